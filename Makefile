@@ -31,7 +31,7 @@ quick: $(VENV)/.dev lint
 random: $(VENV)/.dev
 	$(PYTEST) -m "$(QUICK)" --random-order $(if $(SEED),--random-order-seed=$(SEED))
 
-# Longer checks: MEDCON's parity (spaCy, QuickUMLS), kills, crowds, whole records.
+# Longer checks: MEDCON's parity (spaCy, QuickUMLS), the benchmarks in Inspect, kills, crowds, whole records.
 long: $(VENV)/.heavy
 	$(BIN)/python -m pytest -m "heavy or long"
 
@@ -63,7 +63,7 @@ $(VENV)/.dev: $(VENV)/.base pyproject.toml
 	@touch $@
 
 $(VENV)/.heavy: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --editable ".[medcon]"
+	$(BIN)/python -m pip install --quiet --editable ".[medcon,inspect]"
 	@touch $@
 
 clean:

@@ -138,7 +138,7 @@ def command(
     _check_call(question, questions, out)
     check_session(session, questions, new_session=new_session)
     _check_asked_place(question, session, (note, patient, record))
-    if settings.pipeline is None and not settings.has_model:
+    if settings.pipeline is None and not settings.prefers_model_pipeline:
         print_embedded_notice(settings.replace(record=record or record_of_session(session)))
     text = _note_text(note)
     ask_options = AskOptions(

@@ -107,8 +107,8 @@ COMMANDS = (
     CommandEntry(
         "list",
         "archqa.cli.listing",
-        "List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the "
-        "server's models.",
+        "List pipelines, tasks, agents, backends, prompts, metrics, formats, prices, settings, runs "
+        "or the server's models.",
     ),
     CommandEntry(
         "doctor",

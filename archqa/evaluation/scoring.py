@@ -13,13 +13,14 @@ from archqa.safety.arguments import as_optional_path, as_path
 from archqa.tasks import registry
 from archqa.tasks.official_files import write_official_text
 from archqa.tasks.scoring import ScoreReport, ScoreSettings, ScoringInputs, ScoringRequest
-from scoring import known_metrics
+from scoring import known_metrics, own_metrics
 from scoring.tasks import archehr2025
 
 __all__ = [
     "JudgePanel",
     "ScoreReport",
     "ScoreSettings",
+    "built_in_metric_names",
     "metric_availability",
     "metric_names",
     "score",
@@ -105,8 +106,13 @@ def metric_availability() -> dict[str, str | None]:
 
 
 def metric_names() -> list[str]:
-    """The names `--metric` takes."""
+    """The names `--metric` takes, those of plug-ins included."""
     return sorted({*known_metrics(), *archehr2025.leaderboard_metrics()})
+
+
+def built_in_metric_names() -> frozenset[str]:
+    """Those of archqa's own, which no plug-in can take."""
+    return frozenset({*own_metrics(), *archehr2025.leaderboard_metrics()})
 
 
 def _save(report: ScoreReport, request: ScoringRequest) -> ScoreReport:

@@ -27,6 +27,7 @@ from archqa.tasks.scoring import (
     ScoringRequest,
 )
 from archqa.tasks.scoring.line_support import with_judged_lines
+from archqa.tasks.scoring.row_scorer import Rows, RowScorer
 from archqa.tasks.task import EndedRun
 from scoring import Scores
 from scoring.refusals import refusals_2025
@@ -45,6 +46,11 @@ class Archehr2025Scoring(ScoringBridge):
         rows = ARCHEHR_2025.submission(run.ended)
         text = json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
         return rows, text.encode("utf-8", "surrogatepass")
+
+    def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
+        """Scores rows over the cases that have labels; a single case by its citations alone."""
+        references = {each.case_id: each for each in load_gold(inputs).references if each.labels}
+        return RowScorer(references, _score_rows, CITATION_METRICS)
 
     def score(self, request: ScoringRequest) -> ScoreReport:
         """Score cited answers. Warns about cases that the embedded engine was fitted on."""
@@ -105,6 +111,12 @@ def baselines(gold: Gold[Reference]) -> Baselines:
         result = archehr2025.score(rows, gold.references, metrics=CITATION_METRICS, bootstrap=0)
         scores[name] = result.scores
     return scores
+
+
+def _score_rows(
+    rows: Rows, references: Sequence[Reference], metrics: tuple[str, ...] | None
+) -> Scores:
+    return archehr2025.score(rows, references, metrics=metrics, bootstrap=0)
 
 
 def _references(

@@ -19,6 +19,8 @@ from archqa.tasks.case_files import load_cases, load_notes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
 from archqa.tasks.key_provenance import KeyProvenance, ScoredKeys, key_provenance
+from archqa.tasks.scoring.plug_in_metrics import metric_origins
+from archqa.tasks.scoring.row_scorer import RowScorer
 from archqa.tasks.task import CompletedCase, EndedRun
 from scoring import Scores, ScoringError
 
@@ -96,6 +98,9 @@ class ScoreReport(NamedTuple):
             "fingerprints": self.fingerprints,
             "key": self.key.as_json() if self.key else None,
         }
+        plug_ins = metric_origins(self.scores.signatures.values())
+        if plug_ins:
+            content["plug_ins"] = plug_ins
         if self.faults is not None:
             content["faults"] = self.faults
         return content
@@ -304,6 +309,13 @@ class ScoringBridge(ABC):
     def rows_of_run(self, run: EndedRun) -> tuple[list[Any], bytes]:
         """The rows that a run submits and their bytes, for the fingerprint."""
         raise NotImplementedError
+
+    def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
+        """What scores rows in memory against these inputs.
+
+        Raises `CallerError` for a task that has none, and for a file that was not named.
+        """
+        raise CallerError("Rows of this task are scored from a run or a file alone.")
 
     def row_errors(self, rows: Sequence[Any]) -> Iterator[str]:
         """Errors in the shape of rows that `scoring` would not report, or would quote record text for."""
