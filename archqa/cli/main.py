@@ -76,7 +76,7 @@ COMMANDS = (
     CommandEntry(
         "mcp",
         "archqa.cli.mcp",
-        "Serve a record to a client of the Model Context Protocol (search, query, ask, brief).",
+        "Serve a record to a client of the Model Context Protocol: search, read, query, ask, brief.",
     ),
     CommandEntry(
         "export",
