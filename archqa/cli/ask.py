@@ -10,7 +10,6 @@ import typer
 from archqa.asking.answer import Status
 from archqa.asking.ask import ask, check_place, parse_time
 from archqa.asking.candidates import SeveralPatients
-from archqa.asking.fhir_answer import fhir_answer
 from archqa.asking.many import AnsweredRow, AskedRow, AskOptions, answer_row, answer_rows
 from archqa.asking.question_files import AnswerJournal, check_suffix, read_questions, write_answers
 from archqa.cli.asked_answer import print_answer
@@ -250,6 +249,8 @@ def _ask_one(
     if form is Format.JSON:
         print_json(answer.as_json())
     elif form is Format.FHIR:
+        from archqa.asking.fhir_answer import fhir_answer  # A question to a note needs no FHIR.
+
         print_json(fhir_answer(answer))
     else:
         print_answer(answer)

@@ -81,7 +81,7 @@ COMMANDS = (
     CommandEntry(
         "export",
         "archqa.cli.export",
-        "Write a run's answers as a submission or a table.",
+        "Write a run's answers as a submission or a table, or for another tool.",
     ),
     CommandEntry(
         "merge",

@@ -19,6 +19,7 @@ from archqa.cli.console import (
     print_notice,
     print_problem,
 )
+from archqa.cli.interruption import end_server_on_signal
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
@@ -103,6 +104,7 @@ def command(
         server = build_server(tools, limits)
         _print_destinations(settings, record, quiet=quiet)
         if not http:
+            end_server_on_signal("mcp")
             print_notice("the client that started this command gets record text.")
             server.run("stdio")
             return

@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -9,10 +11,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx2
 import pytest
 
 from archqa import fhir
 from archqa.asking.patient import find_patient
+from archqa.errors import CallerError
 from archqa.mcp.limits import CallLimits
 from archqa.mcp.records import ServedRecord
 from archqa.mcp.tools import RecordTools
@@ -22,6 +26,7 @@ from archqa.settings import load_settings
 from tests.briefing.invented_chart import NOW, chart, note
 from tests.cli.test_commands import archqa
 from tests.fhir.invented import encounter, location, observation, patient
+from tests.fhir.serving import BASE
 
 mcp = pytest.importorskip("mcp", reason="needs the extra mcp")
 
@@ -250,6 +255,8 @@ async def test_one_patient_is_served_and_nothing_is_told_of_others(
     [
         "Patient",
         "Patient?name=Moss",
+        "Patient?_id=p2",
+        "Patient?_id=p2,p1",
         "Observation?patient=p2",
         "Observation?subject=Patient/p2",
         "Observation?_id=o99",
@@ -355,10 +362,31 @@ async def test_the_command_speaks_the_protocol_by_stdio(record: str, tmp_path: P
     assert "Stone" not in said
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_while_it_waits_for_input(
+    record: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    arguments = [sys.executable, "-m", "archqa", "mcp", "--record", record]
+    with subprocess.Popen(
+        arguments,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stdin is not None
+        while "started this command" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        assert process.wait(timeout=20) == 0
+        assert "the server has stopped" in process.stderr.read()
+
+
 async def test_over_http_a_client_needs_the_token(record: str) -> None:
     import asyncio
 
-    import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
     from archqa.mcp.http import application
@@ -427,3 +455,27 @@ def test_the_absence_of_the_extra_is_one_sentence(
     result = archqa("mcp", "--record", record)
     assert result.returncode == 3
     assert "pip install 'archqa[mcp]'" in result.stderr
+
+
+def test_a_server_that_ignores_the_patient_tells_nothing_of_others(record: str) -> None:
+    def careless(request: httpx2.Request) -> httpx2.Response:
+        url = str(request.url).removeprefix(BASE).lstrip("/")
+        kept = [part for part in url.split("&") if not part.startswith("patient=")]
+        reply = service.handle("GET", "&".join(kept).replace("?patient=p1", "?"), "", {})
+        return httpx2.Response(reply.status, content=reply.body.encode())
+
+    with fhir.Store.open(record) as store:
+        service = fhir.FhirService(store, BASE)
+        client = fhir.FhirClient(BASE, transport=httpx2.MockTransport(careless))
+        match = find_patient(store, "p1")
+        served = ServedRecord(BASE, client, CallLimits(rows=200), match)
+        found = served.search("Observation?_count=200")
+        with pytest.raises(CallerError, match="no such resource"):
+            served.read("Observation/o99")
+        with pytest.raises(CallerError, match="one patient only"):
+            served.find_patient("p2")
+        assert served.read("Condition/c2").id == "Condition/c2"
+    assert found.ids
+    assert "Observation/o99" not in found.ids
+    assert (found.total, found.next) == (None, None)
+    assert "left out" in " ".join(found.remarks)
