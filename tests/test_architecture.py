@@ -19,6 +19,7 @@ PACKAGES = {
     "web",
     "mcp",
     "report",
+    "review",
     "asking",
     "briefing",
     "evaluation",

@@ -3,7 +3,8 @@ imports none of them.
 
 An agent of a benchmark lives in its task's package, so classes are named as text and imported on
 request. Classes of one name share its settings: the name is a role, and a pipeline chooses the
-class. The judge of FHIR-AgentBench is not listed: it has options of its own.
+class. The judges of scoring (of FHIR-AgentBench's replies, of cited lines) are not listed: they
+have options of their own.
 """
 
 from importlib import import_module

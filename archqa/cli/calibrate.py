@@ -8,6 +8,7 @@ from rich.table import Table
 
 from archqa.cli.console import console, number_table, print_json, print_notice
 from archqa.cli.options import JsonOption, KeyOption
+from archqa.cli.score_tables import print_key
 from archqa.evaluation.calibration import Calibration, calibrate
 from archqa.panel.calibration import SelectionQuality
 
@@ -29,6 +30,7 @@ def command(
       archqa predict test.json --pipeline panel --set combiner=combiner.json
     """
     calibration = calibrate(run, key=key, out=out_file, seed=seed)
+    print_key(calibration.key)
     if as_json:
         print_json(calibration.as_json())
         return

@@ -10,8 +10,10 @@ from rich.table import Table
 from archqa import tasks
 from archqa.cli.console import console, number_table, print_json
 from archqa.cli.options import JsonOption, KeyOption
+from archqa.cli.score_tables import print_key
 from archqa.evaluation.comparison import METHODS, RESAMPLES, PairedDifference, compare_runs
 from archqa.runs.run import Run
+from archqa.tasks.key_provenance import KeyProvenance
 
 _SMALLEST_P_VALUE = 0.001
 """A smaller one is shown as less than this: none is 0."""
@@ -38,6 +40,7 @@ def command(
     Example:
       archqa compare runs/one runs/two --metric strict_micro_f1
     """
+    keys: list[KeyProvenance] = []
     tests = compare_runs(
         run,
         baseline,
@@ -46,7 +49,10 @@ def command(
         method=method,
         resamples=resamples,
         seed=seed,
+        on_key=keys.append,
     )
+    for provenance in dict.fromkeys(keys):
+        print_key(provenance)
     if as_json:
         print_json({name: test._asdict() for name, test in tests.items()})
         return

@@ -8,6 +8,7 @@ from archqa import tasks
 from archqa.cli.console import console, number_table, print_notice
 from archqa.core.usage import Usage
 from archqa.evaluation.scoring import ScoreReport
+from archqa.tasks.key_provenance import KeyProvenance
 
 _HEADLINES = (
     "strict_micro_f1",
@@ -48,6 +49,8 @@ def print_report(report: ScoreReport, *, per_case: bool) -> None:
     """Print the scores, their break-downs and the baselines; with `per_case`, each case too."""
     decimals = _decimals(report)
     console.print(_score_table(report))
+    if report.key:
+        console.print(f"  {report.key.statement}", highlight=False, markup=False)
     for name, rows in report.scores.tables.items():
         if rows != report.baselines:  # Baselines are printed below.
             console.print(_breakdown_table(name, rows, decimals))
@@ -73,7 +76,17 @@ def print_notices(report: ScoreReport, *, missing_metrics: bool) -> None:
         print_notice(_judge_notice(report.judge_usage))
     if report.disagreements:
         count = len(report.disagreements)
-        print_notice(f"{count} replies with disagreement are in {report.disagreements_path}.")
+        print_notice(f"{count} disagreements of the judge are in {report.disagreements_path}.")
+    if report.unsupported_lines:
+        count = len(report.unsupported_lines)
+        print_notice(f"{count} lines without support are in {report.unsupported_lines_path}.")
+
+
+def print_key(key: KeyProvenance) -> None:
+    """Print on stderr what a key made of reviews is, and its warnings; nothing for other keys."""
+    if key.kind == "reviews":
+        for line in (key.statement, *key.warnings):
+            print_notice(line)
 
 
 def _judge_notice(usage: Usage) -> str:

@@ -20,6 +20,7 @@ from archqa.cli.options import (
     QuietOption,
 )
 from archqa.cli.progress import Progress
+from archqa.cli.score_tables import print_key
 from archqa.cli.settings import command_settings
 from archqa.evaluation.prompt_tuning import PromptSearchResult, search_prompts
 from archqa.runs.destinations import Announcer
@@ -78,6 +79,7 @@ def command(
             on_case=progress.on_case,
             announce=Announcer(print_problem, quiet=quiet),
         )
+    print_key(result.key)
     if as_json:
         print_json(result.as_json())
         return

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from archqa.cli.console import console, number_table, print_json, print_line, print_notice
 from archqa.cli.options import JsonOption, KeyOption, RunArgument
+from archqa.cli.score_tables import print_key
 from archqa.evaluation.threshold_curve import CurvePoint
 from archqa.evaluation.what_if import WhatIfResult, settings_from_run, what_if
 from archqa.panel.calibration import SelectionQuality
@@ -45,6 +46,8 @@ def command(
     result = what_if(
         run, settings_from_run(run, assign or (), on_ignored=print_notice), key=key, out=out_dir
     )
+    if result.key:
+        print_key(result.key)
     if as_json:
         print_json(result.as_json())
         return

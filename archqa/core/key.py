@@ -2,6 +2,7 @@
 answer.
 """
 
+from collections.abc import Iterable
 from functools import cached_property
 
 from archqa.core.judgement import Relevance
@@ -16,14 +17,33 @@ class ClinicianSentence(FrozenModel):
     citations: tuple[str, ...] = ()
 
 
+class KeyReview(FrozenModel):
+    """How a case's labels came from reviews.
+
+    runs, run_versions: what the reviewers had before them, empty if `blind`. disagreements: how
+    many sentences have no label because reviewers differ. A key from before the log of reviews
+    names no reviewers.
+    """
+
+    reviewers: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    run_versions: tuple[str, ...] = ()
+    blind: bool = False
+    disagreements: int = 0
+
+
 class CaseKey(FrozenModel):
-    """The organisers' key to one case. `labels` maps sentence id to relevance."""
+    """The key to one case. `labels` maps sentence id to relevance.
+
+    `review` says how the labels of a key made of reviews came about; None for any other key.
+    """
 
     case_id: str
     labels: dict[str, Relevance] = {}
     clinician_answer: str = ""
     clinician_answer_without_citations: str = ""
     clinician_answer_sentences: tuple[ClinicianSentence, ...] = ()
+    review: KeyReview | None = None
 
     @cached_property
     def essential(self) -> frozenset[str]:
@@ -33,3 +53,12 @@ class CaseKey(FrozenModel):
             if label is Relevance.ESSENTIAL:
                 essential.add(sentence_id)
         return frozenset(essential)
+
+    def without_label(self, sentence_ids: Iterable[str]) -> frozenset[str]:
+        """The sentences of a reviewed case that have no label: they count neither way.
+
+        Empty for every other key, in which a sentence without a label is not essential.
+        """
+        if self.review is None or not self.labels:
+            return frozenset()
+        return frozenset(sentence_ids) - self.labels.keys()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import archqa
 from archqa import tasks
 from archqa.errors import CallerError
-from archqa.evaluation.stored_votes import labelled_cases
+from archqa.evaluation.stored_votes import labelled_cases, provenance_of
 from archqa.panel.calibration import (
     FOLDS,
     SelectionQuality,
@@ -21,6 +21,7 @@ from archqa.panel.calibration import (
 from archqa.panel.combiner import UNFITTED, Combiner, Provenance, save
 from archqa.panel.decision import default_for_voters
 from archqa.runs.run import Run
+from archqa.tasks.key_provenance import KeyProvenance
 
 
 class Calibration(NamedTuple):
@@ -31,6 +32,7 @@ class Calibration(NamedTuple):
     out_of_fold: SelectionQuality
     unfitted: SelectionQuality
     per_voter: dict[str, SelectionQuality]
+    key: KeyProvenance
 
     def as_json(self) -> dict[str, Any]:
         """The object that `archqa calibrate --json` prints."""
@@ -42,6 +44,7 @@ class Calibration(NamedTuple):
             "cross_fit": self.out_of_fold._asdict(),
             "unfitted": self.unfitted._asdict(),
             "alone": {voter: quality._asdict() for voter, quality in self.per_voter.items()},
+            "key": self.key.as_json(),
         }
 
 
@@ -82,7 +85,9 @@ def calibrate(
         voter_cases = restrict_to_voter(cases, voter)
         alone = default_for_voters([voter]) or UNFITTED
         per_voter[voter] = evaluate_combiner(voter_cases, alone, point)
-    return Calibration(combiner, path, out_of_fold, unfitted, per_voter)
+    return Calibration(
+        combiner, path, out_of_fold, unfitted, per_voter, provenance_of(key_file, [run])
+    )
 
 
 def _provenance(

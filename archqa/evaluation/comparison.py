@@ -1,6 +1,6 @@
 """Compares two runs of the same cases by paired tests, one for each score."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from archqa.core.id_lists import list_ids
@@ -10,6 +10,7 @@ from archqa.evaluation.submissions import scored_run
 from archqa.runs.run import Run
 from archqa.safety.arguments import as_path
 from archqa.tasks.files.mistakes import printable
+from archqa.tasks.key_provenance import KeyProvenance
 from archqa.tasks.scoring import ScoredRun, ScoreSettings
 from scoring import PairedDifference, ScoringError
 from scoring import compare as compare_scores
@@ -28,18 +29,22 @@ def compare_runs(
     method: str = METHODS[0],
     resamples: int = RESAMPLES,
     seed: int = 12345,
+    on_key: Callable[[KeyProvenance], None] | None = None,
 ) -> dict[str, PairedDifference]:
     """Compare two runs of the same cases, score by score, `first` minus `second`.
 
     method: approximate-randomisation or paired-bootstrap. The adjusted p-values are Holm's over all
-    scores that are returned. Raises as `score` does, and `CallerError` for runs of different tasks
-    or of different cases.
+    scores that are returned. `on_key` is told what each run was scored against. Raises as `score`
+    does, and `CallerError` for runs of different tasks or of different cases.
     """
     _check_comparable(as_path(first, "The first run"), as_path(second, "The second run"))
     # The tests need the counts of each case, not the intervals of each run.
     settings = ScoreSettings(metrics=metrics, bootstrap=0)
-    scores = score(first, key=key, settings=settings, keep=False).scores
-    rival_scores = score(second, key=key, settings=settings, keep=False).scores
+    reports = [score(run, key=key, settings=settings, keep=False) for run in (first, second)]
+    for report in reports:
+        if on_key and report.key:
+            on_key(report.key)
+    scores, rival_scores = (report.scores for report in reports)
     try:
         return compare_scores(scores, rival_scores, method, resamples, seed)
     except ScoringError as error:

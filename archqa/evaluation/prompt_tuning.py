@@ -13,6 +13,7 @@ from archqa import tasks
 from archqa.core.case_digest import case_digest
 from archqa.core.key import CaseKey
 from archqa.errors import CallerError
+from archqa.evaluation.stored_votes import provenance_of
 from archqa.llm.prompts import default_prompts
 from archqa.runs.case_selection import Selection
 from archqa.runs.destinations import Announce
@@ -20,6 +21,7 @@ from archqa.runs.predict import OnStart, predict
 from archqa.runs.run import Run
 from archqa.runs.runner import OnCase
 from archqa.settings import AgentSettings, Settings
+from archqa.tasks.key_provenance import KeyProvenance
 
 
 class _Count(NamedTuple):
@@ -44,12 +46,14 @@ class PromptSearchResult(NamedTuple):
     chosen: dict[str, int]
     best: str
     runs: dict[str, Path]
+    key: KeyProvenance
 
     def as_json(self) -> dict[str, Any]:
         """The object that `archqa tune --json` prints."""
         return {
             **self._asdict(),
             "runs": {version: str(path) for version, path in self.runs.items()},
+            "key": self.key.as_json(),
         }
 
 
@@ -74,9 +78,9 @@ def search_prompts(
     key = key or tasks.find_key(cases)
     if key is None:
         raise CallerError(f"There is no key beside {cases}.\nName it with --key FILE.")
-    keys = tasks.load_key(key).keys
+    key_file = tasks.load_key(key)
     out = out or Path("runs") / f"prompts-{Path(cases).stem}"
-    runs: dict[str, Path] = {}
+    runs: dict[str, Run] = {}
     counts: dict[str, dict[str, _Count]] = {}
     for version in versions:
         run = predict(
@@ -89,8 +93,8 @@ def search_prompts(
             on_case=on_case,
             announce=announce,
         )
-        runs[version] = run.path
-        counts[version] = _case_counts(run, keys)
+        runs[version] = run
+        counts[version] = _case_counts(run, key_file.keys)
     choices = choose_out_of_fold(counts)
     return PromptSearchResult(
         agent=agent,
@@ -98,7 +102,8 @@ def search_prompts(
         held_out_f1=_held_out_f1(counts, choices),
         chosen=dict(Counter(choices.values())),
         best=_best_version(counts, excluded_group=None),
-        runs=runs,
+        runs={version: run.path for version, run in runs.items()},
+        key=provenance_of(key_file, list(runs.values())),
     )
 
 
@@ -140,6 +145,7 @@ def _case_counts(run: Run, keys: Mapping[str, CaseKey]) -> dict[str, _Count]:
             continue
         record = run.get_record(case.id)
         evidence = set(record.evidence) if record else set()
+        evidence -= key.without_label(case.sentence_ids)
         hits = len(evidence & key.essential)
         counts[case.id] = _Count(hits, len(evidence), len(key.essential), case_digest(case))
     if not counts:

@@ -51,10 +51,11 @@ def score(
     graded against. fhir_base: the base URL that their agents were told, where it is not the
     benchmark's `http://localhost:8080/fhir/`. allow_plain_http: whether the record may be a server
     on another machine without https. case_ids: narrows the key (`121-167 5`). judge: decides the
-    FHIR-AgentBench replies that no rule does. official: where to write the organisers' file.
+    FHIR-AgentBench replies that no rule does, and whether the cited lines of ArchEHR-QA are supported
+    (`line_support_judged`). official: where to write the organisers' file.
     strict: refuse an ArchEHR-QA submission that the organisers' script refuses, in its words.
     keep: write `scores.json` into the run folder, and `disagreements.jsonl` next to the scores
-    where a judge's votes differ.
+    where a judge's votes differ, `unsupported_lines.jsonl` where it finds lines not supported.
     all_cases: count the cases that a partial run has not reached as unanswered; else it is scored
     over its own cases.
 
@@ -66,7 +67,10 @@ def score(
     submission = open_submission(as_path(target, "What is to be scored"), task)
     bridge = registry.find(submission.task).scoring()
     if judge is not None and not bridge.takes_judge:
-        raise CallerError(f"A judge decides answers of FHIR-AgentBench, not of {submission.task}.")
+        raise CallerError(
+            f"A judge has nothing to read in {submission.task}.\nIt decides replies of FHIR-AgentBench "
+            "and reads the cited lines of ArchEHR-QA (2025, and subtasks 3 and 4 of 2026)."
+        )
     if fhir_base is not None and not bridge.takes_fhir_base:
         raise CallerError(
             f"A FHIR base URL belongs to MedAgentBench, not to {submission.task}.\n"
@@ -117,13 +121,23 @@ def _save(report: ScoreReport, request: ScoringRequest) -> ScoreReport:
         details = json.dumps(report.as_json(), ensure_ascii=False, indent=2) + "\n"
         write_official_text(official.with_suffix(".about.json"), details)
     folder_path = official.parent if official else submission.folder
-    path = folder_path / "disagreements.jsonl"
-    # The disagreements of an earlier judge would mislead.
+    disagreements = _save_judged(folder_path / "disagreements.jsonl", report.disagreements, request)
+    unsupported = _save_judged(
+        folder_path / "unsupported_lines.jsonl", report.unsupported_lines, request
+    )
+    return report._replace(disagreements_path=disagreements, unsupported_lines_path=unsupported)
+
+
+def _save_judged(
+    path: Path, rows: Sequence[dict[str, Any]], request: ScoringRequest
+) -> Path | None:
+    """The file that these rows of a judge were written to; None if there was nothing to write."""
+    # What an earlier judge left would mislead.
     replaces_earlier = request.judge is not None and path.exists()
-    if not report.disagreements and not replaces_earlier:
-        return report
-    _write_lines(path, report.disagreements)
-    return report._replace(disagreements_path=path)
+    if not rows and not replaces_earlier:
+        return None
+    _write_lines(path, rows)
+    return path
 
 
 def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:

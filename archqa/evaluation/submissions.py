@@ -74,6 +74,7 @@ def scored_run(run: Run) -> ScoredRun:
         ended_ids=ended_ids,
         backends=manifest.backends,
         record=manifest.settings.get("record"),
+        ended=run.ended,
     )
 
 

@@ -15,7 +15,12 @@ from archqa.core.judgement import Judgement
 from archqa.core.key import CaseKey
 from archqa.engine import Engine
 from archqa.errors import CallerError
-from archqa.evaluation.stored_votes import VotedRecord, iter_voted_records
+from archqa.evaluation.stored_votes import (
+    VotedRecord,
+    iter_voted_records,
+    labelled_case,
+    provenance_of,
+)
 from archqa.evaluation.threshold_curve import CurvePoint, threshold_curve
 from archqa.panel.calibration import SelectionQuality, VotedCase, score_selections
 from archqa.panel.decision import VERIFICATION, apply_checks, is_enabled_voter, select_evidence
@@ -27,6 +32,7 @@ from archqa.settings import OnIgnored, load_settings
 from archqa.settings.names import merge, nest
 from archqa.tasks.archehr_2025.pipelines.panel import PANEL
 from archqa.tasks.archehr_2025.settings import NotePanelSettings
+from archqa.tasks.key_provenance import KeyProvenance
 
 CHANGEABLE = ("threshold", "voters", "combiner", "operating_point", "verify")
 """Settings of the selection, which need no model."""
@@ -60,6 +66,7 @@ class WhatIfResult(NamedTuple):
     after: SelectionQuality | None
     curve: tuple[CurvePoint, ...]
     run: Path | None
+    key: KeyProvenance | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The object that `archqa what-if --json` prints."""
@@ -71,6 +78,7 @@ class WhatIfResult(NamedTuple):
             "after": self.after._asdict() if self.after else None,
             "curve": [point._asdict() for point in self.curve],
             "run": str(self.run) if self.run else None,
+            "key": self.key.as_json() if self.key else None,
         }
 
 
@@ -86,8 +94,8 @@ def what_if(
     if not decisions:
         raise CallerError(f"{run.path} kept no votes.\nRuns of panel and dmis over notes do.")
     key = key or tasks.find_key(run.manifest.data.path)
-    keys = tasks.load_key(key).keys if key else {}
-    labelled = _labelled(decisions, keys)
+    key_file = tasks.load_key(key) if key else None
+    labelled = _labelled(decisions, key_file.keys if key_file else {})
     path = None
     if out:
         path = _write_run(run, decisions, settings, out)
@@ -99,6 +107,7 @@ def what_if(
         after=_quality(labelled, before=False),
         curve=_curve(labelled),
         run=path,
+        key=provenance_of(key_file, [run]) if key_file else None,
     )
 
 
@@ -171,7 +180,7 @@ def _labelled(
         case, _, votes = decision.voted
         key = keys.get(case.id)
         if key is not None and key.labels:
-            labelled.append((decision, VotedCase(case.sentence_ids, votes, key.essential)))
+            labelled.append((decision, labelled_case(case, votes, key)))
     return labelled
 
 
@@ -182,9 +191,9 @@ def _quality(
     if not labelled:
         return None
     selections = []
-    for decision, _ in labelled:
+    for decision, voted in labelled:
         evidence = decision.voted.record.evidence if before else decision.essential
-        selections.append(frozenset(evidence))
+        selections.append(frozenset(evidence) & frozenset(voted.ids))
     cases = [case for _, case in labelled]
     return score_selections(cases, [decision.probabilities for decision, _ in labelled], selections)
 

@@ -1,15 +1,16 @@
-"""Agreement of the agents on which sentences are essential: Cohen's kappa of each pair."""
+"""Agreement of the voters on which sentences are essential: Cohen's kappa of each pair."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from archqa.core.judgement import Relevance
 from archqa.report.report_data import ReportData
+from archqa.report.voters import judgements_by_voter
 
 KEY = "the key"
 
-_MAX_AGENTS = 10
-"""Agents shown: those that judged the most sentences."""
+_MAX_VOTERS = 10
+"""Voters shown: those that judged the most sentences."""
 
 SentenceKey = tuple[str, str]
 """Case id and sentence id."""
@@ -37,16 +38,19 @@ class AgreementTable(NamedTuple):
 
 
 def agreement_table(data: ReportData) -> AgreementTable | None:
-    """Return the table of a run's agents, the key last; None with fewer than two judges."""
-    labels_by_judge = _agent_labels(data)
+    """Return the table of a run's voters, the key last; None with fewer than two voters.
+
+    The embedded engine is one voter in all its roles: it agrees with itself.
+    """
+    labels_by_judge = _voter_labels(data)
+    if len(labels_by_judge) < 2:
+        return None
     names = sorted(labels_by_judge, key=lambda name: (-len(labels_by_judge[name]), name))
-    names = names[:_MAX_AGENTS]
+    names = names[:_MAX_VOTERS]
     key_labels = _key_labels(data)
     if key_labels:
         labels_by_judge[KEY] = key_labels
         names.append(KEY)
-    if len(names) < 2:
-        return None
     rows = []
     for row_name in names:
         row = []
@@ -74,15 +78,15 @@ def cohens_kappa(yes_both: int, yes_a: int, yes_b: int, count: int) -> float | N
     return (agreed - by_chance) / (count - by_chance)
 
 
-def _agent_labels(data: ReportData) -> dict[str, dict[SentenceKey, bool]]:
-    labels_by_agent: dict[str, dict[SentenceKey, bool]] = {}
+def _voter_labels(data: ReportData) -> dict[str, dict[SentenceKey, bool]]:
+    labels_by_voter: dict[str, dict[SentenceKey, bool]] = {}
+    backends = data.run.manifest.backends
     for record in data.run.iter_records():
-        for agent, judgements in record.judgements.items():
-            labels = labels_by_agent.setdefault(agent, {})
-            for judgement in judgements:
-                is_essential = judgement.label is Relevance.ESSENTIAL
-                labels[record.id, judgement.sentence_id] = is_essential
-    return labels_by_agent
+        for voter, judgements in judgements_by_voter(record, backends).items():
+            labels = labels_by_voter.setdefault(voter, {})
+            for sentence_id, judgement in judgements.items():
+                labels[record.id, sentence_id] = judgement.label is Relevance.ESSENTIAL
+    return labels_by_voter
 
 
 def _key_labels(data: ReportData) -> dict[SentenceKey, bool]:

@@ -9,6 +9,7 @@ from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
 from archqa.core.probability import mean_probabilities
 from archqa.report.page import shorten
+from archqa.report.voters import JudgementsByVoter, judgements_by_voter
 from archqa.runs.record import CaseRecord
 from archqa.tasks.archehr_2026.result import ArchehrResult
 
@@ -81,7 +82,7 @@ class JudgementCell(NamedTuple):
 
 
 class JudgementGridRow(NamedTuple):
-    """One sentence and all agents. `rationales` joins agents that gave the same rationale."""
+    """One sentence and all voters. `rationales` joins agents that gave the same rationale."""
 
     id: str
     anchor: str
@@ -98,10 +99,6 @@ class JudgementGrid(NamedTuple):
     agents: tuple[str, ...]
     rows: tuple[JudgementGridRow, ...]
     omitted: int
-
-
-JudgementsByAgent = Mapping[str, Mapping[str, Judgement]]
-"""Agent, then sentence id, to a judgement."""
 
 
 def sentence_marks(case: Case, record: CaseRecord | None, key: CaseKey | None) -> dict[str, str]:
@@ -203,22 +200,25 @@ def sentence_views(
 def judgement_grid(
     case: Case,
     record: CaseRecord | None,
+    backends: Mapping[str, str],
     key: CaseKey | None,
     prefix: str,
     marks: Mapping[str, str],
     *,
     text: bool,
 ) -> JudgementGrid | None:
-    """Return the judgements of all agents; None if no agent judged."""
+    """Return the judgements of all voters side by side; None with fewer than two.
+
+    `backends` says what ran each agent: the embedded engine is one voter in all its roles.
+    """
     if record is None or not record.judgements:
         return None
-    judgements_by_agent = {
-        agent: {judgement.sentence_id: judgement for judgement in judgements}
-        for agent, judgements in record.judgements.items()
-    }
+    voters = judgements_by_voter(record, backends)
+    if len(voters) < 2:
+        return None
     rows = []
     for index, sentence in enumerate(case.sentences[:_MAX_GRID_ROWS]):
-        cells = [_cell(by_id.get(sentence.id)) for by_id in judgements_by_agent.values()]
+        cells = [_cell(by_id.get(sentence.id)) for by_id in voters.values()]
         rows.append(
             JudgementGridRow(
                 id=sentence.id,
@@ -227,11 +227,11 @@ def judgement_grid(
                 mark=marks[sentence.id],
                 gold=_gold_label(key, sentence.id),
                 cells=tuple(cells),
-                rationales=_rationales(judgements_by_agent, sentence.id) if text else (),
+                rationales=_rationales(voters, sentence.id) if text else (),
             )
         )
     omitted = len(case.sentences) - len(rows)
-    return JudgementGrid(tuple(judgements_by_agent), tuple(rows), omitted)
+    return JudgementGrid(tuple(voters), tuple(rows), omitted)
 
 
 def pooled_probabilities(record: CaseRecord | None) -> dict[str, float]:
@@ -298,17 +298,15 @@ def _cell(judgement: Judgement | None) -> JudgementCell:
     return JudgementCell(code, judgement.label.value, judgement.probability)
 
 
-def _rationales(
-    judgements_by_agent: JudgementsByAgent, sentence_id: str
-) -> tuple[tuple[str, str], ...]:
+def _rationales(voters: JudgementsByVoter, sentence_id: str) -> tuple[tuple[str, str], ...]:
     """Return agents and rationale, agents with the same rationale together."""
     agents_by_rationale: dict[str, list[str]] = {}
-    for agent, judgements in judgements_by_agent.items():
+    for agent, judgements in voters.items():
         if sentence_id in judgements and judgements[sentence_id].rationale:
             rationale = shorten(judgements[sentence_id].rationale, _MAX_RATIONALE_LENGTH)
             agents_by_rationale.setdefault(rationale, []).append(agent)
     rationales = []
     for rationale, agents in agents_by_rationale.items():
-        is_shared = 1 < len(agents) == len(judgements_by_agent)
+        is_shared = 1 < len(agents) == len(voters)
         rationales.append(("all agents" if is_shared else ", ".join(agents), rationale))
     return tuple(rationales)

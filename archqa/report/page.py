@@ -10,6 +10,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from archqa.report.answer_text import answer_text
+from archqa.report.metric_names import metric_label
+from archqa.report.resource_names import resource_name
+
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 _BIDI_CONTROLS = str.maketrans(
@@ -120,4 +124,7 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
     "shorten": shorten,
     "strip_bidi": strip_bidi,
     "as_json": as_json,
+    "answer_text": answer_text,
+    "metric_label": metric_label,
+    "resource_name": resource_name,
 }

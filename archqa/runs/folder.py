@@ -1,7 +1,8 @@
 """The folder of a run. It holds record text, so its mode is 0700 and that of its files 0600.
 
     run.json  input.jsonl  cases.jsonl  trace/<id>.jsonl  submission.json
-    run.lock while a process works on it, and what later commands add: scores.json
+    run.lock while a process works on it, and what later commands add: scores.json,
+    and of a judge disagreements.jsonl and unsupported_lines.jsonl
 
 Lines are only appended; a line that a kill cut short is dropped when the run is resumed. Whole
 files replace the former ones in one step. What cannot be read or written raises `StorageError`.
@@ -204,10 +205,14 @@ class Records(Mapping[str, CaseRecord]):
                 self._index()
 
     def __getitem__(self, case_id: str) -> CaseRecord:
+        return CaseRecord.model_validate_json(self.line(case_id), context=self._context)
+
+    def line(self, case_id: str) -> bytes:
+        """Return the line of a record as it is on disk: what a version of a record is told by."""
         offset = self._offsets[case_id]
         with storage_errors(self._path), self._path.open("rb") as file:
             file.seek(offset)
-            return CaseRecord.model_validate_json(file.readline(), context=self._context)
+            return file.readline()
 
     def __contains__(self, case_id: object) -> bool:
         return case_id in self._offsets

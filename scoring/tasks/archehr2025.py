@@ -66,7 +66,7 @@ class Reference:
 
     sentences: note sentence id → text. labels: id → essential, supplementary or not-relevant, in
     the key's order; a case without labels is not scored. No official metric uses
-    `clinician_answer`.
+    `clinician_answer`. undecided: ids whose citation counts neither way; no official key has any.
     """
 
     case_id: str
@@ -76,6 +76,7 @@ class Reference:
     narrative: str = ""
     clinician_question: str = ""
     clinician_answer: str = ""
+    undecided: frozenset[str] = frozenset()
 
     def labelled(self, *labels: str) -> tuple[str, ...]:
         """The ids with one of these labels, in the key's order."""
@@ -135,6 +136,19 @@ def score(
     scored_answers = [answer for answer in answers if answer.case_id in cases]
     _add_warnings(scored_answers, cases, scores)
     return scores
+
+
+def cited_lines(
+    submission: Sequence[Mapping[str, Any]], references: Sequence[Reference]
+) -> dict[str, tuple[CitedLine, ...]]:
+    """Each row that `score` counts, and the lines of its answer with what they cite.
+
+    Raises ScoringError for a malformed submission.
+    """
+    cases = {reference.case_id: reference for reference in references if reference.labels}
+    answers = [parse_answer(*row) for row in read_submission(submission)]
+    rows = rows_by_case(answers, cases, lambda case_id: ParsedAnswer(case_id, ()))
+    return {row: _cited_lines(answer, cases[answer.case_id]) for row, answer in rows.items()}
 
 
 def cite_everything(references: Sequence[Reference]) -> list[dict[str, str]]:
@@ -226,12 +240,11 @@ def _metric_inputs(
 
 
 def _cited_lines(answer: ParsedAnswer, reference: Reference) -> tuple[CitedLine, ...]:
-    """Each line with the sentences it cites; ids that the note does not have cite nothing."""
+    """Each line with the sentences it cites."""
     lines = []
     for line in answer.lines:
         ids = [cited.strip() for cited in line.citations]
-        sentences = [reference.sentences.get(sentence_id, "") for sentence_id in ids]
-        lines.append(CitedLine(line.text, "\n".join(sentences)))
+        lines.append(CitedLine.citing(line.text, ids, reference.sentences))
     return tuple(lines)
 
 
@@ -252,7 +265,7 @@ def _text_samples(
 def _citations(answer: ParsedAnswer, reference: Reference) -> Citations:
     essential = frozenset(reference.labelled("essential"))
     supplementary = frozenset(reference.labelled("supplementary"))
-    return Citations(answer.citations, essential, supplementary)
+    return Citations(answer.citations - reference.undecided, essential, supplementary)
 
 
 def _text_sample(

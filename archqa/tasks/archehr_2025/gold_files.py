@@ -7,6 +7,7 @@ from typing import Protocol
 from archqa.errors import CallerError, InputError
 from archqa.tasks.case_files import find_key, load_key
 from archqa.tasks.files.mistakes import printable
+from archqa.tasks.key_provenance import ScoredKeys
 from archqa.tasks.scoring import ScoringInputs
 from archqa.tasks.task import KeyFile
 
@@ -43,6 +44,13 @@ def resolve_second_key(inputs: ScoringInputs, data: Path | None) -> KeyFile | No
     """
     path = inputs.second_key or (_second_key_beside(data) if data else None)
     return load_key(path) if path else None
+
+
+def scored_keys(key: KeyFile, references: Iterable[LabelledCase]) -> ScoredKeys:
+    """The keys of the scored cases, with the ids of their sentences."""
+    sentence_ids = {reference.case_id: tuple(reference.sentences) for reference in references}
+    keys = {case_id: key.keys[case_id] for case_id in sentence_ids if case_id in key.keys}
+    return ScoredKeys(keys, sentence_ids)
 
 
 def check_second_key_sentences(

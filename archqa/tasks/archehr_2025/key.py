@@ -5,10 +5,11 @@ Source: archehr-qa_key.json of both shared tasks. Releases of 2026 hold `citatio
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from archqa.core.judgement import Relevance
-from archqa.core.key import CaseKey, ClinicianSentence
+from archqa.core.key import CaseKey, ClinicianSentence, KeyReview
 from archqa.errors import InputError
 from archqa.tasks.files.json_node import JsonContent, JsonNode
 from archqa.tasks.files.mistakes import FileErrors, printable
@@ -65,7 +66,30 @@ def _key(node: JsonNode) -> CaseKey:
         clinician_answer=node.text("clinician_answer"),
         clinician_answer_without_citations=node.text("clinician_answer_without_citations"),
         clinician_answer_sentences=_clinician_sentences(node.rows("clinician_answer_sentences")),
+        review=_review(node.value("review")),
     )
+
+
+def _review(value: Any) -> KeyReview | None:
+    """What a row says of its reviews. A row from before their log names a run, and no reviewers."""
+    if not isinstance(value, Mapping):
+        return None
+    reviewers = _names(value.get("reviewers"))
+    if not reviewers:
+        return KeyReview(runs=_names([value.get("run")]))
+    disagreements = value.get("disagreements")
+    return KeyReview(
+        reviewers=reviewers,
+        runs=_names(value.get("runs")),
+        run_versions=_names(value.get("run_versions")),
+        blind=value.get("blind") is True,
+        disagreements=disagreements if type(disagreements) is int else 0,
+    )
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    names = value if isinstance(value, list) else []
+    return tuple(name for name in names if isinstance(name, str) and name)
 
 
 def _labels(rows: Sequence[JsonNode]) -> dict[str, Relevance]:

@@ -12,6 +12,7 @@ from archqa.tasks.archehr_2025.gold_files import (
     check_second_key_sentences,
     resolve_key,
     resolve_second_key,
+    scored_keys,
 )
 from archqa.tasks.archehr_2025.task import ARCHEHR_2025, CITATION_METRICS
 from archqa.tasks.official_files import write_leaderboard
@@ -25,6 +26,7 @@ from archqa.tasks.scoring import (
     ScoringInputs,
     ScoringRequest,
 )
+from archqa.tasks.scoring.line_support import with_judged_lines
 from archqa.tasks.task import EndedRun
 from scoring import Scores
 from scoring.refusals import refusals_2025
@@ -33,8 +35,9 @@ from scoring.tasks.archehr2025 import Reference
 
 
 class Archehr2025Scoring(ScoringBridge):
-    """Scores rows `{"case_id", "answer"}` by the leaderboard's metrics."""
+    """Scores rows `{"case_id", "answer"}` by the leaderboard's metrics; a judge reads cited lines."""
 
+    takes_judge = True
     reads_submission_file = False
 
     def rows_of_run(self, run: EndedRun) -> tuple[list[Any], bytes]:
@@ -60,7 +63,8 @@ class Archehr2025Scoring(ScoringBridge):
         scores.warnings.extend(_fitted_case_warnings(request.submission.run))
         if request.official_path:
             write_leaderboard(request.official_path, scores.scores)
-        return self.report(request, gold, scores, baselines(gold))
+        report = self.report(request, gold, scores, baselines(gold))
+        return with_judged_lines(report, request, archehr2025.cited_lines(rows, gold.references))
 
 
 BRIDGE = Archehr2025Scoring()
@@ -87,7 +91,8 @@ def load_gold(inputs: ScoringInputs) -> Gold[Reference]:
     fingerprints = {"key": key.sha256, "data": sha256}
     if second_key:
         fingerprints["second_key"] = second_key.sha256
-    return Gold(references, second_references, fingerprints, selection)
+    scored = scored_keys(key, references)
+    return Gold(references, second_references, fingerprints, selection, key.path, scored)
 
 
 def baselines(gold: Gold[Reference]) -> Baselines:
@@ -121,6 +126,7 @@ def _reference(case: Case, key: CaseKey) -> Reference:
         narrative=case.patient_narrative,
         clinician_question=case.clinician_question,
         clinician_answer=key.clinician_answer,
+        undecided=key.without_label(case.sentence_ids),
     )
 
 

@@ -98,7 +98,7 @@ def load_gold(inputs: ScoringInputs) -> Gold[FhirQuestion]:
     for question in file.questions:
         if question.question_id not in selection.excluded:
             questions.append(question)
-    return Gold(questions, [], {"key": file.sha256}, selection)
+    return Gold(questions, [], {"key": file.sha256}, selection, path)
 
 
 def to_scoring_question(question: FhirQuestion) -> Question:

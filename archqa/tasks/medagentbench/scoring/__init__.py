@@ -139,7 +139,7 @@ def load_gold(inputs: ScoringInputs) -> Gold[Task]:
     source = read_source(path)
     selection = inputs.select_cases(_task_ids(source))
     tasks = [task for task in load_tasks(path) if task.id not in selection.excluded]
-    return Gold(tasks, [], {"key": source.sha256}, selection)
+    return Gold(tasks, [], {"key": source.sha256}, selection, path)
 
 
 def _task_ids(source: Source) -> list[str]:

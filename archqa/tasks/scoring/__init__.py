@@ -18,11 +18,12 @@ from archqa.errors import CallerError, InputError
 from archqa.tasks.case_files import load_cases, load_notes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
-from archqa.tasks.task import EndedRun
+from archqa.tasks.key_provenance import KeyProvenance, ScoredKeys, key_provenance
+from archqa.tasks.task import CompletedCase, EndedRun
 from scoring import Scores, ScoringError
 
 if TYPE_CHECKING:
-    from archqa.tasks.fhir_agentbench.scoring.votes import Judge
+    from archqa.tasks.judging import Judge
 
 Reference = TypeVar("Reference")
 
@@ -66,10 +67,11 @@ class ScoreSettings(NamedTuple):
 class ScoreReport(NamedTuple):
     """Scores with their baselines and the SHA-256 of every file they were computed from.
 
-    `disagreements` are the replies on which a judge's votes differ, `disagreements_path` is where
-    they were written; `judge_usage` is what the judge cost. `faults` maps question and task ids to
+    `disagreements` are the replies on which a judge's votes differ, `unsupported_lines` the lines
+    that it does not find supported, and the paths are where they were written; `judge_usage` is
+    what the judge cost. `faults` maps question and task ids to
     what went wrong. `run_files` are further JSON files for the run's folder, by name. `cases_in_key`
-    is how many cases a whole run would be scored over.
+    is how many cases a whole run would be scored over. `key` says what they were scored against.
     """
 
     scores: Scores
@@ -77,10 +79,13 @@ class ScoreReport(NamedTuple):
     fingerprints: dict[str, str]
     disagreements: tuple[dict[str, Any], ...] = ()
     disagreements_path: Path | None = None
+    unsupported_lines: tuple[dict[str, Any], ...] = ()
+    unsupported_lines_path: Path | None = None
     judge_usage: Usage | None = None
     faults: dict[str, dict[str, Any]] | None = None
     run_files: dict[str, Any] = {}
     cases_in_key: int = 0
+    key: KeyProvenance | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The object that `archqa score --json` prints."""
@@ -89,6 +94,7 @@ class ScoreReport(NamedTuple):
             "cases_in_key": self.cases_in_key,
             "baselines": self.baselines,
             "fingerprints": self.fingerprints,
+            "key": self.key.as_json() if self.key else None,
         }
         if self.faults is not None:
             content["faults"] = self.faults
@@ -99,6 +105,7 @@ class ScoredRun(NamedTuple):
     """What scoring needs to know of the run that made a submission.
 
     `ended_ids` are the cases that the run has reached, all of `case_ids` when it is finished.
+    `ended` reads how each of them ended, where a submission does not say all of it.
     """
 
     folder: Path
@@ -110,6 +117,7 @@ class ScoredRun(NamedTuple):
     ended_ids: tuple[str, ...]
     backends: Mapping[str, str]
     record: str | None
+    ended: Callable[[], Iterable[CompletedCase]] | None = None
 
     def cases(self) -> Sequence[Item]:
         """The cases as the run read them (`input.jsonl`)."""
@@ -130,6 +138,11 @@ class Submission(NamedTuple):
         """The run's folder, or the folder that holds the file."""
         return self.run.folder if self.run else self.path.parent
 
+    @property
+    def run_folders(self) -> tuple[Path, ...]:
+        """The folder of the run that the rows are of; empty for a bare file outside of a run."""
+        return (self.folder,) if (self.folder / "run.json").is_file() else ()
+
 
 class KeySelection(NamedTuple):
     """The ids of the key that count, those that do not, and warnings about `--case-ids`.
@@ -144,12 +157,18 @@ class KeySelection(NamedTuple):
 
 
 class Gold(NamedTuple, Generic[Reference]):
-    """The references to score against, a second annotator's, and the SHA-256 of the files read."""
+    """The references to score against, a second annotator's, and the SHA-256 of the files read.
+
+    `key_path` is the file that holds them, if it is not the one that was named; `scored_keys` has
+    the labels, where it is a key of notes.
+    """
 
     references: list[Reference]
     second_references: list[Reference]
     fingerprints: dict[str, str]
     selection: KeySelection
+    key_path: Path | None = None
+    scored_keys: ScoredKeys = ScoredKeys({}, {})
 
 
 class ScoringInputs(NamedTuple):
@@ -322,12 +341,27 @@ class ScoringBridge(ABC):
     def report(
         self, request: ScoringRequest, gold: Gold[Any], scores: Scores, baselines: Baselines
     ) -> ScoreReport:
-        """The report of these scores, with the warnings about `--case-ids`."""
+        """The report of these scores, with the warnings about `--case-ids` and about the key."""
+        key = self._provenance(request, gold, scores)
+        scores.warnings[:0] = key.warnings if key else ()
         scores.warnings.extend(gold.selection.warnings)
         fingerprints = {**gold.fingerprints, "submission": request.submission.sha256}
         unreached = gold.selection.available - len(gold.selection.ids)
         cases_in_key = scores.cases + unreached
-        return ScoreReport(scores, baselines, fingerprints, cases_in_key=cases_in_key)
+        return ScoreReport(scores, baselines, fingerprints, cases_in_key=cases_in_key, key=key)
+
+    def _provenance(
+        self, request: ScoringRequest, gold: Gold[Any], scores: Scores
+    ) -> KeyProvenance | None:
+        """What the key is to this submission, which equals a key that it meets in full."""
+        path = gold.key_path or request.inputs.key or request.inputs.case_file
+        if path is None:
+            return None
+        sha256 = gold.fingerprints.get("key") or gold.fingerprints.get("data", "")
+        run_folders = request.submission.run_folders
+        key = key_provenance(path, sha256, gold.scored_keys, run_folders)
+        is_met = scores.scores.get("strict_micro_f1") == 100
+        return key.meeting(equals_run=is_met)
 
 
 def shorten_quotes(line: str) -> str:

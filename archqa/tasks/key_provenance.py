@@ -1,0 +1,196 @@
+"""Where a key comes from, in words: a file, or reviews, maybe of the very run that is scored."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from archqa.core.key import CaseKey, KeyReview
+from archqa.core.record_version import record_version
+from archqa.safety.storage import storage_errors
+
+_MAX_NAMES = 4
+
+BEFORE_THE_LOG = (
+    "an earlier archqa, which kept the run's own choice for every sentence that nobody had touched"
+)
+
+
+class ScoredKeys(NamedTuple):
+    """The keys of the scored cases, by case, and the ids of each case's sentences."""
+
+    keys: Mapping[str, CaseKey]
+    sentence_ids: Mapping[str, Sequence[str]]
+
+
+class KeyProvenance(NamedTuple):
+    """What a key is: a file that archqa knows nothing more of, or one made of reviews.
+
+    from_this_run: the reviewers had an answer of the scored run before them. equals_run: moreover
+    every label says what that run had chosen. is_logged: False for a key of reviews from before
+    the log of reviews, whose labels may be nobody's. The counts are of the scored cases.
+    """
+
+    path: str
+    sha256: str
+    kind: Literal["file", "reviews"] = "file"
+    reviewers: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    blind: bool = False
+    from_this_run: bool = False
+    equals_run: bool = False
+    is_logged: bool = True
+    cases: int = 0
+    cases_from_this_run: int = 0
+    reviewed_sentences: int = 0
+    unreviewed_sentences: int = 0
+    disagreements: int = 0
+
+    @property
+    def circular(self) -> bool:
+        """Whether a score against this key may measure the run by its own predictions."""
+        return self.from_this_run or not self.is_logged
+
+    def meeting(self, *, equals_run: bool) -> "KeyProvenance":
+        """The same with what a comparison of the labels and the run's choices has shown.
+
+        A key of which some labels were set blind is more than an echo of the run.
+        """
+        all_sighted = self.from_this_run and self.cases_from_this_run == self.cases
+        return self._replace(equals_run=all_sighted and equals_run)
+
+    @property
+    def statement(self) -> str:
+        """One sentence that stands beside every score against this key."""
+        name = Path(self.path).name
+        if self.kind == "file":
+            return f"Scored against the key file {name}."
+        if not self.is_logged:
+            return f"Scored against {name}, made by {BEFORE_THE_LOG}."
+        labels = f"{_count(self.reviewed_sentences, 'label')} by {_listed(self.reviewers)}"
+        return f"Scored against reviews ({name}): {labels}, {self._seen}."
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of a score against this key must know; empty for a file."""
+        found = [self._trust_warning(), self._gap_warning()]
+        return tuple(filter(None, found))
+
+    def as_json(self) -> dict[str, Any]:
+        """`key` of `scores.json`."""
+        return {
+            **self._asdict(),
+            "reviewers": list(self.reviewers),
+            "runs": list(self.runs),
+            "circular": self.circular,
+            "statement": self.statement,
+        }
+
+    @property
+    def _seen(self) -> str:
+        if self.blind:
+            return "set without seeing any answer"
+        if self.from_this_run:
+            return "set while looking at answers of this very run"
+        return f"set while looking at answers of {_listed(self.runs) or 'another run'}"
+
+    def _trust_warning(self) -> str:
+        name = Path(self.path).name
+        if not self.is_logged:
+            return (
+                f"{name} was made by {BEFORE_THE_LOG}: its labels may be the run's own, and this "
+                "score may say nothing. Review the cases anew."
+            )
+        if not self.from_this_run:
+            return ""
+        who = _listed(self.reviewers)
+        if self.equals_run:
+            return (
+                f"THIS IS NO MEASUREMENT: every label of {name} says what this run itself had "
+                f"chosen, and {who} set them while looking at it. Label blind, without seeing "
+                "its answers, to measure it."
+            )
+        of_cases = f"{self.cases_from_this_run} of {_count(self.cases, 'case')}"
+        return (
+            f"THE KEY IS CIRCULAR: {who} labelled {of_cases} while looking at the answers of this "
+            "very run, which flatters it. Label blind, without seeing its answers, to measure it."
+        )
+
+    def _gap_warning(self) -> str:
+        if not self.unreviewed_sentences:
+            return ""
+        disputed = ""
+        if self.disagreements:
+            disputed = f" (on {self.disagreements} of them reviewers disagree)"
+        count = _count(self.unreviewed_sentences, "sentence")
+        return (
+            f"{count} of the reviewed cases without a label{disputed} do not count: "
+            "citing them is neither right nor wrong."
+        )
+
+
+def key_provenance(
+    path: Path, sha256: str, scored: ScoredKeys, run_folders: Sequence[Path] = ()
+) -> KeyProvenance:
+    """What a key is to the runs that are scored against it; cases without labels do not count."""
+    labelled = [key for key in scored.keys.values() if key.labels and key.review]
+    file = KeyProvenance(str(path), sha256)
+    if not labelled:
+        return file
+    reviews = [key.review for key in labelled if key.review]
+    own = _reviews_of(reviews, run_folders)
+    return file._replace(
+        kind="reviews",
+        reviewers=_distinct(name for review in reviews for name in review.reviewers),
+        runs=_distinct(name for review in reviews for name in review.runs),
+        blind=all(review.blind for review in reviews),
+        from_this_run=own > 0,
+        is_logged=all(review.reviewers for review in reviews),
+        cases=len(labelled),
+        cases_from_this_run=own,
+        reviewed_sentences=sum(len(key.labels) for key in labelled),
+        unreviewed_sentences=sum(_unlabelled(key, scored) for key in labelled),
+        disagreements=sum(review.disagreements for review in reviews),
+    )
+
+
+def _unlabelled(key: CaseKey, scored: ScoredKeys) -> int:
+    return len(key.without_label(scored.sentence_ids.get(key.case_id, ())))
+
+
+def _reviews_of(reviews: Sequence[KeyReview], run_folders: Sequence[Path]) -> int:
+    """How many cases were reviewed with an answer of these runs in view.
+
+    A run is known by its folder's name, and by its records where the folder was renamed.
+    """
+    names = {folder.resolve().name for folder in run_folders}
+    versions = {version for folder in run_folders for version in _record_versions(folder)}
+    sighted = [review for review in reviews if not review.blind]
+    return sum(
+        not (names.isdisjoint(review.runs) and versions.isdisjoint(review.run_versions))
+        for review in sighted
+    )
+
+
+def _record_versions(run_folder: Path) -> set[str]:
+    path = run_folder / "cases.jsonl"
+    with storage_errors(path):
+        if not path.is_file():
+            return set()
+        with path.open("rb") as file:
+            return {record_version(line) for line in file if line.endswith(b"\n")}
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`Ann, Ben and Cem`; of many names the first few and how many more."""
+    shown = list(names[:_MAX_NAMES])
+    if len(names) > _MAX_NAMES:
+        shown.append(f"{len(names) - _MAX_NAMES} more")
+    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
