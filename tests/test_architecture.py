@@ -17,6 +17,7 @@ SOURCE_FILES = sorted([*ROOT.glob("archqa/**/*.py"), *ROOT.glob("scoring/**/*.py
 PACKAGES = {
     "cli",
     "web",
+    "mcp",
     "report",
     "review",
     "asking",

@@ -74,9 +74,14 @@ COMMANDS = (
         "Summarise a patient's record for a visit, each line with what it rests on.",
     ),
     CommandEntry(
+        "mcp",
+        "archqa.cli.mcp",
+        "Serve a record to a client of the Model Context Protocol: search, read, query, ask, brief.",
+    ),
+    CommandEntry(
         "export",
         "archqa.cli.export",
-        "Write a run's answers as a submission or a table.",
+        "Write a run's answers as a submission or a table, or for another tool.",
     ),
     CommandEntry(
         "merge",

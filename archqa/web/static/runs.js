@@ -13,7 +13,7 @@ function filterRows(bar) {
       row.hidden = !words.every((word) => text.includes(word));
       shown += row.hidden ? 0 : 1;
     }
-    count.textContent = shown === rows.length ? `${rows.length} runs` : `${shown} of ${rows.length} runs`;
+    count.textContent = shown === rows.length ? `${rows.length} ${rows.length === 1 ? "run" : "runs"}` : `${shown} of ${rows.length} runs`;
   }
   bar.hidden = false;
   input.addEventListener("input", filter);
