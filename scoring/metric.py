@@ -192,7 +192,7 @@ def parse_metric(text: str) -> Metric[Any] | MetricMean:
         return MetricMean(tuple(map(parse_metric, parts)))
     name, settings = _parse_call(text) if "(" in text else _parse_signature(text)
     if name not in _REGISTRY:
-        suggestion = _suggest(name, _REGISTRY)
+        suggestion = suggest(name, _REGISTRY)
         names = ", ".join(known_metrics())
         raise ScoringError(f"metric {name!r} is not known{suggestion}. Known: {names}.")
     return _build(_REGISTRY[name], settings)
@@ -254,7 +254,7 @@ def _build(metric: type[Metric[Any]], settings: Mapping[str, str]) -> Metric[Any
             else:
                 values[setting] = _parse_setting(text, types[setting])
         except KeyError:
-            suggestion = _suggest(setting, types)
+            suggestion = suggest(setting, types)
             mistakes.append(f"{setting}: no such setting{suggestion}; it has {', '.join(types)}")
         except ValueError as error:
             mistakes.append(f"{setting}: {error}")
@@ -287,7 +287,8 @@ def _parse_bool(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _suggest(name: str, candidates: Mapping[str, Any]) -> str:
+def suggest(name: str, candidates: Mapping[str, Any]) -> str:
+    """The names most similar to `name` as the end of a sentence; empty if none is similar."""
     similar = difflib.get_close_matches(name, candidates, n=2)
     if not similar:
         return ""

@@ -7,7 +7,7 @@ import typer
 
 from archqa.cli.console import print_content, print_notice
 from archqa.cli.options import RunArgument
-from archqa.errors import CallerError
+from archqa.core.near_misses import unknown_name
 from archqa.runs.export import export, formats, takes_zip, zip_submission
 from archqa.safety.private_files import write_private_bytes, write_private_text
 from archqa.tasks import archehr_2025
@@ -33,9 +33,7 @@ def command(
       archqa export runs/dev --format csv --out answers.csv
     """
     if format_name not in formats():
-        raise CallerError(
-            f"There is no format {format_name!r}.\nThere are: {', '.join(formats())}."
-        )
+        raise unknown_name("format", format_name, formats())
     content = export(run, format_name, partial=partial)
     if out is None:
         print_content(content)

@@ -14,6 +14,7 @@ from archqa.cli.local_servers import HOW_TO_START
 from archqa.cli.model_table import model_json, model_lines
 from archqa.cli.options import AllowPlainHttpOption, ConfigOption
 from archqa.cli.settings import command_settings
+from archqa.core.near_misses import unknown_name
 from archqa.errors import ArchqaError, CallerError
 from archqa.evaluation.scoring import metric_names
 from archqa.llm.offered_models import OfferedModel
@@ -52,9 +53,7 @@ def command(
         console.print("\n".join(_KINDS))
         return
     if kind not in _KINDS:
-        raise CallerError(
-            f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_KINDS)}."
-        )
+        raise unknown_name("kind of list", kind, _KINDS)
     if pipeline is not None and kind != "settings":
         raise CallerError(
             "--pipeline narrows settings alone: archqa list settings --pipeline panel"
@@ -91,8 +90,7 @@ def _agents() -> Iterable[str]:
 
 def _prompts() -> Iterator[str]:
     prompts = default_prompts()
-    for path in sorted(prompts.folder.glob("*/v*/system.jinja")):
-        name = str(path.parent.relative_to(prompts.folder))
+    for name in prompts.names():
         yield f"{name:26} sha256 {prompts.digest(name)[:12]}"
 
 
@@ -115,9 +113,16 @@ def _settings(pipeline: str | None = None) -> Iterable[str]:
             if pipeline in setting.owners
         ]
     if not settings:
-        names = dict.fromkeys(known_pipeline.name for known_pipeline in pipelines.all_pipelines())
-        raise CallerError(f"No pipeline {pipeline!r} has settings.\nThere are: {', '.join(names)}.")
+        raise _no_settings(pipeline)
     return [_setting_line(setting) for setting in settings]
+
+
+def _no_settings(pipeline: str | None) -> CallerError:
+    """The error for a name that no pipeline has, or one of a pipeline without settings."""
+    names = list(dict.fromkeys(known.name for known in pipelines.all_pipelines()))
+    if pipeline in names:
+        return CallerError(f"{pipeline} has no settings of its own.\nLeave --pipeline out.")
+    return unknown_name("pipeline", pipeline, names)
 
 
 def _setting_line(setting: SettingDescription) -> str:

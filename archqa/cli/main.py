@@ -21,6 +21,7 @@ from archqa.cli.console import (
     write_unencodable_characters_as_escapes,
 )
 from archqa.cli.lazy import CommandEntry, LazyGroup
+from archqa.core.near_misses import did_you_mean
 from archqa.errors import ArchqaError, ServerUnavailable, StorageError
 from archqa.safety.server_urls import without_secrets
 from archqa.safety.storage import storage_error
@@ -170,6 +171,9 @@ _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]
 _EXTRA_ARGUMENTS = re.compile(r"(Got unexpected extra argument\S*) \(.*\)", re.DOTALL)
 """How typer quotes surplus arguments: the words of a question that has no quotation marks."""
 
+_NO_CHOICE = re.compile(r"'(?P<typed>[^']*)' is not one of (?P<choices>.*)", re.DOTALL)
+"""How typer says that a value is none of a few."""
+
 _QUOTATION_ADVICE = "Put a question, and a name with spaces, into quotation marks."
 
 
@@ -180,8 +184,18 @@ def _printable_usage_errors() -> Iterator[None]:
         yield
     except _USAGE_ERROR as error:
         message = _EXTRA_ARGUMENTS.sub(rf"\1. {_QUOTATION_ADVICE}", error.message)
+        message = _with_nearest_choice(message)
         error.message = printable(without_secrets(message))
         raise
+
+
+def _with_nearest_choice(message: str) -> str:
+    """Name the value that a misspelt one of a few was meant to be: `--format htlm`."""
+    match = _NO_CHOICE.search(message)
+    if match is None:
+        return message
+    question = did_you_mean(match["typed"], re.findall(r"'([^']*)'", match["choices"]))
+    return f"{message} {question}".rstrip()
 
 
 app = typer.Typer(

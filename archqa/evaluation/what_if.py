@@ -13,6 +13,7 @@ from archqa import tasks
 from archqa.core.id_lists import list_ids
 from archqa.core.judgement import Judgement
 from archqa.core.key import CaseKey
+from archqa.core.near_misses import advice_on_name
 from archqa.engine import Engine
 from archqa.errors import CallerError
 from archqa.evaluation.stored_votes import (
@@ -124,7 +125,7 @@ def settings_from_run(
     if foreign:
         raise CallerError(
             f"{list_ids(foreign)} cannot be changed afterwards.\n"
-            f"These can: {', '.join(CHANGEABLE)}."
+            f"{advice_on_name(foreign[0], CHANGEABLE)}"
         )
     typed = {"pipelines": {"panel": _panel_settings(Run.open(run))}}
     settings = load_settings(typed=typed, assignments=assignments, on_ignored=on_ignored)

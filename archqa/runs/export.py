@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from archqa import tasks
+from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
@@ -70,6 +71,8 @@ def export(path: str | Path, name: str, *, partial: bool = False) -> str:
     such a file.
     """
     run = Run.open(path)
+    if name not in formats():
+        raise unknown_name("format", name, formats())
     if name in _TABLES:
         return _TABLES[name](run)
     task = tasks.find(name)

@@ -28,6 +28,7 @@ from archqa.runs.runner import Job, OnCase, run_cases
 from archqa.safety.arguments import as_optional_path
 from archqa.settings import Settings, load_settings
 from archqa.tasks import CaseFile
+from archqa.tasks.case_tables import CaseTable
 
 OnStart = Callable[[RunManifest, int], None]
 """Called with the manifest and the number of cases that ended in an earlier try."""
@@ -39,7 +40,7 @@ def _ignore(*_: object) -> None:
 
 @without_suppressed_causes
 def predict(
-    cases: str | Path | CaseFile,
+    cases: str | Path | CaseFile | CaseTable,
     *,
     task: str | None = None,
     out: str | Path | None = None,
@@ -56,7 +57,8 @@ def predict(
 ) -> Run:
     """Answer every case of a file and return the run.
 
-    `cases` is a path, `-` (standard input), `mini` or what `load_cases` returned; `selection`
+    `cases` is a path, `-` (standard input), `mini`, what `load_cases` returned, a data frame with
+    `question` and `note` (or a benchmark's columns), or a list of cases or dicts; `selection`
     narrows it. `typed` are settings by short or full name (`pipeline="embedded"`,
     `labels="multiclass"`), instead of `settings`. `confirm` is called before anything is written to
     a record, `announce` with the hosts that get record text before the first request; by default

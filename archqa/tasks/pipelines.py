@@ -1,5 +1,6 @@
 """Finds pipelines by name or as the default of a task."""
 
+from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
 from archqa.tasks import registry
 from archqa.tasks.pipeline import NoteResult, Pipeline, PipelineResult, PipelineSettings
@@ -40,9 +41,7 @@ def find(name: str, task: str | None = None) -> Pipeline:
     task = task or registry.default_task().name
     pipelines = {pipeline.name: pipeline for pipeline in for_task(task)}
     if name not in pipelines:
-        raise CallerError(
-            f"There is no pipeline {name!r} for {task}.\nThere are: {', '.join(pipelines)}."
-        )
+        raise unknown_name("pipeline", name, pipelines, f" for {task}")
     return pipelines[name]
 
 

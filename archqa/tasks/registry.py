@@ -1,11 +1,10 @@
 """Every task by name. The package of a task is imported when it is needed."""
 
-import difflib
 import pkgutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from archqa.errors import CallerError, quoted
+from archqa.core.near_misses import unknown_name
 
 if TYPE_CHECKING:
     from archqa.tasks.task import Task
@@ -46,9 +45,7 @@ def find(name: str) -> "Task":
     if isinstance(name, str) and name in _TASKS:
         task: Task = pkgutil.resolve_name(_TASKS[name])
         return task
-    similar = difflib.get_close_matches(str(name), names(), n=1)
-    advice = f"Did you mean {similar[0]}?" if similar else f"Known: {', '.join(names())}."
-    raise CallerError(f"There is no task named {quoted(name)}.\n{advice}")
+    raise unknown_name("task", name, names())
 
 
 def all_tasks() -> Iterator["Task"]:

@@ -1,6 +1,7 @@
 """Scores FHIR-AgentBench: answers and the resources they rest on."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from archqa.errors import CallerError
@@ -75,7 +76,7 @@ class FhirAgentBenchScoring(ScoringBridge):
             if tags:
                 faults[question_id] = {"tags": tags}
         report = self.report(request, gold, scores, baselines(questions))
-        report = report._replace(faults=faults)
+        report = replace(report, faults=faults)
         if votes is None:
             return report
         return _with_votes(report, votes)
@@ -140,7 +141,7 @@ def _error_tags(
 
 def _with_votes(report: ScoreReport, votes: JudgeVotes) -> ScoreReport:
     report.scores.warnings.extend(votes.warnings)
-    return report._replace(disagreements=tuple(votes.disagreements), judge_usage=votes.usage)
+    return replace(report, disagreements=tuple(votes.disagreements), judge_usage=votes.usage)
 
 
 def _are_resources(value: Any) -> bool:

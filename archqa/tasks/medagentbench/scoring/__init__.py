@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from archqa.errors import CallerError, InputError
@@ -98,8 +99,8 @@ class MedAgentBenchScoring(ScoringBridge):
         report = self.report(request, gold, result.scores, result.baselines)
         if run and result.graded:
             totals = overall(rows, len(run.case_ids), result.graded)
-            report = report._replace(run_files={"overall.json": totals})
-        return report._replace(faults=result.faults)
+            report = replace(report, run_files={"overall.json": totals})
+        return replace(report, faults=result.faults)
 
 
 def _record(request: ScoringRequest) -> str | None:
