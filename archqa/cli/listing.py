@@ -50,10 +50,10 @@ def command(
       archqa list models --base-url http://127.0.0.1:8000/v1
     """
     if kind == "kinds":
-        console.print("\n".join(_KINDS))
+        console.print("\n".join(KINDS))
         return
-    if kind not in _KINDS:
-        raise unknown_name("kind of list", kind, _KINDS)
+    if kind not in KINDS:
+        raise unknown_name("kind of list", kind, KINDS)
     if pipeline is not None and kind != "settings":
         raise CallerError(
             "--pipeline narrows settings alone: archqa list settings --pipeline panel"
@@ -186,4 +186,5 @@ _LISTS: dict[str, Callable[[], Iterable[str]]] = {
     "prices": _prices,
     "runs": _runs,
 }
-_KINDS = (*_LISTS, "settings", "models")
+KINDS = (*_LISTS, "settings", "models")
+"""What can be listed."""
