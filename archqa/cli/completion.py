@@ -1,77 +1,41 @@
 """Completions of the shell, answered from a table of all commands: importing them takes too long.
 
 The table is made from the commands themselves (`make snapshots`), and a test compares the two. The
-shells' scripts, and how their questions are answered, are typer's own.
+scripts that make a shell ask are typer's; nothing but the standard library is imported to answer.
 """
 
-import gc
-import inspect
 import json
 import os
-from collections.abc import Callable, Iterator
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import typer
-import typer.completion
-
-from archqa.core.near_misses import unknown_name
+from typing import Any, NamedTuple
 
 VARIABLE = "_ARCHQA_COMPLETE"
-"""The environment variable by which a shell asks for completions, as typer names it."""
+"""The environment variable by which typer's scripts ask for completions: `complete_bash`."""
 
 TABLE = Path(__file__).parent / "data" / "completion.json"
 
-_PROGRAM = "archqa"
 _MAX_RUNS = 100
 
-SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+
+class Offer(NamedTuple):
+    """One completion, and what it is; the help may be empty."""
+
+    value: str
+    help: str = ""
 
 
 def answer() -> int:
-    """Print the completions that the shell asks for; return the exit code."""
-    gc.disable()  # The process ends at once, and looking for garbage takes a tenth of its time.
-    typer.completion.completion_init()
-    program = typer.main.get_command(_program())
-    return typer.completion.shell_complete(program, {}, _PROGRAM, VARIABLE, os.environ[VARIABLE])
-
-
-def script_for(shell: str) -> str:
-    """Return the script that teaches a shell to ask, `auto` the one that is running.
-
-    Raises `CallerError` for a shell that is not known.
-    """
-    name = _known_shell(shell)
-    return typer.completion.get_completion_script(
-        prog_name=_PROGRAM, complete_var=VARIABLE, shell=name
-    )
-
-
-def install_for(shell: str) -> str:
-    """Write the script where the shell reads it, and return what was done.
-
-    Raises `CallerError` for a shell that is not known.
-    """
-    name = _known_shell(shell)
-    _, path = typer.completion.install(shell=name, prog_name=_PROGRAM, complete_var=VARIABLE)
-    return f"Completion for {name} is in {path}. It takes effect in a new terminal."
-
-
-def _known_shell(shell: str) -> str:
-    name = _running_shell() if shell == "auto" else shell
-    if name not in SHELLS:
-        raise unknown_name("completion for the shell", name or "(none was found)", SHELLS)
-    return name
-
-
-def _running_shell() -> str:
-    """Return the name of the shell that this process was started from; empty if there is none."""
-    import shellingham  # A part of typer, and slow.
-
-    try:
-        return str(shellingham.detect_shell()[0])
-    except shellingham.ShellDetectionFailure:
-        return Path(os.environ.get("SHELL", "")).name
+    """Print the completions that a shell asks for; return the exit code."""
+    _, _, shell = os.environ[VARIABLE].partition("_")
+    offers = list(_offers(*_words(shell)))
+    if os.environ.get("_TYPER_COMPLETE_FISH_ACTION") == "is-args":
+        return 0 if offers else 1
+    sys.stdout.write(f"{_written(shell, offers)}\n")
+    return 0
 
 
 def read_table() -> dict[str, Any]:
@@ -80,86 +44,103 @@ def read_table() -> dict[str, Any]:
     return content
 
 
-def _program() -> typer.Typer:
-    """Return the commands as typer has them; only those that were typed have options."""
+def _words(shell: str) -> tuple[list[str], str]:
+    """Return the whole words after the program, and the one that is being typed."""
+    if shell == "bash":
+        words = _split(os.environ["COMP_WORDS"])
+        position = int(os.environ["COMP_CWORD"])
+        return words[1:position], words[position] if position < len(words) else ""
+    line = os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    words = _split(line)[1:]
+    if not words or line.endswith(" "):
+        return words, ""
+    return words[:-1], words[-1]
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # A quotation mark that is still open.
+        return line.split()
+
+
+def _offers(words: Sequence[str], typed: str) -> Iterator[Offer]:
+    """Yield what the word that is being typed may become after the words before it."""
     table = read_table()
-    typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
-    return _group(table["commands"], table["names"], frozenset(typed.split()))
+    command, arguments = _command_of(table, words)
+    if "commands" in command:
+        for name, below in command["commands"].items():
+            if name.startswith(typed):
+                yield Offer(name, below["help"])
+        return
+    parameters = command["parameters"]
+    waiting = _waiting_option(parameters, arguments)
+    if waiting is None and typed.startswith("-"):
+        yield from _options(parameters, typed)
+        return
+    parameter = waiting or _argument(parameters, arguments)
+    if parameter is not None:
+        for value in _values(parameter["values"], table["names"], typed):
+            yield Offer(value)
 
 
-def _group(
-    commands: dict[str, Any], names: dict[str, list[str]], typed: frozenset[str]
-) -> typer.Typer:
-    group = typer.Typer(add_completion=False)
-    for name, command in commands.items():
-        if "commands" in command:
-            below = _group(command["commands"], names, typed)
-            group.add_typer(below, name=name, help=command["help"])
-        else:
-            parameters = command["parameters"] if name in typed else []
-            group.command(name, help=command["help"])(_function(parameters, names))
-    return group
+def _command_of(
+    table: Mapping[str, Any], words: Sequence[str]
+) -> tuple[Mapping[str, Any], Sequence[str]]:
+    """Return the command that the words name, and the words after it."""
+    command = table
+    for position, word in enumerate(words):
+        if word not in command["commands"]:
+            continue
+        command = command["commands"][word]
+        if "commands" not in command:
+            return command, words[position + 1 :]
+    return command, ()
 
 
-def _function(parameters: list[dict[str, Any]], names: dict[str, list[str]]) -> Any:
-    """Return a function with these parameters, which does nothing: typer reads its signature."""
-
-    def command(**_: object) -> None:
-        pass
-
-    described = [_parameter(each, names, number) for number, each in enumerate(parameters)]
-    command.__signature__ = inspect.Signature(described)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in described}
-    return command
+def _waiting_option(parameters: Any, arguments: Sequence[str]) -> Any:
+    """Return the option whose value comes next; None for an argument."""
+    option = _option(parameters, arguments[-1]) if arguments else None
+    return None if option is None or option["flag"] else option
 
 
-def _parameter(
-    parameter: dict[str, Any], names: dict[str, list[str]], number: int
-) -> inspect.Parameter:
-    complete = _completer(parameter["values"], names)
-    declared = parameter["names"]
-    annotation: Any = bool if parameter["flag"] else str
-    if parameter["many"]:
-        annotation = list[str]
-    if declared[0].startswith("-"):
-        default = typer.Option(
-            None, *_declarations(declared), help=parameter["help"], autocompletion=complete
-        )
-    else:
-        default = typer.Argument(None, autocompletion=complete)
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(f"p{number}", kind, default=default, annotation=annotation)
+def _option(parameters: Any, name: str) -> Any:
+    return next((each for each in parameters if name in each["names"] and name[:1] == "-"), None)
 
 
-def _declarations(names: list[str]) -> list[str]:
-    """Return the names of an option; of one that can be negated, as typer writes it."""
-    negated = [name for name in names if name.startswith("--no-") and f"--{name[5:]}" in names]
-    if not negated:
-        return names
-    return [f"--{name[5:]}/{name}" for name in negated]
+def _options(parameters: Any, typed: str) -> Iterator[Offer]:
+    for parameter in parameters:
+        for name in parameter["names"]:
+            if name.startswith("--") and name.startswith(typed):
+                yield Offer(name, parameter["help"])
 
 
-def _completer(
-    values: str | list[str], names: dict[str, list[str]]
-) -> Callable[[str], list[str]] | None:
-    """Return what completes a value; None leaves it to the shell, which names files."""
-    known = names.get(values, []) if isinstance(values, str) else values
+def _argument(parameters: Any, arguments: Sequence[str]) -> Any:
+    """Return the argument that comes next; None if all are there."""
+    given = 0
+    for position, word in enumerate(arguments):
+        previous = _waiting_option(parameters, arguments[:position])
+        given += previous is None and not word.startswith("-")
+    expected = [each for each in parameters if not each["names"][0].startswith("-")]
+    if given < len(expected):
+        return expected[given]
+    return expected[-1] if expected and expected[-1]["many"] else None
 
-    def complete(incomplete: str) -> list[str]:
-        if values == "runs":
-            return list(run_folders(incomplete))
-        return [name for name in known if name.startswith(incomplete)]
 
-    return complete if known or values == "runs" else None
+def _values(kind: Any, names: Mapping[str, Any], typed: str) -> Iterable[str]:
+    """Return the values that begin as typed; none leaves it to the shell, which names files."""
+    if kind == "runs":
+        return run_folders(typed)
+    known = kind if isinstance(kind, list) else names.get(kind, [])
+    return [name for name in known if name.startswith(typed)]
 
 
 def run_folders(typed: str) -> Iterator[str]:
     """Yield the run folders that a path may become: of the folder typed, else of `runs`."""
     start = Path(typed)
     folder = start if typed.endswith("/") or not typed else start.parent
-    places = [folder, *([Path("runs")] if not typed else [])]
     found = 0
-    for place in places:
+    for place in [folder] if typed else [folder, Path("runs")]:
         for path in _sub_folders(place):
             if found < _MAX_RUNS and str(path).startswith(typed) and (path / "run.json").is_file():
                 found += 1
@@ -171,3 +152,31 @@ def _sub_folders(folder: Path) -> list[Path]:
         return sorted(path for path in folder.iterdir() if path.is_dir())
     except OSError:
         return []
+
+
+def _written(shell: str, offers: Sequence[Offer]) -> str:
+    """Return the offers as typer's script for a shell reads them."""
+    if shell == "zsh":
+        lines = "\n".join(map(_zsh_line, offers))
+        return f"_arguments '*: :(({lines}))'" if offers else "_files"
+    if shell == "fish":
+        return "\n".join("\t".join(filter(None, map(_on_one_line, offer))) for offer in offers)
+    if shell in ("powershell", "pwsh"):
+        return "\n".join(f"{offer.value}:::{_on_one_line(offer.help) or ' '}" for offer in offers)
+    return "\n".join(offer.value for offer in offers)
+
+
+def _zsh_line(offer: Offer) -> str:
+    value = f'"{_escaped(offer.value)}"'
+    return f'{value}:"{_escaped(offer.help)}"' if offer.help else value
+
+
+def _escaped(text: str) -> str:
+    """Return a text so that zsh, which evaluates the answer, takes no part of it for code."""
+    for character, written in {'"': '""', "'": "''", "$": "\\$", "`": "\\`"}.items():
+        text = text.replace(character, written)
+    return _on_one_line(text).replace(":", "\\\\:")
+
+
+def _on_one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text)

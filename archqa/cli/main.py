@@ -286,12 +286,12 @@ def main(
         print_line(f"archqa {archqa.__version__}")
         raise typer.Exit
     if show_completion:
-        from archqa.cli.completion import script_for
+        from archqa.cli.completion_scripts import script_for
 
         print_content(script_for(show_completion) + "\n")
         raise typer.Exit
     if install_completion:
-        from archqa.cli.completion import install_for
+        from archqa.cli.completion_scripts import install_for
 
         print_line(install_for(install_completion))
         raise typer.Exit

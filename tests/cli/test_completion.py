@@ -100,7 +100,7 @@ def test_completing_imports_no_command_and_no_heavy_library() -> None:
     )
     assert process.returncode == 0, process.stderr
     modules = set(process.stdout.splitlines()[-1].split()[1:])
-    heavy = {"pandas", "numpy", "onnxruntime", "aiohttp", "lxml", "jinja2", "rich.table"}
+    heavy = {"pandas", "numpy", "onnxruntime", "aiohttp", "lxml", "jinja2", "typer", "rich"}
     assert modules.isdisjoint(heavy | {entry.module for entry in COMMANDS})
 
 
@@ -111,8 +111,8 @@ def test_completing_takes_less_than_three_tenths_of_a_second_of_one_core() -> No
         completions("archqa score --m")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    # Machines of CI are slower, and shared: the least of several tries is the program's own time.
-    assert min(spent) < 0.45, spent
+    # Machines are shared: the least of several tries is the program's own time.
+    assert min(spent) < 0.3, spent
 
 
 def test_the_script_of_a_shell_is_printed() -> None:
