@@ -24,6 +24,7 @@ from archqa.errors import (
 from archqa.llm.model import Model
 from archqa.runs.destinations import Announce, Announcer
 from archqa.runs.event_loop import run_sync
+from archqa.runs.notebook_progress import NotebookProgress
 from archqa.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ def ask_many(
     `table` is a data frame or a list of dicts with `question` and `note` (text) or `patient` (a
     FHIR id, an identifier or a name in `record`). Other columns come first in the result, then `question`, `status`,
     `answer`, `lines`, `evidence` and the other keys of `archqa ask --json`, then `error`: a row that
-    could not be answered has one and no status, and the other rows are answered.
+    could not be answered has one and no status, and the other rows are answered. Last come
+    `evidence_ids` and `evidence_text`: what the answer rests on, as a list and as plain text.
+    A notebook shows how many questions were asked.
 
     Raises one `CallerError` that names all wrong rows before any is answered, `InputError` if
     `record` is none, and the server's error if it let no row be answered.
@@ -115,9 +118,23 @@ def ask_many(
         announce=announce,
         scripted=scripted,
     )
-    answered = answer_rows(asked, options)
-    contents = [answer_row(row, result) for row, result in zip(asked, answered, strict=True)]
+    with NotebookProgress("questions asked", len(asked)) as progress:
+        answered = answer_rows(
+            asked, options, lambda _, result: progress.advance(failed=result.answer is None)
+        )
+    contents = []
+    for row, result in zip(asked, answered, strict=True):
+        contents.append({**answer_row(row, result), **_evidence_columns(result)})
     return pandas.DataFrame(contents, index=index)
+
+
+def _evidence_columns(result: AnsweredRow) -> dict[str, Any]:
+    """Return what an answer rests on as plain cells, to be read, filtered and counted."""
+    evidence = result.answer.evidence if result.answer else ()
+    return {
+        "evidence_ids": [each.id for each in evidence],
+        "evidence_text": "\n".join(each.text for each in evidence),
+    }
 
 
 def _rows_of(table: Any) -> list[Mapping[str, Any]]:

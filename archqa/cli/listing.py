@@ -26,6 +26,7 @@ from archqa.runs.run import Run
 from archqa.safety.terminal import printable
 from archqa.settings.catalogue import SettingDescription, describe_settings
 from archqa.tasks import pipelines
+from archqa.tasks.pipeline import Pipeline
 
 
 def command(
@@ -75,8 +76,14 @@ def command(
 
 
 def _pipelines() -> Iterator[str]:
-    for pipeline in pipelines.all_pipelines():
-        yield f"{pipeline.name:10} {pipeline.summary}"
+    """Yield the pipelines below the tasks that they do; tasks with the same ones together."""
+    tasks_of: dict[tuple[Pipeline, ...], list[str]] = {}
+    for name in tasks.names():
+        tasks_of.setdefault(pipelines.for_task(name), []).append(name)
+    for group, names in tasks_of.items():
+        yield ", ".join(names)
+        for pipeline in group:
+            yield f"  {pipeline.name:26} {pipeline.backend:9} {pipeline.summary}"
 
 
 def _tasks() -> Iterator[str]:

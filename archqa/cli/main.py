@@ -157,7 +157,7 @@ COMMANDS = (
     CommandEntry(
         "doctor",
         "archqa.cli.doctor",
-        "Check the installation: engine, prompts, cache, model server, and the metrics.",
+        "Check the installation: engine, prompts, cache, model server, metrics and optional parts.",
         SET_UP,
     ),
     CommandEntry(

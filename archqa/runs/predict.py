@@ -20,9 +20,10 @@ from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
 from archqa.runs.interruption import naming_run
+from archqa.runs.notebook_progress import NotebookProgress
 from archqa.runs.open_run import open_folder
 from archqa.runs.plan import Plan, plan_run
-from archqa.runs.record import CaseStatus, RunManifest, RunStatus
+from archqa.runs.record import CaseRecord, CaseStatus, RunManifest, RunStatus
 from archqa.runs.run import Run
 from archqa.runs.runner import Job, OnCase, run_cases
 from archqa.safety.arguments import as_optional_path
@@ -89,8 +90,19 @@ def predict(
     with _cluster(settings), open_folder(plan, path, resume=resume) as (folder, manifest):
         backends.audit = AuditLog(folder.path / "audit.jsonl")
         plan = plan._replace(manifest=manifest)
-        with naming_run(folder.path):
-            return run_sync(_run(folder, plan, backends, on_start, on_case))
+        progress = NotebookProgress("cases", len(plan.cases), len(folder.records()))
+        with naming_run(folder.path), progress:
+            return run_sync(_run(folder, plan, backends, on_start, _also(progress, on_case)))
+
+
+def _also(progress: NotebookProgress, on_case: OnCase) -> OnCase:
+    """Return a callback that counts the case in a notebook's progress too."""
+
+    def count_too(record: CaseRecord) -> None:
+        progress.advance(failed=record.status is CaseStatus.FAILED)
+        on_case(record)
+
+    return count_too
 
 
 def _check_types(selection: object, settings: object) -> None:
