@@ -43,7 +43,7 @@ def test_the_repository_has_the_documented_top_level() -> None:
     listing = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     top_level = {name.split("/")[0] for name in listing.splitlines()}
     assert top_level == {
-        *("archqa", "prompts", "scoring", "tests", "data", "docs"),
+        *("archqa", "prompts", "scoring", "tests", "data", "docs", "examples"),
         *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
         *("pyproject.toml", "Makefile", ".ci", ".gitignore"),
     }

@@ -154,6 +154,11 @@ class Run:
             rows.extend(_judgement_rows(record))
         return pandas.DataFrame(rows, columns=_JUDGEMENT_COLUMNS)
 
+    def __repr__(self) -> str:
+        manifest = self.manifest
+        what = f"{manifest.task}, {manifest.pipeline}, {manifest.status.value}"
+        return f"<Run {str(self.path)!r}: {what}, {len(manifest.case_ids):,} cases>"
+
     def _repr_html_(self) -> str:
         return run_html(self)
 
