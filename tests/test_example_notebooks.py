@@ -80,9 +80,7 @@ def test_nothing_that_is_shown_has_a_script(outputs: dict[str, str]) -> None:
         assert "<script" not in shown
 
 
-def test_the_code_of_the_how_to_page_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_code_of_the_how_to_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) == 5

@@ -86,7 +86,8 @@ def _parameter(parameter: Any) -> dict[str, Any]:
 def _values(parameter: Any, names: Iterable[str]) -> str | list[str]:
     """Return the values that a parameter takes, or the kind of their names; empty for others."""
     if isinstance(parameter.type_descriptor.annotation, EnumType):
-        return [str(choice.value) for choice in parameter.type_descriptor.annotation]
+        choices: Iterable[Any] = parameter.type_descriptor.annotation
+        return [str(choice.value) for choice in choices]
     for name in names:
         if name in _KIND_OF_VALUE:
             return _KIND_OF_VALUE[name]

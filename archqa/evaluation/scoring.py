@@ -14,7 +14,8 @@ from archqa.runs.run import Run
 from archqa.safety.arguments import as_optional_path, as_path
 from archqa.tasks import registry
 from archqa.tasks.official_files import write_official_text
-from archqa.tasks.scoring import ScoreReport, ScoreSettings, ScoringInputs, ScoringRequest
+from archqa.tasks.score_report import ScoreReport
+from archqa.tasks.scoring import ScoreSettings, ScoringInputs, ScoringRequest
 from scoring import known_metrics
 from scoring.tasks import archehr2025
 

@@ -16,12 +16,11 @@ from archqa.tasks.archehr_2025.gold_files import (
 )
 from archqa.tasks.archehr_2025.task import ARCHEHR_2025, CITATION_METRICS
 from archqa.tasks.official_files import write_leaderboard
+from archqa.tasks.score_report import Baselines, ScoreReport
 from archqa.tasks.scoring import (
-    Baselines,
     Gold,
     KeySelection,
     ScoredRun,
-    ScoreReport,
     ScoringBridge,
     ScoringInputs,
     ScoringRequest,

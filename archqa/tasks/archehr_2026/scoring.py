@@ -24,11 +24,10 @@ from archqa.tasks.files.source import read_source
 from archqa.tasks.official_files import write_leaderboard
 from archqa.tasks.registry import default_task
 from archqa.tasks.row_checks import are_ids
+from archqa.tasks.score_report import Baselines, ScoreReport
 from archqa.tasks.scoring import (
-    Baselines,
     Gold,
     KeySelection,
-    ScoreReport,
     ScoringBridge,
     ScoringInputs,
     ScoringRequest,

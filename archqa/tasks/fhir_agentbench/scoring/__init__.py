@@ -12,14 +12,8 @@ from archqa.tasks.fhir_agentbench.scoring.evaluation_files import write_evaluati
 from archqa.tasks.fhir_agentbench.scoring.votes import JudgeVotes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.row_checks import are_ids, is_id, repeated_ids
-from archqa.tasks.scoring import (
-    Gold,
-    ScoreReport,
-    ScoreSettings,
-    ScoringBridge,
-    ScoringInputs,
-    ScoringRequest,
-)
+from archqa.tasks.score_report import ScoreReport
+from archqa.tasks.scoring import Gold, ScoreSettings, ScoringBridge, ScoringInputs, ScoringRequest
 from scoring import Scores
 from scoring.tasks import fhir_agentbench
 from scoring.tasks.fhir_agentbench import Question

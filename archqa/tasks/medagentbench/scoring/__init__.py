@@ -18,7 +18,8 @@ from archqa.tasks.medagentbench.scoring.rates import score_clinical
 from archqa.tasks.medagentbench.task import MEDAGENTBENCH
 from archqa.tasks.official_files import write_leaderboard
 from archqa.tasks.row_checks import repeated_ids
-from archqa.tasks.scoring import Gold, ScoreReport, ScoringBridge, ScoringInputs, ScoringRequest
+from archqa.tasks.score_report import ScoreReport
+from archqa.tasks.scoring import Gold, ScoringBridge, ScoringInputs, ScoringRequest
 from archqa.tasks.task import EndedRun
 from scoring.tasks.medagentbench_transcript import Task
 
