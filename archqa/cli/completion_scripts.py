@@ -2,11 +2,15 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import typer.completion
 
 from archqa.cli.completion import VARIABLE
 from archqa.core.near_misses import unknown_name
+
+_typer: Any = typer.completion
+"""Typer exports neither function by its types."""
 
 _PROGRAM = "archqa"
 
@@ -19,9 +23,10 @@ def script_for(shell: str) -> str:
     Raises `CallerError` for a shell that is not known.
     """
     name = _known_shell(shell)
-    return typer.completion.get_completion_script(
+    script: str = _typer.get_completion_script(
         prog_name=_PROGRAM, complete_var=VARIABLE, shell=name
     )
+    return script
 
 
 def install_for(shell: str) -> str:
@@ -30,7 +35,7 @@ def install_for(shell: str) -> str:
     Raises `CallerError` for a shell that is not known.
     """
     name = _known_shell(shell)
-    _, path = typer.completion.install(shell=name, prog_name=_PROGRAM, complete_var=VARIABLE)
+    _, path = _typer.install(shell=name, prog_name=_PROGRAM, complete_var=VARIABLE)
     return f"Completion for {name} is in {path}. It takes effect in a new terminal."
 
 

@@ -24,7 +24,7 @@ class NotebookProgress:
         if self._total >= FEWEST_SHOWN and is_notebook():
             from IPython.display import display
 
-            self._handle = display(_Line(self._text()), display_id=True)
+            self._handle = display(_Line(self._text()), display_id=True)  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(
