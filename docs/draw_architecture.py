@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "architecture.svg"
 
 WIDTH, BOX_HEIGHT, LAYER_GAP, MARGIN = 1180, 46, 30, 20
-MODULES = ("resources", "errors")
+MODULES = ("plug_ins", "resources", "errors")
 """Layers that are single modules."""
 
 Edges = set[tuple[str, str]]

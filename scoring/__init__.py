@@ -10,7 +10,15 @@ when a metric that needs them runs.
 
 from .citations import Citations, Links
 from .errors import ScoringError
-from .metric import Metric, MetricMean, known_metrics, parse_metric
+from .metric import (
+    Metric,
+    MetricMean,
+    MetricSource,
+    add_metric_source,
+    known_metrics,
+    own_metrics,
+    parse_metric,
+)
 from .paired import PairedDifference
 from .resampling import Interval, bootstrap_interval
 from .scores import Scores, compare
@@ -22,12 +30,15 @@ __all__ = [
     "Links",
     "Metric",
     "MetricMean",
+    "MetricSource",
     "PairedDifference",
     "Scores",
     "ScoringError",
     "TextSample",
+    "add_metric_source",
     "bootstrap_interval",
     "compare",
     "known_metrics",
+    "own_metrics",
     "parse_metric",
 ]

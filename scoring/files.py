@@ -101,6 +101,7 @@ def _reference_2026(
         clinician_question=_text(case, "clinician_question"),
         clinician_answer=str(row.get("clinician_answer_without_citations", "")),
         citations=_citations(row),
+        answer_sentences=_answer_sentences(row),
     )
 
 
@@ -117,6 +118,12 @@ def _citations(row: KeyRow) -> dict[str, tuple[str, ...]]:
         sentence_id = str(sentence["id"])
         citations[sentence_id] = archehr2026.parse_citations(sentence.get("citations", []))
     return citations
+
+
+def _answer_sentences(row: KeyRow) -> dict[str, str]:
+    """Answer sentence id → its text."""
+    sentences = row.get("clinician_answer_sentences", [])
+    return {str(sentence["id"]): str(sentence.get("text", "")) for sentence in sentences}
 
 
 def _read_cases(path: Path) -> dict[str, ElementTree.Element]:

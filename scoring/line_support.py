@@ -1,19 +1,22 @@
-"""Does the cited sentence carry the line? A lexical rule, ours, beside the official scores.
+"""Does the cited sentence carry the line? A lexical rule and a model's verdict, ours, beside the
+official scores.
 
 The official factuality compares the ids of a whole answer with the key; a line that cites an
-essential sentence and says something else is not noticed. This score reads each line beside what
-it cites. It knows nothing of negation and synonyms: it finds lines that are about something else
-and numbers that the note does not have. On 200 lines that were read (`tests/scoring/read_lines.json`)
+essential sentence and says something else is not noticed. These scores read each line beside what
+it cites. The rule knows nothing of negation and synonyms: it finds lines that are about something
+else and numbers that the note does not have. On 200 lines that were read (`tests/scoring/read_lines.json`)
 it flags every line that is not carried, and a third of those that are: lines in a model's own words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from .metric import FloatArray, Metric, ratio
 from .rouge import rouge_tokens
+from .scores import Scores, record
 
 # "Yes." and "See also." claim nothing that a sentence could carry.
 MIN_WORDS = 3
@@ -21,11 +24,41 @@ MIN_WORDS = 3
 MIN_LETTERS = 4
 
 
+class CitedSentence(NamedTuple):
+    """A sentence of the note that a line cites."""
+
+    id: str
+    text: str
+
+
 class CitedLine(NamedTuple):
-    """A line of an answer, and the text of the note's sentences that it cites."""
+    """A line of an answer, and the note's sentences that it cites."""
 
     text: str
-    cited_text: str
+    sentences: tuple[CitedSentence, ...]
+
+    @classmethod
+    def citing(cls, text: str, ids: Iterable[str], note: Mapping[str, str]) -> CitedLine:
+        """A line that cites these ids; those that the note does not have cite nothing."""
+        known = [sentence_id for sentence_id in dict.fromkeys(ids) if sentence_id in note]
+        return cls(text, tuple(CitedSentence(each, note[each]) for each in known))
+
+    @property
+    def cited_text(self) -> str:
+        """The text of all cited sentences."""
+        return "\n".join(sentence.text for sentence in self.sentences)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the line is long enough to claim something."""
+        return len(rouge_tokens(self.text)) >= MIN_WORDS
+
+
+class JudgedLine(NamedTuple):
+    """A line, and whether a judge finds it supported; one without citations is not."""
+
+    line: CitedLine
+    is_supported: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +80,54 @@ class LineSupport(Metric[tuple[CitedLine, ...]]):
 
     def tally(self, case: tuple[CitedLine, ...]) -> tuple[float, ...]:
         """(lines that are carried, lines) of one answer."""
-        lines = [line for line in case if len(rouge_tokens(line.text)) >= MIN_WORDS]
+        lines = [line for line in case if line.is_counted]
         carried = sum(is_carried(line, self.share) for line in lines)
         return float(carried), float(len(lines))
 
     def value(self, total: FloatArray) -> FloatArray:
         """Percent of all lines of all answers."""
         return 100 * ratio(total[..., 0], total[..., 1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineSupportJudged(Metric[tuple[JudgedLine, ...]]):
+    """The percentage of the answers' lines that a judge finds supported by what they cite.
+
+    `judge` names the model, `prompt` the version of its prompt. The lines that count are those of
+    `line_support`.
+    """
+
+    name = "line_support_judged"
+    judge: str = "none"
+    prompt: str = ""
+    votes: int = 1
+
+    @property
+    def width(self) -> int:
+        """Lines that are supported, and all lines."""
+        return 2
+
+    def tally(self, case: tuple[JudgedLine, ...]) -> tuple[float, ...]:
+        """(lines that are supported, lines) of one answer."""
+        judged = [each for each in case if each.line.is_counted]
+        supported = sum(each.is_supported for each in judged)
+        return float(supported), float(len(judged))
+
+    def value(self, total: FloatArray) -> FloatArray:
+        """Percent of all lines of all answers."""
+        return 100 * ratio(total[..., 0], total[..., 1])
+
+    def availability(self) -> str | None:
+        """Never by itself: the verdicts are a model's, which `add_judged_lines` takes."""
+        return "needs a model that judges: archqa score RUN --judge-model NAME."
+
+
+def add_judged_lines(
+    metric: LineSupportJudged, rows: Mapping[str, tuple[JudgedLine, ...]], into: Scores
+) -> None:
+    """Write the score of lines that were judged (row → the lines of its answer) into `into`."""
+    into.missing.pop(metric.name, None)
+    record(metric.name, metric, list(rows), metric.tallies(list(rows.values())), into)
 
 
 def is_carried(line: CitedLine, share: float) -> bool:

@@ -14,7 +14,7 @@ import inspect
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import (
     Any,
@@ -37,6 +37,17 @@ from .errors import ScoringError
 FloatArray = npt.NDArray[np.float64]
 Case = TypeVar("Case")
 _REGISTRY: dict[str, type[Metric[Any]]] = {}
+_FURTHER: list[MetricSource] = []
+
+
+class MetricSource(Protocol):
+    """Metrics that another package has, each imported when it is used first."""
+
+    def names(self) -> Sequence[str]:
+        """Their names; nothing is imported for them."""
+
+    def load(self, name: str) -> type[Metric[Any]] | None:
+        """The metric of a name, None if there is none. Raises ScoringError if it cannot be used."""
 
 
 class AggregateMetric(Protocol):
@@ -71,7 +82,7 @@ class Metric(ABC, Generic[Case]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "name" in cls.__dict__:
-            _REGISTRY[cls.name] = cls
+            _register(cls)
 
     def __post_init__(self) -> None:
         mistakes = list(self._unknown_choices())
@@ -191,16 +202,54 @@ def parse_metric(text: str) -> Metric[Any] | MetricMean:
         parts = _split_outside_brackets(text[5:-1])
         return MetricMean(tuple(map(parse_metric, parts)))
     name, settings = _parse_call(text) if "(" in text else _parse_signature(text)
-    if name not in _REGISTRY:
-        suggestion = suggest(name, _REGISTRY)
-        names = ", ".join(known_metrics())
-        raise ScoringError(f"metric {name!r} is not known{suggestion}. Known: {names}.")
-    return _build(_REGISTRY[name], settings)
+    return _build(_find(name), settings)
 
 
 def known_metrics() -> list[str]:
     """The names that `parse_metric` accepts, in alphabetical order."""
-    return sorted(_REGISTRY)
+    names = set(_REGISTRY)
+    for source in _FURTHER:
+        names.update(source.names())
+    return sorted(names)
+
+
+def own_metrics() -> list[str]:
+    """The names of this package's own metrics that are imported already, in alphabetical order."""
+    return sorted(name for name, metric in _REGISTRY.items() if _is_ours(metric))
+
+
+def add_metric_source(source: MetricSource) -> None:
+    """Let `parse_metric` and `known_metrics` know the metrics of another package too.
+
+    A name that is taken stays with the metric that has it.
+    """
+    if source not in _FURTHER:
+        _FURTHER.append(source)
+
+
+def _register(metric: type[Metric[Any]]) -> None:
+    """Make a metric known by its name. Raises ScoringError for a name of this package's own."""
+    taken = _REGISTRY.get(metric.name)
+    if taken is not None and _is_ours(taken) and not _is_ours(metric):
+        path = f"{metric.__module__}.{metric.__qualname__}"
+        raise ScoringError(f"{path}: {metric.name!r} is a metric already; give it another name.")
+    _REGISTRY[metric.name] = metric
+
+
+def _is_ours(metric: type[Metric[Any]]) -> bool:
+    return metric.__module__.startswith(f"{__package__}.")
+
+
+def _find(name: str) -> type[Metric[Any]]:
+    if name in _REGISTRY:
+        return _REGISTRY[name]
+    for source in _FURTHER:
+        metric = source.load(name)
+        if metric is not None:
+            return metric
+    suggestion = suggest(name, known_metrics())
+    names = ", ".join(known_metrics())
+    raise ScoringError(f"metric {name!r} is not known{suggestion}. Known: {names}.")
 
 
 def _settings(metric: type[Metric[Any]]) -> dict[str, Any]:
@@ -287,9 +336,9 @@ def _parse_bool(text: str) -> bool:
     return text.lower() == "true"
 
 
-def suggest(name: str, candidates: Mapping[str, Any]) -> str:
+def suggest(name: str, candidates: Iterable[str]) -> str:
     """The names most similar to `name` as the end of a sentence; empty if none is similar."""
-    similar = difflib.get_close_matches(name, candidates, n=2)
+    similar = difflib.get_close_matches(name, list(candidates), n=2)
     if not similar:
         return ""
     return f" (did you mean {' or '.join(similar)}?)"

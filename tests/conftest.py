@@ -1,6 +1,8 @@
 """Every test: no network but loopback, its own cache and settings, no key from outside."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
@@ -33,3 +35,21 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("../shared is not here")
     return SHARED
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
+    """Say below all else that the pages were not tested, as nobody reads a list of skips."""
+    yield
+    skipped = [
+        report
+        for report in terminalreporter.stats.get("skipped", [])
+        if "browser" in report.keywords
+    ]
+    if skipped:
+        terminalreporter.write_sep("!", "the pages were not tested", red=True, bold=True)
+        terminalreporter.write_line(
+            f"{len(skipped)} browser tests were skipped: install chromium "
+            "(Debian: apt-get install chromium) and `pip install --group dev`.",
+            red=True,
+        )

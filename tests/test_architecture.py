@@ -17,10 +17,12 @@ SOURCE_FILES = sorted([*ROOT.glob("archqa/**/*.py"), *ROOT.glob("scoring/**/*.py
 PACKAGES = {
     "cli",
     "web",
+    "mcp",
     "report",
     "review",
     "asking",
     "briefing",
+    "integrations",
     "evaluation",
     "runs",
     "settings",

@@ -1,13 +1,14 @@
 """What an agent and a backend are.
 
 An `Agent` is a prompt, a task type, an output type and a check. It has no state and no model. A
-`Backend` runs agents: a model server, the embedded engine, the query grammar, or a dry run. Every
-backend returns the agent's output type, and the output has passed the agent's check. A `RunContext`
-says which backend runs which agent on a case.
+`Backend` runs agents: a model server, the embedded engine, the query grammar, a dry run, or one of
+your own. Every backend returns the agent's output type, and the output has passed the agent's
+check. A `RunContext` says which backend runs which agent on a case.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 from archqa.core.case import Case
@@ -26,6 +27,7 @@ __all__ = [
     "Agent",
     "Backend",
     "CaseTask",
+    "PromptingBackend",
     "Rejected",
     "RunContext",
     "SingleReplyBackend",
@@ -49,10 +51,14 @@ Output = TypeVar("Output", bound=FrozenModel)
 
 
 class Agent(Generic[Task, Output]):
-    """One role. Stateless; holds no model."""
+    """One role. Stateless; holds no model.
+
+    `prompts_folder` is the folder with `prompt`; None is archqa's own.
+    """
 
     name: ClassVar[str]
     prompt: ClassVar[str]
+    prompts_folder: ClassVar[Path | None] = None
     task_type: type[Task]
     output_type: type[Output]
     wants_logprobs: ClassVar[bool] = False
@@ -91,29 +97,15 @@ class Agent(Generic[Task, Output]):
 
 
 class Backend(Protocol):
-    """Runs agents. Every call is recorded as a step of the context."""
+    """What runs agents: write a class with these two methods to bring a backend of your own.
 
-    kind: str
+    `archqa.predict(cases, backend=MyBackend())` runs a pipeline with it; an entry point of the
+    group `archqa.backends` gives it a name for `--backend NAME`. archqa applies the agent's check to
+    every output and records every call that the backend has not recorded itself.
+    """
 
     async def run(self, agent: Agent[Task, Output], task: Task, context: "RunContext") -> Output:
-        """Run one task of one agent; the output has passed the agent's check. Raises `CaseFailed`."""
-        ...
-
-    def prompt_name(self, agent: Agent[Task, Output]) -> str:
-        """The prompt version used for this agent: its own, or the one that the settings name
-        instead.
-        """
-        ...
-
-    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
-        """The first messages of a conversation. Raises `Unusable` if this backend cannot converse."""
-        ...
-
-    def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
-        """A fixed text of the prompts folder, such as `repair/v1/empty.jinja`.
-
-        Raises `Unusable` as above.
-        """
+        """Run one task of one agent and return its `output_type`. Raises `CaseFailed`."""
         ...
 
     async def converse(
@@ -129,6 +121,29 @@ class Backend(Protocol):
 
         The first `already_recorded` messages are in the trace already. Raises `Unusable` if this
         backend cannot converse, else `CaseFailed` and `ModelError`.
+        """
+        ...
+
+
+class PromptingBackend(Backend, Protocol):
+    """What a run context has: a backend that also renders the prompts of its conversations."""
+
+    kind: str
+
+    def prompt_name(self, agent: Agent[Task, Output]) -> str:
+        """The prompt version used for this agent: its own, or the one that the settings name
+        instead.
+        """
+        ...
+
+    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
+        """The first messages of a conversation. Raises `Unusable` if this backend cannot converse."""
+        ...
+
+    def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
+        """A fixed text of the prompts folder, such as `repair/v1/empty.jinja`.
+
+        Raises `Unusable` as above.
         """
         ...
 
@@ -181,10 +196,10 @@ class RunContext:
     it. `audit` logs writes to the record; `confirm` is asked before each of them.
     """
 
-    backends: Mapping[str, Backend]
+    backends: Mapping[str, PromptingBackend]
     record_step: Callable[[Step], object] = _ignore_step
     fhir_record: "Record | None" = None
-    voting_backends: Mapping[str, Mapping[str, Backend]] = field(default_factory=dict)
+    voting_backends: Mapping[str, Mapping[str, PromptingBackend]] = field(default_factory=dict)
     exemplars: "ExemplarIndex | None" = None
     audit: "AuditLog | None" = None
     confirm: ConfirmWrite | None = None
@@ -196,11 +211,11 @@ class RunContext:
             raise CallerError("This needs a FHIR record.\nName a store or a server with --record.")
         return self.fhir_record
 
-    def backend(self, agent: str) -> Backend:
+    def backend(self, agent: str) -> PromptingBackend:
         """The backend that runs the agent of this name."""
         return self.backends[agent]
 
-    def voters(self, agent: str) -> Mapping[str, Backend]:
+    def voters(self, agent: str) -> Mapping[str, PromptingBackend]:
         """The backends that run the agent of this name, by the name they vote under."""
         voters = self.voting_backends.get(agent)
         if voters:

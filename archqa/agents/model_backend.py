@@ -9,7 +9,7 @@ from archqa.core.step import Step
 from archqa.core.value import FrozenModel
 from archqa.errors import CaseFailed, Refused, Truncated, Unusable
 from archqa.llm.model import FinishReason, Message, Model, Reply, Request, ToolSpec
-from archqa.llm.prompts import Prompts, default_prompts
+from archqa.llm.prompts import Prompts, default_prompts, prompts_in
 from archqa.llm.structured import Rejected, parse_output, strict_schema
 
 Task = TypeVar("Task", bound=FrozenModel)
@@ -52,7 +52,7 @@ class ModelBackend:
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._turns = turns
-        self._prompts = prompts or default_prompts()
+        self._prompts = prompts
         self._prompt_override = prompt or ""
 
     async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
@@ -75,7 +75,7 @@ class ModelBackend:
                 self._record(call, request, reply, salvaged, rejected=str(rejection))
                 if salvaged is not None:
                     return salvaged
-                messages = (*messages, *self._repair_messages(reply, str(rejection)))
+                messages = (*messages, *self._repair_messages(agent, reply, str(rejection)))
             except CaseFailed as failure:
                 self._record(call, request, reply, None, rejected=failure.full_text)
                 if turn > 0:
@@ -96,11 +96,11 @@ class ModelBackend:
 
     def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
         """The agent's prompt, rendered for the task."""
-        return self._prompts.render(self.prompt_name(agent), dict(task))
+        return self._prompts_of(agent).render(self.prompt_name(agent), dict(task))
 
     def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
         """A fixed text of the prompts folder."""
-        return self._prompts.render_text(template, {})
+        return self._prompts_of(agent).render_text(template, {})
 
     async def converse(
         self,
@@ -194,10 +194,18 @@ class ModelBackend:
             return None
         return agent.salvage(task, agent.apply_logprobs(task, output, reply))
 
-    def _repair_messages(self, reply: Reply, reason: str) -> tuple[Message, Message]:
-        text = self._prompts.render_text("repair/v1/user.jinja", {"why": reason})
+    def _repair_messages(
+        self, agent: Agent[Task, Output], reply: Reply, reason: str
+    ) -> tuple[Message, Message]:
+        text = self._prompts_of(agent).render_text("repair/v1/user.jinja", {"why": reason})
         rejected_reply = Message(role="assistant", content=reply.text or "{}")
         return rejected_reply, Message(role="user", content=text)
+
+    def _prompts_of(self, agent: Agent[Task, Output]) -> Prompts:
+        """The folder that the agent's prompts are in, unless this backend has one for all."""
+        if self._prompts is not None:
+            return self._prompts
+        return prompts_in(agent.prompts_folder) if agent.prompts_folder else default_prompts()
 
     def _record(
         self,
@@ -214,7 +222,7 @@ class ModelBackend:
             backend=self.kind,
             model=reply.served_by or self._name,
             prompt=prompt,
-            prompt_digest=self._prompts.digest(prompt),
+            prompt_digest=self._prompts_of(call.agent).digest(prompt),
             messages=tuple(message.model_dump() for message in request.messages),
             reply=reply.text,
             finish=reply.finish,

@@ -3,14 +3,20 @@ imports none of them.
 
 An agent of a benchmark lives in its task's package, so classes are named as text and imported on
 request. Classes of one name share its settings: the name is a role, and a pipeline chooses the
-class. The judge of FHIR-AgentBench is not listed: it has options of its own.
+class. The judges of scoring (of FHIR-AgentBench's replies, of cited lines) are not listed: they
+have options of their own. Other distributions add agents by entry points of the group
+`archqa.agents`: an `Agent`, or a tuple of them.
 """
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from archqa import plug_ins
+
 if TYPE_CHECKING:
     from archqa.agents.agent import Agent
+    from archqa.llm.prompts import Prompts
 
 _FHIR = "archqa.tasks.fhir_agentbench.agents"
 _MEDAGENT = "archqa.tasks.medagentbench.agents"
@@ -59,11 +65,60 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
 }
 
 AGENT_NAMES = tuple(AGENT_CLASSES)
+"""The names of archqa's own agents."""
+
+
+def agent_names() -> tuple[str, ...]:
+    """The names of all agents, those of plug-ins last. No agent is imported."""
+    further = plug_ins.installed("agents", AGENT_CLASSES)
+    return (*AGENT_CLASSES, *(plug_in.name for plug_in in further))
 
 
 def load_agents(name: str) -> tuple["type[Agent[Any, Any]]", ...]:
-    """The classes of an agent's name. Raises `KeyError` for an unknown name."""
-    return tuple(_load(path) for path in AGENT_CLASSES[name])
+    """The classes of an agent's name.
+
+    Raises `KeyError` for an unknown name, `PlugInError` for a plug-in that cannot be used.
+    """
+    if name in AGENT_CLASSES:
+        return tuple(_load(path) for path in AGENT_CLASSES[name])
+    plug_in = plug_ins.find("agents", name)
+    if plug_in is None:
+        raise KeyError(name)
+    return _classes(plug_in)
+
+
+def plug_ins_of(names: Iterable[str]) -> tuple[plug_ins.PlugIn, ...]:
+    """The plug-ins that agents of these names come from."""
+    found = (plug_ins.find("agents", name, AGENT_CLASSES) for name in names)
+    return tuple(plug_in for plug_in in found if plug_in is not None)
+
+
+def prompts_of(prompt: str, agents: Iterable[str]) -> "Prompts":
+    """The folder of an agent's prompt: that of the plug-in which has the agent, else archqa's own."""
+    from archqa.llm.prompts import default_prompts, prompts_in
+
+    for plug_in in plug_ins_of(agents):
+        for agent_class in load_agents(plug_in.name):
+            is_of_agent = _agent_of(agent_class.prompt) == _agent_of(prompt)
+            if is_of_agent and agent_class.prompts_folder is not None:
+                return prompts_in(agent_class.prompts_folder)
+    return default_prompts()
+
+
+def _agent_of(prompt: str) -> str:
+    """`urgency/v2` is a version of the prompt of `urgency`."""
+    name, _, _ = prompt.partition("/")
+    return name
+
+
+def _classes(plug_in: plug_ins.PlugIn) -> tuple["type[Agent[Any, Any]]", ...]:
+    loaded = plug_in.load()
+    classes = loaded if isinstance(loaded, tuple) else (loaded,)
+    for agent_class in classes:
+        name = getattr(agent_class, "name", None)
+        if name != plug_in.name:
+            raise plug_in.problem(f"is no agent of that name (its name is {name!r})")
+    return classes
 
 
 def _load(path: str) -> Any:

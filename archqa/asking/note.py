@@ -170,6 +170,7 @@ def note_destinations(settings: Settings) -> tuple[Destination, ...]:
 def asks_model(settings: Settings, scripted: Model | None = None, agent: str = AGENT) -> bool:
     """Whether a model answers: its server was asked for, for all agents or for this one."""
     own = settings.agent(agent)
-    if own.backend is not None:
-        return own.backend == "model"
+    backend = settings.backend_of(agent)
+    if backend is not None:
+        return backend != "embedded"
     return settings.has_model or bool(own.base_url or own.models) or scripted is not None

@@ -110,7 +110,7 @@ def _json_lines(text: str, mistakes: list[str]) -> Iterator[_Line]:
 
 def write_answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the rows of the result, readable by the file's owner alone. Raises `StorageError`."""
-    text = _csv_text(rows) if path.suffix.lower() == ".csv" else _json_text(rows)
+    text = csv_text(rows) if path.suffix.lower() == ".csv" else _json_text(rows)
     with storage_errors(path):
         write_private_text(path, text)
 
@@ -120,7 +120,8 @@ def _json_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as CSV; no cell is a formula, and lists and objects are JSON."""
     names = dict.fromkeys(name for row in rows for name in row)
     buffer = io.StringIO(newline="")
     writer = csv.DictWriter(buffer, list(names), lineterminator="\n")

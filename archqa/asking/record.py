@@ -151,7 +151,7 @@ def record_pipeline(settings: Settings) -> Pipeline:
             return pipeline
     if settings.pipeline and "pipeline" in settings.typed_names:
         return pipelines.find(settings.pipeline, TASK)
-    return pipelines.default(TASK, model=settings.has_model)
+    return pipelines.default(TASK, model=settings.prefers_model_pipeline)
 
 
 async def _answer(
@@ -159,7 +159,7 @@ async def _answer(
 ) -> Answer:
     """By the grammar what it reads whole; the rest by the pipeline, where a model is set up."""
     answer = await asyncio.to_thread(_grammar_answer, question, settings, now)
-    if not settings.has_model or not _is_beyond_the_grammar(answer):
+    if not settings.prefers_model_pipeline or not _is_beyond_the_grammar(answer):
         return answer
     outcome: RecordResult | CaseFailed
     try:

@@ -1,6 +1,6 @@
 """Answers of a pipeline with a model: its queries in words, or an agent's own words."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
@@ -19,7 +19,7 @@ from archqa.query import Query
 from archqa.query.explanation import all_scalars
 from archqa.query.kinds import ERROR
 from archqa.tasks.fhir_agentbench.later_resources import is_later
-from archqa.tasks.fhir_agentbench.result import RecordResult
+from archqa.tasks.fhir_agentbench.result import RecordResult, row_text, rows_by_reference
 
 CODE_PERFORMER = "code that a model wrote"
 
@@ -113,7 +113,7 @@ def _unanswered(question: RecordQuestion, failure: CaseFailed, queries: PatientQ
 
 def _resource_evidence(result: RecordResult, record: Record) -> Iterator[Evidence]:
     """Yield what is cited, as far as the record has it and it was not entered in error."""
-    rows = _rows_by_reference(result.rows)
+    rows = rows_by_reference(result.rows)
     for kind, ids in result.cited.items():
         for resource_id in ids:
             resource = _read(record, kind, resource_id)
@@ -124,7 +124,7 @@ def _resource_evidence(result: RecordResult, record: Record) -> Iterator[Evidenc
             yield Evidence(
                 id=reference,
                 kind="resource",
-                text=_row_text(row) or clean_name(display_name(resource)),
+                text=row_text(row) or clean_name(display_name(resource)),
                 source=kind,
                 date=str(row.get("time") or ""),
             )
@@ -147,19 +147,3 @@ def _read(record: Record, kind: str, resource_id: str) -> Resource | None:
         return record.get(kind, resource_id)
     except FhirError:
         return None
-
-
-def _rows_by_reference(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    by_reference = {}
-    for row in rows:
-        for reference in row.get("references") or ():
-            by_reference[str(reference)] = row
-    return by_reference
-
-
-def _row_text(row: Mapping[str, Any]) -> str:
-    """Return a row in words: time, name, value, unit."""
-    time = str(row.get("time") or "").replace("T", " ")
-    minutes = time[: len("2026-01-31 12:00")]
-    fields = (minutes, row.get("name"), row.get("value"), row.get("unit"))
-    return " ".join(str(field) for field in fields if field not in (None, ""))

@@ -107,8 +107,9 @@ def _check_settings(settings: Settings) -> None:
 def is_by_model(settings: Settings, scripted: Model | None = None) -> bool:
     """Whether a model writes the lines: its server was asked for, for all agents or for this one."""
     own = settings.agent(AGENT)
-    if own.backend is not None:
-        return own.backend == "model"
+    backend = settings.backend_of(AGENT)
+    if backend is not None:
+        return backend != "embedded"
     return settings.has_model or bool(own.base_url or own.models) or scripted is not None
 
 

@@ -1,6 +1,7 @@
 """`archqa ask`: questions about a note or a patient, without a run folder."""
 
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,15 @@ from archqa.cli.waiting import Counter, shown_when_slow
 from archqa.errors import CallerError
 from archqa.notes.note_files import read_note
 from archqa.runs.destinations import Announcer
+
+
+class Format(StrEnum):
+    """How an answer is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    FHIR = "fhir"
+
 
 FAILED = "failed"
 """What a row without an answer is counted as."""
@@ -91,6 +101,12 @@ def command(
         int | None,
         typer.Option(min=1, metavar="N", help="Leave out lines past N words; none is cut."),
     ] = None,
+    form: Annotated[
+        Format | None,
+        typer.Option(
+            "--format", help="How one answer is printed; fhir: a Bundle.", show_default="text"
+        ),
+    ] = None,
     jobs: JobsOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
@@ -113,6 +129,7 @@ def command(
       archqa ask "Why was he given furosemide?" --note discharge.txt
       archqa ask "What was the last creatinine?" --patient 1b7c7 --record mimic.db --now 2153-12-31
       archqa ask "Is she allergic to penicillin?" --patient "Lopez, Maria" --record record.db
+      archqa ask "Is she on metformin?" --patient 1b7c7 --record record.db --format fhir
       archqa ask --questions questions.csv --out answers.csv
       archqa ask "Is she on metformin?" --patient 1b7c7 --record mimic.db --session ward
       archqa ask "And since when?" --session ward
@@ -136,9 +153,10 @@ def command(
         list_or_forget(session, question, forget=forget, as_json=as_json)
         return
     _check_call(question, questions, out)
+    form = _format(form, questions, as_json=as_json)
     check_session(session, questions, new_session=new_session)
     _check_asked_place(question, session, (note, patient, record))
-    if settings.pipeline is None and not settings.has_model:
+    if settings.pipeline is None and not settings.prefers_model_pipeline:
         print_embedded_notice(settings.replace(record=record or record_of_session(session)))
     text = _note_text(note)
     ask_options = AskOptions(
@@ -151,7 +169,7 @@ def command(
     )
     if question is not None:
         begin_session(session, anew=new_session)
-        _ask_one(question, text, patient, session, ask_options, as_json=as_json)
+        _ask_one(question, text, patient, session, ask_options, form)
     elif questions is not None and out is not None:
         rows = read_questions(questions, record, text, patient)
         _ask_many(rows, out, ask_options, as_json=as_json)
@@ -188,14 +206,27 @@ def _check_call(question: str | None, questions: Path | None, out: Path | None) 
         check_suffix(out, "answers")
 
 
+def _format(form: Format | None, questions: Path | None, *, as_json: bool) -> Format:
+    """Return the format that was typed. Raises `CallerError` for two, and for one of many answers."""
+    if form is None:
+        return Format.JSON if as_json else Format.TEXT
+    if as_json and form is not Format.JSON:
+        raise CallerError("--json is another format than --format.\nLeave one of them out.")
+    if questions is not None:
+        raise CallerError(
+            "--format is for one question; the answers to --questions are as their file ends.\n"
+            "Leave it out."
+        )
+    return form
+
+
 def _ask_one(
     question: str,
     note: str | None,
     patient: str | None,
     session: str | None,
     options: AskOptions,
-    *,
-    as_json: bool,
+    form: Format,
 ) -> None:
     try:
         is_of_note = note is not None and patient is None
@@ -213,10 +244,14 @@ def _ask_one(
                 announce=options.announce,
             )
     except SeveralPatients as error:
-        _print_candidates(error, as_json=as_json)
+        _print_candidates(error, as_json=form is not Format.TEXT)
         raise
-    if as_json:
+    if form is Format.JSON:
         print_json(answer.as_json())
+    elif form is Format.FHIR:
+        from archqa.asking.fhir_answer import fhir_answer  # A question to a note needs no FHIR.
+
+        print_json(fhir_answer(answer))
     else:
         print_answer(answer)
 

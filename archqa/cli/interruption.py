@@ -20,7 +20,7 @@ from typing import Any
 
 EXIT_CODE = 130
 
-_SERVERS = ("serve", "fhir serve")
+_SERVERS = ("serve", "fhir serve", "mcp")
 """Commands that Ctrl-C is the usual end of, and no failure."""
 
 _SECONDS_TO_END = 3.0
@@ -40,6 +40,7 @@ _SENTENCES = {
     "cases check": "the file was not checked to its end; nothing was written.",
     "serve": "the server has stopped; reviews that were saved stay.",
     "fhir serve": "the server has stopped; the record's file is as it was.",
+    "mcp": "the server has stopped; the record's file is as it was.",
     "fhir load": "a load is stored whole or not at all; load again.",
     "fhir split": "a split is stored whole or not at all; split again.",
     "batch": (
@@ -72,6 +73,21 @@ def interrupt_commands() -> None:
     """Let a signal raise `KeyboardInterrupt` from here on; asyncio cancels its tasks first."""
     _handle(signal.SIGINT, signal.default_int_handler)
     _handle(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+
+
+def end_server_on_signal(command: str) -> None:
+    """Let a signal end a server that reads standard input: nothing else ends that read.
+
+    The server must hold nothing that is to be stored.
+    """
+    text = f"archqa: interrupted; {_SENTENCES[command]}\n"
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        os.write(2, text.encode())
+        os._exit(0)
+
+    _handle(signal.SIGINT, end)
+    _handle(signal.SIGTERM, end)
 
 
 def finish() -> None:

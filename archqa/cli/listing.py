@@ -1,22 +1,22 @@
 """`archqa list KIND`: the names that options and settings take."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from archqa import tasks
-from archqa.agents.registry import AGENT_NAMES
-from archqa.cli.console import console, print_json
+from archqa import plug_ins
+from archqa.agents.registry import AGENT_NAMES, agent_names
+from archqa.cli.console import console, print_json, print_notice
 from archqa.cli.local_servers import HOW_TO_START
 from archqa.cli.model_table import model_json, model_lines
 from archqa.cli.options import AllowPlainHttpOption, ConfigOption
 from archqa.cli.settings import command_settings
 from archqa.core.near_misses import unknown_name
 from archqa.errors import ArchqaError, CallerError
-from archqa.evaluation.scoring import metric_names
+from archqa.evaluation.scoring import built_in_metric_names, metric_names
 from archqa.llm.offered_models import OfferedModel
 from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
@@ -24,9 +24,11 @@ from archqa.runs.export import formats
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
 from archqa.safety.terminal import printable
+from archqa.settings import BACKENDS
 from archqa.settings.catalogue import SettingDescription, describe_settings
-from archqa.tasks import pipelines
+from archqa.tasks import pipelines, registry
 from archqa.tasks.pipeline import Pipeline
+from archqa.tasks.settings import use_all_plug_ins
 
 
 def command(
@@ -43,8 +45,10 @@ def command(
         bool, typer.Option("--json", help="Print the server's models as one JSON object.")
     ] = False,
 ) -> None:
-    """List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the
-    server's models.
+    """List pipelines, tasks, agents, backends, prompts, metrics, formats, prices, settings, runs or
+    the server's models.
+
+    Of what plug-ins can add, the column "from" says where each comes from.
 
     Examples:
       archqa list pipelines
@@ -77,22 +81,71 @@ def command(
 
 def _pipelines() -> Iterator[str]:
     """Yield the pipelines below the tasks that they do; tasks with the same ones together."""
+    built_in = pipelines.built_in_names()
     tasks_of: dict[tuple[Pipeline, ...], list[str]] = {}
-    for name in tasks.names():
+    for name in registry.names():
         tasks_of.setdefault(pipelines.for_task(name), []).append(name)
+    rows = []
     for group, names in tasks_of.items():
-        yield ", ".join(names)
+        rows.append((", ".join(names), "", ""))
         for pipeline in group:
-            yield f"  {pipeline.name:26} {pipeline.backend:9} {pipeline.summary}"
+            origin = _origin("pipelines", pipeline.name, built_in)
+            rows.append((f"  {pipeline.name}", origin, pipeline.summary))
+    yield from _table("pipeline", rows)
+    _print_conflicts("pipelines", built_in)
 
 
 def _tasks() -> Iterator[str]:
-    for name in tasks.names():
-        yield f"{name:18} {tasks.find(name).title}"
+    built_in = list(filter(registry.is_registered, registry.names()))
+    rows = []
+    for task in registry.all_tasks():
+        rows.append((task.name, _origin("tasks", task.name, built_in), task.title))
+    yield from _table("task", rows)
+    _print_conflicts("tasks", built_in)
 
 
-def _agents() -> Iterable[str]:
-    return AGENT_NAMES
+def _agents() -> Iterator[str]:
+    rows = [(name, _origin("agents", name, AGENT_NAMES), "") for name in agent_names()]
+    yield from _table("agent", rows)
+    _print_conflicts("agents", AGENT_NAMES)
+
+
+def _metrics() -> Iterator[str]:
+    built_in = built_in_metric_names()
+    rows = [(name, _origin("metrics", name, built_in), "") for name in metric_names()]
+    yield from _table("metric", rows)
+    _print_conflicts("metrics", built_in)
+
+
+def _backends() -> Iterator[str]:
+    rows = [
+        ("model", plug_ins.BUILT_IN, "a model server (--model, --base-url)"),
+        ("embedded", plug_ins.BUILT_IN, "the engine inside archqa, or the grammar of questions"),
+    ]
+    for plug_in in plug_ins.installed("backends", BACKENDS):
+        rows.append((plug_in.name, plug_in.origin, plug_in.target))
+    yield from _table("backend", rows)
+    _print_conflicts("backends", BACKENDS)
+
+
+def _origin(kind: plug_ins.Kind, name: str, built_in: Collection[str]) -> str:
+    """`archqa`, or the distribution of the plug-in with its version."""
+    plug_in = plug_ins.find(kind, name, built_in)
+    return plug_ins.BUILT_IN if plug_in is None else plug_in.origin
+
+
+def _table(name: str, rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """Lines with the columns name, from, and what it is."""
+    table = [(name, "from", ""), *rows]
+    first = max(len(row[0]) for row in table)
+    second = max(len(row[1]) for row in table)
+    for row in table:
+        yield printable(f"{row[0]:{first}}  {row[1]:{second}}  {row[2]}".rstrip())
+
+
+def _print_conflicts(kind: plug_ins.Kind, built_in: Collection[str]) -> None:
+    for sentence in plug_ins.conflicts(kind, built_in):
+        print_notice(sentence)
 
 
 def _prompts() -> Iterator[str]:
@@ -112,6 +165,7 @@ def _prices() -> Iterator[str]:
 
 def _settings(pipeline: str | None = None) -> Iterable[str]:
     """Describe all settings, or those that a pipeline uses under their names for that pipeline."""
+    use_all_plug_ins()
     settings = describe_settings()
     if pipeline is not None:
         settings = [
@@ -187,8 +241,9 @@ _LISTS: dict[str, Callable[[], Iterable[str]]] = {
     "pipelines": _pipelines,
     "tasks": _tasks,
     "agents": _agents,
+    "backends": _backends,
     "prompts": _prompts,
-    "metrics": metric_names,
+    "metrics": _metrics,
     "formats": formats,
     "prices": _prices,
     "runs": _runs,

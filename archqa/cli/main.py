@@ -76,9 +76,15 @@ COMMANDS = (
         RUN,
     ),
     CommandEntry(
+        "mcp",
+        "archqa.cli.mcp",
+        "Serve a record to a client of the Model Context Protocol: search, read, query, ask, brief.",
+        RECORD,
+    ),
+    CommandEntry(
         "export",
         "archqa.cli.export",
-        "Write a run's answers as a submission or a table.",
+        "Write a run's answers as a submission or a table, or for another tool.",
         RUN,
     ),
     CommandEntry(

@@ -22,6 +22,11 @@ PipelineOption = Annotated[
     typer.Option("--pipeline", help="See `archqa list pipelines`."),
 ]
 
+BackendOption = Annotated[
+    str | None,
+    typer.Option("--backend", help="What runs the agents; see `archqa list backends`."),
+]
+
 ModelOption = Annotated[
     str | None,
     typer.Option(

@@ -20,6 +20,7 @@ from archqa.cli.cost_estimate import confirm_cost, print_cost_estimate
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
+    BackendOption,
     BaseUrlOption,
     ConfigOption,
     DryRunOption,
@@ -60,6 +61,7 @@ def command(
     ] = None,
     record: RecordOption = None,
     pipeline: PipelineOption = None,
+    backend: BackendOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     allow_plain_http: AllowPlainHttpOption = None,
@@ -124,6 +126,7 @@ def command(
     configure_logging(verbose=verbose, quiet=quiet)
     options = {
         "pipeline": pipeline,
+        "backend": backend,
         "model": model,
         "base_url": base_url,
         "allow_plain_http": allow_plain_http,
@@ -150,7 +153,7 @@ def command(
         print_cost_estimate(estimate, as_json=as_json, max_cost=settings.limits.max_cost)
         return
     check_server_asked_for(settings, chosen_pipeline)
-    if chosen_pipeline.backend == "model":
+    if chosen_pipeline.backend == "model" and model_agents(settings, chosen_pipeline):
         settings = resolve_model(settings)
         if not (yes or quiet or as_json):
             sampled = estimate_cost(selection.of(file), chosen_pipeline, settings, sample_size=8)
@@ -179,7 +182,8 @@ def _selection(case_ids: list[str] | None, limit: int | None, shard: str | None)
 
 def _print_notices(pipeline: Pipeline, settings: Settings, remarks: Iterable[str]) -> None:
     """Say who answers where it is not a model, and what to know about the cases and inputs."""
-    if pipeline.backend == "embedded" and not model_agents(settings, pipeline):
+    is_embedded = settings.backend in (None, "embedded") and pipeline.backend == "embedded"
+    if is_embedded and not model_agents(settings, pipeline):
         print_embedded_notice(settings)
     if pipeline.backend == "script":
         print_notice(f"{pipeline.name} is a fixed policy: its score is not a model's score.")

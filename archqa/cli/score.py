@@ -74,7 +74,9 @@ def command(
     judge_model: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="The model that judges FHIR-AgentBench answers no rule can."
+            metavar="NAME",
+            help="The model that judges FHIR-AgentBench answers no rule can, "
+            "or whether what ArchEHR-QA lines cite carries them.",
         ),
     ] = None,
     judge_votes: Annotated[
@@ -109,6 +111,7 @@ def command(
       archqa score runs/dev
       archqa score submission.json --data data/dev.json
       archqa score links.json --task archehr-2026-st4 --key data/dev_key.json
+      archqa score runs/dev --judge-model gpt-4.1
       archqa score results.json --key questions.csv --judge-model o4-mini --judge-votes 3
       archqa score runs/med --key tasks.json --record record.db --grading both
       archqa score runs.jsonl --key tasks.json --record record.db --fhir-base http://fhir:9000/fhir/

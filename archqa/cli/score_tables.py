@@ -76,7 +76,10 @@ def print_notices(report: ScoreReport, *, missing_metrics: bool) -> None:
         print_notice(_judge_notice(report.judge_usage))
     if report.disagreements:
         count = len(report.disagreements)
-        print_notice(f"{count} replies with disagreement are in {report.disagreements_path}.")
+        print_notice(f"{count} disagreements of the judge are in {report.disagreements_path}.")
+    if report.unsupported_lines:
+        count = len(report.unsupported_lines)
+        print_notice(f"{count} lines without support are in {report.unsupported_lines_path}.")
 
 
 def print_key(key: KeyProvenance) -> None:

@@ -32,6 +32,11 @@ class TaskResult(FrozenModel):
         """The resources that the result rests on, as `Type/id`; empty where there are none."""
         return ()
 
+    @property
+    def evidence_texts(self) -> Mapping[str, str]:
+        """What the result keeps of the resources it rests on, in words, by `Type/id`."""
+        return {}
+
     def to_json(self) -> dict[str, Any]:
         """The `result` object of a line of `cases.jsonl`."""
         return self.model_dump(mode="json", exclude_unset=True)

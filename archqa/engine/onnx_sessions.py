@@ -13,6 +13,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from archqa.core.stopping import current_stop
 from archqa.engine import weight_packing
 from archqa.engine.weight_packing import PackedWeights
 
@@ -132,8 +133,18 @@ def files_sha256(*files: Path) -> str:
 
 
 def submit_to_pool(run: Callable[[Task], Result], task: Task) -> Future[Result]:
-    """Run `task` in the pool that all networks share. A task must not wait for another task."""
-    return _thread_pool().submit(run, task)
+    """Run `task` in the pool that all networks share. A task must not wait for another task.
+
+    Its future raises `Stopped` where the work that it belongs to was stopped before it began.
+    """
+    stop = current_stop()
+
+    def run_unless_stopped(task: Task) -> Result:
+        if stop is not None:
+            stop.raise_if_requested()
+        return run(task)
+
+    return _thread_pool().submit(run_unless_stopped, task)
 
 
 @cache

@@ -1,16 +1,19 @@
-"""Asks a model, once or several times, whether the replies that no rule decides are right (FHIR-AgentBench).
+"""Asks a model, once or several times, for the opinion of an agent that scoring needs.
 
-All replies are judged concurrently, and every vote has its own cache entry, so that a second scoring calls
-no model. A vote that ended without a usable ruling counts against the reply, with a warning.
+FHIR-AgentBench asks whether the replies that no rule decides are right, ArchEHR-QA whether the cited sentences
+carry the lines. All tasks are judged concurrently, and every vote has its own cache entry, so that a second
+scoring calls no model. A vote that ended without a usable output counts against what is judged, with a warning.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from archqa.agents.agent import RunContext
+from archqa.agents.agent import Agent, RunContext
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
+from archqa.core.value import FrozenModel
 from archqa.errors import CaseFailed
 from archqa.llm.model import Model, Reply, Request
 from archqa.runs.backends import Backends, log_remark
@@ -19,15 +22,14 @@ from archqa.runs.event_loop import run_sync
 from archqa.runs.models import model_endpoints
 from archqa.settings import AgentSettings, Settings, load_settings
 from archqa.tasks import pipelines
-from archqa.tasks.fhir_agentbench.judge import JudgeAgent, JudgeTask
-from archqa.tasks.fhir_agentbench.scoring.votes import Ballot, Ballots
+from archqa.tasks.judging import Opinion, Output
 from archqa.tasks.pipeline import in_parallel
 
 
 @dataclass(frozen=True)
 class JudgePanel:
     """A judge: a model by name, asked `votes` times. `model` replaces the server, for tests;
-    `announce` is called before the first request with the hosts that get the replies.
+    `announce` is called before the first request with the hosts that get what is judged.
 
     A single vote is taken at temperature 0; several at 1, since they should be independent readings.
     """
@@ -44,20 +46,23 @@ class JudgePanel:
         settings = self.settings or load_settings(typed={"model": self.name})
         return settings.replace(model=self.name)
 
-    def judge(self, tasks: Sequence[JudgeTask]) -> tuple[list[Ballots], Usage]:
+    def judge(
+        self, agent: Agent[Any, Output], tasks: Sequence[FrozenModel]
+    ) -> tuple[list[tuple[Opinion[Output], ...]], Usage]:
         """The votes on each task, in order, and their cost. Raises `ModelError`, `BudgetExceeded`."""
         if not tasks:
             return [], Usage()
-        return run_sync(_vote(self, tasks))
+        return run_sync(_vote(self, agent, tasks))
 
 
 class _JudgeBackends(Backends):
     """The backends of a run, for one agent that no pipeline has."""
 
-    def __init__(self, panel: JudgePanel) -> None:
+    def __init__(self, panel: JudgePanel, agent: str) -> None:
+        self._name = agent
         temperature = 0.0 if panel.votes == 1 else 1.0
         self._agent = AgentSettings(temperature=temperature)
-        settings = panel.judge_settings.replace(agents={"judge": self._agent})
+        settings = panel.judge_settings.replace(agents={agent: self._agent})
         super().__init__(
             settings,
             pipelines.find("dmis"),
@@ -68,7 +73,7 @@ class _JudgeBackends(Backends):
 
     def vote_context(self, vote: int, record_step: Callable[[Step], None]) -> RunContext:
         """The run context of the n-th vote."""
-        endpoint = model_endpoints(self._settings, "judge")[0]
+        endpoint = model_endpoints(self._settings, self._name)[0]
         model = _RepeatedModel(self._model(endpoint.base_url), vote * self._agent.turns)
         backend = ModelBackend(
             model,
@@ -77,7 +82,7 @@ class _JudgeBackends(Backends):
             max_tokens=self._agent.max_tokens,
             turns=self._agent.turns,
         )
-        return RunContext({"judge": backend}, record_step)
+        return RunContext({self._name: backend}, record_step)
 
 
 class _RepeatedModel:
@@ -94,25 +99,30 @@ class _RepeatedModel:
         return await self._model.ask(renumbered)
 
 
-async def _vote(panel: JudgePanel, tasks: Sequence[JudgeTask]) -> tuple[list[Ballots], Usage]:
-    backends = _JudgeBackends(panel)
+async def _vote(
+    panel: JudgePanel, agent: Agent[Any, Output], tasks: Sequence[FrozenModel]
+) -> tuple[list[tuple[Opinion[Output], ...]], Usage]:
+    backends = _JudgeBackends(panel, agent.name)
     steps: list[Step] = []
     contexts = [backends.vote_context(vote, steps.append) for vote in range(panel.votes)]
     try:
-        ballots = await in_parallel(*(_ballots(task, contexts) for task in tasks))
+        opinions = await in_parallel(*(_opinions(agent, task, contexts) for task in tasks))
     finally:
         await backends.close()
-    return list(ballots), sum_usage(step.usage for step in steps)
+    return list(opinions), sum_usage(step.usage for step in steps)
 
 
-async def _ballots(task: JudgeTask, contexts: Sequence[RunContext]) -> Ballots:
+async def _opinions(
+    agent: Agent[Any, Output], task: FrozenModel, contexts: Sequence[RunContext]
+) -> tuple[Opinion[Output], ...]:
     """The votes on one task, one from each run context."""
-    return tuple(await in_parallel(*(_ballot(task, context) for context in contexts)))
+    return tuple(await in_parallel(*(_opinion(agent, task, context) for context in contexts)))
 
 
-async def _ballot(task: JudgeTask, context: RunContext) -> Ballot:
+async def _opinion(
+    agent: Agent[Any, Output], task: FrozenModel, context: RunContext
+) -> Opinion[Output]:
     try:
-        ruling = await JudgeAgent().run(task, context)
+        return Opinion(await agent.run(task, context))
     except CaseFailed as failure:
-        return Ballot(None, f"{type(failure).__name__}: {failure}")
-    return Ballot(ruling.correct, ruling.rationale)
+        return Opinion(None, f"{type(failure).__name__}: {failure}")

@@ -14,15 +14,16 @@ from archqa.runs.run import Run
 from archqa.safety.arguments import as_optional_path, as_path
 from archqa.tasks import registry
 from archqa.tasks.official_files import write_official_text
-from archqa.tasks.score_report import ScoreReport
 from archqa.tasks.scoring import ScoreSettings, ScoringInputs, ScoringRequest
-from scoring import known_metrics
+from archqa.tasks.scoring.score_report import ScoreReport
+from scoring import known_metrics, own_metrics
 from scoring.tasks import archehr2025
 
 __all__ = [
     "JudgePanel",
     "ScoreReport",
     "ScoreSettings",
+    "built_in_metric_names",
     "metric_availability",
     "metric_names",
     "score",
@@ -54,10 +55,11 @@ def score(
     graded against. fhir_base: the base URL that their agents were told, where it is not the
     benchmark's `http://localhost:8080/fhir/`. allow_plain_http: whether the record may be a server
     on another machine without https. case_ids: narrows the key (`121-167 5`). judge: decides the
-    FHIR-AgentBench replies that no rule does. official: where to write the organisers' file.
+    FHIR-AgentBench replies that no rule does, and whether the cited lines of ArchEHR-QA are supported
+    (`line_support_judged`). official: where to write the organisers' file.
     strict: refuse an ArchEHR-QA submission that the organisers' script refuses, in its words.
     keep: write `scores.json` into the run folder, and `disagreements.jsonl` next to the scores
-    where a judge's votes differ.
+    where a judge's votes differ, `unsupported_lines.jsonl` where it finds lines not supported.
     all_cases: count the cases that a partial run has not reached as unanswered; else it is scored
     over its own cases.
 
@@ -71,7 +73,10 @@ def score(
     submission = open_submission(path, task)
     bridge = registry.find(submission.task).scoring()
     if judge is not None and not bridge.takes_judge:
-        raise CallerError(f"A judge decides answers of FHIR-AgentBench, not of {submission.task}.")
+        raise CallerError(
+            f"A judge has nothing to read in {submission.task}.\nIt decides replies of FHIR-AgentBench "
+            "and reads the cited lines of ArchEHR-QA (2025, and subtasks 3 and 4 of 2026)."
+        )
     if fhir_base is not None and not bridge.takes_fhir_base:
         raise CallerError(
             f"A FHIR base URL belongs to MedAgentBench, not to {submission.task}.\n"
@@ -106,8 +111,13 @@ def metric_availability() -> dict[str, str | None]:
 
 
 def metric_names() -> list[str]:
-    """The names `--metric` takes."""
+    """The names `--metric` takes, those of plug-ins included."""
     return sorted({*known_metrics(), *archehr2025.leaderboard_metrics()})
+
+
+def built_in_metric_names() -> frozenset[str]:
+    """Those of archqa's own, which no plug-in can take."""
+    return frozenset({*own_metrics(), *archehr2025.leaderboard_metrics()})
 
 
 def _save(report: ScoreReport, request: ScoringRequest) -> ScoreReport:
@@ -122,13 +132,23 @@ def _save(report: ScoreReport, request: ScoringRequest) -> ScoreReport:
         details = json.dumps(report.as_json(), ensure_ascii=False, indent=2) + "\n"
         write_official_text(official.with_suffix(".about.json"), details)
     folder_path = official.parent if official else submission.folder
-    path = folder_path / "disagreements.jsonl"
-    # The disagreements of an earlier judge would mislead.
+    disagreements = _save_judged(folder_path / "disagreements.jsonl", report.disagreements, request)
+    unsupported = _save_judged(
+        folder_path / "unsupported_lines.jsonl", report.unsupported_lines, request
+    )
+    return replace(report, disagreements_path=disagreements, unsupported_lines_path=unsupported)
+
+
+def _save_judged(
+    path: Path, rows: Sequence[dict[str, Any]], request: ScoringRequest
+) -> Path | None:
+    """The file that these rows of a judge were written to; None if there was nothing to write."""
+    # What an earlier judge left would mislead.
     replaces_earlier = request.judge is not None and path.exists()
-    if not report.disagreements and not replaces_earlier:
-        return report
-    _write_lines(path, report.disagreements)
-    return replace(report, disagreements_path=path)
+    if not rows and not replaces_earlier:
+        return None
+    _write_lines(path, rows)
+    return path
 
 
 def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:

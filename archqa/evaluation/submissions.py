@@ -74,6 +74,7 @@ def scored_run(run: Run) -> ScoredRun:
         ended_ids=ended_ids,
         backends=manifest.backends,
         record=manifest.settings.get("record"),
+        ended=run.ended,
     )
 
 
@@ -126,8 +127,10 @@ def _recognise(path: Path, rows: list[Any]) -> str:
     for row in rows:
         if isinstance(row, dict):
             fields.update(row)
-    candidates = []
+    candidates: list[str] = []
     for task in registry.all_tasks():
+        if candidates and not registry.is_registered(task.name):
+            break  # Plug-ins are asked only about what archqa does not recognise.
         if task.scoring().recognises_rows(rows, frozenset(fields)):
             candidates.append(task.name)
     if not candidates:

@@ -27,13 +27,14 @@ _DELIMITER = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
 
 
 class Prompts:
-    """A folder of prompts.
+    """A folder of prompts; what it does not have is looked for in archqa's own.
 
     `render` fills one in; `digest` identifies its exact text with all includes.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or resources.prompts_dir()
+        self._folders = tuple(dict.fromkeys((self.folder, resources.prompts_dir())))
         self._digests: dict[str, str] = {}
 
     def render(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
@@ -77,7 +78,7 @@ class Prompts:
         import jinja2  # Slow to import, and the embedded engine renders no prompt.
 
         environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(self.folder),
+            loader=jinja2.FileSystemLoader(self._folders),
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -93,10 +94,10 @@ class Prompts:
         return environment
 
     def _files(self, name: str) -> list[str]:
-        folder = self.folder / name
-        if not folder.is_dir():
-            raise unknown_name("prompt", name, self.names())
-        return [f"{name}/{path.name}" for path in sorted(folder.glob("*.jinja"))]
+        for folder in self._folders:
+            if (folder / name).is_dir():
+                return [f"{name}/{path.name}" for path in sorted((folder / name).glob("*.jinja"))]
+        raise unknown_name("prompt", name, self.names())
 
     def _with_includes(self, files: list[str]) -> set[str]:
         from jinja2 import meta
@@ -115,7 +116,9 @@ class Prompts:
         return self._environment.parse(self._source(name))
 
     def _source(self, name: str) -> str:
-        return (self.folder / name).read_text(encoding="utf-8")
+        paths = [folder / name for folder in self._folders]
+        path = next((path for path in paths if path.is_file()), paths[0])
+        return path.read_text(encoding="utf-8")
 
     def _template(self, name: str) -> "jinja2.Template":
         import jinja2
@@ -128,9 +131,15 @@ class Prompts:
     def _no_template(self, name: str) -> CallerError:
         """The error for a template that is absent: of a prompt that is, or of one that there is."""
         prompt, _, _ = name.rpartition("/")
-        if prompt and not (self.folder / prompt).is_dir():
+        if prompt and not any((folder / prompt).is_dir() for folder in self._folders):
             return unknown_name("prompt", prompt, self.names())
         return CallerError(f"There is no prompt file {name} in {self.folder}.")
+
+
+@cache
+def prompts_in(folder: Path) -> Prompts:
+    """The prompts of a folder, with archqa's own behind them."""
+    return Prompts(folder)
 
 
 @cache

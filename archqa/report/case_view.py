@@ -48,20 +48,28 @@ class CaseView(NamedTuple):
 
 
 def case_view(
-    case_index: int, item: Item, runs: Sequence[ReportData], *, text: bool = True
+    case_index: int,
+    item: Item,
+    runs: Sequence[ReportData],
+    *,
+    text: bool = True,
+    trace: bool = True,
 ) -> CaseView:
-    """Return the view of a case of the case file. Without `text`, it has no text of the record."""
+    """Return the view of a case of the case file.
+
+    Without `text`, it has no text of the record; without `trace`, no steps are read.
+    """
     if isinstance(item, Case):
-        return _note_case_view(case_index, item, runs, text)
+        return _note_case_view(case_index, item, runs, text, trace)
     kind = "task" if isinstance(item, ClinicalTask) else "question"
-    run_views = [_run_view(data, item, text) for data in runs]
+    run_views = [_run_view(data, item, text, trace) for data in runs]
     return CaseView(
         id=item.id,
         anchor=_anchor(case_index),
         case_index=case_index,
         kind=kind,
         runs=tuple(run_views),
-        questions=_questions(item) if text else (),
+        questions=question_texts(item) if text else (),
     )
 
 
@@ -70,7 +78,7 @@ def _anchor(case_index: int) -> str:
 
 
 def _note_case_view(
-    case_index: int, case: Case, runs: Sequence[ReportData], text: bool
+    case_index: int, case: Case, runs: Sequence[ReportData], text: bool, trace: bool
 ) -> CaseView:
     anchor = _anchor(case_index)
     records = [data.run.get_record(case.id) for data in runs]
@@ -84,7 +92,7 @@ def _note_case_view(
         claims = note_view.claim_views(case, record, anchor, run_index, marks)
         backends = data.run.manifest.backends
         grid = note_view.judgement_grid(case, record, backends, key, anchor, marks, text=text)
-        run_view = _run_view(data, case, text)
+        run_view = _run_view(data, case, text, trace)
         run_views.append(run_view._replace(claims=tuple(claims), grid=grid))
         marks_by_run.append(marks)
         claims_by_run.append(claims)
@@ -99,7 +107,7 @@ def _note_case_view(
         kind="note",
         runs=tuple(run_views),
         specialty=case.clinical_specialty,
-        questions=_questions(case) if text else (),
+        questions=question_texts(case) if text else (),
         sentences=sentences,
         mark_counts=_count_marks(marks_by_run[0]),
     )
@@ -121,7 +129,7 @@ def _count_marks(marks: Mapping[str, str]) -> dict[str, int]:
     return counts
 
 
-def _run_view(data: ReportData, item: Item, text: bool) -> CaseRunView:
+def _run_view(data: ReportData, item: Item, text: bool, with_trace: bool) -> CaseRunView:
     record = data.run.get_record(item.id)
     scores = data.per_case.get(item.id, {})
     faults = data.faults.get(item.id, {})
@@ -132,7 +140,7 @@ def _run_view(data: ReportData, item: Item, text: bool) -> CaseRunView:
         status=record.status.value if record else "not reached",
         score=scores.get(metric),
     )
-    if record:
+    if record and with_trace:
         voters = judgements_by_voter(record, data.run.manifest.backends)
         trace = case_trace(data.run, item.id, text=text, tables=len(voters) < 2)
         view = view._replace(trace=trace)
@@ -147,8 +155,8 @@ def _run_view(data: ReportData, item: Item, text: bool) -> CaseRunView:
     return view
 
 
-def _questions(item: Item) -> tuple[tuple[str, str], ...]:
-    """Return the texts that ask the question, each with its heading."""
+def question_texts(item: Item) -> tuple[tuple[str, str], ...]:
+    """Return the texts that ask a question, each with its heading."""
     if isinstance(item, Case):
         texts = {"The clinician’s question": item.clinician_question}
         if item.patient_narrative != item.clinician_question:

@@ -10,6 +10,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from archqa.report.answer_text import answer_text
+from archqa.report.metric_names import metric_label
+from archqa.report.resource_names import resource_name
+
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 _BIDI_CONTROLS = str.maketrans(
@@ -41,6 +45,7 @@ def jinja_environment(*extra_folders: Path) -> Environment:
     environment.filters.update(_FILTERS)
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
     environment.globals["style"] = Markup(style)
+    environment.globals["part_level"] = 4  # Headings within a case, below its own in a report.
     return environment
 
 
@@ -120,4 +125,7 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
     "shorten": shorten,
     "strip_bidi": strip_bidi,
     "as_json": as_json,
+    "answer_text": answer_text,
+    "metric_label": metric_label,
+    "resource_name": resource_name,
 }

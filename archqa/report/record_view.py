@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from archqa.report.answer_text import answer_text
 from archqa.report.timeline import TimelinePanel, timeline_panels
 from archqa.runs.record import CaseRecord
 from archqa.tasks.fhir_agentbench.cases import FhirQuestion
@@ -65,8 +66,8 @@ def fhir_question_view(
         fault_names.append(str(tag).replace("_", " "))
     return FhirQuestionView(
         query_text=result.sentence,
-        answer=_answer(result, record),
-        gold=gold.true_answer if gold else "",
+        answer=answer_text(_answer(result, record)),
+        gold=answer_text(gold.true_answer) if gold else "",
         rows=tuple(shown_rows),
         omitted=len(rows) - len(shown_rows),
         chosen=len(chosen_rows),

@@ -1,7 +1,9 @@
 """The data of a report: a run, its scores, and its key. No model is called."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,6 +12,8 @@ from archqa import tasks
 from archqa.core.key import CaseKey
 from archqa.errors import ArchqaError, InputError
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
+from archqa.report.record_summaries import RecordSummary, read_summaries
+from archqa.runs.record import RunStatus
 from archqa.runs.run import Run
 from archqa.tasks.fhir_agentbench.cases import FhirAgentBench, FhirQuestion, load_questions
 
@@ -19,7 +23,7 @@ class ReportData(NamedTuple):
 
     `scores` is the content of `scores.json`; `per_case` maps case id and metric to a score; `keys`
     has the gold of notes, `gold_questions` that of FHIR-AgentBench; `faults` maps a question or
-    task to the mistakes that its graders reported.
+    task to the mistakes that its graders reported; `summaries` has how each case ended.
     """
 
     run: Run
@@ -29,6 +33,7 @@ class ReportData(NamedTuple):
     gold_questions: dict[str, FhirQuestion]
     faults: dict[str, dict[str, Any]]
     unscored_reason: str = ""
+    summaries: Mapping[str, RecordSummary] = MappingProxyType({})
 
     @property
     def decimals(self) -> int:
@@ -77,26 +82,74 @@ class _StoredScores(BaseModel):
 def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
     """Read a run folder; scores that it lacks are computed if there is a key. Nothing is written.
 
-    Raises `InputError` if the folder is not a run or the key is malformed.
+    Stored scores of an earlier state of the run count as absent. Raises `InputError` if the folder
+    is not a run or the key is malformed.
     """
     run = Run.open(path)
-    scores = _stored_scores(run)
+    summaries = read_summaries(run.path)
+    scores = stored_scores(run)
     report, unscored_reason = _score(run, key, stored=scores is not None)
+    if not _are_current(scores, report, len(summaries)):
+        scores = None
+        report, unscored_reason = _score(run, key, stored=False)
     per_case = report.scores.per_case if report else {}
     if scores is None and report is not None:
         scores = report.as_json()
-    faults = None
-    if scores is not None:
-        faults = scores.get("faults")
     return ReportData(
         run=run,
         scores=scores,
         per_case=per_case,
         keys=load_note_keys(run, key),
-        gold_questions=_load_gold_questions(run, key),
-        faults=faults or {},
+        gold_questions=load_gold_questions(run, key),
+        faults=(scores or {}).get("faults") or {},
         unscored_reason=unscored_reason,
+        summaries=summaries,
     )
+
+
+def load_stored_data(
+    run: Run, summaries: Mapping[str, RecordSummary], ended: int | None = None
+) -> ReportData:
+    """Return what a run's folder has without scoring its cases; this takes no time.
+
+    Scores that were stored before the last case ended, or that count unreached cases, are left out.
+    `ended` is how many cases have ended, where no summaries are at hand.
+    """
+    scores = None
+    if _modified_at(run.path / "scores.json") >= _modified_at(run.path / "cases.jsonl"):
+        scores = stored_scores(run)
+    if _counts_unreached(scores, len(summaries) if ended is None else ended):
+        scores = None
+    return ReportData(
+        run=run,
+        scores=scores,
+        per_case={},
+        keys={},
+        gold_questions={},
+        faults=(scores or {}).get("faults") or {},
+        summaries=summaries,
+    )
+
+
+def _counts_unreached(scores: dict[str, Any] | None, ended: int) -> bool:
+    """Whether scores count cases as unanswered that the run has not reached."""
+    scored_cases = (scores or {}).get("cases")
+    return isinstance(scored_cases, int) and scored_cases > ended
+
+
+def _are_current(scores: dict[str, Any] | None, report: ScoreReport | None, ended: int) -> bool:
+    """Whether stored scores are of the answers that the run has now, and of no unreached case."""
+    if _counts_unreached(scores, ended):
+        return False
+    if scores is None or report is None:
+        return True
+    stored = scores.get("fingerprints")
+    scored = stored.get("submission") if isinstance(stored, dict) else None
+    return scored is None or scored == report.fingerprints.get("submission")
+
+
+def _modified_at(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.is_file() else 0
 
 
 def load_note_keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
@@ -111,7 +164,8 @@ def load_note_keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
     return dict(tasks.load_key(key).keys)
 
 
-def _stored_scores(run: Run) -> dict[str, Any] | None:
+def stored_scores(run: Run) -> dict[str, Any] | None:
+    """Return the content of `scores.json`; None without one. Raises `InputError` if damaged."""
     path = run.path / "scores.json"
     if not path.exists():
         return None
@@ -129,12 +183,13 @@ def _stored_scores(run: Run) -> dict[str, Any] | None:
 def _score(run: Run, key: Path | None, *, stored: bool) -> tuple[ScoreReport | None, str]:
     """Return the scores, or None and the reason.
 
-    With stored scores, only the quick metrics are computed, for the scores of each case.
+    With stored scores, and for a run that runs, only the quick metrics are computed.
     """
+    display = tasks.find(run.manifest.task).display
     settings = ScoreSettings(bootstrap=1000)
-    if stored:
-        case_metrics = tasks.find(run.manifest.task).display.case_metrics
-        settings = ScoreSettings(metrics=case_metrics, bootstrap=0)
+    # A running one is scored anew with every case.
+    if stored or run.manifest.status is RunStatus.RUNNING:
+        settings = ScoreSettings(metrics=display.case_metrics, bootstrap=0)
     try:
         return score(run.path, key=key, settings=settings, keep=False), ""
     except ArchqaError as error:  # An unfinished run, or one without a key, is shown unscored.
@@ -142,7 +197,7 @@ def _score(run: Run, key: Path | None, *, stored: bool) -> tuple[ScoreReport | N
         return None, reason
 
 
-def _load_gold_questions(run: Run, key: Path | None) -> dict[str, FhirQuestion]:
+def load_gold_questions(run: Run, key: Path | None) -> dict[str, FhirQuestion]:
     """Return the gold of FHIR-AgentBench; empty where its file is gone or malformed."""
     path = key or Path(run.manifest.data.path)
     task = tasks.find(run.manifest.task)

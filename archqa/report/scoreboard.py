@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from archqa import tasks
-from archqa.core.case import Case
 from archqa.report.axis import Axis
 from archqa.report.report_data import ReportData
 
@@ -99,15 +98,23 @@ def scoreboard(data: ReportData) -> Scoreboard:
     )
 
 
+def main_score(data: ReportData) -> ScoreLine | None:
+    """Return the first of the task's headline scores; None for a run that was not scored."""
+    lines = tuple(_score_lines(data.scores or {}, data.max_score))
+    headline = _headline(lines, data.run.manifest.task)
+    return headline[0] if headline else None
+
+
 def case_metric_name(data: ReportData) -> str:
     """Return the score by which cases are ordered; empty if no case has one."""
     available: set[str] = set()
     for scores in data.per_case.values():
         available.update(scores)
-    return _earliest_metric(available)
+    return earliest_metric(available)
 
 
-def _earliest_metric(available: set[str]) -> str:
+def earliest_metric(available: set[str]) -> str:
+    """Return the one of these scores by which cases are ordered; empty if it is none of them."""
     for name in _CASE_METRICS:
         if name in available:
             return name
@@ -147,28 +154,31 @@ def _headline(lines: tuple[ScoreLine, ...], task: str) -> tuple[ScoreLine, ...]:
 
 def _baselines(scores: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
     for name, baseline_scores in scores.get("baselines", {}).items():
-        metric = _earliest_metric(set(baseline_scores))
+        metric = earliest_metric(set(baseline_scores))
         if metric:
             shown_name = name.replace("_", " ")
             yield shown_name, metric, baseline_scores[metric]
 
 
 def _case_scores(data: ReportData, case_metric: str) -> Iterator[CaseScore]:
-    statuses = {}
-    for record in data.run.iter_records():
-        statuses[record.id] = record.status.value
-    for case_index, item in enumerate(data.run.cases):
-        specialty = ""
-        if isinstance(item, Case):
-            specialty = item.clinical_specialty
-        scores = data.per_case.get(item.id, {})
+    statuses = {case_id: summary.status for case_id, summary in data.summaries.items()}
+    specialties = _specialties(data)
+    for case_index, case_id in enumerate(data.run.manifest.case_ids):
+        scores = data.per_case.get(case_id, {})
         yield CaseScore(
-            id=item.id,
+            id=case_id,
             case_index=case_index,
-            status=statuses.get(item.id, "not reached"),
-            specialty=specialty,
+            status=statuses.get(case_id, "not reached"),
+            specialty=specialties.get(case_id, ""),
             value=scores.get(case_metric),
         )
+
+
+def _specialties(data: ReportData) -> dict[str, str]:
+    """Return the specialty of each note by case id; questions on a record have none."""
+    if not tasks.find(data.run.manifest.task).reads_notes:
+        return {}
+    return {item.id: item.clinical_specialty for item in data.run.notes}
 
 
 def _worst_first(case: CaseScore) -> tuple[bool, float, int]:
@@ -205,9 +215,16 @@ def _score_breakdowns(scores: Mapping[str, Any]) -> Iterator[Breakdown]:
         rows = []
         for group, group_scores in groups.items():
             row = tuple(group_scores.get(column) for column in columns)
-            rows.append((group, row))
+            rows.append((_group_label(group), row))
         title = name.replace("_", " ").capitalize()
         yield Breakdown(title, columns, tuple(rows))
+
+
+def _group_label(group: str) -> str:
+    """Return the name of a group; a set in braces becomes a list."""
+    if group.startswith("{") and group.endswith("}") and "}" not in group[:-1]:
+        return group[1:-1] or "none"
+    return group
 
 
 def _columns(groups: Mapping[str, Mapping[str, float]]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
 from archqa.report.axis import Axis, Tick
@@ -12,6 +12,10 @@ _MAX_PANELS = 4
 _MAX_POINTS = 600
 _DATE_TICKS = 4
 _THREE_DAYS = 3 * 86400
+_MIN_LABEL_WIDTH = 48.0
+_CHARACTER_WIDTH = 8.5
+"""Of a digit at the size of the labels; the widest of the usual faces."""
+_LABEL_GAP = 12.0
 
 
 class TimelinePoint(NamedTuple):
@@ -26,7 +30,8 @@ class TimelinePoint(NamedTuple):
 class TimelinePanel(NamedTuple):
     """One kind of value in one unit, with its own axes. `path` joins the points in time.
 
-    `omitted` values are not drawn.
+    `left` is where the drawing begins, after the labels of the vertical axis. `clock` says whose
+    time the horizontal axis has, empty if the record does not say. `omitted` values are not drawn.
     """
 
     title: str
@@ -35,6 +40,8 @@ class TimelinePanel(NamedTuple):
     path: str
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
+    left: float
+    clock: str
     omitted: int
 
 
@@ -42,6 +49,7 @@ class _Measurement(NamedTuple):
     time: datetime
     value: float
     chosen: bool
+    has_zone: bool
 
 
 class _Series(NamedTuple):
@@ -78,9 +86,10 @@ def _parse_row(row: Mapping[str, Any]) -> _Measurement | None:
         return None
     if not math.isfinite(value):
         return None
-    if time.tzinfo is None:
+    has_zone = time.tzinfo is not None
+    if not has_zone:
         time = time.replace(tzinfo=UTC)
-    return _Measurement(time, value, bool(row.get("chosen")))
+    return _Measurement(time, value, bool(row.get("chosen")), has_zone)
 
 
 def _priority(series: _Series) -> tuple[bool, int]:
@@ -93,8 +102,10 @@ def _panel(series: _Series) -> TimelinePanel:
     shown = _thin_out(ordered)
     start = shown[0].time.timestamp()
     end = shown[-1].time.timestamp()
-    x_axis = Axis(start, end, 48, WIDTH - 12)
     y_axis = _value_axis([measurement.value for measurement in shown])
+    y_ticks = y_axis.ticks(4)
+    left = _label_width(y_ticks)
+    x_axis = Axis(start, end, left, WIDTH - 12)
     points = [_point(measurement, series.unit, x_axis, y_axis) for measurement in shown]
     path = "M" + " L".join(f"{point.x} {point.y}" for point in points)
     return TimelinePanel(
@@ -102,8 +113,10 @@ def _panel(series: _Series) -> TimelinePanel:
         unit=series.unit,
         points=tuple(points),
         path=path,
-        x_ticks=_date_ticks(x_axis),
-        y_ticks=y_axis.ticks(4),
+        x_ticks=_date_ticks(x_axis, shown),
+        y_ticks=y_ticks,
+        left=left,
+        clock=_clock(shown),
         omitted=len(ordered) - len(shown),
     )
 
@@ -140,13 +153,44 @@ def _thin_out(measurements: list[_Measurement]) -> list[_Measurement]:
     return shown
 
 
-def _date_ticks(axis: Axis) -> tuple[Tick, ...]:
-    """Return four dates along the axis, with the time if all lies within three days."""
+def _label_width(ticks: tuple[Tick, ...]) -> float:
+    """Return the room that the labels of the vertical axis need, so that none is cropped."""
+    longest = max((len(tick.label) for tick in ticks), default=0)
+    return max(_MIN_LABEL_WIDTH, longest * _CHARACTER_WIDTH + _LABEL_GAP)
+
+
+def _clock(measurements: list[_Measurement]) -> str:
+    """Say whose time it is: the record's own, with its offset from UTC if that is always one."""
+    offsets = {measurement.time.utcoffset() for measurement in measurements if measurement.has_zone}
+    if not offsets:
+        return ""
+    if len(offsets) > 1:
+        return "Times as in the record, whose offset from UTC changes."
+    first = next(measurement for measurement in measurements if measurement.has_zone)
+    return f"Times as in the record ({first.time.tzname()}).".replace("-", "−")
+
+
+def _zone_at(timestamp: float, measurements: list[_Measurement]) -> tzinfo | None:
+    """Return the time zone of the last measurement until then: summer time may begin within."""
+    zone = measurements[0].time.tzinfo
+    for measurement in measurements:
+        if measurement.time.timestamp() > timestamp:
+            break
+        zone = measurement.time.tzinfo
+    return zone
+
+
+def _date_ticks(axis: Axis, measurements: list[_Measurement]) -> tuple[Tick, ...]:
+    """Return four dates along the axis, with the time if all lies within three days.
+
+    They are on the record's own clock, as are the times of its rows.
+    """
     span = axis.high - axis.low
     date_format = "%d %b %H:%M" if span < _THREE_DAYS else "%Y-%m-%d"
     ticks: dict[str, Tick] = {}
     for index in range(_DATE_TICKS):
         timestamp = axis.low + span * (index + 0.5) / _DATE_TICKS
-        label = datetime.fromtimestamp(timestamp, UTC).strftime(date_format)
+        zone = _zone_at(timestamp, measurements)
+        label = datetime.fromtimestamp(timestamp, zone).strftime(date_format)
         ticks.setdefault(label, Tick(axis(timestamp), label))
     return tuple(ticks.values())

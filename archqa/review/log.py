@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from archqa.errors import InputError, StorageError
 from archqa.review.event import ReviewEvent
@@ -15,20 +16,36 @@ _PATIENCE_SECONDS = 10.0
 _PAUSE_SECONDS = 0.02
 
 
-def read_events(path: Path) -> tuple[ReviewEvent, ...]:
-    """The events in the order in which they were saved.
+class ReadLog(NamedTuple):
+    """A log as it was read: its whole lines, and their events in the order of saving."""
+
+    content: bytes = b""
+    events: tuple[ReviewEvent, ...] = ()
+
+
+NOTHING_READ = ReadLog()
+
+
+def read_log(path: Path, known: ReadLog = NOTHING_READ) -> ReadLog:
+    """The log as it is now; of one that goes on from `known`, only the new lines are parsed.
 
     A last line without its end was never confirmed to anybody and does not count. Raises
     `InputError` for a damaged file: appending to it would bury the damage.
     """
     with storage_errors(path):
         content = path.read_bytes() if path.is_file() else b""
-    whole_lines = content.split(b"\n")[:-1]
+    content = content[: content.rfind(b"\n") + 1]
+    if content == known.content:
+        return known
+    if not content.startswith(known.content):
+        known = NOTHING_READ
+    new_lines = content[len(known.content) :].split(b"\n")[:-1]
     try:
-        return tuple(map(ReviewEvent.model_validate_json, whole_lines))
+        events = tuple(map(ReviewEvent.model_validate_json, new_lines))
     except (ValueError, RecursionError):
         fix = "Repair the file, or move it away; it is not overwritten."
         raise InputError(path, [": is not a log of reviews."], fix) from None
+    return ReadLog(content, known.events + events)
 
 
 def append_events(path: Path, events: Sequence[ReviewEvent]) -> None:

@@ -19,14 +19,12 @@ from archqa.errors import CallerError
 from archqa.review.changes import Author, SaveOutcome, plan_save, plan_undo
 from archqa.review.event import ReviewEvent, Seen, edit_mistake, reviewer_name
 from archqa.review.key import WrittenKey, write_key
-from archqa.review.log import append_events, log_lock, read_events
+from archqa.review.log import NOTHING_READ, ReadLog, append_events, log_lock, read_log
 from archqa.review.state import CaseSetReviews
 from archqa.safety.private_files import write_private_text
 from archqa.safety.storage import storage_errors
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
-
-_Signature = tuple[int, int, int]
 
 
 class ReviewStore:
@@ -38,7 +36,7 @@ class ReviewStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = Lock()
-        self._cache: dict[str, tuple[_Signature, CaseSetReviews]] = {}
+        self._cache: dict[str, tuple[ReadLog, CaseSetReviews]] = {}
 
     def log_path(self, case_set: str) -> Path:
         """The path of the log, whether it exists or not."""
@@ -53,14 +51,12 @@ class ReviewStore:
         return self.folder / f"{_safe_file_name(case_set)}.json"
 
     def reviews(self, case_set: str) -> CaseSetReviews:
-        """The state of all cases. It is read anew only when the log has changed."""
-        path = self.log_path(case_set)
-        signature = _signature(path)
-        cached = self._cache.get(case_set)
-        if cached and cached[0] == signature:
-            return cached[1]
-        reviews = CaseSetReviews(read_events(path))
-        self._cache[case_set] = (signature, reviews)
+        """The state of all cases, as the log is now."""
+        known, reviews = self._cache.get(case_set) or (NOTHING_READ, CaseSetReviews(()))
+        log = read_log(self.log_path(case_set), known)
+        if log is not known:
+            reviews = CaseSetReviews(log.events)
+            self._cache[case_set] = (log, reviews)
         return reviews
 
     def history(self, case_set: str, case_id: str) -> tuple[ReviewEvent, ...]:
@@ -114,6 +110,11 @@ class ReviewStore:
             append_events(self.log_path(case_set), restored)
         return restored
 
+    def can_undo(self, case_set: str, case_id: str, reviewer: str) -> bool:
+        """Whether a reviewer has a save of a case that can be taken back."""
+        author = Author(case_id, reviewer, adjudicates=False)
+        return bool(plan_undo(self.reviews(case_set).events, author))
+
     def write_key(self, case_set: str) -> WrittenKey | None:
         """Write the key of what reviewers agree on or adjudicated; None if no sentence has a label.
 
@@ -154,7 +155,7 @@ class ReviewStore:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.log_path(case_set)
         with self._lock, log_lock(path):
-            yield read_events(path)
+            yield self.reviews(case_set).events
 
     def _save_case(self, case_set: str, item: Item) -> None:
         """Add a case to the reviewed ones; questions and tasks on a record stay in their run."""
@@ -172,14 +173,6 @@ class ReviewStore:
 def _clean(text: str) -> str:
     """A value as it is stored; a form sends line ends of Windows."""
     return text.replace("\r\n", "\n").strip()
-
-
-def _signature(path: Path) -> _Signature:
-    with storage_errors(path):
-        if not path.is_file():
-            return 0, 0, 0
-        status = path.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _safe_file_name(name: str) -> str:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from archqa.agents.agent import Backend, ConfirmWrite, RunContext
+from archqa.agents.agent import ConfirmWrite, PromptingBackend, RunContext
 from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
 from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
@@ -36,6 +36,7 @@ from archqa.runs.models import (
     load_exemplars,
     model_endpoints,
 )
+from archqa.runs.own_backends import OwnBackend, open_backends
 from archqa.runs.reply_cache import RunCache
 from archqa.runs.server_addresses import check_model_server, open_transport
 from archqa.safety.base_urls import is_server_url
@@ -61,10 +62,10 @@ class SharedLimits(NamedTuple):
 class Backends:
     """The backends of one run. `close` closes their connections.
 
-    `model` replaces the model server, for tests and dry runs. `announce` is called before the first
-    request, `on_remark` when something that a run can do without has failed; `remarks` has all such
-    sentences. Raises `CallerError` where the settings do not fit the pipeline,
-    `AuthenticationFailed` without a key: both before anything is written.
+    `model` replaces the model server, for tests and dry runs; `own` is a backend that the caller
+    brings. `announce` is called before the first request, `on_remark` when something that a run can
+    do without has failed; `remarks` has all such sentences. Raises `CallerError` where the settings
+    do not fit the pipeline, `AuthenticationFailed` without a key: both before anything is written.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Backends:
         shared: SharedLimits | None = None,
         announce: Announce | None = None,
         on_remark: Callable[[str], object] = lambda _: None,
+        own: OwnBackend | None = None,
     ) -> None:
         self._settings = settings
         self._announce = announce or Announcer()
@@ -92,10 +94,11 @@ class Backends:
         self._kinds: dict[str, str] = {}
         for agent in pipeline.agents:
             self._kinds[agent] = backend_kind(settings, pipeline, agent)
+        self._own = open_backends(settings, pipeline.agents, own)
         if model is None:
             self._check_server_addresses()
         self._cache: RunCache | None = None
-        if settings.cache.enabled and self.uses_models:
+        if settings.cache.enabled and self._model_agents:
             self._cache = RunCache(settings, self._add_remark, self._shared.in_flight)
         self._engine = self._load_engine()
         self._record: Record | None = None
@@ -115,7 +118,8 @@ class Backends:
     def context(self, record_step: Callable[[Step], None], case: Item | None = None) -> RunContext:
         """Return the run context of one case, with the record of its patient."""
         record = self._record_of(case)
-        if self._settings.record is not None and is_server_url(self._settings.record):
+        reads_server = self._settings.record is not None and is_server_url(self._settings.record)
+        if reads_server or self._own:
             self.announce()
         embedded = None
         if "embedded" in self._kinds.values():
@@ -143,7 +147,7 @@ class Backends:
         """
         record = self._record_of(case)
         embedded = self._embedded_backend(record)
-        backends: dict[str, Backend] = dict.fromkeys(self._pipeline.agents, embedded)
+        backends: dict[str, PromptingBackend] = dict.fromkeys(self._pipeline.agents, embedded)
         for agent in self._model_agents:
             endpoint = model_endpoints(self._settings, agent)[0]
             backends[agent] = self._dry_run_backend(agent, endpoint, embedded, calls)
@@ -171,7 +175,9 @@ class Backends:
             self._announce(self.destinations)
 
     async def close(self) -> None:
-        """Close connections, the record and the cache."""
+        """Close connections, the record, the cache and the caller's backends."""
+        for own in self._own.values():
+            await own.close()
         for transport in self._transports:
             await transport.close()
         for opened in (self._record, self._shards):
@@ -182,8 +188,8 @@ class Backends:
 
     @property
     def uses_models(self) -> bool:
-        """Whether a model runs any agent."""
-        return bool(self._model_agents)
+        """Whether a model, or a backend of one's own, runs any agent."""
+        return bool(self._model_agents or self._own)
 
     @property
     def shards(self) -> "ShardedStore | None":
@@ -246,6 +252,9 @@ class Backends:
                 self._model(endpoint.base_url)
 
     def _description(self, agent: str) -> str:
+        own = self._own.get(self._kinds[agent])
+        if own is not None:
+            return own.description
         if self._kinds[agent] == "embedded":
             if self._engine is None:
                 return "embedded"
@@ -275,7 +284,7 @@ class Backends:
             "Name the whole store with --record."
         )
 
-    def _embedded_backend(self, record: "Record | None") -> Backend:
+    def _embedded_backend(self, record: "Record | None") -> PromptingBackend:
         """The backend without a model: the engine for a note, the query grammar for a record."""
         if record is not None and not self._pipeline.reads_notes:
             from archqa.agents.grammar_backend import GrammarBackend  # Slow to import.
@@ -284,17 +293,23 @@ class Backends:
         operating_point = getattr(self._pipeline_settings, "operating_point", "f1")
         return EngineBackend(self._engine, operating_point)
 
-    def _backend(self, agent: str, embedded: Backend | None) -> Backend:
+    def _backend(self, agent: str, embedded: PromptingBackend | None) -> PromptingBackend:
         if self._kinds[agent] == "embedded":
             assert embedded is not None
             return embedded
+        own = self._own.get(self._kinds[agent])
+        if own is not None:
+            return own.checked
         return self._model_backend(agent, model_endpoints(self._settings, agent)[0])
 
-    def _voting_backends(self, agent: str, embedded: Backend | None) -> dict[str, Backend]:
+    def _voting_backends(
+        self, agent: str, embedded: PromptingBackend | None
+    ) -> dict[str, PromptingBackend]:
         """Return all backends that run an agent, by the label they vote under."""
-        if self._kinds[agent] == "embedded":
-            return {"embedded": self._backend(agent, embedded)}
-        backends: dict[str, Backend] = {}
+        kind = self._kinds[agent]
+        if kind != "model":
+            return {kind: self._backend(agent, embedded)}
+        backends: dict[str, PromptingBackend] = {}
         for endpoint in model_endpoints(self._settings, agent):
             backends[endpoint.label] = self._model_backend(agent, endpoint)
         return backends
@@ -311,17 +326,21 @@ class Backends:
         )
 
     def _dry_run_voting_backends(
-        self, agent: str, embedded: Backend, calls: list[DryRunCall]
-    ) -> dict[str, Backend]:
-        if self._kinds[agent] == "embedded":
-            return {"embedded": embedded}
-        backends: dict[str, Backend] = {}
+        self, agent: str, embedded: PromptingBackend, calls: list[DryRunCall]
+    ) -> dict[str, PromptingBackend]:
+        if self._kinds[agent] != "model":
+            return {self._kinds[agent]: embedded}
+        backends: dict[str, PromptingBackend] = {}
         for endpoint in model_endpoints(self._settings, agent):
             backends[endpoint.label] = self._dry_run_backend(agent, endpoint, embedded, calls)
         return backends
 
     def _dry_run_backend(
-        self, agent: str, endpoint: ModelEndpoint, embedded: Backend, calls: list[DryRunCall]
+        self,
+        agent: str,
+        endpoint: ModelEndpoint,
+        embedded: PromptingBackend,
+        calls: list[DryRunCall],
     ) -> DryRunBackend:
         model_backend = self._model_backend(agent, endpoint)
         cache = self._server_cache(endpoint.base_url)

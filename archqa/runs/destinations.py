@@ -99,11 +99,15 @@ def describe(destinations: Sequence[Destination]) -> str:
 
 
 def run_destinations(settings: Settings, pipeline: "Pipeline") -> tuple[Destination, ...]:
-    """Return each model server that a run of a pipeline may ask, and its FHIR server.
+    """Return each model server that a run of a pipeline may ask, its own backends, its FHIR server.
 
     Raises `CallerError` for a record's address that is no URL or holds a secret.
     """
+    from archqa.runs.own_backends import own_backend_names
+
     destinations = [model_server(url) for url in _server_urls(settings, pipeline)]
+    for name in own_backend_names(settings, pipeline.agents):
+        destinations.append(Destination(f"the backend {name}"))
     if settings.record is not None and is_server_url(settings.record):
         problem = fhir_server_problem(settings.record)
         if problem:

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from archqa.core.stopping import Stopped, current_stop
+
 Result = TypeVar("Result")
 _INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 
@@ -15,7 +17,8 @@ _INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 def run_sync(work: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine and return its result.
 
-    Where a loop is running already, as in a notebook, it runs in a thread of its own.
+    Where a loop is running already, as in a notebook, it runs in a thread of its own. Work that may
+    be stopped (`archqa.core.stopping`) is cancelled where it waits; then `Stopped` is raised.
     """
     try:
         asyncio.get_running_loop()
@@ -30,9 +33,22 @@ def _run(work: Coroutine[Any, Any, Result]) -> Result:
         with asyncio.Runner() as runner:
             with _deferred_interruptions():
                 runner.get_loop().set_exception_handler(_report_unless_interrupted)
-            return runner.run(work)
+            return runner.run(_until_stopped(work))
     finally:
         work.close()
+
+
+async def _until_stopped(work: Coroutine[Any, Any, Result]) -> Result:
+    stop, task, loop = current_stop(), asyncio.current_task(), asyncio.get_running_loop()
+    if stop is None or task is None:
+        return await work
+    with stop.heard_by(lambda: loop.call_soon_threadsafe(task.cancel)):
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if stop.requested:
+                raise Stopped from None
+            raise
 
 
 def _report_unless_interrupted(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

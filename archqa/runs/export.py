@@ -1,14 +1,18 @@
-"""Exports a run: submissions of the benchmarks, and tables."""
+"""Exports a run: submissions of the benchmarks, tables, and what other tools read."""
 
 import io
 import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from archqa import tasks
 from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
+from archqa.runs.exports.case_rows import CaseScores, write_rows
+from archqa.runs.exports.fhir_answers import write_bundle
+from archqa.runs.exports.spans import write_spans
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
 from archqa.safety.spreadsheets import formula_free
@@ -31,26 +35,40 @@ def _submission(run: Run, task: tasks.Task) -> str:
     return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
 
 
+class ExportOptions(NamedTuple):
+    """What an export takes besides the run, as far as its format has a place for it.
+
+    `case_scores` are put beside the rows of `jsonl`; `with_text` lets spans hold prompts, replies
+    and results of tools, which are record text.
+    """
+
+    case_scores: CaseScores = {}
+    with_text: bool = False
+
+
 def _csv(run: Run) -> str:
     table = run.to_pandas().map(formula_free)
     return str(table.to_csv(index=False))
 
 
-def _jsonl(run: Run) -> str:
-    return "".join(f"{record.model_dump_json()}\n" for record in run.records)
+ROWS, SPANS, BUNDLE = "jsonl", "otel-genai", "fhir-bundle"
 
-
-_TABLES: dict[str, Callable[[Run], str]] = {"csv": _csv, "jsonl": _jsonl}
+_OF_ANY_RUN: dict[str, Callable[[Run, ExportOptions], str]] = {
+    "csv": lambda run, _: _csv(run),
+    ROWS: lambda run, options: write_rows(run, options.case_scores),
+    SPANS: lambda run, options: write_spans(run, with_text=options.with_text),
+    BUNDLE: lambda run, _: write_bundle(run),
+}
 
 
 def formats() -> tuple[str, ...]:
-    """The names that `--format` takes: the tasks' submissions and tables of any run."""
-    return (*tasks.names(), *_TABLES)
+    """The names that `--format` takes: the tasks' submissions, and the formats of any run."""
+    return (*tasks.names(), *_OF_ANY_RUN)
 
 
 def takes_zip(name: str) -> bool:
     """Whether the organisers take this format as a zip."""
-    return name not in _TABLES and tasks.find(name).export.as_zip
+    return name not in _OF_ANY_RUN and tasks.find(name).export.as_zip
 
 
 def zip_submission(content: str) -> bytes:
@@ -64,7 +82,13 @@ def zip_submission(content: str) -> bytes:
     return buffer.getvalue()
 
 
-def export(path: str | Path, name: str, *, partial: bool = False) -> str:
+def export(
+    path: str | Path,
+    name: str,
+    *,
+    partial: bool = False,
+    options: ExportOptions = ExportOptions(),  # noqa: B008  # It is immutable.
+) -> str:
     """The run in the format of this name (one of `formats()`).
 
     Raises `CallerError` when a submission would lack cases, since the organisers' script refuses
@@ -73,8 +97,8 @@ def export(path: str | Path, name: str, *, partial: bool = False) -> str:
     run = Run.open(path)
     if name not in formats():
         raise unknown_name("format", name, formats())
-    if name in _TABLES:
-        return _TABLES[name](run)
+    if name in _OF_ANY_RUN:
+        return _OF_ANY_RUN[name](run, options)
     task = tasks.find(name)
     unanswered = len(run.manifest.case_ids) - run.count(CaseStatus.ANSWERED)
     if task.export.needs_all_cases and unanswered and not partial:

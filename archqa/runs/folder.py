@@ -1,7 +1,8 @@
 """The folder of a run. It holds record text, so its mode is 0700 and that of its files 0600.
 
     run.json  input.jsonl  cases.jsonl  trace/<id>.jsonl  submission.json
-    run.lock while a process works on it, and what later commands add: scores.json
+    run.lock while a process works on it, and what later commands add: scores.json,
+    and of a judge disagreements.jsonl and unsupported_lines.jsonl
 
 Lines are only appended; a line that a kill cut short is dropped when the run is resumed. Whole
 files replace the former ones in one step. What cannot be read or written raises `StorageError`.

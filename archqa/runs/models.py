@@ -49,8 +49,8 @@ def model_agents(settings: Settings, pipeline: Pipeline) -> list[str]:
 
 
 def backend_kind(settings: Settings, pipeline: Pipeline, agent: str) -> str:
-    """Return what runs an agent: its own backend in the settings, else the pipeline's."""
-    return settings.agent(agent).backend or pipeline.backend
+    """Return what runs an agent: its own backend or the run's in the settings, else the pipeline's."""
+    return settings.backend_of(agent) or pipeline.backend
 
 
 def check_server_asked_for(settings: Settings, pipeline: Pipeline) -> None:

@@ -134,7 +134,7 @@ def _reopen(path: Path, plan: Plan) -> OpenRun:
 def manifest_differences(existing: RunManifest, planned: RunManifest) -> list[str]:
     """Return the names of what differs between two runs and may change a prediction."""
     differences = []
-    for name in ("task", "pipeline", "case_ids", "prompts", "inputs"):
+    for name in ("task", "pipeline", "case_ids", "prompts", "inputs", "plug_ins"):
         if getattr(existing, name) != getattr(planned, name):
             differences.append(name)
     if _models(existing) != _models(planned):

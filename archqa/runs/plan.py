@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import archqa
 from archqa import tasks
+from archqa.agents.registry import prompts_of
 from archqa.core.question import Item
-from archqa.llm.prompts import default_prompts
 from archqa.runs.case_selection import Selection
 from archqa.runs.folder import new_run_name
+from archqa.runs.plug_in_origins import plug_in_origins
 from archqa.runs.record import DataFingerprint, RunManifest
 from archqa.runs.settings_check import check_settings_used
 from archqa.safety.arguments import as_path
@@ -41,7 +42,7 @@ def choose_pipeline(settings: Settings, task: str) -> Pipeline:
     """
     if settings.pipeline:
         return pipelines.find(settings.pipeline, task)
-    return pipelines.default(task, model=settings.has_model)
+    return pipelines.default(task, model=settings.prefers_model_pipeline)
 
 
 def plan_run(
@@ -75,6 +76,7 @@ def plan_run(
         inputs=dict(inputs.sha256),
         remarks=(*file.remarks, *inputs.remarks),
         versions=_versions(),
+        plug_ins=plug_in_origins(file.task, pipeline, settings),
         git_revision=_git_revision(),
     )
     return Plan(manifest, file.select(positions), pipeline, settings)
@@ -96,8 +98,11 @@ def _fingerprint(file: CaseFile) -> DataFingerprint:
 
 def _prompt_digests(pipeline: Pipeline, settings: Settings) -> dict[str, str]:
     """Prompt version to its sha256, for the versions that this run renders."""
-    versions = [settings.prompt_version(prompt) for prompt in pipeline.prompts]
-    return {version: default_prompts().digest(version) for version in versions}
+    digests = {}
+    for prompt in pipeline.prompts:
+        version = settings.prompt_version(prompt)
+        digests[version] = prompts_of(prompt, pipeline.agents).digest(version)
+    return digests
 
 
 def _versions() -> dict[str, str]:

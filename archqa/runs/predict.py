@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from archqa.agents.agent import ConfirmWrite
+from archqa.agents.agent import Backend, ConfirmWrite
 from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
 from archqa.errors import CallerError, without_suppressed_causes
@@ -22,6 +22,7 @@ from archqa.runs.folder import RunFolder
 from archqa.runs.interruption import naming_run
 from archqa.runs.notebook_progress import NotebookProgress
 from archqa.runs.open_run import open_folder
+from archqa.runs.own_backends import OwnBackend, brought
 from archqa.runs.plan import Plan, plan_run
 from archqa.runs.record import CaseRecord, CaseStatus, RunManifest, RunStatus
 from archqa.runs.run import Run
@@ -48,6 +49,7 @@ def predict(
     resume: bool = False,
     selection: Selection | None = None,
     settings: Settings | None = None,
+    backend: Backend | str | None = None,
     scripted: Model | None = None,
     on_start: OnStart = _ignore,
     on_case: OnCase = _ignore,
@@ -73,7 +75,13 @@ def predict(
     _check_types(selection, settings)
     path = as_optional_path(out, "out")
     settings = _chosen_settings(settings, typed)
-    _check_this_process(settings, scripted, budget)
+    own = None
+    if isinstance(backend, str):
+        settings = _with_named_backend(settings, backend)
+    elif backend is not None:
+        own = brought(backend)
+        settings = settings.replace(backend=own.name)
+    _check_this_process(settings, scripted, budget, own)
     plan = plan_run(cases, task, selection or Selection(), settings)
     _check_writes(plan, confirmed=confirm is not None)
     backends = Backends(
@@ -83,6 +91,7 @@ def predict(
         _limits(settings, budget),
         announce=announce,
         on_remark=log_remark,
+        own=own,
     )
     backends.confirm = confirm
     plan = _with_backends(plan, backends)
@@ -115,14 +124,28 @@ def _check_types(selection: object, settings: object) -> None:
         raise CallerError(f"settings is of type {kind}; load_settings(typed=...) makes them.")
 
 
+def _with_named_backend(settings: Settings, name: str) -> Settings:
+    """The settings with a backend for every agent. Raises `CallerError` for an unknown one."""
+    load_settings(typed={"backend": name})
+    return settings.replace(backend=name)
+
+
 def _check_this_process(
-    settings: Settings, scripted: Model | None, budget: BudgetProtocol | None
+    settings: Settings,
+    scripted: Model | None,
+    budget: BudgetProtocol | None,
+    own: OwnBackend | None,
 ) -> None:
     """Raise `CallerError` for what the processes of a cluster cannot be given."""
     if settings.runner != "ray":
         return
     if scripted is not None:
         raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
+    if own is not None:
+        raise CallerError(
+            "A backend that is an object works in this process alone.\n"
+            "Leave runner='ray' out, or name a plug-in: its workers load it themselves."
+        )
     if budget is not None:
         raise CallerError(
             "A budget that several runs share works in this process alone.\n"

@@ -48,7 +48,8 @@ class RunManifest(FrozenModel):
 
     `inputs` maps a setting that names a file the pipeline read besides the cases to the file's
     sha256. `destinations` are the hosts that the run may send record text or queries to, with the
-    proxies on the way; a run whose replies were all cached sent nothing.
+    proxies on the way; a run whose replies were all cached sent nothing. `plug_ins` maps what came
+    from plug-ins (`pipelines.plain`) to their distribution with its version.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -67,6 +68,7 @@ class RunManifest(FrozenModel):
     inputs: dict[str, str] = {}
     remarks: tuple[str, ...] = ()
     versions: dict[str, str]
+    plug_ins: dict[str, str] = {}
     git_revision: str | None = None
     seconds: FiniteFloat = 0.0
 

@@ -71,6 +71,10 @@ class Run:
         """How one case ended; None if it has not been reached."""
         return self._ended.get(case_id)
 
+    def record_line(self, case_id: str) -> bytes:
+        """The line of `cases.jsonl` that says how a case ended; empty if it was not reached."""
+        return self._ended.line(case_id) if case_id in self._ended else b""
+
     @property
     def usage(self) -> Usage:
         """Calls, tokens and cost of all cases."""

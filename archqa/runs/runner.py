@@ -128,8 +128,8 @@ async def attempt_case(
     """
     result, failure, error = await _attempt(case, job, record_step)
     if result is None:
-        return _failed_record(case.id, failure, error), failure
-    return _answered_record(case.id, result), failure
+        return failed_record(case.id, failure, error), failure
+    return answered_record(case.id, result), failure
 
 
 async def _attempt(
@@ -158,13 +158,15 @@ def _location(error: Exception) -> str:
     return f"Unforeseen {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
 
 
-def _failed_record(case_id: str, failure: ArchqaError | None, error: str) -> CaseRecord:
+def failed_record(case_id: str, failure: ArchqaError | None, error: str) -> CaseRecord:
+    """The record of a case without an answer; a refusal makes it unanswerable."""
     status = CaseStatus.UNANSWERABLE if isinstance(failure, Refused) else CaseStatus.FAILED
     result = failure.result if isinstance(failure, CaseFailed) else None
     return CaseRecord(id=case_id, status=status, error=error, result=result)
 
 
-def _answered_record(case_id: str, result: PipelineResult) -> CaseRecord:
+def answered_record(case_id: str, result: PipelineResult) -> CaseRecord:
+    """The record of a case that the pipeline has answered."""
     record = CaseRecord(
         id=case_id, status=CaseStatus.ANSWERED, result=result.result, remarks=result.remarks
     )

@@ -26,6 +26,8 @@ def _uses(pipeline: Pipeline, name: str) -> bool:
     """Whether a setting has an effect: `labels`, `pipelines.panel.labels` or `agents.decision`."""
     if name == "pipeline":
         return True
+    if name == "backend":
+        return bool(pipeline.agents)
     section, _, rest = name.partition(".")
     if section == "agents":
         return rest in pipeline.agents

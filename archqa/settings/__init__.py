@@ -12,8 +12,10 @@ from archqa.settings.model import (
     ServerSettings,
     Settings,
 )
+from archqa.settings.plug_ins import BACKENDS
 
 __all__ = [
+    "BACKENDS",
     "CONTEXT_MODEL",
     "DEFAULT_MODEL",
     "AgentSettings",

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from archqa.agents.registry import AGENT_NAMES
+from archqa.agents.registry import AGENT_NAMES, agent_names
 from archqa.core.near_misses import near_misses
 from archqa.errors import CallerError, InputError, without_suppressed_causes
 from archqa.safety.arguments import as_optional_path
 from archqa.safety.terminal import printable
 from archqa.settings.model import Settings
 from archqa.settings.names import is_pipeline_setting, merge, nest, short_names, typed_names
+from archqa.settings.plug_ins import use_plug_ins_named_in
 from archqa.settings.sources import environment_values, read_toml
 from archqa.settings.trusted import split_settings, value_at
 from archqa.tasks.settings import sections_model
@@ -69,6 +70,8 @@ def load_settings(
     """
     layers = [_without_none(typed or {})]
     layers += [_parse(assignment) for assignment in assignments]
+    for layer in layers:
+        use_plug_ins_named_in(layer, Settings.model_fields)
     values: dict[str, Any] = {}
     names: set[str] = set()
     for layer in layers:
@@ -96,15 +99,22 @@ def settings_files(config: Path | None = None) -> list[SettingsFile]:
         files.append(_folder_file())
     user_file = _user_config()
     if user_file.is_file():
-        files.append(SettingsFile(user_file, nest(read_toml(user_file))))
+        files.append(SettingsFile(user_file, _nested(user_file)))
     return files
+
+
+def _nested(path: Path) -> dict[str, Any]:
+    """The settings in a file under their full names, those of plug-ins too."""
+    values = read_toml(path)
+    use_plug_ins_named_in(values, Settings.model_fields)
+    return nest(values)
 
 
 def _named_file(config: Path) -> SettingsFile:
     if not config.is_file():
         mistake = ": no such configuration file."
         raise InputError(config, [mistake], "Name an existing TOML file with --config.")
-    return SettingsFile(config, nest(read_toml(config)))
+    return SettingsFile(config, _nested(config))
 
 
 def _user_config() -> Path:
@@ -120,7 +130,7 @@ def _user_config() -> Path:
 
 
 def _folder_file() -> SettingsFile:
-    values = nest(read_toml(_FOLDER_FILE))
+    values = _nested(_FOLDER_FILE)
     known = frozenset(Settings.model_fields)
     harmless, ignored = split_settings(values, known, Path())
     return SettingsFile(_FOLDER_FILE, harmless, ignored)
@@ -179,8 +189,8 @@ def _printable_line(text: str) -> str:
 def _unknown_agents(settings: Settings) -> list[str]:
     mistakes = []
     for agent in sorted(settings.agents):
-        if agent not in AGENT_NAMES:
-            suggestion = _suggestion(agent, AGENT_NAMES)
+        if agent not in AGENT_NAMES and agent not in agent_names():
+            suggestion = _suggestion(agent, agent_names())
             mistakes.append(f"agents.{agent}: There is no agent {agent}{suggestion}")
     return mistakes
 

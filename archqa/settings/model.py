@@ -25,6 +25,11 @@ from archqa.llm.prices import Price, listed_prices
 from archqa.safety.base_urls import fhir_server_problem, is_server_url, model_server_problem
 from archqa.safety.whole_characters import is_whole
 from archqa.settings.names import merge, nest
+from archqa.settings.plug_ins import (
+    BackendName,
+    check_no_setting_lost,
+    use_plug_ins_named_in,
+)
 from archqa.settings.sources import environment_values, shared_values
 from archqa.tasks.pipeline_settings import PipelineSettings
 from archqa.tasks.settings import sections_model
@@ -130,8 +135,9 @@ class AgentSettings(FrozenModel):
     key_variable: str | None = Field(
         default=None, description="environment variable with the key of this server"
     )
-    backend: Literal["model", "embedded"] | None = Field(
-        default=None, description="a model, or the engine inside archqa"
+    backend: BackendName = Field(
+        default=None,
+        description="a model, the engine inside archqa, or a plug-in (archqa list backends)",
     )
     temperature: float | None = Field(default=0.0, description="sampling temperature")
     max_tokens: int | None = Field(default=4096, description="tokens of a reply at most")
@@ -216,6 +222,9 @@ class Settings(BaseModel):
     allow_plain_http: bool = Field(
         default=False, description="whether text and keys may go to another machine unencrypted"
     )
+    backend: BackendName = Field(
+        default=None, description="what runs every agent; see `archqa list backends`"
+    )
     pipeline: str | None = Field(default=None, description="see `archqa list pipelines`")
     record: str | None = Field(default=None, description="a FHIR store (file) or server (URL)")
     answer_key: Path | None = Field(
@@ -251,6 +260,8 @@ class Settings(BaseModel):
 
     def __init__(self, **settings: Any) -> None:
         """Validate values by short or full name; they take precedence over the environment."""
+        for layer in (environment_values(), settings):
+            use_plug_ins_named_in(layer, type(self).model_fields)
         values = nest(environment_values())
         merge(values, nest(settings))
         super().__init__(**values)
@@ -279,9 +290,25 @@ class Settings(BaseModel):
             return True
         return any(agent.asks_the_runs_server for agent in self.agents.values())
 
+    def backend_of(self, agent: str) -> str | None:
+        """The backend that is set for an agent, by itself or for all; None is the pipeline's."""
+        return self.agent(agent).backend or self.backend
+
+    @property
+    def prefers_model_pipeline(self) -> bool:
+        """Whether a task is done by its pipeline for models: for a model, or a backend of one's own."""
+        return self.has_model if self.backend is None else self.backend != "embedded"
+
     def for_pipeline(self, pipeline: "Pipeline") -> PipelineSettings:
-        """The settings of a pipeline, of exactly its `settings_type`."""
+        """The settings of a pipeline, of exactly its `settings_type`.
+
+        Raises `CallerError` for a typed short name that also is a setting of a plug-in's pipeline
+        which was not named.
+        """
         section = getattr(self.pipelines, pipeline.name, None)
+        if section is None:
+            check_no_setting_lost(pipeline.name, pipeline.settings_type, self._typed)
+            return pipeline.settings_type()
         values = {}
         for name in pipeline.settings_type.model_fields:
             values[name] = getattr(section, name)

@@ -91,8 +91,8 @@ def merge(target: dict[str, Any], changes: Mapping[str, Any]) -> None:
 def typed_names(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of settings that only some pipelines use.
 
-    For example `threshold`, `pipelines.panel.threshold` and `agents.decision`; and `pipeline`, which
-    questions about notes do not use.
+    For example `threshold`, `pipelines.panel.threshold` and `agents.decision`; `pipeline`, which
+    questions about notes do not use; and `backend`, which runs agents where there are some.
     """
     for name, value in values.items():
         if name == "pipelines" and isinstance(value, Mapping):
@@ -100,7 +100,7 @@ def typed_names(values: Mapping[str, Any]) -> Iterator[str]:
         elif name == "agents" and isinstance(value, Mapping):
             for agent in value:
                 yield f"agents.{agent}"
-        elif name == "pipeline" or is_pipeline_setting(name):
+        elif name in ("pipeline", "backend") or is_pipeline_setting(name):
             yield name
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from archqa.errors import InputError
 from archqa.safety.private_files import write_private_text
 
-_OWN_SCORES = frozenset({"question_overlap", "line_support"})
+_OWN_SCORES = frozenset({"question_overlap", "line_support", "line_support_judged"})
 
 
 def write_leaderboard(path: Path, scores: Mapping[str, float]) -> None:

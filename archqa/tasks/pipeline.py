@@ -60,6 +60,7 @@ class Pipeline(NamedTuple):
     `fhir_profile` is the profile it expects of a record in a file; `multi_model_agents` names the
     agents that several models may run side by side. `needs_record` is off where a task of a record
     is done without looking at it. `inputs` checks the files that the pipeline reads besides the cases.
+    `tasks` names what a plug-in's pipeline can do; archqa's tasks list their own.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Pipeline(NamedTuple):
     needs_record: bool = True
     reads_notes: bool = True
     inputs: Callable[[Any], PipelineInputs] = _no_inputs
+    tasks: tuple[str, ...] = ()
 
     @property
     def reads_record(self) -> bool:

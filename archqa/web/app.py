@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archqa.errors import ArchqaError, MissingExtra
+from archqa.report.page import TEMPLATES
+from archqa.review.store import ReviewStore
 from archqa.safety.local_access import LocalAccess
 from archqa.settings import Settings, load_settings
 from archqa.web.access import TOO_LONG, AccessMiddleware
-from archqa.web.annotations import Annotations
 from archqa.web.ask_pages import AskPages
+from archqa.web.asked_reviews import AskedReviews
+from archqa.web.compare_pages import ComparePages
 from archqa.web.library import RunLibrary
 from archqa.web.page_renderer import PageRenderer
 from archqa.web.question_jobs import QuestionJobs
-from archqa.web.review_pages import ReviewPages
+from archqa.web.review_saving import ReviewSaving
+from archqa.web.reviewable_runs import ReviewableRuns
 from archqa.web.run_pages import RunPages
 
 try:
@@ -25,8 +29,10 @@ try:
     from starlette.requests import ClientDisconnect
 
     from archqa.web.ask_routes import add_ask_routes
-    from archqa.web.review_routes import add_review_routes
-    from archqa.web.run_routes import add_run_routes
+    from archqa.web.review_pages import ReviewPages
+    from archqa.web.review_routes import Reviewing, add_review_routes
+    from archqa.web.reviews_page import ReviewsPage
+    from archqa.web.run_routes import add_compare_routes, add_run_routes
 except ImportError:
     raise MissingExtra("The web part (FastAPI)", "web") from None
 
@@ -58,17 +64,18 @@ def create_app(
     """
     settings = settings or load_settings()
     library = RunLibrary(config.runs)
-    annotations = Annotations(config.annotations or library.base_dir / "annotations")
+    store = ReviewStore(config.annotations or library.base_dir / "annotations")
     renderer = PageRenderer()
     question_jobs = QuestionJobs()
-    runs = RunPages(renderer, library, settings, config.record, config.key)
-    reviews = ReviewPages(renderer, runs, annotations, question_jobs)
-    questions = AskPages(renderer, question_jobs, settings, config.record)
+    runs = RunPages(renderer, library, settings, config.record, config.key, store)
+    reviews = _reviewing(renderer, ReviewableRuns(library, config.key), store, question_jobs)
+    questions = AskPages(renderer, question_jobs, settings, config.record, reviews.asked)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         question_jobs.close()
+        runs.cache.close()
 
     # No interactive documentation: its pages would load scripts from another host.
     app = FastAPI(
@@ -76,15 +83,30 @@ def create_app(
     )
     _add_scripts(app)
     add_run_routes(app, runs)
+    add_compare_routes(app, ComparePages(renderer, runs))
     add_review_routes(app, reviews, renderer)
     add_ask_routes(app, questions, renderer)
     _add_error_pages(app, renderer)
     return AccessMiddleware(app, LocalAccess(token, on_loopback=on_loopback))
 
 
+def _reviewing(
+    renderer: PageRenderer, runs: ReviewableRuns, store: ReviewStore, question_jobs: QuestionJobs
+) -> "Reviewing":
+    """Return the pages of reviews, which share their store."""
+    saving = ReviewSaving(renderer, store)
+    return Reviewing(
+        cases=ReviewPages(renderer, runs, store, saving),
+        overview=ReviewsPage(renderer, runs, store, saving),
+        asked=AskedReviews(question_jobs, store, saving),
+        saving=saving,
+    )
+
+
 def _add_scripts(app: FastAPI) -> None:
     """Serve the scripts of the pages: the names that are there, no path of a request."""
-    scripts = {path.name: path for path in _STATIC.glob("*.js")}
+    folders = (_STATIC, TEMPLATES)  # The report carries its script in itself.
+    scripts = {path.name: path for folder in folders for path in folder.glob("*.js")}
 
     @app.get("/static/{name}")
     def script(name: str) -> Response:

@@ -1,23 +1,56 @@
 """The runs that the pages show, read from disk for each page so that running ones are current."""
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from archqa.errors import ArchqaError, InputError
+from archqa.report.record_summaries import read_summaries
+from archqa.report.report_data import load_stored_data
+from archqa.report.run_state import run_word, scored_cases
+from archqa.report.scoreboard import main_score
 from archqa.runs.folder import RunFolder
-from archqa.runs.record import RunManifest
+from archqa.runs.record import CaseStatus, RunManifest
 from archqa.runs.run import Run
+from archqa.safety.storage import storage_errors
 from archqa.safety.whole_characters import whole_text
+
+_Signature = tuple[tuple[int, int], ...]
+
+_BEGINNING = re.compile(rb'\{"id":("(?:[^"\\]|\\.)*"),"status":"([a-z]+)"')
+"""How a line of `cases.jsonl` begins, as archqa writes it."""
+
+
+class StoredScore(NamedTuple):
+    """A score, as the list of runs shows it; `over` says of how many cases it is."""
+
+    name: str
+    value: float
+    decimals: int
+    over: str
 
 
 class RunListing(NamedTuple):
-    """One run in the list of runs."""
+    """One run in the list of runs. `word` says how it stands; `failed_cases` are of the finished.
+
+    `score` is the main score that is stored of its present state, with its name and its cases; it
+    is None without one.
+    """
 
     name: str
     manifest: RunManifest
     finished_cases: int
+    failed_cases: int
+    word: str
+    score: StoredScore | None
+
+    @property
+    def started(self) -> datetime:
+        """When the run started, comparable also where its time has no zone."""
+        return self.manifest.started_at.replace(tzinfo=None)
 
 
 class DamagedRun(NamedTuple):
@@ -38,6 +71,7 @@ class RunLibrary:
             if not folder.is_dir():
                 raise InputError(folder, [": is no folder."], "Name a folder of runs, or a run.")
         self._folders = tuple(folders)
+        self._listings: dict[Path, tuple[_Signature, RunListing]] = {}
 
     @property
     def base_dir(self) -> Path:
@@ -68,23 +102,72 @@ class RunLibrary:
         damaged = []
         for name, path in self.paths().items():
             try:
-                listings.append(_read_listing(name, path))
+                listings.append(self._read_listing(name, path))
             except (ArchqaError, OSError) as error:
                 reason = str(error).splitlines()[0]
                 damaged.append(DamagedRun(name, reason))
-        return sorted(listings, key=_start, reverse=True), damaged
+        return sorted(listings, key=lambda run: run.started, reverse=True), damaged
+
+    def _read_listing(self, name: str, path: Path) -> RunListing:
+        """Return a run of the list; one whose files have not changed is not read anew."""
+        signature = _signature(path)
+        known = self._listings.get(path)
+        if known is None or known[0] != signature:
+            run = Run(RunFolder.open(path))
+            statuses = _count_statuses(path)
+            listing = RunListing(
+                name=name,
+                manifest=run.manifest,
+                finished_cases=statuses.total(),
+                failed_cases=statuses[CaseStatus.FAILED.value],
+                word="",
+                score=_stored_score(run, statuses.total()),
+            )
+            known = (signature, listing)
+            self._listings[path] = known
+        # A process that is killed changes no file.
+        return known[1]._replace(word=run_word(path, known[1].manifest))
 
 
 def _is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
 
 
-def _start(listing: RunListing) -> datetime:
-    """Return when a run started, comparable also where its time has no zone."""
-    return listing.manifest.started_at.replace(tzinfo=None)
+def _stored_score(run: Run, ended: int) -> StoredScore | None:
+    """Return the main score of a run's folder, unless it was stored before the last case ended."""
+    data = load_stored_data(run, {}, ended)
+    line = main_score(data)
+    if line is None:
+        return None
+    return StoredScore(line.name, line.value, data.decimals, scored_cases(data.scores))
 
 
-def _read_listing(name: str, path: Path) -> RunListing:
-    run = Run(RunFolder.open(path))
-    finished_cases = sum(1 for _ in run.folder.records())
-    return RunListing(name, run.manifest, finished_cases)
+def _signature(path: Path) -> _Signature:
+    """Return what changes with the files that a listing is made of."""
+    signature = []
+    for name in ("run.json", "cases.jsonl", "scores.json"):
+        file = path / name
+        status = file.stat() if file.is_file() else None
+        signature.append((status.st_mtime_ns, status.st_size) if status else (0, 0))
+    return tuple(signature)
+
+
+def _count_statuses(path: Path) -> Counter[str]:
+    """Count how the cases ended: the last line of each case says it. Raises `InputError`.
+
+    Only the beginning of a line is read; a record may hold thousands of rows.
+    """
+    file = path / "cases.jsonl"
+    statuses: dict[bytes, str] = {}
+    with storage_errors(file):
+        if not file.is_file():
+            return Counter()
+        with file.open("rb") as lines:
+            for line in lines:
+                beginning = _BEGINNING.match(line)
+                if beginning is None:
+                    summaries = read_summaries(path).values()
+                    return Counter(summary.status for summary in summaries)
+                if line.endswith(b"\n"):
+                    statuses[beginning[1]] = beginning[2].decode()
+    return Counter(statuses.values())

@@ -34,6 +34,7 @@ class PageRenderer:
             "mark_symbols": MARK_SYMBOLS,
             "form_token": self._form_token,
             "text": True,
+            "part_level": 3,
         }
         template = jinja_environment(TEMPLATES).get_template(template_name)
         return encodable(template.render(shared_values | values))

@@ -23,6 +23,14 @@ def describe_question_destinations(settings: Settings, record: str | None) -> li
     return sentences
 
 
+def describe_own_destinations(settings: Settings, record: str | None) -> str:
+    """Return the sentence of one question: about a note, or about a patient of `record`."""
+    try:
+        return _of_note(settings) if record is None else _of_patient(settings, record)
+    except CallerError as error:
+        return str(error)
+
+
 def _of_note(settings: Settings) -> str:
     destinations = note_destinations(settings)
     if not destinations:

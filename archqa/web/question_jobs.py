@@ -3,71 +3,126 @@
 import asyncio
 import json
 import secrets
+import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
 from threading import Lock
 from typing import Any, NamedTuple
 
 from archqa.asking.answer import Answer
-from archqa.asking.candidates import SeveralPatients
 from archqa.asking.chart import AnsweredChart
+from archqa.asking.shown_status import ShownStatus, shown_status
 from archqa.asking.thread.turns import MOST_TURNS, Thread
 from archqa.core.case import Case
 from archqa.core.step import Step
+from archqa.core.stopping import Stop, Stopped, stoppable
 from archqa.errors import ArchqaError
+from archqa.web.asked_patient import AskedPatient, PatientToChoose
+from archqa.web.question_form import QuestionForm
 
 _MAX_JOBS = 50
 _MAX_WORKERS = 2
 _POLL_SECONDS = 0.1
-
-AnswerFunction = Callable[[Thread, Callable[[Step], object]], AnsweredChart]
-"""Answers a question in a thread, also with the case of the notes; its second argument is called
-with each step that has ended."""
+_MAX_SHORT_ANSWER = 160
 
 
 class FormerQuestion(NamedTuple):
-    """A question of the same thread, and the id of its job."""
+    """A question of the same thread, the id of its job, and its answer in short."""
 
     id: str
     question: str
+    status: ShownStatus | None
+    short_answer: str
 
 
 class QuestionJob:
-    """One question: in progress, answered, or failed with an `error`.
+    """One question: waiting, in progress, answered, failed with an `error`, or cancelled.
 
-    Of the record, an error holds at most the patients among whom one is to be named. `thread` is
-    what was asked up to here, this question too once it is answered; `former` are the questions
-    before.
+    Of the record, it holds the patient, or the `candidates` among whom one is to be chosen. `form`
+    is what was filled in, to ask again. `thread` is what was asked up to here, this question too
+    once it is answered; `former` are the questions before.
     """
 
-    def __init__(
-        self, question: str, thread: Thread, former: tuple[FormerQuestion, ...] = ()
-    ) -> None:
+    def __init__(self, form: QuestionForm, after: "QuestionJob | None" = None) -> None:
         self.id = secrets.token_urlsafe(12)
-        self.question = question
-        self.thread = thread
-        self.former = former[-MOST_TURNS:]
+        self.form = form
+        self.thread: Thread = after.thread.copy() if after else Thread()
+        self.former: tuple[FormerQuestion, ...] = ()
+        if after is not None:
+            self.former = (*after.former, after.as_former())[-MOST_TURNS:]
+        self.patient: AskedPatient | None = after.patient if after else None
+        self.asked_at = datetime.now()
         self.answer: Answer | None = None
         self.case: Case | None = None
         self.error = ""
+        self.candidates: tuple[AskedPatient, ...] = ()
+        self.is_choice_of_patient = False
+        self.is_cancelled = False
+        self.is_waiting = True
+        self.stop = Stop()
+        self.future: Future[None] | None = None
+        self._submitted = time.monotonic()
+        self._ended: float | None = None
         self._steps: Counter[str] = Counter()
         self._steps_lock = Lock()
 
     @property
+    def question(self) -> str:
+        """The question as it was typed."""
+        return self.form.question
+
+    @property
     def finished(self) -> bool:
-        """Whether the question was answered or failed."""
-        return self.answer is not None or bool(self.error)
+        """Whether the question was answered, failed or was cancelled."""
+        return self._ended is not None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was cancelled, and its work has not ended yet."""
+        return self.stop.requested and not self.finished
+
+    @property
+    def seconds(self) -> float:
+        """The time since the question was asked, up to its end."""
+        return (self._ended or time.monotonic()) - self._submitted
+
+    def as_former(self) -> FormerQuestion:
+        """Return the question as one before another one, with its first line."""
+        if self.answer is None:
+            return FormerQuestion(self.id, self.question, None, "")
+        lines = " ".join(self.answer.text.split("\n")[:1])
+        return FormerQuestion(
+            self.id, self.question, shown_status(self.answer), lines[:_MAX_SHORT_ANSWER]
+        )
 
     def record_step(self, step: Step) -> None:
-        """Count a step that has ended."""
+        """Count a step that has ended. Raises `Stopped` if the question was cancelled."""
         with self._steps_lock:
             self._steps[step.agent.replace("_", " ")] += 1
+        self.stop.raise_if_requested()
 
     def steps_by_agent(self) -> dict[str, int]:
         """Return the number of steps of each agent, in order of their earliest step."""
         with self._steps_lock:
             return dict(self._steps)
+
+    def cancel(self) -> None:
+        """Stop the work; where it has not begun, it never does."""
+        self.stop.request()
+        if self.future is not None and self.future.cancel():
+            self.is_cancelled = True
+            self.end()
+
+    def end(self) -> None:
+        """Note that nothing is done any more."""
+        self.is_waiting = False
+        self._ended = time.monotonic()
+
+
+AnswerFunction = Callable[[QuestionJob], AnsweredChart]
+"""Answers the question of a job in its thread, also with the case of the notes."""
 
 
 class QuestionJobs:
@@ -78,44 +133,60 @@ class QuestionJobs:
         self._workers = ThreadPoolExecutor(_MAX_WORKERS, thread_name_prefix="question")
 
     def submit(
-        self, question: str, answer: AnswerFunction, after: QuestionJob | None = None
+        self, form: QuestionForm, answer: AnswerFunction, after: QuestionJob | None = None
     ) -> QuestionJob:
         """Start to answer a question, in the thread of the one that it comes `after`."""
-        thread = after.thread.copy() if after else Thread()
-        former = (*after.former, FormerQuestion(after.id, after.question)) if after else ()
-        job = QuestionJob(question, thread, former)
+        job = QuestionJob(form, after)
         self._jobs[job.id] = job
         while len(self._jobs) > _MAX_JOBS:
             self._jobs.popitem(last=False)
-        self._workers.submit(_run_job, job, answer)
+        job.future = self._workers.submit(_run_job, job, answer)
         return job
 
     def find(self, job_id: str) -> QuestionJob | None:
         """Return the question of this id; None if it is unknown or was dropped."""
         return self._jobs.get(job_id)
 
+    def waiting_before(self, job: QuestionJob) -> int | None:
+        """Return how many questions wait before one; None if it waits no more."""
+        if not job.is_waiting:
+            return None
+        before = 0
+        for other in list(self._jobs.values()):
+            if other is job:
+                break
+            before += other.is_waiting
+        return before
+
     def close(self) -> None:
-        """Accept no more questions."""
+        """Accept no more questions, and stop those in progress."""
+        for job in self._jobs.values():
+            if not job.finished:
+                job.cancel()
         self._workers.shutdown(wait=False, cancel_futures=True)
 
+    async def events(self, job: QuestionJob) -> AsyncIterator[str]:
+        """Yield server-sent events (html.spec.whatwg.org, 9.2).
 
-async def events(job: QuestionJob) -> AsyncIterator[str]:
-    """Yield server-sent events (html.spec.whatwg.org, 9.2).
-
-    `stages` whenever a step has ended, `done` at the end.
-    """
-    sent_steps: dict[str, int] = {}
-    while True:
-        finished = job.finished  # Read before the steps, so that no last step is lost.
-        steps = job.steps_by_agent()
-        if steps != sent_steps:
-            sent_steps = steps
-            stages = [{"agent": agent, "steps": count} for agent, count in steps.items()]
-            yield _format_event("stages", stages)
-        if finished:
-            yield _format_event("done", {"failed": bool(job.error)})
-            return
-        await asyncio.sleep(_POLL_SECONDS)
+        `waiting` whenever the number of questions before it changes, `stages` whenever a step has
+        ended, `done` at the end.
+        """
+        sent_steps: dict[str, int] = {}
+        sent_before: int | None = None
+        while True:
+            finished = job.finished  # Read before the steps, so that no last step is lost.
+            before, steps = self.waiting_before(job), job.steps_by_agent()
+            if before != sent_before:
+                sent_before = before
+                yield _format_event("waiting", {"before": before})
+            if steps != sent_steps:
+                sent_steps = steps
+                stages = [{"agent": agent, "steps": count} for agent, count in steps.items()]
+                yield _format_event("stages", stages)
+            if finished:
+                yield _format_event("done", {"failed": bool(job.error)})
+                return
+            await asyncio.sleep(_POLL_SECONDS)
 
 
 def _format_event(name: str, content: Any) -> str:
@@ -123,12 +194,20 @@ def _format_event(name: str, content: Any) -> str:
 
 
 def _run_job(job: QuestionJob, answer: AnswerFunction) -> None:
+    job.is_waiting = False
     try:
-        answered = answer(job.thread, job.record_step)
+        with stoppable(job.stop):
+            job.stop.raise_if_requested()
+            answered = answer(job)
         job.case, job.answer = answered.case, answered.answer
-    except SeveralPatients as error:  # The page is read by those who may read the record.
-        job.error = f"{error.details}\n{error}"
+    except (Stopped, asyncio.CancelledError):
+        job.is_cancelled = True
+    except PatientToChoose as error:
+        job.is_choice_of_patient = True
+        job.error, job.candidates = str(error), error.candidates
     except ArchqaError as error:
         job.error = str(error)
     except Exception as error:  # The message may quote the note; the type cannot.
         job.error = f"An unexpected error occurred ({type(error).__name__})."
+    finally:
+        job.end()

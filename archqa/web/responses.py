@@ -31,6 +31,13 @@ def html_response(page: str | None) -> Response:
     return HTMLResponse(whole_text(page))
 
 
+def json_response(content: str | None) -> Response:
+    """Return JSON for a page's script; None is data that does not exist."""
+    if content is None:
+        return html_response(None)
+    return Response(whole_text(content), media_type="application/json")
+
+
 def redirect(url: str | None) -> Response:
     """Redirect to the page that shows the form's effect; None is a page that does not exist."""
     if url is None:

@@ -1,153 +1,229 @@
-"""The pages of reviews, and what their forms save. A method returns None if there is no such page."""
+"""The pages of reviews of a run's cases, and what their forms save.
+
+A method returns None if there is no such page.
+"""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from archqa.core.case import Case
-from archqa.core.judgement import Relevance
-from archqa.errors import ArchqaError
-from archqa.report.case_view import case_view
-from archqa.report.note_view import cited_ids
-from archqa.report.report_data import ReportData
+from archqa.core.question import ClinicalTask, Item
+from archqa.report.case_view import question_texts
+from archqa.report.gold import Gold
+from archqa.report.record_view import FhirQuestionView, fhir_question_view
+from archqa.report.task_view import TaskView, task_view
+from archqa.review.event import ReviewEvent, Seen
+from archqa.review.store import ReviewStore
 from archqa.runs.record import CaseRecord
-from archqa.web.annotations import Annotations, Review
 from archqa.web.page_renderer import PageRenderer
-from archqa.web.question_jobs import QuestionJobs
-from archqa.web.run_pages import RunPages, review_url, run_url
+from archqa.web.review_form import (
+    ReviewForm,
+    history_rows,
+    note_rows,
+    parse_review,
+    verdict_fields,
+)
+from archqa.web.review_queue import (
+    ORDERS,
+    SHOWN,
+    Queue,
+    QueueChoice,
+    review_queue,
+    specialties,
+)
+from archqa.web.review_saving import ReviewSaving, Saved
+from archqa.web.reviewable_runs import ReviewableRun, ReviewableRuns
+from archqa.web.reviewer import Reviewer
+from archqa.web.run_pages import review_url, run_url
 
-ASKED = "asked"
-"""The name of the annotations of answers that belong to no run."""
+
+class Notice(NamedTuple):
+    """What the last form did, said on the next page: fields saved or put back, of which case."""
+
+    saved: int | None = None
+    undone: int | None = None
+    of: int | None = None
 
 
-class _ReviewedCase(NamedTuple):
-    """A case of a run that can be reviewed."""
+class _Shown(NamedTuple):
+    """What a page shows of a run's answer: nothing, the answer, or the answer with the key."""
 
-    case: Case
     record: CaseRecord | None
-    data: ReportData
+    gold: Gold | None
+    is_hidden: bool
 
 
 class ReviewPages:
-    """The reviews of cases of runs and of asked answers."""
+    """The reviews of the cases of runs."""
 
     def __init__(
         self,
         renderer: PageRenderer,
-        runs: RunPages,
-        annotations: Annotations,
-        question_jobs: QuestionJobs,
+        runs: ReviewableRuns,
+        store: ReviewStore,
+        saving: ReviewSaving,
     ) -> None:
         self._renderer = renderer
         self._runs = runs
-        self._annotations = annotations
-        self._question_jobs = question_jobs
+        self._store = store
+        self._saving = saving
 
-    def review(self, name: str, case_index: int, *, saved: bool) -> str | None:
+    def review(
+        self, name: str, case_index: int, reviewer: Reviewer, choice: QueueChoice, notice: Notice
+    ) -> str | None:
         """Return one case of a run with the review form."""
-        reviewed = self._find_case(name, case_index)
-        if reviewed is None:
+        run = self._runs.find(name)
+        item = run.case(case_index) if run else None
+        if run is None or item is None:
             return None
-        case, record, data = reviewed
-        # The key's labels would influence the reviewer.
-        data_without_key = data._replace(keys={}, per_case={})
-        view = case_view(case_index, case, [data_without_key])
-        case_set = _case_set_name(data)
-        try:
-            saved_review = self._annotations.find_row(case_set, case.id) or {}
-        except ArchqaError as error:
-            return self._renderer.render("error.html.jinja", message=str(error))
+        queue = self._queue(run, reviewer, choice)
+        shown = self._shown(run, item, reviewer)
+        url = review_url(name)
         return self._renderer.render(
             "review.html.jinja",
-            case=view,
-            labels=initial_labels(case, cited_ids(record), saved_review),
-            saved_review=saved_review,
-            saved=saved,
-            run_url=f"{run_url(name)}#{view.anchor}",
-            key_path=self._annotations.key_path(case_set),
+            item=item,
+            run_name=name,
+            questions=question_texts(item),
+            form=self._form(run, item, shown, reviewer, f"{url}/{case_index}{choice.query}"),
+            shown=shown,
+            answer_view=_answer_view(item, shown),
+            history=self._history(run, item, reviewer),
+            queue=queue,
+            previous_index=queue.before(case_index),
+            next_index=queue.after(case_index),
+            case_index=case_index,
+            reviewer=reviewer,
+            notice=notice,
+            urls=_urls(name),
+            options={"show": SHOWN, "order": ORDERS},
+            specialties=specialties(run.cases),
         )
 
-    def save_review(self, name: str, case_index: int, form: Mapping[str, str]) -> str | None:
-        """Save the review of a form; return the URL of the page to show next."""
-        reviewed = self._find_case(name, case_index)
-        if reviewed is None:
+    def first(self, name: str, reviewer: Reviewer, choice: QueueChoice) -> str | None:
+        """Return the URL of the first case of a queue; without one, that of all reviews."""
+        run = self._runs.find(name)
+        if run is None:
             return None
-        case_set = _case_set_name(reviewed.data)
-        review = _parse_review(reviewed.case, form, name)
-        self._annotations.save(case_set, review)
-        return f"{review_url(name)}/{case_index}?saved=true"
+        first = self._queue(run, reviewer, choice).first()
+        return _case_url(name, first, choice, {"queue": "done"})
 
-    def save_answer_review(self, job_id: str, form: Mapping[str, str]) -> str | None:
-        """Save the review of an answer; return the URL of the page to show next."""
-        job = self._question_jobs.find(job_id)
-        if job is None or job.answer is None or job.case is None:
+    def exists(self, name: str, case_index: int) -> bool:
+        """Whether a run has a case of this index."""
+        run = self._runs.find(name)
+        return run is not None and run.case(case_index) is not None
+
+    def save(
+        self, name: str, case_index: int, reviewer: Reviewer, form: Mapping[str, str], action: str
+    ) -> Saved | None:
+        """Save the review of a form. Raises as `ReviewStore.save` does."""
+        run = self._runs.find(name)
+        item = run.case(case_index) if run else None
+        if run is None or item is None:
             return None
-        case = job.case.model_copy(update={"id": f"asked-{job.id}"})
-        review = _parse_review(case, form, "")
-        self._annotations.save(ASKED, review)
-        return f"/answers/{job.id}?saved=true"
+        review = parse_review(form, reviewer.name, run.name)
+        return self._saving.save(run.case_set, item, review, action)
 
-    def unsaved_review(self, action: str, form: Mapping[str, str], error: ArchqaError) -> str:
-        """Return the page of a review that could not be saved: it can be sent from there again."""
-        return self._renderer.render(
-            "unsaved.html.jinja", action=action, fields=dict(form), message=str(error)
+    def url_after(
+        self, name: str, case_index: int, reviewer: Reviewer, choice: QueueChoice, saved: int
+    ) -> str | None:
+        """Return the URL of the case to review next, after a case was saved."""
+        run = self._runs.find(name)
+        if run is None:
+            return None
+        after = self._queue(run, reviewer, choice).after(case_index)
+        notice = {"saved": saved, "of": case_index}
+        return _case_url(name, after, choice, notice if after is not None else {"queue": "done"})
+
+    def undo(self, name: str, case_index: int, reviewer: Reviewer) -> int | None:
+        """Take the reviewer's last save of a case back; return the number of fields put back."""
+        run = self._runs.find(name)
+        item = run.case(case_index) if run else None
+        if run is None or item is None:
+            return None
+        return len(self._store.undo(run.case_set, item.id, reviewer.name))
+
+    def _queue(self, run: ReviewableRun, reviewer: Reviewer, choice: QueueChoice) -> Queue:
+        """The queue of a choice. The worst first would tell a blind reviewer the scores."""
+        if reviewer.blind:
+            choice = choice._replace(order="")
+        scores = run.gold.scores if choice.order == "worst" else {}
+        reviews = self._store.reviews(run.case_set)
+        run_name = run.name
+        return review_queue(choice, run.cases, reviews, reviewer.name, run_name, scores)
+
+    def _shown(self, run: ReviewableRun, item: Item, reviewer: Reviewer) -> _Shown:
+        """What the reviewer may see by now. Whoever has ever saved the case has seen the answer."""
+        record = run.run.get_record(item.id)
+        if not reviewer.blind:
+            return _Shown(record, None, is_hidden=False)
+        if not self._own_events(run, item, reviewer):
+            return _Shown(None, None, is_hidden=True)
+        return _Shown(record, run.gold, is_hidden=False)
+
+    def _form(
+        self, run: ReviewableRun, item: Item, shown: _Shown, reviewer: Reviewer, action: str
+    ) -> ReviewForm:
+        run_name = run.name
+        said = self._store.reviews(run.case_set).case(item.id).said_by(reviewer.name, run_name)
+        is_seen = shown.record is not None
+        version = run.version_of(item.id) if is_seen else ""
+        form = ReviewForm(
+            action=action,
+            reviewer=reviewer.name,
+            seen=Seen(run_name, version, blind=not is_seen),
+            saved={field: event.value for field, event in said.items()},
+            verdicts=verdict_fields(item, has_query=_has_query(shown)) if is_seen else (),
+            has_next=True,
+            can_undo=self._store.can_undo(run.case_set, item.id, reviewer.name),
+            shows_key=shown.gold is not None,
         )
+        if not isinstance(item, Case):
+            return form
+        key = shown.gold.keys.get(item.id) if shown.gold else None
+        lines, sentences = note_rows(item, shown.record, key)
+        return form._replace(lines=lines, sentences=sentences)
 
-    def _find_case(self, name: str, case_index: int) -> _ReviewedCase | None:
-        data = self._runs.load(name)
-        if data is None:
-            return None
-        cases = data.run.cases
-        if not 0 <= case_index < len(cases):
-            return None
-        case = cases[case_index]
-        if not isinstance(case, Case):
-            return None
-        record = data.run.get_record(case.id)
-        return _ReviewedCase(case, record, data)
+    def _own_events(
+        self, run: ReviewableRun, item: Item, reviewer: Reviewer
+    ) -> tuple[ReviewEvent, ...]:
+        events = self._store.history(run.case_set, item.id)
+        return tuple(event for event in events if event.reviewer == reviewer.name)
 
-
-def _case_set_name(data: ReportData) -> str:
-    """Return the name of a data set's annotations: case ids are unique only within a data set."""
-    fingerprint = data.run.manifest.data
-    file_name = Path(fingerprint.path).stem or "cases"
-    return f"{file_name}-{fingerprint.sha256[:8]}"
+    def _history(self, run: ReviewableRun, item: Item, reviewer: Reviewer) -> dict[str, Any]:
+        """The audit trail. What others say is shown once the reviewer has said something too."""
+        own = self._own_events(run, item, reviewer)
+        every = self._store.history(run.case_set, item.id)
+        shown = every if own else ()
+        return {"rows": history_rows(shown), "hidden": len(every) - len(shown)}
 
 
-def initial_labels(
-    case: Case, cited: frozenset[str], saved_review: Mapping[str, Any]
-) -> dict[str, str]:
-    """Return the labels that the form starts with: the saved ones, else the answer's citations."""
-    labels = {}
-    for sentence_id in case.sentence_ids:
-        is_cited = sentence_id in cited
-        label = Relevance.ESSENTIAL if is_cited else Relevance.NOT_RELEVANT
-        labels[sentence_id] = label.value
-    for row in saved_review.get("answers") or ():
-        sentence_id = row.get("sentence_id")
-        saved_label = row.get("relevance")
-        if sentence_id in labels and saved_label:
-            labels[sentence_id] = saved_label
-    return labels
+def _answer_view(item: Item, shown: _Shown) -> FhirQuestionView | TaskView | None:
+    """The answer to a question or task on a record; None for notes, and where it is not shown."""
+    if isinstance(item, Case) or shown.record is None:
+        return None
+    gold = shown.gold
+    if isinstance(item, ClinicalTask):
+        return task_view(shown.record, gold.per_case.get(item.id, {}) if gold else {}, {})
+    question = gold.questions.get(item.id) if gold else None
+    return fhir_question_view(shown.record, question, {})
 
 
-def _parse_review(case: Case, form: Mapping[str, str], run: str) -> Review:
-    """Return the review of a form; its labels count only if every sentence has one."""
-    valid_labels = {label.value for label in Relevance}
-    labels = {}
-    for index, sentence_id in enumerate(case.sentence_ids):
-        label = form.get(f"label-{index}")
-        if label in valid_labels:
-            labels[sentence_id] = Relevance(label)
-    if len(labels) != len(case.sentences):
-        labels = {}
-    thumb = form.get("thumb", "")
-    if thumb not in {"up", "down"}:
-        thumb = ""
-    return Review(
-        case=case,
-        labels=labels,
-        answer=form.get("answer", ""),
-        thumb=thumb,
-        run=run,
-    )
+def _has_query(shown: _Shown) -> bool:
+    return bool(getattr(shown.record and shown.record.result, "query", None))
+
+
+def _urls(name: str) -> dict[str, str]:
+    return {"run": run_url(name), "review": review_url(name), "reviews": f"{run_url(name)}/reviews"}
+
+
+def _case_url(
+    name: str, index: int | None, choice: QueueChoice, notice: Mapping[str, object]
+) -> str:
+    """The URL of a case's review with a notice; that of all reviews if there is no case."""
+    if index is None:
+        return f"{run_url(name)}/reviews?{urlencode(notice)}"
+    if "queue" in notice:
+        return f"{review_url(name)}/{index}{choice.query}"
+    mark = "&" if choice.query else "?"
+    return f"{review_url(name)}/{index}{choice.query}{mark}{urlencode(notice)}"

@@ -138,6 +138,19 @@ def score(
     return scores
 
 
+def cited_lines(
+    submission: Sequence[Mapping[str, Any]], references: Sequence[Reference]
+) -> dict[str, tuple[CitedLine, ...]]:
+    """Each row that `score` counts, and the lines of its answer with what they cite.
+
+    Raises ScoringError for a malformed submission.
+    """
+    cases = {reference.case_id: reference for reference in references if reference.labels}
+    answers = [parse_answer(*row) for row in read_submission(submission)]
+    rows = rows_by_case(answers, cases, lambda case_id: ParsedAnswer(case_id, ()))
+    return {row: _cited_lines(answer, cases[answer.case_id]) for row, answer in rows.items()}
+
+
 def cite_everything(references: Sequence[Reference]) -> list[dict[str, str]]:
     """The submission that repeats and cites every sentence of each note: a trivial baseline."""
     return [_cite(reference, tuple(reference.sentences)) for reference in references]
@@ -227,12 +240,11 @@ def _metric_inputs(
 
 
 def _cited_lines(answer: ParsedAnswer, reference: Reference) -> tuple[CitedLine, ...]:
-    """Each line with the sentences it cites; ids that the note does not have cite nothing."""
+    """Each line with the sentences it cites."""
     lines = []
     for line in answer.lines:
         ids = [cited.strip() for cited in line.citations]
-        sentences = [reference.sentences.get(sentence_id, "") for sentence_id in ids]
-        lines.append(CitedLine(line.text, "\n".join(sentences)))
+        lines.append(CitedLine.citing(line.text, ids, reference.sentences))
     return tuple(lines)
 
 

@@ -29,6 +29,7 @@ from ..citations import (
 )
 from ..errors import ScoringError
 from ..id_lists import list_ids
+from ..line_support import CitedLine, LineSupport
 from ..lint import encodable, number_id_warning
 from ..metric import Metric
 from ..rouge import Rouge, Variant
@@ -73,6 +74,9 @@ OVERALL: dict[int, tuple[str, ...]] = {
 }
 
 
+_NO_CITED_LINES = "needs lines with citations: a run's answers (subtask 3) or links (subtask 4)."
+
+
 @dataclass(frozen=True)
 class Reference:
     """The gold of one case.
@@ -80,8 +84,9 @@ class Reference:
     Subtask 1 needs only `clinician_question`, 2 `labels`, 3 `clinician_answer`, 4 `citations`.
     sentences: note sentence id → text. labels: id → essential, supplementary, not-relevant.
     clinician_answer: without citations. citations: answer sentence id → ids of the note sentences
-    that support it, as `parse_citations` returns them. undecided: ids whose citation counts neither
-    way in subtask 2; no official key has any.
+    that support it, as `parse_citations` returns them. answer_sentences: their ids → their text,
+    for `line_support` of subtask 4. undecided: ids whose citation counts neither way in subtask 2;
+    no official key has any.
     """
 
     case_id: str
@@ -91,6 +96,7 @@ class Reference:
     clinician_question: str = ""
     clinician_answer: str = ""
     citations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    answer_sentences: dict[str, str] = field(default_factory=dict)
     undecided: frozenset[str] = frozenset()
 
     def labelled(self, label: str) -> frozenset[str]:
@@ -133,12 +139,17 @@ def score(
     bertscore_model: Any = None,
     on_missing: OnMissing = "floor",
     on_unknown: OnUnknown = "refuse",
+    cited_lines: Mapping[str, tuple[CitedLine, ...]] | None = None,
 ) -> Scores:
     """The official scores (0 to 100) of `[{"case_id", "prediction"}, …]` for one subtask.
 
+    Subtask 4 also has `line_support`: whether the linked sentences carry the clinician's sentence.
+
     The settings are those of `archehr2025.score`. on_unknown: what to do about sentence ids that a
     case does not have (subtasks 2 and 4): `refuse` raises, like the official script; `count` warns
-    and counts them as wrong. Raises ScoringError for a malformed submission.
+    and counts them as wrong. cited_lines: case id → the answer's lines with what they cite,
+    for `line_support` of subtask 3, whose predictions have no citations. Raises ScoringError for a
+    malformed submission.
     """
     leaderboard = _leaderboard(
         subtask,
@@ -149,6 +160,8 @@ def score(
         bertscore_model,
     )
     combined = {"overall_score": OVERALL[subtask]}
+    if cited_lines is not None or _has_linked_lines(references, subtask):
+        leaderboard["line_support"] = LineSupport(bs=bootstrap, seed=seed)
     requested = select_metrics(metrics, leaderboard, combined)
     cases = scorable_cases(references, subtask)
     predictions = read_predictions(submission, subtask)
@@ -165,10 +178,51 @@ def score(
     warnings += limit_warnings(rows, subtask)
     scores = Scores(f"archehr-2026-st{subtask}", cases=len(rows), warnings=warnings)
     inputs = _metric_inputs(subtask, rows, cases)
+    if cited_lines is None and _has_linked_lines(references, subtask):
+        cited_lines = _linked_lines(rows, cases)
     for name, metric in requested.items():
-        add_metric(name, metric, inputs, scores)
+        if not isinstance(metric, LineSupport):
+            add_metric(name, metric, inputs, scores)
+        elif cited_lines is None:
+            scores.missing[name] = _NO_CITED_LINES
+        else:
+            lines = {row: cited_lines.get(row, ()) for row in rows}
+            add_metric(name, metric, lines, scores)
     add_combined_scores(metrics, combined, "overall_score", scores)
     return scores
+
+
+def linked_lines(
+    submission: Sequence[Mapping[str, Any]], references: Sequence[Reference]
+) -> dict[str, tuple[CitedLine, ...]]:
+    """Each row of subtask 4 that `score` counts: the clinician's sentences with what is linked.
+
+    Raises ScoringError for a malformed submission.
+    """
+    cases = scorable_cases(references, 4)
+    predictions = read_predictions(submission, 4)
+    rows = rows_by_case(predictions, cases, lambda case_id: Prediction(case_id, None))
+    return _linked_lines(rows, cases)
+
+
+def _has_linked_lines(references: Sequence[Reference], subtask: Subtask) -> bool:
+    return subtask == 4 and any(reference.answer_sentences for reference in references)
+
+
+def _linked_lines(
+    rows: Mapping[str, Prediction], cases: Mapping[str, Reference]
+) -> dict[str, tuple[CitedLine, ...]]:
+    lines = {}
+    for row, prediction in rows.items():
+        reference = cases[prediction.case_id]
+        linked: dict[str, list[str]] = {}
+        for link in prediction.value or ():
+            linked.setdefault(link["answer_id"], []).extend(link["evidence_id"])
+        lines[row] = tuple(
+            CitedLine.citing(text, linked.get(answer_id, ()), reference.sentences)
+            for answer_id, text in reference.answer_sentences.items()
+        )
+    return lines
 
 
 def _leaderboard(

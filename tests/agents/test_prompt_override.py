@@ -144,7 +144,7 @@ def test_a_run_shows_and_records_the_overridden_prompt(
         template.write(f"\n{MARKER}\n")
     prompts = Prompts(folder)
     monkeypatch.setattr("archqa.agents.model_backend.default_prompts", lambda: prompts)
-    monkeypatch.setattr("archqa.runs.plan.default_prompts", lambda: prompts)
+    monkeypatch.setattr("archqa.llm.prompts.default_prompts", lambda: prompts)
 
     benchmark = build_benchmark(tmp_path)
     (tmp_path / "tasks.json").write_text(json.dumps([task(4, "S9000001")]))

@@ -27,7 +27,7 @@ def test_every_agent_and_prompt_of_a_pipeline_is_registered() -> None:
 def test_reading_the_names_imports_no_agent() -> None:
     code = (
         "import sys; from archqa.agents.registry import AGENT_NAMES; "
-        "print(sorted(name for name in sys.modules if name.startswith('archqa.')))"
+        "print(sorted(name for name in sys.modules if name.startswith('archqa.agents')))"
     )
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

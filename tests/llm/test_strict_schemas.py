@@ -7,6 +7,7 @@ import pytest
 from archqa.agents.agent import Agent, RunContext
 from archqa.agents.decision import DecisionAgent, DecisionTask
 from archqa.agents.labelling import Verdict
+from archqa.agents.line_support import LineSupportAgent
 from archqa.agents.model_backend import ModelBackend
 from archqa.agents.registry import AGENT_NAMES, load_agents
 from archqa.core.case import Case, Sentence
@@ -24,6 +25,7 @@ from tests.llm.strict_rules import copied, violations
 AGENTS: list[type[Agent[Any, Any]]] = [
     *(agent for name in AGENT_NAMES for agent in load_agents(name)),
     JudgeAgent,
+    LineSupportAgent,
 ]
 
 LABELS = ("essential", "supplementary", "not-relevant")

@@ -1,5 +1,6 @@
 """Synthetic runs: random judgements on synthetic cases with a known key. No engine, no model."""
 
+import csv
 import json
 import random
 from collections.abc import Sequence
@@ -12,13 +13,14 @@ from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.probability import mean_probabilities
-from archqa.core.question import Item
+from archqa.core.question import Item, RecordQuestion
 from archqa.core.step import Step
 from archqa.core.usage import Usage
 from archqa.runs.folder import RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus, DataFingerprint, RunManifest, RunStatus
-from archqa.runs.run import write_cases
+from archqa.runs.run import Run, write_cases
 from archqa.tasks import dump_json
+from archqa.tasks.fhir_agentbench.result import RecordResult
 from tests.fakes.cases import synthetic_cases
 
 AGENTS = ("general expert", "cardiology", "nephrology", "internal medicine")
@@ -67,6 +69,58 @@ def create_fhir_run(
         typed_result = result_type.from_json(result) if result_type and result else None
         run.add(CaseRecord(id=item.id, status=CaseStatus.ANSWERED, result=typed_result))
     return run.path
+
+
+def create_fhir_run_of_questions(folder: Path, count: int, name: str = "questions") -> Path:
+    """Create a run of questions of FHIR-AgentBench with their gold: every fifth is answered wrongly.
+
+    Every hundredth failed.
+    """
+    data = folder / "questions.csv"
+    with data.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("split", *_QUESTION_FIELDS, "true_answer", "true_fhir_ids", "template"))
+        for at in range(count):
+            gold = (f"[[{at}]]", f"{{'Observation': ['o{at}']}}")
+            writer.writerow(("dev", f"q{at:04}", _question(at), "", f"p{at % 90}", *gold, "t"))
+    items = [
+        RecordQuestion(id=f"q{at:04}", question=_question(at), patient_fhir_id=f"p{at % 90}")
+        for at in range(count)
+    ]
+    run = _folder(folder / name, "fhir-agentbench", "embedded", data, items)
+    for at, item in enumerate(items):
+        run.add(_answered_question(at, item))
+    run.write_json("submission.json", Run.open(run.path).submission())
+    return run.path
+
+
+_QUESTION_FIELDS = ("question_id", "question", "assumption", "patient_fhir_id")
+
+
+def _question(at: int) -> str:
+    return f"What was {('glucose', 'heart rate', 'weight')[at % 3]} number {at} of the patient?"
+
+
+def _answered_question(at: int, item: RecordQuestion) -> CaseRecord:
+    if at % 100 == 99:
+        return CaseRecord(id=item.id, status=CaseStatus.FAILED, error="ModelError: no reply.")
+    answer = "nothing" if at % 5 == 0 else str(at)
+    rows = ({"time": "2150-01-01T06:00:00", "name": "Glucose", "value": at, "chosen": True},)
+    cited = {"Observation": (f"o{at}",)}
+    result = RecordResult(answer=answer, retrieved=cited, cited=cited, rows=rows)
+    return CaseRecord(
+        id=item.id, status=CaseStatus.ANSWERED, result=result, seconds=(at * 37 % 1000) / 100
+    )
+
+
+def keep_first_cases(run: Path, count: int, status: str = "running") -> None:
+    """Make a run look as it did when `count` of its cases had ended."""
+    records = run / "cases.jsonl"
+    lines = records.read_text(encoding="utf-8").splitlines(keepends=True)
+    records.write_text("".join(lines[:count]), encoding="utf-8")
+    manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    manifest["status"] = status
+    (run / "run.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
 def gold_of(case: Case) -> dict[str, Relevance]:

@@ -108,3 +108,49 @@ def test_a_timeline_draws_dated_numbers_and_marks_the_chosen() -> None:
     day_1, day_2, day_3 = panel.points
     assert day_1.x < day_2.x < day_3.x
     assert day_2.y < day_3.y < day_1.y  # Larger values are higher, which is a smaller y.
+
+
+def test_a_timeline_has_the_times_of_the_record_and_not_utc() -> None:
+    rows = [
+        {"time": f"2150-01-0{day}T23:30:00-05:00", "name": "Glucose", "value": day}
+        for day in range(1, 8)
+    ]
+    [panel] = timeline_panels(rows)
+    assert panel.points[0].tooltip.startswith("2150-01-01 23:30")
+    # A UTC axis would begin and end a day later.
+    assert panel.x_ticks[0].label == "2150-01-02"
+    short = timeline_panels(rows[:2])[0]
+    assert short.x_ticks[0].label == "02 Jan 02:30"
+    assert panel.clock == "Times as in the record (UTC−05:00)."
+
+
+def test_a_timeline_follows_the_clock_of_the_record_into_summer_time() -> None:
+    rows = [
+        {"time": "2150-03-13T12:00:00-05:00", "name": "Glucose", "value": 1},
+        {"time": "2150-03-14T12:00:00-04:00", "name": "Glucose", "value": 2},
+        {"time": "2150-03-15T12:00:00-04:00", "name": "Glucose", "value": 3},
+    ]
+    [panel] = timeline_panels(rows)
+    labels = [tick.label for tick in panel.x_ticks]
+    # The first is before noon of the 14th, the first time that is on summer time.
+    assert labels == ["13 Mar 17:52", "14 Mar 05:37", "14 Mar 18:22", "15 Mar 06:07"]
+    assert "changes" in panel.clock
+
+
+def test_times_without_an_offset_are_drawn_as_they_stand() -> None:
+    rows = [{"time": f"2150-01-01T0{hour}:00:00", "name": "Glucose", "value": 1} for hour in (1, 9)]
+    [panel] = timeline_panels(rows)
+    assert panel.x_ticks[0].label == "01 Jan 02:00"
+    assert panel.clock == ""
+
+
+def test_the_labels_of_large_values_have_room() -> None:
+    rows = [
+        {"time": f"2150-01-0{day}", "name": "Platelets", "value": 150_000 + day * 10_000}
+        for day in range(1, 8)
+    ]
+    [panel] = timeline_panels(rows)
+    longest = max(len(tick.label) for tick in panel.y_ticks)
+    assert longest == 6
+    assert panel.left >= longest * 8 + 6
+    assert panel.points[0].x == panel.left

@@ -1,5 +1,7 @@
 """The report of synthetic runs: what is in it, what is not, how large it is."""
 
+import base64
+import hashlib
 import json
 import re
 import stat
@@ -14,8 +16,15 @@ from archqa.core.answer import SEE_ALSO
 from archqa.core.case import Case, Phrase, Sentence
 from archqa.core.question import ClinicalTask, RecordQuestion
 from archqa.errors import CallerError, InputError
+from archqa.evaluation.scoring import ScoreSettings, score
 from archqa.report import report_html, write_report
-from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
+from tests.report.synthetic_runs import (
+    cases_with_specialties,
+    create_fhir_run,
+    create_fhir_run_of_questions,
+    create_run,
+    keep_first_cases,
+)
 
 HOSTILE = (
     "<script>document.title='owned'</script>",
@@ -83,10 +92,13 @@ def test_the_report_and_archqa_show_have_the_remarks_on_the_whole_run(tmp_path: 
     assert "remark: the wording is <b>archqa's own</b>" in output
 
 
-def test_a_report_stands_alone_and_needs_no_script(html: str) -> None:
+def test_a_report_stands_alone_with_one_script_that_its_policy_allows_by_hash(html: str) -> None:
     page = Page(html)
     assert page.open == []
-    assert "script" not in page.tags
+    [script] = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert page.tags.count("script") == 1
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in html
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     outside = [
         value
@@ -106,7 +118,11 @@ def test_every_citation_leads_to_a_sentence_and_ids_are_used_once(html: str) -> 
 
 
 def test_scores_have_intervals_signatures_and_figures(html: str) -> None:
-    assert "citation_f1 | credit:strict | avg:micro" in html
+    details = html[html.index("with signatures</summary>") :]
+    assert "citation_f1|credit:strict|avg:micro" in details
+    cards = html[html.index('<div class="heads">') :].split("<details", 1)[0]
+    assert "citation_f1" not in cards  # The cards of the headline scores have no signature.
+    assert "Factuality F1 (strict, micro)" in html
     assert "95 % interval" in html
     for words in (
         "Calibration",
@@ -173,6 +189,63 @@ def test_without_text_no_word_of_the_record_is_left(run: Path) -> None:
     assert 'href="#c1-s0"' in html
 
 
+def test_without_text_neither_errors_nor_remarks_nor_questions_are_left(tmp_path: Path) -> None:
+    run = create_run(tmp_path, cases_with_specialties(2))
+    records = run / "cases.jsonl"
+    first, second = map(json.loads, records.read_text().splitlines())
+    first |= {"status": "failed", "error": "ModelError: zweifelsohne", "answer": None}
+    second |= {"remarks": ["zweifelsohne was said"]}
+    records.write_text(f"{json.dumps(first)}\n{json.dumps(second)}\n")
+    for paths in ([run], [run, run]):
+        assert "zweifelsohne" in report_html(paths)
+        bare = report_html(paths, text=False)
+        assert "zweifelsohne" not in bare
+        assert "1 failed" in bare
+        for case in cases_with_specialties(2):
+            assert case.clinician_question not in bare
+
+
+def test_what_is_wrong_stands_before_scores_cases_and_figures(tmp_path: Path) -> None:
+    run = create_run(tmp_path, cases_with_specialties(12))
+    records = run / "cases.jsonl"
+    lines = records.read_text().splitlines()
+    failed = json.loads(lines[4]) | {"status": "failed", "error": "ModelError: down."}
+    lines[4] = json.dumps(failed)
+    records.write_text("\n".join(lines) + "\n")
+    body = report_html([run]).split("</style>")[1]
+    parts = ["1 failed", 'id="scores"', "data-case-table", "<article", 'id="figures"', 'id="cost"']
+    places = [body.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "Scores over 12 cases" in body
+
+
+def test_a_run_that_runs_is_scored_over_what_is_there_whatever_was_stored(tmp_path: Path) -> None:
+    run = create_run(tmp_path, cases_with_specialties(12))
+    score(run, settings=ScoreSettings(bootstrap=0))
+    whole = report_html([run])
+    keep_first_cases(run, 4)
+    stale = json.loads((run / "scores.json").read_text())
+    stale["scores"] = dict.fromkeys(stale["scores"], 2.3)
+    (run / "scores.json").write_text(json.dumps(stale))
+    html = report_html([run])
+    assert "Scores over 12 cases" in whole
+    assert "running: 4 of 12 cases" in html
+    assert "over 4 of 12 cases" in html
+    assert "<b>2.3</b>" not in html
+    assert html.count('class="status not-reached"') == 8
+
+
+def test_a_large_report_has_a_table_of_all_and_the_worst_in_full(tmp_path: Path) -> None:
+    html = report_html([create_fhir_run_of_questions(tmp_path, 310)])
+    page = Page(html)
+    assert html.count("<tr data-row=") == 310
+    assert html.count("<article") == 300
+    assert "The table has all 310 cases" in html
+    assert "archqa serve questions" in html
+    assert {link[1:] for link in page.links} <= set(page.ids)
+    assert html.index("q0099") < html.index("q0000")  # What failed comes first.
+
+
 def test_a_hostile_note_is_inert_and_legible(tmp_path: Path) -> None:
     rows = tuple(Sentence(id=str(at), text=text) for at, text in enumerate(HOSTILE))
     case = Case(
@@ -184,7 +257,8 @@ def test_a_hostile_note_is_inert_and_legible(tmp_path: Path) -> None:
     html = report_html([create_run(tmp_path, [case])])
     page = Page(html)
     assert page.open == []
-    assert not {"script", "img", "b onerror"} & set(page.tags)
+    assert not {"img", "b onerror"} & set(page.tags)
+    assert page.tags.count("script") == 1  # The page's own.
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     assert "&lt;script&gt;document.title" in html
     assert "{{ 7 * 7 }}" in html
@@ -228,7 +302,8 @@ def test_of_two_runs_the_differences_come_first(tmp_path: Path) -> None:
     assert html.index("What changes from run 1 to run 2") < html.index('id="scores1"')
     assert "approximate randomisation" in html
     recall = re.search(
-        r">strict micro recall</th><td[^>]*>([\d.]+)</td><td[^>]*>([\d.]+)</td>", html
+        r">Factuality recall \(strict, micro\)</th><td[^>]*>([\d.]+)</td><td[^>]*>([\d.]+)</td>",
+        html,
     )
     assert recall
     assert float(recall[1]) < float(recall[2])  # A lower threshold cites more.
@@ -267,7 +342,8 @@ def test_a_question_to_a_record_shows_query_rows_and_timeline(tmp_path: Path) ->
         "Two units occur.",
     ):
         assert words in html
-    assert "▸ Observation/o3" in html
+    assert "Observation · <span>o3</span>" in html
+    assert 'title="Observation/o3"' in html
     assert html.count('class="pick"') == 1
     assert "&lt;i&gt;glucose" in html
     bare = report_html([tmp_path / "run"], text=False)

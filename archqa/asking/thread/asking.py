@@ -118,7 +118,7 @@ def _understood(question: str, thread: Thread, place: Place, asking: Asking) -> 
             raise InputError(place.record or "", [f": {error}"]) from None
     if not isinstance(follow_up, Unclear) or follow_up.is_ambiguous or thread.last is None:
         return _Understood(follow_up)
-    if not asking.settings.has_model and asking.scripted is None:
+    if not asking.settings.prefers_model_pipeline and asking.scripted is None:
         return _Understood(follow_up)
     return _by_model(question, thread, asking, follow_up)
 

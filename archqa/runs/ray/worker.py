@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import archqa
+from archqa.agents.registry import prompts_of
 from archqa.core.question import Item
 from archqa.core.step import Step
 from archqa.core.usage import sum_usage
 from archqa.errors import ArchqaError, CallerError
-from archqa.llm.prompts import default_prompts
 from archqa.runs.backends import Backends, log_remark
 from archqa.runs.folder import RunFolder
 from archqa.runs.ray.shared_limits import worker_limits
@@ -17,6 +17,7 @@ from archqa.runs.record import CaseRecord, RunManifest
 from archqa.runs.runner import Job, attempt_case
 from archqa.settings import Settings
 from archqa.tasks import pipelines
+from archqa.tasks.pipeline import Pipeline
 
 
 class WorkerConfig(NamedTuple):
@@ -106,8 +107,8 @@ class Worker:
 
     def _build_job(self, config: WorkerConfig) -> Job:
         settings = _settings(config)
-        _check_same_version(config)
         pipeline = pipelines.find(config.pipeline, config.task)
+        _check_same_version(config, pipeline)
         shared = worker_limits(self._limits, self._name, settings, config.jobs)
         # The driver has said where record text goes.
         backends = Backends(
@@ -123,9 +124,9 @@ def _settings(config: WorkerConfig) -> Settings:
     return Settings(**values).replace(jobs=config.jobs)
 
 
-def _check_same_version(config: WorkerConfig) -> None:
+def _check_same_version(config: WorkerConfig, pipeline: Pipeline) -> None:
     """Raise `CallerError` where this node has another archqa or other prompts than the driver."""
-    prompts = {name: default_prompts().digest(name) for name in config.prompts}
+    prompts = {name: prompts_of(name, pipeline.agents).digest(name) for name in config.prompts}
     if archqa.__version__ != config.version or prompts != config.prompts:
         raise CallerError(
             f"A node of the cluster has another archqa ({archqa.__version__}, "

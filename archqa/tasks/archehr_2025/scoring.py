@@ -16,7 +16,6 @@ from archqa.tasks.archehr_2025.gold_files import (
 )
 from archqa.tasks.archehr_2025.task import ARCHEHR_2025, CITATION_METRICS
 from archqa.tasks.official_files import write_leaderboard
-from archqa.tasks.score_report import Baselines, ScoreReport
 from archqa.tasks.scoring import (
     Gold,
     KeySelection,
@@ -25,6 +24,9 @@ from archqa.tasks.scoring import (
     ScoringInputs,
     ScoringRequest,
 )
+from archqa.tasks.scoring.line_support import with_judged_lines
+from archqa.tasks.scoring.row_scorer import Rows, RowScorer
+from archqa.tasks.scoring.score_report import Baselines, ScoreReport
 from archqa.tasks.task import EndedRun
 from scoring import Scores
 from scoring.refusals import refusals_2025
@@ -33,8 +35,9 @@ from scoring.tasks.archehr2025 import Reference
 
 
 class Archehr2025Scoring(ScoringBridge):
-    """Scores rows `{"case_id", "answer"}` by the leaderboard's metrics."""
+    """Scores rows `{"case_id", "answer"}` by the leaderboard's metrics; a judge reads cited lines."""
 
+    takes_judge = True
     reads_submission_file = False
 
     def rows_of_run(self, run: EndedRun) -> tuple[list[Any], bytes]:
@@ -42,6 +45,11 @@ class Archehr2025Scoring(ScoringBridge):
         rows = ARCHEHR_2025.submission(run.ended)
         text = json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
         return rows, text.encode("utf-8", "surrogatepass")
+
+    def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
+        """Scores rows over the cases that have labels; a single case by its citations alone."""
+        references = {each.case_id: each for each in load_gold(inputs).references if each.labels}
+        return RowScorer(references, _score_rows, CITATION_METRICS)
 
     def score(self, request: ScoringRequest) -> ScoreReport:
         """Score cited answers. Warns about cases that the embedded engine was fitted on."""
@@ -60,7 +68,8 @@ class Archehr2025Scoring(ScoringBridge):
         scores.warnings.extend(_fitted_case_warnings(request.submission.run))
         if request.official_path:
             write_leaderboard(request.official_path, scores.scores)
-        return self.report(request, gold, scores, baselines(gold))
+        report = self.report(request, gold, scores, baselines(gold))
+        return with_judged_lines(report, request, archehr2025.cited_lines(rows, gold.references))
 
 
 BRIDGE = Archehr2025Scoring()
@@ -101,6 +110,12 @@ def baselines(gold: Gold[Reference]) -> Baselines:
         result = archehr2025.score(rows, gold.references, metrics=CITATION_METRICS, bootstrap=0)
         scores[name] = result.scores
     return scores
+
+
+def _score_rows(
+    rows: Rows, references: Sequence[Reference], metrics: tuple[str, ...] | None
+) -> Scores:
+    return archehr2025.score(rows, references, metrics=metrics, bootstrap=0)
 
 
 def _references(

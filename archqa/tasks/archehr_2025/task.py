@@ -18,7 +18,7 @@ ARCHEHR_2025 = ArchehrQa(
     display=ScoreDisplay(
         headline=(
             "overall_score",
-            "overall_factuality_score",
+            "strict_micro_f1",  # The official overall factuality score, scored alone as well.
             "overall_relevance_score",
             "partial_relevance_score",
             "strict_micro_precision",

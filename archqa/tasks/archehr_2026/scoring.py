@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from archqa.core.answer import CitedAnswer
 from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.core.key import CaseKey, ClinicianSentence
@@ -19,12 +20,12 @@ from archqa.tasks.archehr_2025.gold_files import (
     scored_keys,
 )
 from archqa.tasks.archehr_2025.task import CITATION_METRICS
+from archqa.tasks.archehr_2026.submission import submitted_claims
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
 from archqa.tasks.official_files import write_leaderboard
 from archqa.tasks.registry import default_task
 from archqa.tasks.row_checks import are_ids
-from archqa.tasks.score_report import Baselines, ScoreReport
 from archqa.tasks.scoring import (
     Gold,
     KeySelection,
@@ -33,7 +34,10 @@ from archqa.tasks.scoring import (
     ScoringRequest,
     shorten_quotes,
 )
+from archqa.tasks.scoring.line_support import RowLines, with_judged_lines
+from archqa.tasks.scoring.score_report import Baselines, ScoreReport
 from scoring import Scores
+from scoring.line_support import CitedLine
 from scoring.refusals import refusals_2026
 from scoring.submission import parse_answer
 from scoring.tasks import archehr2026
@@ -48,6 +52,7 @@ class SubtaskScoring(ScoringBridge):
     def __init__(self, subtask: Subtask, plain_metric: str) -> None:
         self.subtask = subtask
         self.plain_metric = plain_metric
+        self.takes_judge = subtask in {3, 4}
 
     def recognises_rows(self, rows: Sequence[Any], fields: frozenset[str]) -> bool:
         """Whether the predictions can be of this subtask; a subtask without any is not told apart."""
@@ -66,10 +71,12 @@ class SubtaskScoring(ScoringBridge):
         gold = load_gold(request.inputs, self.subtask)
         rows = request.selected_rows(gold.selection, "case_id")
         self.check_strictly(request, lambda: refusals_2026(rows, gold.references, self.subtask))
+        lines_of_run = self._lines_of_run(request, gold)
         settings = {
             **request.settings.text_metrics,
             "subtask": self.subtask,
             "on_unknown": "count",
+            "cited_lines": lines_of_run,
         }
 
         def score(**overrides: Any) -> Scores:
@@ -79,7 +86,26 @@ class SubtaskScoring(ScoringBridge):
         scores.warnings[:] = map(shorten_quotes, scores.warnings)
         if request.official_path:
             write_leaderboard(request.official_path, scores.scores)
-        return self.report(request, gold, scores, baselines(gold, self.subtask))
+        report = self.report(request, gold, scores, baselines(gold, self.subtask))
+        if self.subtask == 4:
+            lines = archehr2026.linked_lines(rows, gold.references)
+        else:
+            lines = _of_scored_cases(lines_of_run or {}, gold, self.subtask)
+        return with_judged_lines(report, request, lines)
+
+    def _lines_of_run(self, request: ScoringRequest, gold: Gold[Reference]) -> RowLines | None:
+        """The cited lines of a run's answers in subtask 3, whose predictions are prose.
+
+        None for another subtask and for a bare file.
+        """
+        run = request.submission.run
+        if self.subtask != 3 or run is None or run.ended is None:
+            return None
+        answers = {case.item.id: case.answer for case in run.ended() if case.answer}
+        return {
+            reference.case_id: _submitted_lines(answers.get(reference.case_id), reference)
+            for reference in gold.references
+        }
 
 
 INTERPRETATION = SubtaskScoring(1, "rouge1")
@@ -134,6 +160,24 @@ def baselines(gold: Gold[Reference], subtask: Subtask) -> Baselines:
         submissions = {"link_everything": list(map(_link_everything, gold.references))}
         return _baseline_scores(submissions, gold, subtask, _LINK_METRICS)
     return {}
+
+
+def _of_scored_cases(
+    lines: RowLines, gold: Gold[Reference], subtask: Subtask
+) -> dict[str, tuple[CitedLine, ...]]:
+    """The lines of the cases that have the gold of the subtask."""
+    scored = archehr2026.scorable_cases(gold.references, subtask)
+    return {case_id: lines.get(case_id, ()) for case_id in scored}
+
+
+def _submitted_lines(answer: CitedAnswer | None, reference: Reference) -> tuple[CitedLine, ...]:
+    """The lines of an answer that its prose has, with what they cite."""
+    if answer is None:
+        return ()
+    claims = submitted_claims(answer)
+    return tuple(
+        CitedLine.citing(claim.text, claim.citations, reference.sentences) for claim in claims
+    )
 
 
 def _scored_sentences(key: CaseKey) -> tuple[ClinicianSentence, ...]:
@@ -211,6 +255,7 @@ def _reference(
         clinician_question=case.clinician_question,
         clinician_answer=key.clinician_answer_without_citations or answer_text,
         citations=citations,
+        answer_sentences={sentence.id: sentence.text for sentence in sentences},
         undecided=key.without_label(case.sentence_ids),
     )
 

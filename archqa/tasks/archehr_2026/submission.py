@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from archqa.core.answer import CitedAnswer
+from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case
 from archqa.tasks.archehr_2025.cases import ArchehrQa
 from archqa.tasks.archehr_2026.result import ArchehrResult
@@ -76,17 +76,34 @@ class ArchehrQa2026(ArchehrQa):
 def to_plain_prose(answer: CitedAnswer) -> str:
     """An answer as prose of at most 75 words, without citations and pipes.
 
-    Lines are left out whole; only the leading line is cut if it is too long by itself. A line that
-    only names further evidence says nothing without its citations, so it is left out too.
+    Only a leading line that is too long by itself is cut.
     """
     words: list[str] = []
+    for claim in submitted_claims(answer):
+        words.extend(_words(claim))
+    return " ".join(words[:ANSWER_WORDS])
+
+
+def submitted_claims(answer: CitedAnswer) -> list[Claim]:
+    """The lines of an answer that the prose has. Lines are left out whole.
+
+    A line that only names further evidence says nothing without its citations, so it is left out
+    too.
+    """
+    claims: list[Claim] = []
+    words = 0
     statements = [claim for claim in answer.claims if not claim.is_pointer]
     for claim in statements:
-        line = claim.text.replace("|", "/").split()
-        if words and len(words) + len(line) > ANSWER_WORDS:
+        length = len(_words(claim))
+        if words and words + length > ANSWER_WORDS:
             break
-        words.extend(line)
-    return " ".join(words[:ANSWER_WORDS])
+        words += length
+        claims.append(claim)
+    return claims
+
+
+def _words(claim: Claim) -> list[str]:
+    return claim.text.replace("|", "/").split()
 
 
 def _cut(text: str, max_words: int) -> str:

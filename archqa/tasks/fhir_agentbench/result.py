@@ -85,6 +85,12 @@ class RecordResult(TaskResult):
         """The cited resources as `Type/id`."""
         return reference_names(self.cited)
 
+    @property
+    def evidence_texts(self) -> dict[str, str]:
+        """The rows of the typed query in words, by the resources that hold them."""
+        rows = rows_by_reference(self.rows)
+        return {reference: text for reference in rows if (text := row_text(rows[reference]))}
+
     def to_json(self) -> dict[str, Any]:
         """The fields under the benchmark's keys, and archqa's own if they are not empty."""
         fields = self.model_dump(mode="json")
@@ -167,6 +173,23 @@ class RetrievedResources:
             projection = project_all(resources).text
             parts.append(f"{resource_type} ({len(resources)}):\n{projection}")
         return "\n\n".join(parts)
+
+
+def rows_by_reference(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the rows by each resource that holds them."""
+    by_reference = {}
+    for row in rows:
+        for reference in row.get("references") or ():
+            by_reference[str(reference)] = row
+    return by_reference
+
+
+def row_text(row: Mapping[str, Any]) -> str:
+    """Return a row in words: time, name, value, unit."""
+    time = str(row.get("time") or "").replace("T", " ")
+    minutes = time[: len("2026-01-31 12:00")]
+    fields = (minutes, row.get("name"), row.get("value"), row.get("unit"))
+    return " ".join(str(field) for field in fields if field not in (None, ""))
 
 
 def _ids(resources: Iterable[Resource]) -> tuple[str, ...]:

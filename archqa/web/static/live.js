@@ -1,5 +1,5 @@
 "use strict";
-/* What the pages do beyond reading: copying an answer, and hearing how a question fares. Without it they still read. */
+/* What the pages do beyond reading: copying an answer, and showing that a form was sent. Without it they still read. */
 
 function told(button, words) {
   const place = button.parentElement.querySelector("[role=status]");
@@ -20,22 +20,7 @@ async function copy(button) {
   }
 }
 
-function show(list, stages) {
-  list.replaceChildren(...stages.map((stage) => {
-    const line = document.createElement("li");
-    line.textContent = `✓ ${stage.agent}${stage.steps > 1 ? ` × ${stage.steps}` : ""}`;
-    return line;
-  }));
-}
-
-function follow(list) {
-  const heard = new EventSource(list.dataset.events);
-  heard.addEventListener("stages", (event) => show(list, JSON.parse(event.data)));
-  heard.addEventListener("done", () => { heard.close(); location.reload(); });
-}
-
 document.querySelectorAll("[data-copy]").forEach((button) => button.addEventListener("click", () => copy(button)));
-document.querySelectorAll("[data-events]").forEach(follow);
 document.querySelectorAll("form[data-once]").forEach((form) => form.addEventListener("submit", () => {
   form.querySelectorAll("button").forEach((button) => { button.setAttribute("aria-busy", "true"); });
 }));

@@ -4,7 +4,7 @@ Evidence is selected before the answer is written, which has beaten the six stag
 2026). The answer is written from the selected set, and again if the second look changes that.
 """
 
-from archqa.agents.agent import Backend, RunContext
+from archqa.agents.agent import PromptingBackend, RunContext
 from archqa.agents.answer import CompressionAgent, SummaryAgent
 from archqa.agents.answer_first import AnswerFirstAgent
 from archqa.agents.context import MedicalContextAgent
@@ -161,7 +161,7 @@ async def _write_answer(
     return output.as_answer()
 
 
-def _answer_backends(run_context: RunContext) -> list[Backend]:
+def _answer_backends(run_context: RunContext) -> list[PromptingBackend]:
     """The backends that can write the answer, each once, in order of preference."""
     backends = [
         run_context.backend("decision"),

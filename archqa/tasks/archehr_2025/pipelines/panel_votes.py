@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from archqa.agents.agent import Backend
+from archqa.agents.agent import PromptingBackend
 from archqa.agents.answer_first import AnswerFirstAgent, AnswerFirstTask
 from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.exemplars import Exemplar
@@ -59,7 +59,7 @@ class _Ballot(NamedTuple):
     exemplars: tuple[Exemplar, ...]
     failures: list[ArchqaError]
 
-    def voters(self, agent: str, role: str) -> dict[str, Backend]:
+    def voters(self, agent: str, role: str) -> dict[str, PromptingBackend]:
         """The backends of an agent that the setting `voters` enables in this role, by label."""
         backends = self.state.run_context.voters(agent)
         settings = self.state.settings
@@ -167,7 +167,9 @@ async def _engine_vote(ballot: _Ballot) -> PanelVotes:
     return PanelVotes({ENGINE: verdicts.judgements()})
 
 
-def _judge(ballot: _Ballot, agent: VotingAgent, backend: Backend, specialty: str = "") -> Voter:
+def _judge(
+    ballot: _Ballot, agent: VotingAgent, backend: PromptingBackend, specialty: str = ""
+) -> Voter:
     async def vote(repetition: int) -> Judgements:
         task = VotingTask(
             case=ballot.state.case,
@@ -184,7 +186,7 @@ def _judge(ballot: _Ballot, agent: VotingAgent, backend: Backend, specialty: str
 
 
 async def _judge_note(
-    ballot: _Ballot, agent: VotingAgent, backend: Backend, task: VotingTask
+    ballot: _Ballot, agent: VotingAgent, backend: PromptingBackend, task: VotingTask
 ) -> Judgements:
     """The votes on a note; one that is too long for one call is split in halves."""
     try:
@@ -201,7 +203,7 @@ async def _judge_note(
     return tuple(judgements)
 
 
-def _write_and_cite(ballot: _Ballot, backend: Backend) -> Voter:
+def _write_and_cite(ballot: _Ballot, backend: PromptingBackend) -> Voter:
     async def vote(repetition: int) -> Judgements:
         state = ballot.state
         task = AnswerFirstTask(

@@ -12,8 +12,9 @@ from archqa.tasks.fhir_agentbench.scoring.evaluation_files import write_evaluati
 from archqa.tasks.fhir_agentbench.scoring.votes import JudgeVotes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.row_checks import are_ids, is_id, repeated_ids
-from archqa.tasks.score_report import ScoreReport
 from archqa.tasks.scoring import Gold, ScoreSettings, ScoringBridge, ScoringInputs, ScoringRequest
+from archqa.tasks.scoring.row_scorer import Rows, RowScorer
+from archqa.tasks.scoring.score_report import ScoreReport
 from scoring import Scores
 from scoring.tasks import fhir_agentbench
 from scoring.tasks.fhir_agentbench import Question
@@ -40,6 +41,11 @@ class FhirAgentBenchScoring(ScoringBridge):
                 if not _are_resources(row.get(field)):
                     yield f'question {question_id}: {field} must read {{"Observation": ["id", "id"]}}.'
         yield from repeated_ids(rows, "question_id", "answered")
+
+    def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
+        """Scores rows without a judge."""
+        questions = map(to_scoring_question, load_gold(inputs).references)
+        return RowScorer({question.question_id: question for question in questions}, _score_rows)
 
     def score(self, request: ScoringRequest) -> ScoreReport:
         """Score answers and resources; with a judge, also the answers that no rule decides."""
@@ -106,6 +112,12 @@ def to_scoring_question(question: FhirQuestion) -> Question:
         resources,
         question.template,
     )
+
+
+def _score_rows(
+    rows: Rows, questions: Sequence[Question], metrics: tuple[str, ...] | None
+) -> Scores:
+    return fhir_agentbench.score(rows, questions, metrics=metrics, bootstrap=0)
 
 
 def _scores_answers(settings: ScoreSettings) -> bool:

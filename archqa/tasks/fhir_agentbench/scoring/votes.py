@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from archqa.core.usage import Usage
-from archqa.tasks.fhir_agentbench.judge import JudgeTask
+from archqa.tasks.fhir_agentbench.judge import JudgeAgent, JudgeTask, Ruling
+from archqa.tasks.judging import Judge, Opinion
 from scoring.fhir_answers import is_correct, parse_gold_answer
 from scoring.tasks import fhir_agentbench
 from scoring.tasks.fhir_agentbench import Question
@@ -26,24 +26,6 @@ class Ballot(NamedTuple):
 Ballots = tuple[Ballot, ...]
 
 
-class Judge(Protocol):
-    """Who judges replies: a model by name, which votes `votes` times on each."""
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-
-    @property
-    def votes(self) -> int:
-        """Votes on each reply."""
-
-    def judge(self, tasks: Sequence[JudgeTask]) -> tuple[list[Ballots], Usage]:
-        """The votes on each task, in order, and their cost.
-
-        Raises `ModelError`, `BudgetExceeded`.
-        """
-
-
 class _Reply(NamedTuple):
     question: str
     reference: str
@@ -60,7 +42,8 @@ class JudgeVotes:
     def __init__(self, judge: Judge, rows: Rows, questions: Sequence[Question]) -> None:
         replies = _undecided_replies(rows, questions)
         tasks = [JudgeTask(**reply._asdict()) for reply in replies]
-        ballots, self.usage = judge.judge(tasks)
+        opinions, self.usage = judge.judge(JudgeAgent(), tasks)
+        ballots = [tuple(map(_ballot, votes)) for votes in opinions]
         self._ballots = dict(zip(replies, ballots, strict=True))
         self._votes: dict[_Reply, Iterator[bool]] = {}
         for reply, reply_ballots in self._ballots.items():
@@ -102,6 +85,12 @@ class JudgeVotes:
                     "reply": reply.reply,
                     **disagreement,
                 }
+
+
+def _ballot(opinion: Opinion[Ruling]) -> Ballot:
+    if opinion.output is None:
+        return Ballot(None, opinion.failure)
+    return Ballot(opinion.output.correct, opinion.output.rationale)
 
 
 def _undecided_replies(rows: Rows, questions: Sequence[Question]) -> list[_Reply]:

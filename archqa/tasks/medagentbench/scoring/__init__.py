@@ -18,9 +18,11 @@ from archqa.tasks.medagentbench.scoring.rates import score_clinical
 from archqa.tasks.medagentbench.task import MEDAGENTBENCH
 from archqa.tasks.official_files import write_leaderboard
 from archqa.tasks.row_checks import repeated_ids
-from archqa.tasks.score_report import ScoreReport
 from archqa.tasks.scoring import Gold, ScoringBridge, ScoringInputs, ScoringRequest
+from archqa.tasks.scoring.row_scorer import Rows, RowScorer
+from archqa.tasks.scoring.score_report import ScoreReport
 from archqa.tasks.task import EndedRun
+from scoring import Scores
 from scoring.tasks.medagentbench_transcript import Task
 
 _TASK_ID = re.compile(r"task[0-9]+_[0-9]+")
@@ -77,6 +79,16 @@ class MedAgentBenchScoring(ScoringBridge):
             if not isinstance(row.get("clinical_correct", False), bool):
                 yield f"{row['task_id']}: clinical_correct must be true or false."
         yield from repeated_ids(rows, "task_id", "graded")
+
+    def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
+        """Grades conversations against the record of the inputs."""
+
+        def score(rows: Rows, tasks: Sequence[Task], _: tuple[str, ...] | None) -> Scores:
+            common = {"bootstrap": 0}
+            result = score_clinical(rows, tasks, "both", common, record=inputs.record, pipeline="")
+            return result.scores
+
+        return RowScorer({task.id: task for task in load_gold(inputs).references}, score)
 
     def score(self, request: ScoringRequest) -> ScoreReport:
         """Success rates over the tasks of the key."""

@@ -10,6 +10,7 @@ from archqa.core.score_view import SCORE_COLUMNS, score_rows, scores_html
 from archqa.core.usage import Usage
 from archqa.errors import quoted
 from archqa.tasks.key_provenance import KeyProvenance
+from archqa.tasks.scoring.plug_in_metrics import metric_origins
 from scoring import Scores
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ class ScoreReport(Mapping[str, float]):
     """Scores by name (`report["strict_micro_f1"]`), with their baselines and the SHA-256 of every file
     they were computed from.
 
-    `disagreements` are the replies on which a judge's votes differ, `disagreements_path` is where
-    they were written; `judge_usage` is what the judge cost. `faults` maps question and task ids to
+    `disagreements` are the replies on which a judge's votes differ, `unsupported_lines` the lines
+    that it does not find supported, and the paths are where they were written; `judge_usage` is
+    what the judge cost. `faults` maps question and task ids to
     what went wrong. `run_files` are further JSON files for the run's folder, by name. `cases_in_key`
     is how many cases a whole run would be scored over. `key` says what they were scored against.
     """
@@ -35,6 +37,8 @@ class ScoreReport(Mapping[str, float]):
     fingerprints: dict[str, str]
     disagreements: tuple[dict[str, Any], ...] = ()
     disagreements_path: Path | None = None
+    unsupported_lines: tuple[dict[str, Any], ...] = ()
+    unsupported_lines_path: Path | None = None
     judge_usage: Usage | None = None
     faults: dict[str, dict[str, Any]] | None = None
     run_files: dict[str, Any] = field(default_factory=dict)
@@ -79,6 +83,9 @@ class ScoreReport(Mapping[str, float]):
             "fingerprints": self.fingerprints,
             "key": self.key.as_json() if self.key else None,
         }
+        plug_ins = metric_origins(self.scores.signatures.values())
+        if plug_ins:
+            content["plug_ins"] = plug_ins
         if self.faults is not None:
             content["faults"] = self.faults
         return content

@@ -18,12 +18,13 @@ from archqa.tasks.case_files import load_cases, load_notes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
 from archqa.tasks.key_provenance import KeyProvenance, ScoredKeys, key_provenance
-from archqa.tasks.score_report import Baselines, ScoreReport
-from archqa.tasks.task import EndedRun
+from archqa.tasks.scoring.row_scorer import RowScorer
+from archqa.tasks.scoring.score_report import Baselines, ScoreReport
+from archqa.tasks.task import CompletedCase, EndedRun
 from scoring import Scores, ScoringError
 
 if TYPE_CHECKING:
-    from archqa.tasks.fhir_agentbench.scoring.votes import Judge
+    from archqa.tasks.judging import Judge
 
 Reference = TypeVar("Reference")
 
@@ -65,6 +66,7 @@ class ScoredRun(NamedTuple):
     """What scoring needs to know of the run that made a submission.
 
     `ended_ids` are the cases that the run has reached, all of `case_ids` when it is finished.
+    `ended` reads how each of them ended, where a submission does not say all of it.
     """
 
     folder: Path
@@ -76,6 +78,7 @@ class ScoredRun(NamedTuple):
     ended_ids: tuple[str, ...]
     backends: Mapping[str, str]
     record: str | None
+    ended: Callable[[], Iterable[CompletedCase]] | None = None
 
     def cases(self) -> Sequence[Item]:
         """The cases as the run read them (`input.jsonl`)."""
@@ -262,6 +265,13 @@ class ScoringBridge(ABC):
     def rows_of_run(self, run: EndedRun) -> tuple[list[Any], bytes]:
         """The rows that a run submits and their bytes, for the fingerprint."""
         raise NotImplementedError
+
+    def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
+        """What scores rows in memory against these inputs.
+
+        Raises `CallerError` for a task that has none, and for a file that was not named.
+        """
+        raise CallerError("Rows of this task are scored from a run or a file alone.")
 
     def row_errors(self, rows: Sequence[Any]) -> Iterator[str]:
         """Errors in the shape of rows that `scoring` would not report, or would quote record text for."""

@@ -1,0 +1,26 @@
+"""The answer to a person's question as a FHIR Bundle, each line with its Provenance."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import archqa
+from archqa.asking.answer import Answer
+from archqa.fhir.views.answer_bundle import AnsweredLine, AnsweredQuestion, answer_bundle
+
+
+def fhir_answer(answer: Answer, at: datetime | None = None) -> dict[str, Any]:
+    """Return the Bundle that `archqa ask --format fhir` prints; `at` is by default the present."""
+    at = at or datetime.now(UTC)
+    has_model = bool(answer.usage.calls or answer.usage.cached_calls)
+    answered = AnsweredQuestion(
+        question=answer.question,
+        status=answer.status.value,
+        lines=tuple(AnsweredLine(line.text, line.citations) for line in answer.lines),
+        at=at,
+        version=archqa.__version__,
+        message=answer.message,
+        patient=answer.patient["id"] if answer.patient else None,
+        model=answer.performer if has_model else "",
+        remarks=answer.remarks,
+    )
+    return answer_bundle([answered], at)

@@ -1,0 +1,200 @@
+"""`archqa mcp`: serves a record's tools over the Model Context Protocol."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from archqa import fhir
+from archqa.asking.candidates import PatientMatch, SeveralPatients
+from archqa.asking.chart.ask_patient import patient_destinations
+from archqa.asking.patient import find_patient
+from archqa.cli.console import (
+    NO_TOKEN_WARNING,
+    configure_logging,
+    print_line,
+    print_notice,
+    print_problem,
+)
+from archqa.cli.interruption import end_server_on_signal
+from archqa.cli.options import (
+    AllowPlainHttpOption,
+    AssignmentsOption,
+    BaseUrlOption,
+    ConfigOption,
+    ModelOption,
+    NoTokenOption,
+    QuietOption,
+    VerboseOption,
+)
+from archqa.cli.settings import command_settings, print_embedded_notice
+from archqa.errors import CallerError
+from archqa.mcp.limits import CallLimits
+from archqa.mcp.records import ServedRecord
+from archqa.mcp.tools import RecordTools
+from archqa.runs.destinations import describe
+from archqa.runs.server_addresses import check_model_server
+from archqa.safety.local_access import check_token, new_token
+from archqa.safety.local_server import check_protected, listen, server_url
+from archqa.safety.server_urls import is_loopback
+from archqa.settings import Settings
+
+TOKEN_ENV_VAR = "ARCHQA_MCP_TOKEN"
+
+_DEFAULTS = CallLimits()
+
+
+def command(
+    record: Annotated[str, typer.Option(help="The FHIR store or server whose record is served.")],
+    patient: Annotated[
+        str | None,
+        typer.Option(help="Serve this patient only: FHIR id, identifier (MRN) or name."),
+    ] = None,
+    allow_writes: Annotated[
+        bool,
+        typer.Option("--allow-writes", help="Let clients add resources, in memory alone."),
+    ] = False,
+    audit: Annotated[Path | None, typer.Option(help="Log every write to this file.")] = None,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve over HTTP instead of standard input and output.")
+    ] = False,
+    host: Annotated[
+        str, typer.Option(help="With --http: the address; default: this machine alone.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8585,
+    no_token: NoTokenOption = False,
+    max_rows: Annotated[
+        int, typer.Option(min=1, help="Resources, sentences or rows of one reply.")
+    ] = _DEFAULTS.rows,
+    max_bytes: Annotated[int, typer.Option(min=1024, help="Bytes of one reply.")] = _DEFAULTS.bytes,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that one call may take.")
+    ] = _DEFAULTS.seconds,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
+    config: ConfigOption = None,
+    assign: AssignmentsOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Serve a record to a client of the Model Context Protocol: search, read, query, ask, brief.
+
+    The client starts this command and talks to it by standard input and output. It gets record
+    text, and shows it to its own model: choose a client that may have it. With --http it is a
+    server; clients send the token as 'Authorization: Bearer TOKEN'. The token is printed, unless
+    ARCHQA_MCP_TOKEN sets it.
+
+    Examples:
+      archqa mcp --record record.db
+      archqa mcp --record record.db --patient 1b7c7
+      archqa mcp --record record.db --http --port 8585
+    """
+    configure_logging(verbose=verbose, quiet=quiet)
+    from archqa.mcp.server import build_server  # It needs the extra.
+
+    _check_transport(http=http, no_token=no_token, host=host)
+    options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+    settings = command_settings(config, options, assign)
+    limits = CallLimits(max_rows, max_bytes, max_seconds)
+    with _served_tools(record, patient, settings, limits, audit, writes=allow_writes) as tools:
+        server = build_server(tools, limits)
+        _print_destinations(settings, record, quiet=quiet)
+        if not http:
+            end_server_on_signal("mcp")
+            print_notice("the client that started this command gets record text.")
+            server.run("stdio")
+            return
+        from archqa.mcp.http import PATH, serve_http
+
+        listening = listen(host, port)
+        token = _print_token(no_token=no_token)
+        print_notice("every client with the token gets record text; press Ctrl+C to end.")
+        print_line(server_url(host, listening, PATH))
+        serve_http(server, listening, token=token, on_loopback=is_loopback(host))
+
+
+def _check_transport(*, http: bool, no_token: bool, host: str) -> None:
+    if no_token and not http:
+        raise CallerError("--no-token is for --http.\nLeave it out.")
+    if http:
+        check_protected(host, has_token=not no_token)
+
+
+@contextmanager
+def _served_tools(
+    record: str,
+    patient: str | None,
+    settings: Settings,
+    limits: CallLimits,
+    audit: Path | None,
+    *,
+    writes: bool,
+) -> Iterator[RecordTools]:
+    """Open the record, with additions in memory if they are allowed."""
+    if settings.has_model:
+        check_model_server(settings, settings.base_url)
+    if audit is not None and not writes:
+        raise CallerError("--audit is for --allow-writes.\nLeave it out.")
+    with fhir.connect(record, allow_plain_http=settings.allow_plain_http) as opened:
+        written = _overlay(opened) if writes else None
+        only = _only_patient(opened, patient)
+        served = ServedRecord(record, opened, limits, only, written)
+        mode = fhir.WriteMode.APPLY
+        writer = fhir.Writer(written, mode, _audit_log(audit)) if written else None
+        yield RecordTools(served, settings, writer)
+
+
+def _overlay(record: fhir.Record) -> fhir.Overlay:
+    if isinstance(record, fhir.Store):
+        return fhir.Overlay.over(record)
+    raise CallerError(
+        "Writes are kept in memory on top of a store; this record is on a server.\n"
+        "Leave --allow-writes out, or load the record: archqa fhir load."
+    )
+
+
+def _only_patient(record: fhir.Record, name: str | None) -> PatientMatch | None:
+    if name is None:
+        return None
+    try:
+        return find_patient(record, name)
+    except SeveralPatients as error:
+        print_line(error.details)
+        raise
+
+
+def _audit_log(path: Path | None) -> fhir.AuditLog | None:
+    if path is None:
+        return None
+    audit_log = fhir.AuditLog(path)
+    audit_log.create()
+    return audit_log
+
+
+def _print_destinations(settings: Settings, record: str, *, quiet: bool) -> None:
+    """Say where else record text and queries go, also with --quiet if they leave this machine."""
+    destinations = patient_destinations(settings, record)
+    if not settings.has_model:
+        print_embedded_notice(settings.replace(record=record))
+    if not destinations:
+        return
+    stays_here = all(destination.on_this_machine for destination in destinations)
+    if not (quiet and stays_here):
+        print_problem(describe(destinations))
+
+
+def _print_token(*, no_token: bool) -> str | None:
+    """Return the token that clients need; print one that was made here."""
+    if no_token:
+        print_notice(NO_TOKEN_WARNING)
+        return None
+    chosen = os.environ.get(TOKEN_ENV_VAR)
+    if chosen:
+        return check_token(chosen)
+    token = new_token()
+    print_line(f"Authorization: Bearer {token}")
+    return token

@@ -1,0 +1,1 @@
+"""archqa inside other tools, each an extra of its own."""

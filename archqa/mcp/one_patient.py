@@ -1,0 +1,144 @@
+"""What a client may see that is restricted to one patient: nothing that tells of another one.
+
+A search is made within the patient's compartment (hl7.org/fhir/R4/compartmentdefinition-patient).
+What could reach another patient's resources, such as `_has` or a chain, is refused, also where a
+reply would only tell whether they exist.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from archqa.errors import CallerError
+from archqa.fhir import Record, Resource
+from archqa.fhir.values.references import parse_reference
+from archqa.fhir.values.search_parameters import parameters
+from archqa.fhir.values.urls import Params
+
+SHARED_TYPES = frozenset(
+    {
+        "HealthcareService",
+        "Location",
+        "Medication",
+        "Organization",
+        "Practitioner",
+        "PractitionerRole",
+        "Substance",
+    }
+)
+"""Types that are about no patient, and that a patient's resources refer to."""
+
+_SUBJECTS = ("subject", "patient", "beneficiary", "individual", "for")
+"""Elements by which resources of R4 refer to the patient whom they are about."""
+
+_REACHING_OTHERS = ("_has", "_revinclude", "_list", "_filter", "_query", "_in")
+
+ONE_PATIENT = (
+    "This server answers about one patient only, and nothing about others.\n"
+    "Leave the patient out, or name the one in the server's instructions by FHIR id."
+)
+_NO_SUCH_SEARCH = (
+    "This server answers about one patient only: _has, chains and _revinclude are not searched.\n"
+    "Search the patient's own resources by their own parameters."
+)
+_NOT_OF_PATIENT = (
+    "This server answers about one patient only: this type is not searched.\n"
+    "Search a type that has the parameter `patient`, or one of: "
+    + ", ".join(sorted(SHARED_TYPES))
+    + "."
+)
+
+
+def within_patient(path: str, params: Params, patient: str) -> tuple[str, Params]:
+    """Return a search that finds the patient's own. Raises `CallerError` for what it cannot."""
+    resource_type = _searched_type(path, patient)
+    if any(_reaches_others(name) for name, _ in params):
+        raise CallerError(_NO_SUCH_SEARCH)
+    if resource_type == "Patient":
+        return resource_type, [*params, ("_id", patient)]
+    if _has_patient(resource_type):
+        return resource_type, [*params, ("patient", patient)]
+    if resource_type in SHARED_TYPES:
+        return resource_type, params
+    raise CallerError(_NOT_OF_PATIENT)
+
+
+def _searched_type(path: str, patient: str) -> str:
+    parts = path.removesuffix("/_search").split("/")
+    if len(parts) == 1:
+        return parts[0]
+    if len(parts) == 3 and parts[:2] == ["Patient", patient]:
+        return parts[2]
+    raise CallerError(ONE_PATIENT)
+
+
+def _reaches_others(name: str) -> bool:
+    plain = name.partition(":")[0]
+    return "." in name or plain in _REACHING_OTHERS
+
+
+def _has_patient(resource_type: str) -> bool:
+    return "patient" in parameters(resource_type)
+
+
+def is_of_patient(resource: Resource, patient: str) -> bool:
+    """Whether a resource may be shown: about this patient alone, or about none."""
+    resource_type = str(resource.get("resourceType", ""))
+    if resource_type == "Patient":
+        return resource.get("id") == patient
+    if resource_type in SHARED_TYPES:
+        return not set(_mentioned_patients(resource)) - {patient}
+    return set(_subjects(resource)) == {patient}
+
+
+def is_in_record_of(record: Record, resource: Resource, patient: str) -> bool:
+    """Whether a resource of a store may be shown: also one that refers to this patient otherwise.
+
+    An Appointment has participants; a Group that has other members too is not shown.
+    """
+    resource_type = str(resource.get("resourceType", ""))
+    if is_of_patient(resource, patient):
+        return True
+    if resource_type == "Patient" or not _has_patient(resource_type):
+        return False
+    if set(_mentioned_patients(resource)) - {patient} or set(_subjects(resource)) - {patient}:
+        return False
+    own = {"_id": str(resource.get("id", "")), "patient": patient}
+    return any(
+        found.get("id") == own["_id"] for found in record.search(resource_type, own).resources
+    )
+
+
+def refers_to_others(resource: Any, patient: str) -> bool:
+    """Whether a resource that is to be written is about, or refers to, another patient."""
+    subjects = set(_subjects(resource)) if isinstance(resource, dict) else set()
+    return subjects != {patient} or bool(set(_mentioned_patients(resource)) - {patient})
+
+
+def _subjects(resource: Resource) -> Iterator[str]:
+    for name in _SUBJECTS:
+        element = resource.get(name)
+        for each in element if isinstance(element, list) else [element]:
+            yield from _patient_of(each)
+
+
+def _patient_of(element: Any) -> Iterator[str]:
+    text = element.get("reference") if isinstance(element, dict) else None
+    target = parse_reference(text) if isinstance(text, str) else None
+    if target is not None and target.type in {"Patient", ""}:
+        yield target.id
+
+
+def _mentioned_patients(node: Any) -> Iterator[str]:
+    """Yield the ids of all patients that any element refers to, or that are contained."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _mentioned_patients(item)
+    elif isinstance(node, dict):
+        text = node.get("reference")
+        target = parse_reference(text) if isinstance(text, str) else None
+        if target is not None and target.type == "Patient":
+            yield target.id
+        if node.get("resourceType") == "Patient":
+            yield str(node.get("id", ""))
+        for value in node.values():
+            yield from _mentioned_patients(value)

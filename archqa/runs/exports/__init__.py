@@ -1,0 +1,1 @@
+"""Formats of other tools that a run is written in: rows, spans, FHIR resources."""

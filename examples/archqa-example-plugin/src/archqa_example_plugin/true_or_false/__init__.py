@@ -1,0 +1,1 @@
+"""A task: statements that are true or false."""
