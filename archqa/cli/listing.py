@@ -87,7 +87,7 @@ def _pipelines() -> Iterator[str]:
         tasks_of.setdefault(pipelines.for_task(name), []).append(name)
     rows = []
     for group, names in tasks_of.items():
-        rows.append((", ".join(names), "", ""))
+        rows.append(("for " + ", ".join(names), "", ""))
         for pipeline in group:
             origin = _origin("pipelines", pipeline.name, built_in)
             rows.append((f"  {pipeline.name}", origin, pipeline.summary))

@@ -76,12 +76,6 @@ COMMANDS = (
         RUN,
     ),
     CommandEntry(
-        "mcp",
-        "archqa.cli.mcp",
-        "Serve a record to a client of the Model Context Protocol: search, read, query, ask, brief.",
-        RECORD,
-    ),
-    CommandEntry(
         "export",
         "archqa.cli.export",
         "Write a run's answers as a submission or a table, or for another tool.",
@@ -161,6 +155,12 @@ COMMANDS = (
         RECORD,
     ),
     CommandEntry(
+        "mcp",
+        "archqa.cli.mcp",
+        "Serve a record to a client of the Model Context Protocol: search, read, query, ask, brief.",
+        RECORD,
+    ),
+    CommandEntry(
         "doctor",
         "archqa.cli.doctor",
         "Check the installation: engine, prompts, cache, model server, metrics and optional parts.",
@@ -169,7 +169,8 @@ COMMANDS = (
     CommandEntry(
         "list",
         "archqa.cli.listing",
-        "List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the server's models.",
+        "List pipelines, tasks, agents, backends, prompts, metrics, formats, prices, settings, runs "
+        "or the server's models.",
         SET_UP,
     ),
     CommandEntry(

@@ -46,10 +46,12 @@ def test_a_module_is_looked_for_without_importing_it() -> None:
 def test_pipelines_are_listed_below_their_tasks() -> None:
     _, *lines = archqa("list", "pipelines").stdout.splitlines()
     heads = [line for line in lines if not line.startswith(" ")]
-    assert sorted(", ".join(heads).split(", ")) == sorted(tasks.names())
+    assert sorted(", ".join(head.removeprefix("for ") for head in heads).split(", ")) == sorted(
+        tasks.names()
+    )
     for head in heads:
         below = lines[lines.index(head) + 1 :]
         end = next((at for at, line in enumerate(below) if line in heads), len(below))
         listed = [line.split()[0] for line in below[:end]]
-        for task in head.split(", "):
+        for task in head.removeprefix("for ").split(", "):
             assert listed == [pipeline.name for pipeline in pipelines.for_task(task)]
