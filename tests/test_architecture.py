@@ -47,7 +47,7 @@ def test_the_repository_has_the_documented_top_level() -> None:
     assert top_level == {
         *("archqa", "prompts", "scoring", "tests", "data", "docs", "examples"),
         *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
-        *("pyproject.toml", "Makefile", ".ci", ".gitignore"),
+        *("pyproject.toml", "Makefile", "mkdocs.yml", ".ci", ".gitignore"),
     }
 
 
