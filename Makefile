@@ -11,7 +11,7 @@ TORCH ?= torch==2.13.0
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 QUICK := not server and not heavy and not long
 
-.PHONY: run test quick random lint long own-model snapshots clean
+.PHONY: run test quick random lint long own-model docs snapshots clean
 
 run: $(VENV)/.base
 	@run=$$($(BIN)/archqa predict data/dev.json | tee /dev/stderr | tail -n 1) \
@@ -38,6 +38,10 @@ long: $(VENV)/.heavy
 # A model of one's own through dmis, panel and planner: make own-model GGUF=/path/to/model.gguf
 own-model: $(VENV)/.dev
 	ARCHQA_TEST_GGUF=$(GGUF) $(BIN)/python -m pytest -s -m server tests/server/test_a_model_of_ones_own.py
+
+# The docs site, in site/: open site/index.html. A dead link is an error.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -66,8 +70,12 @@ $(VENV)/.heavy: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --editable ".[medcon,inspect]"
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.base pyproject.toml
+	$(BIN)/python -m pip install --quiet --group docs
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 
 # After a new prompt version: write its digest and rendering down. A released version must not change.
 snapshots: $(VENV)/.dev

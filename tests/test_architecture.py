@@ -51,7 +51,7 @@ def test_the_repository_has_the_documented_top_level() -> None:
         *("archqa", "prompts", "scoring", "tests", "data", "docs", "examples"),
         *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
         *("CITATION.cff", "CODE_OF_CONDUCT.md", "Dockerfile", ".dockerignore", ".github"),
-        *("pyproject.toml", "Makefile", ".ci", ".gitignore"),
+        *("pyproject.toml", "Makefile", "mkdocs.yml", ".ci", ".gitignore"),
     }
 
 
