@@ -68,7 +68,7 @@ def _for_the_site(line, page, source):
     with_links = _LINK.sub(lambda match: _link(match, page, source), line)
     if not line.startswith("|"):
         return with_links
-    # GitHub wants \\| for a bar in the code of a table; here the bar alone is read as code.
+    # GitHub wants \| for a bar in the code of a table; here the bar alone is read as code.
     return _CODE.sub(lambda match: match[0].replace(r"\|", "|"), with_links)
 
 
