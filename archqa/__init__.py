@@ -2,7 +2,7 @@
 
 import archqa
 run = archqa.predict("data/dev.json")
-print(archqa.score(run.path).scores.scores["strict_micro_f1"])
+print(archqa.score(run)["strict_micro_f1"])
 run.to_pandas()
 archqa.ask("Why was she given antibiotics?", note="...").text
 """
@@ -20,6 +20,7 @@ if _typing.TYPE_CHECKING:
     from archqa.briefing.brief_values import Brief
     from archqa.evaluation.comparison import compare_runs as compare
     from archqa.evaluation.scoring import score
+    from archqa.report.notebook import show_case
     from archqa.runs.predict import predict
     from archqa.runs.run import Run
     from archqa.tasks import load_cases
@@ -40,6 +41,7 @@ __all__ = [
     "load_cases",
     "predict",
     "score",
+    "show_case",
 ]
 
 _PUBLIC = {
@@ -54,6 +56,7 @@ _PUBLIC = {
     "load_cases": ("archqa.tasks", "load_cases"),
     "predict": ("archqa.runs.predict", "predict"),
     "score": ("archqa.evaluation.scoring", "score"),
+    "show_case": ("archqa.report.notebook", "show_case"),
 }
 """Public name to its module and its name there."""
 

@@ -247,7 +247,7 @@ def _find(name: str) -> type[Metric[Any]]:
         metric = source.load(name)
         if metric is not None:
             return metric
-    suggestion = _suggest(name, known_metrics())
+    suggestion = suggest(name, known_metrics())
     names = ", ".join(known_metrics())
     raise ScoringError(f"metric {name!r} is not known{suggestion}. Known: {names}.")
 
@@ -303,7 +303,7 @@ def _build(metric: type[Metric[Any]], settings: Mapping[str, str]) -> Metric[Any
             else:
                 values[setting] = _parse_setting(text, types[setting])
         except KeyError:
-            suggestion = _suggest(setting, types)
+            suggestion = suggest(setting, types)
             mistakes.append(f"{setting}: no such setting{suggestion}; it has {', '.join(types)}")
         except ValueError as error:
             mistakes.append(f"{setting}: {error}")
@@ -336,7 +336,8 @@ def _parse_bool(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _suggest(name: str, candidates: Iterable[str]) -> str:
+def suggest(name: str, candidates: Iterable[str]) -> str:
+    """The names most similar to `name` as the end of a sentence; empty if none is similar."""
     similar = difflib.get_close_matches(name, list(candidates), n=2)
     if not similar:
         return ""

@@ -1,8 +1,10 @@
 """The answer to a person's question: a status, cited lines and the evidence they rest on."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from archqa.core import html
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
 
@@ -56,6 +58,21 @@ class Evidence(FrozenModel):
     heading: str = ""
 
 
+def _line_html(line: AnswerLine) -> str:
+    return f"{html.text(line.text)} {html.citations(line.citations)}"
+
+
+def evidence_html(evidence: Sequence[Evidence]) -> str:
+    """Return the evidence as a table below a line that opens it; empty for none."""
+    if not evidence:
+        return ""
+    rows = []
+    for each in evidence:
+        where = ", ".join(filter(None, (each.source, each.date)))
+        rows.append((html.citations((each.id,)), html.text(each.text), html.text(where)))
+    return html.folded(f"Evidence ({len(evidence)})", html.table(("id", "text", "from"), rows))
+
+
 class Answer(FrozenModel):
     """What `archqa.ask` returns; `archqa ask --json` prints `as_json`.
 
@@ -82,6 +99,22 @@ class Answer(FrozenModel):
         """The message, then the lines, each on its own line, without citations."""
         lines = [line.text for line in self.lines]
         return "\n".join([self.message, *lines] if self.message else lines)
+
+    def _repr_html_(self) -> str:
+        heading = f"{self.question} ({self.status.value.replace('_', ' ')})"
+        remarks = " ".join(self.remarks)
+        words = ", ".join(self.not_understood)
+        return "".join(
+            (
+                html.heading(heading),
+                f"<p>{html.text(self.message)}</p>" if self.message else "",
+                html.ordered_list(map(_line_html, self.lines)) if self.lines else "",
+                html.paragraph("Not understood", words),
+                html.paragraph("Asked of the record", self.query or ""),
+                evidence_html(self.evidence),
+                html.paragraph("Remarks", remarks),
+            )
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that `archqa ask --json` prints."""

@@ -10,17 +10,21 @@ from archqa.asking.answer import Answer, Status
 from archqa.asking.ask import parse_time
 from archqa.asking.length import within_words
 from archqa.asking.note import NoteAnswerer, asks_model, check_note_settings, note_case
+from archqa.core.id_lists import list_ids
+from archqa.core.near_misses import did_you_mean
 from archqa.errors import (
     ArchqaError,
     BudgetExceeded,
     CallerError,
     CaseFailed,
     ModelError,
+    quoted,
     without_suppressed_causes,
 )
 from archqa.llm.model import Model
 from archqa.runs.destinations import Announce, Announcer
 from archqa.runs.event_loop import run_sync
+from archqa.runs.notebook_progress import NotebookProgress
 from archqa.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 
 PLACES = ("note", "patient")
 """The columns that say what a question is about."""
+
+_MAX_ROWS_NAMED = 10
 
 ERROR = "error"
 """The column that says why a row has no answer."""
@@ -82,7 +88,9 @@ def ask_many(
     `table` is a data frame or a list of dicts with `question` and `note` (text) or `patient` (a
     FHIR id, an identifier or a name in `record`). Other columns come first in the result, then `question`, `status`,
     `answer`, `lines`, `evidence` and the other keys of `archqa ask --json`, then `error`: a row that
-    could not be answered has one and no status, and the other rows are answered.
+    could not be answered has one and no status, and the other rows are answered. Last come
+    `evidence_ids` and `evidence_text`: what the answer rests on, as a list and as plain text.
+    A notebook shows how many questions were asked.
 
     Raises one `CallerError` that names all wrong rows before any is answered, `InputError` if
     `record` is none, and the server's error if it let no row be answered.
@@ -93,9 +101,14 @@ def ask_many(
         raise CallerError("Both settings and single settings were given.\nPut them into one.")
     index = table.index if isinstance(table, pandas.DataFrame) else None
     rows = _rows_of(table.to_dict("records") if isinstance(table, pandas.DataFrame) else table)
+    _check_columns(table, rows)
     asked, mistakes = check_rows(rows, record)
     if mistakes:
-        lines = [f"Row {position + 1} {mistake}" for position, mistake in mistakes]
+        lines = [
+            f"Row {position + 1} {mistake}" for position, mistake in mistakes[:_MAX_ROWS_NAMED]
+        ]
+        if len(mistakes) > _MAX_ROWS_NAMED:
+            lines.append(f"There are {len(mistakes) - _MAX_ROWS_NAMED:,} more such mistakes.")
         raise CallerError("\n".join([*lines, "No row was asked. Correct these and ask again."]))
     options = AskOptions(
         settings=settings or load_settings(typed=typed),
@@ -105,9 +118,23 @@ def ask_many(
         announce=announce,
         scripted=scripted,
     )
-    answered = answer_rows(asked, options)
-    contents = [answer_row(row, result) for row, result in zip(asked, answered, strict=True)]
+    with NotebookProgress("questions asked", len(asked)) as progress:
+        answered = answer_rows(
+            asked, options, lambda _, result: progress.advance(failed=result.answer is None)
+        )
+    contents = []
+    for row, result in zip(asked, answered, strict=True):
+        contents.append({**answer_row(row, result), **_evidence_columns(result)})
     return pandas.DataFrame(contents, index=index)
+
+
+def _evidence_columns(result: AnsweredRow) -> dict[str, Any]:
+    """Return what an answer rests on as plain cells, to be read, filtered and counted."""
+    evidence = result.answer.evidence if result.answer else ()
+    return {
+        "evidence_ids": [each.id for each in evidence],
+        "evidence_text": "\n".join(each.text for each in evidence),
+    }
 
 
 def _rows_of(table: Any) -> list[Mapping[str, Any]]:
@@ -123,6 +150,25 @@ def _rows_of(table: Any) -> list[Mapping[str, Any]]:
             "A row of the table is no dict.\nA row has question, and note or patient."
         )
     return rows
+
+
+def _check_columns(table: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise one `CallerError` that names all columns that are missing, and what may be meant by them."""
+    names = table.columns if hasattr(table, "columns") else [name for row in rows for name in row]
+    columns = list(dict.fromkeys(map(str, names)))
+    if not columns:
+        return
+    needed = ("question",), PLACES
+    missing = [group for group in needed if set(group).isdisjoint(columns)]
+    if not missing:
+        return
+    lines = [f"The table has no column {' or '.join(group)}." for group in missing]
+    absent = [name for group in missing for name in group]
+    for column in columns:
+        if nearest := did_you_mean(column, absent):
+            lines.append(f"It has {quoted(column)}. {nearest}")
+    lines.append(f"Its columns: {list_ids(columns)}. No row was asked.")
+    raise CallerError("\n".join(lines))
 
 
 def check_rows(

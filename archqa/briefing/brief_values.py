@@ -3,8 +3,9 @@
 from datetime import datetime
 from typing import Any
 
-from archqa.asking.answer import Evidence
+from archqa.asking.answer import Evidence, evidence_html
 from archqa.asking.record_numbers import clock_text
+from archqa.core import html
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
 
@@ -24,6 +25,14 @@ class BriefSection(FrozenModel):
     title: str
     lines: tuple[BriefLine, ...] = ()
     message: str = ""
+
+
+def _section_html(section: BriefSection) -> str:
+    lines = []
+    for line in section.lines:
+        lines.append(f"{html.text(line.text)} {html.citations(line.citations)}")
+    message = f"<p>{html.text(section.message)}</p>" if section.message else ""
+    return html.heading(section.title) + message + (html.ordered_list(lines) if lines else "")
 
 
 class Brief(FrozenModel):
@@ -54,6 +63,13 @@ class Brief(FrozenModel):
             lines = [f"- {line.text}" for line in section.lines]
             parts.append("\n".join(filter(None, [section.title, section.message, *lines])))
         return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        name = self.patient.get("name") or self.patient.get("id", "")
+        sections = "".join(map(_section_html, self.sections))
+        remarks = html.paragraph("Remarks", " ".join(self.remarks))
+        heading = html.heading(f"{name}, {self.visit_time}")
+        return heading + sections + evidence_html(self.evidence) + remarks
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that `archqa brief --json` prints."""

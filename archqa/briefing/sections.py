@@ -16,6 +16,7 @@ from archqa.briefing.problems import active_problems, circumstances, resolved_pr
 from archqa.briefing.procedures import procedures
 from archqa.briefing.results import labs, vital_signs
 from archqa.briefing.visits import visits
+from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
 
 
@@ -85,7 +86,10 @@ def chosen_sections(names: Sequence[str] | None) -> tuple[SectionKind, ...]:
     if names is None:
         return SECTIONS
     known = [section.name for section in SECTIONS]
-    wanted = {name.strip().replace("-", "_") for name in names}
-    if not wanted or not wanted.issubset(known):
-        raise CallerError(f"There is no such section.\nThe sections are: {', '.join(known)}.")
+    wanted = {name.strip().replace("-", "_"): None for name in names}
+    if not wanted:
+        raise CallerError(f"No section is named.\nThere are: {', '.join(known)}.")
+    for name in wanted:
+        if name not in known:
+            raise unknown_name("section", name, known)
     return tuple(section for section in SECTIONS if section.name in wanted)

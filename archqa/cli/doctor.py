@@ -15,6 +15,7 @@ from archqa.cli.local_servers import HOW_TO_START
 from archqa.cli.options import AllowPlainHttpOption, ConfigOption, JsonOption
 from archqa.cli.server_checks import Check, check_server
 from archqa.cli.settings import command_settings
+from archqa.core.extras import known_extras
 from archqa.engine import Engine
 from archqa.errors import ArchqaError
 from archqa.evaluation.scoring import metric_availability
@@ -36,7 +37,7 @@ def command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the installation: engine, prompts, cache, model server, and the metrics.
+    """Check the installation: engine, prompts, cache, model server, metrics and optional parts.
 
     A server that is configured is asked for its list of models. With --model, one request with
     invented text is sent too, to see whether the server keeps replies to a JSON Schema. No text of a
@@ -79,6 +80,7 @@ def _checks(settings: Settings, tried_model: str | None) -> Iterator[Check]:
     yield _check_engine()
     yield from check_server(settings, tried_model)
     yield from _check_metrics()
+    yield from _check_extras()
 
 
 def _check_engine() -> Check:
@@ -95,3 +97,14 @@ def _check_metrics() -> Iterator[Check]:
             yield Check(f"metric {name}", None, missing_reason)
         else:
             yield Check(f"metric {name}", True, "available")
+
+
+def _check_extras() -> Iterator[Check]:
+    """Say of each optional part what it gives, and how to install it where it is absent."""
+    for extra in known_extras():
+        missing = extra.missing
+        if missing:
+            advice = f"{extra.gives}; {extra.pip_line} (absent: {', '.join(missing)})"
+            yield Check(f"extra {extra.name}", None, advice)
+        else:
+            yield Check(f"extra {extra.name}", True, extra.gives)

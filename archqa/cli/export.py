@@ -8,6 +8,7 @@ import typer
 
 from archqa.cli.console import print_content, print_notice, print_problem
 from archqa.cli.options import AllowPlainHttpOption, RunArgument
+from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
 from archqa.runs.export import (
     ROWS,
@@ -63,9 +64,7 @@ def command(
       archqa export runs/fhir --format fhir-bundle --out answers.json
     """
     if format_name not in formats():
-        raise CallerError(
-            f"There is no format {format_name!r}.\nThere are: {', '.join(formats())}."
-        )
+        raise unknown_name("format", format_name, formats())
     _check_options(
         format_name, {"--card": (card, ROWS), "--endpoint": (endpoint, SPANS)}, with_text=with_text
     )

@@ -12,7 +12,8 @@ from typer.main import get_command, get_group
 
 
 class CommandEntry(NamedTuple):
-    """A command's name, the module that defines it, and its line in the list of commands.
+    """A command's name, the module that defines it, its line in the list of commands, and the
+    panel of that list.
 
     The module has either a function `command`, or a group of commands called `app`.
     """
@@ -20,13 +21,14 @@ class CommandEntry(NamedTuple):
     name: str
     module: str
     help: str
+    panel: str = ""
 
 
 class LazyCommand(TyperCommand):
     """Stands in for a command in lists and completions, without its module's imports."""
 
     def __init__(self, entry: CommandEntry) -> None:
-        super().__init__(entry.name, help=entry.help)
+        super().__init__(entry.name, help=entry.help, rich_help_panel=entry.panel or None)
         self._entry = entry
 
     def load(self) -> Any:

@@ -14,6 +14,7 @@ from archqa.cli.local_servers import HOW_TO_START
 from archqa.cli.model_table import model_json, model_lines
 from archqa.cli.options import AllowPlainHttpOption, ConfigOption
 from archqa.cli.settings import command_settings
+from archqa.core.near_misses import unknown_name
 from archqa.errors import ArchqaError, CallerError
 from archqa.evaluation.scoring import built_in_metric_names, metric_names
 from archqa.llm.offered_models import OfferedModel
@@ -26,6 +27,7 @@ from archqa.safety.terminal import printable
 from archqa.settings import BACKENDS
 from archqa.settings.catalogue import SettingDescription, describe_settings
 from archqa.tasks import pipelines, registry
+from archqa.tasks.pipeline import Pipeline
 from archqa.tasks.settings import use_all_plug_ins
 
 
@@ -53,12 +55,10 @@ def command(
       archqa list models --base-url http://127.0.0.1:8000/v1
     """
     if kind == "kinds":
-        console.print("\n".join(_KINDS))
+        console.print("\n".join(KINDS))
         return
-    if kind not in _KINDS:
-        raise CallerError(
-            f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_KINDS)}."
-        )
+    if kind not in KINDS:
+        raise unknown_name("kind of list", kind, KINDS)
     if pipeline is not None and kind != "settings":
         raise CallerError(
             "--pipeline narrows settings alone: archqa list settings --pipeline panel"
@@ -80,11 +80,17 @@ def command(
 
 
 def _pipelines() -> Iterator[str]:
+    """Yield the pipelines below the tasks that they do; tasks with the same ones together."""
     built_in = pipelines.built_in_names()
+    tasks_of: dict[tuple[Pipeline, ...], list[str]] = {}
+    for name in registry.names():
+        tasks_of.setdefault(pipelines.for_task(name), []).append(name)
     rows = []
-    for pipeline in pipelines.all_pipelines():
-        origin = _origin("pipelines", pipeline.name, built_in)
-        rows.append((pipeline.name, origin, pipeline.summary))
+    for group, names in tasks_of.items():
+        rows.append(("for " + ", ".join(names), "", ""))
+        for pipeline in group:
+            origin = _origin("pipelines", pipeline.name, built_in)
+            rows.append((f"  {pipeline.name}", origin, pipeline.summary))
     yield from _table("pipeline", rows)
     _print_conflicts("pipelines", built_in)
 
@@ -144,8 +150,7 @@ def _print_conflicts(kind: plug_ins.Kind, built_in: Collection[str]) -> None:
 
 def _prompts() -> Iterator[str]:
     prompts = default_prompts()
-    for path in sorted(prompts.folder.glob("*/v*/system.jinja")):
-        name = str(path.parent.relative_to(prompts.folder))
+    for name in prompts.names():
         yield f"{name:26} sha256 {prompts.digest(name)[:12]}"
 
 
@@ -169,9 +174,16 @@ def _settings(pipeline: str | None = None) -> Iterable[str]:
             if pipeline in setting.owners
         ]
     if not settings:
-        names = dict.fromkeys(known_pipeline.name for known_pipeline in pipelines.all_pipelines())
-        raise CallerError(f"No pipeline {pipeline!r} has settings.\nThere are: {', '.join(names)}.")
+        raise _no_settings(pipeline)
     return [_setting_line(setting) for setting in settings]
+
+
+def _no_settings(pipeline: str | None) -> CallerError:
+    """The error for a name that no pipeline has, or one of a pipeline without settings."""
+    names = list(dict.fromkeys(known.name for known in pipelines.all_pipelines()))
+    if pipeline in names:
+        return CallerError(f"{pipeline} has no settings of its own.\nLeave --pipeline out.")
+    return unknown_name("pipeline", pipeline, names)
 
 
 def _setting_line(setting: SettingDescription) -> str:
@@ -236,4 +248,5 @@ _LISTS: dict[str, Callable[[], Iterable[str]]] = {
     "prices": _prices,
     "runs": _runs,
 }
-_KINDS = (*_LISTS, "settings", "models")
+KINDS = (*_LISTS, "settings", "models")
+"""What can be listed."""

@@ -13,6 +13,7 @@ import archqa
 from archqa.cli import interruption
 from archqa.cli.console import (
     forget_retries,
+    print_content,
     print_error,
     print_interruption,
     print_line,
@@ -21,6 +22,7 @@ from archqa.cli.console import (
     write_unencodable_characters_as_escapes,
 )
 from archqa.cli.lazy import CommandEntry, LazyGroup
+from archqa.core.near_misses import did_you_mean
 from archqa.errors import ArchqaError, ServerUnavailable, StorageError
 from archqa.safety.server_urls import without_secrets
 from archqa.safety.storage import storage_error
@@ -32,105 +34,157 @@ HELP = (
 )
 EPILOG = "First steps:  archqa predict mini   then   archqa score RUN   and   archqa show RUN CASE"
 
+ASK, RUN, SCORE = "Ask", "Run", "Score"
+STUDY, RECORD, SET_UP = "Study", "Record", "Set up"
+"""The panels of `archqa --help`."""
+
 COMMANDS = (
-    CommandEntry(
-        "predict",
-        "archqa.cli.predict",
-        "Answer every case of a file, each claim with its evidence.",
-    ),
-    CommandEntry(
-        "score",
-        "archqa.cli.score",
-        "Score a run or a submission by the task's official rules, next to baselines.",
-    ),
-    CommandEntry(
-        "compare",
-        "archqa.cli.compare",
-        "Compare two runs of the same cases by a paired test over cases.",
-    ),
-    CommandEntry(
-        "show",
-        "archqa.cli.show",
-        "Show a run's cases, or one case with its answer, evidence and every agent's verdict.",
-    ),
-    CommandEntry(
-        "report",
-        "archqa.cli.report",
-        "Write one HTML file with the answers, their evidence, confidence and errors.",
-    ),
-    CommandEntry(
-        "serve",
-        "archqa.cli.serve",
-        "Show runs in a browser, review answers, and ask questions about a note or a patient.",
-    ),
     CommandEntry(
         "ask",
         "archqa.cli.ask",
         "Answer questions from a note or a patient's record, with evidence for every line.",
+        ASK,
     ),
     CommandEntry(
         "brief",
         "archqa.cli.brief",
         "Summarise a patient's record for a visit, each line with what it rests on.",
+        ASK,
     ),
     CommandEntry(
-        "mcp",
-        "archqa.cli.mcp",
-        "Serve a record to a client of the Model Context Protocol: search, read, query, ask, brief.",
+        "serve",
+        "archqa.cli.serve",
+        "Show runs in a browser, review answers, and ask questions about a note or a patient.",
+        ASK,
+    ),
+    CommandEntry(
+        "predict",
+        "archqa.cli.predict",
+        "Answer every case of a file, each claim with its evidence.",
+        RUN,
+    ),
+    CommandEntry(
+        "show",
+        "archqa.cli.show",
+        "Show a run's cases, or one case with its answer, evidence and every agent's verdict.",
+        RUN,
+    ),
+    CommandEntry(
+        "report",
+        "archqa.cli.report",
+        "Write one HTML file with the answers, their evidence, confidence and errors.",
+        RUN,
     ),
     CommandEntry(
         "export",
         "archqa.cli.export",
         "Write a run's answers as a submission or a table, or for another tool.",
+        RUN,
     ),
     CommandEntry(
         "merge",
         "archqa.cli.merge",
         "Merge the parts of one run, in the order of the case file. The parts stay as they are.",
+        RUN,
     ),
     CommandEntry(
-        "calibrate",
-        "archqa.cli.calibrate",
-        "Fit the weights of the voters from the votes in a run. No model is called.",
+        "batch",
+        "archqa.cli.batch",
+        "Runs by the Batch API: half the price, up to a day a stage.",
+        RUN,
+    ),
+    CommandEntry(
+        "cases",
+        "archqa.cli.cases",
+        "Case files.",
+        RUN,
+    ),
+    CommandEntry(
+        "score",
+        "archqa.cli.score",
+        "Score a run or a submission by the task's official rules, next to baselines.",
+        SCORE,
+    ),
+    CommandEntry(
+        "compare",
+        "archqa.cli.compare",
+        "Compare two runs of the same cases by a paired test over cases.",
+        SCORE,
     ),
     CommandEntry(
         "what-if",
         "archqa.cli.what_if",
         "Decide a run again, from its stored votes. No model is called.",
+        STUDY,
+    ),
+    CommandEntry(
+        "calibrate",
+        "archqa.cli.calibrate",
+        "Fit the weights of the voters from the votes in a run. No model is called.",
+        STUDY,
     ),
     CommandEntry(
         "tune",
         "archqa.cli.tune",
         "Compare versions of a prompt, and measure the choice on cases it did not use.",
+        STUDY,
     ),
     CommandEntry(
         "ablate",
         "archqa.cli.ablate",
         "Run the paper's ablations: labels x experts x context (Table 1), and the two answer "
         "strategies (Table 2).",
+        STUDY,
+    ),
+    CommandEntry(
+        "evaluate",
+        "archqa.cli.evaluate",
+        "Measurements on sets of your own.",
+        STUDY,
+    ),
+    CommandEntry(
+        "evidence",
+        "archqa.cli.evidence",
+        "The embedded engine's model.",
+        STUDY,
+    ),
+    CommandEntry(
+        "fhir",
+        "archqa.cli.fhir",
+        "FHIR records.",
+        RECORD,
+    ),
+    CommandEntry(
+        "mcp",
+        "archqa.cli.mcp",
+        "Serve a record to a client of the Model Context Protocol: search, read, query, ask, brief.",
+        RECORD,
+    ),
+    CommandEntry(
+        "doctor",
+        "archqa.cli.doctor",
+        "Check the installation: engine, prompts, cache, model server, metrics and optional parts.",
+        SET_UP,
     ),
     CommandEntry(
         "list",
         "archqa.cli.listing",
         "List pipelines, tasks, agents, backends, prompts, metrics, formats, prices, settings, runs "
         "or the server's models.",
+        SET_UP,
     ),
     CommandEntry(
-        "doctor",
-        "archqa.cli.doctor",
-        "Check the installation: engine, prompts, cache, model server, and the metrics.",
+        "config",
+        "archqa.cli.config",
+        "The settings in force.",
+        SET_UP,
     ),
-    CommandEntry("cases", "archqa.cli.cases", "Case files."),
     CommandEntry(
-        "batch",
-        "archqa.cli.batch",
-        "Runs by the Batch API: half the price, up to a day a stage.",
+        "cache",
+        "archqa.cli.cache",
+        "The cache of model replies.",
+        SET_UP,
     ),
-    CommandEntry("cache", "archqa.cli.cache", "The cache of model replies."),
-    CommandEntry("evaluate", "archqa.cli.evaluate", "Measurements on sets of your own."),
-    CommandEntry("evidence", "archqa.cli.evidence", "The embedded engine's model."),
-    CommandEntry("fhir", "archqa.cli.fhir", "FHIR records."),
-    CommandEntry("config", "archqa.cli.config", "The settings in force."),
 )
 """Every subcommand, in the order of `archqa --help`."""
 
@@ -140,10 +194,10 @@ class ArchqaCommands(LazyGroup):
 
     entries = COMMANDS
 
-    def make_context(self, *arguments: Any, **options: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **more: Any) -> Any:
         """Parse the arguments before the subcommand."""
         with _printable_usage_errors():
-            return super().make_context(*arguments, **options)
+            return super().make_context(info_name, _with_shell(args), *rest, **more)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import the command; from then on there is something to interrupt."""
@@ -169,11 +223,23 @@ class ArchqaCommands(LazyGroup):
             print_retries()
 
 
+def _with_shell(args: list[str]) -> list[str]:
+    """Return the arguments with `auto` where it is not said for which shell completions are."""
+    if not args or args[0] not in _COMPLETION_OPTIONS or len(args) > 1:
+        return args
+    return [*args, "auto"]
+
+
+_COMPLETION_OPTIONS = ("--install-completion", "--show-completion")
+
 _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]
 """The base of typer's errors about arguments, which it does not export."""
 
 _EXTRA_ARGUMENTS = re.compile(r"(Got unexpected extra argument\S*) \(.*\)", re.DOTALL)
 """How typer quotes surplus arguments: the words of a question that has no quotation marks."""
+
+_NO_CHOICE = re.compile(r"'(?P<typed>[^']*)' is not one of (?P<choices>.*)", re.DOTALL)
+"""How typer says that a value is none of a few."""
 
 _QUOTATION_ADVICE = "Put a question, and a name with spaces, into quotation marks."
 
@@ -185,8 +251,18 @@ def _printable_usage_errors() -> Iterator[None]:
         yield
     except _USAGE_ERROR as error:
         message = _EXTRA_ARGUMENTS.sub(rf"\1. {_QUOTATION_ADVICE}", error.message)
+        message = _with_nearest_choice(message)
         error.message = printable(without_secrets(message))
         raise
+
+
+def _with_nearest_choice(message: str) -> str:
+    """Name the value that a misspelt one of a few was meant to be: `--format htlm`."""
+    match = _NO_CHOICE.search(message)
+    if match is None:
+        return message
+    question = did_you_mean(match["typed"], re.findall(r"'([^']*)'", match["choices"]))
+    return f"{message} {question}".rstrip()
 
 
 app = typer.Typer(
@@ -203,10 +279,28 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True, help=HELP)
 def main(
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    install_completion: str | None = typer.Option(
+        None,
+        metavar="[SHELL]",
+        help="Let the shell complete commands, options, runs and names; default: this shell.",
+    ),
+    show_completion: str | None = typer.Option(
+        None, metavar="[SHELL]", help="Print the script that does it: bash, zsh, fish, powershell."
+    ),
 ) -> None:
-    """Print the version if `--version` is given."""
+    """Do what the options say that stand before a command."""
     if version:
         print_line(f"archqa {archqa.__version__}")
+        raise typer.Exit
+    if show_completion:
+        from archqa.cli.completion_scripts import script_for
+
+        print_content(script_for(show_completion) + "\n")
+        raise typer.Exit
+    if install_completion:
+        from archqa.cli.completion_scripts import install_for
+
+        print_line(install_for(install_completion))
         raise typer.Exit
 
 

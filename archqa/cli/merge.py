@@ -30,8 +30,8 @@ def command(
     have all of them.
 
     Examples:
-      archqa predict cases.jsonl --shard 1/2 --out runs/one     (on one machine)
-      archqa predict cases.jsonl --shard 2/2 --out runs/two     (on another)
+      archqa predict cases.jsonl --shard 1/2 --out runs/one     # on one machine
+      archqa predict cases.jsonl --shard 2/2 --out runs/two     # on another
       archqa merge runs/one runs/two --out runs/whole
     """
     run = merge(runs, out, data=data, partial=partial)

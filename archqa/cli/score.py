@@ -10,6 +10,7 @@ from archqa.cli.options import AllowPlainHttpOption, JsonOption, KeyOption
 from archqa.cli.records import plain_http_allowed
 from archqa.cli.score_tables import print_notices, print_report
 from archqa.cli.settings import command_settings
+from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
 from archqa.evaluation.scoring import JudgePanel, ScoreSettings, score
 from archqa.runs.destinations import Announcer
@@ -153,7 +154,7 @@ def _parse_grading(name: str) -> Grading:
     for grading in gradings:
         if name == grading:
             return grading
-    raise CallerError(f"There is no grading {name!r}.\nThere are: {', '.join(gradings)}.")
+    raise unknown_name("grading", name, gradings)
 
 
 def _judge_panel(

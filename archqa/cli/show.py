@@ -15,11 +15,11 @@ from archqa.cli.console import console
 from archqa.cli.options import RunArgument
 from archqa.cli.progress import format_dollars, result_table
 from archqa.core.case import Case
-from archqa.core.id_lists import list_ids
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
+from archqa.core.near_misses import no_such_case
 from archqa.core.question import ClinicalTask, Item, RecordQuestion
-from archqa.errors import CallerError, InputError
+from archqa.errors import InputError
 from archqa.report.report_data import load_note_keys
 from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
@@ -110,7 +110,7 @@ def _case_list(run: Run) -> Table:
 def _show_case_id(run: Run, case_id: str, key: Path | None, *, rationales: bool) -> None:
     records = {record.id: record for record in run.records}
     if case_id not in records:
-        raise CallerError(f"The run has no case {case_id!r}.\nIt has: {list_ids(list(records))}.")
+        raise no_such_case(case_id, list(records))
     items: dict[str, Item] = {item.id: item for item in run.cases}
     if case_id not in items:
         mistake = ": is damaged: it lacks a case that cases.jsonl has."

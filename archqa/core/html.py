@@ -11,11 +11,36 @@ def text(content: str) -> str:
     return _TEXT.format(escape(content))
 
 
+def hint(content: str, explanation: str) -> str:
+    """A text with an explanation that shows under the pointer."""
+    return (
+        f'<span title="{escape(explanation)}">{text(content)}</span>'
+        if explanation
+        else text(content)
+    )
+
+
+def folded(summary: str, content: str) -> str:
+    """HTML below a line that opens it."""
+    return f"<details><summary>{text(summary)}</summary>{content}</details>"
+
+
+def shortened(content: str, length: int = 160) -> str:
+    """The beginning of a text, escaped, on one line."""
+    line = " ".join(content.split())
+    return text(line if len(line) <= length else f"{line[: length - 1]}…")
+
+
 def paragraph(name: str, content: str) -> str:
     """A named paragraph; empty if it has no content."""
     if not content.strip():
         return ""
     return f"<p><b>{escape(name)}</b><br>{text(content)}</p>"
+
+
+def heading(name: str) -> str:
+    """A line in bold."""
+    return f"<p><b>{text(name)}</b></p>"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -6,12 +6,12 @@ the F1 it reaches (Lewis 1995; Lipton, Elkan, Narayanaswamy 2014): about .31 whe
 average corpus are added to each case, which pulls its threshold towards the corpus's.
 """
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.errors import CallerError
+from archqa.core.near_misses import unknown_name
 
 OperatingPoint = Literal["f1", "precision", "recall"]
 BETA: dict[OperatingPoint, float] = {"f1": 1.0, "precision": 0.5, "recall": 2.0}
@@ -54,6 +54,4 @@ def _parse_operating_point(name: str) -> OperatingPoint:
     for operating_point in BETA:
         if name == operating_point:
             return operating_point
-    raise CallerError(
-        f"There is no operating point {name!r}.\nThere are: {', '.join(get_args(OperatingPoint))}."
-    )
+    raise unknown_name("operating point", name, BETA)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from archqa.core.id_lists import list_ids
+from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError, without_suppressed_causes
 from archqa.evaluation.scoring import score
 from archqa.evaluation.submissions import scored_run
@@ -21,10 +22,10 @@ __all__ = ["METHODS", "RESAMPLES", "PairedDifference", "compare_runs"]
 
 @without_suppressed_causes
 def compare_runs(
-    first: str | Path,
-    second: str | Path,
+    first: str | Path | Run,
+    second: str | Path | Run,
     *,
-    key: Path | None = None,
+    key: str | Path | None = None,
     metrics: tuple[str, ...] | None = None,
     method: str = METHODS[0],
     resamples: int = RESAMPLES,
@@ -37,7 +38,11 @@ def compare_runs(
     scores that are returned. `on_key` is told what each run was scored against. Raises as `score`
     does, and `CallerError` for runs of different tasks or of different cases.
     """
-    _check_comparable(as_path(first, "The first run"), as_path(second, "The second run"))
+    if method not in METHODS:
+        raise unknown_name("paired test", method, METHODS)
+    first = first.path if isinstance(first, Run) else as_path(first, "The first run")
+    second = second.path if isinstance(second, Run) else as_path(second, "The second run")
+    _check_comparable(first, second)
     # The tests need the counts of each case, not the intervals of each run.
     settings = ScoreSettings(metrics=metrics, bootstrap=0)
     reports = [score(run, key=key, settings=settings, keep=False) for run in (first, second)]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ from archqa.errors import CallerError, without_suppressed_causes
 from archqa.evaluation.judges import JudgePanel
 from archqa.evaluation.submissions import open_submission
 from archqa.runs.folder import RunFolder
+from archqa.runs.run import Run
 from archqa.safety.arguments import as_optional_path, as_path
 from archqa.tasks import registry
 from archqa.tasks.official_files import write_official_text
-from archqa.tasks.scoring import ScoreReport, ScoreSettings, ScoringInputs, ScoringRequest
+from archqa.tasks.scoring import ScoreSettings, ScoringInputs, ScoringRequest
+from archqa.tasks.scoring.score_report import ScoreReport
 from scoring import known_metrics, own_metrics
 from scoring.tasks import archehr2025
 
@@ -29,12 +32,12 @@ __all__ = [
 
 @without_suppressed_causes
 def score(
-    target: str | Path,
+    target: str | Path | Run,
     *,
     task: str | None = None,
-    key: Path | None = None,
-    data: Path | None = None,
-    second_key: Path | None = None,
+    key: str | Path | None = None,
+    data: str | Path | None = None,
+    second_key: str | Path | None = None,
     record: str | None = None,
     fhir_base: str | None = None,
     allow_plain_http: bool = False,
@@ -46,7 +49,7 @@ def score(
     keep: bool = True,
     all_cases: bool = False,
 ) -> ScoreReport:
-    """Score a run folder or a submission file. A run knows its data; a bare file needs `data` or `key`.
+    """Score a run, its folder or a submission file. A run knows its data; a bare file needs `data` or `key`.
 
     task: the task, where the rows do not tell it. record: what MedAgentBench's conversations are
     graded against. fhir_base: the base URL that their agents were told, where it is not the
@@ -63,9 +66,11 @@ def score(
     Raises `InputError` for files that are absent, malformed or do not belong together, `CallerError` for
     an unknown task or metric or a file that was not named, `ModelError` if the judge cannot be asked.
     """
-    for argument, value in {"key": key, "data": data, "second_key": second_key}.items():
-        as_optional_path(value, argument)
-    submission = open_submission(as_path(target, "What is to be scored"), task)
+    key = as_optional_path(key, "key")
+    data = as_optional_path(data, "data")
+    second_key = as_optional_path(second_key, "second_key")
+    path = target.path if isinstance(target, Run) else as_path(target, "What is to be scored")
+    submission = open_submission(path, task)
     bridge = registry.find(submission.task).scoring()
     if judge is not None and not bridge.takes_judge:
         raise CallerError(
@@ -131,7 +136,7 @@ def _save(report: ScoreReport, request: ScoringRequest) -> ScoreReport:
     unsupported = _save_judged(
         folder_path / "unsupported_lines.jsonl", report.unsupported_lines, request
     )
-    return report._replace(disagreements_path=disagreements, unsupported_lines_path=unsupported)
+    return replace(report, disagreements_path=disagreements, unsupported_lines_path=unsupported)
 
 
 def _save_judged(

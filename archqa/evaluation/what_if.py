@@ -13,6 +13,7 @@ from archqa import tasks
 from archqa.core.id_lists import list_ids
 from archqa.core.judgement import Judgement
 from archqa.core.key import CaseKey
+from archqa.core.near_misses import did_you_mean
 from archqa.engine import Engine
 from archqa.errors import CallerError
 from archqa.evaluation.stored_votes import (
@@ -122,10 +123,9 @@ def settings_from_run(
     names = {_setting_name(assignment) for assignment in assignments}
     foreign = sorted(names.difference(CHANGEABLE))
     if foreign:
-        raise CallerError(
-            f"{list_ids(foreign)} cannot be changed afterwards.\n"
-            f"These can: {', '.join(CHANGEABLE)}."
-        )
+        nearest = did_you_mean(foreign[0], CHANGEABLE)
+        advice = f"{nearest} These can: {', '.join(CHANGEABLE)}."
+        raise CallerError(f"{list_ids(foreign)} cannot be changed afterwards.\n{advice.strip()}")
     typed = {"pipelines": {"panel": _panel_settings(Run.open(run))}}
     settings = load_settings(typed=typed, assignments=assignments, on_ignored=on_ignored)
     return cast("NotePanelSettings", settings.for_pipeline(PANEL))

@@ -7,7 +7,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from archqa.errors import CallerError
+from archqa.core.near_misses import unknown_name
 
 
 class UnknownParameterPolicy(StrEnum):
@@ -79,6 +79,5 @@ def get_profile(profile: str | Profile) -> Profile:
     if isinstance(profile, Profile):
         return profile
     if profile not in PROFILES:
-        names = ", ".join(PROFILES)
-        raise CallerError(f"There is no profile of that name.\nThere are: {names}.")
+        raise unknown_name("profile", profile, PROFILES)
     return PROFILES[profile]

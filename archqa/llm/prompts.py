@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archqa import resources
+from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
 from archqa.llm.model import Message
 
@@ -48,6 +49,11 @@ class Prompts:
         Raises `CallerError` if there is none.
         """
         return self._template(name).render(values).strip()
+
+    def names(self) -> list[str]:
+        """Every prompt and version, such as `decision/v1`, in alphabetical order."""
+        systems = self.folder.glob("*/v*/system.jinja")
+        return sorted(path.parent.relative_to(self.folder).as_posix() for path in systems)
 
     def digest(self, name: str) -> str:
         """sha256 over the prompt's files and everything they include."""
@@ -91,7 +97,7 @@ class Prompts:
         for folder in self._folders:
             if (folder / name).is_dir():
                 return [f"{name}/{path.name}" for path in sorted((folder / name).glob("*.jinja"))]
-        raise CallerError(f"There is no prompt {name!r} in {self.folder}.")
+        raise unknown_name("prompt", name, self.names())
 
     def _with_includes(self, files: list[str]) -> set[str]:
         from jinja2 import meta
@@ -120,7 +126,14 @@ class Prompts:
         try:
             return self._environment.get_template(name)
         except jinja2.TemplateNotFound:
-            raise CallerError(f"There is no prompt file {name} in {self.folder}.") from None
+            raise self._no_template(name) from None
+
+    def _no_template(self, name: str) -> CallerError:
+        """The error for a template that is absent: of a prompt that is, or of one that there is."""
+        prompt, _, _ = name.rpartition("/")
+        if prompt and not any((folder / prompt).is_dir() for folder in self._folders):
+            return unknown_name("prompt", prompt, self.names())
+        return CallerError(f"There is no prompt file {name} in {self.folder}.")
 
 
 @cache

@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from archqa.core.near_misses import unknown_name
 from archqa.core.value import FrozenModel
-from archqa.errors import CallerError
 
 
 class Conventions(FrozenModel):
@@ -163,7 +163,5 @@ def get_conventions(name: str | Conventions) -> Conventions:
     if isinstance(name, Conventions):
         return name
     if name not in CONVENTIONS:
-        raise CallerError(
-            f"There are no conventions named {name!r}.\nThere are: {', '.join(CONVENTIONS)}."
-        )
+        raise unknown_name("set of conventions", name, CONVENTIONS)
     return CONVENTIONS[name]

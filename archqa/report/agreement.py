@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from archqa.core.agreement import cohens_kappa, observed_agreement
 from archqa.core.judgement import Relevance
 from archqa.report.report_data import ReportData
 from archqa.report.voters import judgements_by_voter
@@ -62,22 +63,6 @@ def agreement_table(data: ReportData) -> AgreementTable | None:
     return AgreementTable(tuple(names), tuple(rows))
 
 
-def cohens_kappa(yes_both: int, yes_a: int, yes_b: int, count: int) -> float | None:
-    """Return Cohen's kappa (1960) of judges a and b over `count` sentences.
-
-    `yes_a` and `yes_b` count the sentences each called essential, `yes_both` those both did. None
-    if chance agreement is certain.
-    """
-    no_a = count - yes_a
-    no_b = count - yes_b
-    no_both = count - yes_a - yes_b + yes_both
-    agreed = yes_both + no_both
-    by_chance = (yes_a * yes_b + no_a * no_b) / count
-    if by_chance == count:
-        return None
-    return (agreed - by_chance) / (count - by_chance)
-
-
 def _voter_labels(data: ReportData) -> dict[str, dict[SentenceKey, bool]]:
     labels_by_voter: dict[str, dict[SentenceKey, bool]] = {}
     backends = data.run.manifest.backends
@@ -101,13 +86,5 @@ def _pair_agreement(labels_a: EssentialLabels, labels_b: EssentialLabels) -> Pai
     shared = labels_a.keys() & labels_b.keys()
     if not shared:
         return PairAgreement(None, None, 0)
-    yes_a = yes_b = yes_both = agreed = 0
-    for sentence in shared:
-        label_a = labels_a[sentence]
-        label_b = labels_b[sentence]
-        yes_a += label_a
-        yes_b += label_b
-        yes_both += label_a and label_b
-        agreed += label_a == label_b
-    kappa = cohens_kappa(yes_both, yes_a, yes_b, len(shared))
-    return PairAgreement(kappa, agreed / len(shared), len(shared))
+    pairs = [(labels_a[sentence], labels_b[sentence]) for sentence in shared]
+    return PairAgreement(cohens_kappa(pairs), observed_agreement(pairs), len(pairs))

@@ -3,12 +3,13 @@
 from html import escape
 from pathlib import Path
 
-from archqa.core.id_lists import list_ids
-from archqa.errors import CallerError
+from archqa.core.near_misses import no_such_case
 from archqa.report.case_view import case_view
 from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS
 from archqa.report.page import render
 from archqa.report.report_data import load_report_data
+from archqa.runs.run import Run
+from archqa.safety.arguments import as_optional_path
 
 
 class NotebookPage:
@@ -27,16 +28,17 @@ class NotebookPage:
 
 
 def show_case(
-    run: str | Path, case_id: str, *, key: Path | None = None, height: int = 720
+    run: str | Path | Run, case_id: str, *, key: str | Path | None = None, height: int = 720
 ) -> NotebookPage:
     """Return one case of a run: question, answer, marked note, and the agents' judgements.
 
     Raises `CallerError` for a case that the run does not have, `InputError` if `run` is not a run.
     """
-    data = load_report_data(run, key)
+    path = run.path if isinstance(run, Run) else run
+    data = load_report_data(path, as_optional_path(key, "key"))
     index_of = {item.id: index for index, item in enumerate(data.run.cases)}
     if case_id not in index_of:
-        raise CallerError(f"The run has no case {case_id!r}.\nIt has: {list_ids(list(index_of))}.")
+        raise no_such_case(case_id, list(index_of))
     case_index = index_of[case_id]
     page = render(
         "alone.html.jinja",

@@ -1,10 +1,10 @@
 """How well reviewers agree: percent agreement and Cohen's kappa, by pair, field and label."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from archqa.core.agreement import cohens_kappa, observed_agreement
 from archqa.review.event import LABELS, SUPPORT, VERDICT_FIELDS, VERDICTS, kind_of
 from archqa.review.state import CaseSetReviews
 
@@ -41,17 +41,6 @@ def agreement(reviews: CaseSetReviews) -> tuple[Agreement, ...]:
     return tuple(found)
 
 
-def cohens_kappa(pairs: Sequence[_Pair]) -> float | None:
-    """Cohen's kappa of pairs of values; None where agreement by chance is certain."""
-    n = len(pairs)
-    first = Counter(value for value, _ in pairs)
-    second = Counter(value for _, value in pairs)
-    by_chance = sum(first[value] * second[value] for value in first) / n**2
-    if by_chance == 1:
-        return None
-    return (_share_equal(pairs) - by_chance) / (1 - by_chance)
-
-
 def _shared_values(reviews: CaseSetReviews, first: str, second: str) -> dict[str, list[_Pair]]:
     """Kind of field → the values of both reviewers, of each field that both have set."""
     pairs: dict[str, list[_Pair]] = {}
@@ -74,12 +63,8 @@ def _of_kind(
 
 
 def _agreement(first: str, second: str, kind: str, label: str, pairs: Sequence[_Pair]) -> Agreement:
-    percent = 100 * _share_equal(pairs)
+    percent = 100 * observed_agreement(pairs)
     return Agreement(first, second, kind, label, len(pairs), percent, cohens_kappa(pairs))
-
-
-def _share_equal(pairs: Sequence[_Pair]) -> float:
-    return sum(one == other for one, other in pairs) / len(pairs)
 
 
 def _is(label: str, value: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from archqa.core.id_lists import list_ids
+from archqa.core.near_misses import did_you_mean
 from archqa.core.question import Item
 from archqa.errors import CallerError
 from archqa.tasks import CaseFile
@@ -45,9 +46,10 @@ class Selection(NamedTuple):
         """The positions of the selected cases in `ids`. Raises `CallerError` for unknown ids."""
         unknown = sorted(set(self.case_ids) - set(ids))
         if unknown:
+            nearest = did_you_mean(unknown[0], ids, count=2)
+            advice = "`archqa cases check FILE` lists its ids."
             raise CallerError(
-                f"The file has no case {list_ids(unknown)}.\n"
-                "`archqa cases check FILE` lists its ids."
+                f"The file has no case {list_ids(unknown)}.\n{f'{nearest} {advice}'.strip()}"
             )
         positions = list(range(len(ids)))
         if self.shard is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archqa import tasks
+from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
 from archqa.runs.exports.case_rows import CaseScores, write_rows
 from archqa.runs.exports.fhir_answers import write_bundle
@@ -94,6 +95,8 @@ def export(
     such a file.
     """
     run = Run.open(path)
+    if name not in formats():
+        raise unknown_name("format", name, formats())
     if name in _OF_ANY_RUN:
         return _OF_ANY_RUN[name](run, options)
     task = tasks.find(name)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archqa import tasks
 from archqa.core.id_lists import list_ids
+from archqa.core.near_misses import did_you_mean
 from archqa.errors import CallerError
 from archqa.panel.decision import ENGINE
 from archqa.panel.settings import PanelSettings
@@ -128,8 +129,9 @@ def _endpoint(name: str, settings: Settings, base_url: str | None) -> ModelEndpo
         return ModelEndpoint(name, name, base_url)
     if server not in settings.servers:
         defined = list_ids(settings.servers) or "none yet"
+        nearest = did_you_mean(server, settings.servers)
+        advice = f"Servers defined: {defined}. Add one with --set servers.{server}.base_url=URL."
         raise CallerError(
-            f"There is no server {server!r} for the model {name!r}.\n"
-            f"Servers defined: {defined}. Add one with --set servers.{server}.base_url=URL."
+            f"There is no server {server!r} for the model {name!r}.\n{f'{nearest} {advice}'.strip()}"
         )
     return ModelEndpoint(name, model, settings.servers[server].base_url)

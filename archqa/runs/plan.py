@@ -20,6 +20,7 @@ from archqa.runs.settings_check import check_settings_used
 from archqa.safety.arguments import as_path
 from archqa.settings import Settings
 from archqa.tasks import CaseFile, pipelines
+from archqa.tasks.case_tables import TABLE_PATH, CaseTable, is_table
 from archqa.tasks.pipeline import Pipeline
 
 _LIBRARIES = ("aiohttp", "pydantic", "onnxruntime", "numpy")
@@ -45,7 +46,10 @@ def choose_pipeline(settings: Settings, task: str) -> Pipeline:
 
 
 def plan_run(
-    source: str | Path | CaseFile, task: str | None, selection: Selection, settings: Settings
+    source: str | Path | CaseFile | CaseTable,
+    task: str | None,
+    selection: Selection,
+    settings: Settings,
 ) -> Plan:
     """Return the plan of a run of these cases with these settings; write nothing.
 
@@ -78,15 +82,17 @@ def plan_run(
     return Plan(manifest, file.select(positions), pipeline, settings)
 
 
-def _load(source: str | Path | CaseFile, task: str | None) -> CaseFile:
+def _load(source: str | Path | CaseFile | CaseTable, task: str | None) -> CaseFile:
     if isinstance(source, CaseFile):
         return source
+    if is_table(source):
+        return tasks.load_cases_to_answer(source, task)
     return tasks.load_cases_to_answer(as_path(source, "cases"), task)
 
 
 def _fingerprint(file: CaseFile) -> DataFingerprint:
-    is_standard_input = str(file.path) == "-"
-    path = "-" if is_standard_input else str(file.path.absolute())
+    is_no_file = str(file.path) in {"-", TABLE_PATH}
+    path = str(file.path) if is_no_file else str(file.path.absolute())
     return DataFingerprint(path=path, sha256=file.sha256)
 
 

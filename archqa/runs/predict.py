@@ -20,15 +20,17 @@ from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
 from archqa.runs.interruption import naming_run
+from archqa.runs.notebook_progress import NotebookProgress
 from archqa.runs.open_run import open_folder
 from archqa.runs.own_backends import OwnBackend, brought
 from archqa.runs.plan import Plan, plan_run
-from archqa.runs.record import CaseStatus, RunManifest, RunStatus
+from archqa.runs.record import CaseRecord, CaseStatus, RunManifest, RunStatus
 from archqa.runs.run import Run
 from archqa.runs.runner import Job, OnCase, run_cases
 from archqa.safety.arguments import as_optional_path
 from archqa.settings import Settings, load_settings
 from archqa.tasks import CaseFile
+from archqa.tasks.case_tables import CaseTable
 
 OnStart = Callable[[RunManifest, int], None]
 """Called with the manifest and the number of cases that ended in an earlier try."""
@@ -40,7 +42,7 @@ def _ignore(*_: object) -> None:
 
 @without_suppressed_causes
 def predict(
-    cases: str | Path | CaseFile,
+    cases: str | Path | CaseFile | CaseTable,
     *,
     task: str | None = None,
     out: str | Path | None = None,
@@ -58,7 +60,8 @@ def predict(
 ) -> Run:
     """Answer every case of a file and return the run.
 
-    `cases` is a path, `-` (standard input), `mini` or what `load_cases` returned; `selection`
+    `cases` is a path, `-` (standard input), `mini`, what `load_cases` returned, a data frame with
+    `question` and `note` (or a benchmark's columns), or a list of cases or dicts; `selection`
     narrows it. `typed` are settings by short or full name (`pipeline="embedded"`,
     `labels="multiclass"`), instead of `settings`. `confirm` is called before anything is written to
     a record, `announce` with the hosts that get record text before the first request; by default
@@ -96,8 +99,19 @@ def predict(
     with _cluster(settings), open_folder(plan, path, resume=resume) as (folder, manifest):
         backends.audit = AuditLog(folder.path / "audit.jsonl")
         plan = plan._replace(manifest=manifest)
-        with naming_run(folder.path):
-            return run_sync(_run(folder, plan, backends, on_start, on_case))
+        progress = NotebookProgress("cases", len(plan.cases), len(folder.records()))
+        with naming_run(folder.path), progress:
+            return run_sync(_run(folder, plan, backends, on_start, _also(progress, on_case)))
+
+
+def _also(progress: NotebookProgress, on_case: OnCase) -> OnCase:
+    """Return a callback that counts the case in a notebook's progress too."""
+
+    def count_too(record: CaseRecord) -> None:
+        progress.advance(failed=record.status is CaseStatus.FAILED)
+        on_case(record)
+
+    return count_too
 
 
 def _check_types(selection: object, settings: object) -> None:

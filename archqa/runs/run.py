@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archqa import tasks
-from archqa.core import html
 from archqa.core.case import Case
 from archqa.core.question import Item
 from archqa.core.usage import Usage, sum_usage
 from archqa.runs.folder import Records, RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
+from archqa.runs.run_view import run_html
 from archqa.safety.arguments import as_path
 from archqa.tasks import CompletedCase, EndedRun
 
@@ -158,9 +158,13 @@ class Run:
             rows.extend(_judgement_rows(record))
         return pandas.DataFrame(rows, columns=_JUDGEMENT_COLUMNS)
 
+    def __repr__(self) -> str:
+        manifest = self.manifest
+        what = f"{manifest.task}, {manifest.pipeline}, {manifest.status.value}"
+        return f"<Run {str(self.path)!r}: {what}, {len(manifest.case_ids):,} cases>"
+
     def _repr_html_(self) -> str:
-        rows = [(html.text(name), html.text(str(value))) for name, value in self.summary().items()]
-        return html.table(("run", ""), rows)
+        return run_html(self)
 
 
 _JUDGEMENT_COLUMNS = (

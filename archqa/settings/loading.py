@@ -1,8 +1,8 @@
 """Loads settings: typed values, then `ARCHQA_…` variables, TOML files, and the defaults."""
 
-import difflib
 import logging
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from archqa.agents.registry import AGENT_NAMES, agent_names
+from archqa.core.near_misses import near_misses
 from archqa.errors import CallerError, InputError, without_suppressed_causes
 from archqa.safety.arguments import as_optional_path
 from archqa.safety.terminal import printable
@@ -24,6 +25,9 @@ from archqa.tasks.settings import sections_model
 _FOLDER_FILE = Path("archqa.toml")
 
 _MAX_NAMES_SHOWN = 8
+
+_CHOICE = re.compile(r"'([^']*)'")
+"""One of the values that pydantic names for a setting with few values."""
 
 OnIgnored = Callable[[str], None]
 """Called with one line about settings in the current folder's file that have no effect."""
@@ -209,9 +213,12 @@ def _parse(assignment: str) -> dict[str, Any]:
 def _mistakes(error: ValidationError) -> list[str]:
     """Return one line a mistake; a short name that stands for several settings is named once."""
     lines = []
-    for mistake in error.errors(include_url=False, include_input=False, include_context=False):
+    for mistake in error.errors(include_url=False):
         path = tuple(str(step) for step in mistake["loc"])
         message = mistake["msg"].removeprefix("Value error, ")
+        if mistake["type"] == "literal_error":
+            choices = _CHOICE.findall(mistake["ctx"]["expected"])
+            message += _suggestion(str(mistake["input"]), choices).removesuffix(".")
         if mistake["type"] == "extra_forbidden":
             *parents, name = path
             suggestion = _suggestion(name, _siblings(parents))
@@ -261,7 +268,5 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def _suggestion(name: str, names: Iterable[str]) -> str:
-    close_matches = difflib.get_close_matches(name, list(names), n=1)
-    if not close_matches:
-        return "."
-    return f"; did you mean {close_matches[0]}?"
+    similar = near_misses(name, names)
+    return f"; did you mean {similar[0]}?" if similar else "."

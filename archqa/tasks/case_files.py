@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from archqa.errors import InputError, without_suppressed_causes
 from archqa.safety.arguments import as_path
+from archqa.tasks.case_tables import CaseTable, is_table, read_table
 from archqa.tasks.files.content import FORMAT_HINT
 from archqa.tasks.files.json_lines import JSONL_SUFFIXES, open_jsonl
 from archqa.tasks.files.mistakes import FileErrors, printable
@@ -46,17 +48,18 @@ def recognise(source: CaseSource) -> Task:
 
 
 @without_suppressed_causes
-def load_cases(source: CaseSource, task: str | None = None) -> CaseFile:
+def load_cases(source: CaseSource | CaseTable, task: str | None = None) -> CaseFile:
     """Read a case file: a path, `-` (standard input) or `mini`. `task` overrides its content.
 
+    `source` may also be a data frame or a list of cases or dicts (see `archqa.tasks.case_tables`).
     The cases of JSON Lines and Parquet files stay on disk. Raises `InputError` with every mistake of the
-    file, `CallerError` for an unknown task.
+    file, `CallerError` for an unknown task and for the columns of a table.
     """
     return _load(source, task, lambda reading_task: reading_task)
 
 
 @without_suppressed_causes
-def load_cases_to_answer(source: CaseSource, task: str | None = None) -> CaseFile:
+def load_cases_to_answer(source: CaseSource | CaseTable, task: str | None = None) -> CaseFile:
     """Read the same for a run: notes without sentences are split, and `remarks` says so.
 
     Raises `InputError` as `load_cases`, and for cases without a question or a note.
@@ -114,15 +117,26 @@ def _is_cohort(path: Path) -> bool:
     return is_cohort and path.is_file()
 
 
-def _load(source: CaseSource, name: str | None, prepare: Callable[[Task], Task]) -> CaseFile:
+def _load(
+    source: CaseSource | CaseTable, name: str | None, prepare: Callable[[Task], Task]
+) -> CaseFile:
+    if is_table(source):
+        return _load_table(source, name, prepare)
     if not isinstance(source, Source | bytes):
         path = as_path(source, "The case file")
         if _is_cohort(path):
             return _load_cohort(path, name, prepare)
-    opened = read_source(source)
+    opened = read_source(cast("CaseSource", source))
     task = prepare(recognise(opened) if name is None else find(name))
     cases = task.load(opened)
     return CaseFile(Path(opened.path), task.name, cases, opened.sha256, opened.content.format)
+
+
+def _load_table(table: CaseTable, name: str | None, prepare: Callable[[Task], Task]) -> CaseFile:
+    opened, of_columns = read_table(table, name)
+    task = prepare(of_columns)
+    cases = task.load(opened)
+    return CaseFile(Path(opened.path), task.name, cases, opened.sha256, "json")
 
 
 def _load_cohort(path: Path, name: str | None, prepare: Callable[[Task], Task]) -> CaseFile:

@@ -4,11 +4,11 @@ Other distributions add pipelines by entry points of the group `archqa.pipelines
 `Pipeline`, whose `tasks` say what it can do.
 """
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
 
 from archqa import plug_ins
+from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError, PlugInError
 from archqa.tasks import registry
 from archqa.tasks.pipeline import NoteResult, Pipeline, PipelineResult, PipelineSettings
@@ -64,11 +64,7 @@ def find(name: str, task: str | None = None) -> Pipeline:
     if plugged_in is not None and task in plugged_in.tasks:
         return plugged_in
     names = [pipeline.name for pipeline in for_task(task)]
-    similar = difflib.get_close_matches(name, names, n=1)
-    advice = f"There are: {', '.join(names)}."
-    if similar:
-        advice = f"Did you mean {similar[0]}? {advice}"
-    raise CallerError(f"There is no pipeline {name!r} for {task}.\n{advice}")
+    raise unknown_name("pipeline", name, names, f" for {task}")
 
 
 def find_plug_in(name: str) -> Pipeline | None:

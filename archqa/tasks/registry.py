@@ -3,13 +3,13 @@
 Other distributions add tasks by entry points of the group `archqa.tasks`, which name a `Task`.
 """
 
-import difflib
 import pkgutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from archqa import plug_ins
-from archqa.errors import CallerError, PlugInError, quoted
+from archqa.core.near_misses import unknown_name
+from archqa.errors import PlugInError
 
 if TYPE_CHECKING:
     from archqa.tasks.task import Task
@@ -63,9 +63,7 @@ def find(name: str) -> "Task":
         plug_in = plug_ins.find("tasks", name)
         if plug_in is not None:
             return _task_of(plug_in, plug_in.load())
-    similar = difflib.get_close_matches(str(name), names(), n=1)
-    advice = f"Did you mean {similar[0]}?" if similar else f"Known: {', '.join(names())}."
-    raise CallerError(f"There is no task named {quoted(name)}.\n{advice}")
+    raise unknown_name("task", name, names())
 
 
 def all_tasks() -> Iterator["Task"]:

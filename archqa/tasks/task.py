@@ -118,6 +118,25 @@ class ScoreDisplay(NamedTuple):
     decimals: int = 1
 
 
+class TableColumns(NamedTuple):
+    """The columns of a table of cases. `id` is the column of ids.
+
+    Each of `required` lists columns of which a table has one at least. `short_names` are what
+    people call some columns.
+    """
+
+    id: str = ""
+    required: tuple[tuple[str, ...], ...] = ()
+    optional: tuple[str, ...] = ()
+    short_names: Mapping[str, str] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column, short names first."""
+        needed = [name for alternatives in self.required for name in alternatives]
+        return tuple(dict.fromkeys((*self.short_names, self.id, *needed, *self.optional)))
+
+
 class ExportFormat(NamedTuple):
     """How the organisers take a submission.
 
@@ -130,6 +149,7 @@ class ExportFormat(NamedTuple):
 
 
 _PLAIN_DISPLAY = ScoreDisplay()
+_ANY_COLUMNS = TableColumns()
 _PLAIN_EXPORT = ExportFormat()
 
 
@@ -140,7 +160,8 @@ class Task(ABC):
     `marks` are the fields of a file that identify it; empty if only `--task` chooses it. `word_limit` is
     None when answers may have any length. `result_type` is the type of a case's result; None if that is
     the cited answer alone. `pipelines_path` and `scoring_path` name a tuple of pipelines and a scoring
-    bridge as `module:attribute`; they are imported when they are needed.
+    bridge as `module:attribute`; they are imported when they are needed. `columns` are those of its
+    cases as a data frame; without them, a table may have any.
     """
 
     name: str
@@ -152,6 +173,7 @@ class Task(ABC):
     scoring_path: str = ""
     display: ScoreDisplay = _PLAIN_DISPLAY
     export: ExportFormat = _PLAIN_EXPORT
+    columns: TableColumns = _ANY_COLUMNS
 
     @property
     def reads_notes(self) -> bool:

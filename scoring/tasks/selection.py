@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from ..errors import ScoringError
 from ..id_lists import list_ids
-from ..metric import Metric, MetricMean, parse_metric
+from ..metric import Metric, MetricMean, parse_metric, suggest
 from ..scores import Scores, add_mean_score
 
 OnMissing = Literal["floor", "refuse"]
@@ -142,7 +142,9 @@ def _parse_request(text: str, leaderboard: Mapping[str, Metric[Any]]) -> Metric[
         metric = parse_metric(text)
     except ScoringError as error:
         names = ", ".join(leaderboard)
-        raise ScoringError(f"{error} By leaderboard name: {names}.") from error
+        name, bracket, _ = text.partition("(")
+        nearest = "" if bracket else suggest(name, leaderboard)
+        raise ScoringError(f"{error} By leaderboard name{nearest}: {names}.") from error
     if isinstance(metric, MetricMean):
         raise ScoringError(f"{text!r} is a mean; ask for its parts, or a combined score by name.")
     return metric

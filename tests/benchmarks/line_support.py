@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from archqa.core.agreement import cohens_kappa, observed_agreement
 from archqa.core.usage import Usage
 from archqa.evaluation.judges import JudgePanel
-from archqa.report.agreement import cohens_kappa
 from archqa.safety.private_files import write_private_text
 from archqa.settings import load_settings
 from archqa.tasks.scoring.line_support import LineVotes, judge_lines
@@ -25,39 +25,28 @@ from tests.scoring.read_lines import ReadLine, read_lines
 
 
 class Agreement(NamedTuple):
-    """How often a verdict of carried or not is the reader's. A line that was read as partly carried is not."""
+    """The verdicts of reader and judge on each line: carried or not. A line that was read as partly carried is not."""
 
-    lines: int
-    both_carried: int
-    carried_by_reader: int
-    carried_by_judge: int
-
-    @property
-    def both_not_carried(self) -> int:
-        """Lines that neither finds carried."""
-        either = self.carried_by_reader + self.carried_by_judge - self.both_carried
-        return self.lines - either
+    verdicts: Sequence[tuple[bool, bool]]
 
     @property
     def agreement(self) -> float:
         """The share of lines with the same verdict."""
-        return (self.both_carried + self.both_not_carried) / self.lines
+        return observed_agreement(self.verdicts)
 
     @property
     def kappa(self) -> float | None:
         """Cohen's kappa; None where it is undefined."""
-        return cohens_kappa(
-            self.both_carried, self.carried_by_reader, self.carried_by_judge, self.lines
-        )
+        return cohens_kappa(self.verdicts)
 
     def __str__(self) -> str:
-        flagged = self.lines - self.carried_by_judge
-        not_carried = self.lines - self.carried_by_reader
+        both_not = sum(not reader and not judge for reader, judge in self.verdicts)
+        flagged = sum(not judge for _, judge in self.verdicts)
+        not_carried = sum(not reader for reader, _ in self.verdicts)
         kappa = "undefined" if self.kappa is None else f"{self.kappa:.3f}"
         return (
-            f"agreement {self.agreement:.3f}, kappa {kappa} (n = {self.lines}); not carried: "
-            f"precision {_share(self.both_not_carried, flagged)}, "
-            f"recall {_share(self.both_not_carried, not_carried)}"
+            f"agreement {self.agreement:.3f}, kappa {kappa} (n = {len(self.verdicts)}); not carried: "
+            f"precision {_share(both_not, flagged)}, recall {_share(both_not, not_carried)}"
         )
 
 
@@ -68,12 +57,7 @@ def agreement(lines: Sequence[ReadLine], carried: Sequence[bool]) -> Agreement:
         for each, verdict in zip(lines, carried, strict=True)
         if each.line.is_counted
     ]
-    return Agreement(
-        lines=len(counted),
-        both_carried=sum(reader and judge for reader, judge in counted),
-        carried_by_reader=sum(reader for reader, _ in counted),
-        carried_by_judge=sum(judge for _, judge in counted),
-    )
+    return Agreement(counted)
 
 
 def in_requests(lines: Sequence[ReadLine], size: int | None) -> dict[str, list[ReadLine]]:

@@ -131,7 +131,7 @@ def test_chosen_sections_come_in_their_order_and_unknown_ones_are_refused(tmp_pa
     record = chart(tmp_path)
     chosen = brief(record, sections=["labs", "vital-signs", "problems"])
     assert [section.name for section in chosen.sections] == ["problems", "vital_signs", "labs"]
-    with pytest.raises(CallerError, match="no such section"):
+    with pytest.raises(CallerError, match="There is no section"):
         brief(record, sections=["moods"])
 
 

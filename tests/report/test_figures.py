@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archqa.report.agreement import cohens_kappa
+from archqa.core.agreement import cohens_kappa
 from archqa.report.axis import Axis, nice_step
 from archqa.report.calibration import calibration_plot, wilson_interval
 from archqa.report.precision_recall import precision_recall_plot
@@ -40,8 +40,9 @@ def test_the_wilson_interval_is_the_published_one() -> None:
 
 def test_kappa_matches_a_worked_example() -> None:
     # 50 sentences: 20 yes by both judges, 5 by a only, 10 by b only, 15 no by both; kappa 0.4.
-    assert cohens_kappa(20, 25, 30, 50) == pytest.approx(0.4)
-    assert cohens_kappa(10, 10, 10, 10) is None
+    pairs = [(True, True)] * 20 + [(True, False)] * 5 + [(False, True)] * 10 + [(False, False)] * 15
+    assert cohens_kappa(pairs) == pytest.approx(0.4)
+    assert cohens_kappa([(True, True)] * 10) is None
 
 
 def test_a_perfect_forecast_has_no_calibration_error() -> None:

@@ -316,7 +316,7 @@ def test_settings_are_imported_without_slow_libraries() -> None:
 def test_the_package_shows_its_public_names_alone() -> None:
     names = [
         "Answer", "Brief", "Run", "Thread", "__version__", "ask", "ask_many", "brief", "compare",
-        "fhir", "load_cases", "predict", "score",
+        "fhir", "load_cases", "predict", "score", "show_case",
     ]  # fmt: skip
     assert dir(archqa) == names
     for name in names:

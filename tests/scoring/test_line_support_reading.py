@@ -32,7 +32,7 @@ def test_a_third_of_the_carried_lines_fail_the_rule_none_of_them_in_the_notes_wo
 
 def test_the_rule_agrees_with_the_reading_on_four_lines_of_five() -> None:
     found = agreement(LINES, [by_rule(each) for each in LINES])
-    assert found.lines == 189
+    assert len(found.verdicts) == 189
     assert found.agreement == pytest.approx(0.794, abs=0.001)
     assert found.kappa == pytest.approx(0.600, abs=0.001)
     assert "recall 1.000 (65 of 65)" in str(found)

@@ -1,7 +1,5 @@
 """The ask page in headless Chromium: the choice, the keyboard alone, elapsed time, cancelling."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +8,7 @@ import pytest
 from tests.asking.test_asking import small_record
 from tests.web.asking import NOTE
 from tests.web.browser import open_page, require_chromium
+from tests.web.served import served
 
 pytestmark = pytest.mark.browser
 
@@ -29,15 +28,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run `archqa serve` with a record and without a token; yield its address."""
     folder = tmp_path_factory.mktemp("served")
     record = small_record(tmp_path_factory.mktemp("record"))
-    code = "from archqa.cli.main import run; run()"
-    options = ["--record", str(record), "--port", "0", "--no-token"]
-    command = [sys.executable, "-c", code, "serve", str(folder), *options]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as server:
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-        server.terminate()
+    with served(folder, "--record", str(record), "--no-token") as address:
+        yield address
 
 
 def _is_shown(page: Any, field: str) -> bool:

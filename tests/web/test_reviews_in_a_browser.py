@@ -1,7 +1,5 @@
 """The review pages in headless Chromium: nothing is lost, and the keyboard suffices."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +10,9 @@ import pytest
 from archqa.core.question import RecordQuestion
 from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
 from tests.web.browser import RecordedPage, open_page, require_chromium
+from tests.web.served import served
 
 pytestmark = pytest.mark.browser
-
-_SERVE = "from archqa.cli.main import run; run()"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,22 +30,8 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     answer = {"agent_answer": "83", "query": {"what": "lab"}, "sentence": "The last glucose."}
     path = create_fhir_run(folder / "record", "fhir-agentbench", [question], [answer])
     path.rename(folder / "fhir")
-    with _serving(folder) as url:
+    with served(folder) as url:
         yield url
-
-
-@contextmanager
-def _serving(folder: Path) -> Iterator[str]:
-    """Run `archqa serve` on a folder of runs and yield its URL."""
-    command = [sys.executable, "-c", _SERVE, "serve", str(folder), "--port", "0"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as server:
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().strip()
-        finally:
-            server.terminate()
 
 
 class ReviewPage:
@@ -120,7 +103,7 @@ def test_clear_clears(server_url: str) -> None:
 
 
 def test_a_stale_tab_deletes_nothing_and_says_what_differs(server_url: str) -> None:
-    with review_page(server_url, "Stale") as review:
+    with review_page(server_url, "Stale", bypass_csp=True) as review:
         review.open("/runs/one/review/2")
         stale = review.page.context.new_page()
         stale.goto(review.page.url)
@@ -131,6 +114,7 @@ def test_a_stale_tab_deletes_nothing_and_says_what_differs(server_url: str) -> N
         stale.locator('[name="field-sentence/6"][value="essential"]').check()
         stale.locator(".savebar button", has_text="Save").first.click()
         stale.locator("legend", has_text="Sentence 5").wait_for()
+        assert RecordedPage(stale).accessibility_violations() == []
         stale.locator("label", has_text="Save my edit").locator("input").check()
         stale.locator("button.main").click()
         stale.locator("[role=status]", has_text="✓ Saved").wait_for()
@@ -225,7 +209,7 @@ def test_pages_work_without_scripts(server_url: str) -> None:
 
 def test_a_long_note_is_labelled_without_delay(tmp_path: Path) -> None:
     create_run(tmp_path, cases_with_specialties(1, sentences=1500), name="long")
-    with _serving(tmp_path) as url, review_page(url, "Long") as review:
+    with served(tmp_path) as url, review_page(url, "Long") as review:
         review.open("/runs/long/review/0")
         clock = review.page.context.new_cdp_session(review.page)
         clock.send("Performance.enable", {"timeDomain": "threadTicks"})

@@ -1,6 +1,6 @@
 """The resource types of FHIR R4 (hl7.org/fhir/R4/resourcelist.html), and hints for typos."""
 
-import difflib
+from archqa.core.near_misses import did_you_mean as nearest_names
 
 _NAMES = """
 Account ActivityDefinition AdverseEvent AllergyIntolerance Appointment AppointmentResponse
@@ -42,11 +42,5 @@ def did_you_mean(name: str, candidates: frozenset[str]) -> str:
 
     The name itself is never quoted: it may be record text.
     """
-    by_lower_case = {candidate.lower(): candidate for candidate in candidates}
-    nearest = difflib.get_close_matches(
-        name.lower()[:64], by_lower_case, n=_MAX_SUGGESTIONS, cutoff=_MIN_SIMILARITY
-    )
-    if not nearest:
-        return ""
-    suggestions = " or ".join(by_lower_case[lower] for lower in nearest)
-    return f" Did you mean {suggestions}?"
+    question = nearest_names(name, sorted(candidates), _MAX_SUGGESTIONS, _MIN_SIMILARITY)
+    return f" {question}" if question else ""

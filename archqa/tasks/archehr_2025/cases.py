@@ -17,11 +17,20 @@ from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.node import Content, Node
 from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.load_remarks import LoadRemarks
-from archqa.tasks.task import CaseSource, CompletedCase, MissingPart, Task
+from archqa.tasks.task import CaseSource, CompletedCase, MissingPart, TableColumns, Task
 
 _TEXTS = ("patient_narrative", "clinician_question", "note_excerpt", "clinical_specialty", "title")
 _LISTS = ("patient_question", "sentences", "answer_sentences")
 _SENTENCE = ("id", "text", "paragraph_id", "start_char_index")
+_COLUMNS = TableColumns(
+    id="case_id",
+    required=(
+        ("clinician_question", "patient_narrative", "patient_question"),
+        ("note_excerpt", "sentences"),
+    ),
+    optional=(*_TEXTS, *_LISTS),
+    short_names={"id": "case_id", "question": "clinician_question", "note": "note_excerpt"},
+)
 _IDENTIFYING = frozenset({"patient_narrative", "clinician_question", "note_excerpt", "sentences"})
 
 
@@ -33,6 +42,7 @@ class ArchehrQa(Task):
     split into them. With `refuses_incomplete`, a case that cannot be answered is a mistake.
     """
 
+    columns: TableColumns = _COLUMNS
     split_remarks: LoadRemarks | None = None
     refuses_incomplete: bool = False
 

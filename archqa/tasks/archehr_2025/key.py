@@ -3,13 +3,13 @@
 Source: archehr-qa_key.json of both shared tasks. Releases of 2026 hold `citations` as a list or as text with commas.
 """
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey, ClinicianSentence, KeyReview
+from archqa.core.near_misses import near_misses
 from archqa.errors import InputError
 from archqa.tasks.files.json_node import JsonContent, JsonNode
 from archqa.tasks.files.mistakes import FileErrors, printable
@@ -111,7 +111,7 @@ def _relevance(row: JsonNode) -> Relevance:
     if text in _LABELS:
         return Relevance(text)
     if text:
-        similar = difflib.get_close_matches(text.lower(), _LABELS, n=1)
+        similar = near_misses(text, _LABELS)
         advice = f"did you mean {similar[0]}?" if similar else f"write one of {', '.join(_LABELS)}."
         row.add_error("relevance", f"'{printable(text)}' is no label; {advice}")
     return Relevance.NOT_RELEVANT  # Never used: the file is refused.

@@ -17,17 +17,16 @@ from archqa.tasks.archehr_2025.gold_files import (
 from archqa.tasks.archehr_2025.task import ARCHEHR_2025, CITATION_METRICS
 from archqa.tasks.official_files import write_leaderboard
 from archqa.tasks.scoring import (
-    Baselines,
     Gold,
     KeySelection,
     ScoredRun,
-    ScoreReport,
     ScoringBridge,
     ScoringInputs,
     ScoringRequest,
 )
 from archqa.tasks.scoring.line_support import with_judged_lines
 from archqa.tasks.scoring.row_scorer import Rows, RowScorer
+from archqa.tasks.scoring.score_report import Baselines, ScoreReport
 from archqa.tasks.task import EndedRun
 from scoring import Scores
 from scoring.refusals import refusals_2025

@@ -27,16 +27,15 @@ from archqa.tasks.official_files import write_leaderboard
 from archqa.tasks.registry import default_task
 from archqa.tasks.row_checks import are_ids
 from archqa.tasks.scoring import (
-    Baselines,
     Gold,
     KeySelection,
-    ScoreReport,
     ScoringBridge,
     ScoringInputs,
     ScoringRequest,
     shorten_quotes,
 )
 from archqa.tasks.scoring.line_support import RowLines, with_judged_lines
+from archqa.tasks.scoring.score_report import Baselines, ScoreReport
 from scoring import Scores
 from scoring.line_support import CitedLine
 from scoring.refusals import refusals_2026

@@ -19,13 +19,19 @@ from archqa.tasks.fhir_agentbench.result import RecordResult
 from archqa.tasks.files.mistakes import FileErrors, is_blank, likely_typos, printable
 from archqa.tasks.files.rows import Row, read_rows
 from archqa.tasks.files.source import Source, read_source
-from archqa.tasks.task import CaseSource, CompletedCase, Task
+from archqa.tasks.task import CaseSource, CompletedCase, TableColumns, Task
 
 _FIX = "Not the form of FHIR-AgentBench's questions: CSV or JSON with the benchmark's columns."
 _REQUIRED = ("question_id", "question")
 _GOLD = ("true_answer", "true_fhir_ids")
 _INPUT = (*_REQUIRED, "patient_fhir_id")
 _OPTIONAL = ("patient_fhir_id", "assumption", "template", "split", "main_table_name")
+_COLUMNS = TableColumns(
+    id="question_id",
+    required=(("question",), ("patient_fhir_id",)),
+    optional=(*_OPTIONAL, *_GOLD),
+    short_names={"id": "question_id", "patient": "patient_fhir_id"},
+)
 
 
 class FhirQuestion(FrozenModel):
@@ -56,6 +62,8 @@ class QuestionFile(NamedTuple):
 @dataclass(frozen=True)
 class FhirAgentBench(Task):
     """FHIR-AgentBench: an agent receives a question, its patient and its assumption only."""
+
+    columns: TableColumns = _COLUMNS
 
     def load(self, source: CaseSource) -> tuple[RecordQuestion, ...]:
         """The questions of a CSV or JSON file, without its answers, resources and templates.

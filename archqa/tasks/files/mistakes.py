@@ -1,9 +1,9 @@
 """Collects all errors of one file, so that they can be fixed at once."""
 
-import difflib
 import re
 from collections.abc import Iterable
 
+from archqa.core.near_misses import near_misses
 from archqa.errors import InputError
 
 _MAX_ID_LENGTH = 40
@@ -69,5 +69,5 @@ def _line(error: str) -> int:
 
 
 def _nearest(name: str, fields: list[str]) -> str:
-    similar = difflib.get_close_matches(name.lower(), fields, n=1, cutoff=0.85)
+    similar = near_misses(name, fields, min_similarity=0.85)
     return similar[0] if similar else ""

@@ -1,6 +1,5 @@
 """Reads the bytes of a file or of standard input and their fingerprint."""
 
-import difflib
 import hashlib
 import io
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from archqa import resources
+from archqa.core.near_misses import near_misses
 from archqa.errors import InputError
 from archqa.safety.arguments import as_path
 from archqa.tasks.files.content import parse_content
@@ -128,7 +128,7 @@ def _neighbour(path: Path) -> str:
         names = [neighbour.name for neighbour in path.parent.iterdir()]
     except OSError:
         names = []
-    similar = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
+    similar = near_misses(path.name, names)
     if similar:
         return f"Did you mean {path.parent / similar[0]}?"
     return "Check the path, or try the bundled cases: mini"

@@ -18,15 +18,20 @@ from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.medagentbench.files import benchmark_files
 from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.medagentbench.transcripts import transcript_rows
-from archqa.tasks.task import CaseSource, CompletedCase, EndedRun, Task
+from archqa.tasks.task import CaseSource, CompletedCase, EndedRun, TableColumns, Task
 
 _FIX = 'A task file is [{"id": "task1_1", "instruction": …, "context": …, "eval_MRN": …}, …].'
+_COLUMNS = TableColumns(
+    id="id", required=(("instruction",),), optional=("context", "eval_MRN", "sol")
+)
 _FIELDS = ("id", "instruction", "context", "eval_MRN", "sol")
 
 
 @dataclass(frozen=True)
 class MedAgentBench(Task):
     """The tasks of MedAgentBench, version 1 or 2, or a file of the same form."""
+
+    columns: TableColumns = _COLUMNS
 
     def load(self, source: CaseSource) -> tuple[ClinicalTask, ...]:
         """The tasks of a JSON file. Raises `InputError` with every mistake of the file."""

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
-from archqa.core.usage import Usage
 from archqa.errors import CallerError, InputError
 from archqa.tasks.case_files import load_cases, load_notes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
 from archqa.tasks.key_provenance import KeyProvenance, ScoredKeys, key_provenance
-from archqa.tasks.scoring.plug_in_metrics import metric_origins
 from archqa.tasks.scoring.row_scorer import RowScorer
+from archqa.tasks.scoring.score_report import Baselines, ScoreReport
 from archqa.tasks.task import CompletedCase, EndedRun
 from scoring import Scores, ScoringError
 
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     from archqa.tasks.judging import Judge
 
 Reference = TypeVar("Reference")
-
-Baselines = dict[str, dict[str, float]]
-"""Name of a baseline → its scores."""
 
 _ID_RANGE = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 _STRICT_FIX = "The organisers' script refuses this submission. Without --strict it is scored."
@@ -64,46 +60,6 @@ class ScoreSettings(NamedTuple):
             "alignscore_path": self.alignscore_path,
             "bertscore_model": self.bertscore_model,
         }
-
-
-class ScoreReport(NamedTuple):
-    """Scores with their baselines and the SHA-256 of every file they were computed from.
-
-    `disagreements` are the replies on which a judge's votes differ, `unsupported_lines` the lines
-    that it does not find supported, and the paths are where they were written; `judge_usage` is
-    what the judge cost. `faults` maps question and task ids to
-    what went wrong. `run_files` are further JSON files for the run's folder, by name. `cases_in_key`
-    is how many cases a whole run would be scored over. `key` says what they were scored against.
-    """
-
-    scores: Scores
-    baselines: Baselines
-    fingerprints: dict[str, str]
-    disagreements: tuple[dict[str, Any], ...] = ()
-    disagreements_path: Path | None = None
-    unsupported_lines: tuple[dict[str, Any], ...] = ()
-    unsupported_lines_path: Path | None = None
-    judge_usage: Usage | None = None
-    faults: dict[str, dict[str, Any]] | None = None
-    run_files: dict[str, Any] = {}
-    cases_in_key: int = 0
-    key: KeyProvenance | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The object that `archqa score --json` prints."""
-        content: dict[str, Any] = {
-            **self.scores.as_json(),
-            "cases_in_key": self.cases_in_key,
-            "baselines": self.baselines,
-            "fingerprints": self.fingerprints,
-            "key": self.key.as_json() if self.key else None,
-        }
-        plug_ins = metric_origins(self.scores.signatures.values())
-        if plug_ins:
-            content["plug_ins"] = plug_ins
-        if self.faults is not None:
-            content["faults"] = self.faults
-        return content
 
 
 class ScoredRun(NamedTuple):

@@ -1,6 +1,7 @@
 """Has a judge say which lines of cited answers are supported by what they cite (`line_support_judged`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from archqa.agents.line_support import (
@@ -14,7 +15,8 @@ from archqa.agents.line_support import (
 from archqa.core.usage import Usage
 from archqa.errors import CallerError
 from archqa.tasks.judging import Judge, Opinion
-from archqa.tasks.scoring import ScoreReport, ScoreSettings, ScoringRequest
+from archqa.tasks.scoring import ScoreSettings, ScoringRequest
+from archqa.tasks.scoring.score_report import ScoreReport
 from scoring.line_support import (
     CitedLine,
     JudgedLine,
@@ -108,7 +110,8 @@ def with_judged_lines(report: ScoreReport, request: ScoringRequest, rows: RowLin
     add_judged_lines(metric, _judged_rows(rows, votes), report.scores)
     report.scores.warnings.extend(_warnings(votes))
     unsupported = [each for each in votes if each.line.is_counted and not each.is_supported]
-    return report._replace(
+    return replace(
+        report,
         unsupported_lines=tuple(each.as_json() for each in unsupported),
         disagreements=tuple(each.as_json() for each in votes if each.is_split),
         judge_usage=usage,

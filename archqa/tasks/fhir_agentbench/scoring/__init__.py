@@ -1,6 +1,7 @@
 """Scores FHIR-AgentBench: answers and the resources they rest on."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from archqa.errors import CallerError
@@ -11,15 +12,9 @@ from archqa.tasks.fhir_agentbench.scoring.evaluation_files import write_evaluati
 from archqa.tasks.fhir_agentbench.scoring.votes import JudgeVotes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.row_checks import are_ids, is_id, repeated_ids
-from archqa.tasks.scoring import (
-    Gold,
-    ScoreReport,
-    ScoreSettings,
-    ScoringBridge,
-    ScoringInputs,
-    ScoringRequest,
-)
+from archqa.tasks.scoring import Gold, ScoreSettings, ScoringBridge, ScoringInputs, ScoringRequest
 from archqa.tasks.scoring.row_scorer import Rows, RowScorer
+from archqa.tasks.scoring.score_report import ScoreReport
 from scoring import Scores
 from scoring.tasks import fhir_agentbench
 from scoring.tasks.fhir_agentbench import Question
@@ -81,7 +76,7 @@ class FhirAgentBenchScoring(ScoringBridge):
             if tags:
                 faults[question_id] = {"tags": tags}
         report = self.report(request, gold, scores, baselines(questions))
-        report = report._replace(faults=faults)
+        report = replace(report, faults=faults)
         if votes is None:
             return report
         return _with_votes(report, votes)
@@ -152,7 +147,7 @@ def _error_tags(
 
 def _with_votes(report: ScoreReport, votes: JudgeVotes) -> ScoreReport:
     report.scores.warnings.extend(votes.warnings)
-    return report._replace(disagreements=tuple(votes.disagreements), judge_usage=votes.usage)
+    return replace(report, disagreements=tuple(votes.disagreements), judge_usage=votes.usage)
 
 
 def _are_resources(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from archqa.tasks.scoring import Baselines
+from archqa.tasks.scoring.score_report import Baselines
 from scoring.tasks import fhir_agentbench
 from scoring.tasks.fhir_agentbench import NO_ANSWER, Question
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from archqa.errors import CallerError, InputError
@@ -17,8 +18,9 @@ from archqa.tasks.medagentbench.scoring.rates import score_clinical
 from archqa.tasks.medagentbench.task import MEDAGENTBENCH
 from archqa.tasks.official_files import write_leaderboard
 from archqa.tasks.row_checks import repeated_ids
-from archqa.tasks.scoring import Gold, ScoreReport, ScoringBridge, ScoringInputs, ScoringRequest
+from archqa.tasks.scoring import Gold, ScoringBridge, ScoringInputs, ScoringRequest
 from archqa.tasks.scoring.row_scorer import Rows, RowScorer
+from archqa.tasks.scoring.score_report import ScoreReport
 from archqa.tasks.task import EndedRun
 from scoring import Scores
 from scoring.tasks.medagentbench_transcript import Task
@@ -110,8 +112,8 @@ class MedAgentBenchScoring(ScoringBridge):
         report = self.report(request, gold, result.scores, result.baselines)
         if run and result.graded:
             totals = overall(rows, len(run.case_ids), result.graded)
-            report = report._replace(run_files={"overall.json": totals})
-        return report._replace(faults=result.faults)
+            report = replace(report, run_files={"overall.json": totals})
+        return replace(report, faults=result.faults)
 
 
 def _record(request: ScoringRequest) -> str | None:

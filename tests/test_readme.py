@@ -1,0 +1,70 @@
+"""The README: short enough to be read, and its commands run as they stand there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAX_WORDS = 700
+MAX_WIDTH = 120
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the commands read, where they may write."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("data", "examples"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    tools = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_it_is_a_screen_and_a_half() -> None:
+    assert len(README.split()) <= MAX_WORDS
+    prose = [line for line in README.splitlines() if not line.startswith(("|", "!["))]
+    assert max(map(len, prose)) <= MAX_WIDTH
+
+
+def test_its_links_lead_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#]+)", README)
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_the_commands_that_need_nothing_run_one_after_the_other(clone: Path) -> None:
+    commands = _blocks("sh")[1].splitlines()
+    assert len(commands) >= 8
+    for command in commands:
+        ended = _run(["bash", "-c", command], clone)
+        assert ended.returncode == 0, f"{command}\n{ended.stderr}"
+        assert ended.stdout.strip(), command
+
+
+def test_the_lines_of_python_run(clone: Path) -> None:
+    [code] = _blocks("python")
+    ended = _run([sys.executable, "-c", code], clone)
+    assert ended.returncode == 0, ended.stderr
+    score, answer = ended.stdout.splitlines()
+    assert 70 < float(score) < 80
+    assert "oedema" in answer
+
+
+def test_the_other_commands_name_options_that_exist() -> None:
+    for line in _blocks("sh")[2].splitlines():
+        command = line.split("#")[0].split()
+        options = [word for word in command if word.startswith("--")]
+        help_page = _run([*command[:2], "--help"], ROOT).stdout
+        assert [option for option in options if option not in help_page] == []
