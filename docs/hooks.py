@@ -28,6 +28,7 @@ PAGES_FROM_REPOSITORY = {
 
 _FILE_OF_PAGE = {page: file for file, page in PAGES_FROM_REPOSITORY.items() if page != "index.md"}
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
+_CODE = re.compile(r"`[^`]+`")
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _logger = logging.getLogger("mkdocs.hooks.archqa")
 
@@ -59,8 +60,16 @@ def on_page_markdown(markdown, page, **_others):
     for line in markdown.split("\n"):
         if _FENCE.match(line):
             in_code = not in_code
-        lines.append(line if in_code else _LINK.sub(lambda m: _link(m, page, source), line))
+        lines.append(line if in_code else _for_the_site(line, page, source))
     return "\n".join(lines)
+
+
+def _for_the_site(line, page, source):
+    with_links = _LINK.sub(lambda match: _link(match, page, source), line)
+    if not line.startswith("|"):
+        return with_links
+    # GitHub wants \| for a bar in the code of a table; here the bar alone is read as code.
+    return _CODE.sub(lambda match: match[0].replace(r"\|", "|"), with_links)
 
 
 def _pages_in(folder):
