@@ -51,7 +51,7 @@ def form_fields(page: str) -> dict[str, str]:
 
 
 class _FormParser(HTMLParser):
-    """Collects the successful controls of the form `review-form`, or of one with `data-review`."""
+    """Collects the successful controls of the form of a review, saved or not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class _FormParser(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes: dict[str, Any] = dict(attrs)
         if tag == "form":
-            self._is_inside = "data-review" in attributes
+            self._is_inside = bool({"data-review", "data-unsaved-review"} & attributes.keys())
         if not self._is_inside:
             return
         if tag == "textarea":
