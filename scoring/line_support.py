@@ -41,7 +41,7 @@ class CitedLine(NamedTuple):
     def citing(cls, text: str, ids: Iterable[str], note: Mapping[str, str]) -> CitedLine:
         """A line that cites these ids; those that the note does not have cite nothing."""
         known = [sentence_id for sentence_id in dict.fromkeys(ids) if sentence_id in note]
-        return cls(text, tuple(CitedSentence(each, note[each]) for each in known))
+        return cls(text, tuple(CitedSentence(name, note[name]) for name in known))
 
     @property
     def cited_text(self) -> str:
@@ -109,8 +109,8 @@ class LineSupportJudged(Metric[tuple[JudgedLine, ...]]):
 
     def tally(self, case: tuple[JudgedLine, ...]) -> tuple[float, ...]:
         """(lines that are supported, lines) of one answer."""
-        judged = [each for each in case if each.line.is_counted]
-        supported = sum(each.is_supported for each in judged)
+        judged = [line for line in case if line.line.is_counted]
+        supported = sum(line.is_supported for line in judged)
         return float(supported), float(len(judged))
 
     def value(self, total: FloatArray) -> FloatArray:

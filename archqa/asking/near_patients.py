@@ -27,12 +27,12 @@ def near_patients(record: Record, text: str) -> tuple[PatientMatch, ...]:
     name = read_name(text)
     if name is None:
         return ()
-    found: dict[str, PatientMatch] = {}
+    matches: dict[str, PatientMatch] = {}
     for beginning in name.beginnings:
         for match in _with_beginning(record, beginning[:_FIRST_LETTERS]):
-            found.setdefault(match.id, match)
-    likeness = {match.id: _likeness(name.words, match) for match in found.values()}
-    near = [match for match in found.values() if likeness[match.id] >= _NEAR]
+            matches.setdefault(match.id, match)
+    likeness = {match.id: _likeness(name.words, match) for match in matches.values()}
+    near = [match for match in matches.values() if likeness[match.id] >= _NEAR]
     near.sort(key=lambda match: (-likeness[match.id], match.name, match.id))
     return tuple(near[:_MOST_SHOWN])
 

@@ -105,7 +105,10 @@ def _waiting_option(parameters: Any, arguments: Sequence[str]) -> Any:
 
 
 def _option(parameters: Any, name: str) -> Any:
-    return next((each for each in parameters if name in each["names"] and name[:1] == "-"), None)
+    return next(
+        (parameter for parameter in parameters if name in parameter["names"] and name[:1] == "-"),
+        None,
+    )
 
 
 def _options(parameters: Any, typed: str) -> Iterator[Offer]:
@@ -117,13 +120,13 @@ def _options(parameters: Any, typed: str) -> Iterator[Offer]:
 
 def _argument(parameters: Any, arguments: Sequence[str]) -> Any:
     """Return the argument that comes next; None if all are there."""
-    given = 0
+    filled = 0
     for position, word in enumerate(arguments):
         previous = _waiting_option(parameters, arguments[:position])
-        given += previous is None and not word.startswith("-")
-    expected = [each for each in parameters if not each["names"][0].startswith("-")]
-    if given < len(expected):
-        return expected[given]
+        filled += previous is None and not word.startswith("-")
+    expected = [parameter for parameter in parameters if not parameter["names"][0].startswith("-")]
+    if filled < len(expected):
+        return expected[filled]
     return expected[-1] if expected and expected[-1]["many"] else None
 
 
@@ -139,11 +142,11 @@ def run_folders(typed: str) -> Iterator[str]:
     """Yield the run folders that a path may become: of the folder typed, else of `runs`."""
     start = Path(typed)
     folder = start if typed.endswith("/") or not typed else start.parent
-    found = 0
+    shown = 0
     for place in [folder] if typed else [folder, Path("runs")]:
         for path in _sub_folders(place):
-            if found < _MAX_RUNS and str(path).startswith(typed) and (path / "run.json").is_file():
-                found += 1
+            if shown < _MAX_RUNS and str(path).startswith(typed) and (path / "run.json").is_file():
+                shown += 1
                 yield str(path)
 
 

@@ -64,10 +64,14 @@ def _names() -> dict[str, list[str]]:
 def _described(command: Any, line: str) -> dict[str, Any]:
     if hasattr(command, "commands"):
         below = {}
-        for name, each in sorted(command.commands.items()):
-            below[name] = _described(each, _first_line(each.help))
+        for name, subcommand in sorted(command.commands.items()):
+            below[name] = _described(subcommand, _first_line(subcommand.help))
         return {"help": line, "commands": below}
-    parameters = [_parameter(each) for each in command.params if not getattr(each, "hidden", False)]
+    parameters = [
+        _parameter(parameter)
+        for parameter in command.params
+        if not getattr(parameter, "hidden", False)
+    ]
     return {"help": line, "parameters": parameters}
 
 

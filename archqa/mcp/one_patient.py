@@ -104,7 +104,7 @@ def is_in_record_of(record: Record, resource: Resource, patient: str) -> bool:
         return False
     own = {"_id": str(resource.get("id", "")), "patient": patient}
     return any(
-        found.get("id") == own["_id"] for found in record.search(resource_type, own).resources
+        resource.get("id") == own["_id"] for resource in record.search(resource_type, own).resources
     )
 
 
@@ -117,8 +117,8 @@ def refers_to_others(resource: Any, patient: str) -> bool:
 def _subjects(resource: Resource) -> Iterator[str]:
     for name in _SUBJECTS:
         element = resource.get(name)
-        for each in element if isinstance(element, list) else [element]:
-            yield from _patient_of(each)
+        for part in element if isinstance(element, list) else [element]:
+            yield from _patient_of(part)
 
 
 def _patient_of(element: Any) -> Iterator[str]:

@@ -72,8 +72,8 @@ class RecordTools(NamedTuple):
         documents = shown.select(since, until, title)
         count = max(1, min(limit, self.served.limits.rows))
         hits = search_notes(notes, query, encode, documents, None, count) if documents else []
-        found = (shown.evidence(notes.sentence_at(hit.place).id) for hit in hits)
-        sentences = tuple(self._fitting(filter(None, found)))
+        evidence = (shown.evidence(notes.sentence_at(hit.place).id) for hit in hits)
+        sentences = tuple(self._fitting(filter(None, evidence)))
         remarks = list(_unread(len(notes.unread)))
         if not documents:
             remarks.append("The patient has no notes within these limits.")
@@ -81,10 +81,10 @@ class RecordTools(NamedTuple):
             remarks.append(f"{len(hits) - len(sentences)} left out: the reply is full.")
         return FoundNotes(patient=match.as_json, sentences=sentences, remarks=tuple(remarks))
 
-    def _fitting(self, found: Iterable[Evidence]) -> Iterator[Evidence]:
+    def _fitting(self, evidence: Iterable[Evidence]) -> Iterator[Evidence]:
         """Yield the sentences that a reply has room for."""
         room = self.served.limits.bytes * 3 // 4
-        for sentence in found:
+        for sentence in evidence:
             room -= json_size(sentence.model_dump(mode="json"))
             if room < 0:
                 return

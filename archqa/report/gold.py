@@ -40,7 +40,7 @@ def _load_gold(run: Run, key: Path | None) -> Gold:
     keys = load_note_keys(run, key)
     per_case = _score_cases(run, key)
     metric = earliest_metric({name for scores in per_case.values() for name in scores})
-    scores = {case_id: found[metric] for case_id, found in per_case.items() if metric in found}
+    scores = {case_id: row[metric] for case_id, row in per_case.items() if metric in row}
     return Gold(keys, load_gold_questions(run, key), per_case, scores)
 
 

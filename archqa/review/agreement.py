@@ -32,13 +32,13 @@ class Agreement(NamedTuple):
 
 def agreement(reviews: CaseSetReviews) -> tuple[Agreement, ...]:
     """The agreement of every pair of reviewers who share fields; adjudications do not count."""
-    found: list[Agreement] = []
+    agreements: list[Agreement] = []
     for first, second in combinations(reviews.reviewers, 2):
         pairs = _shared_values(reviews, first, second)
         for kind, labels in _VALUES.items():
             if kind in pairs:
-                found += _of_kind(first, second, kind, labels, pairs[kind])
-    return tuple(found)
+                agreements += _of_kind(first, second, kind, labels, pairs[kind])
+    return tuple(agreements)
 
 
 def _shared_values(reviews: CaseSetReviews, first: str, second: str) -> dict[str, list[_Pair]]:
@@ -46,9 +46,9 @@ def _shared_values(reviews: CaseSetReviews, first: str, second: str) -> dict[str
     pairs: dict[str, list[_Pair]] = {}
     for case in reviews.cases:
         for field, run in case.fields:
-            words = case.every_word_on(field, run)
-            if first in words and second in words:
-                pair = (words[first].value, words[second].value)
+            events = case.events_by_reviewer(field, run)
+            if first in events and second in events:
+                pair = (events[first].value, events[second].value)
                 pairs.setdefault(kind_of(field), []).append(pair)
     return pairs
 

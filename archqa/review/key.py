@@ -52,12 +52,12 @@ def _row(case: CaseReviews) -> dict[str, Any]:
         sentence_id = sentence_of(field)
         if sentence_id and decided:
             answers.append({"sentence_id": sentence_id, "relevance": decided.value})
-            sources += [*case.every_word_on(field).values(), decided]
+            sources += [*case.events_by_reviewer(field).values(), decided]
     row: dict[str, Any] = {"case_id": case.case_id, "answers": answers}
     better_answer = case.decided("better_answer")
     if better_answer:
         row["clinician_answer"] = better_answer.value
-        sources += [*case.every_word_on("better_answer").values(), better_answer]
+        sources += [*case.events_by_reviewer("better_answer").values(), better_answer]
     row["review"] = _provenance(sources, _disputed_sentences(case))
     return row
 
@@ -81,8 +81,8 @@ def _shown_time(time: datetime | None) -> str:
 
 
 def _disputed_sentences(case: CaseReviews) -> int:
-    disputed = [found for found in case.disagreements if found.is_open]
-    return sum(sentence_of(found.field) is not None for found in disputed)
+    disputed = [disagreement for disagreement in case.disagreements if disagreement.is_open]
+    return sum(sentence_of(disagreement.field) is not None for disagreement in disputed)
 
 
 def _keep_other_key(path: Path) -> None:

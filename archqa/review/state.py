@@ -55,7 +55,7 @@ class CaseReviews:
         """Who has said something that stands, in the order of their first event."""
         return tuple(self._by_reviewer)
 
-    def said_by(self, reviewer: str, run: str = "") -> dict[str, ReviewEvent]:
+    def events_of(self, reviewer: str, run: str = "") -> dict[str, ReviewEvent]:
         """Field → what a reviewer says of the note, and of the answer of this run."""
         return _of_run(self._by_reviewer.get(reviewer, {}), run)
 
@@ -63,13 +63,13 @@ class CaseReviews:
         """Field → what was adjudicated of the note, and of the answer of this run."""
         return _of_run(self._adjudicated, run)
 
-    def every_word_on(self, field: str, run: str = "") -> dict[str, ReviewEvent]:
+    def events_by_reviewer(self, field: str, run: str = "") -> dict[str, ReviewEvent]:
         """Reviewer → what each says of a field; `run` only for what judges an answer."""
-        words = {}
+        events = {}
         for reviewer, state in self._by_reviewer.items():
             if (field, run) in state:
-                words[reviewer] = state[field, run]
-        return words
+                events[reviewer] = state[field, run]
+        return events
 
     @cached_property
     def fields(self) -> tuple[tuple[str, str], ...]:
@@ -88,16 +88,16 @@ class CaseReviews:
         """The adjudicated word on a field, else the one that all its reviewers share, else None."""
         if (field, run) in self._adjudicated:
             return self._adjudicated[field, run]
-        words = list(self.every_word_on(field, run).values())
-        return words[-1] if len({word.value for word in words}) == 1 else None
+        events = list(self.events_by_reviewer(field, run).values())
+        return events[-1] if len({event.value for event in events}) == 1 else None
 
     def _disagreements(self) -> Iterator[Disagreement]:
         for field, run in self.fields:
-            words = self.every_word_on(field, run)
-            values = {word.value for word in words.values()}
+            events = self.events_by_reviewer(field, run)
+            values = {event.value for event in events.values()}
             if len(values) > 1 and field != _NEVER_COMPARED:
                 adjudicated = self._adjudicated.get((field, run))
-                yield Disagreement(self.case_id, field, run, words, adjudicated)
+                yield Disagreement(self.case_id, field, run, events, adjudicated)
 
 
 class CaseSetReviews:
@@ -133,7 +133,7 @@ class CaseSetReviews:
     @cached_property
     def disagreements(self) -> tuple[Disagreement, ...]:
         """The fields of all cases that reviewers see differently, adjudicated or not."""
-        return tuple(found for case in self.cases for found in case.disagreements)
+        return tuple(disagreement for case in self.cases for disagreement in case.disagreements)
 
 
 def last_words(events: Iterable[ReviewEvent]) -> FieldEvents:

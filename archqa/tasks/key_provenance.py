@@ -72,8 +72,8 @@ class KeyProvenance(NamedTuple):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of a score against this key must know; empty for a file."""
-        found = [self._trust_warning(), self._gap_warning()]
-        return tuple(filter(None, found))
+        warnings = [self._trust_warning(), self._gap_warning()]
+        return tuple(filter(None, warnings))
 
     def as_json(self) -> dict[str, Any]:
         """`key` of `scores.json`."""

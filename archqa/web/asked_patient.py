@@ -78,7 +78,7 @@ def _several(error: SeveralPatients) -> str:
 
 def _identifier(patient: Mapping[str, Any]) -> str:
     """Return the MRN; a patient's only identifier is taken for one."""
-    identifiers = [each for each in patient.get("identifier") or () if isinstance(each, Mapping)]
+    identifiers = [row for row in patient.get("identifier") or () if isinstance(row, Mapping)]
     for identifier in identifiers:
         if _MEDICAL_RECORD_NUMBER in _type_codes(identifier):
             return str(identifier.get("value") or "")

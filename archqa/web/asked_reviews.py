@@ -31,12 +31,12 @@ class AskedReviews:
         item = _reviewed_item(job)
         claims = [Claim(text=line.text, citations=line.citations) for line in job.answer.lines]
         lines, sentences = asked_rows(item if isinstance(item, Case) else None, claims)
-        said = self._store.reviews(ASKED).case(item.id).said_by(reviewer)
+        events = self._store.reviews(ASKED).case(item.id).events_of(reviewer)
         return ReviewForm(
             action=f"/answers/{job.id}",
             reviewer=reviewer,
             seen=Seen("", _version(job.answer)),
-            saved={field: event.value for field, event in said.items()},
+            saved={field: event.value for field, event in events.items()},
             lines=lines,
             sentences=sentences,
             verdicts=verdict_fields(item, has_query=bool(job.answer.query)),

@@ -68,9 +68,9 @@ class HistoryRow(NamedTuple):
 
 def parse_review(form: Mapping[str, str], reviewer: str, run: str = "") -> SubmittedReview:
     """Return the review of a form; the name in the form goes before that of the cookie."""
-    said = _fields(form, _FIELD)
+    chosen = _fields(form, _FIELD)
     seen = _fields(form, _SEEN)
-    edits = {field: value for field, value in said.items() if value != seen.get(field, "")}
+    edits = {field: value for field, value in chosen.items() if value != seen.get(field, "")}
     version = Seen(run, form.get("run_version", ""), form.get("blind") == "1")
     name = " ".join((form.get("reviewer") or reviewer).split())
     return SubmittedReview(name, edits, seen, version)

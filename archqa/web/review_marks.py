@@ -22,8 +22,8 @@ def review_marks(store: ReviewStore, manifest: RunManifest, run_name: str) -> Re
 
     def mark(case_id: str) -> ReviewMark:
         case = reviews.case(case_id)
-        reviewers = tuple(name for name in case.reviewers if case.said_by(name, run_name))
-        differ = any(found.is_open and found.run in ("", run_name) for found in case.disagreements)
+        reviewers = tuple(name for name in case.reviewers if case.events_of(name, run_name))
+        differ = any(item.is_open and item.run in ("", run_name) for item in case.disagreements)
         return ReviewMark(reviewers, differ)
 
     return ReviewMarks(mark, len(reviews.events))

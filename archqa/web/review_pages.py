@@ -165,14 +165,14 @@ class ReviewPages:
         self, run: ReviewableRun, item: Item, shown: _Shown, reviewer: Reviewer, action: str
     ) -> ReviewForm:
         run_name = run.name
-        said = self._store.reviews(run.case_set).case(item.id).said_by(reviewer.name, run_name)
+        events = self._store.reviews(run.case_set).case(item.id).events_of(reviewer.name, run_name)
         is_seen = shown.record is not None
         version = run.version_of(item.id) if is_seen else ""
         form = ReviewForm(
             action=action,
             reviewer=reviewer.name,
             seen=Seen(run_name, version, blind=not is_seen),
-            saved={field: event.value for field, event in said.items()},
+            saved={field: event.value for field, event in events.items()},
             verdicts=verdict_fields(item, has_query=_has_query(shown)) if is_seen else (),
             has_next=True,
             can_undo=self._store.can_undo(run.case_set, item.id, reviewer.name),

@@ -82,7 +82,7 @@ def review_queue(
     if choice.order == "worst":
         order.sort(key=lambda index: scores.get(cases[index].id, float("inf")))
     reviewed = frozenset(
-        index for index in order if reviews.case(cases[index].id).said_by(reviewer, run)
+        index for index in order if reviews.case(cases[index].id).events_of(reviewer, run)
     )
     members = frozenset(order)
     if choice.show == "unreviewed":
@@ -95,7 +95,8 @@ def review_queue(
 def disagrees(reviews: CaseSetReviews, case_id: str, run: str) -> bool:
     """Whether reviewers differ on a case's note or on the run's answer, and nobody adjudicated."""
     return any(
-        found.is_open and found.run in ("", run) for found in reviews.case(case_id).disagreements
+        disagreement.is_open and disagreement.run in ("", run)
+        for disagreement in reviews.case(case_id).disagreements
     )
 
 

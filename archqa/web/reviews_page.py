@@ -139,7 +139,7 @@ def _provenance(run: ReviewableRun, path: Path) -> KeyProvenance:
     """What a score of the run against the key will say of the key."""
     key = tasks.load_key(path)
     cases = {item.id: item for item in run.cases if isinstance(item, Case)}
-    keys = {case_id: found for case_id, found in key.keys.items() if case_id in cases}
+    keys = {case_id: case_key for case_id, case_key in key.keys.items() if case_id in cases}
     sentence_ids = {case_id: cases[case_id].sentence_ids for case_id in keys}
     scored = ScoredKeys(keys, sentence_ids)
     return key_provenance(key.path, key.sha256, scored, [run.run.path])
@@ -156,13 +156,13 @@ def _reviewer_rows(run: ReviewableRun, reviews: CaseSetReviews) -> list[Reviewer
 
 def _reviewer_row(name: str, run: ReviewableRun, reviews: CaseSetReviews) -> ReviewerRow | None:
     run_name = run.name
-    said = [reviews.case(item.id).said_by(name, run_name) for item in run.cases]
-    events = [event for fields in said for event in fields.values()]
+    events_by_case = [reviews.case(item.id).events_of(name, run_name) for item in run.cases]
+    events = [event for fields in events_by_case for event in fields.values()]
     if not events:
         return None
     return ReviewerRow(
         name=name,
-        cases=sum(bool(fields) for fields in said),
+        cases=sum(bool(fields) for fields in events_by_case),
         sentences=sum(bool(sentence_of(event.field)) for event in events),
         blind=sum(event.blind for event in events),
         fields=len(events),
@@ -174,10 +174,10 @@ def _disputed_cases(run: ReviewableRun, reviews: CaseSetReviews) -> list[Dispute
     """The cases of this run that reviewers see differently, in the order of its file."""
     run_name = run.name
     by_case: dict[int, list[Disagreement]] = {}
-    for found in reviews.disagreements:
-        index = run.index_of(found.case_id)
-        if index is not None and found.run in ("", run_name):
-            by_case.setdefault(index, []).append(found)
+    for disagreement in reviews.disagreements:
+        index = run.index_of(disagreement.case_id)
+        if index is not None and disagreement.run in ("", run_name):
+            by_case.setdefault(index, []).append(disagreement)
     return [_disputed_case(run, index, by_case[index]) for index in sorted(by_case)]
 
 
@@ -186,10 +186,10 @@ def _disputed_case(
 ) -> DisputedCase:
     item = run.cases[index]
     texts = _texts_of_fields(run, item)
-    shows_answer = any(is_about_answer(found.field) for found in disagreements)
+    shows_answer = any(is_about_answer(disagreement.field) for disagreement in disagreements)
     version = run.version_of(item.id) if shows_answer else ""
     questions = question_texts(item)
-    fields = tuple(_disputed_field(found, texts) for found in disagreements)
+    fields = tuple(_disputed_field(disagreement, texts) for disagreement in disagreements)
     return DisputedCase(
         case_index=index,
         item=item,
@@ -199,14 +199,14 @@ def _disputed_case(
     )
 
 
-def _disputed_field(found: Disagreement, texts: Mapping[str, str]) -> DisputedField:
-    said = dict.fromkeys(event.value for event in found.by_reviewer.values())
-    decided = found.adjudicated.value if found.adjudicated else ""
+def _disputed_field(disagreement: Disagreement, texts: Mapping[str, str]) -> DisputedField:
+    values = dict.fromkeys(event.value for event in disagreement.by_reviewer.values())
+    decided = disagreement.adjudicated.value if disagreement.adjudicated else ""
     return DisputedField(
-        disagreement=found,
-        words=field_in_words(found.field),
-        text=texts.get(found.field, ""),
-        options=values_of(found.field) or tuple(said),
+        disagreement=disagreement,
+        words=field_in_words(disagreement.field),
+        text=texts.get(disagreement.field, ""),
+        options=values_of(disagreement.field) or tuple(values),
         decided=decided,
     )
 

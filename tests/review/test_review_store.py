@@ -42,7 +42,7 @@ def save(
 
 
 def said(store: ReviewStore, reviewer: str = "Ann", run: str = "one") -> dict[str, str]:
-    words = store.reviews("set").case(CASE.id).said_by(reviewer, run)
+    words = store.reviews("set").case(CASE.id).events_of(reviewer, run)
     return {field: event.value for field, event in words.items()}
 
 
@@ -147,7 +147,7 @@ def test_a_question_on_a_record_takes_verdicts_but_no_labels(store: ReviewStore)
     question = RecordQuestion(id="q1", question="How many visits?")
     edits = {"answer_right": "partly", "query_right": "no"}
     store.save("set", question, edits, {}, "Ann", SEEN)
-    assert store.reviews("set").case("q1").said_by("Ann", "one").keys() == edits.keys()
+    assert store.reviews("set").case("q1").events_of("Ann", "one").keys() == edits.keys()
     assert store.write_key("set") is None
     with pytest.raises(CallerError):
         store.save("set", question, {"sentence/1": "essential"}, {}, "Ann", SEEN)

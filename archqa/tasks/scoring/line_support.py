@@ -109,11 +109,15 @@ def with_judged_lines(report: ScoreReport, request: ScoringRequest, rows: RowLin
     )
     add_judged_lines(metric, _judged_rows(rows, votes), report.scores)
     report.scores.warnings.extend(_warnings(votes))
-    unsupported = [each for each in votes if each.line.is_counted and not each.is_supported]
+    unsupported = [
+        line_votes
+        for line_votes in votes
+        if line_votes.line.is_counted and not line_votes.is_supported
+    ]
     return replace(
         report,
-        unsupported_lines=tuple(each.as_json() for each in unsupported),
-        disagreements=tuple(each.as_json() for each in votes if each.is_split),
+        unsupported_lines=tuple(line_votes.as_json() for line_votes in unsupported),
+        disagreements=tuple(line_votes.as_json() for line_votes in votes if line_votes.is_split),
         judge_usage=usage,
     )
 
@@ -132,7 +136,9 @@ def _task(lines: Sequence[CitedLine]) -> LineSupportTask:
     judged = filter(_is_judged, lines)
     to_judge = []
     for number, line in enumerate(judged, start=1):
-        sources = tuple(CitedText(id=each.id, text=each.text) for each in line.sentences)
+        sources = tuple(
+            CitedText(id=line_votes.id, text=line_votes.text) for line_votes in line.sentences
+        )
         to_judge.append(LineToJudge(number=str(number), text=line.text, sources=sources))
     return LineSupportTask(lines=tuple(to_judge))
 
@@ -140,7 +146,7 @@ def _task(lines: Sequence[CitedLine]) -> LineSupportTask:
 def _votes(
     row: str, lines: Sequence[CitedLine], opinions: Sequence[Opinion[LineSupportVerdicts]]
 ) -> Iterator[LineVotes]:
-    """The votes on each line of one answer."""
+    """The votes on line_votes line of one answer."""
     number = 0
     for line in lines:
         if not _is_judged(line):
@@ -162,13 +168,13 @@ def _vote(opinion: Opinion[LineSupportVerdicts], number: str) -> LineVote:
 
 def _judged_rows(rows: RowLines, votes: Sequence[LineVotes]) -> dict[str, tuple[JudgedLine, ...]]:
     judged: dict[str, list[JudgedLine]] = {row: [] for row in rows}
-    for each in votes:
-        judged[each.row].append(JudgedLine(each.line, each.is_supported))
+    for line_votes in votes:
+        judged[line_votes.row].append(JudgedLine(line_votes.line, line_votes.is_supported))
     return {row: tuple(lines) for row, lines in judged.items()}
 
 
 def _warnings(votes: Sequence[LineVotes]) -> Iterator[str]:
     """A warning about votes without a usable verdict."""
-    unusable = sum(vote.verdict is None for each in votes for vote in each.votes)
+    unusable = sum(vote.verdict is None for line_votes in votes for vote in line_votes.votes)
     if unusable:
         yield f"{unusable} verdicts of the judge were unusable and count against the line."
