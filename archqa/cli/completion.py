@@ -145,7 +145,8 @@ def run_folders(typed: str) -> Iterator[str]:
     shown = 0
     for place in [folder] if typed else [folder, Path("runs")]:
         for path in _sub_folders(place):
-            if shown < _MAX_RUNS and str(path).startswith(typed) and (path / "run.json").is_file():
+            is_typed = str(path).isprintable() and str(path).startswith(typed)
+            if shown < _MAX_RUNS and is_typed and (path / "run.json").is_file():
                 shown += 1
                 yield str(path)
 

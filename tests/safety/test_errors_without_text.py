@@ -83,7 +83,13 @@ def test_a_wrong_value_is_named_by_its_type(
     assert SECRET not in everything_in(caught.value)
 
 
-@pytest.mark.parametrize("value", [[{"note": SECRET}], {"note": SECRET}, 3, None, b"x"])
+def test_rows_without_a_question_are_refused_without_their_text() -> None:
+    with pytest.raises(CallerError, match="no column question") as caught:
+        archqa.predict([{"note": SECRET}])
+    assert SECRET not in everything_in(caught.value)
+
+
+@pytest.mark.parametrize("value", [{"note": SECRET}, 3, None, b"x"])
 def test_cases_of_a_wrong_type_are_a_wrong_call(value: Any) -> None:
     with pytest.raises(CallerError, match=type(value).__name__):
         archqa.predict(value)
