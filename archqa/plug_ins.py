@@ -73,7 +73,7 @@ def find(kind: Kind, name: str, built_in: Collection[str] = ()) -> PlugIn | None
     """
     if name in built_in:
         return None
-    same_name = [each for each in _listed(kind, tuple(sys.path)) if each.name == name]
+    same_name = [plug_in for plug_in in _listed(kind, tuple(sys.path)) if plug_in.name == name]
     if len(same_name) > 1:
         raise PlugInError(_several(same_name))
     return same_name[0] if same_name else None

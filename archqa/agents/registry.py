@@ -89,8 +89,8 @@ def load_agents(name: str) -> tuple["type[Agent[Any, Any]]", ...]:
 
 def plug_ins_of(names: Iterable[str]) -> tuple[plug_ins.PlugIn, ...]:
     """The plug-ins that agents of these names come from."""
-    found = (plug_ins.find("agents", name, AGENT_CLASSES) for name in names)
-    return tuple(plug_in for plug_in in found if plug_in is not None)
+    plug_ins_of_names = (plug_ins.find("agents", name, AGENT_CLASSES) for name in names)
+    return tuple(plug_in for plug_in in plug_ins_of_names if plug_in is not None)
 
 
 def prompts_of(prompt: str, agents: Iterable[str]) -> "Prompts":

@@ -67,9 +67,9 @@ def evidence_html(evidence: Sequence[Evidence]) -> str:
     if not evidence:
         return ""
     rows = []
-    for each in evidence:
-        where = ", ".join(filter(None, (each.source, each.date)))
-        rows.append((html.citations((each.id,)), html.text(each.text), html.text(where)))
+    for piece in evidence:
+        where = ", ".join(filter(None, (piece.source, piece.date)))
+        rows.append((html.citations((piece.id,)), html.text(piece.text), html.text(where)))
     return html.folded(f"Evidence ({len(evidence)})", html.table(("id", "text", "from"), rows))
 
 

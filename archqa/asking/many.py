@@ -132,8 +132,8 @@ def _evidence_columns(result: AnsweredRow) -> dict[str, Any]:
     """Return what an answer rests on as plain cells, to be read, filtered and counted."""
     evidence = result.answer.evidence if result.answer else ()
     return {
-        "evidence_ids": [each.id for each in evidence],
-        "evidence_text": "\n".join(each.text for each in evidence),
+        "evidence_ids": [piece.id for piece in evidence],
+        "evidence_text": "\n".join(piece.text for piece in evidence),
     }
 
 
@@ -178,9 +178,9 @@ def check_rows(
     asked = []
     mistakes = []
     for position, row in enumerate(rows):
-        found = list(_mistakes_of(row, record))
-        mistakes += [(position, mistake) for mistake in found]
-        if not found:
+        row_mistakes = list(_mistakes_of(row, record))
+        mistakes += [(position, mistake) for mistake in row_mistakes]
+        if not row_mistakes:
             asked.append(_asked_row(row))
     return asked, mistakes
 

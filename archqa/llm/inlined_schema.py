@@ -32,5 +32,5 @@ def _resolved(value: Any, definitions: Mapping[str, Any], inside: tuple[str, ...
     name = reference.removeprefix(_PREFIX)
     if name in inside:
         raise RecursiveSchemaError(name)
-    beside = {key: inner for key, inner in value.items() if key != "$ref"}
-    return _resolved({**definitions[name], **beside}, definitions, (*inside, name))
+    siblings = {key: inner for key, inner in value.items() if key != "$ref"}
+    return _resolved({**definitions[name], **siblings}, definitions, (*inside, name))

@@ -113,8 +113,8 @@ class ServedRecord:
 
     def _shown(self, page: Page) -> tuple[list[tuple[str, Resource]], int]:
         """Return mode and resource of the entries that may be shown, and how many may not."""
-        found = [entry for entry in page.entries if entry.mode != "outcome"]
-        resources = [(entry.mode, entry.resource) for entry in found]
+        matches = [entry for entry in page.entries if entry.mode != "outcome"]
+        resources = [(entry.mode, entry.resource) for entry in matches]
         shown = [pair for pair in resources if self._may_show(*pair)]
         return shown, len(resources) - len(shown)
 

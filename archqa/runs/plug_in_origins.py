@@ -18,12 +18,12 @@ def plug_in_origins(task: str, pipeline: Pipeline, settings: Settings) -> dict[s
 
 
 def _parts(task: str, pipeline: Pipeline, settings: Settings) -> Iterator[PlugIn]:
-    found = []
+    used = []
     if not registry.is_registered(task):
-        found.append(plug_ins.find("tasks", task))
+        used.append(plug_ins.find("tasks", task))
     if pipeline.tasks:
-        found.append(plug_ins.find("pipelines", pipeline.name))
+        used.append(plug_ins.find("pipelines", pipeline.name))
     for backend in own_backend_names(settings, pipeline.agents):
-        found.append(plug_ins.find("backends", backend))
-    yield from (plug_in for plug_in in found if plug_in is not None)
+        used.append(plug_ins.find("backends", backend))
+    yield from (plug_in for plug_in in used if plug_in is not None)
     yield from plug_ins_of(pipeline.agents)

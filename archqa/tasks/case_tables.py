@@ -163,6 +163,6 @@ def _id_text(case_id: Any) -> str:
 
 def _numbered(sentences: Any) -> Any:
     """Return sentences that are mere texts with ids from 1; others as they are."""
-    if not isinstance(sentences, list) or not all(isinstance(each, str) for each in sentences):
+    if not isinstance(sentences, list) or not all(isinstance(text, str) for text in sentences):
         return sentences
     return [{"id": str(number), "text": text} for number, text in enumerate(sentences, start=1)]

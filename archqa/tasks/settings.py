@@ -51,9 +51,9 @@ def use_plug_in(pipeline: str) -> None:
         return
     from archqa.tasks.pipelines import find_plug_in  # Pipelines are slow to import.
 
-    found = find_plug_in(pipeline)
-    if found is not None:
-        _add(found.name, found.settings_type)
+    plug_in = find_plug_in(pipeline)
+    if plug_in is not None:
+        _add(plug_in.name, plug_in.settings_type)
 
 
 def use_all_plug_ins() -> None:

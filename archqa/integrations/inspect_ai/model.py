@@ -63,8 +63,8 @@ class InspectModel:
                 tool_call_id=message.tool_call_id,
                 function=_called_tool(message.tool_call_id, request),
             )
-        said = self._replies.get(_identity(message))
-        return said if said is not None else _assistant_message(message)
+        reply = self._replies.get(_identity(message))
+        return reply if reply is not None else _assistant_message(message)
 
 
 def _identity(message: Message) -> tuple[str, tuple[str, ...]]:

@@ -48,7 +48,7 @@ class Archehr2025Scoring(ScoringBridge):
 
     def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
         """Scores rows over the cases that have labels; a single case by its citations alone."""
-        references = {each.case_id: each for each in load_gold(inputs).references if each.labels}
+        references = {row.case_id: row for row in load_gold(inputs).references if row.labels}
         return RowScorer(references, _score_rows, CITATION_METRICS)
 
     def score(self, request: ScoringRequest) -> ScoreReport:

@@ -34,8 +34,8 @@ class PlugInMetrics:
 def metric_origins(signatures: Iterable[str]) -> dict[str, str]:
     """`metrics.words_per_line` → `archqa-example-plugin 0.1.0`, for signatures of plug-ins' metrics."""
     names = [signature.partition("|")[0] for signature in signatures]
-    found = (plug_ins.find("metrics", name, own_metrics()) for name in names)
-    return {f"metrics.{each.name}": each.origin for each in found if each is not None}
+    own = (plug_ins.find("metrics", name, own_metrics()) for name in names)
+    return {f"metrics.{metric.name}": metric.origin for metric in own if metric is not None}
 
 
 def _metric_of(plug_in: plug_ins.PlugIn) -> type[Metric[Any]]:
@@ -43,8 +43,8 @@ def _metric_of(plug_in: plug_ins.PlugIn) -> type[Metric[Any]]:
     is_metric = isinstance(metric, type) and issubclass(metric, Metric)
     if not is_metric or metric.name != plug_in.name:
         raise plug_in.problem("is no scoring.Metric of that name")
-    found: type[Metric[Any]] = metric
-    return found
+    metric_class: type[Metric[Any]] = metric
+    return metric_class
 
 
 add_metric_source(PlugInMetrics())
