@@ -39,6 +39,8 @@ _WHOLE_HEIGHT = """() => {
     return document.documentElement.scrollHeight;
 }"""
 """The height of the page, also of parts that the browser has not laid out yet."""
+_LOADED = "networkidle"
+"""A run page asks for its rows after it was loaded, and is higher with them."""
 _QUALITY = 70
 _RUN = "mini"
 _REVIEWER = "Reviewer"
@@ -131,7 +133,7 @@ def _ask_first_case(url: str) -> str:
 
 def _take(name: str, address: str, width: int, scheme: str) -> Screenshot:
     with _opened(address, width, scheme) as page:
-        page.goto(address)
+        page.goto(address, wait_until=_LOADED)
         height = page.evaluate(_WHOLE_HEIGHT)
         return Screenshot(name, _image(page.screenshot(animations="disabled")), height)
 
@@ -139,7 +141,7 @@ def _take(name: str, address: str, width: int, scheme: str) -> Screenshot:
 def _readme_picture(address: str) -> Screenshot:
     """Return the first case as a whole: its question, its answer, and its note."""
     with _opened(address, height=_README_HEIGHT) as page:
-        page.goto(address)
+        page.goto(address, wait_until=_LOADED)
         page.evaluate(_WHOLE_HEIGHT)
         parts = page.locator(".case-head, .beside")
         boxes = parts.evaluate_all(_BOXES)
