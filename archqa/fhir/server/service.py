@@ -119,6 +119,8 @@ class FhirService:
         methods = allowed_methods(path)
         if method not in methods:
             return method_not_allowed(methods)
+        if method not in {"GET", "HEAD", "POST"} and not is_operation(path):
+            raise FhirError("There is nothing at this URL.", 404, "not-supported")
         check_formats(params)
         if is_operation(path):
             operation, call = call_of(method, path, params, body, headers)
