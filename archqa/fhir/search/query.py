@@ -5,6 +5,7 @@ Source: hl7.org/fhir/R4/search.html.
 
 from dataclasses import dataclass
 
+from archqa.fhir.search.summaries import Subset
 from archqa.fhir.values.search_parameters import Kind, Parameter
 
 MAX_VALUES = 2000
@@ -79,9 +80,15 @@ class Query:
     revincludes: tuple[Include, ...] = ()
     count: int | None = None
     offset: int = 0
-    elements: tuple[str, ...] = ()
-    summary: str = "false"
+    subset: Subset = Subset()
     total: str = ""
     notices: tuple[str, ...] = ()
     params: tuple[tuple[str, str], ...] = ()
     """The parameters of the request without `_offset`: the link to the next page repeats them."""
+    path: str = ""
+    """The path of the link to the next page if it is not the type."""
+
+    @property
+    def counts_only(self) -> bool:
+        """Whether the total is all that is asked for: `_summary=count` or `_count=0`."""
+        return self.subset.summary == "count" or self.count == 0

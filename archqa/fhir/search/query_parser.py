@@ -6,7 +6,12 @@ from dataclasses import dataclass, field, replace
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile, UnknownParameterPolicy
 from archqa.fhir.search.query import MAX_COMPARISONS, MAX_SORT_KEYS, MAX_VALUES, Filter, Query
-from archqa.fhir.search.result_parameters import RESULT_PARAMETERS, ResultParameterParser, quotable
+from archqa.fhir.search.result_parameters import (
+    RESULT_PARAMETERS,
+    ResultParameterParser,
+    check_subset,
+    quotable,
+)
 from archqa.fhir.search.value_clauses import check_value
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import Kind, Parameter, parameters
@@ -52,7 +57,9 @@ class QueryParser:
 
     def __post_init__(self) -> None:
         max_count = self.profile.max_count
-        self._result_parser = ResultParameterParser(max_count, self.parameter, self.notices)
+        self._result_parser = ResultParameterParser(
+            max_count, self.parameter, self.notices, self._report_unsupported
+        )
 
     def parse(self, params: Iterable[tuple[str, str]]) -> Query:
         """Return the search of these parameters. Raises `FhirError` with every mistake."""
@@ -66,6 +73,7 @@ class QueryParser:
             if name not in _NOT_REPEATED:
                 repeated.append((name, value))
             query = self._add_parameter(query, name, value)
+        self._check_form(query)
         if self.mistakes:
             raise FhirError(self.mistakes[:_MAX_MISTAKES])
         _check_size(query)
@@ -91,6 +99,15 @@ class QueryParser:
         except FhirError as error:
             self.mistakes.extend(error.diagnostics)
         return query
+
+    def _check_form(self, query: Query) -> None:
+        """Check that the requested parts of the resources fit together (search.html#summary)."""
+        try:
+            check_subset(query.subset)
+        except FhirError as error:
+            self.mistakes.extend(error.diagnostics)
+        if query.subset.summary == "text" and (query.includes or query.revincludes):
+            self.mistakes.append("_include and _revinclude cannot be combined with _summary=text.")
 
     def _report_unsupported(self, message: str) -> None:
         lenient = self.lenient

@@ -6,9 +6,12 @@ Source: hl7.org/fhir/R4/search.html#return.
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.search.query import Include, Query, SortKey
+from archqa.fhir.search.summaries import Subset
+from archqa.fhir.values.element_table import elements_of_any_type, resource_elements
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import Kind, Parameter
 from archqa.fhir.values.urls import split_unescaped
@@ -30,7 +33,7 @@ RESULT_PARAMETERS = frozenset(
     }
 )
 
-_SUMMARIES = {"true", "false", "text", "data", "count"}
+_SUMMARIES = ("count", "data", "false", "text", "true")
 _TOTALS = {"none", "estimate", "accurate"}
 _QUOTABLE = re.compile(r"[\w:.-]{1,60}", re.ASCII)
 
@@ -43,15 +46,21 @@ def quotable(name: str) -> str:
 class ResultParameterParser:
     """Parse result parameters one by one.
 
-    `parameter` returns the search parameter of a type and name, or raises.
+    `parameter` returns the search parameter of a type and name, or raises; `report_unsupported`
+    takes a message about something that is unknown, which is a mistake or ignored.
     """
 
     def __init__(
-        self, max_count: int | None, parameter: Callable[[str, str], Parameter], notices: list[str]
+        self,
+        max_count: int | None,
+        parameter: Callable[[str, str], Parameter],
+        notices: list[str],
+        report_unsupported: Callable[[str], None],
     ) -> None:
         self._max_count = max_count
         self._parameter = parameter
         self._notices = notices
+        self._report_unsupported = report_unsupported
 
     def apply(self, query: Query, name: str, value: str) -> Query:
         """Return the search with one more of `RESULT_PARAMETERS`. Raises `FhirError`."""
@@ -61,7 +70,7 @@ class ResultParameterParser:
     def _count(self, query: Query, value: str) -> Query:
         count = parse_whole_number("_count", value)
         if count == 0:
-            return replace(query, count=0, summary="count")
+            return replace(query, count=0)
         if self._max_count is not None and count > self._max_count:
             self._notices.append(f"_count is at most {self._max_count}.")
             count = self._max_count
@@ -112,18 +121,18 @@ class ResultParameterParser:
         )
 
     def _elements(self, query: Query, value: str) -> Query:
-        elements = list(query.elements)
-        for part in split_unescaped(value, ","):
-            path = part.strip().removeprefix(f"{query.type}.")
-            name = path.partition(".")[0]
-            if name:
-                elements.append(name)
-        return replace(query, elements=tuple(elements))
+        requested = parse_elements(value, query.type)
+        self._notices += requested.notices
+        for message in requested.unknown:
+            self._report_unsupported(message)
+        elements = (*query.subset.elements, *requested.names)
+        return replace(query, subset=replace(query.subset, elements=elements))
 
     def _summary(self, query: Query, value: str) -> Query:
-        if value not in _SUMMARIES:
-            raise FhirError(f"_summary is one of {', '.join(sorted(_SUMMARIES))}.")
-        return replace(query, summary=value)
+        earlier = query.subset.summary
+        if earlier not in {"false", value}:
+            raise FhirError("_summary is given twice: leave one out.")
+        return replace(query, subset=replace(query.subset, summary=parse_summary(value)))
 
     def _total(self, query: Query, value: str) -> Query:
         if value not in _TOTALS:
@@ -153,3 +162,59 @@ def parse_whole_number(name: str, value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", value.strip()):
         raise FhirError(f"{name} must be a whole number from 0 to 999999999.")
     return int(value)
+
+
+def parse_summary(value: str) -> str:
+    """Return the value of `_summary`. Raises `FhirError` if it is none of R4's five."""
+    if value not in _SUMMARIES:
+        raise FhirError(f"_summary is one of {', '.join(_SUMMARIES)}.")
+    return value
+
+
+class RequestedElements(NamedTuple):
+    """The elements that `_elements` names, and messages about names that do not fit."""
+
+    names: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def parse_elements(value: str, resource_type: str = "") -> RequestedElements:
+    """Return the elements that a value of `_elements` names.
+
+    Without a type, an element of any type exists. `Type.element` names the same as `element`, and
+    a longer path its root, which is returned as a whole: R4 takes elements at the root only.
+    """
+    names, unknown, notices = [], [], []
+    for text in split_unescaped(value, ","):
+        path = text.strip().removeprefix(f"{resource_type}.")
+        root, dot, _ = path.partition(".")
+        problem = _problem_of_element(root, resource_type)
+        if problem:
+            unknown.append(problem)
+        elif root:
+            names.append(root)
+            if dot:
+                notices.append(f"_elements takes elements at the root: {root} is returned whole.")
+    return RequestedElements(tuple(names), tuple(unknown), tuple(notices))
+
+
+def _problem_of_element(name: str, resource_type: str) -> str:
+    """Return why this is no element that can be asked for; empty if it is one, or no name."""
+    known = elements_of_any_type()
+    if resource_type:
+        known = frozenset(resource_elements(resource_type).members)
+    if not name or name in known:
+        return ""
+    hint = did_you_mean(name, known)
+    owner = resource_type or "a resource"
+    return f"_elements: {quotable(name)} is no element of {owner}.{hint}"
+
+
+def check_subset(subset: Subset) -> None:
+    """Raise `FhirError` if both `_elements` and `_summary` are asked for.
+
+    R4 does not say which of them decides. HAPI refuses them together as well.
+    """
+    if subset.elements and subset.summary != "false":
+        raise FhirError("_elements and _summary cannot be combined: leave one out.")
