@@ -5,9 +5,7 @@ Source: hl7.org/fhir/R4/http.html.
 
 import json
 import logging
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from archqa.errors import ArchqaError
@@ -18,7 +16,10 @@ from archqa.fhir.profile import ARCHQA, GCP, Profile
 from archqa.fhir.request_budget import current_budget
 from archqa.fhir.search.compartment import EverythingRequest
 from archqa.fhir.server.capability import capability_statement, largest_page
+from archqa.fhir.server.methods import allowed_methods, method_not_allowed
+from archqa.fhir.server.operations import OperationCall, call_of, is_operation
 from archqa.fhir.server.request_bundle import process_bundle
+from archqa.fhir.server.response import FhirResponse, Headers
 from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import (
@@ -33,25 +34,8 @@ from archqa.fhir.write.writer import WriteMode, Writer, WriteResult
 
 _log = logging.getLogger(__name__)
 
-Headers = Mapping[str, str]
-
-_EVERYTHING_PATH = re.compile(r"Patient/(?P<patient>[^/]*)/\$everything")
-
 _RETRY_AFTER_SECONDS = "5"
 """When to ask again for a record that is being loaded."""
-
-
-@dataclass(frozen=True)
-class FhirResponse:
-    """An HTTP response: status, body (JSON text) and headers."""
-
-    status: int
-    body: str
-    headers: Headers = field(default_factory=dict)
-
-    def json(self) -> Any:
-        """Return the body as JSON values."""
-        return json.loads(self.body)
 
 
 class FhirService:
@@ -112,13 +96,15 @@ class FhirService:
         headers: Headers,
     ) -> FhirResponse:
         path, params = parse_search_url(url)
+        methods = allowed_methods(path)
+        if method not in methods:
+            return method_not_allowed(methods)
+        if is_operation(path):
+            operation, call = call_of(method, path, params, body, headers)
+            return operation.handler(self, call)
         if method in {"GET", "HEAD"}:
-            if path.rpartition("/")[2] == "_search":
-                return _search_needs_post()
             body = self._read(path, params, headers)
             return FhirResponse(200, body)
-        if method != "POST":
-            raise FhirError("Only GET and POST are answered here.", 405, "not-supported")
         if path.rpartition("/")[2] == "_search":
             all_params = [*params, *parse_query_string(body)]
             searchset = self._search(path, all_params, headers)
@@ -132,9 +118,6 @@ class FhirService:
     def _read(self, path: str, params: Params, headers: Headers) -> str:
         if path == "metadata":
             return self._metadata()
-        everything = _EVERYTHING_PATH.fullmatch(path)
-        if everything:
-            return self._everything(everything["patient"], params)
         if not path and "_getpages" in dict(params):
             path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
@@ -174,12 +157,14 @@ class FhirService:
         self_url = f"{self.base}/{build_search_url(path, with_count(params, page.count))}"
         return write_searchset(page, self.base, self.record.profile, self_url)
 
-    def _everything(self, patient: str, params: Params) -> str:
-        request = EverythingRequest.from_params(decode_page_token(params))
+    def everything(self, call: OperationCall) -> FhirResponse:
+        """Answer `Patient/[id]/$everything`. Raises `FhirError`."""
+        request = EverythingRequest.from_params(decode_page_token(call.params))
         request = replace(request, count=min(request.count, largest_page(self.record.profile)))
-        page = self.record.everything_page(patient, request)
-        self_url = f"{self.base}/{build_search_url(page.query, with_count(params, page.count))}"
-        return write_searchset(page, self.base, self._link_profile(), self_url)
+        page = self.record.everything_page(call.resource_id, request)
+        query = build_search_url(page.query, with_count(call.params, page.count))
+        self_url = f"{self.base}/{query}"
+        return FhirResponse(200, write_searchset(page, self.base, self._link_profile(), self_url))
 
     def _link_profile(self) -> Profile:
         """Return a profile whose links an operation can use: hapi has them for searches only."""
@@ -221,11 +206,6 @@ class FhirService:
         if self.writer.mode is WriteMode.APPLY and isinstance(self.record, Overlay):
             overlay = self.record
         return process_bundle(body, overlay, get, log_write)
-
-
-def _search_needs_post() -> FhirResponse:
-    error = FhirError("_search is for POST; GET searches as Type?name=value.", 405, "not-supported")
-    return FhirResponse(405, json.dumps(error.outcome()), {"allow": "POST"})
 
 
 def _preferred_handling(headers: Headers) -> bool | None:
