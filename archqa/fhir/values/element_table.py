@@ -1,6 +1,6 @@
 """The elements of each resource type at its root: which are mandatory, which are in its summary.
 
-Source: the StructureDefinitions of hl7.org/fhir/R4/resourcelist.html, in `elements.tsv`.
+Source: the StructureDefinitions of hl7.org/fhir/R4/resourcelist.html, in `resource_elements.tsv`.
 """
 
 import re
@@ -57,7 +57,7 @@ def elements_of_any_type() -> frozenset[str]:
 @cache
 def _table() -> dict[str, tuple[str, str, str]]:
     table = {}
-    text = (Path(__file__).parent / "elements.tsv").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "resource_elements.tsv").read_text(encoding="utf-8")
     for line in text.splitlines():
         if not line.startswith("#"):
             resource_type, mandatory, summary, others = line.split("\t")
