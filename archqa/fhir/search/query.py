@@ -5,7 +5,7 @@ Source: hl7.org/fhir/R4/search.html.
 
 from dataclasses import dataclass
 
-from archqa.fhir.search.summaries import Subset
+from archqa.fhir.search.summaries import WHOLE, Subset
 from archqa.fhir.values.search_parameters import Kind, Parameter
 
 MAX_VALUES = 2000
@@ -80,7 +80,7 @@ class Query:
     revincludes: tuple[Include, ...] = ()
     count: int | None = None
     offset: int = 0
-    subset: Subset = Subset()
+    subset: Subset = WHOLE
     total: str = ""
     notices: tuple[str, ...] = ()
     params: tuple[tuple[str, str], ...] = ()

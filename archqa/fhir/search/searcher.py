@@ -339,6 +339,13 @@ class Searcher:
                     budget.spend_resource(resource.text)
         return resources
 
+    def texts(self, numbers: list[int]) -> Iterator[str]:
+        """Yield the text of each of these resources, which are not for the reply."""
+        for start in range(0, len(numbers), _FETCHED_AT_ONCE):
+            check_budget()
+            for resource in self._read(numbers[start : start + _FETCHED_AT_ONCE]):
+                yield resource.text
+
     def _read(self, numbers: list[int]) -> Iterator[StoredResource]:
         """Yield the resources with these numbers, in this order, each decompressed when needed."""
         sql = (

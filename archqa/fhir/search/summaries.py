@@ -30,6 +30,9 @@ class Subset:
         return not self.elements and self.summary in {"false", "count"}
 
 
+WHOLE = Subset()
+
+
 def subset_resource(text: str, resource_type: str, subset: Subset) -> str:
     """Return the resource's JSON with the requested members only, tagged SUBSETTED.
 
