@@ -60,6 +60,10 @@ def parse_compartment_path(path: str) -> tuple[str, Params]:
 
 
 def _search_within(compartment: str, owner: str, resource_type: str) -> tuple[str, Params]:
+    if resource_type == "*":
+        problem = "A search of all types of a compartment is not supported"
+        alternative = "name a type, or ask for $everything"
+        raise FhirError(f"{problem}: {alternative}.", 404, "not-supported")
     if resource_type not in R4_RESOURCE_TYPES:
         hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
         message = f"There is no such resource type in a compartment.{hint}"

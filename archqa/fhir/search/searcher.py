@@ -17,7 +17,7 @@ from archqa.fhir.search.compiled_filter import INDEX_TABLES, CompiledFilter, wit
 from archqa.fhir.search.filter_compiler import FilterCompiler
 from archqa.fhir.search.includes import MAX_INCLUDED, find_included
 from archqa.fhir.search.query import Query, SortKey
-from archqa.fhir.search.summaries import Subset, subset_resource
+from archqa.fhir.search.summaries import Subset, part_of_resource
 from archqa.fhir.search.value_clauses import SqlClause, joined_args
 from archqa.fhir.values.search_parameters import Kind
 from archqa.fhir.values.urls import build_search_url, with_count
@@ -362,9 +362,7 @@ class Searcher:
 def entry_of(resource: StoredResource, subset: Subset, mode: str = "match") -> Entry:
     """Return the entry for a resource, or for the part of it that is asked for."""
     check_budget()
-    text = resource.text
-    if not subset.is_whole:
-        text = subset_resource(text, resource.type, subset)
+    text = part_of_resource(resource.text, resource.type, subset)
     return Entry(resource.type, resource.id, text, mode)
 
 

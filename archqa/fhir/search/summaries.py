@@ -33,11 +33,14 @@ class Subset:
 WHOLE = Subset()
 
 
-def subset_resource(text: str, resource_type: str, subset: Subset) -> str:
+def part_of_resource(text: str, resource_type: str, subset: Subset) -> str:
     """Return the resource's JSON with the requested members only, tagged SUBSETTED.
 
-    Mandatory elements are always among them.
+    Mandatory elements are always among them. A resource that is asked for as a whole stays as it
+    is.
     """
+    if subset.is_whole:
+        return text
     spans = _spans(text)
     selected = _select(spans, _requested(spans, resource_elements(resource_type), subset))
     selected["meta"] = _tag_subsetted(selected.get("meta", "{}"))

@@ -17,7 +17,12 @@ def refusal_of_content_type(scope: Scope) -> Refusal | None:
     is_search = _is_search(scope["path"])
     if is_search and _has_no_body(scope):
         return None
+    is_operation = scope["path"].rpartition("/")[2].startswith("$")
+    if is_operation and _has_no_body(scope):
+        return None
     allowed = _SEARCH_TYPES if is_search else _WRITE_TYPES
+    if is_operation:  # It reads: a form is as harmless as the same parameters in a URL.
+        allowed = (*_WRITE_TYPES, *_SEARCH_TYPES)
     if _media_type(scope) in allowed:
         return None
     return Refusal(415, f"Send the body with Content-Type: {' or '.join(allowed)}.")

@@ -5,19 +5,19 @@ Source: hl7.org/fhir/R4/http.html.
 
 import json
 import logging
-from dataclasses import replace
 from typing import Any
 
 from archqa.errors import ArchqaError
 from archqa.fhir.index.schema import RecordLocked
 from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.outcome import FhirError, operation_outcome
-from archqa.fhir.profile import ARCHQA, GCP, Profile
 from archqa.fhir.request_budget import current_budget
-from archqa.fhir.search.compartment import EverythingRequest
-from archqa.fhir.server.capability import capability_statement, largest_page
+from archqa.fhir.search.summaries import Subset, part_of_resource
+from archqa.fhir.server.capability import capability_statement
+from archqa.fhir.server.handling import preferred_handling
 from archqa.fhir.server.methods import allowed_methods, method_not_allowed
-from archqa.fhir.server.operations import OperationCall, call_of, is_operation
+from archqa.fhir.server.operations import call_of, is_operation
+from archqa.fhir.server.read_parameters import requested_subset
 from archqa.fhir.server.request_bundle import process_bundle
 from archqa.fhir.server.response import FhirResponse, Headers
 from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
@@ -124,7 +124,9 @@ class FhirService:
         resource_type, slash, resource_id = path.partition("/")
         is_id = slash and "/" not in resource_id
         if is_id and resource_type in R4_RESOURCE_TYPES:
-            return self._resource_text(resource_type, resource_id)
+            lenient = preferred_handling(headers)
+            subset = requested_subset(params, resource_type, self.record.profile, lenient)
+            return self._resource_text(resource_type, resource_id, subset)
         return self._search(path, params, headers)
 
     def _metadata(self) -> str:
@@ -138,11 +140,11 @@ class FhirService:
             budget.spend_text(text)
         return text
 
-    def _resource_text(self, resource_type: str, resource_id: str) -> str:
+    def _resource_text(self, resource_type: str, resource_id: str, subset: Subset) -> str:
         text = self.record.text(resource_type, resource_id)
         if text is None:
             raise FhirError(f"There is no {resource_type} of that id.", 404, "not-found")
-        return text
+        return part_of_resource(text, resource_type, subset)
 
     def _search(
         self,
@@ -153,22 +155,9 @@ class FhirService:
         if path in {"", "_search"}:
             raise FhirError("Name a resource type: Observation?patient=…", 400, "not-supported")
         query = build_search_url(path, decode_page_token(params))
-        page = self.record.search(query, lenient=_preferred_handling(headers))
+        page = self.record.search(query, lenient=preferred_handling(headers))
         self_url = f"{self.base}/{build_search_url(path, with_count(params, page.count))}"
         return write_searchset(page, self.base, self.record.profile, self_url)
-
-    def everything(self, call: OperationCall) -> FhirResponse:
-        """Answer `Patient/[id]/$everything`. Raises `FhirError`."""
-        request = EverythingRequest.from_params(decode_page_token(call.params))
-        request = replace(request, count=min(request.count, largest_page(self.record.profile)))
-        page = self.record.everything_page(call.resource_id, request)
-        query = build_search_url(page.query, with_count(call.params, page.count))
-        self_url = f"{self.base}/{query}"
-        return FhirResponse(200, write_searchset(page, self.base, self._link_profile(), self_url))
-
-    def _link_profile(self) -> Profile:
-        """Return a profile whose links an operation can use: hapi has them for searches only."""
-        return GCP if self.record.profile is GCP else ARCHQA
 
     def _create(self, path: str, body: str, author: str) -> FhirResponse:
         if path not in R4_RESOURCE_TYPES:
@@ -206,13 +195,3 @@ class FhirService:
         if self.writer.mode is WriteMode.APPLY and isinstance(self.record, Overlay):
             overlay = self.record
         return process_bundle(body, overlay, get, log_write)
-
-
-def _preferred_handling(headers: Headers) -> bool | None:
-    """Return whether the client asks for lenient handling; None if it does not say."""
-    preference = headers.get("prefer", "").replace(" ", "").lower()
-    if "handling=strict" in preference:
-        return False
-    if "handling=lenient" in preference:
-        return True
-    return None
