@@ -252,6 +252,13 @@ def serve(
         ),
     ] = None,
     no_token: NoTokenOption = False,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Let pages of this site read the record too, with the token (repeatable).",
+        ),
+    ] = None,
 ) -> None:
     """Serve a record over HTTP, to any FHIR client that presents the token.
 
@@ -263,9 +270,11 @@ def serve(
       ARCHQA_FHIR_TOKEN=... archqa ask QUESTION --record http://127.0.0.1:8080/fhir --patient ID
     """
     from archqa.fhir.server.application import serve as serve_http
+    from archqa.safety.cross_origin import check_origin
 
     require_uvicorn("The FHIR server (uvicorn)", "server")
     own_token = _own_token(token, no_token=no_token)
+    origins = [check_origin(origin) for origin in cors or ()]
     check_protected(host, has_token=not no_token)
     record = _open_record(store, profile, writes)
     writer = fhir.Writer(record, writes, _open_audit_log(audit))
@@ -276,7 +285,7 @@ def serve(
     print_notice(_who_may_read(own_token, no_token=no_token))
     print_line(base if own_token else url_with_token(base, served_token))
     service = fhir.FhirService(record, base, writer)
-    serve_http(service, host=host, path=path, token=served_token, listening=listening)
+    serve_http(service, host=host, path=path, token=served_token, listening=listening, cors=origins)
 
 
 def _own_token(token: str | None, *, no_token: bool) -> str | None:

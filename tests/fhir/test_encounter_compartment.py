@@ -132,6 +132,7 @@ def test_a_search_within_an_encounter_finds_its_compartment(
         ("RelatedPerson/x/Observation", 404, "not supported"),
         ("Encounter/absent/$everything", 404, "no such encounter"),
         ("Encounter/h1/$everything?start=2130", 400, "has no parameter start"),
+        ("Encounter/h1/$everything?colour=red", 400, "has no parameter colour"),
         ("Encounter/h1/$everything?_type=Foo", 400, "_type names a type"),
         ("Patient/$everything", 404, "not supported here"),
         ("Patient/p1/$lastn", 404, "not supported here"),
@@ -140,7 +141,8 @@ def test_a_search_within_an_encounter_finds_its_compartment(
 def test_what_is_no_compartment_or_operation_is_refused(
     ward_store: Store, profile: str, url: str, status: int, message: str
 ) -> None:
-    reply = FhirService(ward_store.as_profile(profile), BASE).get(url)
+    service = FhirService(ward_store.as_profile(profile), BASE)
+    reply = service.handle("GET", url, headers={"prefer": "handling=strict"})
     assert reply.status == status
     assert message in reply.body
 

@@ -6,16 +6,18 @@ A new interaction is a row of `_METHODS`. Source: hl7.org/fhir/R4/http.html#summ
 import json
 import re
 
-from archqa.fhir.outcome import operation_outcome
+from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.server.operations import find_operation, is_operation
 from archqa.fhir.server.response import FhirResponse
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
+from archqa.fhir.values.urls import parse_search_url
 
 _READ = ("GET", "HEAD")
 
 _METHODS = (
     (r"", (*_READ, "POST")),
     (r"metadata", _READ),
+    (r"\.well-known/smart-configuration", _READ),
     (r"(?:.*/)?_search", ("POST",)),
     (r"(?P<type>\w+)", (*_READ, "POST")),
     (r"(?P<type>\w+)/[^/]+", _READ),
@@ -50,3 +52,12 @@ def method_not_allowed(methods: tuple[str, ...]) -> FhirResponse:
     allowed = ", ".join(methods)
     outcome = operation_outcome([f"This URL answers {allowed}."], "error", "not-supported")
     return FhirResponse(405, json.dumps(outcome), {"allow": allowed})
+
+
+def answers(method: str, url: str) -> bool:
+    """Whether a URL below the base answers a method; others are refused whatever they send."""
+    try:
+        path, _ = parse_search_url(url)
+        return method in allowed_methods(path)
+    except FhirError:
+        return False

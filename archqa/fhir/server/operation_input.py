@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from archqa.fhir.outcome import FhirError
-from archqa.fhir.search.result_parameters import quotable
 from archqa.fhir.server.response import Headers
 from archqa.fhir.values.request_json import InvalidBody, parse_request_body
+from archqa.fhir.values.text import quotable
 from archqa.fhir.values.urls import MAX_PARAMETERS, Params, escape, parse_query_string
 
 _FORM = "application/x-www-form-urlencoded"

@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archqa.fhir.outcome import FhirError
-from archqa.fhir.search.result_parameters import quotable
 from archqa.fhir.server.operation_handlers import answer_everything, answer_last
 from archqa.fhir.server.response import FhirResponse, Headers
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
+from archqa.fhir.values.text import quotable
 from archqa.fhir.values.urls import Params
 
 if TYPE_CHECKING:

@@ -4,19 +4,27 @@ from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
 from archqa.fhir.search.query_parser import QueryParser
 from archqa.fhir.search.summaries import WHOLE, Subset
+from archqa.fhir.search.unsupported import Ignored, UnsupportedFeature
 from archqa.fhir.values.urls import Params
-
-SUBSET_PARAMETERS = frozenset({"_elements", "_summary"})
 
 
 def requested_subset(
-    params: Params, resource_type: str, profile: Profile, lenient: bool | None
+    params: Params, resource_type: str, profile: Profile, ignored: Ignored
 ) -> Subset:
-    """Return the part of a resource that a read asks for. Raises `FhirError`."""
-    subset_params = [(name, value) for name, value in params if name in SUBSET_PARAMETERS]
+    """Return the part of a resource that a read asks for.
+
+    Raises `FhirError`. What the handling ignores is added to `ignored`.
+    """
+    subset_params = [pair for pair in params if pair[0] in {"_elements", "_summary"}]
     if not subset_params:
         return WHOLE
-    subset = QueryParser(resource_type, profile, lenient).parse(subset_params).subset
+    parser = QueryParser(resource_type, profile)
+    parser.ignored.handling = ignored.handling
+    subset = parser.parse(subset_params).subset
+    ignored.pairs += parser.ignored.pairs
+    ignored.warned += parser.ignored.warned
     if subset.summary == "count":
-        raise FhirError("_summary=count is for searches: a read returns one resource.")
+        error = UnsupportedFeature("_summary=count is for searches: a read returns one resource.")
+        if not ignored.add(error, ("_summary", "count")):
+            raise FhirError(str(error))
     return subset

@@ -5,6 +5,7 @@ Source: hl7.org/fhir/R4/http.html.
 
 import json
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from archqa.errors import ArchqaError
@@ -12,15 +13,28 @@ from archqa.fhir.index.schema import RecordLocked
 from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.request_budget import current_budget
-from archqa.fhir.search.summaries import Subset, part_of_resource
+from archqa.fhir.search.summaries import part_of_resource
+from archqa.fhir.search.unsupported import Ignored, without_ignored
 from archqa.fhir.server.capability import capability_statement
-from archqa.fhir.server.handling import preferred_handling
+from archqa.fhir.server.handling import (
+    GENERAL_PARAMETERS,
+    METADATA_PARAMETERS,
+    READ_PARAMETERS,
+    all_named,
+    outcome_of_warning,
+    preferred_handling,
+    supported_parameters,
+    warning_header,
+)
+from archqa.fhir.server.metadata_parameters import parse_subset
 from archqa.fhir.server.methods import allowed_methods, method_not_allowed
+from archqa.fhir.server.negotiation import check_formats, reply_type
 from archqa.fhir.server.operations import call_of, is_operation
 from archqa.fhir.server.read_parameters import requested_subset
 from archqa.fhir.server.request_bundle import process_bundle
 from archqa.fhir.server.response import FhirResponse, Headers
 from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
+from archqa.fhir.server.smart_configuration import SMART_PATH, smart_configuration
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import (
     Params,
@@ -71,8 +85,11 @@ class FhirService:
 
         Never raises for an invalid request.
         """
+        headers = headers or {}
+        content_type = self.record.profile.content_type
         try:
-            response = self._respond(method, url, body, headers or {})
+            content_type = reply_type(url, headers, self.record.profile)
+            response = self._respond(method, url, body, headers)
         except FhirError as error:
             response = FhirResponse(error.status, json.dumps(error.outcome()))
         except RecordLocked:
@@ -85,7 +102,7 @@ class FhirService:
             message = "The record cannot be read. Its owner finds more in the log."
             outcome = operation_outcome([message], "fatal", "exception")
             response = FhirResponse(500, json.dumps(outcome))
-        response_headers = {"content-type": self.record.profile.content_type, **response.headers}
+        response_headers = {"content-type": content_type, **response.headers}
         return FhirResponse(response.status, response.body, response_headers)
 
     def _respond(
@@ -99,65 +116,81 @@ class FhirService:
         methods = allowed_methods(path)
         if method not in methods:
             return method_not_allowed(methods)
+        if method not in {"GET", "HEAD", "POST"} and not is_operation(path):
+            raise FhirError("There is nothing at this URL.", 404, "not-supported")
+        check_formats(params)
         if is_operation(path):
             operation, call = call_of(method, path, params, body, headers)
             return operation.handler(self, call)
         if method in {"GET", "HEAD"}:
-            body = self._read(path, params, headers)
-            return FhirResponse(200, body)
+            return self._read(path, params, headers)
         if path.rpartition("/")[2] == "_search":
-            all_params = [*params, *parse_query_string(body)]
-            searchset = self._search(path, all_params, headers)
-            return FhirResponse(200, searchset)
-        author = headers.get("x-archqa-who", "")
+            form = parse_query_string(body)
+            check_formats(form)
+            return self._search(path, [*params, *form], headers)
+        self._supported(params, GENERAL_PARAMETERS, "A write", headers)
         if not path:
-            bundle = self._process_bundle(body, author)
-            return FhirResponse(200, bundle)
-        return self._create(path, body, author)
+            return FhirResponse(200, self._process_bundle(body, headers))
+        return self._create(path, body, headers.get("x-archqa-who", ""))
 
-    def _read(self, path: str, params: Params, headers: Headers) -> str:
+    def _read(self, path: str, params: Params, headers: Headers) -> FhirResponse:
         if path == "metadata":
-            return self._metadata()
+            return self._metadata(params, headers)
+        if path == SMART_PATH:
+            return smart_configuration()
         if not path and "_getpages" in dict(params):
             path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
         resource_type, slash, resource_id = path.partition("/")
         is_id = slash and "/" not in resource_id
         if is_id and resource_type in R4_RESOURCE_TYPES:
-            lenient = preferred_handling(headers)
-            subset = requested_subset(params, resource_type, self.record.profile, lenient)
-            return self._resource_text(resource_type, resource_id, subset)
+            supported, ignored = self._supported(params, READ_PARAMETERS, "A read", headers)
+            subset = requested_subset(supported, resource_type, self.record.profile, ignored)
+            text = self._resource_text(resource_type, resource_id)
+            part = part_of_resource(text, resource_type, subset)
+            return FhirResponse(200, part, warning_header(all_named(ignored)))
         return self._search(path, params, headers)
 
-    def _metadata(self) -> str:
+    def _supported(
+        self, params: Params, known: Iterable[str], subject: str, headers: Headers
+    ) -> tuple[Params, Ignored]:
+        return supported_parameters(params, known, subject, self.record.profile, headers)
+
+    def _metadata(self, params: Params, headers: Headers) -> FhirResponse:
+        supported, ignored = self._supported(
+            params, METADATA_PARAMETERS, "CapabilityStatement", headers
+        )
+        subset = parse_subset(supported, self.record.profile, ignored)
         types = list(self.record.counts())
         profile = self.record.profile
         statement = capability_statement(self.base, types, profile, self.writer.mode)
-        text = json.dumps(statement)
+        text = part_of_resource(json.dumps(statement), "CapabilityStatement", subset)
         budget = current_budget()
         if budget is not None:
             budget.check_room()
             budget.spend_text(text)
-        return text
+        return FhirResponse(200, text, warning_header(all_named(ignored)))
 
-    def _resource_text(self, resource_type: str, resource_id: str, subset: Subset) -> str:
+    def _resource_text(self, resource_type: str, resource_id: str) -> str:
         text = self.record.text(resource_type, resource_id)
         if text is None:
             raise FhirError(f"There is no {resource_type} of that id.", 404, "not-found")
-        return part_of_resource(text, resource_type, subset)
+        return text
 
     def _search(
         self,
         path: str,
         params: Params,
         headers: Headers,
-    ) -> str:
+    ) -> FhirResponse:
         if path in {"", "_search"}:
             raise FhirError("Name a resource type: Observation?patient=…", 400, "not-supported")
         query = build_search_url(path, decode_page_token(params))
         page = self.record.search(query, lenient=preferred_handling(headers))
-        self_url = f"{self.base}/{build_search_url(path, with_count(params, page.count))}"
-        return write_searchset(page, self.base, self.record.profile, self_url)
+        linked = without_ignored(params, page.ignored)
+        self_url = f"{self.base}/{build_search_url(path, with_count(linked, page.count))}"
+        text = write_searchset(page, self.base, self.record.profile, self_url)
+        return FhirResponse(200, text, warning_header(page.warned))
 
     def _create(self, path: str, body: str, author: str) -> FhirResponse:
         if path not in R4_RESOURCE_TYPES:
@@ -175,12 +208,15 @@ class FhirService:
         location = {"location": f"{self.base}/{result.location}"}
         return FhirResponse(result.status, json.dumps(result.stored, ensure_ascii=False), location)
 
-    def _process_bundle(self, body: str, author: str) -> str:
+    def _process_bundle(self, body: str, headers: Headers) -> str:
         """Process a batch or transaction: reads in every mode, writes in mode apply."""
+        author = headers.get("x-archqa-who", "")
+        preference = {"prefer": headers.get("prefer", "")}
 
-        def get(url: str) -> tuple[int, str]:
-            response = self.get(url)
-            return response.status, response.body
+        def get(url: str) -> tuple[int, str, str]:
+            relative_url = url.strip().removeprefix(self.base)
+            response = self.handle("GET", relative_url, headers=preference)
+            return response.status, response.body, outcome_of_warning(response.headers)
 
         def log_write(
             method: str,

@@ -1,9 +1,17 @@
 """Normalise text for comparison: case, accents and runs of white space do not matter.
 
-Source: hl7.org/fhir/R4/search.html#string.
+Also: which names of a request a message may repeat. Source: hl7.org/fhir/R4/search.html#string.
 """
 
+import re
 import unicodedata
+
+_QUOTABLE = re.compile(r"[\w:.-]{1,60}", re.ASCII)
+
+
+def quotable(name: str) -> str:
+    """Return a name of the request if it is short and plain: a message must not carry a payload."""
+    return name if _QUOTABLE.fullmatch(name) else "of that name"
 
 
 def normalise_text(text: str) -> str:
