@@ -29,8 +29,13 @@ PATH = "Observation/$lastn"
 Code = tuple[str, ...]
 """System and code of a coding, or a text alone."""
 
+_NO_CODE: Code = ()
+
 Time = tuple[int, int]
 """End and start of an effective time, in microseconds of UTC."""
+
+_Terms = tuple[str, tuple[int, ...]]
+"""The subject of an observation, and the numbers of its terms."""
 
 _NO_TIME: Time = (-(2**63), -(2**63))
 
@@ -129,44 +134,49 @@ def _effective_times(connection: Connection, numbers: Iterable[int]) -> dict[int
 
 
 def _groups(connection: Connection, numbers: list[int]) -> Iterable[list[int]]:
-    codes = _codes(connection, numbers)
-    subjects = _subjects(connection, numbers)
     translations = _Translations()
-    keys: dict[int, Hashable] = {}
-    for n in numbers:
-        own = [(subjects.get(n, ""), code) for code in codes.get(n, [()])]
-        keys[n] = own[0]
-        translations.equate(own)
     groups: dict[Hashable, list[int]] = defaultdict(list)
-    for n in numbers:
-        groups[translations.representative(keys[n])].append(n)
+    same_terms = _by_subject_and_terms(connection, numbers)
+    codes = _codes(connection, {t for _, terms in same_terms for t in terms})
+    keys: dict[_Terms, Hashable] = {}
+    for subject, terms in same_terms:
+        own = [(subject, code) for code in _decisive([codes[t] for t in terms])]
+        keys[subject, terms] = own[0]
+        translations.equate(own)
+    for subject_and_terms, members in same_terms.items():
+        groups[translations.representative(keys[subject_and_terms])] += members
     return groups.values()
 
 
-def _codes(connection: Connection, numbers: Iterable[int]) -> dict[int, list[Code]]:
-    """Return the codings of each observation, or its text if it has none."""
+def _by_subject_and_terms(connection: Connection, numbers: list[int]) -> dict[_Terms, list[int]]:
+    """Return the observations by subject and terms: few combinations of many observations."""
     elements = _element_numbers(connection, Kind.TOKEN, "code")
-    codes: dict[int, list[Code]] = defaultdict(list)
-    texts: dict[int, list[Code]] = defaultdict(list)
+    terms: dict[int, tuple[int, ...]] = {}
     for part in sql_parts(numbers):
-        where = f"x.n IN ({part}) AND x.p IN ({elements})"
-        sql = f"SELECT DISTINCT x.n, x.t FROM token x WHERE {where}"
-        for n, system, code, display in _with_terms(connection, sql):
-            if code is not None:
-                codes[n].append((system or "", code))
-            elif display is not None:
-                texts[n].append((display,))
-    return {**texts, **codes}
+        where = f"n IN ({part}) AND p IN ({elements})"
+        for n, t in connection.execute(f"SELECT DISTINCT n, t FROM token WHERE {where}"):
+            terms[n] = (*terms.get(n, ()), t)
+    subjects = _subjects(connection, numbers)
+    observations: dict[_Terms, list[int]] = defaultdict(list)
+    for n in numbers:
+        observations[subjects.get(n, ""), terms.get(n, ())].append(n)
+    return observations
 
 
-def _with_terms(connection: Connection, sql: str) -> Iterable[tuple[int, str, str, str]]:
-    rows = connection.execute(sql).fetchall()
-    terms = {}
-    for part in sql_parts({t for _, t in rows}):
+def _codes(connection: Connection, terms: Iterable[int]) -> dict[int, Code]:
+    """Return what each term names: system and code, or a text alone."""
+    codes: dict[int, Code] = {}
+    for part in sql_parts(terms):
         columns = "SELECT t, system, code, display FROM term"
-        for t, *term in connection.execute(f"{columns} WHERE t IN ({part})"):
-            terms[t] = term
-    return ((n, *terms[t]) for n, t in rows)
+        for t, system, code, display in connection.execute(f"{columns} WHERE t IN ({part})"):
+            codes[t] = (display or "",) if code is None else (system or "", code)
+    return codes
+
+
+def _decisive(codes: list[Code]) -> list[Code]:
+    """Return the codings of an observation, or its text if it has none."""
+    codings: list[Code] = [code for code in codes if len(code) == 2]
+    return codings or codes or [_NO_CODE]
 
 
 def _subjects(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:
