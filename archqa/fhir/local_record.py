@@ -18,10 +18,12 @@ from archqa.fhir.record import CodeCount, Page, Resource, SearchParams
 from archqa.fhir.request_budget import BudgetedConnection, check_budget, current_budget
 from archqa.fhir.search import compartment, statistics
 from archqa.fhir.search.compartment import EverythingRequest
+from archqa.fhir.search.last_observations import LastRequest, last_observations
 from archqa.fhir.search.query_parser import QueryParser
 from archqa.fhir.search.searcher import ResultKey, Searcher
 from archqa.fhir.search.value_clauses import SqlClause
 from archqa.fhir.values.json_spans import parse
+from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import flatten_params, parse_search_url
 
@@ -179,17 +181,24 @@ class LocalRecord(ABC):
             page = self.everything_page(patient, request)
             yield from page.resources
 
-    def everything_page(self, patient: str, request: EverythingRequest | None = None) -> Page:
-        """Return one page of `Patient/{id}/$everything`. Raises `FhirError` (404)."""
+    def everything_page(
+        self,
+        owner_id: str,
+        request: EverythingRequest | None = None,
+        owner_type: str = "Patient",
+    ) -> Page:
+        """Return one page of `$everything` of a patient or an encounter. Raises `FhirError`."""
         request = request or EverythingRequest()
+        owner = ReferenceTarget(owner_type, owner_id)
         with self.read_session() as session:
             searcher = self.searcher(session)
-            return compartment.fetch_everything(
-                session.connection,
-                searcher,
-                patient,
-                request,
-            )
+            return compartment.fetch_everything(session.connection, searcher, owner, request)
+
+    def last_observations(self, request: LastRequest) -> Page:
+        """Return one page of `Observation/$lastn`. Raises `FhirError`."""
+        with self.read_session() as session:
+            searcher = self.searcher(session)
+            return last_observations(session.connection, searcher, request)
 
     def counts(self, patient: str | None = None) -> dict[str, int]:
         """Return the number of resources of each type, in the whole record or of one patient."""

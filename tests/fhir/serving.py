@@ -28,12 +28,13 @@ def client_of(service: FhirService, **options: Any) -> FhirClient:
 
 
 def ids_on_all_pages(service: FhirService, url: str) -> list[str]:
-    """The ids on all pages, following the links."""
+    """The ids on all pages, following the links; not those of outcomes."""
     ids: list[str] = []
     while url:
         bundle = service.get(url).json()
         for entry in bundle.get("entry", []):
-            ids.append(entry["resource"]["id"])
+            if entry["search"]["mode"] != "outcome":
+                ids.append(entry["resource"]["id"])
         links = {link["relation"]: link["url"] for link in bundle["link"]}
         url = links.get("next", "")
     return ids

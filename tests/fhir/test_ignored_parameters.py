@@ -108,7 +108,7 @@ def test_gcp_ignores_an_unknown_parameter_as_google_does_and_names_it_in_a_heade
 def test_gcp_reads_what_it_knows_in_part_as_before_and_warns(whole: Store) -> None:
     reply = get(whole, "gcp", "Observation?_elements=status,colour")
     assert reply.headers["warning"] == '299 archqa "ignored: _elements"'
-    assert "code" not in reply.json()["entry"][0]["resource"]
+    assert "subject" not in reply.json()["entry"][0]["resource"]
 
 
 def test_no_value_of_the_request_comes_into_the_header(whole: Store) -> None:

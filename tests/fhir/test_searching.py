@@ -249,7 +249,7 @@ def test_parts_of_resources_keep_their_numbers(tmp_path: Path) -> None:
     store.load([tmp_path / "one.ndjson"])
     part = store.search("Observation?_elements=value").entries[0]
     assert '"value":5.10' in part.text
-    assert set(part.resource) == {"resourceType", "id", "valueQuantity", "meta"}
+    assert set(part.resource) == {"resourceType", "id", "code", "valueQuantity", "meta"}
     assert part.resource["meta"]["tag"][0]["code"] == "SUBSETTED"
     assert "text" not in store.search("Observation?_summary=data").entries[0].resource
     assert "valueQuantity" not in store.search("Observation?_summary=text").entries[0].resource

@@ -1,27 +1,40 @@
-"""The patient compartment: the resources about one patient.
+"""Compartments: the resources about one patient, or of one encounter; and `$everything`.
 
-Sources: hl7.org/fhir/R4/compartmentdefinition-patient.html, patient-operation-everything.html.
+Sources: hl7.org/fhir/R4/compartmentdefinition.html, compartmentdefinition-patient.html,
+compartmentdefinition-encounter.html, patient-operation-everything.html.
 
-`subject` or `patient` decide: whom a resource is about, not who asserted or performed it.
+For a patient, `subject` or `patient` decide: whom a resource is about, not who asserted or
+performed it. For an encounter, R4's definition decides.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from sqlite3 import Connection
-from typing import Self
+from typing import Any, Self
 
 from archqa.fhir.index import reference_graph
 from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.outcome import FhirError
-from archqa.fhir.record import Entry, Page
+from archqa.fhir.record import Page
+from archqa.fhir.search.everything import resources_of_encounter
 from archqa.fhir.search.reachable_targets import reachable_targets
-from archqa.fhir.search.searcher import Searcher
+from archqa.fhir.search.result_parameters import check_subset, parse_elements, parse_summary
+from archqa.fhir.search.searcher import Searcher, entry_of
 from archqa.fhir.search.shared_resources import owner_elements
-from archqa.fhir.search.value_clauses import reference_clause
+from archqa.fhir.search.summaries import WHOLE, Subset
+from archqa.fhir.search.value_clauses import SqlClause, reference_clause
+from archqa.fhir.values.compartments import (
+    R4_COMPARTMENTS,
+    compartment_members,
+    member_paths,
+)
 from archqa.fhir.values.dates import EARLIEST, LATEST, TimeRange, parse_time_range
+from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import parameters
-from archqa.fhir.values.urls import Params, build_search_url
+from archqa.fhir.values.urls import Params, build_search_url, escape
+
+SUPPORTED_COMPARTMENTS = ("Patient", "Encounter")
 
 _PAGE_SIZE = 1000
 """Resources on a page of `$everything` by default."""
@@ -37,10 +50,8 @@ def parse_compartment_path(path: str) -> tuple[str, Params]:
         parts.pop()
     if len(parts) == 1:
         return parts[0], []
-    if len(parts) == 3:
-        compartment, patient, resource_type = parts
-        if compartment == "Patient" and resource_type in R4_RESOURCE_TYPES:
-            return _search_within_patient(patient, resource_type)
+    if len(parts) == 3 and parts[0] in R4_COMPARTMENTS:
+        return _search_within(*parts)
     if parts[0] not in R4_RESOURCE_TYPES:
         hint = did_you_mean(parts[0], R4_RESOURCE_TYPES)
         raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
@@ -48,13 +59,43 @@ def parse_compartment_path(path: str) -> tuple[str, Params]:
     raise FhirError(message, 404, "not-supported")
 
 
-def _search_within_patient(patient: str, resource_type: str) -> tuple[str, Params]:
-    if resource_type == "Patient":
-        return "Patient", [("_id", patient)]
-    if "patient" in parameters(resource_type):
-        return resource_type, [("patient", patient)]
-    message = f"{resource_type} is not in the compartment of a patient."
-    raise FhirError(message, 404, "not-supported")
+def _search_within(compartment: str, owner: str, resource_type: str) -> tuple[str, Params]:
+    if resource_type == "*":
+        problem = "A search of all types of a compartment is not supported"
+        alternative = "name a type, or ask for $everything"
+        raise FhirError(f"{problem}: {alternative}.", 404, "not-supported")
+    if resource_type not in R4_RESOURCE_TYPES:
+        hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
+        message = f"There is no such resource type in a compartment.{hint}"
+        raise FhirError(message, 404, "not-supported")
+    if compartment not in SUPPORTED_COMPARTMENTS:
+        supported = " and ".join(SUPPORTED_COMPARTMENTS)
+        problem = f"The compartment of a {compartment} is not supported"
+        raise FhirError(f"{problem}; those of {supported} are.", 404, "not-supported")
+    if resource_type == compartment:
+        return resource_type, [("_id", escape(owner))]
+    name = _deciding_parameter(compartment, resource_type)
+    if not name:
+        message = f"{resource_type} is not in the compartment of a {compartment}."
+        raise FhirError(message, 404, "not-supported")
+    # `context` may refer to an episode of care as well, so that an encounter is named with its type.
+    value = owner if compartment == "Patient" else f"{compartment}/{owner}"
+    return resource_type, [(name, escape(value))]
+
+
+def _deciding_parameter(compartment: str, resource_type: str) -> str:
+    """Return the parameter that decides what is in a compartment; empty for a type outside of it.
+
+    Raises `FhirError` if this server does not have the parameter.
+    """
+    known = parameters(resource_type)
+    if compartment == "Patient":
+        return "patient" if "patient" in known else ""
+    names = compartment_members(compartment).get(resource_type, ())
+    if names and not member_paths(compartment, resource_type):
+        problem = f"{resource_type} in the compartment of a {compartment} is not supported"
+        raise FhirError(f"{problem}: it cannot be searched by {names[0]}.", 404, "not-supported")
+    return names[0] if names else ""
 
 
 def patient_target_ids(connection: Connection, patient: str) -> list[int]:
@@ -77,7 +118,7 @@ class EverythingRequest:
 
     Resources without a clinical date pass any limit of dates. `start` and `end` are microseconds on
     the wall clock (half-open), `since` in UTC. The link to the next page repeats
-    `next_page_params`.
+    `next_page_params`. Without a `count` (0), only the total is asked for.
     """
 
     count: int = _PAGE_SIZE
@@ -86,28 +127,55 @@ class EverythingRequest:
     start: int | None = None
     end: int | None = None
     since: int | None = None
+    subset: Subset = WHOLE
     next_page_params: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def from_params(cls, params: Iterable[tuple[str, str]]) -> Self:
         """Parse the parameters of `$everything`. Raises `FhirError`."""
-        values = dict(params)
+        pairs = list(params)
+        values = dict(pairs)
         start = _parse_date("start", values)
         end = _parse_date("end", values)
         since = _parse_date("_since", values)
         next_page_params = []
-        for name, value in values.items():
+        for name, value in pairs:
             if name not in {"_count", "_offset"}:
                 next_page_params.append((name, value))
         return cls(
-            count=max(1, _parse_number("_count", values, _PAGE_SIZE)),
+            count=_parse_number("_count", values, _PAGE_SIZE),
             offset=_parse_number("_offset", values, 0),
-            types=_parse_types(values.get("_type", "")),
+            types=_parse_types(_joined("_type", pairs)),
             start=start.low if start else None,
             end=end.high if end else None,
             since=since.low_utc if since else None,
+            subset=_parse_subset(values.get("_summary", "false"), _joined("_elements", pairs)),
             next_page_params=tuple(next_page_params),
         )
+
+    @property
+    def counts_only(self) -> bool:
+        """Whether the total is all that is asked for: `_summary=count` or `_count=0`."""
+        return self.subset.summary == "count" or self.count == 0
+
+    @property
+    def limits(self) -> tuple[Any, ...]:
+        """What decides which resources are on the pages."""
+        return (self.types, self.start, self.end, self.since)
+
+
+def _joined(name: str, params: Iterable[tuple[str, str]]) -> str:
+    """Return all values of a parameter that may be repeated."""
+    return ",".join(value for pair_name, value in params if pair_name == name)
+
+
+def _parse_subset(summary: str, elements: str) -> Subset:
+    requested = parse_elements(elements)
+    if requested.unknown:
+        raise FhirError(requested.unknown)
+    subset = Subset(requested.names, parse_summary(summary))
+    check_subset(subset)
+    return subset
 
 
 def _parse_types(text: str) -> tuple[str, ...]:
@@ -136,25 +204,46 @@ def _parse_date(name: str, values: dict[str, str]) -> TimeRange | None:
 
 
 def fetch_everything(
-    connection: Connection, searcher: Searcher, patient: str, request: EverythingRequest
+    connection: Connection,
+    searcher: Searcher,
+    owner: ReferenceTarget,
+    request: EverythingRequest,
 ) -> Page:
-    """Return one page of a patient's record and what it refers to. Raises `FhirError` (404)."""
-    candidates = _resources_of_patient(connection, patient)
-    numbers = [n for n in candidates if _passes(connection, n, request)]
+    """Return one page of the record of a patient or an encounter, and of what it refers to.
+
+    Raises `FhirError` (404) if there is no such resource.
+    """
+
+    def find() -> list[int]:
+        candidates = _resources_of(connection, searcher, owner)
+        return [n for n in candidates if _passes(connection, n, request)]
+
+    key = SqlClause("$everything", (*owner, request.limits))
+    numbers = searcher.cached_numbers(key, find)
     on_page = numbers[request.offset : request.offset + request.count]
+    if request.counts_only:
+        on_page = []
     resources = searcher.fetch(on_page)
     is_cut = len(resources) < len(on_page)
     page_size = len(resources) if is_cut else request.count
     end = request.offset + page_size
-    has_next = end < len(numbers)
+    has_next = bool(on_page) and end < len(numbers)
     return Page(
-        query=_everything_path(patient),
-        entries=tuple(Entry(*resource) for resource in resources),
+        query=_everything_path(owner),
+        entries=tuple(entry_of(resource, request.subset) for resource in resources),
         total=len(numbers),
-        next=_next_page_url(patient, request, end) if has_next else None,
+        next=_next_page_url(owner, request, end) if has_next else None,
         offset=request.offset,
         count=page_size,
     )
+
+
+def _resources_of(
+    connection: Connection, searcher: Searcher, owner: ReferenceTarget
+) -> Iterable[int]:
+    if owner.type == "Encounter":
+        return resources_of_encounter(connection, searcher, owner.id)
+    return _resources_of_patient(connection, owner.id)
 
 
 def _resources_of_patient(connection: Connection, patient: str) -> Iterable[int]:
@@ -166,17 +255,17 @@ def _resources_of_patient(connection: Connection, patient: str) -> Iterable[int]
     return dict.fromkeys([*own, *about, *referenced])
 
 
-def _everything_path(patient: str) -> str:
-    return f"Patient/{patient}/$everything"
+def _everything_path(owner: ReferenceTarget) -> str:
+    return f"{owner.type}/{owner.id}/$everything"
 
 
-def _next_page_url(patient: str, request: EverythingRequest, next_offset: int) -> str:
+def _next_page_url(owner: ReferenceTarget, request: EverythingRequest, next_offset: int) -> str:
     params = [
         *request.next_page_params,
         ("_count", str(request.count)),
         ("_offset", str(next_offset)),
     ]
-    return build_search_url(_everything_path(patient), params)
+    return build_search_url(_everything_path(owner), params)
 
 
 _NOT_CARE = ("birthDate", "deceasedDateTime", "issued", "meta.lastUpdated")

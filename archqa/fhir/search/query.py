@@ -5,6 +5,7 @@ Source: hl7.org/fhir/R4/search.html.
 
 from dataclasses import dataclass, field
 
+from archqa.fhir.search.summaries import WHOLE, Subset
 from archqa.fhir.search.unsupported import Handling, Ignored
 from archqa.fhir.values.search_parameters import Kind, Parameter
 
@@ -80,10 +81,16 @@ class Query:
     revincludes: tuple[Include, ...] = ()
     count: int | None = None
     offset: int = 0
-    elements: tuple[str, ...] = ()
-    summary: str = "false"
+    subset: Subset = WHOLE
     total: str = ""
     notices: tuple[str, ...] = ()
     ignored: Ignored = field(default_factory=lambda: Ignored(Handling.REFUSE))
     params: tuple[tuple[str, str], ...] = ()
     """The parameters of the request without `_offset`: the link to the next page repeats them."""
+    path: str = ""
+    """The path of the link to the next page if it is not the type."""
+
+    @property
+    def counts_only(self) -> bool:
+        """Whether the total is all that is asked for: `_summary=count` or `_count=0`."""
+        return self.subset.summary == "count" or self.count == 0

@@ -12,6 +12,7 @@ from archqa.fhir.search.result_parameters import (
     SINGLE,
     ResultParameterParser,
     check_modifier,
+    check_subset,
 )
 from archqa.fhir.search.unsupported import (
     Ignored,
@@ -85,6 +86,7 @@ class QueryParser:
         pairs = self._without_overridden(list(params))
         for name, value in pairs:
             query = self._add_parameter(query, name, value)
+        self._check_form(query)
         if self.mistakes:
             raise FhirError(self.mistakes[:_MAX_MISTAKES])
         _check_size(query)
@@ -128,6 +130,15 @@ class QueryParser:
         except FhirError as error:
             self.mistakes.extend(error.diagnostics)
         return query
+
+    def _check_form(self, query: Query) -> None:
+        """Check that the requested parts of the resources fit together (search.html#summary)."""
+        try:
+            check_subset(query.subset)
+        except FhirError as error:
+            self.mistakes.extend(error.diagnostics)
+        if query.subset.summary == "text" and (query.includes or query.revincludes):
+            self.mistakes.append("_include and _revinclude cannot be combined with _summary=text.")
 
     def _report_unsupported(self, error: UnsupportedParameter, pair: tuple[str, str]) -> None:
         if not self.ignored.add(error, pair):

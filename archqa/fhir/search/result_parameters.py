@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.search.query import Include, Query, SortKey
+from archqa.fhir.search.summaries import Subset
 from archqa.fhir.search.unsupported import Ignored, UnsupportedFeature, UnsupportedParameter
-from archqa.fhir.values.elements import element_names, has_element
+from archqa.fhir.values.element_table import elements_of_any_type, resource_elements
 from archqa.fhir.values.formats import JSON_FORMATS, FormatKind, read_format
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import Kind, Parameter, parameters
@@ -35,7 +37,7 @@ RESULT_PARAMETERS = frozenset(
     }
 )
 
-_SUMMARIES = {"true", "false", "text", "data", "count"}
+_SUMMARIES = ("count", "data", "false", "text", "true")
 _TOTALS = {"none", "estimate", "accurate"}
 _MODIFIERS = {"_include": "iterate", "_revinclude": "iterate"}
 """The only modifier of those control parameters that have one."""
@@ -80,7 +82,7 @@ class ResultParameterParser:
     def _count(self, query: Query, value: str) -> Query:
         count = parse_whole_number("_count", value)
         if count == 0:
-            return replace(query, count=0, summary="count")
+            return replace(query, count=0)
         if self._max_count is not None and count > self._max_count:
             self._notices.append(f"_count is at most {self._max_count}.")
             count = self._max_count
@@ -153,24 +155,16 @@ class ResultParameterParser:
             raise FhirError(f"{source}:{name} is no reference: nothing to include.")
 
     def _elements(self, query: Query, value: str) -> Query:
-        elements = list(query.elements)
-        for part in split_unescaped(value, ","):
-            path = part.strip().removeprefix(f"{query.type}.")
-            name = path.partition(".")[0]
-            if name:
-                elements.append(name)
-                self._check_element(query.type, name)
-        return replace(query, elements=tuple(elements))
-
-    def _check_element(self, resource_type: str, name: str) -> None:
-        if not has_element(resource_type, name):
-            hint = did_you_mean(name, element_names(resource_type))
-            problem = f"_elements: {resource_type} has no element {quotable(name)}.{hint}"
-            self._ignored.tolerate("_elements", problem)
+        requested = parse_elements(value, query.type)
+        self._notices += requested.notices
+        if requested.unknown:
+            self._ignored.tolerate("_elements", " ".join(requested.unknown))
+        elements = (*query.subset.elements, *requested.names)
+        return replace(query, subset=replace(query.subset, elements=elements))
 
     def _summary(self, query: Query, value: str) -> Query:
         _check_choice("_summary", value, _SUMMARIES)
-        return replace(query, summary=value)
+        return replace(query, subset=replace(query.subset, summary=value))
 
     def _total(self, query: Query, value: str) -> Query:
         _check_choice("_total", value, _TOTALS)
@@ -238,3 +232,61 @@ def parse_whole_number(name: str, value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", value.strip()):
         raise FhirError(f"{name} must be a whole number from 0 to 999999999.")
     return int(value)
+
+
+def parse_summary(value: str) -> str:
+    """Return the value of `_summary`. Raises `FhirError` if it is none of R4's five."""
+    try:
+        _check_choice("_summary", value, _SUMMARIES)
+    except UnsupportedFeature as error:
+        raise FhirError(str(error)) from None
+    return value
+
+
+class RequestedElements(NamedTuple):
+    """The elements that `_elements` names, and messages about names that do not fit."""
+
+    names: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def parse_elements(value: str, resource_type: str = "") -> RequestedElements:
+    """Return the elements that a value of `_elements` names.
+
+    Without a type, an element of any type exists. `Type.element` names the same as `element`, and
+    a longer path its root, which is returned as a whole: R4 takes elements at the root only.
+    """
+    names, unknown, notices = [], [], []
+    for text in split_unescaped(value, ","):
+        path = text.strip().removeprefix(f"{resource_type}.")
+        root, dot, _ = path.partition(".")
+        problem = _problem_of_element(root, resource_type)
+        if problem:
+            unknown.append(problem)
+        elif root:
+            names.append(root)
+            if dot:
+                notices.append(f"_elements takes elements at the root: {root} is returned whole.")
+    return RequestedElements(tuple(names), tuple(unknown), tuple(notices))
+
+
+def _problem_of_element(name: str, resource_type: str) -> str:
+    """Return why this is no element that can be asked for; empty if it is one, or no name."""
+    known = elements_of_any_type()
+    if resource_type:
+        known = frozenset(resource_elements(resource_type).members)
+    if not name or name in known:
+        return ""
+    hint = did_you_mean(name, known)
+    owner = resource_type or "a resource"
+    return f"_elements: {quotable(name)} is no element of {owner}.{hint}"
+
+
+def check_subset(subset: Subset) -> None:
+    """Raise `FhirError` if both `_elements` and `_summary` are asked for.
+
+    R4 does not say which of them decides. HAPI refuses them together as well.
+    """
+    if subset.elements and subset.summary != "false":
+        raise FhirError("_elements and _summary cannot be combined: leave one out.")

@@ -1,7 +1,8 @@
 """Run a search: find the matches, sort them, cut out one page, add what is included."""
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from sqlite3 import Connection
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from archqa.fhir.search.filter_compiler import FilterCompiler
 from archqa.fhir.search.includes import MAX_INCLUDED, find_included
 from archqa.fhir.search.outcome_entry import outcome_entries
 from archqa.fhir.search.query import Query, SortKey
-from archqa.fhir.search.summaries import subset_resource
+from archqa.fhir.search.summaries import Subset, part_of_resource
 from archqa.fhir.search.value_clauses import SqlClause, joined_args
 from archqa.fhir.values.search_parameters import Kind
 from archqa.fhir.values.urls import build_search_url, with_count
@@ -35,6 +36,9 @@ _GOOD_ENOUGH_UNSCOPED = 20_000
 
 _MAX_CACHED_NUMBERS = 50_000
 """Numbers of a result that are cached, so that the next page need not search again."""
+
+_MAX_MATCHES = 500_000
+"""Matches of which an operation takes a choice: all of their numbers are in memory."""
 
 _FETCHED_AT_ONCE = 500
 """Resources that are in memory while they are still compressed."""
@@ -74,9 +78,21 @@ class Searcher:
         """Return one page of a search. Raises `FhirError`."""
         compiler = FilterCompiler(self._connection, self._profile, self._schemas)
         where = self._where(query, compiler)
-        page_size = self._page_size(query)
+        page_size = self.page_size(query)
         numbers, has_next = self._page_numbers(query, compiler, where, page_size)
         total = self._total(query, where, has_next)
+        return self.page(query, numbers, has_next, total, compiler.notices)
+
+    def page(
+        self,
+        query: Query,
+        numbers: list[int],
+        has_next: bool,
+        total: int | None,
+        more_notices: Iterable[str] = (),
+    ) -> Page:
+        """Return the page with these matches, what they include, and the notices."""
+        page_size = self.page_size(query)
         entries = self._entries(query, numbers, "match")
         count = page_size
         if len(entries) < len(numbers):  # The reply is full: the next page begins here.
@@ -84,7 +100,7 @@ class Searcher:
             count = len(entries)
             has_next = True
         warnings = list(query.ignored.remarks)
-        notices = [*query.notices, *compiler.notices]
+        notices = [*query.notices, *more_notices]
         if query.count is not None and query.count > page_size:
             notices.append(f"_count is at most {page_size}.")
         if query.includes or query.revincludes:
@@ -98,9 +114,9 @@ class Searcher:
         if has_next:
             params = with_count(query.params, page_size)
             next_params = (*params, ("_offset", str(query.offset + count)))
-            next_url = build_search_url(query.type, next_params)
+            next_url = build_search_url(query.path or query.type, next_params)
         return Page(
-            query=build_search_url(query.type, query.params),
+            query=build_search_url(query.path or query.type, query.params),
             entries=tuple(entries),
             total=total,
             next=next_url,
@@ -110,7 +126,7 @@ class Searcher:
             warned=tuple(query.ignored.warned),
         )
 
-    def _page_size(self, query: Query) -> int:
+    def page_size(self, query: Query) -> int:
         """Return the largest number of matches on the page."""
         size = self._profile.default_count if query.count is None else query.count
         budget = current_budget()
@@ -173,7 +189,7 @@ class Searcher:
 
         A result that is not huge is cached as a whole.
         """
-        if query.summary == "count":
+        if query.counts_only:
             return [], False
         key = (where, query.sort)
         if key not in self._results:
@@ -199,6 +215,26 @@ class Searcher:
         self._totals.setdefault(where, len(cached))
         end = query.offset + count
         return list(cached[query.offset : end]), end < len(cached)
+
+    def all_matches(self, query: Query) -> tuple[list[int], list[str]]:
+        """Return the numbers of all matches, and the notices. Raises `FhirError` for too many."""
+        compiler = FilterCompiler(self._connection, self._profile, self._schemas)
+        where = self._where(query, compiler)
+        numbers = self._matches(query, compiler, where, _MAX_MATCHES + 1, 0)
+        if len(numbers) > _MAX_MATCHES:
+            problem = f"More than {_MAX_MATCHES} resources match."
+            raise FhirError(f"{problem} Name a patient, a code or a date.", 400, "too-costly")
+        return numbers, compiler.notices
+
+    def cached_numbers(self, key: SqlClause, find: Callable[[], list[int]]) -> list[int]:
+        """Return the numbers that `find` finds, from the cache if the key was asked for before."""
+        cached = self._results.get((key, ()))
+        if cached is not None:
+            return list(cached)
+        numbers = find()
+        if len(numbers) <= _MAX_CACHED_NUMBERS:
+            self._results[key, ()] = array("q", numbers)
+        return numbers
 
     def _matches(
         self, query: Query, compiler: FilterCompiler, where: SqlClause, limit: int, offset: int
@@ -243,7 +279,7 @@ class Searcher:
         has_next: bool,
     ) -> int | None:
         """Return the number of matches; None if the profile tells it only on request."""
-        if query.summary == "count":
+        if query.counts_only:
             return self._count_matches(where)
         if query.total == "none":
             return None
@@ -270,20 +306,11 @@ class Searcher:
         mode: str,
     ) -> list[Entry]:
         resources = self.fetch(numbers)
-        check_budget()
-        if not query.elements and query.summary in {"false", "count"}:
-            return [Entry(*resource, mode) for resource in resources]
-        elements = query.elements if mode == "match" else ()
+        # The list of elements does not apply to included resources (search.html#elements).
+        subset = query.subset if mode == "match" else replace(query.subset, elements=())
         entries = []
         for resource in resources:
-            check_budget()
-            text = subset_resource(
-                resource.text,
-                resource.type,
-                elements,
-                query.summary,
-            )
-            entries.append(Entry(resource.type, resource.id, text, mode))
+            entries.append(entry_of(resource, subset, mode))
         return entries
 
     def _included_entries(self, query: Query, numbers: list[int]) -> list[Entry]:
@@ -314,6 +341,13 @@ class Searcher:
                     budget.spend_resource(resource.text)
         return resources
 
+    def texts(self, numbers: list[int]) -> Iterator[str]:
+        """Yield the text of each of these resources, which are not for the reply."""
+        for start in range(0, len(numbers), _FETCHED_AT_ONCE):
+            check_budget()
+            for resource in self._read(numbers[start : start + _FETCHED_AT_ONCE]):
+                yield resource.text
+
     def _read(self, numbers: list[int]) -> Iterator[StoredResource]:
         """Yield the resources with these numbers, in this order, each decompressed when needed."""
         sql = (
@@ -325,6 +359,13 @@ class Searcher:
             resource_type, resource_id, d, blob = rows[n]
             text = self._reader.decompress(d, blob)
             yield StoredResource(resource_type, resource_id, text)
+
+
+def entry_of(resource: StoredResource, subset: Subset, mode: str = "match") -> Entry:
+    """Return the entry for a resource, or for the part of it that is asked for."""
+    check_budget()
+    text = part_of_resource(resource.text, resource.type, subset)
+    return Entry(resource.type, resource.id, text, mode)
 
 
 _SORT_VALUES = {

@@ -1,63 +1,64 @@
 """Parts of resources: `_elements` and `_summary`. The remaining members keep their exact text.
 
-Source: hl7.org/fhir/R4/search.html#summary and #elements; the members marked Σ on the page of each
-type.
+Sources: hl7.org/fhir/R4/search.html#summary and #elements; hl7.org/fhir/R4/http.html#parameters.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from functools import cache
-from pathlib import Path
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from archqa.fhir.values.element_table import ALWAYS, ResourceElements, resource_elements
 from archqa.fhir.values.json_spans import members
 
-_ALWAYS = frozenset({"resourceType", "id", "meta", "implicitRules"})
 _SUBSETTED = (
     '{"system":"http://terminology.hl7.org/CodeSystem/v3-ObservationValue","code":"SUBSETTED"}'
 )
-_MANDATORY = {
-    "status",
-    "intent",
-    "code",
-    "subject",
-    "patient",
-    "class",
-    "medicationReference",
-    "medicationCodeableConcept",
-}
-_CHOICES = (
-    "value",
-    "effective",
-    "performed",
-    "onset",
-    "medication",
-    "occurrence",
-    "deceased",
-    "abatement",
-)
-"""Elements with a choice of types, such as `value[x]`."""
+_REFERENCE_TO_CONTAINED = re.compile(r'"reference"\s*:\s*"#')
 
 
-def subset_resource(
-    text: str,
-    resource_type: str,
-    elements: Iterable[str],
-    summary: str,
-) -> str:
-    """Return the resource's JSON with the requested members only, tagged SUBSETTED."""
+@dataclass(frozen=True)
+class Subset:
+    """The part of each resource that is asked for: by default all of it."""
+
+    elements: tuple[str, ...] = ()
+    summary: str = "false"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether resources stay as they are; a count has none."""
+        return not self.elements and self.summary in {"false", "count"}
+
+
+WHOLE = Subset()
+
+
+def part_of_resource(text: str, resource_type: str, subset: Subset) -> str:
+    """Return the resource's JSON with the requested members only, tagged SUBSETTED.
+
+    Mandatory elements are always among them. A resource that is asked for as a whole stays as it
+    is.
+    """
+    if subset.is_whole:
+        return text
     spans = _spans(text)
-    requested = set(elements)
-    if requested:
-        spans = _select(spans, {name for name in spans if requested & {name, _choice_of(name)}})
-    if summary == "data":
-        spans.pop("text", None)
-    elif summary == "text":
-        spans = _select(spans, _MANDATORY | {"text"})
-    elif summary == "true":
-        default = spans.keys() - {"text"}
-        spans = _select(spans, _summary_members().get(resource_type, default))
-    spans["meta"] = _tag_subsetted(spans.get("meta", "{}"))
-    return _join(spans)
+    selected = _select(spans, _requested(spans, resource_elements(resource_type), subset))
+    selected["meta"] = _tag_subsetted(selected.get("meta", "{}"))
+    return _join(selected)
+
+
+def _requested(spans: Mapping[str, str], table: ResourceElements, subset: Subset) -> set[str]:
+    """Return the members that are asked for, and those that R4 wants returned with them."""
+    if subset.summary == "data":
+        return set(spans) - {"text"}
+    requested = set(ALWAYS | table.mandatory)
+    for element in subset.elements:
+        requested |= table.members.get(element, frozenset())
+    if subset.summary == "text":
+        requested.add("text")
+    elif subset.summary == "true":
+        requested |= table.summary
+    return requested
 
 
 def _spans(text: str) -> dict[str, str]:
@@ -65,34 +66,21 @@ def _spans(text: str) -> dict[str, str]:
     return {name: text[start:end] for name, start, end, _ in members(text)}
 
 
-def _select(spans: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    selected = _ALWAYS.union(names)
-    return {name: span for name, span in spans.items() if name in selected}
+def _select(spans: Mapping[str, str], names: set[str]) -> dict[str, str]:
+    """Return these members, the extensions of primitive ones, and what they refer to within."""
+    selected = {}
+    for name, span in spans.items():
+        if name.removeprefix("_") in names:
+            selected[name] = span
+    refers_to_contained = any(map(_REFERENCE_TO_CONTAINED.search, selected.values()))
+    if refers_to_contained and "contained" in spans:
+        selected["contained"] = spans["contained"]
+    return selected
 
 
 def _join(spans: Mapping[str, str]) -> str:
     text = ", ".join(f"{json.dumps(name)}: {span}" for name, span in spans.items())
     return f"{{{text}}}"
-
-
-@cache
-def _summary_members() -> dict[str, frozenset[str]]:
-    """Return the members in each type's summary: `summary.tsv`."""
-    table = {}
-    text = (Path(__file__).parent / "summary.tsv").read_text(encoding="utf-8")
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            resource_type, names = line.split("\t")
-            table[resource_type] = frozenset(names.split())
-    return table
-
-
-def _choice_of(name: str) -> str:
-    """Return `value` for `valueQuantity`: both names request it (elementdefinition.html#path)."""
-    for choice in _CHOICES:
-        if name.startswith(choice) and name[len(choice) : len(choice) + 1].isupper():
-            return choice
-    return name
 
 
 def _tag_subsetted(meta: str) -> str:

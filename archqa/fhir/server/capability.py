@@ -5,6 +5,7 @@ from typing import Any
 import archqa
 from archqa.fhir.profile import Profile
 from archqa.fhir.request_budget import DEFAULT_LIMITS
+from archqa.fhir.search.compartment import SUPPORTED_COMPARTMENTS
 from archqa.fhir.server.request_bundle import MAX_ENTRIES
 from archqa.fhir.values.search_parameters import Kind, parameters
 from archqa.fhir.write.validation import REQUIRED_ELEMENTS
@@ -12,7 +13,13 @@ from archqa.fhir.write.writer import WriteMode
 
 _DATE = "2026-11-21"
 _COMMON_PARAMETERS = {"_id": Kind.TOKEN, "_lastUpdated": Kind.DATE}
-_EVERYTHING = "http://hl7.org/fhir/OperationDefinition/Patient-everything"
+_DEFINITIONS = "http://hl7.org/fhir/OperationDefinition"
+_OPERATIONS = {
+    "Patient": {"everything": f"{_DEFINITIONS}/Patient-everything"},
+    "Encounter": {"everything": f"{_DEFINITIONS}/Encounter-everything"},
+    "Observation": {"lastn": f"{_DEFINITIONS}/Observation-lastn"},
+}
+_COMPARTMENTS = "http://hl7.org/fhir/CompartmentDefinition"
 
 
 def capability_statement(
@@ -27,7 +34,8 @@ def capability_statement(
     rest["resource"] = resources
     if mode is WriteMode.APPLY:
         rest["interaction"] = [{"code": "transaction"}, {"code": "batch"}]
-    rest["operation"] = [{"name": "everything", "definition": _EVERYTHING}]
+    compartments = [name.lower() for name in SUPPORTED_COMPARTMENTS]
+    rest["compartment"] = [f"{_COMPARTMENTS}/{name}" for name in compartments]
     return {
         "resourceType": "CapabilityStatement",
         "status": "active",
@@ -69,9 +77,15 @@ def _resource(resource_type: str, is_writable: bool) -> dict[str, Any]:
         search_params.append({"name": name, "type": kind.value})
         if kind is Kind.REFERENCE:
             includes.append(f"{resource_type}:{name}")
-    return {
+    resource: dict[str, Any] = {
         "type": resource_type,
         "interaction": [{"code": code} for code in interactions],
         "searchParam": search_params,
         "searchInclude": includes,
     }
+    operations = _OPERATIONS.get(resource_type, {})
+    if operations:
+        resource["operation"] = [
+            {"name": name, "definition": definition} for name, definition in operations.items()
+        ]
+    return resource

@@ -7,8 +7,8 @@ refused. Source: hl7.org/fhir/R4/http.html#mime-type.
 from archqa.fhir.values.formats import is_our_version, split_media_type
 from archqa.safety.local_access import Refusal, Scope, header_values
 
-_WRITE_TYPES = ("application/fhir+json", "application/json")
-_SEARCH_TYPES = ("application/x-www-form-urlencoded",)
+_WRITE_TYPES: tuple[str, ...] = ("application/fhir+json", "application/json")
+_SEARCH_TYPES: tuple[str, ...] = ("application/x-www-form-urlencoded",)
 
 
 def refusal_of_content_type(scope: Scope) -> Refusal | None:
@@ -16,9 +16,12 @@ def refusal_of_content_type(scope: Scope) -> Refusal | None:
     if scope["method"] != "POST":
         return None
     is_search = _is_search(scope["path"])
-    if (is_search or _is_operation(scope["path"])) and _has_no_body(scope):
+    is_operation = _is_operation(scope["path"])
+    if (is_search or is_operation) and _has_no_body(scope):
         return None
     allowed = _SEARCH_TYPES if is_search else _WRITE_TYPES
+    if is_operation:  # It reads: a form is as harmless as the same parameters in a URL.
+        allowed = (*_WRITE_TYPES, *_SEARCH_TYPES)
     media_type, version = _media_type(scope)
     if media_type in allowed and is_our_version(version):
         return None

@@ -25,11 +25,10 @@ from archqa.fhir.values.urls import Params
 GENERAL_PARAMETERS = frozenset({"_format", "_pretty"})
 """What every request may have."""
 
-READ_PARAMETERS = GENERAL_PARAMETERS
-METADATA_PARAMETERS = GENERAL_PARAMETERS | {"mode", "_summary", "_elements"}
-EVERYTHING_PARAMETERS = GENERAL_PARAMETERS | {
-    *("_count", "_offset", "_page_token", "_since", "_type", "start", "end")
-}
+READ_PARAMETERS = GENERAL_PARAMETERS | {"_summary", "_elements"}
+METADATA_PARAMETERS = READ_PARAMETERS | {"mode"}
+_EVERYTHING = READ_PARAMETERS | {"_count", "_offset", "_page_token", "_since", "_type"}
+EVERYTHING_PARAMETERS = {"Patient": _EVERYTHING | {"start", "end"}, "Encounter": _EVERYTHING}
 
 _HANDLING = re.compile(r"handling=\"?(strict|lenient)\"?(?=[\s,;]|$)")
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archqa.fhir.outcome import FhirError
+from archqa.fhir.server.operation_handlers import answer_everything, answer_last
 from archqa.fhir.server.response import FhirResponse, Headers
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.text import quotable
@@ -67,19 +68,18 @@ class Operation(NamedTuple):
         return ", ".join(urls)
 
 
-def _everything(service: "FhirService", call: OperationCall) -> FhirResponse:
-    return service.everything(call)
-
+_READ_OR_POST = ("GET", "HEAD", "POST")
 
 OPERATIONS = {
     operation.name: operation
     for operation in (
         Operation(
             "everything",
-            {Level.INSTANCE: frozenset({"Patient"})},
-            ("GET", "HEAD"),
-            _everything,
+            {Level.INSTANCE: frozenset({"Patient", "Encounter"})},
+            _READ_OR_POST,
+            answer_everything,
         ),
+        Operation("lastn", {Level.TYPE: frozenset({"Observation"})}, _READ_OR_POST, answer_last),
     )
 }
 """The operations of the server by name, without the dollar sign."""

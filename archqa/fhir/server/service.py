@@ -6,21 +6,17 @@ Source: hl7.org/fhir/R4/http.html.
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from archqa.errors import ArchqaError
 from archqa.fhir.index.schema import RecordLocked
 from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.outcome import FhirError, operation_outcome
-from archqa.fhir.profile import ARCHQA, GCP, Profile
 from archqa.fhir.request_budget import current_budget
-from archqa.fhir.search.compartment import EverythingRequest
-from archqa.fhir.search.outcome_entry import outcome_entries
+from archqa.fhir.search.summaries import part_of_resource
 from archqa.fhir.search.unsupported import Ignored, without_ignored
-from archqa.fhir.server.capability import capability_statement, largest_page
+from archqa.fhir.server.capability import capability_statement
 from archqa.fhir.server.handling import (
-    EVERYTHING_PARAMETERS,
     GENERAL_PARAMETERS,
     METADATA_PARAMETERS,
     READ_PARAMETERS,
@@ -33,7 +29,8 @@ from archqa.fhir.server.handling import (
 from archqa.fhir.server.metadata_parameters import parse_subset
 from archqa.fhir.server.methods import allowed_methods, method_not_allowed
 from archqa.fhir.server.negotiation import check_formats, reply_type
-from archqa.fhir.server.operations import OperationCall, call_of, is_operation
+from archqa.fhir.server.operations import call_of, is_operation
+from archqa.fhir.server.read_parameters import requested_subset
 from archqa.fhir.server.request_bundle import process_bundle
 from archqa.fhir.server.response import FhirResponse, Headers
 from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
@@ -147,9 +144,11 @@ class FhirService:
         resource_type, slash, resource_id = path.partition("/")
         is_id = slash and "/" not in resource_id
         if is_id and resource_type in R4_RESOURCE_TYPES:
-            _, ignored = self._supported(params, READ_PARAMETERS, "A read", headers)
+            supported, ignored = self._supported(params, READ_PARAMETERS, "A read", headers)
+            subset = requested_subset(supported, resource_type, self.record.profile, ignored)
             text = self._resource_text(resource_type, resource_id)
-            return FhirResponse(200, text, warning_header(all_named(ignored)))
+            part = part_of_resource(text, resource_type, subset)
+            return FhirResponse(200, part, warning_header(all_named(ignored)))
         return self._search(path, params, headers)
 
     def _supported(
@@ -165,7 +164,7 @@ class FhirService:
         types = list(self.record.counts())
         profile = self.record.profile
         statement = capability_statement(self.base, types, profile, self.writer.mode)
-        text = subset.applied_to(json.dumps(statement))
+        text = part_of_resource(json.dumps(statement), "CapabilityStatement", subset)
         budget = current_budget()
         if budget is not None:
             budget.check_room()
@@ -192,23 +191,6 @@ class FhirService:
         self_url = f"{self.base}/{build_search_url(path, with_count(linked, page.count))}"
         text = write_searchset(page, self.base, self.record.profile, self_url)
         return FhirResponse(200, text, warning_header(page.warned))
-
-    def everything(self, call: OperationCall) -> FhirResponse:
-        """Answer `Patient/[id]/$everything`. Raises `FhirError`."""
-        params, ignored = self._supported(
-            call.params, EVERYTHING_PARAMETERS, "$everything", call.headers
-        )
-        request = EverythingRequest.from_params(decode_page_token(params))
-        request = replace(request, count=min(request.count, largest_page(self.record.profile)))
-        page = self.record.everything_page(call.resource_id, request)
-        page = replace(page, entries=(*page.entries, *outcome_entries(ignored.remarks, ())))
-        self_url = f"{self.base}/{build_search_url(page.query, with_count(params, page.count))}"
-        text = write_searchset(page, self.base, self._link_profile(), self_url)
-        return FhirResponse(200, text, warning_header(ignored.warned))
-
-    def _link_profile(self) -> Profile:
-        """Return a profile whose links an operation can use: hapi has them for searches only."""
-        return GCP if self.record.profile is GCP else ARCHQA
 
     def _create(self, path: str, body: str, author: str) -> FhirResponse:
         if path not in R4_RESOURCE_TYPES:

@@ -115,6 +115,11 @@ def split_unescaped(text: str, separator: str) -> list[str]:
     return [*parts, text[start:]]
 
 
+def escape(text: str) -> str:
+    """Return a value in which `,` `|` `$` and the backslash have no meaning of their own."""
+    return re.sub(r"([,|$\\])", r"\\\1", text)
+
+
 def unescape(text: str) -> str:
     r"""Replace `\,` `\|` `\$` `\\` by the characters themselves."""
     return re.sub(r"\\([,|$\\])", r"\1", text)

@@ -1,0 +1,75 @@
+"""Answer `$everything` and `$lastn`, by GET and by POST.
+
+Sources: hl7.org/fhir/R4/patient-operation-everything.html, encounter-operation-everything.html,
+observation-operation-lastn.html.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from archqa.fhir.profile import ARCHQA, GCP
+from archqa.fhir.record import Page
+from archqa.fhir.search.compartment import EverythingRequest
+from archqa.fhir.search.last_observations import parse_last_request
+from archqa.fhir.search.outcome_entry import outcome_entries
+from archqa.fhir.search.unsupported import without_ignored
+from archqa.fhir.server.capability import largest_page
+from archqa.fhir.server.handling import (
+    EVERYTHING_PARAMETERS,
+    preferred_handling,
+    supported_parameters,
+    warning_header,
+)
+from archqa.fhir.server.negotiation import check_formats
+from archqa.fhir.server.operation_input import operation_params
+from archqa.fhir.server.response import FhirResponse
+from archqa.fhir.server.searchset import decode_page_token, write_searchset
+from archqa.fhir.values.urls import Params, build_search_url, with_count
+
+if TYPE_CHECKING:
+    from archqa.fhir.server.operations import OperationCall
+    from archqa.fhir.server.service import FhirService
+
+
+def answer_everything(service: "FhirService", call: "OperationCall") -> FhirResponse:
+    """Answer `Patient/[id]/$everything` or `Encounter/[id]/$everything`. Raises `FhirError`."""
+    profile = service.record.profile
+    known = EVERYTHING_PARAMETERS[call.resource_type]
+    subject = f"The $everything of {call.resource_type}"
+    params, ignored = supported_parameters(_params(call), known, subject, profile, call.headers)
+    request = EverythingRequest.from_params(decode_page_token(params))
+    request = replace(request, count=min(request.count, largest_page(profile)))
+    page = service.record.everything_page(call.resource_id, request, call.resource_type)
+    page = replace(page, entries=(*page.entries, *outcome_entries(ignored.remarks, ())))
+    return _searchset(service, page, params, ignored.warned)
+
+
+def answer_last(service: "FhirService", call: "OperationCall") -> FhirResponse:
+    """Answer `Observation/$lastn`. Raises `FhirError` with every mistake of the request."""
+    params = _params(call)
+    lenient = preferred_handling(call.headers)
+    request = parse_last_request(decode_page_token(params), service.record.profile, lenient)
+    page = service.record.last_observations(request)
+    return _searchset(service, page, without_ignored(params, page.ignored), page.warned)
+
+
+def _params(call: "OperationCall") -> Params:
+    params = operation_params(call.params, call.body, call.headers)
+    check_formats(params)
+    return params
+
+
+def _searchset(
+    service: "FhirService", page: Page, params: Params, warned: Iterable[str]
+) -> FhirResponse:
+    """Return the page with links that repeat the parameters in the URL.
+
+    hapi's links are for searches only.
+    """
+    path = page.query.partition("?")[0]
+    self_url = f"{service.base}/{build_search_url(path, with_count(params, page.count))}"
+    profile = service.record.profile
+    link_profile = GCP if profile is GCP else ARCHQA
+    text = write_searchset(page, service.base, link_profile, self_url)
+    return FhirResponse(200, text, warning_header(warned))
