@@ -18,8 +18,11 @@ from archqa.fhir.profile import ARCHQA, GCP, Profile
 from archqa.fhir.request_budget import current_budget
 from archqa.fhir.search.compartment import EverythingRequest
 from archqa.fhir.server.capability import capability_statement, largest_page
-from archqa.fhir.server.request_bundle import process_bundle
+from archqa.fhir.server.preferences import preferred_return
+from archqa.fhir.server.request_bundle import Writes, process_bundle
 from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
+from archqa.fhir.server.versions import is_history, read_history, validators
+from archqa.fhir.server.write_replies import reply_to_create
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import (
     Params,
@@ -116,7 +119,9 @@ class FhirService:
             if path.rpartition("/")[2] == "_search":
                 return _search_needs_post()
             body = self._read(path, params, headers)
-            return FhirResponse(200, body)
+            known = validators(self.record, path, headers)
+            status, text = (304, "") if known.is_known else (200, body)
+            return FhirResponse(status, text, known.headers)
         if method != "POST":
             raise FhirError("Only GET and POST are answered here.", 405, "not-supported")
         if path.rpartition("/")[2] == "_search":
@@ -125,9 +130,9 @@ class FhirService:
             return FhirResponse(200, searchset)
         author = headers.get("x-archqa-who", "")
         if not path:
-            bundle = self._process_bundle(body, author)
+            bundle = self._process_bundle(body, author, headers)
             return FhirResponse(200, bundle)
-        return self._create(path, body, author)
+        return self._create(path, body, headers)
 
     def _read(self, path: str, params: Params, headers: Headers) -> str:
         if path == "metadata":
@@ -138,6 +143,8 @@ class FhirService:
         if not path and "_getpages" in dict(params):
             path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
+        if is_history(path):
+            return self._history(path, params)
         resource_type, slash, resource_id = path.partition("/")
         is_id = slash and "/" not in resource_id
         if is_id and resource_type in R4_RESOURCE_TYPES:
@@ -181,46 +188,46 @@ class FhirService:
         self_url = f"{self.base}/{build_search_url(page.query, with_count(params, page.count))}"
         return write_searchset(page, self.base, self._link_profile(), self_url)
 
+    def _history(self, path: str, params: Params) -> str:
+        max_count = largest_page(self.record.profile)
+        links = self._link_profile()
+        return read_history(self.record, path, params, self.base, links, max_count)
+
     def _link_profile(self) -> Profile:
         """Return a profile whose links an operation can use: hapi has them for searches only."""
         return GCP if self.record.profile is GCP else ARCHQA
 
-    def _create(self, path: str, body: str, author: str) -> FhirResponse:
+    def _create(self, path: str, body: str, headers: Headers) -> FhirResponse:
         if path not in R4_RESOURCE_TYPES:
             hint = did_you_mean(path, R4_RESOURCE_TYPES)
             message = f"There is no such resource type to create.{hint}"
             raise FhirError(message, 404, "not-supported")
+        preference = preferred_return(headers)
         result = self.writer.post(
             path,
             body,
             url=f"{self.base}/{path}",
-            who=author,
+            who=headers.get("x-archqa-who", ""),
+            if_none_exist=headers.get("if-none-exist"),
         )
-        if result.stored is None:
-            return FhirResponse(result.status, json.dumps(result.outcome()))
-        location = {"location": f"{self.base}/{result.location}"}
-        return FhirResponse(result.status, json.dumps(result.stored, ensure_ascii=False), location)
+        return FhirResponse(*reply_to_create(result, self.record, self.base, preference))
 
-    def _process_bundle(self, body: str, author: str) -> str:
+    def _process_bundle(self, body: str, author: str, headers: Headers) -> str:
         """Process a batch or transaction: reads in every mode, writes in mode apply."""
 
-        def get(url: str) -> tuple[int, str]:
-            response = self.get(url)
-            return response.status, response.body
+        def get(url: str, conditions: Headers) -> tuple[int, str, Headers]:
+            response = self.handle("GET", url.strip().removeprefix(self.base), "", conditions)
+            return response.status, response.body, response.headers
 
-        def log_write(
-            method: str,
-            url: str,
-            payload: Any,
-            status: int,
-        ) -> None:
-            result = WriteResult(status=status)
+        def log(method: str, url: str, payload: Any, result: WriteResult) -> None:
             self.writer.log_write(method, url, payload, result, who=author)
 
         overlay = None
         if self.writer.mode is WriteMode.APPLY and isinstance(self.record, Overlay):
             overlay = self.record
-        return process_bundle(body, overlay, get, log_write)
+        preference = preferred_return(headers)
+        writes = Writes(overlay, log, self.writer.record_findings, preference)
+        return process_bundle(body, get, writes)
 
 
 def _search_needs_post() -> FhirResponse:

@@ -112,6 +112,11 @@ def split_unescaped(text: str, separator: str) -> list[str]:
     return [*parts, text[start:]]
 
 
+def escape(text: str) -> str:
+    r"""Escape `,` `|` `$` `\\` in a value (hl7.org/fhir/R4/search.html#escaping)."""
+    return re.sub(r"([,|$\\])", r"\\\1", text)
+
+
 def unescape(text: str) -> str:
     r"""Replace `\,` `\|` `\$` `\\` by the characters themselves."""
     return re.sub(r"\\([,|$\\])", r"\1", text)
