@@ -218,7 +218,9 @@ async def _send_response(
     response: FhirResponse, send: Send, more_headers: Headers, *, head: bool
 ) -> None:
     body = response.body.encode()
-    headers = {**response.headers, "content-length": str(len(body))}
+    headers = dict(response.headers)
+    if response.status != 304:  # Without a body: a length would have to be that of the resource.
+        headers["content-length"] = str(len(body))
     if response.status == 401:
         headers["www-authenticate"] = "Bearer"
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

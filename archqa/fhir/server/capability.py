@@ -13,6 +13,7 @@ from archqa.fhir.write.writer import WriteMode
 _DATE = "2026-11-21"
 _COMMON_PARAMETERS = {"_id": Kind.TOKEN, "_lastUpdated": Kind.DATE}
 _EVERYTHING = "http://hl7.org/fhir/OperationDefinition/Patient-everything"
+_VALIDATE = "http://hl7.org/fhir/OperationDefinition/Resource-validate"
 
 
 def capability_statement(
@@ -27,6 +28,7 @@ def capability_statement(
     rest["resource"] = resources
     if mode is WriteMode.APPLY:
         rest["interaction"] = [{"code": "transaction"}, {"code": "batch"}]
+    rest.setdefault("interaction", []).append({"code": "history-system"})
     rest["operation"] = [{"name": "everything", "definition": _EVERYTHING}]
     return {
         "resourceType": "CapabilityStatement",
@@ -60,7 +62,7 @@ def _resource(resource_type: str, is_writable: bool) -> dict[str, Any]:
     kinds = dict(_COMMON_PARAMETERS)
     for parameter in parameters(resource_type).values():
         kinds[parameter.name] = parameter.kind
-    interactions = ["read", "search-type"]
+    interactions = ["read", "vread", "history-instance", "history-type", "search-type"]
     if is_writable:
         interactions.append("create")
     search_params = []
@@ -72,6 +74,11 @@ def _resource(resource_type: str, is_writable: bool) -> dict[str, Any]:
     return {
         "type": resource_type,
         "interaction": [{"code": code} for code in interactions],
+        "versioning": "versioned",
+        "readHistory": True,
+        "conditionalCreate": is_writable,
+        "conditionalRead": "full-support",
+        "operation": [{"name": "validate", "definition": _VALIDATE}],
         "searchParam": search_params,
         "searchInclude": includes,
     }

@@ -17,12 +17,11 @@ from archqa.fhir.request_budget import check_budget
 from archqa.fhir.search.versions import ResourceVersion
 from archqa.fhir.server.preferences import ReturnPreference
 from archqa.fhir.server.versions import entity_tag, matches_entity_tag
-from archqa.fhir.server.write_replies import warnings_outcome
 from archqa.fhir.values import dates
 from archqa.fhir.values.request_json import InvalidBody, parse_request_body
 from archqa.fhir.write.conditional_create import find_existing
 from archqa.fhir.write.overlay import Overlay
-from archqa.fhir.write.validation import Finding
+from archqa.fhir.write.validation import REQUIRED_ELEMENTS, Finding
 from archqa.fhir.write.writer import WriteResult
 
 Headers = Mapping[str, str]
@@ -53,6 +52,9 @@ _ALLOWED_CONDITIONS = {
 
 MAX_ENTRIES = 5000
 """Requests in a Bundle."""
+
+MAX_COMPARED = 100
+"""Writes of a Bundle that are compared with the record: that takes some 10 ms a resource."""
 
 
 class Request(NamedTuple):
@@ -88,6 +90,8 @@ def process_bundle(body: str, get: Get, writes: Writes) -> str:
     bundle_type, requests = _parse_bundle(body)
     if writes.overlay is None and any(map(_is_write, requests)):
         raise FhirError("Bundles are loaded in mode apply only.", 403, "forbidden")
+    if sum(map(_is_write, requests)) > MAX_COMPARED:
+        writes = writes._replace(find_warnings=_not_compared)
     processor = _BundleProcessor(get, writes, _new_references(requests))
     if bundle_type == "transaction":
         responses = processor.process_transaction(requests)
@@ -95,6 +99,13 @@ def process_bundle(body: str, get: Get, writes: Writes) -> str:
         responses = [processor.process_alone(request) for request in requests]
     head = f'"resourceType": "Bundle", "type": "{bundle_type}-response"'
     return f'{{{head}, "entry": [{", ".join(responses)}]}}'
+
+
+def _not_compared(resource: Resource) -> list[Finding]:
+    if resource.get("resourceType") not in REQUIRED_ELEMENTS:
+        return []
+    message = f"not compared with the record: the Bundle has more than {MAX_COMPARED} writes."
+    return [Finding(level="info", path="", message=message)]
 
 
 def _is_write(request: Request | None) -> bool:
@@ -223,11 +234,8 @@ class _BundleProcessor:
             "lastModified": dates.format_instant(version.updated),
         }
         text = json.dumps({"response": response})
-        outcome = warnings_outcome(result)
-        if self._writes.preference is ReturnPreference.OUTCOME:
-            outcome = json.dumps(result.outcome())
-        if outcome:
-            text = f'{text[:-2]}, "outcome": {outcome}}}}}'
+        if result.findings or self._writes.preference is ReturnPreference.OUTCOME:
+            text = f'{text[:-2]}, "outcome": {json.dumps(result.outcome())}}}}}'
         if self._writes.preference is ReturnPreference.REPRESENTATION:
             text = f'{{"resource": {version.text}, {text[1:]}'
         return text

@@ -21,6 +21,7 @@ from archqa.fhir.server.capability import capability_statement, largest_page
 from archqa.fhir.server.preferences import preferred_return
 from archqa.fhir.server.request_bundle import Writes, process_bundle
 from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
+from archqa.fhir.server.validate_operation import is_validate, validate
 from archqa.fhir.server.versions import is_history, read_history, validators
 from archqa.fhir.server.write_replies import reply_to_create
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
@@ -128,6 +129,8 @@ class FhirService:
             all_params = [*params, *parse_query_string(body)]
             searchset = self._search(path, all_params, headers)
             return FhirResponse(200, searchset)
+        if is_validate(path):
+            return FhirResponse(200, validate(self.record, self.writer, path, params, body))
         author = headers.get("x-archqa-who", "")
         if not path:
             bundle = self._process_bundle(body, author, headers)
@@ -143,6 +146,8 @@ class FhirService:
         if not path and "_getpages" in dict(params):
             path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
+        if is_validate(path):
+            return validate(self.record, self.writer, path, params, None)
         if is_history(path):
             return self._history(path, params)
         resource_type, slash, resource_id = path.partition("/")

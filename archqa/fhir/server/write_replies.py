@@ -4,7 +4,6 @@ import json
 from typing import NamedTuple
 
 from archqa.fhir.local_record import LocalRecord
-from archqa.fhir.outcome import operation_outcome
 from archqa.fhir.server.preferences import ReturnPreference
 from archqa.fhir.server.versions import version_headers
 from archqa.fhir.values.references import parse_reference
@@ -41,22 +40,13 @@ def reply_to_create(
     return WriteReply(result.status, text, headers)
 
 
-def warnings_of(result: WriteResult) -> list[str]:
-    """Return the warnings of a write as texts."""
-    warnings = [finding for finding in result.findings if finding.level == "warn"]
-    return [f"{finding.path}: {finding.message}".removeprefix(": ") for finding in warnings]
-
-
-def warnings_outcome(result: WriteResult) -> str:
-    """Return the warnings of a write as an OperationOutcome; empty if there are none."""
-    warnings = warnings_of(result)
-    return json.dumps(operation_outcome(warnings, "warning", "informational")) if warnings else ""
-
-
 def _warning_header(result: WriteResult) -> str:
     """Return the warnings as a `Warning` header (RFC 7234, section 5.5); empty for none."""
     values = []
-    for text in warnings_of(result):
+    for finding in result.findings:
+        if finding.level != "warn":
+            continue
+        text = f"{finding.path}: {finding.message}".removeprefix(": ")
         plain = text.encode("ascii", "replace").decode().replace("\\", "/").replace('"', "'")
         values.append(f'199 archqa "{" ".join(plain.split())}"')
     return ", ".join(values)

@@ -151,7 +151,7 @@ class RecordChecks:
         if not given or not known or {*map(_normal, given)} & {*map(_normal, known)}:
             return
         if _measures(given) and _measures(known) and not _measures(given) & _measures(known):
-            problem = "the unit measures something else than the record's unit for this code"
+            problem = "the unit measures something else than the record's for this code:"
         else:
             problem = "no result of this code in the record has this unit, but"
         yield _warning(f"{path}valueQuantity", f"{problem} {_list_units(known)}.")

@@ -164,7 +164,7 @@ class Writer:
             existing = self._existing(resource_type, if_none_exist)
             if existing is not None:
                 return existing
-        findings = tuple(validate_resource(payload, resource_type, self._has_patient))
+        findings = tuple(validate_resource(payload, resource_type, self.has_patient))
         if self.mode is WriteMode.RECORD:
             return WriteResult(status=200, findings=tuple(map(_as_warning, findings)))
         if any(finding.level == "error" for finding in findings):
@@ -204,7 +204,8 @@ class Writer:
         finding = Finding(level="info", path="", message=message)
         return WriteResult(status=200, findings=(finding,), location=existing.location)
 
-    def _has_patient(self, patient: str) -> bool:
+    def has_patient(self, patient: str) -> bool:
+        """Whether the record has a Patient of this id."""
         return self.record.get("Patient", patient) is not None
 
 
