@@ -22,6 +22,13 @@ from archqa.fhir.search.last_observations import LastRequest, last_observations
 from archqa.fhir.search.query_parser import QueryParser
 from archqa.fhir.search.searcher import ResultKey, Searcher
 from archqa.fhir.search.value_clauses import SqlClause
+from archqa.fhir.search.versions import (
+    HistoryPage,
+    HistoryRequest,
+    ResourceVersion,
+    fetch_history,
+    fetch_version,
+)
 from archqa.fhir.values.json_spans import parse
 from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
@@ -131,9 +138,7 @@ class LocalRecord(ABC):
 
     def text(self, resource_type: str, resource_id: str) -> str | None:
         """Return the JSON text of one resource exactly as it was loaded, or None."""
-        if resource_type not in R4_RESOURCE_TYPES:
-            hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
-            raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
+        self.check_type(resource_type)
         sql = "SELECT n FROM resource WHERE id = ? AND type = (SELECT k FROM type WHERE name = ?)"
         with self.read_session() as session:
             row = session.connection.execute(sql, (resource_id, resource_type)).fetchone()
@@ -142,20 +147,44 @@ class LocalRecord(ABC):
             (resource,) = self.searcher(session).fetch([row[0]])
             return resource.text
 
+    def check_type(self, resource_type: str) -> None:
+        """Raise `FhirError` (404) for a type FHIR does not have."""
+        if resource_type not in R4_RESOURCE_TYPES:
+            hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
+            raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
+
+    def version(self, resource_type: str, resource_id: str) -> ResourceVersion | None:
+        """Return one resource with its version, or None; it does not count for a reply's room."""
+        self.check_type(resource_type)
+        with self.read_session() as session:
+            return fetch_version(session.connection, resource_type, resource_id)
+
+    def history(self, request: HistoryRequest) -> HistoryPage:
+        """Return one page of the history of a resource, a type or the record."""
+        with self.read_session() as session:
+            return fetch_history(session.connection, request)
+
     def search(
-        self, query: str, params: SearchParams | None = None, *, lenient: bool | None = None
+        self,
+        query: str,
+        params: SearchParams | None = None,
+        *,
+        lenient: bool | None = None,
+        profile: Profile | None = None,
     ) -> Page:
         """Return one page of a search.
 
-        `lenient` ignores unknown parameters with a notice; None follows the profile.
+        `lenient` ignores unknown parameters with a notice; None follows the profile, which is the
+        record's own unless another is named.
         Raises `FhirError` with every mistake of the search.
         """
         path, url_params = parse_search_url(query)
         resource_type, path_params = compartment.parse_compartment_path(path)
         all_params = [*path_params, *url_params, *flatten_params(params)]
-        parsed = QueryParser(resource_type, self.profile, lenient).parse(all_params)
+        profile = profile or self.profile
+        parsed = QueryParser(resource_type, profile, lenient).parse(all_params)
         with self.read_session() as session:
-            return self.searcher(session).run(parsed)
+            return self.searcher(session, profile).run(parsed)
 
     def search_all(self, query: str, params: SearchParams | None = None) -> Iterator[Resource]:
         """Yield the matches of all pages, each resource once. Raises `FhirError`."""
@@ -210,11 +239,10 @@ class LocalRecord(ABC):
         with self.read_session() as session:
             return statistics.list_codes(session.connection, resource_type, patient)
 
-    def searcher(self, session: ReadSession) -> Searcher:
+    def searcher(self, session: ReadSession, profile: Profile | None = None) -> Searcher:
         """Return a searcher that uses the caches of a session."""
-        return Searcher(
-            session.connection, self.profile, session.totals, session.results, self.schemas
-        )
+        profile = profile or self.profile
+        return Searcher(session.connection, profile, session.totals, session.results, self.schemas)
 
     def __enter__(self) -> Self:
         return self

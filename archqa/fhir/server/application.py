@@ -262,7 +262,7 @@ async def _send_response(
     if is_worth_compressing(body) and accepts_gzip(accepted):
         body = await asyncio.to_thread(compress, body)
         headers["content-encoding"] = "gzip"
-    if response.status != 204:
+    if response.status not in {204, 304}:  # The length of a 304 would be that of the resource.
         headers["content-length"] = str(len(body))
     if response.status == 401:
         headers["www-authenticate"] = "Bearer"

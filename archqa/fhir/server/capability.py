@@ -19,6 +19,7 @@ _OPERATIONS = {
     "Encounter": {"everything": f"{_DEFINITIONS}/Encounter-everything"},
     "Observation": {"lastn": f"{_DEFINITIONS}/Observation-lastn"},
 }
+_VALIDATE = f"{_DEFINITIONS}/Resource-validate"
 _COMPARTMENTS = "http://hl7.org/fhir/CompartmentDefinition"
 
 
@@ -34,6 +35,7 @@ def capability_statement(
     rest["resource"] = resources
     if mode is WriteMode.APPLY:
         rest["interaction"] = [{"code": "transaction"}, {"code": "batch"}]
+    rest.setdefault("interaction", []).append({"code": "history-system"})
     compartments = [name.lower() for name in SUPPORTED_COMPARTMENTS]
     rest["compartment"] = [f"{_COMPARTMENTS}/{name}" for name in compartments]
     return {
@@ -68,7 +70,7 @@ def _resource(resource_type: str, is_writable: bool) -> dict[str, Any]:
     kinds = dict(_COMMON_PARAMETERS)
     for parameter in parameters(resource_type).values():
         kinds[parameter.name] = parameter.kind
-    interactions = ["read", "search-type"]
+    interactions = ["read", "vread", "history-instance", "history-type", "search-type"]
     if is_writable:
         interactions.append("create")
     search_params = []
@@ -80,12 +82,15 @@ def _resource(resource_type: str, is_writable: bool) -> dict[str, Any]:
     resource: dict[str, Any] = {
         "type": resource_type,
         "interaction": [{"code": code} for code in interactions],
+        "versioning": "versioned",
+        "readHistory": True,
+        "conditionalCreate": is_writable,
+        "conditionalRead": "full-support",
         "searchParam": search_params,
         "searchInclude": includes,
     }
-    operations = _OPERATIONS.get(resource_type, {})
-    if operations:
-        resource["operation"] = [
-            {"name": name, "definition": definition} for name, definition in operations.items()
-        ]
+    operations = {**_OPERATIONS.get(resource_type, {}), "validate": _VALIDATE}
+    resource["operation"] = [
+        {"name": name, "definition": definition} for name, definition in operations.items()
+    ]
     return resource

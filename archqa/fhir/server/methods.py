@@ -19,6 +19,8 @@ _METHODS = (
     (r"metadata", _READ),
     (r"\.well-known/smart-configuration", _READ),
     (r"(?:.*/)?_search", ("POST",)),
+    (r"_history", _READ),
+    (r"(?P<type>\w+)/[^/]+/_history(?:/[^/]+)?", _READ),
     (r"(?P<type>\w+)", (*_READ, "POST")),
     (r"(?P<type>\w+)/[^/]+", _READ),
     (r"\w+/[^/]+/(?P<type>\w+)", _READ),

@@ -1,14 +1,14 @@
-"""Answer `$everything` and `$lastn`, by GET and by POST.
+"""Answer `$everything`, `$lastn` and `$validate`, by GET and by POST.
 
 Sources: hl7.org/fhir/R4/patient-operation-everything.html, encounter-operation-everything.html,
-observation-operation-lastn.html.
+observation-operation-lastn.html, resource-operation-validate.html.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from archqa.fhir.profile import ARCHQA, GCP
+from archqa.fhir.profile import ARCHQA, GCP, Profile
 from archqa.fhir.record import Page
 from archqa.fhir.search.compartment import EverythingRequest
 from archqa.fhir.search.last_observations import parse_last_request
@@ -25,6 +25,7 @@ from archqa.fhir.server.negotiation import check_formats
 from archqa.fhir.server.operation_input import operation_params
 from archqa.fhir.server.response import FhirResponse
 from archqa.fhir.server.searchset import decode_page_token, write_searchset
+from archqa.fhir.server.validate_operation import validate
 from archqa.fhir.values.urls import Params, build_search_url, with_count
 
 if TYPE_CHECKING:
@@ -63,13 +64,22 @@ def _params(call: "OperationCall") -> Params:
 def _searchset(
     service: "FhirService", page: Page, params: Params, warned: Iterable[str]
 ) -> FhirResponse:
-    """Return the page with links that repeat the parameters in the URL.
-
-    hapi's links are for searches only.
-    """
+    """Return the page with links that repeat the parameters in the URL."""
     path = page.query.partition("?")[0]
     self_url = f"{service.base}/{build_search_url(path, with_count(params, page.count))}"
-    profile = service.record.profile
-    link_profile = GCP if profile is GCP else ARCHQA
-    text = write_searchset(page, service.base, link_profile, self_url)
+    links = link_profile(service.record.profile)
+    text = write_searchset(page, service.base, links, self_url)
     return FhirResponse(200, text, warning_header(warned))
+
+
+def link_profile(profile: Profile) -> Profile:
+    """Return a profile whose links an operation can use: hapi has them for searches only."""
+    return GCP if profile is GCP else ARCHQA
+
+
+def answer_validate(service: "FhirService", call: "OperationCall") -> FhirResponse:
+    """Answer `Type/$validate` or `Type/[id]/$validate`. Raises `FhirError`."""
+    body = call.body if call.method == "POST" else None
+    place = "/".join(part for part in (call.resource_type, call.resource_id) if part)
+    path = f"{place}/$validate"
+    return FhirResponse(200, validate(service.record, service.writer, path, call.params, body))

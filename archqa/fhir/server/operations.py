@@ -9,7 +9,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archqa.fhir.outcome import FhirError
-from archqa.fhir.server.operation_handlers import answer_everything, answer_last
+from archqa.fhir.server.operation_handlers import (
+    answer_everything,
+    answer_last,
+    answer_validate,
+)
 from archqa.fhir.server.response import FhirResponse, Headers
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.text import quotable
@@ -80,6 +84,12 @@ OPERATIONS = {
             answer_everything,
         ),
         Operation("lastn", {Level.TYPE: frozenset({"Observation"})}, _READ_OR_POST, answer_last),
+        Operation(
+            "validate",
+            {Level.TYPE: ANY_TYPE, Level.INSTANCE: ANY_TYPE},
+            _READ_OR_POST,
+            answer_validate,
+        ),
     )
 }
 """The operations of the server by name, without the dollar sign."""

@@ -1,7 +1,8 @@
 """Bundles of requests: a batch has independent entries, a transaction succeeds or fails as a whole.
 
-`GET` works in every mode; `POST Type` and `PUT Type/id` load new resources, in mode apply.
-Source: hl7.org/fhir/R4/http.html#transaction.
+`GET` works in every mode; `POST Type` and `PUT Type/id` load new resources, in mode apply. The
+conditions of an entry (`ifNoneExist`, `ifNoneMatch`, `ifModifiedSince`, `ifMatch`) hold as the
+headers do. Source: hl7.org/fhir/R4/http.html#transaction, bundle.html#Bundle.entry.request.
 """
 
 import json
@@ -13,30 +14,72 @@ from typing import Any, NamedTuple
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import Resource
 from archqa.fhir.request_budget import check_budget
+from archqa.fhir.search.versions import ResourceVersion
+from archqa.fhir.server.handling import outcome_of_warning
+from archqa.fhir.server.preferences import ReturnPreference
+from archqa.fhir.server.response import Headers
+from archqa.fhir.server.versions import entity_tag, matches_entity_tag
+from archqa.fhir.values import dates
 from archqa.fhir.values.request_json import InvalidBody, parse_request_body
+from archqa.fhir.write.conditional_create import find_existing
 from archqa.fhir.write.overlay import Overlay
+from archqa.fhir.write.validation import REQUIRED_ELEMENTS, Finding
+from archqa.fhir.write.writer import WriteResult
 
-Get = Callable[[str], tuple[int, str, str]]
-"""Answer a relative URL with status, body, and an OperationOutcome of warnings (or nothing)."""
+Get = Callable[[str, Headers], tuple[int, str, Headers]]
+"""Answer a relative URL and headers with status, body and headers."""
 
-LogWrite = Callable[[str, str, Any, int], None]
-"""Log a write in the audit log: method, URL, payload, status."""
+LogWrite = Callable[[str, str, Any, WriteResult], None]
+"""Log a write in the audit log: method, URL, payload, result."""
+
+FindWarnings = Callable[[Resource], list[Finding]]
+"""Return what the record says against a resource."""
+
+_CONDITIONS = {
+    "ifNoneExist": "if-none-exist",
+    "ifNoneMatch": "if-none-match",
+    "ifModifiedSince": "if-modified-since",
+    "ifMatch": "if-match",
+}
+"""The conditions of an entry, and the headers that say the same."""
+
+_ALLOWED_CONDITIONS = {
+    "GET": {"if-none-match", "if-modified-since"},
+    "POST": {"if-none-exist"},
+    "PUT": {"if-match", "if-none-match"},
+}
 
 
 MAX_ENTRIES = 5000
 """Requests in a Bundle."""
 
+MAX_COMPARED = 100
+"""Writes of a Bundle that are compared with the record: that takes some 10 ms a resource."""
+
 
 class Request(NamedTuple):
-    """One entry: method, URL and resource; other entries refer to the resource by `full_url`."""
+    """One entry: method, URL and resource; other entries refer to the resource by `full_url`.
+
+    `conditions` are headers.
+    """
 
     method: str
     url: str
     resource: Resource | None
     full_url: str = ""
+    conditions: Mapping[str, str] = {}
 
 
-def process_bundle(body: str, overlay: Overlay | None, get: Get, log_write: LogWrite) -> str:
+class Writes(NamedTuple):
+    """What the writes of a Bundle need, and how their entries are answered."""
+
+    overlay: Overlay | None
+    log: LogWrite
+    find_warnings: FindWarnings
+    preference: ReturnPreference | None
+
+
+def process_bundle(body: str, get: Get, writes: Writes) -> str:
     """Process a Bundle and return the response Bundle, in which resources keep their exact text.
 
     Without an overlay only `GET` is allowed.
@@ -45,20 +88,24 @@ def process_bundle(body: str, overlay: Overlay | None, get: Get, log_write: LogW
     nothing is stored then.
     """
     bundle_type, requests = _parse_bundle(body)
-    if overlay is None and any(map(_is_write, requests)):
+    if writes.overlay is None and any(map(_is_write, requests)):
         raise FhirError("Bundles are loaded in mode apply only.", 403, "forbidden")
-    processor = _BundleProcessor(
-        overlay,
-        get,
-        log_write,
-        _new_references(requests),
-    )
+    if sum(map(_is_write, requests)) > MAX_COMPARED:
+        writes = writes._replace(find_warnings=_not_compared)
+    processor = _BundleProcessor(get, writes, _new_references(requests))
     if bundle_type == "transaction":
         responses = processor.process_transaction(requests)
     else:
         responses = [processor.process_alone(request) for request in requests]
     head = f'"resourceType": "Bundle", "type": "{bundle_type}-response"'
     return f'{{{head}, "entry": [{", ".join(responses)}]}}'
+
+
+def _not_compared(resource: Resource) -> list[Finding]:
+    if resource.get("resourceType") not in REQUIRED_ELEMENTS:
+        return []
+    message = f"not compared with the record: the Bundle has more than {MAX_COMPARED} writes."
+    return [Finding(level="info", path="", message=message)]
 
 
 def _is_write(request: Request | None) -> bool:
@@ -68,22 +115,24 @@ def _is_write(request: Request | None) -> bool:
 class _BundleProcessor:
     """Process requests on one overlay. `references` maps the full URLs of new resources."""
 
-    def __init__(
-        self,
-        overlay: Overlay | None,
-        get: Get,
-        log_write: LogWrite,
-        references: Mapping[str, str],
-    ) -> None:
-        self._overlay = overlay
+    def __init__(self, get: Get, writes: Writes, references: dict[str, str]) -> None:
+        self._overlay = writes.overlay
         self._get = get
-        self._log_write = log_write
+        self._writes = writes
         self._references = references
+        self._existing: dict[int, ResourceVersion] | None = None
+        """What conditional creates of a transaction find before it begins, by position."""
+        self._answered: list[tuple[Request, WriteResult]] = []
+        """The writes that are not in the audit log yet."""
 
     def process_alone(self, request: Request | None) -> str:
         """Process one entry of a batch; its failure does not affect other entries."""
+        alone = self._transaction() if _is_write(request) else nullcontext()
         try:
-            return self._process(request)
+            with alone:
+                text = self._process(request)
+                self._log()
+            return text
         except FhirError as error:
             return _error_text(error.status, json.dumps(error.outcome()))
 
@@ -93,11 +142,14 @@ class _BundleProcessor:
         order = sorted(positions, key=lambda position: _rank(requests[position]))
         responses: dict[int, str] = {}
         with self._transaction():
+            self._find_existing(requests)
             for position in order:
                 try:
-                    responses[position] = self._process(requests[position])
+                    responses[position] = self._process(requests[position], position)
                 except FhirError as error:
+                    self._log(error.status)
                     raise _transaction_error(position, error) from None
+            self._log()
         return [responses[position] for position in positions]
 
     def _transaction(self) -> AbstractContextManager[None]:
@@ -105,39 +157,142 @@ class _BundleProcessor:
             return nullcontext()
         return self._overlay.transaction()
 
-    def _process(self, request: Request | None) -> str:
-        """Return the entry of the response, as JSON."""
+    def _log(self, status: int | None = None) -> None:
+        """Log the writes that were answered: within their transaction, or none is stored.
+
+        `status` is the error that undoes them.
+        """
+        for request, result in self._answered:
+            if status is not None:
+                finding = Finding(level="error", path="", message="another entry failed: undone.")
+                result = WriteResult(status=status, findings=(*result.findings, finding))
+            self._writes.log(request.method, request.url, request.resource, result)
+        self._answered.clear()
+
+    def _find_existing(self, requests: Sequence[Request | None]) -> None:
+        """Find what the conditional creates match, so that every entry refers to it."""
+        existing: dict[int, ResourceVersion] = {}
+        for position, request in enumerate(requests):
+            try:
+                match = None if request is None else self._match(request)
+            except FhirError as error:
+                raise _transaction_error(position, error) from None
+            if match is not None:
+                existing[position] = match
+        self._existing = existing
+
+    def _match(self, request: Request) -> ResourceVersion | None:
+        """Return the resource that a conditional create finds; other entries refer to it."""
+        criteria = request.conditions.get("if-none-exist")
+        if criteria is None or self._overlay is None or request.method != "POST":
+            return None
+        match = find_existing(self._overlay, request.url, criteria)
+        if match is not None and request.full_url:
+            self._references[request.full_url] = match.reference
+        return match
+
+    def _process(self, request: Request | None, position: int | None = None) -> str:
+        """Return the entry of the response, as JSON; `position` is that in a transaction."""
         check_budget()
         if request is None:
             raise FhirError("An entry needs a request GET, POST or PUT, and a resource to write.")
+        _check_request(request)
         if request.method == "GET":
-            return self._read(request.url)
+            return self._read(request)
         assert self._overlay is not None
         assert request.resource is not None
+        match = self._match(request)
+        if match is not None:
+            if self._existing is not None and position not in self._existing:
+                raise FhirError("ifNoneExist: another entry creates what matches.", 412, "conflict")
+            return self._answer(request, match, WriteResult(status=200, location=match.location))
         resource = _rewrite_references(request.resource, self._references)
+        warnings = tuple(self._writes.find_warnings(resource))
         stored = self._write(self._overlay, request, resource)
-        self._log_write(request.method, request.url, request.resource, 201)
-        location = f"{stored['resourceType']}/{stored['id']}/_history/1"
-        return json.dumps({"response": {"status": "201", "location": location}})
+        location = stored.location
+        return self._answer(
+            request, stored, WriteResult(status=201, findings=warnings, location=location)
+        )
 
-    def _read(self, url: str) -> str:
-        status, body, warnings = self._get(url)
+    def _read(self, request: Request) -> str:
+        status, body, headers = self._get(request.url, request.conditions)
         if status >= 400:
             return _error_text(status, body)
-        outcome = f', "outcome": {warnings}' if warnings else ""
-        return f'{{"resource": {body}, "response": {{"status": "{status}"{outcome}}}}}'
+        response: dict[str, Any] = {"status": str(status)}
+        if "etag" in headers:
+            response["etag"] = headers["etag"]
+        warnings = outcome_of_warning(headers)
+        if warnings:
+            response["outcome"] = json.loads(warnings)
+        resource = f'"resource": {body}, ' if body else ""
+        return f'{{{resource}"response": {json.dumps(response)}}}'
+
+    def _answer(self, request: Request, version: ResourceVersion, result: WriteResult) -> str:
+        """Return the entry of a write: with the resource only if the client prefers that."""
+        self._answered.append((request, result))
+        response = {
+            "status": str(result.status),
+            "location": version.location,
+            "etag": entity_tag(version),
+            "lastModified": dates.format_instant(version.updated),
+        }
+        text = json.dumps({"response": response})
+        if result.findings or self._writes.preference is ReturnPreference.OUTCOME:
+            text = f'{text[:-2]}, "outcome": {json.dumps(result.outcome())}}}}}'
+        if self._writes.preference is ReturnPreference.REPRESENTATION:
+            text = f'{{"resource": {version.text}, {text[1:]}'
+        return text
 
     def _write(
         self,
         overlay: Overlay,
         request: Request,
         resource: Resource,
-    ) -> Resource:
+    ) -> ResourceVersion:
         if request.method == "PUT":
+            _check_preconditions(overlay, request, resource)
             overlay.put(json.dumps(resource, ensure_ascii=False), resource)
-            return resource
-        reference = self._references.get(request.full_url, "")
-        return overlay.create(resource, reference.partition("/")[2] or None)
+            stored = resource
+        else:
+            reference = self._references.get(request.full_url, "")
+            stored = overlay.create(resource, reference.partition("/")[2] or None)
+        version = overlay.version(stored["resourceType"], stored["id"])
+        assert version is not None
+        return version
+
+
+def _check_request(request: Request) -> None:
+    """Raise `FhirError` for a URL or a condition that the method does not have."""
+    allowed = _ALLOWED_CONDITIONS[request.method]
+    unsupported = [name for name in request.conditions if name not in allowed]
+    if unsupported:
+        names = ", ".join(_entry_name(name) for name in unsupported)
+        raise FhirError(f"{request.method} does not take {names}.", 400, "not-supported")
+    if request.resource is None:
+        return
+    expected = str(request.resource.get("resourceType"))
+    if request.method == "PUT":
+        expected = f"{expected}/{request.resource.get('id')}"
+    if request.url.strip("/") != expected:
+        form = "Type/id" if request.method == "PUT" else "Type"
+        raise FhirError(f"{request.method} needs the URL {form}, with those of the resource.")
+
+
+def _entry_name(header: str) -> str:
+    return next(name for name, written in _CONDITIONS.items() if written == header)
+
+
+def _check_preconditions(overlay: Overlay, request: Request, resource: Resource) -> None:
+    """Raise `FhirError` (412) if the version that is stored fails a condition of a `PUT`."""
+    if not request.conditions:
+        return
+    version = overlay.version(str(resource.get("resourceType")), str(resource.get("id")))
+    required = request.conditions.get("if-match")
+    refused = request.conditions.get("if-none-match")
+    if required is not None and (version is None or not matches_entity_tag(version, required)):
+        raise FhirError("ifMatch: that version is not stored.", 412, "conflict")
+    if refused is not None and version is not None and matches_entity_tag(version, refused):
+        raise FhirError("ifNoneMatch: that version is stored.", 412, "conflict")
 
 
 def _error_text(status: int, outcome: str) -> str:
@@ -185,14 +340,18 @@ def _parse_request(entry: Any) -> Request | None:
     method = request.get("method")
     url = request.get("url")
     resource = entry.get("resource")
+    conditions = {}
+    for name, header in _CONDITIONS.items():
+        if name in request:
+            conditions[header] = str(request[name])
     if method == "GET" and isinstance(url, str):
-        return Request("GET", url, None)
+        return Request("GET", url, None, conditions=conditions)
     if method not in {"POST", "PUT"} or not isinstance(resource, dict):
         return None
     if not isinstance(url, str):
         url = ""
     full_url = str(entry.get("fullUrl", ""))
-    return Request(method, url, resource, full_url)
+    return Request(method, url, resource, full_url, conditions)
 
 
 def _new_references(requests: Sequence[Request | None]) -> dict[str, str]:

@@ -15,13 +15,12 @@ from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.request_budget import current_budget
 from archqa.fhir.search.summaries import part_of_resource
 from archqa.fhir.search.unsupported import Ignored, without_ignored
-from archqa.fhir.server.capability import capability_statement
+from archqa.fhir.server.capability import capability_statement, largest_page
 from archqa.fhir.server.handling import (
     GENERAL_PARAMETERS,
     METADATA_PARAMETERS,
     READ_PARAMETERS,
     all_named,
-    outcome_of_warning,
     preferred_handling,
     supported_parameters,
     warning_header,
@@ -29,12 +28,16 @@ from archqa.fhir.server.handling import (
 from archqa.fhir.server.metadata_parameters import parse_subset
 from archqa.fhir.server.methods import allowed_methods, method_not_allowed
 from archqa.fhir.server.negotiation import check_formats, reply_type
+from archqa.fhir.server.operation_handlers import link_profile
 from archqa.fhir.server.operations import call_of, is_operation
+from archqa.fhir.server.preferences import preferred_return
 from archqa.fhir.server.read_parameters import requested_subset
-from archqa.fhir.server.request_bundle import process_bundle
+from archqa.fhir.server.request_bundle import Writes, process_bundle
 from archqa.fhir.server.response import FhirResponse, Headers
 from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
 from archqa.fhir.server.smart_configuration import SMART_PATH, smart_configuration
+from archqa.fhir.server.versions import is_history, read_history, validators
+from archqa.fhir.server.write_replies import reply_to_create
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import (
     Params,
@@ -131,7 +134,7 @@ class FhirService:
         self._supported(params, GENERAL_PARAMETERS, "A write", headers)
         if not path:
             return FhirResponse(200, self._process_bundle(body, headers))
-        return self._create(path, body, headers.get("x-archqa-who", ""))
+        return self._create(path, body, headers)
 
     def _read(self, path: str, params: Params, headers: Headers) -> FhirResponse:
         if path == "metadata":
@@ -141,6 +144,8 @@ class FhirService:
         if not path and "_getpages" in dict(params):
             path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
+        if is_history(path):
+            return self._versioned(path, self._history(path, params), headers)
         resource_type, slash, resource_id = path.partition("/")
         is_id = slash and "/" not in resource_id
         if is_id and resource_type in R4_RESOURCE_TYPES:
@@ -148,8 +153,18 @@ class FhirService:
             subset = requested_subset(supported, resource_type, self.record.profile, ignored)
             text = self._resource_text(resource_type, resource_id)
             part = part_of_resource(text, resource_type, subset)
-            return FhirResponse(200, part, warning_header(all_named(ignored)))
+            return self._versioned(path, part, headers, warning_header(all_named(ignored)))
         return self._search(path, params, headers)
+
+    def _versioned(
+        self, path: str, text: str, headers: Headers, more_headers: Headers | None = None
+    ) -> FhirResponse:
+        """Return a text with the tag and date of its version, or 304 if the client has it."""
+        known = validators(self.record, path, headers)
+        reply_headers = {**known.headers, **(more_headers or {})}
+        if known.is_known:
+            return FhirResponse(304, "", reply_headers)
+        return FhirResponse(200, text, reply_headers)
 
     def _supported(
         self, params: Params, known: Iterable[str], subject: str, headers: Headers
@@ -192,42 +207,42 @@ class FhirService:
         text = write_searchset(page, self.base, self.record.profile, self_url)
         return FhirResponse(200, text, warning_header(page.warned))
 
-    def _create(self, path: str, body: str, author: str) -> FhirResponse:
+    def _history(self, path: str, params: Params) -> str:
+        profile = self.record.profile
+        max_count = largest_page(profile)
+        return read_history(self.record, path, params, self.base, link_profile(profile), max_count)
+
+    def _create(self, path: str, body: str, headers: Headers) -> FhirResponse:
         if path not in R4_RESOURCE_TYPES:
             hint = did_you_mean(path, R4_RESOURCE_TYPES)
             message = f"There is no such resource type to create.{hint}"
             raise FhirError(message, 404, "not-supported")
+        preference = preferred_return(headers)
         result = self.writer.post(
             path,
             body,
             url=f"{self.base}/{path}",
-            who=author,
+            who=headers.get("x-archqa-who", ""),
+            if_none_exist=headers.get("if-none-exist"),
         )
-        if result.stored is None:
-            return FhirResponse(result.status, json.dumps(result.outcome()))
-        location = {"location": f"{self.base}/{result.location}"}
-        return FhirResponse(result.status, json.dumps(result.stored, ensure_ascii=False), location)
+        return FhirResponse(*reply_to_create(result, self.record, self.base, preference))
 
     def _process_bundle(self, body: str, headers: Headers) -> str:
         """Process a batch or transaction: reads in every mode, writes in mode apply."""
         author = headers.get("x-archqa-who", "")
         preference = {"prefer": headers.get("prefer", "")}
 
-        def get(url: str) -> tuple[int, str, str]:
+        def get(url: str, conditions: Headers) -> tuple[int, str, Headers]:
             relative_url = url.strip().removeprefix(self.base)
-            response = self.handle("GET", relative_url, headers=preference)
-            return response.status, response.body, outcome_of_warning(response.headers)
+            response = self.handle("GET", relative_url, "", {**preference, **conditions})
+            return response.status, response.body, response.headers
 
-        def log_write(
-            method: str,
-            url: str,
-            payload: Any,
-            status: int,
-        ) -> None:
-            result = WriteResult(status=status)
+        def log(method: str, url: str, payload: Any, result: WriteResult) -> None:
             self.writer.log_write(method, url, payload, result, who=author)
 
         overlay = None
         if self.writer.mode is WriteMode.APPLY and isinstance(self.record, Overlay):
             overlay = self.record
-        return process_bundle(body, overlay, get, log_write)
+        return_preference = preferred_return(headers)
+        writes = Writes(overlay, log, self.writer.record_findings, return_preference)
+        return process_bundle(body, get, writes)

@@ -4,29 +4,42 @@ read-only  refuse (the default)
 record     check that the body is JSON, store nothing: what MedAgentBench's controller does
 validate   check as in mode apply, store nothing
 apply      check and store: in an overlay that can be reset, or on a server
+
+Modes validate and apply also compare with a record on this machine (`RecordChecks`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from archqa.core.value import FrozenModel
 from archqa.core.write_mode import WriteMode
+from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import Record, WritableRecord
 from archqa.fhir.values import dates
 from archqa.fhir.values.request_json import InvalidBody, parse_request_body
 from archqa.fhir.write.audit import AuditEntry, AuditLog
+from archqa.fhir.write.conditional_create import find_existing
+from archqa.fhir.write.overlay import Overlay
+from archqa.fhir.write.record_checks import RecordChecks
 from archqa.fhir.write.validation import Finding, validate_resource
 
 __all__ = ["WriteMode", "WriteResult", "Writer"]
 
 _SEVERITIES = {"error": "error", "warn": "warning", "info": "information"}
 
+NO_PROBLEM = (
+    "No problem was found by the checks this server makes: the elements that it requires, value"
+    " sets, the patient, shapes, units, doses, and open orders of the same."
+)
+
 
 class WriteResult(FrozenModel):
     """The result of one write.
 
-    `status` is the HTTP status; `stored` the resource if one was stored.
+    `status` is the HTTP status; `stored` the resource if one was stored. `location` is that of the
+    stored resource, or of the one that a conditional create found.
     """
 
     status: int
@@ -39,9 +52,10 @@ class WriteResult(FrozenModel):
         """Whether the write was accepted in its mode."""
         return self.status < 400
 
-    def outcome(self) -> dict[str, Any]:
-        """Return the findings as an OperationOutcome."""
-        issues = [_issue(finding) for finding in self.findings]
+    def outcome(self, no_problem: str = NO_PROBLEM) -> dict[str, Any]:
+        """Return the findings as an OperationOutcome, which says so if there are none."""
+        findings = self.findings or (Finding(level="info", path="", message=no_problem),)
+        issues = [_issue(finding) for finding in findings]
         return {"resourceType": "OperationOutcome", "issue": issues}
 
 
@@ -63,6 +77,7 @@ class Writer:
         self.record = record
         self.mode = mode
         self._audit = audit
+        self._checks = RecordChecks(record) if isinstance(record, LocalRecord) else None
 
     def post(
         self,
@@ -73,17 +88,20 @@ class Writer:
         who: str = "",
         evidence: Sequence[str] = (),
         against: Sequence[str] = (),
+        if_none_exist: str | None = None,
     ) -> WriteResult:
         """Write one resource; `body` is its JSON. Never raises for a bad body: see the findings.
 
         `against` are reasons of the caller to refuse: with any, nothing is written and they are
-        logged.
+        logged. `if_none_exist` are the criteria of a conditional create: a resource that matches
+        is the result, with status 200, and nothing is written.
         """
         payload = _parse(body)
         if against:
             result = _refuse(409, against)
         else:
-            result = self._write(resource_type, payload)
+            with self._alone():
+                result = self._write(resource_type, payload, if_none_exist)
         logged = body if isinstance(payload, InvalidBody) else payload
         self.log_write(
             "POST",
@@ -122,17 +140,45 @@ class Writer:
         )
         self._audit.add(entry)
 
-    def _write(self, resource_type: str, payload: Any) -> WriteResult:
+    def record_findings(self, resource: Any) -> list[Finding]:
+        """Return what the record says against a resource: warnings, none if it is on a server."""
+        return self._checks.findings(resource) if self._checks else []
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Write nothing else in the block: of two conditional creates, one finds the other's."""
+        if self.mode is WriteMode.APPLY and isinstance(self.record, Overlay):
+            with self.record.transaction():
+                yield
+        else:
+            yield
+
+    def _write(
+        self, resource_type: str, payload: Any, if_none_exist: str | None = None
+    ) -> WriteResult:
         if self.mode is WriteMode.READ_ONLY:
             return _refuse(403, ["this record is read-only."])
         if isinstance(payload, InvalidBody):
             return _refuse(400, [f"the body {payload}"])
-        findings = tuple(validate_resource(payload, resource_type, self._has_patient))
+        if if_none_exist is not None:
+            existing = self._existing(resource_type, if_none_exist)
+            if existing is not None:
+                return existing
+        findings = tuple(validate_resource(payload, resource_type, self.has_patient))
         if self.mode is WriteMode.RECORD:
             return WriteResult(status=200, findings=tuple(map(_as_warning, findings)))
         if any(finding.level == "error" for finding in findings):
             return WriteResult(status=422, findings=findings)
+        return self._accept(resource_type, payload, findings)
+
+    def _accept(
+        self, resource_type: str, payload: Any, findings: tuple[Finding, ...]
+    ) -> WriteResult:
+        """Compare a valid resource with the record, and store it in mode apply."""
+        findings = (*findings, *self.record_findings(payload))
         if self.mode is WriteMode.VALIDATE:
+            if self._checks is not None:
+                self._checks.remember(payload)
             return WriteResult(status=200, findings=findings)
         assert isinstance(self.record, WritableRecord)
         stored = self.record.create(payload)
@@ -144,7 +190,22 @@ class Writer:
             stored=stored,
         )
 
-    def _has_patient(self, patient: str) -> bool:
+    def _existing(self, resource_type: str, criteria: str) -> WriteResult | None:
+        """Return the result of a conditional create that finds a resource, or is refused."""
+        if not isinstance(self.record, LocalRecord):
+            return _refuse(501, ["a conditional create needs a record on this machine."])
+        try:
+            existing = find_existing(self.record, resource_type, criteria)
+        except FhirError as error:
+            return _refuse(error.status, error.diagnostics)
+        if existing is None:
+            return None
+        message = "a resource matches If-None-Exist: nothing is created."
+        finding = Finding(level="info", path="", message=message)
+        return WriteResult(status=200, findings=(finding,), location=existing.location)
+
+    def has_patient(self, patient: str) -> bool:
+        """Whether the record has a Patient of this id."""
         return self.record.get("Patient", patient) is not None
 
 

@@ -3,8 +3,9 @@
 from functools import cache
 from typing import NamedTuple
 
+from archqa.core.units import Unit, find_unit
 from archqa.query.concepts.concept import Concept
-from archqa.query.concepts.data_files import list_of, read_rows
+from archqa.query.concepts.data_files import read_rows
 
 _ANY_CONCEPT = "*"
 _MASS, _AMOUNT, _EQUIVALENT = (
@@ -12,14 +13,6 @@ _MASS, _AMOUNT, _EQUIVALENT = (
     "amount concentration",
     "equivalent concentration",
 )
-
-
-class _Unit(NamedTuple):
-    """A unit: what it measures, and its size in the base unit of that quantity."""
-
-    ucum: str
-    quantity: str
-    size: float
 
 
 class _MolarMass(NamedTuple):
@@ -54,7 +47,7 @@ def convert(value: float, unit: str, to_unit: str, concept: Concept | None = Non
         to_unit: The unit that is wanted.
         concept: The measurement that the value belongs to.
     """
-    given, wanted = _unit(unit), _unit(to_unit)
+    given, wanted = find_unit(unit), find_unit(to_unit)
     if given is None or wanted is None:
         return None
     if given.quantity == wanted.quantity:
@@ -66,11 +59,11 @@ def convert(value: float, unit: str, to_unit: str, concept: Concept | None = Non
 
 def ucum_unit(text: str) -> str | None:
     """Return the UCUM code of a unit as laboratories write it; of an unknown one, None."""
-    unit = _unit(text)
+    unit = find_unit(text)
     return unit.ucum if unit else None
 
 
-def _linear(value: float, given: _Unit, wanted: _Unit, name: str) -> float | None:
+def _linear(value: float, given: Unit, wanted: Unit, name: str) -> float | None:
     """Convert by a line between two units, or between units of the same quantities."""
     lines = _lines()
     for concept in (name, _ANY_CONCEPT):
@@ -81,7 +74,7 @@ def _linear(value: float, given: _Unit, wanted: _Unit, name: str) -> float | Non
     return None
 
 
-def _by_molar_mass(value: float, given: _Unit, wanted: _Unit, name: str) -> float | None:
+def _by_molar_mass(value: float, given: Unit, wanted: Unit, name: str) -> float | None:
     molar_mass = _molar_masses().get(name)
     if molar_mass is None:
         return None
@@ -90,26 +83,6 @@ def _by_molar_mass(value: float, given: _Unit, wanted: _Unit, name: str) -> floa
     if not given_per_mole or not wanted_per_mole:
         return None
     return value * given.size / given_per_mole * wanted_per_mole / wanted.size
-
-
-def _unit(text: str) -> _Unit | None:
-    written = text.strip().replace("μ", "µ")
-    units = _units()
-    return units.get(written) or units.get(written.lower())
-
-
-@cache
-def _units() -> dict[str, _Unit]:
-    """Return the units by UCUM code, by every form, and by both in lower case."""
-    units: dict[str, _Unit] = {}
-    for ucum, forms, quantity, size in read_rows("units.tsv"):
-        unit = _Unit(ucum, quantity, float(size))
-        units[ucum] = unit
-        for form in list_of(forms):
-            units.setdefault(form.lower(), unit)
-    for ucum, unit in list(units.items()):
-        units.setdefault(ucum.lower(), unit)
-    return units
 
 
 @cache
