@@ -77,6 +77,8 @@ class ResultParameterParser:
             name = key.removeprefix("-").partition(":")[0]
             if name:
                 parameter = self._parameter(query.type, name)
+                if parameter.kind is Kind.COMPOSITE:
+                    raise FhirError(f"_sort: {name} is a composite; sort by one half of it.")
                 keys.append(SortKey(parameter, descending=key.startswith("-")))
         return replace(query, sort=tuple(keys))
 
