@@ -7,6 +7,7 @@ from typing import Any
 from archqa.fhir.index import schema
 from archqa.fhir.index.batch import IndexBatch
 from archqa.fhir.index.interner import Interner
+from archqa.fhir.index.item_numbers import items_of, renumbered_item, resource_of_item
 from archqa.fhir.values.search_parameters import Kind
 
 Row = tuple[Any, ...]
@@ -28,7 +29,9 @@ class Indexer:
     def remove(self, n: int) -> None:
         """Delete the index rows of a resource."""
         for table in schema.INDEX_COLUMN_COUNTS:
-            self._connection.execute(f"DELETE FROM {self._schema}.{table} WHERE n = ?", (n,))
+            where = "n = ? OR n BETWEEN ? AND ?"
+            delete = f"DELETE FROM {self._schema}.{table} WHERE {where}"
+            self._connection.execute(delete, (n, *items_of(n)))
 
     def write(self, batch: IndexBatch, numbers: Sequence[int]) -> None:
         """Write the rows of a batch.
@@ -102,11 +105,16 @@ class _Translation:
         translate = _VALUE_TRANSLATIONS[table]
         rows = []
         for n, p, *values, patient in self._batch.rows[table]:
-            number = self._numbers[n]
+            number = self._numbers[n] if n >= 0 else self._item_number(n)
             if number:
                 translate(self, values)
                 rows.append((number, self.elements[p], *values, self.targets[patient]))
         return rows
+
+    def _item_number(self, number: int) -> int:
+        """Return the number of an item in the record; 0 if its resource is to be left out."""
+        n = self._numbers[resource_of_item(number)]
+        return renumbered_item(number, n) if n else 0
 
     def used_terms(self) -> set[tuple[int, int]]:
         """Return the elements of the batch, each with the terms that occur in it."""

@@ -4,22 +4,32 @@ Most of the loading time is spent here. It needs no database, so processes can w
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from archqa.fhir.index import schema
+from archqa.fhir.index.item_numbers import MAX_ITEMS, item_number, resource_of_item
 from archqa.fhir.values import element_values
 from archqa.fhir.values.element_values import CodedTerm
 from archqa.fhir.values.paths import PathGetter, compile_path, root_element
 from archqa.fhir.values.references import ReferenceTarget
-from archqa.fhir.values.search_parameters import Kind, elements, is_concept_element, parameters
+from archqa.fhir.values.search_parameters import (
+    Kind,
+    elements,
+    group_elements,
+    grouped_path,
+    has_texts,
+    is_identifier_element,
+    parameters,
+)
 
 _T = TypeVar("_T")
 _Patients = tuple[int, ...]
 _Emit = Callable[[int, int, Any, _Patients], None]
 _UrnTargets = Mapping[str, ReferenceTarget]
 _CodingKey = tuple[str | None, str | None, str | None]
-_Plan = dict[str | None, list[tuple[_Emit, int, PathGetter]]]
+_Step = tuple[_Emit, int, PathGetter]
+_Plan = dict[str | None, list[_Step]]
 """The indexed elements by the member they start at: most resources have few of the members."""
 
 _NO_PATIENT = (0,)
@@ -32,6 +42,12 @@ The rows of a resource about more patients would be as many as the square of its
 
 MAX_UNRESOLVED = 100
 """References by `urn:` outside of their bundle that are indexed of one element of a resource."""
+
+OF_TYPE = ":of-type"
+"""Follows the path of Identifiers in the name of the element that has their types too."""
+
+REFERENCE_IDENTIFIER = ".identifier"
+"""Follows the path of references in the name of the element that has their identifiers."""
 
 SHARED = "shared:"
 """`setting` has this and a type if any resource of the type is about more patients."""
@@ -79,6 +95,7 @@ class IndexRowExtractor:
         """The targets of references by `urn:` that no bundle resolves."""
         self._unresolved_urns: dict[int, set[str]] = {}
         self._plans: dict[str, _Plan] = {}
+        self._group_plans: dict[str, dict[str, list[_Step]]] = {}
         self._urn_targets: _UrnTargets = {}
         self._patient_getters: dict[str, list[PathGetter]] = {}
         self._coding_cache: dict[_CodingKey, int] = {}
@@ -103,10 +120,54 @@ class IndexRowExtractor:
             for emit, p, values_of in plan.get(member, ()):
                 for value in values_of(resource):
                     emit(n, p, value, patients)
+        for group, steps in self._group_plans[resource_type].items():
+            if group in resource:
+                self._add_items(n, compile_path(group)(resource), steps, patients)
         if n in self.unindexed:
             self.flags.add(f"{UNINDEXED}{resource_type}")
 
+    def _add_items(
+        self,
+        n: int,
+        items: Sequence[Any],
+        steps: list[_Step],
+        patients: _Patients,
+    ) -> None:
+        """Gather the rows of the items of a group, such as the components of an Observation."""
+        for index, item in enumerate(items[:MAX_ITEMS]):
+            if not isinstance(item, dict):
+                continue
+            number = item_number(n, index)
+            for emit, p, values_of in steps:
+                for value in values_of(item):
+                    emit(number, p, value, patients)
+
     def _make_plan(self, resource_type: str) -> _Plan:
+        plan: _Plan = {}
+        for kind, path in elements(resource_type):
+            emit = self._emitter(kind)
+            if kind is Kind.TOKEN and has_texts(resource_type, path):
+                emit = self._emit_concept
+            p = self.elements.of((resource_type, kind.value, path))
+            steps = plan.setdefault(root_element(path), [])
+            steps.append((emit, p, compile_path(path)))
+            if kind is Kind.TOKEN and is_identifier_element(path):
+                p = self.elements.of((resource_type, kind.value, f"{path}{OF_TYPE}"))
+                steps.append((self._emit_typed_identifier, p, compile_path(path)))
+        self._plans[resource_type] = plan
+        self._group_plans[resource_type] = self._make_group_plan(resource_type)
+        return plan
+
+    def _make_group_plan(self, resource_type: str) -> dict[str, list[_Step]]:
+        plan: dict[str, list[_Step]] = {}
+        for group, members in group_elements(resource_type).items():
+            steps = plan[group] = []
+            for kind, path in members:
+                key = (resource_type, kind.value, grouped_path(group, path))
+                steps.append((self._emitter(kind), self.elements.of(key), compile_path(path)))
+        return plan
+
+    def _emitter(self, kind: Kind) -> _Emit:
         emitters: dict[Kind, _Emit] = {
             Kind.TOKEN: self._emit_token,
             Kind.DATE: self._emit_date,
@@ -114,18 +175,9 @@ class IndexRowExtractor:
             Kind.QUANTITY: self._emit_quantity,
             Kind.NUMBER: self._emit_quantity,
             Kind.STRING: self._emit_string,
-            Kind.URI: self._emit_string,
+            Kind.URI: self._emit_uri,
         }
-        plan: _Plan = {}
-        for kind, path in elements(resource_type):
-            emit = emitters[kind]
-            if kind is Kind.TOKEN and is_concept_element(resource_type, path):
-                emit = self._emit_concept
-            p = self.elements.of((resource_type, kind.value, path))
-            steps = plan.setdefault(root_element(path), [])
-            steps.append((emit, p, compile_path(path)))
-        self._plans[resource_type] = plan
-        return plan
+        return emitters[kind]
 
     def _patients(self, resource_type: str, resource: dict[str, Any]) -> _Patients:
         """Return the targets of the patients that a resource is about."""
@@ -163,6 +215,30 @@ class IndexRowExtractor:
         for t in self._term_numbers(value):
             for patient in patients:
                 rows.append((n, p, t, patient))
+
+    def _emit_typed_identifier(
+        self,
+        n: int,
+        p: int,
+        value: Any,
+        patients: _Patients,
+    ) -> None:
+        for term in element_values.extract_typed_identifiers(value):
+            t = self.terms.of(term)
+            for patient in patients:
+                self.rows["token"].append((n, p, t, patient))
+
+    def _emit_uri(
+        self,
+        n: int,
+        p: int,
+        value: Any,
+        patients: _Patients,
+    ) -> None:
+        for uri in element_values.extract_uris(value):
+            t = self.terms.of(CodedTerm(None, uri, None))
+            for patient in patients:
+                self.rows["token"].append((n, p, t, patient))
 
     def _emit_concept(
         self,
@@ -213,6 +289,11 @@ class IndexRowExtractor:
         value: Any,
         patients: _Patients,
     ) -> None:
+        if type(value) is dict and "identifier" in value:
+            resource_type, _, path = self.elements.values[p]
+            identifier_key = (resource_type, Kind.TOKEN.value, f"{path}{REFERENCE_IDENTIFIER}")
+            identifier = value["identifier"]
+            self._emit_token(n, self.elements.of(identifier_key), identifier, patients)
         urn = self._unresolved_urn(value)
         if urn and not self._has_room(n, p, urn):
             return
@@ -235,7 +316,7 @@ class IndexRowExtractor:
         """Whether an unresolved reference of this element is indexed; count those left out."""
         urns = self._unresolved_urns.setdefault(p, set())
         if urn not in urns and len(urns) >= MAX_UNRESOLVED:
-            self.unindexed[n] += 1
+            self.unindexed[n if n >= 0 else resource_of_item(n)] += 1
             return False
         urns.add(urn)
         return True

@@ -20,7 +20,7 @@ INDEX_TABLES = {
     Kind.REFERENCE: "reference",
     Kind.QUANTITY: "quantity",
     Kind.NUMBER: "quantity",
-    Kind.URI: "string",
+    Kind.URI: "token",
 }
 
 TYPE_ID_SQL = "(SELECT k FROM type WHERE name = ?)"

@@ -1,9 +1,12 @@
 """Compile the filters of a search to SQL."""
 
+import json
 from collections.abc import Iterable
+from dataclasses import replace
 from sqlite3 import Connection
 
 from archqa.fhir.index.reference_graph import sql_number_list
+from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
 from archqa.fhir.search import value_clauses
 from archqa.fhir.search.compiled_filter import (
@@ -17,7 +20,8 @@ from archqa.fhir.search.compiled_filter import (
     negate,
     with_schema,
 )
-from archqa.fhir.search.query import Filter
+from archqa.fhir.search.composites import select_resources
+from archqa.fhir.search.query import MAX_STEP_RESOURCES, Filter
 from archqa.fhir.search.reachable_targets import reachable_targets
 from archqa.fhir.search.shared_resources import (
     has_shared_resources,
@@ -100,6 +104,8 @@ class FilterCompiler:
             return compile_last_updated(search_filter)
         if search_filter.modifier == "missing":
             return self._compile_missing(resource_type, search_filter)
+        if parameter.kind is Kind.COMPOSITE:
+            return self._compile_composite(resource_type, search_filter)
         return self._compile_comparison(resource_type, search_filter)
 
     def _compile_comparison(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
@@ -141,6 +147,45 @@ class FilterCompiler:
             condition = self._any_value(search_filter, element_ids)
         return self._with_row(kind, element_ids, condition)
 
+    def _compile_composite(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+        """Compile a filter whose halves the same item must pass, such as one component."""
+        parameter = search_filter.parameter
+        selects = []
+        for value in search_filter.values:
+            conditions = self._half_conditions(resource_type, parameter, value)
+            for group in parameter.groups:
+                halves = []
+                for number, condition in enumerate(conditions):
+                    half = parameter.half_in(group, number)
+                    element_ids = self.element_ids_sql(resource_type, half)
+                    halves.append((half.kind, element_ids, condition))
+                selects.append(select_resources(group, halves, self._patient_scope_sql()))
+        sql = " UNION ".join(select.sql for select in selects)
+        driver = SqlClause(sql, joined_args(selects))
+        return CompiledFilter(
+            SqlClause(f"r.n IN ({driver.sql})", driver.args),
+            driver,
+            patient_scoped=self.patients is not None,
+        )
+
+    def _half_conditions(
+        self, resource_type: str, parameter: Parameter, value: str
+    ) -> list[SqlClause]:
+        """Return the conditions of the halves. They are the same for all groups."""
+        conditions = []
+        for number, half_value in enumerate(value_clauses.split_halves(parameter, value)):
+            paths: list[str] = []
+            for group in parameter.groups:
+                paths += parameter.half_in(group, number).elements
+            half = replace(parameter.halves[number], elements=tuple(paths))
+            element_ids = self.element_ids_sql(resource_type, half)
+            half_filter = Filter(half, (half_value,))
+            if half.kind is Kind.TOKEN:
+                conditions.append(self._any_token(half_filter, element_ids))
+            else:
+                conditions.append(self._any_value(half_filter, element_ids))
+        return conditions
+
     def _any_value(self, search_filter: Filter, element_ids: str) -> SqlClause:
         conditions = []
         for value in search_filter.values:
@@ -171,11 +216,15 @@ class FilterCompiler:
         element_ids: str,
         condition: SqlClause,
     ) -> SqlClause:
-        where = f"x.p IN ({element_ids})"
-        if self.patients is not None:
-            where = f"{where} AND x.patient IN ({sql_number_list(self.patients)})"
+        where = f"x.p IN ({element_ids}){self._patient_scope_sql()}"
         sql = f"SELECT x.n FROM here.{INDEX_TABLES[kind]} x WHERE {where} AND ({condition.sql})"
         return SqlClause(sql, condition.args)
+
+    def _patient_scope_sql(self) -> str:
+        """Return the condition that an index row is about the search's only patient, if any."""
+        if self.patients is None:
+            return ""
+        return f" AND x.patient IN ({sql_number_list(self.patients)})"
 
     def _value_condition(
         self,
@@ -202,9 +251,11 @@ class FilterCompiler:
             case Kind.NUMBER:
                 return value_clauses.number_clause(parameter, value)
             case Kind.URI:
-                return value_clauses.string_clause(value, "exact")
+                return value_clauses.uri_clause(value, modifier)
             case Kind.STRING:
                 return value_clauses.string_clause(value, modifier)
+            case Kind.COMPOSITE:
+                raise AssertionError("The halves of a composite are compiled one by one.")
 
     def _any_token(self, search_filter: Filter, element_ids: str) -> SqlClause:
         """Return a condition for any of these codes.
@@ -245,11 +296,20 @@ class FilterCompiler:
             self.notices.append(
                 f"{name}: no such code; matched without regard to case and white space."
             )
-        elif name != "identifier":
+        elif name.endswith(":identifier"):
+            self._note_no_reference_identifier(name)
+        elif not parameter.is_identifier:
             self.notices.append(
                 f"{name}: no resource has this code. To search by words, write {name}:text=words."
             )
         return folded
+
+    def _note_no_reference_identifier(self, name: str) -> None:
+        chained = name.replace(":", ".")
+        self.notices.append(
+            f"{name} looks at the identifier in the reference itself, and none is like this. To"
+            f" search by the identifier of the resource, write {chained}=…"
+        )
 
     def _occurs(self, condition: SqlClause, element_ids: str) -> bool:
         where = f"x.p IN ({element_ids}) AND {condition.sql}"
@@ -310,7 +370,7 @@ class FilterCompiler:
         """Compile what refers to a resource that passes the filter at the end of the chain."""
         chain_type, chain = search_filter.chain_type, search_filter.chain
         assert chain is not None
-        passing = self._in_all_schemas(self._select_passing(chain_type, chain))
+        passing = self._in_all_schemas(self._passing(chain_type, chain))
         where = f"type IN (?, '') AND id IN ({passing.sql})"
         condition = SqlClause(
             f"x.t IN (SELECT t FROM target WHERE {where})", (chain_type, *passing.args)
@@ -323,10 +383,28 @@ class FilterCompiler:
         chain_type, chain = search_filter.chain_type, search_filter.chain
         assert chain is not None
         element_ids = self.element_ids_sql(chain_type, search_filter.parameter)
-        passing = self._select_passing(chain_type, chain, "n")
+        passing = self._passing(chain_type, chain, "n")
         where = f"x.p IN ({element_ids}) AND x.n IN ({passing.sql})"
         targets = SqlClause(f"SELECT x.t FROM here.reference x WHERE {where}", passing.args)
         return compile_targets(resource_type, self._in_all_schemas(targets))
+
+    def _passing(self, resource_type: str, search_filter: Filter, column: str = "id") -> SqlClause:
+        """Select the ids (or numbers) of all resources of a type that pass one filter.
+
+        Those that pass a chain are looked up at once: SQLite does not parse deeper nesting. Raises
+        `FhirError` for too many.
+        """
+        select = self._select_passing(resource_type, search_filter, column)
+        if search_filter.chain is None:
+            return select
+        select = self._in_all_schemas(select)
+        limit = f"LIMIT {MAX_STEP_RESOURCES + 1}"
+        rows = self._connection.execute(f"SELECT * FROM ({select.sql}) {limit}", select.args)
+        values = [value for (value,) in rows]
+        if len(values) > MAX_STEP_RESOURCES:
+            problem = f"A step of the chain finds more than {MAX_STEP_RESOURCES} {resource_type}s."
+            raise FhirError(f"{problem} Ask for fewer at its end.", 400, "too-costly")
+        return SqlClause("SELECT value FROM json_each(?)", (json.dumps(values),))
 
     def _select_passing(
         self, resource_type: str, search_filter: Filter, column: str = "id"

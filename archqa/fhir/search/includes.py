@@ -72,7 +72,7 @@ def _concerns(include: Include, source_type: str, path: str) -> bool:
     if include.source and include.source != source_type:
         return False
     if not include.parameter:
-        return True
+        return "[]" not in path
     parameter = parameters(source_type).get(include.parameter)
     if parameter is None or parameter.kind is not Kind.REFERENCE:
         return False

@@ -19,7 +19,16 @@ Each becomes a condition in SQL; SQLite takes a second to compile a thousand of 
 ten thousand, and cannot be interrupted meanwhile.
 """
 
+COMPOSITE_COMPARISONS = 10
+"""A value of a composite counts as so many comparisons: each is a search of its own in SQL."""
+
 MAX_SORT_KEYS = 20
+
+MAX_CHAIN_STEPS = 3
+"""References that a chain follows, in either direction."""
+
+MAX_STEP_RESOURCES = 200_000
+"""Resources that a step of a chain may find, apart from its first and last: they are in memory."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,8 @@ class Filter:
         """The number of values that become conditions of their own."""
         if self.chain is not None:
             return self.chain.comparisons
+        if self.parameter.kind is Kind.COMPOSITE:
+            return COMPOSITE_COMPARISONS * len(self.values)
         if self.parameter.kind is not Kind.TOKEN or self.modifier == "text":
             return len(self.values)
         return sum(value.endswith("|") for value in self.values)

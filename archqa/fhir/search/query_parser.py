@@ -6,12 +6,20 @@ from dataclasses import dataclass, field, replace
 
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
-from archqa.fhir.search.query import MAX_COMPARISONS, MAX_SORT_KEYS, MAX_VALUES, Filter, Query
+from archqa.fhir.search.modifiers import apply_modifier, check_modifier
+from archqa.fhir.search.query import (
+    MAX_CHAIN_STEPS,
+    MAX_COMPARISONS,
+    MAX_SORT_KEYS,
+    MAX_VALUES,
+    Filter,
+    Query,
+)
 from archqa.fhir.search.result_parameters import (
     RESULT_PARAMETERS,
     SINGLE,
     ResultParameterParser,
-    check_modifier,
+    check_control_modifier,
     check_subset,
 )
 from archqa.fhir.search.unsupported import (
@@ -31,18 +39,11 @@ ID = Parameter("_id", Kind.TOKEN, ("_id",))
 LAST_UPDATED = Parameter("_lastUpdated", Kind.DATE, ("_lastUpdated",))
 _COMMON_PARAMETERS = {"_id": ID, "_lastUpdated": LAST_UPDATED}
 
-MODIFIERS = {
-    Kind.TOKEN: {"not", "text", "missing"},
-    Kind.STRING: {"exact", "contains", "missing"},
-    Kind.REFERENCE: {"missing"},
-    Kind.DATE: {"missing"},
-    Kind.QUANTITY: {"missing"},
-    Kind.NUMBER: {"missing"},
-    Kind.URI: {"missing"},
-}
-
 _NOT_REPEATED = {"_offset", "_format", "_pretty"}
 """Parameters that the link to the next page does not repeat."""
+
+_MAX_LISTED_LENGTH = 400
+"""Characters of the names that a message lists."""
 
 _MAX_MISTAKES = 5
 """Mistakes of a search that are reported."""
@@ -50,8 +51,8 @@ _MAX_MISTAKES = 5
 
 _UNSUPPORTED_IN_R4 = frozenset(
     {
-        *("_content", "_filter", "_list", "_profile", "_query", "_security", "_source", "_tag"),
-        *("_text", "_type", "_contained", "_containedType"),
+        *("_content", "_filter", "_list", "_query", "_text", "_type"),
+        *("_contained", "_containedType"),
     }
 )
 """Parameters that R4 has for every type, some of which this server does not have."""
@@ -117,7 +118,7 @@ class QueryParser:
         try:
             if name in RESULT_PARAMETERS:
                 return self._result_parser.apply(query, name, value)
-            check_modifier(name)
+            check_control_modifier(name)
             if not value.strip():
                 self._ignore_empty(name, value)
                 return query
@@ -175,25 +176,29 @@ class QueryParser:
         resource_type: str,
         name: str,
         value: str,
+        steps: int = 0,
     ) -> Filter:
-        """Parse one filter.
+        """Parse one filter, at the end of a chain of so many steps.
 
         Raises `UnsupportedParameter` if the type does not have it, `FhirError` for a mistake in it.
         """
+        if steps > MAX_CHAIN_STEPS:
+            raise FhirError(f"A chain may follow {MAX_CHAIN_STEPS} references, not more.")
         if name.startswith("_has:"):
-            return self._reverse_chain(resource_type, name, value)
+            return self._reverse_chain(resource_type, name, value, steps + 1)
         head, dot, rest = name.partition(".")
         base, colon, modifier = head.partition(":")
         parameter = self.parameter(resource_type, base)
         if dot:
-            return self._chain(parameter, modifier, rest, value)
+            return self._chain(parameter, modifier, rest, value, steps + 1)
         if colon:
-            _check_modifier(parameter, modifier)
+            check_modifier(resource_type, parameter, modifier)
         values = _split_values(name, value)
         if modifier == "missing":
             if values not in (["true"], ["false"]):
                 raise FhirError(f"{quotable(name)} must be true or false.")
         elif modifier != "text":
+            parameter, modifier, values = apply_modifier(parameter, modifier, values)
             for alternative in values:
                 check_value(parameter, alternative)
         return Filter(parameter, tuple(values), modifier)
@@ -219,18 +224,17 @@ class QueryParser:
         target_type: str,
         rest: str,
         value: str,
+        steps: int,
     ) -> Filter:
         if parameter.kind is not Kind.REFERENCE:
             problem = f"it cannot be followed to .{quotable(rest)}."
             raise FhirError(f"{parameter.name} is no reference: {problem}")
-        if "." in rest:
-            raise FhirError("A chain may follow one reference, not two.")
         target_type = target_type or _only_target(parameter)
         if target_type not in R4_RESOURCE_TYPES:
             hint = did_you_mean(target_type, R4_RESOURCE_TYPES)
             name = f"{parameter.name}:{quotable(target_type)}"
             raise UnsupportedFeature(f"{name}: no such resource type.{hint}")
-        inner = self.filter(target_type, rest, value)
+        inner = self.filter(target_type, rest, value, steps)
         return Filter(parameter, chain_type=target_type, chain=inner)
 
     def _reverse_chain(
@@ -238,12 +242,11 @@ class QueryParser:
         resource_type: str,
         name: str,
         value: str,
+        steps: int,
     ) -> Filter:
         parts = name.split(":", 3)
-        if len(parts) < 4 or "_has:" in parts[3] or "." in parts[3]:
-            raise FhirError(
-                "_has is written _has:Observation:patient:code=… and goes one step back."
-            )
+        if len(parts) < 4:
+            raise FhirError("_has is written _has:Observation:patient:code=…")
         _, source_type, reference_name, inner_name = parts
         if source_type not in R4_RESOURCE_TYPES:
             hint = did_you_mean(source_type, R4_RESOURCE_TYPES)
@@ -251,7 +254,7 @@ class QueryParser:
         parameter = self.parameter(source_type, reference_name)
         if parameter.kind is not Kind.REFERENCE:
             raise FhirError(f"_has: {source_type}.{reference_name} is no reference.")
-        inner = self.filter(source_type, inner_name, value)
+        inner = self.filter(source_type, inner_name, value, steps)
         return Filter(
             parameter,
             chain_type=source_type,
@@ -277,17 +280,6 @@ def _split_values(name: str, value: str) -> list[str]:
     return values
 
 
-def _check_modifier(parameter: Parameter, modifier: str) -> None:
-    allowed = MODIFIERS[parameter.kind]
-    names_type = parameter.kind is Kind.REFERENCE and modifier in R4_RESOURCE_TYPES
-    if modifier in allowed or names_type:
-        return
-    problem = f"{parameter.name} takes no modifier :{quotable(modifier)}"
-    alternatives = ", ".join(f":{name}" for name in sorted(allowed))
-    hint = did_you_mean(modifier, frozenset(allowed))
-    raise UnsupportedFeature(f"{problem}; it takes {alternatives}.{hint}")
-
-
 def _only_target(parameter: Parameter) -> str:
     if len(parameter.targets) == 1:
         return parameter.targets[0]
@@ -303,4 +295,14 @@ def _unsupported_message(resource_type: str, name: str) -> str:
         return f"The search parameter {name} of R4 is not supported here."
     problem = f"{resource_type} has no search parameter {quotable(name)}."
     hint = did_you_mean(name, frozenset((*names, *RESULT_PARAMETERS)))
-    return f"{problem}{hint} It has: {', '.join(names)}."
+    return f"{problem}{hint} It has: {_listed(names)}."
+
+
+def _listed(names: list[str]) -> str:
+    """Return as many names as a short message has room for."""
+    listed = names[:1]
+    for name in names[1:]:
+        if len(", ".join([*listed, name])) > _MAX_LISTED_LENGTH:
+            return f"{', '.join(listed)} and {len(names) - len(listed)} more (see metadata)"
+        listed.append(name)
+    return ", ".join(listed)

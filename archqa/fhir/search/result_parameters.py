@@ -46,7 +46,7 @@ SINGLE = frozenset({"_count", "_offset", "_summary", "_total"})
 """Control parameters of which the last counts, if there are several."""
 
 
-def check_modifier(name: str) -> None:
+def check_control_modifier(name: str) -> None:
     """Raise `UnsupportedParameter` for a control parameter with a modifier that it does not have."""
     base, colon, modifier = name.partition(":")
     if not colon or base not in RESULT_PARAMETERS or name in RESULT_PARAMETERS:
@@ -101,6 +101,8 @@ class ResultParameterParser:
                 self._ignored.tolerate("_sort", f"{problem} for descending order.")
             if name:
                 parameter = self._parameter(query.type, name)
+                if parameter.kind is Kind.COMPOSITE:
+                    raise FhirError(f"_sort: {name} is a composite; sort by one half of it.")
                 keys.append(SortKey(parameter, descending=key.startswith("-")))
         return replace(query, sort=tuple(keys))
 

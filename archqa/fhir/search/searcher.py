@@ -372,7 +372,7 @@ _SORT_VALUES = {
     Kind.TOKEN: "(SELECT coalesce(code, words) FROM term WHERE t = x.t)",
     Kind.DATE: "x.low_utc",
     Kind.STRING: "x.folded",
-    Kind.URI: "x.exact",
+    Kind.URI: "(SELECT code FROM term WHERE t = x.t)",
     Kind.QUANTITY: "x.low",
     Kind.NUMBER: "x.low",
     Kind.REFERENCE: "(SELECT id FROM target WHERE t = x.t)",

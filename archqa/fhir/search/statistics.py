@@ -6,7 +6,7 @@ from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.record import CodeCount
 from archqa.fhir.search import compartment
 from archqa.fhir.search.shared_resources import owner_elements, resources_shared_by
-from archqa.fhir.values.search_parameters import parameters
+from archqa.fhir.values.search_parameters import is_concept_element, parameters
 
 
 def count_resources(connection: Connection, patient: str | None) -> dict[str, int]:
@@ -48,6 +48,7 @@ def list_codes(connection: Connection, resource_type: str, patient: str | None) 
             count=number,
         )
         for path, system, code, display, number in connection.execute(sql, (resource_type,))
+        if is_concept_element(resource_type, path)
     ]
 
 

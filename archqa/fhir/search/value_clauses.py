@@ -24,6 +24,8 @@ _MAX_UTC_OFFSET = 14 * 60 * dates.MINUTE
 """No wall clock differs more from UTC."""
 
 _LAST_CHARACTER = "\U0010ffff"
+_AFTER_SLASH = chr(ord("/") + 1)
+_MAX_URL_PARTS = 50
 _PREFIXES = "eq ne gt ge lt le sa eb ap"
 
 
@@ -75,6 +77,28 @@ def check_value(parameter: Parameter, value: str) -> None:
         quantity_clause(parameter, value)
     elif parameter.kind is Kind.TOKEN:
         token_clause(value)
+    elif parameter.kind is Kind.COMPOSITE:
+        for half, half_value in zip(parameter.halves, split_halves(parameter, value), strict=True):
+            check_value(half, half_value)
+
+
+def split_halves(parameter: Parameter, value: str) -> list[str]:
+    """Return the values of a composite's halves, still with escapes. Raises `FhirError`."""
+    values = split_unescaped(value, "$")
+    if len(values) != len(parameter.halves) or not all(part.strip() for part in values):
+        form = "$".join(_FORMS[half.kind] for half in parameter.halves)
+        raise FhirError(f"{parameter.name} is written {form}; write a $ that is meant as \\$.")
+    return values
+
+
+_FORMS = {
+    Kind.TOKEN: "code",
+    Kind.QUANTITY: "number",
+    Kind.DATE: "date",
+    Kind.STRING: "text",
+    Kind.REFERENCE: "Type/id",
+}
+"""What a half of a composite is called in an error message."""
 
 
 _DATE_CONDITIONS = {
@@ -233,6 +257,41 @@ def word_clause(prefix: str) -> SqlClause:
     """Compare with the start of any word of a string."""
     sql = "(substr(x.folded, 1, ?) = ? OR instr(x.folded, ?) > 0)"
     return SqlClause(sql, (len(prefix), prefix, f" {prefix}"))
+
+
+def uri_clause(value: str, modifier: str) -> SqlClause:
+    """Compare with a URI; `below` also finds what its path leads to, `above` what leads to it."""
+    uri = unescape(value).strip()
+    if modifier == "below":
+        start = uri.rstrip("/")
+        where = SqlClause(
+            "code IN (?, ?) OR (code > ? AND code < ?)",
+            (uri, start, f"{start}/", f"{start}{_AFTER_SLASH}"),
+        )
+    elif modifier == "above":
+        uris = uris_above(uri)
+        where = SqlClause(f"code IN ({', '.join('?' * len(uris))})", tuple(uris))
+    else:
+        where = SqlClause("code = ?", (uri,))
+    return _term_in(all_of([SqlClause("system IS NULL"), where]))
+
+
+def uris_above(uri: str) -> list[str]:
+    """Return a URL and those that its path begins with, with and without the last slash.
+
+    Raises `FhirError` for a URI that is no URL, or has too many parts.
+    """
+    scheme, separator, path = uri.partition("://")
+    parts = path.rstrip("/").split("/")
+    if not separator:
+        raise FhirError(":above and :below are for URLs such as http://…, not for other URIs.")
+    if len(parts) > _MAX_URL_PARTS:
+        raise FhirError(f"A URL may have {_MAX_URL_PARTS} parts here.", 400, "too-costly")
+    uris = [uri]
+    for length in range(1, len(parts) + 1):
+        start = f"{scheme}://{'/'.join(parts[:length])}"
+        uris += [start, f"{start}/"]
+    return uris
 
 
 def reference_clause(value: str, allowed_types: tuple[str, ...]) -> SqlClause:

@@ -48,6 +48,7 @@ class Amount(NamedTuple):
 
 
 _NO_UNIT = CodedTerm(None, None, None)
+_CURRENCIES = "urn:iso:std:iso:4217"
 
 
 def extract_terms(value: Any) -> Iterator[CodedTerm]:
@@ -133,18 +134,37 @@ def extract_strings(value: Any) -> Iterator[tuple[str, str]]:
                     yield normalise_text(part), part
 
 
+def extract_typed_identifiers(value: Any) -> Iterator[CodedTerm]:
+    """Yield the codes of an Identifier's type, each as `code|value`: what `:of-type` looks at."""
+    if not isinstance(value, dict) or not isinstance(value.get("type"), dict):
+        return
+    number = _string(value, "value")
+    for term in extract_terms(value["type"]):
+        if term.code is not None and number is not None:
+            yield CodedTerm(term.system, f"{term.code}|{number}", None)
+
+
+def extract_uris(value: Any) -> Iterator[str]:
+    """Yield a URI; of a canonical URL with a version also the URL alone."""
+    if isinstance(value, str):
+        yield value
+        url, bar, _ = value.partition("|")
+        if bar:
+            yield url
+
+
 def extract_amounts(value: Any) -> Iterator[Amount]:
-    """Yield the range of a Quantity or number."""
+    """Yield the range of a Quantity, Money, Range or number."""
     number, unit, comparator = value, _NO_UNIT, None
     if isinstance(value, dict):
+        if "low" in value or "high" in value:
+            yield from _range_amounts(value)
+            return
         number = value.get("value")
         comparator = value.get("comparator")
-        unit = CodedTerm(_string(value, "system"), _string(value, "code"), _string(value, "unit"))
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        return
-    try:
-        low = high = float(number)
-    except OverflowError:
+        unit = _unit(value)
+    low = high = _number(number)
+    if low is None or high is None:
         return
     # Tuples, not sets: an invalid comparator may be a list, which cannot be hashed.
     if comparator in ("<", "<="):
@@ -152,3 +172,33 @@ def extract_amounts(value: Any) -> Iterator[Amount]:
     elif comparator in (">", ">="):
         high = math.inf
     yield Amount(low, high, unit)
+
+
+def _unit(quantity: dict[str, Any]) -> CodedTerm:
+    currency = _string(quantity, "currency")
+    if currency is not None:
+        return CodedTerm(_CURRENCIES, currency, None)
+    members = [_string(quantity, member) for member in ("system", "code", "unit")]
+    return CodedTerm(*members)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _range_amounts(value: dict[str, Any]) -> Iterator[Amount]:
+    """Yield the amount of a Range; it is open on a side without a number."""
+    sides = [value.get(member) for member in ("low", "high")]
+    quantities = [side for side in sides if isinstance(side, dict)]
+    low, high = (_number(side.get("value")) if isinstance(side, dict) else None for side in sides)
+    if quantities and not (low is None and high is None):
+        yield Amount(
+            low=-math.inf if low is None else low,
+            high=math.inf if high is None else high,
+            unit=_unit(quantities[0]),
+        )

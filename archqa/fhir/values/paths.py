@@ -1,6 +1,7 @@
 """Element paths: `subject`, `name.family`, `telecom(system=phone)`, and two computed elements.
 
-A small part of FHIRPath, compiled to plain functions because loading visits millions of elements.
+`extension(http://…/us-core-race).extension.valueCoding` goes through the extension of that URL. A
+small part of FHIRPath, compiled to plain functions because loading visits millions of elements.
 """
 
 import re
@@ -10,7 +11,8 @@ from typing import Any
 
 PathGetter = Callable[[dict[str, Any]], Sequence[Any]]
 
-_FILTERED_STEP = re.compile(r"(\w+)\((\w+)=(\w+)\)")
+_STEP = re.compile(r"(?:[^.(]|\([^)]*\))+")
+_FILTERED_STEP = re.compile(r"(\w+)\((?:(\w+)=)?([^()]+)\)")
 _NO_VALUES: tuple[Any, ...] = ()
 
 
@@ -22,7 +24,7 @@ def compile_path(path: str) -> PathGetter:
     """
     if path in _COMPUTED:
         return _COMPUTED[path]
-    steps = [_compile_step(step) for step in path.split(".")]
+    steps = [_compile_step(step) for step in _STEP.findall(path)]
     if len(steps) == 1:
         return steps[0]
     return _chain(steps)
@@ -39,7 +41,7 @@ def _compile_step(step: str) -> PathGetter:
     filtered = _FILTERED_STEP.fullmatch(step)
     if filtered is None:
         return lambda node: _values(node.get(step))
-    name, key, required = filtered.groups()
+    name, key, required = filtered.groups(default="url")
 
     def matching_values(node: dict[str, Any]) -> Sequence[Any]:
         matching = []
