@@ -24,7 +24,9 @@ from archqa.fhir.server.request_limits import (
     TooManyBodies,
     run_request,
 )
-from archqa.fhir.server.service import FhirResponse, FhirService
+from archqa.fhir.server.response import FhirResponse
+from archqa.fhir.server.service import FhirService
+from archqa.fhir.server.streaming import ChunkSender
 from archqa.safety.local_access import (
     Headers,
     LocalAccess,
@@ -91,6 +93,7 @@ class FhirApplication:
         self._seconds = seconds
         self._limits = replace(limits, seconds=seconds)
         self._semaphore = asyncio.Semaphore(max_concurrent)
+        self._chunks = ChunkSender(self._semaphore, seconds, seconds * _WAIT_FACTOR)
         service.record.time_limit = seconds
 
     async def __call__(
@@ -116,7 +119,10 @@ class FhirApplication:
             return
         else:
             response = await self._respond_in_time(without_token(scope), receive)
-        await _send_response(response, send, headers, head=scope["method"] == "HEAD")
+        is_head = scope["method"] == "HEAD"
+        await _send_response(response, send, headers, head=is_head)
+        if response.chunks is not None and not is_head:
+            await self._chunks.send(response.chunks, receive, send)
 
     async def _log_in(self, scope: Scope, send: Send) -> None:
         login = self._access.login(scope, _SECURITY_HEADERS)
@@ -159,7 +165,7 @@ class FhirApplication:
             return _problem(400, "structure", "The body is not UTF-8.")
         return await run_request(
             lambda: self._service.handle(method, url, text, headers),
-            RequestBudget(self._limits),
+            RequestBudget(self._limits, may_stream=True),
             receive,
             self._semaphore,
         )
@@ -218,11 +224,15 @@ async def _send_response(
     response: FhirResponse, send: Send, more_headers: Headers, *, head: bool
 ) -> None:
     body = response.body.encode()
-    headers = {**response.headers, "content-length": str(len(body))}
+    headers = dict(response.headers)
+    is_whole = response.chunks is None
+    if is_whole:
+        headers["content-length"] = str(len(body))
     if response.status == 401:
         headers["www-authenticate"] = "Bearer"
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     all_headers = [*pairs, *more_headers, *_SECURITY_HEADERS]
     start = {"type": "http.response.start", "status": response.status, "headers": all_headers}
     await send(start)
-    await send({"type": "http.response.body", "body": b"" if head else body})
+    if is_whole or head:
+        await send({"type": "http.response.body", "body": b"" if head else body})

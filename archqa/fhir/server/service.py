@@ -13,14 +13,19 @@ from archqa.fhir.index.schema import RecordLocked
 from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.profile import ARCHQA, GCP, Profile
-from archqa.fhir.request_budget import current_budget
+from archqa.fhir.request_budget import current_budget, forbid_streaming
 from archqa.fhir.search.compartment import EverythingRequest
 from archqa.fhir.server.capability import capability_statement, largest_page
 from archqa.fhir.server.methods import allowed_methods, method_not_allowed
 from archqa.fhir.server.operations import OperationCall, call_of, is_operation
 from archqa.fhir.server.request_bundle import process_bundle
 from archqa.fhir.server.response import FhirResponse, Headers
-from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
+from archqa.fhir.server.searchset import (
+    decode_hapi_page,
+    decode_page_token,
+    write_searchset,
+    write_searchset_chunks,
+)
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import (
     Params,
@@ -86,7 +91,7 @@ class FhirService:
             outcome = operation_outcome([message], "fatal", "exception")
             response = FhirResponse(500, json.dumps(outcome))
         response_headers = {"content-type": self.record.profile.content_type, **response.headers}
-        return FhirResponse(response.status, response.body, response_headers)
+        return replace(response, headers=response_headers)
 
     def _respond(
         self,
@@ -103,28 +108,26 @@ class FhirService:
             operation, call = call_of(method, path, params, body, headers)
             return operation.handler(self, call)
         if method in {"GET", "HEAD"}:
-            body = self._read(path, params, headers)
-            return FhirResponse(200, body)
+            return self._read(path, params, headers)
         if path.rpartition("/")[2] == "_search":
             all_params = [*params, *parse_query_string(body)]
-            searchset = self._search(path, all_params, headers)
-            return FhirResponse(200, searchset)
+            return self._search(path, all_params, headers)
         author = headers.get("x-archqa-who", "")
         if not path:
             bundle = self._process_bundle(body, author)
             return FhirResponse(200, bundle)
         return self._create(path, body, author)
 
-    def _read(self, path: str, params: Params, headers: Headers) -> str:
+    def _read(self, path: str, params: Params, headers: Headers) -> FhirResponse:
         if path == "metadata":
-            return self._metadata()
+            return FhirResponse(200, self._metadata())
         if not path and "_getpages" in dict(params):
             path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
         resource_type, slash, resource_id = path.partition("/")
         is_id = slash and "/" not in resource_id
         if is_id and resource_type in R4_RESOURCE_TYPES:
-            return self._resource_text(resource_type, resource_id)
+            return FhirResponse(200, self._resource_text(resource_type, resource_id))
         return self._search(path, params, headers)
 
     def _metadata(self) -> str:
@@ -149,13 +152,16 @@ class FhirService:
         path: str,
         params: Params,
         headers: Headers,
-    ) -> str:
+    ) -> FhirResponse:
         if path in {"", "_search"}:
             raise FhirError("Name a resource type: Observation?patient=…", 400, "not-supported")
         query = build_search_url(path, decode_page_token(params))
         page = self.record.search(query, lenient=_preferred_handling(headers))
         self_url = f"{self.base}/{build_search_url(path, with_count(params, page.count))}"
-        return write_searchset(page, self.base, self.record.profile, self_url)
+        if page.later is not None:
+            chunks = write_searchset_chunks(page, self.base, self.record.profile, self_url)
+            return FhirResponse(200, "", chunks=chunks)
+        return FhirResponse(200, write_searchset(page, self.base, self.record.profile, self_url))
 
     def everything(self, call: OperationCall) -> FhirResponse:
         """Answer `Patient/[id]/$everything`. Raises `FhirError`."""
@@ -188,6 +194,7 @@ class FhirService:
 
     def _process_bundle(self, body: str, author: str) -> str:
         """Process a batch or transaction: reads in every mode, writes in mode apply."""
+        forbid_streaming()
 
         def get(url: str) -> tuple[int, str]:
             response = self.get(url)
