@@ -3,7 +3,7 @@
 import asyncio
 import json
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +45,15 @@ async def ask(
         is_form = path.endswith("_search")
         form = b"application/x-www-form-urlencoded"
         headers.append((b"content-type", form if is_form else b"application/fhir+json"))
-    scope = {"type": "http", "method": method, "path": path, "headers": headers}
+    scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "headers": headers}
     scope["query_string"] = query.encode()
     messages: list[dict[str, Any]] = []
 
     async def receive_body() -> dict[str, Any]:
         return {"type": "http.request", "body": body}
 
-    async def collect(message: dict[str, Any]) -> None:
-        messages.append(message)
+    async def collect(message: MutableMapping[str, Any]) -> None:
+        messages.append(dict(message))
         if send is not None:
             await send(message)
 
@@ -264,7 +264,7 @@ async def peak_of(application: FhirApplication, count: int) -> int:
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b""}
 
-    async def drop(message: dict[str, Any]) -> None:
+    async def drop(message: MutableMapping[str, Any]) -> None:
         pass
 
     scope = {
