@@ -388,5 +388,11 @@ def _print_load_report(report: fhir.LoadReport, into: Path) -> None:
     if report.unindexed:
         text = "references by urn:uuid: are not indexed: searches do not find them"
         console.print(f"{report.unindexed} {text}")
+    if report.conditional:
+        text = "conditional references (Type?identifier=…) do not fit exactly one resource"
+        console.print(f"{report.conditional} {text}")
+    if report.without_resource:
+        text = "entries of Bundles hold no resource: requests and responses are not carried out"
+        console.print(f"{report.without_resource} {text}")
     if report.bad:
         console.print(f"{report.bad} malformed, left out")

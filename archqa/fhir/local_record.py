@@ -5,7 +5,7 @@ import sqlite3
 import time
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection
@@ -14,11 +14,17 @@ from typing import Self
 from archqa.errors import InputError
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
-from archqa.fhir.record import CodeCount, Page, Resource, SearchParams
-from archqa.fhir.request_budget import BudgetedConnection, check_budget, current_budget
+from archqa.fhir.record import CodeCount, Entry, Page, Resource, SearchParams
+from archqa.fhir.request_budget import (
+    CHUNK_LIMITS,
+    BudgetedConnection,
+    check_budget,
+    current_budget,
+)
 from archqa.fhir.search import compartment, statistics
 from archqa.fhir.search.compartment import EverythingRequest
 from archqa.fhir.search.last_observations import LastRequest, last_observations
+from archqa.fhir.search.query import Query
 from archqa.fhir.search.query_parser import QueryParser
 from archqa.fhir.search.searcher import ResultKey, Searcher
 from archqa.fhir.search.value_clauses import SqlClause
@@ -241,8 +247,24 @@ class LocalRecord(ABC):
 
     def searcher(self, session: ReadSession, profile: Profile | None = None) -> Searcher:
         """Return a searcher that uses the caches of a session."""
-        profile = profile or self.profile
-        return Searcher(session.connection, profile, session.totals, session.results, self.schemas)
+        return Searcher(
+            session.connection,
+            profile or self.profile,
+            session.totals,
+            session.results,
+            self.schemas,
+            self._read_later,
+        )
+
+    def _read_later(self, query: Query, numbers: Sequence[int]) -> Iterator[Sequence[Entry]]:
+        """Yield matches as many at a time as the request may hold then, in any thread."""
+        start = 0
+        while start < len(numbers):
+            part = numbers[start : start + CHUNK_LIMITS.resources]
+            with self.read_session() as session:
+                entries = self.searcher(session).entries(query, part)
+            yield entries
+            start += len(entries)
 
     def __enter__(self) -> Self:
         return self

@@ -4,8 +4,8 @@
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -44,6 +44,8 @@ class Page:
 
     `total` counts the matches on all pages (None if the profile does not tell it). `next` is the
     search for the following page, None on the last. `query` is the search that gave this page.
+    `later` are matches that are read, a few at a time, while the page is written: of a page that is
+    too large for memory.
     """
 
     query: str
@@ -56,6 +58,7 @@ class Page:
     """Parameters that had no effect; the links leave them out."""
     warned: tuple[str, ...] = ()
     """Names of parameters that had no effect, or not the whole one, where no entry says so (gcp)."""
+    later: Iterator[Sequence[Entry]] | None = field(default=None, compare=False)
 
     @property
     def resources(self) -> list[Resource]:

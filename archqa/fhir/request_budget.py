@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from archqa.fhir.outcome import FhirError
 
@@ -33,16 +33,28 @@ class RequestLimits:
     reply_bytes: int = 64 * 2**20
     page_size: int = 10_000
 
+    def lasting(self, seconds: float) -> Self:
+        """Return the same limits with another time."""
+        return replace(self, seconds=seconds)
+
 
 DEFAULT_LIMITS = RequestLimits()
 """The limits that a server has unless it is started with others, and that it declares."""
 
 
-class RequestBudget:
-    """What is left of the limits of a running request. `cancel` may come from another thread."""
+CHUNK_LIMITS = RequestLimits(resources=500, reply_bytes=2**20)
+"""The limits of one chunk of a streamed reply; the last resource of a chunk may exceed them."""
 
-    def __init__(self, limits: RequestLimits) -> None:
+
+class RequestBudget:
+    """What is left of the limits of a running request. `cancel` may come from another thread.
+
+    With `may_stream`, a page that is larger than the limits is sent in chunks.
+    """
+
+    def __init__(self, limits: RequestLimits, *, may_stream: bool = False) -> None:
         self.limits = limits
+        self.may_stream = may_stream
         self.start()
         self._resources_left = limits.resources
         self._bytes_left = limits.reply_bytes
@@ -97,6 +109,13 @@ _current: ContextVar[RequestBudget | None] = ContextVar("request_budget", defaul
 def current_budget() -> RequestBudget | None:
     """Return the budget of the request that this thread answers; None in process."""
     return _current.get()
+
+
+def forbid_streaming() -> None:
+    """Let the request that this thread answers hold its limits: its reply is one text."""
+    budget = _current.get()
+    if budget is not None:
+        budget.may_stream = False
 
 
 def check_budget() -> None:

@@ -71,8 +71,8 @@ async def send_request(
         messages.append(message)
 
     await application(scope, receive, send)
-    start, body_message = messages
-    return start["status"], body_message["body"].decode()
+    start, *parts = messages
+    return start["status"], b"".join(part["body"] for part in parts).decode()
 
 
 class Reply(NamedTuple):

@@ -43,6 +43,9 @@ class IndexBatch:
     unresolved_targets: set[int] = field(default_factory=set)
     mistakes: list[str] = field(default_factory=list)
     is_fhir: bool = True
+    remarks: list[str] = field(default_factory=list)
+    bundles: int = 0
+    without_resource: int = 0
 
 
 def build_index_batch(chunks: Iterable[SourceChunk]) -> IndexBatch:
@@ -52,6 +55,9 @@ def build_index_batch(chunks: Iterable[SourceChunk]) -> IndexBatch:
     batch = index_batch_of(resources)
     batch.mistakes = parser.mistakes
     batch.is_fhir = parser.is_fhir
+    batch.remarks = parser.remarks
+    batch.bundles = parser.bundles
+    batch.without_resource = parser.without_resource
     return batch
 
 

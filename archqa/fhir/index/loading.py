@@ -16,6 +16,7 @@ from archqa.errors import InputError
 from archqa.fhir.index import checksums, schema
 from archqa.fhir.index.batch import IndexBatch, ResourceRow
 from archqa.fhir.index.blobs import BlobReader, decompress_blob
+from archqa.fhir.index.conditional_references import resolve_conditional_references
 from archqa.fhir.index.indexer import Indexer
 from archqa.fhir.index.interner import Interner
 from archqa.fhir.index.reference_graph import sql_parts
@@ -28,6 +29,9 @@ _BATCH_SIZE = 2000
 
 _MAX_REPORTED_MISTAKES = 200
 """Mistakes of a load that are described; all are counted."""
+
+_MAX_NAMED_CONFLICTS = 20
+"""Resources with several versions that are named; all are counted."""
 
 
 class LoadProgress(FrozenModel):
@@ -51,6 +55,11 @@ class LoadReport(FrozenModel):
     `unresolved` is the number of `urn:uuid:…` that resources refer to and no resource has,
     `unindexed` that of references which the index leaves out: `remarks` name the first 200 of
     their resources, after those on checksum lists.
+
+    `bundles` is how many Bundles were taken apart into their resources, `without_resource` how many
+    of their entries hold none (requests to read or delete, mere responses), `conflicting` how many
+    resources the files have in several versions, of which the last is stored, and `conditional` the
+    number of references such as `Practitioner?identifier=…` that do not fit exactly one resource.
     """
 
     files: int
@@ -61,6 +70,10 @@ class LoadReport(FrozenModel):
     stored: int = 0
     unresolved: int = 0
     unindexed: int = 0
+    bundles: int = 0
+    without_resource: int = 0
+    conflicting: int = 0
+    conditional: int = 0
     bad: int
     mistakes: tuple[str, ...]
     skipped: tuple[str, ...]
@@ -113,6 +126,8 @@ class Loader:
         self._seen = _SeenNumbers()
         self.by_type: Counter[str] = Counter()
         """The resources that were inserted or there already, each once."""
+        self.conflicting: dict[tuple[str, int], str] = {}
+        """The resources of which several versions were inserted, as `Type/id`."""
 
     def insert_batch(self, batch: IndexBatch) -> Counter[str]:
         """Insert a batch; return how many resources were `added`, `replaced` and `unchanged`."""
@@ -126,12 +141,16 @@ class Loader:
         for position, (key, row) in enumerate(zip(keys, batch.resource_rows, strict=True)):
             if last_positions[key] != position:
                 later = batch.resource_rows[last_positions[key]]
+                if later.blob != row.blob:
+                    self._note_conflict(key, row)
                 outcomes["unchanged" if later.blob == row.blob else "replaced"] += 1
                 continue
             n, outcome = self._insert_or_replace(key, row, d, batch.dictionary)
             outcomes[outcome] += 1
             if self._seen.add(n):
                 self.by_type[row.type] += 1
+            elif outcome == "replaced":
+                self._note_conflict(key, row)
             if outcome != "unchanged":
                 numbers[position] = n
             if outcome == "added":
@@ -164,6 +183,9 @@ class Loader:
         values = (stored.version + 1, self._updated(row), d, row.blob, stored.n)
         self._connection.execute(update, values)
         return stored.n, "replaced"
+
+    def _note_conflict(self, key: tuple[str, int], row: ResourceRow) -> None:
+        self.conflicting[key] = f"{row.type}/{row.id}"
 
     def count_unresolved(self) -> int:
         """Return how many ids that references name by `urn:` no resource has."""
@@ -236,6 +258,7 @@ def load(
         running.run()
         if is_empty:
             schema.create_indexes(connection)
+        running.resolve_conditional_references()
         report = running.report(verified)
         connection.execute("COMMIT")
     except BaseException:
@@ -255,6 +278,7 @@ class _Load:
         progress: Callable[[LoadProgress], None] | None,
         named_paths: frozenset[Path],
     ) -> None:
+        self._connection = connection
         self._loader = Loader(connection)
         self._files = files
         self._strict = strict
@@ -268,6 +292,9 @@ class _Load:
         self._mistakes: list[str] = []
         self._skipped: list[str] = []
         self._mistake_count = 0
+        self._bundles = 0
+        self._without_resource = 0
+        self._conditional = 0
 
     def run(self) -> None:
         """Load all files."""
@@ -283,6 +310,13 @@ class _Load:
             while pending:
                 self._finish(*pending.popleft())
 
+    def resolve_conditional_references(self) -> None:
+        """Resolve them when the indexes exist: what they name may have come last."""
+        reasons = resolve_conditional_references(self._connection)
+        self._conditional = reasons.total()
+        for reason, count in sorted(reasons.items()):
+            self._remarks.append(f"{count} conditional references to {reason}")
+
     def report(self, verified: checksums.ChecksumReport) -> LoadReport:
         """Return the report, when the indexes exist."""
         return LoadReport(
@@ -294,12 +328,25 @@ class _Load:
             stored=self._loader.count_stored(),
             unresolved=self._loader.count_unresolved(),
             unindexed=self._unindexed,
+            bundles=self._bundles,
+            without_resource=self._without_resource,
+            conflicting=len(self._loader.conflicting),
+            conditional=self._conditional,
             bad=self._mistake_count,
             mistakes=tuple(self._mistakes),
             skipped=tuple(self._skipped),
             checksums=verified.checked,
-            remarks=(*verified.remarks, *self._remarks),
+            remarks=(*verified.remarks, *self._remarks, *self._conflict_remarks()),
         )
+
+    def _conflict_remarks(self) -> list[str]:
+        names = list(self._loader.conflicting.values())
+        if not names:
+            return []
+        shown = ", ".join(names[:_MAX_NAMED_CONFLICTS])
+        more = ", …" if len(names) > _MAX_NAMED_CONFLICTS else ""
+        several = f"{len(names)} resources are in the files in several versions"
+        return [f"{several}; the last of each is stored: {shown}{more}"]
 
     def _chunks(self) -> Iterator[tuple[Source, list[SourceChunk] | None]]:
         """Yield the chunks of each source in batches, and None at its end."""
@@ -320,6 +367,7 @@ class _Load:
         source.is_fhir &= batch.is_fhir
         self._outcomes += self._loader.insert_batch(batch)
         self._note_unindexed(batch)
+        self._note_bundles(source, batch)
         self._report_progress(source, self._bytes_of_finished_files + source.position())
 
     def _note_unindexed(self, batch: IndexBatch) -> None:
@@ -330,6 +378,12 @@ class _Load:
                 self._remarks.append(
                     f"{row.type}/{row.id}: {count} references by urn:uuid: are not indexed"
                 )
+
+    def _note_bundles(self, source: Source, batch: IndexBatch) -> None:
+        self._bundles += batch.bundles
+        self._without_resource += batch.without_resource
+        for remark in batch.remarks[: _MAX_REPORTED_MISTAKES - len(self._remarks)]:
+            self._remarks.append(f"{source.path}{remark}")
 
     def _finish_source(self, source: Source) -> None:
         """Report the mistakes of a file. A JSON file of a folder that is no FHIR is skipped."""

@@ -5,20 +5,33 @@ Sources: hl7.org/fhir/R4/nd-json.html, hl7.org/fhir/R4/bundle.html.
 
 import json
 import re
+import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from archqa.fhir.index.sources import SourceChunk
-from archqa.fhir.values.json_spans import items, members, parse
+from archqa.fhir.values.json_spans import is_nested_deeper, items, members, parse
 from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_URN_REFERENCE = re.compile(r'("reference"\s*:\s*)"urn:[a-z]+:([^"\\]+)"')
+_NEW_IDS = uuid.UUID("5a9f7a54-3c0e-4b52-8d0a-0d1c33a1f6b7")
+"""The namespace of the ids that resources without one get: the same at each load."""
+
+
+MAX_DEPTH = 200
+"""Nested objects and arrays of a resource. Python's parser reads about 900, far from the top of the
+stack fewer; R4's deepest resources have about 20."""
 
 
 class ParsedResource(NamedTuple):
-    """One resource: its exact JSON text, its values, the targets of its Bundle's `urn:uuid:…`."""
+    """One resource: its exact JSON text, its values, the targets of its Bundle's `urn:uuid:…`.
+
+    In the text, references by `urn:` to resources of the Bundle are already `Type/id`.
+    """
 
     text: str
     resource: dict[str, Any]
@@ -27,10 +40,16 @@ class ParsedResource(NamedTuple):
 
 @dataclass
 class ResourceParser:
-    """Parse chunks. Every mistake begins with its place, `:line` or `: entry n`."""
+    """Parse chunks. Every mistake begins with its place, `:line` or `: entry n`.
+
+    `remarks` tell of entries that hold no resource, `without_resource` of them altogether.
+    """
 
     mistakes: list[str] = field(default_factory=list)
     is_fhir: bool = True
+    remarks: list[str] = field(default_factory=list)
+    bundles: int = 0
+    without_resource: int = 0
 
     def parse(self, chunk: SourceChunk) -> Iterator[ParsedResource]:
         """Yield the resources of a chunk; anything else becomes a mistake."""
@@ -68,18 +87,32 @@ class ResourceParser:
         if not isinstance(entries, list):
             self.mistakes.append(f"{location}: the Bundle's entry is no list.")
             return
+        self.bundles += 1
         urn_targets = _urn_targets(entries)
+        without_resource: Counter[str] = Counter()
         for index, (start, end) in enumerate(_entry_spans(text)):
             entry_location = f"{location}: entry {index + 1}"
             entry = entries[index]
             if not isinstance(entry, dict) or end - start < 3:
                 self.mistakes.append(f"{entry_location}: is no object with a resource.")
                 continue
+            if "resource" not in entry:
+                without_resource[_purpose(entry)] += 1
             for name, value_start, value_end, value in members(text, start):
                 if name == "resource":
-                    parsed = ParsedResource(text[value_start:value_end], value, urn_targets)
-                    parsed = _with_id(parsed, entry.get("fullUrl"))
+                    resource_text = _with_resolved_urns(text[value_start:value_end], urn_targets)
+                    parsed = ParsedResource(resource_text, value, urn_targets)
+                    parsed = _with_id(parsed, entry, index)
                     yield from self._checked(parsed, entry_location)
+        self._note_without_resource(without_resource, location)
+
+    def _note_without_resource(self, purposes: Counter[str], location: str) -> None:
+        if not purposes:
+            return
+        total = purposes.total()
+        self.without_resource += total
+        kinds = ", ".join(f"{count} {name}" for name, count in sorted(purposes.items()))
+        self.remarks.append(f"{location}: {total} entries hold no resource to load ({kinds}).")
 
     def _checked(self, parsed: ParsedResource, location: str) -> Iterator[ParsedResource]:
         reason = invalid_resource_reason(parsed.resource, parsed.text)
@@ -114,6 +147,9 @@ def invalid_resource_reason(resource: Any, text: str) -> str:
         return f"the {resource_type}'s id is not {rule}."
     if "\\ud" in text.lower() and not _is_encodable(resource):
         return f"the {resource_type} holds half a surrogate pair."
+    # A resource with fewer brackets cannot be so deep: most are not walked through.
+    if text.count("{") + text.count("[") > MAX_DEPTH and is_nested_deeper(resource, MAX_DEPTH):
+        return f"the {resource_type} is nested more than {MAX_DEPTH} levels deep."
     return ""
 
 
@@ -125,11 +161,51 @@ def _is_encodable(resource: dict[str, Any]) -> bool:
     return True
 
 
-def _with_id(parsed: ParsedResource, full_url: Any) -> ParsedResource:
-    """Give a resource without an id the one that its `fullUrl` ends with."""
-    new_id = re.split("[/:]", full_url)[-1] if isinstance(full_url, str) else ""
+_METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH"}
+
+
+def _purpose(entry: dict[str, Any]) -> str:
+    """Return what an entry without a resource is for: its method, or `response`."""
+    request = entry.get("request")
+    method = request.get("method") if isinstance(request, dict) else None
+    if isinstance(method, str) and method in _METHODS:
+        return method
+    return "response" if "response" in entry else "without a request"
+
+
+def _with_resolved_urns(text: str, urn_targets: Mapping[str, ReferenceTarget]) -> str:
+    """Write references to resources of the Bundle as `Type/id`: they are stored apart from it.
+
+    Nothing else of the text changes (http.html#trules).
+    """
+    if '"urn:' not in text:
+        return text
+
+    def resolved(match: re.Match[str]) -> str:
+        target = urn_targets.get(match[2])
+        if text[match.start() - 1] == "\\":  # The end of another name: "…\"reference".
+            return match[0]
+        if target is None or target.type not in R4_RESOURCE_TYPES or not _ID.fullmatch(target.id):
+            return match[0]
+        return f'{match[1]}"{target.type}/{target.id}"'
+
+    return _URN_REFERENCE.sub(resolved, text)
+
+
+def _with_id(parsed: ParsedResource, entry: dict[str, Any], index: int) -> ParsedResource:
+    """Give a resource without an id the one that its `fullUrl` ends with.
+
+    What is to be created may be without both (bundle.html, bdl-7): its id is made of its text.
+    """
     resource = parsed.resource
-    if not isinstance(resource, dict) or "id" in resource or not _ID.fullmatch(new_id):
+    if not isinstance(resource, dict) or "id" in resource:
+        return parsed
+    full_url = entry.get("fullUrl")
+    new_id = re.split("[/:]", full_url)[-1] if isinstance(full_url, str) else ""
+    request = entry.get("request")
+    if full_url is None and isinstance(request, dict) and request.get("method") == "POST":
+        new_id = str(uuid.uuid5(_NEW_IDS, f"{index} {parsed.text}"))
+    if not _ID.fullmatch(new_id):
         return parsed
     text = f'{{"id": "{new_id}", {parsed.text.lstrip()[1:]}'
     return ParsedResource(text, {"id": new_id, **resource}, parsed.urn_targets)

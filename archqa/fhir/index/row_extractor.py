@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from archqa.fhir.index import schema
+from archqa.fhir.index.conditional_references import conditional_target
 from archqa.fhir.index.item_numbers import MAX_ITEMS, item_number, resource_of_item
 from archqa.fhir.values import element_values
 from archqa.fhir.values.element_values import CodedTerm
@@ -325,12 +326,10 @@ class IndexRowExtractor:
         """Return the numbers of a Reference's targets; cached outside of bundles."""
         text = value.get("reference") if type(value) is dict else None
         if self._urn_targets or type(text) is not str:
-            targets = element_values.extract_targets(value)
-            return [self.targets.of(self._resolve_urn(target)) for target in targets]
+            return [self.targets.of(self._resolve_urn(target)) for target in _targets(value)]
         numbers = self._reference_cache.get(text)
         if numbers is None:
-            targets = element_values.extract_targets(value)
-            numbers = [self.targets.of(target) for target in targets]
+            numbers = [self.targets.of(target) for target in _targets(value)]
             self._reference_cache[text] = numbers
         return numbers
 
@@ -374,6 +373,14 @@ class IndexRowExtractor:
         for folded, exact in element_values.extract_strings(value):
             for patient in patients:
                 self.rows["string"].append((n, p, folded, exact, patient))
+
+
+def _targets(value: Any) -> list[ReferenceTarget]:
+    """Return what a Reference points to, by an id or by a condition."""
+    targets = list(element_values.extract_targets(value))
+    text = value.get("reference") if type(value) is dict and not targets else None
+    conditional = conditional_target(text) if type(text) is str else None
+    return [conditional] if conditional else targets
 
 
 def _coding_key(coding: dict[str, Any]) -> _CodingKey:

@@ -1,5 +1,6 @@
 """Read source files in chunks: NDJSON, Bundles and single resources, plain or gzipped."""
 
+import codecs
 import gzip
 import json
 import zlib
@@ -93,7 +94,7 @@ def _line_chunks(lines: Iterable[bytes]) -> Iterator[SourceChunk]:
 
 def _is_json_object(line: bytes) -> bool:
     """Whether the line is a JSON object, so that every line may be a resource."""
-    stripped = line.strip()
+    stripped = line.removeprefix(codecs.BOM_UTF8).strip()
     if not (stripped.startswith(b"{") and stripped.endswith(b"}")):
         return False
     try:

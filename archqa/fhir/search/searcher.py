@@ -1,7 +1,7 @@
 """Run a search: find the matches, sort them, cut out one page, add what is included."""
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -48,6 +48,10 @@ ResultKey = tuple[SqlClause, tuple[SortKey, ...]]
 """The key of a cached result: what matches, and its order."""
 
 
+ReadLater = Callable[[Query, Sequence[int]], Iterator[Sequence[Entry]]]
+"""Read the matches with these numbers, a few at a time."""
+
+
 class StoredResource(NamedTuple):
     """A resource's type, id and JSON text."""
 
@@ -66,8 +70,10 @@ class Searcher:
         totals: dict[SqlClause, int],
         results: dict[ResultKey, "array[int] | None"],
         schemas: tuple[str, ...] = ("main",),
+        read_later: ReadLater | None = None,
     ) -> None:
         self._connection = connection
+        self._read_later = read_later
         self._schemas = schemas
         self._profile = profile
         self._reader = BlobReader(connection)
@@ -81,19 +87,22 @@ class Searcher:
         page_size = self.page_size(query)
         numbers, has_next = self._page_numbers(query, compiler, where, page_size)
         total = self._total(query, where, has_next)
-        return self.page(query, numbers, has_next, total, compiler.notices)
+        later = self._later(query, numbers)
+        page_numbers = () if later else numbers
+        page = self.page(query, page_numbers, has_next, total, compiler.notices)
+        return replace(page, later=later)
 
     def page(
         self,
         query: Query,
-        numbers: list[int],
+        numbers: Sequence[int],
         has_next: bool,
         total: int | None,
         more_notices: Iterable[str] = (),
     ) -> Page:
         """Return the page with these matches, what they include, and the notices."""
         page_size = self.page_size(query)
-        entries = self._entries(query, numbers, "match")
+        entries = self.entries(query, numbers)
         count = page_size
         if len(entries) < len(numbers):  # The reply is full: the next page begins here.
             numbers = numbers[: len(entries)]
@@ -130,7 +139,22 @@ class Searcher:
         """Return the largest number of matches on the page."""
         size = self._profile.default_count if query.count is None else query.count
         budget = current_budget()
-        return size if budget is None else min(size, budget.limits.page_size)
+        if budget is None or self._is_streamed(query):
+            return size
+        return min(size, budget.limits.page_size)
+
+    def _is_streamed(self, query: Query) -> bool:
+        """Whether the page is larger than a reply may be, and may be sent in chunks."""
+        budget = current_budget()
+        if budget is None or not budget.may_stream or self._profile.max_count is not None:
+            return False
+        has_more_than_matches = query.includes or query.revincludes
+        return (query.count or 0) > budget.limits.page_size and not has_more_than_matches
+
+    def _later(self, query: Query, numbers: Sequence[int]) -> Iterator[Sequence[Entry]] | None:
+        if self._read_later is None or not self._is_streamed(query):
+            return None
+        return self._read_later(query, numbers)
 
     def _where(self, query: Query, compiler: FilterCompiler) -> SqlClause:
         """Return the condition on a resource `r` for all filters."""
@@ -184,13 +208,13 @@ class Searcher:
 
     def _page_numbers(
         self, query: Query, compiler: FilterCompiler, where: SqlClause, count: int
-    ) -> tuple[list[int], bool]:
+    ) -> tuple[Sequence[int], bool]:
         """Return the numbers of one page, and whether there is a next one.
 
         A result that is not huge is cached as a whole.
         """
         if query.counts_only:
-            return [], False
+            return (), False
         key = (where, query.sort)
         if key not in self._results:
             numbers = self._matches(
@@ -201,7 +225,7 @@ class Searcher:
                 0,
             )
             is_huge = len(numbers) > _MAX_CACHED_NUMBERS
-            self._results[key] = None if is_huge else array("q", numbers)
+            self._results[key] = None if is_huge else numbers
         cached = self._results[key]
         if cached is None:
             numbers = self._matches(
@@ -214,7 +238,7 @@ class Searcher:
             return numbers[:count], len(numbers) > count
         self._totals.setdefault(where, len(cached))
         end = query.offset + count
-        return list(cached[query.offset : end]), end < len(cached)
+        return cached[query.offset : end], end < len(cached)
 
     def all_matches(self, query: Query) -> tuple[list[int], list[str]]:
         """Return the numbers of all matches, and the notices. Raises `FhirError` for too many."""
@@ -238,8 +262,8 @@ class Searcher:
 
     def _matches(
         self, query: Query, compiler: FilterCompiler, where: SqlClause, limit: int, offset: int
-    ) -> list[int]:
-        """Return the numbers of the matches, in order."""
+    ) -> "array[int]":
+        """Return the numbers of the matches, in order: 8 bytes for a match."""
         columns = ["r.n AS n"]
         order = []
         for index, key in enumerate(query.sort):
@@ -250,7 +274,7 @@ class Searcher:
         selects = " UNION ALL ".join(with_schema(select, schema) for schema in self._schemas)
         sql = f"{selects} ORDER BY {', '.join([*order, 'n'])} LIMIT ? OFFSET ?"
         args = (*where.args * len(self._schemas), limit, offset)
-        return [row[0] for row in self._connection.execute(sql, args)]
+        return array("q", (row[0] for row in self._connection.execute(sql, args)))
 
     def _sort_value(
         self,
@@ -299,12 +323,8 @@ class Searcher:
             self._totals[where] = total
         return self._totals[where]
 
-    def _entries(
-        self,
-        query: Query,
-        numbers: list[int],
-        mode: str,
-    ) -> list[Entry]:
+    def entries(self, query: Query, numbers: Iterable[int], mode: str = "match") -> list[Entry]:
+        """Return the entries for these resources, as many as the reply has room for."""
         resources = self.fetch(numbers)
         # The list of elements does not apply to included resources (search.html#elements).
         subset = query.subset if mode == "match" else replace(query.subset, elements=())
@@ -315,7 +335,7 @@ class Searcher:
 
     def _included_entries(self, query: Query, numbers: list[int]) -> list[Entry]:
         """Return the included resources. Raises `FhirError` if the reply has no room for them."""
-        entries = self._entries(query, numbers, "include")
+        entries = self.entries(query, numbers, "include")
         if len(entries) < len(numbers):
             problem = "The included resources do not fit into one reply."
             raise FhirError(f"{problem} Ask for fewer matches with _count.", 400, "too-costly")

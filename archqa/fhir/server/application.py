@@ -35,6 +35,7 @@ from archqa.fhir.server.request_limits import (
 from archqa.fhir.server.response import FhirResponse
 from archqa.fhir.server.service import FhirService
 from archqa.fhir.server.smart_configuration import SMART_PATH
+from archqa.fhir.server.streaming import ChunkSender
 from archqa.safety.cross_origin import CrossOrigin
 from archqa.safety.local_access import (
     Headers,
@@ -108,6 +109,7 @@ class FhirApplication:
         self._seconds = seconds
         self._limits = replace(limits, seconds=seconds)
         self._semaphore = asyncio.Semaphore(max_concurrent)
+        self._chunks = ChunkSender(self._semaphore, seconds, seconds * _WAIT_FACTOR)
         service.record.time_limit = seconds
 
     async def __call__(
@@ -139,6 +141,8 @@ class FhirApplication:
         else:
             response = await self._respond_in_time(without_token(scope), receive)
         await _send_response(response, scope, send, headers)
+        if response.chunks is not None and scope["method"] != "HEAD":
+            await self._chunks.send(response.chunks, receive, send)
 
     def _is_public(self, scope: Scope) -> bool:
         """Whether a request needs no token: browsers and SMART apps send none with these two."""
@@ -195,7 +199,7 @@ class FhirApplication:
             return _problem(400, "structure", "The body is not UTF-8.")
         return await run_request(
             lambda: self._service.handle(method, url, text, headers),
-            RequestBudget(self._limits),
+            RequestBudget(self._limits, may_stream=True),
             receive,
             self._semaphore,
         )
@@ -262,7 +266,8 @@ async def _send_response(
     if is_worth_compressing(body) and accepts_gzip(accepted):
         body = await asyncio.to_thread(compress, body)
         headers["content-encoding"] = "gzip"
-    if response.status not in {204, 304}:  # The length of a 304 would be that of the resource.
+    is_whole = response.chunks is None
+    if is_whole and response.status not in {204, 304}:  # A 304's would be the resource's length.
         headers["content-length"] = str(len(body))
     if response.status == 401:
         headers["www-authenticate"] = "Bearer"
@@ -271,4 +276,5 @@ async def _send_response(
     start = {"type": "http.response.start", "status": response.status, "headers": all_headers}
     await send(start)
     is_head = scope["method"] == "HEAD"
-    await send({"type": "http.response.body", "body": b"" if is_head else body})
+    if is_whole or is_head:
+        await send({"type": "http.response.body", "body": b"" if is_head else body})

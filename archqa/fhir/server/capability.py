@@ -53,8 +53,11 @@ def capability_statement(
 
 def _limits(profile: Profile) -> str:
     limits = DEFAULT_LIMITS
+    larger = ""
+    if profile.max_count is None:
+        larger = ", a larger one without _include is streamed"
     return (
-        f"A page holds at most {largest_page(profile)} matches (_count), a reply at most"
+        f"A page holds at most {largest_page(profile)} matches (_count){larger}, a reply at most"
         f" {limits.resources} resources and {limits.reply_bytes // 2**20} MiB of them, a Bundle at"
         f" most {MAX_ENTRIES} requests; a request may take {limits.seconds:g} seconds."
     )

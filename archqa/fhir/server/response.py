@@ -1,7 +1,7 @@
 """What the server answers, before HTTP: status, body and headers."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +11,15 @@ Headers = Mapping[str, str]
 
 @dataclass(frozen=True)
 class FhirResponse:
-    """An HTTP response: status, body (JSON text) and headers."""
+    """An HTTP response: status, body (JSON text) and headers.
+
+    The body of a streamed response is empty: its `chunks` are the text.
+    """
 
     status: int
     body: str
     headers: Headers = field(default_factory=dict)
+    chunks: Iterator[str] | None = None
 
     def json(self) -> Any:
         """Return the body as JSON values."""

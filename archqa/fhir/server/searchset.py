@@ -7,6 +7,8 @@ import base64
 import binascii
 import json
 import uuid
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +26,33 @@ def write_searchset(
     self_url: str,
 ) -> str:
     """Return a page as a searchset with the profile's links. `base` does not end with a slash."""
+    text = _bundle_text(page, base, profile, self_url)
+    if not page.entries:
+        return text
+    entries = ", ".join(_entry_text(entry, base) for entry in page.entries)
+    return f'{text[:-1]}, "entry": [{entries}]}}'
+
+
+def write_searchset_chunks(
+    page: Page,
+    base: str,
+    profile: Profile,
+    self_url: str,
+) -> Iterator[str]:
+    """Yield the text of a page whose matches are read while it is written."""
+    text = _bundle_text(page, base, profile, self_url)
+    separator = f'{text[:-1]}, "entry": ['
+    has_entries = False
+    for entries in chain(page.later or (), [page.entries]):
+        if entries:
+            yield separator + ", ".join(_entry_text(entry, base) for entry in entries)
+            separator = ", "
+            has_entries = True
+    yield "]}" if has_entries else text
+
+
+def _bundle_text(page: Page, base: str, profile: Profile, self_url: str) -> str:
+    """Return the searchset without entries."""
     links = [{"relation": "self", "url": self_url}]
     following_url = next_url(page, base, profile)
     if following_url:
@@ -37,11 +66,7 @@ def write_searchset(
     if page.total is not None:
         bundle["total"] = page.total
     bundle["link"] = links
-    text = json.dumps(bundle, ensure_ascii=False)
-    if not page.entries:
-        return text
-    entries = ", ".join(_entry_text(entry, base) for entry in page.entries)
-    return f'{text[:-1]}, "entry": [{entries}]}}'
+    return json.dumps(bundle, ensure_ascii=False)
 
 
 def _entry_text(entry: Entry, base: str) -> str:

@@ -12,7 +12,7 @@ from archqa.errors import ArchqaError
 from archqa.fhir.index.schema import RecordLocked
 from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.outcome import FhirError, operation_outcome
-from archqa.fhir.request_budget import current_budget
+from archqa.fhir.request_budget import current_budget, forbid_streaming
 from archqa.fhir.search.summaries import part_of_resource
 from archqa.fhir.search.unsupported import Ignored, without_ignored
 from archqa.fhir.server.capability import capability_statement, largest_page
@@ -34,7 +34,12 @@ from archqa.fhir.server.preferences import preferred_return
 from archqa.fhir.server.read_parameters import requested_subset
 from archqa.fhir.server.request_bundle import Writes, process_bundle
 from archqa.fhir.server.response import FhirResponse, Headers
-from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
+from archqa.fhir.server.searchset import (
+    decode_hapi_page,
+    decode_page_token,
+    write_searchset,
+    write_searchset_chunks,
+)
 from archqa.fhir.server.smart_configuration import SMART_PATH, smart_configuration
 from archqa.fhir.server.versions import is_history, read_history, validators
 from archqa.fhir.server.write_replies import reply_to_create
@@ -105,8 +110,7 @@ class FhirService:
             message = "The record cannot be read. Its owner finds more in the log."
             outcome = operation_outcome([message], "fatal", "exception")
             response = FhirResponse(500, json.dumps(outcome))
-        response_headers = {"content-type": content_type, **response.headers}
-        return FhirResponse(response.status, response.body, response_headers)
+        return replace(response, headers={"content-type": content_type, **response.headers})
 
     def _respond(
         self,
@@ -204,8 +208,12 @@ class FhirService:
         page = self.record.search(query, lenient=preferred_handling(headers))
         linked = without_ignored(params, page.ignored)
         self_url = f"{self.base}/{build_search_url(path, with_count(linked, page.count))}"
+        reply_headers = warning_header(page.warned)
+        if page.later is not None:
+            chunks = write_searchset_chunks(page, self.base, self.record.profile, self_url)
+            return FhirResponse(200, "", reply_headers, chunks=chunks)
         text = write_searchset(page, self.base, self.record.profile, self_url)
-        return FhirResponse(200, text, warning_header(page.warned))
+        return FhirResponse(200, text, reply_headers)
 
     def _history(self, path: str, params: Params) -> str:
         profile = self.record.profile
@@ -229,6 +237,7 @@ class FhirService:
 
     def _process_bundle(self, body: str, headers: Headers) -> str:
         """Process a batch or transaction: reads in every mode, writes in mode apply."""
+        forbid_streaming()
         author = headers.get("x-archqa-who", "")
         preference = {"prefer": headers.get("prefer", "")}
 

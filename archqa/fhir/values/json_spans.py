@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from json.decoder import WHITESPACE  # type: ignore[attr-defined]  # not in the stubs
 from typing import Any, NoReturn
 
@@ -23,6 +23,22 @@ def parse(text: str) -> Any:
     Raises `ValueError` (also for NaN and Infinity, which JSON does not have) and `RecursionError`.
     """
     return _DECODER.decode(text)
+
+
+def is_nested_deeper(value: Any, levels: int) -> bool:
+    """Whether objects and arrays stand in one another in more levels; goes level by level."""
+    level = [value]
+    for _ in range(levels + 1):
+        level = [child for parent in level for child in _children(parent)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def members(text: str, position: int = 0) -> Iterator[tuple[str, int, int, Any]]:
