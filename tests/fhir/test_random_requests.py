@@ -39,6 +39,15 @@ NAMES = [
     "_summary",
     "_total",
     "_has:Observation:patient:code",
+    "_has:Observation:patient:_has:Observation:has-member:code",
+    "encounter.part-of.subject:Patient.name",
+    "code-value-quantity",
+    "combo-code-value-concept",
+    "patient:identifier",
+    "identifier:of-type",
+    "_profile:below",
+    "_profile:above",
+    "_tag",
     "patient.name",
     "code:text",
     "code:not",
@@ -90,6 +99,10 @@ VALUES = [
     "true",
     "x" * 3000,
     "$",
+    "GLU$gt5",
+    "$$",
+    "a|b|c$1",
+    "http://a/b",
 ]
 
 

@@ -244,12 +244,9 @@ class FilterCompiler:
                     max_duration=self._max_duration(element_ids),
                 )
             case Kind.REFERENCE:
-                allowed_types = (modifier,) if modifier else parameter.targets
-                return value_clauses.reference_clause(value, allowed_types)
-            case Kind.QUANTITY:
-                return value_clauses.quantity_clause(parameter, value)
-            case Kind.NUMBER:
-                return value_clauses.number_clause(parameter, value)
+                return value_clauses.reference_clause(value, _referenced_types(search_filter))
+            case Kind.QUANTITY | Kind.NUMBER:
+                return value_clauses.amount_clause(parameter, value)
             case Kind.URI:
                 return value_clauses.uri_clause(value, modifier)
             case Kind.STRING:
@@ -298,7 +295,7 @@ class FilterCompiler:
             )
         elif name.endswith(":identifier"):
             self._note_no_reference_identifier(name)
-        elif not parameter.is_identifier:
+        elif not (parameter.is_identifier or name.endswith(":of-type")):
             self.notices.append(
                 f"{name}: no resource has this code. To search by words, write {name}:text=words."
             )
@@ -388,9 +385,7 @@ class FilterCompiler:
         targets = SqlClause(f"SELECT x.t FROM here.reference x WHERE {where}", passing.args)
         return compile_targets(resource_type, self._in_all_schemas(targets))
 
-    def _passing(
-        self, resource_type: str, search_filter: Filter, column: str = "id"
-    ) -> SqlClause:
+    def _passing(self, resource_type: str, search_filter: Filter, column: str = "id") -> SqlClause:
         """Select the ids (or numbers) of all resources of a type that pass one filter.
 
         Those that pass a chain are looked up at once: SQLite does not parse deeper nesting. Raises
@@ -439,6 +434,13 @@ class FilterCompiler:
     def _max_duration(self, element_ids: str) -> int:
         sql = f"SELECT ifnull(max(longest), 0) FROM element WHERE p IN ({element_ids})"
         return int(self._connection.execute(sql).fetchone()[0])
+
+
+def _referenced_types(search_filter: Filter) -> tuple[str, ...]:
+    """Return the types that a reference may have; none means any."""
+    if search_filter.modifier:
+        return (search_filter.modifier,)
+    return search_filter.parameter.targets
 
 
 def _term_condition(where: SqlClause) -> SqlClause:
