@@ -14,10 +14,12 @@ from tests.fhir.brute_force_values import (
     codings,
     date_matches,
     interval_of_value,
+    is_of_type,
     plain,
     quantity_matches,
     reference_matches,
     string_matches,
+    uri_matches,
     words_match,
 )
 
@@ -37,7 +39,18 @@ ELEMENTS = {
     ("Observation", "patient"): Element("patient", ["subject"]),
     ("Observation", "encounter"): Element("encounter", ["encounter"]),
     ("Observation", "value-quantity"): Element("quantity", ["valueQuantity"]),
-    ("Observation", "value-string"): Element("string", ["valueString"]),
+    ("Observation", "value-string"): Element(
+        "string", ["valueString", "valueCodeableConcept.text"]
+    ),
+    ("Observation", "value-concept"): Element("token", ["valueCodeableConcept"]),
+    ("Observation", "component-code"): Element("token", ["component.code"]),
+    ("Observation", "combo-value-quantity"): Element(
+        "quantity", ["valueQuantity", "component.valueQuantity"]
+    ),
+    ("Observation", "component-value-concept"): Element(
+        "token", ["component.valueCodeableConcept"]
+    ),
+    ("Observation", "has-member"): Element("observation", ["hasMember"]),
     ("Patient", "identifier"): Element("token", ["identifier"]),
     ("Patient", "gender"): Element("token", ["gender"]),
     ("Patient", "family"): Element("string", ["name.family"]),
@@ -45,17 +58,70 @@ ELEMENTS = {
     ("Patient", "birthdate"): Element("date", ["birthDate"]),
     ("Encounter", "date"): Element("date", ["period"]),
     ("Encounter", "patient"): Element("patient", ["subject"]),
+    ("Encounter", "subject"): Element("patient", ["subject"]),
     ("Encounter", "class"): Element("token", ["class"]),
     ("Encounter", "part-of"): Element("encounter", ["partOf"]),
+    ("Patient", "race"): Element("token", ["race()"]),
+    ("Patient", "ethnicity"): Element("token", ["ethnicity()"]),
+    ("Resource", "_profile"): Element("uri", ["meta.profile"]),
+    ("Resource", "_source"): Element("uri", ["meta.source"]),
+    ("Resource", "_tag"): Element("token", ["meta.tag"]),
+    ("Resource", "_security"): Element("token", ["meta.security"]),
 }
 
-CHAIN_TARGETS = {"patient": "Patient", "encounter": "Encounter", "part-of": "Encounter"}
+CHAIN_TARGETS = {
+    "patient": "Patient",
+    "encounter": "Encounter",
+    "part-of": "Encounter",
+    "has-member": "Observation",
+}
+
+
+class Composite(NamedTuple):
+    """A composite parameter: the items it looks at ("" is the resource), the second half."""
+
+    groups: list[str]
+    kind: str
+    value: str
+
+
+COMPOSITES = {
+    "code-value-quantity": Composite([""], "quantity", "valueQuantity"),
+    "code-value-concept": Composite([""], "token", "valueCodeableConcept"),
+    "code-value-string": Composite([""], "string", "valueString"),
+    "component-code-value-quantity": Composite(["component"], "quantity", "valueQuantity"),
+    "component-code-value-concept": Composite(["component"], "token", "valueCodeableConcept"),
+    "combo-code-value-quantity": Composite(["", "component"], "quantity", "valueQuantity"),
+    "combo-code-value-concept": Composite(["", "component"], "token", "valueCodeableConcept"),
+}
+
+EXTENSIONS = {
+    "race()": "http://hl7.org/fhir/us/core/StructureDefinition/us-core-race",
+    "ethnicity()": "http://hl7.org/fhir/us/core/StructureDefinition/us-core-ethnicity",
+}
+
+
+def element_of(resource_type: str, name: str) -> Element:
+    return ELEMENTS.get((resource_type, name)) or ELEMENTS["Resource", name]
+
+
+def us_core_values(patient: Resource, url: str) -> list[Any]:
+    """The codings of US Core's extension of that URL; its text is no coding."""
+    codings_of_extension = []
+    for extension in patient.get("extension", []):
+        if extension["url"] == url:
+            for part in extension["extension"]:
+                codings_of_extension += as_list(part.get("valueCoding"))
+    return codings_of_extension
 
 
 def values(resource: Resource, paths: Iterable[str]) -> list[Any]:
     """The values at any of the paths, such as `name.family`."""
     all_values = []
     for path in paths:
+        if path in EXTENSIONS:
+            all_values += us_core_values(resource, EXTENSIONS[path])
+            continue
         nodes = [resource]
         for step in path.split("."):
             nodes = [member for node in nodes for member in as_list(node.get(step))]
@@ -109,7 +175,22 @@ class BruteForce:
         if base == "_id":
             is_among = resource["id"] in alternatives
             return not is_among if modifier == "not" else is_among
-        element = ELEMENTS[resource["resourceType"], base]
+        return self.values_match(resource, base, modifier, value)
+
+    def values_match(self, resource: Resource, base: str, modifier: str, value: str) -> bool:
+        """Whether the resource's own values pass a filter."""
+        alternatives = value.split(",")
+        if base in COMPOSITES:
+            return any(self.composite_matches(resource, base, pair) for pair in alternatives)
+        element = element_of(resource["resourceType"], base)
+        if modifier == "of-type":
+            identifiers = values(resource, element.paths)
+            return any(
+                is_of_type(stored, token) for stored in identifiers for token in alternatives
+            )
+        if modifier == "identifier":
+            paths = [f"{path}.identifier" for path in element.paths]
+            return self.any_matches(resource, Element("token", paths), "", alternatives)
         if modifier == "missing":
             is_missing = not values(resource, element.paths)
             return is_missing == (value == "true")
@@ -121,7 +202,7 @@ class BruteForce:
         """Whether a resource that passes the rest of the filter refers to this one."""
         _, source_type, reference_name, rest = name.split(":", 3)
         name_of_resource = f"{resource['resourceType']}/{resource['id']}"
-        element = ELEMENTS[source_type, reference_name]
+        element = element_of(source_type, reference_name)
         for source in self.resources_of(source_type):
             references = references_at(source, element)
             if name_of_resource in references and self.matches(source, rest, value):
@@ -130,14 +211,42 @@ class BruteForce:
 
     def chain_matches(self, resource: Resource, name: str, value: str) -> bool:
         """Whether this resource refers to one that passes the rest of the filter."""
-        reference_name, rest = name.split(".")
-        references = references_at(resource, ELEMENTS[resource["resourceType"], reference_name])
-        target_type = CHAIN_TARGETS[reference_name]
+        head, rest = name.split(".", 1)
+        reference_name, _, named_type = head.partition(":")
+        references = references_at(resource, element_of(resource["resourceType"], reference_name))
+        target_type = named_type or CHAIN_TARGETS[reference_name]
         for target in self.resources_of(target_type):
             is_referenced = f"{target_type}/{target['id']}" in references
             if is_referenced and self.matches(target, rest, value):
                 return True
         return False
+
+    def composite_matches(self, resource: Resource, name: str, pair: str) -> bool:
+        """Whether both halves hold in the resource itself, or in the same of its components."""
+        groups, kind, path = COMPOSITES[name]
+        code, value = pair.split("$")
+        for group in groups:
+            for item in [resource] if not group else as_list(resource.get(group)):
+                has_code = self.half_matches(resource, item, groups, "token", "code", code)
+                if has_code and self.half_matches(resource, item, groups, kind, path, value):
+                    return True
+        return False
+
+    def half_matches(
+        self,
+        resource: Resource,
+        item: Resource,
+        groups: list[str],
+        kind: str,
+        path: str,
+        value: str,
+    ) -> bool:
+        stored = values(item, [path])
+        if kind != "token":
+            return self.value_matches(kind, stored, "", value)
+        paths = [f"{group}.{path}".lstrip(".") for group in groups]
+        resource_type = resource["resourceType"]
+        return self.code_matches(resource_type, Element(kind, paths), stored, "", value)
 
     def any_matches(
         self,
@@ -164,6 +273,10 @@ class BruteForce:
             "date": lambda date: date_matches(date, value, wall_clock=self.is_helpful),
             "quantity": lambda quantity: quantity_matches(quantity, value),
             "encounter": lambda target: reference_matches(target["reference"], value, "Encounter"),
+            "observation": lambda target: reference_matches(
+                target["reference"], value, "Observation"
+            ),
+            "uri": lambda uri: uri_matches(uri, modifier, value),
             "patient": lambda target: reference_matches(target["reference"], value, "Patient"),
             "string": lambda string: string_matches(string, modifier, value),
         }

@@ -209,3 +209,29 @@ def reference_matches(stored: str, value: str, allowed_type: str) -> bool:
     if stored_id != searched_id or stored_type != allowed_type:
         return False
     return not searched_type or stored_type == searched_type
+
+
+def is_of_type(identifier: Resource, value: str) -> bool:
+    """Whether an Identifier is `system|code|value`: of this type, and with this value."""
+    system, code, number = value.split("|")
+    types = identifier.get("type", {}).get("coding", [])
+    has_type = any(kind.get("system") == system and kind.get("code") == code for kind in types)
+    return has_type and identifier.get("value") == number
+
+
+# URIs
+
+
+def uri_matches(stored: str, modifier: str, value: str) -> bool:
+    """Whether a URI is the one of the search; a canonical URL also without its version."""
+    return any(_uri_is(uri, modifier, value) for uri in {stored, stored.split("|")[0]})
+
+
+def _uri_is(uri: str, modifier: str, value: str) -> bool:
+    if uri == value:
+        return True
+    if modifier == "below":
+        return f"{uri.rstrip('/')}/".startswith(f"{value.rstrip('/')}/")
+    if modifier == "above":
+        return f"{value.rstrip('/')}/".startswith(f"{uri.rstrip('/')}/")
+    return False

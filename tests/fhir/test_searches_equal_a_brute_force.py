@@ -22,6 +22,14 @@ Search = tuple[str, list[tuple[str, str]]]
 PATIENTS = ["a", "b", "c"]
 CODES = ["GLU", "glu", "MG", "2160-0", "Hb A1c"]
 SYSTEMS = ["http://one.example", "http://two.example"]
+RACES = ["2106-3", "2054-5", "2058-6"]
+PROFILES = [
+    "http://one.example/fhir/StructureDefinition/lab",
+    "http://one.example/fhir/StructureDefinition/lab|3.1",
+    "http://one.example/fhir/StructureDefinition",
+    "http://one.example/fhirs",
+    "urn:oid:1.2.3",
+]
 WORDS = ["Glucose", "glucose  level", "Magnésium", "Heart Rate", "Rate"]
 DATES = [
     "2130",
@@ -99,11 +107,70 @@ def references(names: list[str]) -> st.SearchStrategy[dict[str, str]]:
     return st.sampled_from(names).map(lambda name: {"reference": name})
 
 
-subjects = references(["Patient/a", "Patient/b", "Patient/c", "Patient/absent", "Group/a"])
+identifiers = st.builds(
+    lambda system, value, types: without_none(
+        {"system": system, "value": value, "type": types and {"coding": types}}
+    ),
+    maybe(st.sampled_from(SYSTEMS)),
+    st.sampled_from(["1", "2", "Ab"]),
+    maybe(
+        st.lists(
+            st.builds(
+                lambda system, code: {"system": system, "code": code},
+                st.sampled_from(SYSTEMS),
+                st.sampled_from(["MR", "SS"]),
+            ),
+            min_size=1,
+            max_size=2,
+        )
+    ),
+)
+metas = st.builds(
+    lambda profiles, tags, security, source: without_none(
+        {"profile": profiles, "tag": tags, "security": security, "source": source}
+    ),
+    maybe(st.lists(st.sampled_from(PROFILES), max_size=2)),
+    maybe(st.lists(codings, max_size=2)),
+    maybe(st.lists(codings, max_size=1)),
+    maybe(st.sampled_from(PROFILES)),
+)
+components = st.builds(
+    lambda code, value: {"code": code, **value},
+    concepts,
+    quantities.map(lambda value: {"valueQuantity": value})
+    | concepts.map(lambda value: {"valueCodeableConcept": value})
+    | st.just({}),
+)
+plain_subjects = references(["Patient/a", "Patient/b", "Patient/c", "Patient/absent", "Group/a"])
+subjects = st.builds(
+    lambda reference, identifier: without_none({**reference, "identifier": identifier}),
+    plain_subjects,
+    maybe(identifiers),
+)
+members = references([f"Observation/o{number}" for number in range(6)])
+
+
+def us_core_extension(name: str) -> st.SearchStrategy[dict[str, Any]]:
+    """An extension with its text, and with codes of a broad and perhaps of a narrow category."""
+    coding = st.sampled_from(RACES).map(lambda code: {"system": SYSTEMS[0], "code": code})
+    return st.builds(
+        lambda broad, detailed: {
+            "url": f"http://hl7.org/fhir/us/core/StructureDefinition/us-core-{name}",
+            "extension": [
+                {"url": "ombCategory", "valueCoding": broad},
+                *({"url": "detailed", "valueCoding": one} for one in detailed),
+                {"url": "text", "valueString": "2106-3"},
+            ],
+        },
+        coding,
+        st.lists(coding, max_size=1),
+    )
+
+
 encounter_references = references(["Encounter/e0", "Encounter/e1", "Encounter/absent"])
 
 observations = st.builds(
-    lambda code, category, subject, encounter, when, value: without_none(
+    lambda code, category, subject, encounter, when, value, parts, members, meta: without_none(
         {
             "status": "final",
             "code": code,
@@ -112,6 +179,9 @@ observations = st.builds(
             "encounter": encounter,
             **when,
             **value,
+            "component": parts,
+            "hasMember": members,
+            "meta": meta,
         }
     ),
     concepts,
@@ -123,20 +193,28 @@ observations = st.builds(
     | st.just({}),
     quantities.map(lambda value: {"valueQuantity": value})
     | st.sampled_from(WORDS).map(lambda text: {"valueString": text})
+    | concepts.map(lambda value: {"valueCodeableConcept": value})
     | st.just({}),
+    maybe(st.lists(components, min_size=1, max_size=3)),
+    maybe(st.lists(members, min_size=1, max_size=2)),
+    maybe(metas),
 )
 patients = st.builds(
-    lambda family, given_names, gender, birth_date: without_none(
+    lambda family, given_names, gender, birth_date, identifiers, extensions: without_none(
         {
             "name": [{"family": family, "given": given_names}],
             "gender": gender,
             "birthDate": birth_date,
+            "identifier": identifiers,
+            "extension": extensions,
         }
     ),
     st.sampled_from(NAMES),
     st.lists(st.sampled_from(NAMES), max_size=2),
     maybe(st.sampled_from(["male", "female"])),
     maybe(st.sampled_from(DATES[:5])),
+    maybe(st.lists(identifiers, max_size=2)),
+    maybe(st.lists(us_core_extension("race") | us_core_extension("ethnicity"), max_size=2)),
 )
 visits = st.builds(
     lambda subject, period, part_of, encounter_class: without_none(
@@ -188,6 +266,16 @@ amounts = st.tuples(
     st.sampled_from(["5", "5.4", "5.40", "100", "1e2", "-3.2", "0"]),
     st.sampled_from(["", "||mg/dL", "|http://unitsofmeasure.org|mg/dL", "||g"]),
 ).map("".join)
+pairs_with_amounts = st.tuples(tokens.map(lambda code: code.split(",")[0]), amounts).map("$".join)
+single_tokens = tokens.map(lambda code: code.split(",")[0])
+pairs_with_codes = st.lists(
+    st.tuples(single_tokens, single_tokens).map("$".join), min_size=1, max_size=2
+).map(",".join)
+uris = st.sampled_from([*PROFILES, "http://one.example/fhir/", "http://one.example/absent"])
+urls = st.sampled_from([*PROFILES[:4], "http://one.example/fhir/", f"{PROFILES[0]}/_history/1"])
+typed_identifiers = st.sampled_from(
+    [f"{system}|{code}|{value}" for system in SYSTEMS for code in ("MR", "SS") for value in "12"]
+)
 patient_references = st.sampled_from(
     ["a", "Patient/b", "http://elsewhere.example/fhir/Patient/c", "absent", "Group/a", "a,b"]
 )
@@ -221,6 +309,32 @@ FILTERS = {
         param("encounter.date", dates),
         param("_id", one_or_two(["o0", "o1", "o2", "absent"])),
         param("_id:not", one_or_two(["o0", "o1"])),
+        param("value-concept", tokens),
+        param("component-code", tokens),
+        param("combo-value-quantity", amounts),
+        param("component-value-concept", tokens),
+        param("code-value-quantity", pairs_with_amounts),
+        param("combo-code-value-quantity", pairs_with_amounts),
+        param("component-code-value-quantity", pairs_with_amounts),
+        param("code-value-concept", pairs_with_codes),
+        param("combo-code-value-concept", pairs_with_codes),
+        param("component-code-value-concept", pairs_with_codes),
+        param("_profile", uris),
+        param("_profile:below", urls),
+        param("_profile:above", urls),
+        param("_source", uris),
+        param("_tag", tokens),
+        param("_tag:not", tokens),
+        param("_security", tokens),
+        param("_profile:missing", yes_or_no),
+        param("patient:identifier", one_or_two(["1", "ab", f"{SYSTEMS[0]}|2", "|1", "absent"])),
+        param("encounter.patient.family", names),
+        param("encounter.part-of.class", tokens),
+        param("encounter.part-of.subject:Patient.race", one_or_two(RACES)),
+        param("has-member:Observation.has-member:Observation.code", tokens),
+        param("patient._has:Encounter:patient:class", tokens),
+        param("_has:Observation:has-member:encounter.class", tokens),
+        param("_has:Observation:has-member:_has:Observation:has-member:code:not", tokens),
     ),
     "Patient": st.one_of(
         param("family", names),
@@ -232,6 +346,15 @@ FILTERS = {
         param("_has:Observation:patient:code", tokens),
         param("_has:Observation:patient:date", dates),
         param("_has:Encounter:patient:class", tokens),
+        param("identifier:of-type", typed_identifiers),
+        param("race", one_or_two(RACES)),
+        param("ethnicity", one_or_two([*RACES, f"{SYSTEMS[0]}|{RACES[0]}", "absent"])),
+        param("_has:Observation:patient:_has:Observation:has-member:code", tokens),
+        param("_has:Encounter:patient:_has:Observation:encounter:combo-value-quantity", amounts),
+        param(
+            "_has:Encounter:patient:_has:Encounter:part-of:_has:Observation:encounter:code", tokens
+        ),
+        param("_has:Observation:patient:component-code-value-quantity", pairs_with_amounts),
     ),
     "Encounter": st.one_of(
         param("date", dates),
@@ -261,7 +384,7 @@ def searches(draw: st.DrawFn) -> Search:
     return resource_type, params
 
 
-@pytest.mark.parametrize("profile", ["archqa", "hapi"])
+@pytest.mark.parametrize("profile", ["archqa", "gcp", "hapi"])
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(resources=records(), queries=st.lists(searches(), min_size=12, max_size=12))
 def test_random_searches_find_what_a_brute_force_search_finds(

@@ -96,11 +96,12 @@ class IndexRowExtractor:
         """The targets of references by `urn:` that no bundle resolves."""
         self._unresolved_urns: dict[int, set[str]] = {}
         self._plans: dict[str, _Plan] = {}
-        self._group_plans: dict[str, dict[str, list[_Step]]] = {}
+        self._group_plans: dict[str, list[tuple[str, list[_Step]]]] = {}
         self._urn_targets: _UrnTargets = {}
         self._patient_getters: dict[str, list[PathGetter]] = {}
         self._coding_cache: dict[_CodingKey, int] = {}
         self._reference_cache: dict[str, list[int]] = {}
+        self._uri_cache: dict[str, list[int]] = {}
 
     def add(
         self,
@@ -121,7 +122,7 @@ class IndexRowExtractor:
             for emit, p, values_of in plan.get(member, ()):
                 for value in values_of(resource):
                     emit(n, p, value, patients)
-        for group, steps in self._group_plans[resource_type].items():
+        for group, steps in self._group_plans[resource_type]:
             if group in resource:
                 self._add_items(n, compile_path(group)(resource), steps, patients)
         if n in self.unindexed:
@@ -149,20 +150,20 @@ class IndexRowExtractor:
             emit = self._emitter(kind)
             if kind is Kind.TOKEN and has_texts(resource_type, path):
                 emit = self._emit_concept
+            if kind is Kind.TOKEN and is_identifier_element(path):
+                emit = self._identifier_emitter(emit)
             p = self.elements.of((resource_type, kind.value, path))
             steps = plan.setdefault(root_element(path), [])
             steps.append((emit, p, compile_path(path)))
-            if kind is Kind.TOKEN and is_identifier_element(path):
-                p = self.elements.of((resource_type, kind.value, f"{path}{OF_TYPE}"))
-                steps.append((self._emit_typed_identifier, p, compile_path(path)))
         self._plans[resource_type] = plan
         self._group_plans[resource_type] = self._make_group_plan(resource_type)
         return plan
 
-    def _make_group_plan(self, resource_type: str) -> dict[str, list[_Step]]:
-        plan: dict[str, list[_Step]] = {}
+    def _make_group_plan(self, resource_type: str) -> list[tuple[str, list[_Step]]]:
+        plan: list[tuple[str, list[_Step]]] = []
         for group, members in group_elements(resource_type).items():
-            steps = plan[group] = []
+            steps: list[_Step] = []
+            plan.append((group, steps))
             for kind, path in members:
                 key = (resource_type, kind.value, grouped_path(group, path))
                 steps.append((self._emitter(kind), self.elements.of(key), compile_path(path)))
@@ -217,17 +218,24 @@ class IndexRowExtractor:
             for patient in patients:
                 rows.append((n, p, t, patient))
 
-    def _emit_typed_identifier(
-        self,
-        n: int,
-        p: int,
-        value: Any,
-        patients: _Patients,
-    ) -> None:
-        for term in element_values.extract_typed_identifiers(value):
-            t = self.terms.of(term)
-            for patient in patients:
-                self.rows["token"].append((n, p, t, patient))
+    def _identifier_emitter(self, emit_token: _Emit) -> _Emit:
+        """Return what gathers an Identifier's rows: those of its value, and of its types with it."""
+
+        def emit(n: int, p: int, value: Any, patients: _Patients) -> None:
+            emit_token(n, p, value, patients)
+            if type(value) is dict and "type" in value:
+                rows = self.rows["token"]
+                p_of_type = self._related_element(p, OF_TYPE)
+                for term in element_values.extract_typed_identifiers(value):
+                    t = self.terms.of(term)
+                    rows.extend((n, p_of_type, t, patient) for patient in patients)
+
+        return emit
+
+    def _related_element(self, p: int, suffix: str) -> int:
+        """Return the number of the token element whose path goes on with a suffix."""
+        resource_type, _, path = self.elements.values[p]
+        return self.elements.of((resource_type, Kind.TOKEN.value, f"{path}{suffix}"))
 
     def _emit_uri(
         self,
@@ -236,10 +244,17 @@ class IndexRowExtractor:
         value: Any,
         patients: _Patients,
     ) -> None:
-        for uri in element_values.extract_uris(value):
-            t = self.terms.of(CodedTerm(None, uri, None))
+        if type(value) is not str:
+            return
+        numbers = self._uri_cache.get(value)
+        if numbers is None:
+            uris = element_values.extract_uris(value)
+            numbers = [self.terms.of(CodedTerm(None, uri, None)) for uri in uris]
+            self._uri_cache[value] = numbers
+        rows = self.rows["token"]
+        for t in numbers:
             for patient in patients:
-                self.rows["token"].append((n, p, t, patient))
+                rows.append((n, p, t, patient))
 
     def _emit_concept(
         self,
@@ -291,10 +306,8 @@ class IndexRowExtractor:
         patients: _Patients,
     ) -> None:
         if type(value) is dict and "identifier" in value:
-            resource_type, _, path = self.elements.values[p]
-            identifier_key = (resource_type, Kind.TOKEN.value, f"{path}{REFERENCE_IDENTIFIER}")
-            identifier = value["identifier"]
-            self._emit_token(n, self.elements.of(identifier_key), identifier, patients)
+            p_of_identifier = self._related_element(p, REFERENCE_IDENTIFIER)
+            self._emit_token(n, p_of_identifier, value["identifier"], patients)
         urn = self._unresolved_urn(value)
         if urn and not self._has_room(n, p, urn):
             return

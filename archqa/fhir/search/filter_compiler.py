@@ -244,18 +244,14 @@ class FilterCompiler:
                     max_duration=self._max_duration(element_ids),
                 )
             case Kind.REFERENCE:
-                allowed_types = (modifier,) if modifier else parameter.targets
-                return value_clauses.reference_clause(value, allowed_types)
-            case Kind.QUANTITY:
-                return value_clauses.quantity_clause(parameter, value)
-            case Kind.NUMBER:
-                return value_clauses.number_clause(parameter, value)
+                return value_clauses.reference_clause(value, _referenced_types(search_filter))
+            case Kind.QUANTITY | Kind.NUMBER:
+                return value_clauses.amount_clause(parameter, value)
             case Kind.URI:
                 return value_clauses.uri_clause(value, modifier)
             case Kind.STRING:
                 return value_clauses.string_clause(value, modifier)
-            case Kind.COMPOSITE:
-                raise AssertionError("The halves of a composite are compiled one by one.")
+        raise AssertionError("The halves of a composite are compiled one by one.")
 
     def _any_token(self, search_filter: Filter, element_ids: str) -> SqlClause:
         """Return a condition for any of these codes.
@@ -298,7 +294,7 @@ class FilterCompiler:
             )
         elif name.endswith(":identifier"):
             self._note_no_reference_identifier(name)
-        elif not parameter.is_identifier:
+        elif not (parameter.is_identifier or name.endswith(":of-type")):
             self.notices.append(
                 f"{name}: no resource has this code. To search by words, write {name}:text=words."
             )
@@ -437,6 +433,13 @@ class FilterCompiler:
     def _max_duration(self, element_ids: str) -> int:
         sql = f"SELECT ifnull(max(longest), 0) FROM element WHERE p IN ({element_ids})"
         return int(self._connection.execute(sql).fetchone()[0])
+
+
+def _referenced_types(search_filter: Filter) -> tuple[str, ...]:
+    """Return the types that a reference may have; none means any."""
+    if search_filter.modifier:
+        return (search_filter.modifier,)
+    return search_filter.parameter.targets
 
 
 def _term_condition(where: SqlClause) -> SqlClause:

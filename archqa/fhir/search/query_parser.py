@@ -193,15 +193,7 @@ class QueryParser:
             return self._chain(parameter, modifier, rest, value, steps + 1)
         if colon:
             check_modifier(resource_type, parameter, modifier)
-        values = _split_values(name, value)
-        if modifier == "missing":
-            if values not in (["true"], ["false"]):
-                raise FhirError(f"{quotable(name)} must be true or false.")
-        elif modifier != "text":
-            parameter, modifier, values = apply_modifier(parameter, modifier, values)
-            for alternative in values:
-                check_value(parameter, alternative)
-        return Filter(parameter, tuple(values), modifier)
+        return _value_filter(name, parameter, modifier, value)
 
     def parameter(self, resource_type: str, name: str) -> Parameter:
         """Return the parameter of that name.
@@ -261,6 +253,24 @@ class QueryParser:
             chain=inner,
             is_reverse_chain=True,
         )
+
+
+def _value_filter(
+    name: str,
+    parameter: Parameter,
+    modifier: str,
+    value: str,
+) -> Filter:
+    """Parse a filter without a chain. Raises `FhirError`."""
+    values = _split_values(name, value)
+    if modifier == "missing":
+        if values not in (["true"], ["false"]):
+            raise FhirError(f"{quotable(name)} must be true or false.")
+    elif modifier != "text":
+        parameter, modifier, values = apply_modifier(parameter, modifier, values)
+        for alternative in values:
+            check_value(parameter, alternative)
+    return Filter(parameter, tuple(values), modifier)
 
 
 def _check_size(query: Query) -> None:

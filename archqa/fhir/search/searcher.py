@@ -248,7 +248,7 @@ class Searcher:
         if len(numbers) > _MAX_MATCHES:
             problem = f"More than {_MAX_MATCHES} resources match."
             raise FhirError(f"{problem} Name a patient, a code or a date.", 400, "too-costly")
-        return numbers, compiler.notices
+        return list(numbers), compiler.notices
 
     def cached_numbers(self, key: SqlClause, find: Callable[[], list[int]]) -> list[int]:
         """Return the numbers that `find` finds, from the cache if the key was asked for before."""

@@ -71,10 +71,8 @@ def check_value(parameter: Parameter, value: str) -> None:
     """Raise `FhirError` for a value that its parameter cannot be compared with."""
     if parameter.kind is Kind.DATE:
         parse_prefixed_date(parameter, value)
-    elif parameter.kind is Kind.NUMBER:
-        number_clause(parameter, value)
-    elif parameter.kind is Kind.QUANTITY:
-        quantity_clause(parameter, value)
+    elif parameter.kind in {Kind.NUMBER, Kind.QUANTITY}:
+        amount_clause(parameter, value)
     elif parameter.kind is Kind.TOKEN:
         token_clause(value)
     elif parameter.kind is Kind.COMPOSITE:
@@ -207,6 +205,13 @@ def number_clause(parameter: Parameter, value: str) -> SqlClause:
         "near_high": float(exact + tenth),
     }
     return _named_args(_NUMBER_CONDITIONS[prefix], limits)
+
+
+def amount_clause(parameter: Parameter, value: str) -> SqlClause:
+    """Compare with a quantity or a number, whatever the parameter's values are."""
+    if parameter.kind is Kind.NUMBER:
+        return number_clause(parameter, value)
+    return quantity_clause(parameter, value)
 
 
 def quantity_clause(parameter: Parameter, value: str) -> SqlClause:

@@ -6,6 +6,7 @@ Source: hl7.org/fhir/R4/http.html.
 import json
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from archqa.errors import ArchqaError

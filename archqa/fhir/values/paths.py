@@ -24,9 +24,12 @@ def compile_path(path: str) -> PathGetter:
     """
     if path in _COMPUTED:
         return _COMPUTED[path]
-    steps = [_compile_step(step) for step in _STEP.findall(path)]
+    names = _STEP.findall(path)
+    steps = [_compile_step(name) for name in names]
     if len(steps) == 1:
         return steps[0]
+    if len(steps) == 2 and "(" not in path:
+        return _two_members(names[0], names[1], _chain(steps))
     return _chain(steps)
 
 
@@ -51,6 +54,18 @@ def _compile_step(step: str) -> PathGetter:
         return matching
 
     return matching_values
+
+
+def _two_members(first: str, second: str, otherwise: PathGetter) -> PathGetter:
+    """Return a getter that is fast where the first member is no list, such as `meta.profile`."""
+
+    def follow(resource: dict[str, Any]) -> Sequence[Any]:
+        node = resource.get(first)
+        if type(node) is dict:
+            return _values(node.get(second))
+        return otherwise(resource)
+
+    return follow
 
 
 def _chain(steps: list[PathGetter]) -> PathGetter:
