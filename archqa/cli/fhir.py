@@ -1,4 +1,4 @@
-"""`archqa fhir load|split|search|get|serve|card|lookup`: FHIR records in files."""
+"""`archqa fhir load|dump|split|search|get|serve|card|lookup`: FHIR records in files."""
 
 import json
 import os
@@ -20,6 +20,7 @@ from archqa.cli.console import (
     print_problem,
     set_quiet,
 )
+from archqa.cli.fhir_dump import dump
 from archqa.cli.fhir_notes import index, index_notes_of, print_indexed, progress_bar
 from archqa.cli.options import AllowPlainHttpOption, JsonOption, NoTokenOption, QuietOption
 from archqa.cli.records import open_record
@@ -116,6 +117,7 @@ def load(
 
 
 app.command("index")(index)
+app.command("dump")(dump)
 
 
 @app.command("split")
@@ -252,6 +254,13 @@ def serve(
         ),
     ] = None,
     no_token: NoTokenOption = False,
+    export_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep bulk exports in this folder, also for the next server.  [default: a temporary "
+            "one]"
+        ),
+    ] = None,
 ) -> None:
     """Serve a record over HTTP, to any FHIR client that presents the token.
 
@@ -269,14 +278,18 @@ def serve(
     check_protected(host, has_token=not no_token)
     record = _open_record(store, profile, writes)
     writer = fhir.Writer(record, writes, _open_audit_log(audit))
+    exports = fhir.Exports(record, export_dir)
     listening = listen(host, port)
     base = server_url(host, listening, f"/{path.strip('/')}")
     print_notice(f"serving {store} at {base} ({profile}, {writes.value}); end with Ctrl-C")
     served_token = None if no_token else own_token or new_token()
     print_notice(_who_may_read(own_token, no_token=no_token))
     print_line(base if own_token else url_with_token(base, served_token))
-    service = fhir.FhirService(record, base, writer)
-    serve_http(service, host=host, path=path, token=served_token, listening=listening)
+    service = fhir.FhirService(record, base, writer, exports, needs_token=not no_token)
+    try:
+        serve_http(service, host=host, path=path, token=served_token, listening=listening)
+    finally:
+        exports.close()
 
 
 def _own_token(token: str | None, *, no_token: bool) -> str | None:

@@ -13,10 +13,12 @@ import typing as _typing
 if _typing.TYPE_CHECKING:
     from archqa.fhir.client.http_client import FhirClient
     from archqa.fhir.connection import connect
+    from archqa.fhir.dumping import DumpProgress, DumpReport, dump
     from archqa.fhir.index.loading import LoadProgress, LoadReport
     from archqa.fhir.outcome import FhirError
     from archqa.fhir.profile import ARCHQA, GCP, HAPI, PROFILES, Profile
     from archqa.fhir.record import CodeCount, Entry, Page, Record, Resource, WritableRecord
+    from archqa.fhir.server.exports import Exports
     from archqa.fhir.server.service import FhirResponse, FhirService
     from archqa.fhir.sharded_store import ShardedStore, is_sharded
     from archqa.fhir.splitting import Shard, split_by_patient
@@ -40,9 +42,12 @@ __all__ = [
     "AuditLog",
     "CodeCount",
     "CodeMatch",
+    "DumpProgress",
+    "DumpReport",
     "EncounterKind",
     "Encounters",
     "Entry",
+    "Exports",
     "FhirClient",
     "FhirError",
     "FhirResponse",
@@ -68,6 +73,7 @@ __all__ = [
     "build_schema_card",
     "connect",
     "display_name",
+    "dump",
     "is_sharded",
     "lookup",
     "project",
@@ -84,9 +90,12 @@ _MODULES = {
     "AuditLog": "archqa.fhir.write.audit",
     "CodeCount": "archqa.fhir.record",
     "CodeMatch": "archqa.fhir.views.lookup",
+    "DumpProgress": "archqa.fhir.dumping",
+    "DumpReport": "archqa.fhir.dumping",
     "EncounterKind": "archqa.fhir.views.encounters",
     "Encounters": "archqa.fhir.views.encounters",
     "Entry": "archqa.fhir.record",
+    "Exports": "archqa.fhir.server.exports",
     "FhirClient": "archqa.fhir.client.http_client",
     "FhirError": "archqa.fhir.outcome",
     "FhirResponse": "archqa.fhir.server.service",
@@ -112,6 +121,7 @@ _MODULES = {
     "build_schema_card": "archqa.fhir.views.card",
     "connect": "archqa.fhir.connection",
     "display_name": "archqa.fhir.views.resolver",
+    "dump": "archqa.fhir.dumping",
     "is_sharded": "archqa.fhir.sharded_store",
     "lookup": "archqa.fhir.views.lookup",
     "project": "archqa.fhir.views.projection",

@@ -18,6 +18,7 @@ from archqa.fhir.request_budget import (
     RequestLimits,
 )
 from archqa.fhir.server.content_types import refusal_of_content_type
+from archqa.fhir.server.file_replies import send_file
 from archqa.fhir.server.request_limits import (
     BodyReader,
     BodyTooLong,
@@ -102,6 +103,7 @@ class FhirApplication:
         """Answer one connection."""
         if scope["type"] == "lifespan":
             await _handle_lifespan(receive, send)
+            self._service.exports.close()
         elif scope["type"] == "http":
             await self._answer(scope, receive, send)
 
@@ -116,7 +118,10 @@ class FhirApplication:
             return
         else:
             response = await self._respond_in_time(without_token(scope), receive)
-        await _send_response(response, send, headers, head=scope["method"] == "HEAD")
+        is_head = scope["method"] == "HEAD"
+        await _send_response(response, send, headers, head=is_head)
+        if response.file is not None and not is_head:
+            await send_file(response.file, receive, send)
 
     async def _log_in(self, scope: Scope, send: Send) -> None:
         login = self._access.login(scope, _SECURITY_HEADERS)
@@ -198,7 +203,7 @@ def serve(
     require_uvicorn("The FHIR server (uvicorn)", "server")
     check_protected(host, has_token=token is not None)
     application = FhirApplication(service, path=path, token=token, on_loopback=is_loopback(host))
-    run_server(application, listening or listen(host, port))
+    run_server(application, listening or listen(host, port), lifespan=True)
 
 
 def _problem(status: int, code: str, text: str) -> FhirResponse:
@@ -218,11 +223,14 @@ async def _send_response(
     response: FhirResponse, send: Send, more_headers: Headers, *, head: bool
 ) -> None:
     body = response.body.encode()
-    headers = {**response.headers, "content-length": str(len(body))}
+    part = response.file
+    length = len(body) if part is None else part.end - part.start
+    headers = {**response.headers, "content-length": str(length)}
     if response.status == 401:
         headers["www-authenticate"] = "Bearer"
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     all_headers = [*pairs, *more_headers, *_SECURITY_HEADERS]
     start = {"type": "http.response.start", "status": response.status, "headers": all_headers}
     await send(start)
-    await send({"type": "http.response.body", "body": b"" if head else body})
+    if part is None or head:
+        await send({"type": "http.response.body", "body": b"" if head else body})

@@ -13,6 +13,8 @@ from archqa.fhir.write.writer import WriteMode
 _DATE = "2026-11-21"
 _COMMON_PARAMETERS = {"_id": Kind.TOKEN, "_lastUpdated": Kind.DATE}
 _EVERYTHING = "http://hl7.org/fhir/OperationDefinition/Patient-everything"
+_BULK_DATA = "http://hl7.org/fhir/uv/bulkdata"
+_EXPORTS = ("export", "patient-export", "group-export")
 
 
 def capability_statement(
@@ -27,18 +29,28 @@ def capability_statement(
     rest["resource"] = resources
     if mode is WriteMode.APPLY:
         rest["interaction"] = [{"code": "transaction"}, {"code": "batch"}]
-    rest["operation"] = [{"name": "everything", "definition": _EVERYTHING}]
+    rest["operation"] = [{"name": "everything", "definition": _EVERYTHING}, *_export_operations()]
     return {
         "resourceType": "CapabilityStatement",
         "status": "active",
         "date": _DATE,
         "kind": "instance",
+        "instantiates": [f"{_BULK_DATA}/CapabilityStatement/bulk-data"],
         "software": {"name": f"archqa ({profile.name} profile)", "version": archqa.__version__},
         "implementation": {"description": "A FHIR record in one file", "url": base},
         "fhirVersion": "4.0.1",
         "format": ["json", "application/fhir+json"],
         "rest": [rest],
     }
+
+
+def _export_operations() -> list[dict[str, str]]:
+    """Return the operations of the Bulk Data Access guide, 2.0."""
+    operations = []
+    for name in _EXPORTS:
+        definition = f"{_BULK_DATA}/OperationDefinition/{name}"
+        operations.append({"name": name, "definition": definition})
+    return operations
 
 
 def _limits(profile: Profile) -> str:

@@ -6,8 +6,7 @@ Source: hl7.org/fhir/R4/http.html.
 import json
 import logging
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from archqa.errors import ArchqaError
@@ -18,7 +17,10 @@ from archqa.fhir.profile import ARCHQA, GCP, Profile
 from archqa.fhir.request_budget import current_budget
 from archqa.fhir.search.compartment import EverythingRequest
 from archqa.fhir.server.capability import capability_statement, largest_page
+from archqa.fhir.server.export_routes import is_export_path, respond_to_export
+from archqa.fhir.server.exports import Exports
 from archqa.fhir.server.request_bundle import process_bundle
+from archqa.fhir.server.responses import FhirResponse, Headers
 from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import (
@@ -31,9 +33,9 @@ from archqa.fhir.values.urls import (
 from archqa.fhir.write.overlay import Overlay
 from archqa.fhir.write.writer import WriteMode, Writer, WriteResult
 
-_log = logging.getLogger(__name__)
+__all__ = ["FhirResponse", "FhirService", "Headers"]
 
-Headers = Mapping[str, str]
+_log = logging.getLogger(__name__)
 
 _EVERYTHING_PATH = re.compile(r"Patient/(?P<patient>[^/]*)/\$everything")
 
@@ -41,31 +43,27 @@ _RETRY_AFTER_SECONDS = "5"
 """When to ask again for a record that is being loaded."""
 
 
-@dataclass(frozen=True)
-class FhirResponse:
-    """An HTTP response: status, body (JSON text) and headers."""
-
-    status: int
-    body: str
-    headers: Headers = field(default_factory=dict)
-
-    def json(self) -> Any:
-        """Return the body as JSON values."""
-        return json.loads(self.body)
-
-
 class FhirService:
-    """Answer FHIR requests from one record. `base` is the address that links begin with."""
+    """Answer FHIR requests from one record. `base` is the address that links begin with.
+
+    `exports` has the bulk exports (default: new ones in a temporary folder); manifests of them say
+    that their files need a token if `needs_token`.
+    """
 
     def __init__(
         self,
         record: LocalRecord,
         base: str = "http://localhost:8080/fhir",
         writer: Writer | None = None,
+        exports: Exports | None = None,
+        *,
+        needs_token: bool = False,
     ) -> None:
         self.record = record
         self.base = base.rstrip("/")
         self.writer = writer or Writer(record)
+        self.exports = exports or Exports(record)
+        self.needs_token = needs_token
 
     def get(self, url: str) -> FhirResponse:
         """Answer `GET`; the URL is relative (`Observation?patient=…`) or begins with the base."""
@@ -102,7 +100,7 @@ class FhirService:
             outcome = operation_outcome([message], "fatal", "exception")
             response = FhirResponse(500, json.dumps(outcome))
         response_headers = {"content-type": self.record.profile.content_type, **response.headers}
-        return FhirResponse(response.status, response.body, response_headers)
+        return replace(response, headers=response_headers)
 
     def _respond(
         self,
@@ -112,6 +110,8 @@ class FhirService:
         headers: Headers,
     ) -> FhirResponse:
         path, params = parse_search_url(url)
+        if is_export_path(path):
+            return self._export(method, path, params, body, headers)
         if method in {"GET", "HEAD"}:
             if path.rpartition("/")[2] == "_search":
                 return _search_needs_post()
@@ -143,6 +143,20 @@ class FhirService:
         if is_id and resource_type in R4_RESOURCE_TYPES:
             return self._resource_text(resource_type, resource_id)
         return self._search(path, params, headers)
+
+    def _export(
+        self, method: str, path: str, params: Params, body: str, headers: Headers
+    ) -> FhirResponse:
+        return respond_to_export(
+            self.exports,
+            self.base,
+            method,
+            path,
+            params,
+            body,
+            headers,
+            needs_token=self.needs_token,
+        )
 
     def _metadata(self) -> str:
         types = list(self.record.counts())
@@ -206,7 +220,10 @@ class FhirService:
 
         def get(url: str) -> tuple[int, str]:
             response = self.get(url)
-            return response.status, response.body
+            if response.body:
+                return response.status, response.body
+            outcome = operation_outcome(["Exports are not for Bundles."], "error", "not-supported")
+            return 400, json.dumps(outcome)
 
         def log_write(
             method: str,

@@ -1,0 +1,31 @@
+"""What the server answers: a text, or a part of a file."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Headers = Mapping[str, str]
+
+
+class FilePart(NamedTuple):
+    """The bytes of a file from `start` up to `end`, which is not part of it."""
+
+    path: Path
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class FhirResponse:
+    """An HTTP response: status, body (JSON text) and headers; `file` takes the place of the body."""
+
+    status: int
+    body: str
+    headers: Headers = field(default_factory=dict)
+    file: FilePart | None = None
+
+    def json(self) -> Any:
+        """Return the body as JSON values."""
+        return json.loads(self.body)
