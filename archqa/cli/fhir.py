@@ -1,4 +1,4 @@
-"""`archqa fhir load|dump|split|search|get|serve|card|lookup`: FHIR records in files."""
+"""`archqa fhir load|dump|export|split|search|get|serve|card|lookup`: FHIR records in files."""
 
 import json
 import os
@@ -21,6 +21,7 @@ from archqa.cli.console import (
     set_quiet,
 )
 from archqa.cli.fhir_dump import dump
+from archqa.cli.fhir_export import export
 from archqa.cli.fhir_notes import index, index_notes_of, print_indexed, progress_bar
 from archqa.cli.options import AllowPlainHttpOption, JsonOption, NoTokenOption, QuietOption
 from archqa.cli.records import open_record
@@ -87,6 +88,8 @@ def load(
       archqa fhir load mimic-fhir/ --into record.db
     """
     set_quiet(quiet=quiet)
+    if any(str(path).lower().startswith(("http:/", "https:/")) for path in paths):
+        raise CallerError("A server's resources are fetched by: archqa fhir export URL --into FILE")
     with fhir.Store.open(into, create=True) as store, progress_bar(quiet=quiet) as bar:
         task = bar.add_task("loading", total=None)
 
@@ -110,7 +113,7 @@ def load(
         of_notes = indexed.model_dump() if indexed else None
         print_json({**report.model_dump(mode="json"), "notes": of_notes})
     else:
-        _print_load_report(report, into)
+        print_load_report(report, into)
         print_indexed(indexed)
     if report.bad:
         raise typer.Exit(1)
@@ -118,6 +121,7 @@ def load(
 
 app.command("index")(index)
 app.command("dump")(dump)
+app.command("export")(export)
 
 
 @app.command("split")
@@ -377,7 +381,8 @@ def lookup(
     console.print(table)
 
 
-def _print_load_report(report: fhir.LoadReport, into: Path) -> None:
+def print_load_report(report: fhir.LoadReport, into: Path) -> None:
+    """Print what a load did on stdout."""
     changes = f"{report.added} added, {report.replaced} replaced, {report.unchanged} unchanged"
     console.print(f"{into}: {changes}")
     counts = ", ".join(f"{count} {name}" for name, count in report.by_type.items())

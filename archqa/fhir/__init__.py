@@ -11,6 +11,14 @@
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
+    from archqa.fhir.bulk_import import (
+        ExportOrder,
+        ImportProgress,
+        ImportReport,
+        import_export,
+        state_folder,
+    )
+    from archqa.fhir.client.export_server import ExportServer
     from archqa.fhir.client.http_client import FhirClient
     from archqa.fhir.connection import connect
     from archqa.fhir.dumping import DumpProgress, DumpReport, dump
@@ -47,12 +55,16 @@ __all__ = [
     "EncounterKind",
     "Encounters",
     "Entry",
+    "ExportOrder",
+    "ExportServer",
     "Exports",
     "FhirClient",
     "FhirError",
     "FhirResponse",
     "FhirService",
     "Finding",
+    "ImportProgress",
+    "ImportReport",
     "LoadProgress",
     "LoadReport",
     "Overlay",
@@ -74,11 +86,13 @@ __all__ = [
     "connect",
     "display_name",
     "dump",
+    "import_export",
     "is_sharded",
     "lookup",
     "project",
     "project_all",
     "split_by_patient",
+    "state_folder",
 ]
 
 _MODULES = {
@@ -95,12 +109,16 @@ _MODULES = {
     "EncounterKind": "archqa.fhir.views.encounters",
     "Encounters": "archqa.fhir.views.encounters",
     "Entry": "archqa.fhir.record",
+    "ExportOrder": "archqa.fhir.bulk_import",
+    "ExportServer": "archqa.fhir.client.export_server",
     "Exports": "archqa.fhir.server.exports",
     "FhirClient": "archqa.fhir.client.http_client",
     "FhirError": "archqa.fhir.outcome",
     "FhirResponse": "archqa.fhir.server.service",
     "FhirService": "archqa.fhir.server.service",
     "Finding": "archqa.fhir.write.validation",
+    "ImportProgress": "archqa.fhir.bulk_import",
+    "ImportReport": "archqa.fhir.bulk_import",
     "LoadProgress": "archqa.fhir.index.loading",
     "LoadReport": "archqa.fhir.index.loading",
     "Overlay": "archqa.fhir.write.overlay",
@@ -122,11 +140,13 @@ _MODULES = {
     "connect": "archqa.fhir.connection",
     "display_name": "archqa.fhir.views.resolver",
     "dump": "archqa.fhir.dumping",
+    "import_export": "archqa.fhir.bulk_import",
     "is_sharded": "archqa.fhir.sharded_store",
     "lookup": "archqa.fhir.views.lookup",
     "project": "archqa.fhir.views.projection",
     "project_all": "archqa.fhir.views.projection",
     "split_by_patient": "archqa.fhir.splitting",
+    "state_folder": "archqa.fhir.bulk_import",
 }
 """Public name to its module."""
 

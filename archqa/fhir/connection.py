@@ -11,7 +11,7 @@ from typing import Any
 from archqa.errors import CallerError
 from archqa.fhir.client.http_client import FhirClient
 from archqa.fhir.client.signing_key import read_signing_key
-from archqa.fhir.client.smart import DEFAULT_SCOPE, BackendService
+from archqa.fhir.client.smart import DEFAULT_SCOPE, BackendService, FixedToken
 from archqa.fhir.profile import ARCHQA, Profile
 from archqa.fhir.store import Store
 from archqa.safety.arguments import as_path
@@ -53,14 +53,18 @@ def connect(
     """
     location = checked_location(location)
     if isinstance(location, str) and is_server_url(location):
-        access = token or _access_from_environment(allow_plain_http=allow_plain_http)
+        access = token or access_from_environment(allow_plain_http=allow_plain_http)
         return FhirClient(location, token=access, allow_plain_http=allow_plain_http)
     return Store.open(location, profile)
 
 
-def _access_from_environment(*, allow_plain_http: bool) -> str | BackendService | None:
-    """Return the token, or the client that fetches tokens; None if there is neither."""
-    token = os.environ.get(TOKEN_ENV_VAR) or None
+def access_from_environment(*, allow_plain_http: bool) -> FixedToken | BackendService | None:
+    """Return the token, or the client that fetches tokens; None if there is neither.
+
+    Raises `CallerError` for variables that contradict each other, and as `read_signing_key`.
+    """
+    text = os.environ.get(TOKEN_ENV_VAR)
+    token = FixedToken(text) if text else None
     client_id = os.environ.get(CLIENT_ID_ENV_VAR)
     key_path = os.environ.get(PRIVATE_KEY_ENV_VAR)
     if not client_id and not key_path:
