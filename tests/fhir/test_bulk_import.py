@@ -377,19 +377,25 @@ def test_the_servers_own_errors_and_deletions_are_told(
 @pytest.mark.parametrize(
     ("status", "error"),
     [(401, AuthenticationFailed), (403, AuthenticationFailed), (404, FhirError),
-     (302, Redirected), (501, FhirError), (503, ServerUnavailable), (200, FhirError)],
+     (302, Redirected), (501, FhirError), (503, ServerUnavailable)],
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/fhir/$export", "/files/1"])
 def test_a_refusal_is_one_clear_error(
     odd: OddServer, base: str, tmp_path: Path, status: int, error: type[Exception], path: str
 ) -> None:
-    if status == 200 and path == "/files/1":
-        pytest.skip("that is the file")
     location = ("Location", "http://127.0.0.1:1/elsewhere")
     odd.replies[path] = lambda _: whole(b"", status, location)
     with pytest.raises(error):
         fetch(base, tmp_path / "a.db")
     assert not (tmp_path / "a.db").exists()
+
+
+def test_a_server_that_answers_at_once_has_no_bulk_exports(
+    odd: OddServer, base: str, tmp_path: Path
+) -> None:
+    odd.replies["/fhir/$export"] = lambda _: whole(b"{}")
+    with pytest.raises(FhirError, match="not answer as bulk exports"):
+        fetch(base, tmp_path / "a.db")
 
 
 def test_what_is_fetched_is_private_and_in_the_end_removed_on_both_sides(
