@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,7 @@ from archqa.cli.console import (
 from archqa.cli.fhir_dump import dump
 from archqa.cli.fhir_export import export
 from archqa.cli.fhir_notes import index, index_notes_of, print_indexed, progress_bar
+from archqa.cli.load_report import print_load_report
 from archqa.cli.options import AllowPlainHttpOption, JsonOption, NoTokenOption, QuietOption
 from archqa.cli.records import open_record
 from archqa.errors import CallerError
@@ -265,6 +267,13 @@ def serve(
             "one]"
         ),
     ] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Let pages of this site read the record too, with the token (repeatable).",
+        ),
+    ] = None,
 ) -> None:
     """Serve a record over HTTP, to any FHIR client that presents the token.
 
@@ -276,9 +285,11 @@ def serve(
       ARCHQA_FHIR_TOKEN=... archqa ask QUESTION --record http://127.0.0.1:8080/fhir --patient ID
     """
     from archqa.fhir.server.application import serve as serve_http
+    from archqa.safety.cross_origin import check_origin
 
     require_uvicorn("The FHIR server (uvicorn)", "server")
     own_token = _own_token(token, no_token=no_token)
+    origins = [check_origin(origin) for origin in cors or ()]
     check_protected(host, has_token=not no_token)
     record = _open_record(store, profile, writes)
     writer = fhir.Writer(record, writes, _open_audit_log(audit))
@@ -290,10 +301,10 @@ def serve(
     print_notice(_who_may_read(own_token, no_token=no_token))
     print_line(base if own_token else url_with_token(base, served_token))
     service = fhir.FhirService(record, base, writer, exports, needs_token=not no_token)
-    try:
-        serve_http(service, host=host, path=path, token=served_token, listening=listening)
-    finally:
-        exports.close()
+    with closing(exports):
+        serve_http(
+            service, host=host, path=path, token=served_token, listening=listening, cors=origins
+        )
 
 
 def _own_token(token: str | None, *, no_token: bool) -> str | None:
@@ -379,23 +390,3 @@ def lookup(
         element = f"{code.type}.{code.element}"
         table.add_row(hit.match, element, code.code, code.display, str(code.count), code.system)
     console.print(table)
-
-
-def print_load_report(report: fhir.LoadReport, into: Path) -> None:
-    """Print what a load did on stdout."""
-    changes = f"{report.added} added, {report.replaced} replaced, {report.unchanged} unchanged"
-    console.print(f"{into}: {changes}")
-    counts = ", ".join(f"{count} {name}" for name, count in report.by_type.items())
-    files = f"{report.files} files: {counts or 'nothing'}"
-    if report.checksums:
-        files += f"; {report.checksums} checksums are right"
-    console.print(files)
-    console.print(f"{report.stored} resources in the record")
-    if report.unresolved:
-        text = "urn:uuid: that resources refer to are of no resource in the record"
-        console.print(f"{report.unresolved} {text}")
-    if report.unindexed:
-        text = "references by urn:uuid: are not indexed: searches do not find them"
-        console.print(f"{report.unindexed} {text}")
-    if report.bad:
-        console.print(f"{report.bad} malformed, left out")

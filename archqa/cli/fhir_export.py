@@ -10,6 +10,7 @@ import typer
 from archqa import fhir
 from archqa.cli.console import print_json, print_line, print_notice, print_problem, set_quiet
 from archqa.cli.fhir_notes import index_notes_of, print_indexed, progress_bar
+from archqa.cli.load_report import print_load_report
 from archqa.cli.options import AllowPlainHttpOption, JsonOption, QuietOption
 from archqa.cli.records import plain_http_allowed
 from archqa.errors import CallerError
@@ -126,7 +127,5 @@ def _print_remarks(report: fhir.ImportReport) -> None:
 
 
 def _print_report(report: fhir.ImportReport, into: Path) -> None:
-    from archqa.cli.fhir import print_load_report
-
     print_load_report(report.load, into)
     print_line(f"as of {report.transaction_time}; what is newer: --since {report.transaction_time}")

@@ -27,7 +27,8 @@ if _typing.TYPE_CHECKING:
     from archqa.fhir.profile import ARCHQA, GCP, HAPI, PROFILES, Profile
     from archqa.fhir.record import CodeCount, Entry, Page, Record, Resource, WritableRecord
     from archqa.fhir.server.exports import Exports
-    from archqa.fhir.server.service import FhirResponse, FhirService
+    from archqa.fhir.server.response import FhirResponse
+    from archqa.fhir.server.service import FhirService
     from archqa.fhir.sharded_store import ShardedStore, is_sharded
     from archqa.fhir.splitting import Shard, split_by_patient
     from archqa.fhir.store import Store
@@ -114,7 +115,7 @@ _MODULES = {
     "Exports": "archqa.fhir.server.exports",
     "FhirClient": "archqa.fhir.client.http_client",
     "FhirError": "archqa.fhir.outcome",
-    "FhirResponse": "archqa.fhir.server.service",
+    "FhirResponse": "archqa.fhir.server.response",
     "FhirService": "archqa.fhir.server.service",
     "Finding": "archqa.fhir.write.validation",
     "ImportProgress": "archqa.fhir.bulk_import",

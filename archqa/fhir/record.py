@@ -52,6 +52,10 @@ class Page:
     next: str | None = None
     offset: int = 0
     count: int = 0
+    ignored: tuple[tuple[str, str], ...] = ()
+    """Parameters that had no effect; the links leave them out."""
+    warned: tuple[str, ...] = ()
+    """Names of parameters that had no effect, or not the whole one, where no entry says so (gcp)."""
 
     @property
     def resources(self) -> list[Resource]:
@@ -66,7 +70,7 @@ class Page:
     @property
     def notices(self) -> list[str]:
         """Remarks on the search, such as a code matched without regard to case."""
-        diagnostics = []
+        diagnostics = [f"The parameter {name} was ignored." for name in self.warned]
         for outcome in self._resources_of_mode("outcome"):
             diagnostics += [issue.get("diagnostics", "") for issue in outcome.get("issue", [])]
         return diagnostics

@@ -59,12 +59,14 @@ class LocalAccess:
     """The rules of one server. `command` is what printed its address, for the text of a refusal.
 
     `token` is None if none is asked for. With `on_loopback`, and always without a token, only the
-    names of this machine are answered; elsewhere any name is, and the token protects.
+    names of this machine are answered; elsewhere any name is, and the token protects. Pages of the
+    allowed `origins` are answered as well, but not by the cookie: they must send the token.
     """
 
     token: str | None = field(default=None, repr=False)
     on_loopback: bool = False
     command: str = "archqa serve"
+    origins: frozenset[str] = frozenset()
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """Return why an HTTP request must be refused; None if it may pass."""
@@ -73,7 +75,8 @@ class LocalAccess:
             return Refusal(400, "A request names one host, in its Host header.")
         if not self._is_answered(host):
             return Refusal(421, "This server answers to the names of its own machine alone.")
-        if _is_from_another_site(scope, host):
+        is_allowed_page = allowed_origin(scope, self.origins) is not None
+        if not is_allowed_page and _is_from_another_site(scope, host):
             return Refusal(403, "Another site sent this request.")
         if not self._is_authorised(scope, host):
             return Refusal(401, self._how_to_get_in())
@@ -114,7 +117,9 @@ class LocalAccess:
     def _is_authorised(self, scope: Scope, host: str) -> bool:
         if self.token is None or self.has_token_in_url(scope):
             return True
-        return self._has_bearer(scope) or self._has_cookie(scope, host)
+        if self._has_bearer(scope):
+            return True
+        return not _is_from_another_site(scope, host) and self._has_cookie(scope, host)
 
     def _has_bearer(self, scope: Scope) -> bool:
         assert self.token is not None
@@ -184,6 +189,12 @@ def is_navigation(scope: Scope) -> bool:
 def header_values(scope: Scope, name: bytes) -> list[str]:
     """Return the values of every header of that name, as sent."""
     return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
+
+
+def allowed_origin(scope: Scope, origins: frozenset[str]) -> str | None:
+    """Return the only `Origin` of a request if it is one of these."""
+    sent = header_values(scope, b"origin")
+    return sent[0] if len(sent) == 1 and sent[0] in origins else None
 
 
 def _is_from_another_site(scope: Scope, host: str) -> bool:

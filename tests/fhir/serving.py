@@ -1,6 +1,7 @@
 """Ways to reach a FHIR service without a network."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import httpx2
 
@@ -71,6 +72,51 @@ async def send_request(
     await application(scope, receive, send)
     start, body_message = messages
     return start["status"], body_message["body"].decode()
+
+
+class Reply(NamedTuple):
+    """A reply over HTTP, as it was sent."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+async def ask(
+    application: FhirApplication,
+    method: str,
+    target: str,
+    body: bytes = b"",
+    headers: Iterable[tuple[str, str]] = (),
+) -> Reply:
+    """Send one request with these headers, a Host unless they have one; return the reply."""
+    path, _, query = target.partition("?")
+    pairs = list(headers)
+    if "host" not in dict(pairs):
+        pairs.append(("host", "localhost:8080"))
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in pairs],
+    }
+    messages: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    await application(scope, receive, send)
+    start, body_message = messages
+    sent: dict[str, str] = {}
+    for raw_name, raw_value in start["headers"]:
+        name, value = raw_name.decode(), raw_value.decode()
+        sent[name] = f"{sent[name]}, {value}" if name in sent else value
+    return Reply(start["status"], sent, body_message["body"])
 
 
 def _content_type(path: str) -> bytes:

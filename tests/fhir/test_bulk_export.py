@@ -288,6 +288,9 @@ def test_a_download_may_go_on_anywhere(service: FhirService) -> None:
     path = url.removeprefix(f"{BASE}/")
     first = service.handle("GET", path)
     etag = first.headers["etag"]
+    ndjson = {"accept": "application/fhir+ndjson"}
+    for spelling in (path, path.replace("$", "%24")):
+        assert service.handle("GET", spelling, "", ndjson).status == 200
     assert first.headers["accept-ranges"] == "bytes"
     assert first.headers["content-type"] == "application/fhir+ndjson"
     size = len(whole)
@@ -320,7 +323,7 @@ def test_nothing_but_the_files_of_an_export_is_served(service: FhirService) -> N
     assert service.get("$export/0123456789abcdef0123456789abcdef").status == 404
     reply = service.handle("PUT", location)
     assert reply.status == 405
-    assert reply.headers["allow"] == "DELETE, GET, HEAD"
+    assert reply.headers["allow"] == "GET, HEAD, DELETE"
     assert service.handle("HEAD", "$export").headers["allow"] == "GET, POST"
     assert service.handle("DELETE", "$export").status == 405
 

@@ -33,7 +33,7 @@ def parse_compartment_path(path: str) -> tuple[str, Params]:
     Raises `FhirError`.
     """
     parts = path.split("/")
-    if parts[-1] == "_search":
+    if len(parts) > 1 and parts[-1] == "_search":
         parts.pop()
     if len(parts) == 1:
         return parts[0], []

@@ -3,8 +3,9 @@
 Source: hl7.org/fhir/R4/search.html.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from archqa.fhir.search.unsupported import Handling, Ignored
 from archqa.fhir.values.search_parameters import Kind, Parameter
 
 MAX_VALUES = 2000
@@ -83,5 +84,6 @@ class Query:
     summary: str = "false"
     total: str = ""
     notices: tuple[str, ...] = ()
+    ignored: Ignored = field(default_factory=lambda: Ignored(Handling.REFUSE))
     params: tuple[tuple[str, str], ...] = ()
     """The parameters of the request without `_offset`: the link to the next page repeats them."""

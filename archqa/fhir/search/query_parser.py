@@ -1,15 +1,29 @@
 """Parse the parameters of a search into a `Query`, or report every mistake in them."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from archqa.fhir.outcome import FhirError
-from archqa.fhir.profile import Profile, UnknownParameterPolicy
+from archqa.fhir.profile import Profile
 from archqa.fhir.search.query import MAX_COMPARISONS, MAX_SORT_KEYS, MAX_VALUES, Filter, Query
-from archqa.fhir.search.result_parameters import RESULT_PARAMETERS, ResultParameterParser, quotable
+from archqa.fhir.search.result_parameters import (
+    RESULT_PARAMETERS,
+    SINGLE,
+    ResultParameterParser,
+    check_modifier,
+)
+from archqa.fhir.search.unsupported import (
+    Ignored,
+    UnsupportedFeature,
+    UnsupportedParameter,
+    handling_of,
+    without_ignored,
+)
 from archqa.fhir.search.value_clauses import check_value
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import Kind, Parameter, parameters
+from archqa.fhir.values.text import quotable
 from archqa.fhir.values.urls import split_unescaped
 
 ID = Parameter("_id", Kind.TOKEN, ("_id",))
@@ -33,15 +47,20 @@ _MAX_MISTAKES = 5
 """Mistakes of a search that are reported."""
 
 
-class UnsupportedParameter(Exception):
-    """A parameter that the type does not have."""
+_UNSUPPORTED_IN_R4 = frozenset(
+    {
+        *("_content", "_filter", "_list", "_profile", "_query", "_security", "_source", "_tag"),
+        *("_text", "_type", "_contained", "_containedType"),
+    }
+)
+"""Parameters that R4 has for every type, some of which this server does not have."""
 
 
 @dataclass
 class QueryParser:
     """Parse searches of one type.
 
-    `lenient` ignores unknown parameters with a notice; None follows the profile.
+    `lenient` ignores what is not supported with a remark; None follows the profile.
     """
 
     resource_type: str
@@ -51,8 +70,10 @@ class QueryParser:
     notices: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        max_count = self.profile.max_count
-        self._result_parser = ResultParameterParser(max_count, self.parameter, self.notices)
+        self.ignored = Ignored(handling_of(self.profile, self.lenient))
+        self._result_parser = ResultParameterParser(
+            self.profile.max_count, self.parameter, self.notices, self.ignored
+        )
 
     def parse(self, params: Iterable[tuple[str, str]]) -> Query:
         """Return the search of these parameters. Raises `FhirError` with every mistake."""
@@ -61,15 +82,29 @@ class QueryParser:
             message = f"There is no resource type {quotable(self.resource_type)}.{hint}"
             raise FhirError(message, 404, "not-supported")
         query = Query(self.resource_type)
-        repeated = []
-        for name, value in params:
-            if name not in _NOT_REPEATED:
-                repeated.append((name, value))
+        pairs = self._without_overridden(list(params))
+        for name, value in pairs:
             query = self._add_parameter(query, name, value)
         if self.mistakes:
             raise FhirError(self.mistakes[:_MAX_MISTAKES])
         _check_size(query)
-        return replace(query, notices=tuple(self.notices), params=tuple(repeated))
+        linked = without_ignored(pairs, self.ignored.pairs)
+        repeated = [(name, value) for name, value in linked if name not in _NOT_REPEATED]
+        return replace(
+            query, notices=tuple(self.notices), ignored=self.ignored, params=tuple(repeated)
+        )
+
+    def _without_overridden(self, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return the parameters without control parameters that a later one contradicts."""
+        last = dict(pairs)
+        effective = []
+        for name, value in pairs:
+            if name in SINGLE and value != last[name]:
+                message = f"{name} is given several times, with different values."
+                self._report_unsupported(UnsupportedParameter(message), (name, value))
+            else:
+                effective.append((name, value))
+        return effective
 
     def _add_parameter(
         self,
@@ -80,26 +115,35 @@ class QueryParser:
         try:
             if name in RESULT_PARAMETERS:
                 return self._result_parser.apply(query, name, value)
+            check_modifier(name)
             if not value.strip():
-                return query  # An empty parameter has no effect (search.html#combining).
+                self._ignore_empty(name, value)
+                return query
             if name == "patient" and self._extends_patient():
                 return self._limit_to_patient(query, value)
             new_filter = self.filter(self.resource_type, name, value)
             return replace(query, filters=(*query.filters, new_filter))
         except UnsupportedParameter as error:
-            self._report_unsupported(str(error))
+            self._report_unsupported(error, (name, value))
         except FhirError as error:
             self.mistakes.extend(error.diagnostics)
         return query
 
-    def _report_unsupported(self, message: str) -> None:
-        lenient = self.lenient
-        if lenient is None:
-            lenient = self.profile.unknown_parameters is UnknownParameterPolicy.IGNORE
-        if lenient:
-            self.notices.append(f"{message} It was ignored.")
+    def _report_unsupported(self, error: UnsupportedParameter, pair: tuple[str, str]) -> None:
+        if not self.ignored.add(error, pair):
+            self.mistakes.append(str(error))
+
+    def _ignore_empty(self, name: str, value: str) -> None:
+        """Ignore a parameter without a value (search.html#combining), if the type has it."""
+        base = re.split("[:.]", name, maxsplit=1)[0]
+        if base != "_has" and not (base == "patient" and self._extends_patient()):
+            self.parameter(self.resource_type, base)
+        remark = f"{quotable(name)} has no value: it was ignored."
+        if self.profile.extensions_enabled:
+            self.notices.append(remark)
+            self.ignored.pairs.append((name, value))
         else:
-            self.mistakes.append(message)
+            self.ignored.add_harmless(remark, (name, value))
 
     def _extends_patient(self) -> bool:
         """Whether `patient` is an extension of the profile for this type."""
@@ -174,7 +218,7 @@ class QueryParser:
         if target_type not in R4_RESOURCE_TYPES:
             hint = did_you_mean(target_type, R4_RESOURCE_TYPES)
             name = f"{parameter.name}:{quotable(target_type)}"
-            raise FhirError(f"{name}: no such resource type.{hint}")
+            raise UnsupportedFeature(f"{name}: no such resource type.{hint}")
         inner = self.filter(target_type, rest, value)
         return Filter(parameter, chain_type=target_type, chain=inner)
 
@@ -215,6 +259,8 @@ def _check_size(query: Query) -> None:
 
 def _split_values(name: str, value: str) -> list[str]:
     values = [part for part in split_unescaped(value, ",") if part.strip()]
+    if not values:
+        raise FhirError(f"{quotable(name)} has no value between its commas.")
     if len(values) > MAX_VALUES:
         raise FhirError(f"{quotable(name)} has more than {MAX_VALUES} values.", 414, "too-long")
     return values
@@ -227,7 +273,8 @@ def _check_modifier(parameter: Parameter, modifier: str) -> None:
         return
     problem = f"{parameter.name} takes no modifier :{quotable(modifier)}"
     alternatives = ", ".join(f":{name}" for name in sorted(allowed))
-    raise FhirError(f"{problem}; it takes {alternatives}.", code="not-supported")
+    hint = did_you_mean(modifier, frozenset(allowed))
+    raise UnsupportedFeature(f"{problem}; it takes {alternatives}.{hint}")
 
 
 def _only_target(parameter: Parameter) -> str:
@@ -241,6 +288,8 @@ def _only_target(parameter: Parameter) -> str:
 
 def _unsupported_message(resource_type: str, name: str) -> str:
     names = sorted({*parameters(resource_type), *_COMMON_PARAMETERS})
+    if name in _UNSUPPORTED_IN_R4:
+        return f"The search parameter {name} of R4 is not supported here."
     problem = f"{resource_type} has no search parameter {quotable(name)}."
-    hint = did_you_mean(name, frozenset(names))
+    hint = did_you_mean(name, frozenset((*names, *RESULT_PARAMETERS)))
     return f"{problem}{hint} It has: {', '.join(names)}."

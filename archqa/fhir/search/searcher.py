@@ -1,6 +1,5 @@
 """Run a search: find the matches, sort them, cut out one page, add what is included."""
 
-import json
 from array import array
 from collections.abc import Iterable, Iterator
 from sqlite3 import Connection
@@ -8,13 +7,14 @@ from typing import NamedTuple
 
 from archqa.fhir.index.blobs import BlobReader
 from archqa.fhir.index.reference_graph import sql_number_list
-from archqa.fhir.outcome import FhirError, operation_outcome
+from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import Entry, Page
 from archqa.fhir.request_budget import check_budget, current_budget
 from archqa.fhir.search.compiled_filter import INDEX_TABLES, CompiledFilter, with_schema
 from archqa.fhir.search.filter_compiler import FilterCompiler
 from archqa.fhir.search.includes import MAX_INCLUDED, find_included
+from archqa.fhir.search.outcome_entry import outcome_entries
 from archqa.fhir.search.query import Query, SortKey
 from archqa.fhir.search.summaries import subset_resource
 from archqa.fhir.search.value_clauses import SqlClause, joined_args
@@ -83,6 +83,7 @@ class Searcher:
             numbers = numbers[: len(entries)]
             count = len(entries)
             has_next = True
+        warnings = list(query.ignored.remarks)
         notices = [*query.notices, *compiler.notices]
         if query.count is not None and query.count > page_size:
             notices.append(f"_count is at most {page_size}.")
@@ -91,9 +92,8 @@ class Searcher:
             entries += self._included_entries(query, included)
             if is_cut:
                 limit = f"More than {MAX_INCLUDED} resources would come with this page"
-                notices.append(f"{limit}; the others were left out.")
-        if notices and self._profile.extensions_enabled:
-            entries.append(_notices_entry(notices))
+                warnings.append(f"{limit}; the others were left out.")
+        entries += outcome_entries(warnings, notices if self._profile.extensions_enabled else [])
         next_url = None
         if has_next:
             params = with_count(query.params, page_size)
@@ -106,6 +106,8 @@ class Searcher:
             next=next_url,
             offset=query.offset,
             count=count,
+            ignored=tuple(query.ignored.pairs),
+            warned=tuple(query.ignored.warned),
         )
 
     def _page_size(self, query: Query) -> int:
@@ -343,8 +345,3 @@ def _compile_filters(query: Query, compiler: FilterCompiler) -> list[CompiledFil
     for patients in query.referenced_by_patients:
         filters.append(compiler.compile_referenced_by(query.type, patients))
     return filters
-
-
-def _notices_entry(notices: list[str]) -> Entry:
-    text = json.dumps(operation_outcome(notices, "information", "informational"))
-    return Entry("OperationOutcome", "", text, "outcome")

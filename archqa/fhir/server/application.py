@@ -1,13 +1,13 @@
 """The FHIR server as an ASGI application over `FhirService`, served by uvicorn (extra `server`).
 
 It listens on loopback by default; any other address needs a token. Who may use it is decided in
-`core/local_access.py`. Request bodies, times and concurrent searches are limited.
+`safety/local_access.py`. Request bodies, times and concurrent searches are limited.
 """
 
 import asyncio
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from archqa.fhir.outcome import operation_outcome
@@ -17,21 +17,33 @@ from archqa.fhir.request_budget import (
     RequestCancelled,
     RequestLimits,
 )
+from archqa.fhir.server.body_coding import (
+    DamagedBody,
+    UnsupportedCoding,
+    accepts_gzip,
+    compress,
+    is_worth_compressing,
+)
 from archqa.fhir.server.content_types import refusal_of_content_type
 from archqa.fhir.server.file_replies import send_file
+from archqa.fhir.server.methods import answers
 from archqa.fhir.server.request_limits import (
     BodyReader,
     BodyTooLong,
     TooManyBodies,
     run_request,
 )
-from archqa.fhir.server.service import FhirResponse, FhirService
+from archqa.fhir.server.response import FhirResponse
+from archqa.fhir.server.service import FhirService
+from archqa.fhir.server.smart_configuration import SMART_PATH
+from archqa.safety.cross_origin import CrossOrigin
 from archqa.safety.local_access import (
     Headers,
     LocalAccess,
     Receive,
     Scope,
     Send,
+    header_values,
     is_navigation,
     without_token,
 )
@@ -70,7 +82,8 @@ class FhirApplication:
     `token` and `on_loopback` say who is answered (`LocalAccess`).
 
     A request may take `seconds` and what `limits` allow, a batch of searches no more than one;
-    `max_concurrent` requests run at the same time. One whose client has left is stopped.
+    `max_concurrent` requests run at the same time. One whose client has left is stopped. Pages of
+    the origins in `cors` may read the replies, with the token.
     """
 
     def __init__(
@@ -84,10 +97,14 @@ class FhirApplication:
         seconds: float = 30.0,
         max_concurrent: int = 4,
         limits: RequestLimits = DEFAULT_LIMITS,
+        cors: Iterable[str] = (),
     ) -> None:
         self._service = service
         self._path = "/" + path.strip("/")
-        self._access = LocalAccess(token, on_loopback, "archqa fhir serve")
+        self._cross_origin = CrossOrigin.of(cors)
+        self._access = LocalAccess(
+            token, on_loopback, "archqa fhir serve", self._cross_origin.origins
+        )
         self._bodies = BodyReader(max_request_bytes)
         self._seconds = seconds
         self._limits = replace(limits, seconds=seconds)
@@ -108,20 +125,29 @@ class FhirApplication:
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._access.refusal(scope) or refusal_of_content_type(scope)
+        refusal = self._access.refusal(scope)
         has_token_in_url = self._access.has_token_in_url(scope)
-        headers = (self._access.cookie_header(scope),) if has_token_in_url else ()
-        if refusal is not None:
+        headers = self._cross_origin.reply_headers(scope)
+        if has_token_in_url:
+            headers = (*headers, self._access.cookie_header(scope))
+        if refusal is not None and not (refusal.status == 401 and self._is_public(scope)):
             response = _problem(refusal.status, _ISSUE_CODES[refusal.status], refusal.text)
+        elif self._cross_origin.is_preflight(scope):
+            response = FhirResponse(204, "")
+            headers = (*headers, *self._cross_origin.preflight_headers())
         elif has_token_in_url and is_navigation(scope):
             await self._log_in(scope, send)
             return
         else:
             response = await self._respond_in_time(without_token(scope), receive)
-        is_head = scope["method"] == "HEAD"
-        await _send_response(response, send, headers, head=is_head)
-        if response.file is not None and not is_head:
+        await _send_response(response, scope, send, headers)
+        if response.file is not None and scope["method"] != "HEAD":
             await send_file(response.file, receive, send)
+
+    def _is_public(self, scope: Scope) -> bool:
+        """Whether a request needs no token: browsers and SMART apps send none with these two."""
+        url = self._relative_url(without_token(scope)) or ""
+        return url.partition("?")[0] == SMART_PATH or self._cross_origin.is_preflight(scope)
 
     async def _log_in(self, scope: Scope, send: Send) -> None:
         login = self._access.login(scope, _SECURITY_HEADERS)
@@ -142,16 +168,25 @@ class FhirApplication:
             return _problem(413, "too-long", limit)
         except TooManyBodies:
             return _problem(503, "throttled", "The server is busy. Ask again later.")
+        except UnsupportedCoding:
+            problem = _problem(415, "not-supported", "Send the body as it is, or as gzip.")
+            return replace(problem, headers={**problem.headers, "accept-encoding": "gzip"})
+        except DamagedBody:
+            return _problem(400, "structure", "The body is not one whole gzip stream.")
         except Exception:  # The client must not see any details.
             return _problem(500, "exception", "The server failed at this request.")
 
     async def _respond(self, scope: Scope, receive: Receive) -> FhirResponse:
-        headers = {}
+        headers: dict[str, str] = {}
         for name, value in scope["headers"]:
-            headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            headers[key] = f"{headers[key]}, {text}" if key in headers else text
         url = self._relative_url(scope)
         if url is None:
             return _problem(404, "not-found", f"The record is at {self._path}.")
+        refusal = refusal_of_content_type(scope) if answers(scope["method"], url) else None
+        if refusal is not None:
+            return _problem(refusal.status, _ISSUE_CODES[refusal.status], refusal.text)
         async with self._bodies.read(receive, headers) as body:
             return await self._handle(scope["method"], url, body, headers, receive)
 
@@ -194,6 +229,7 @@ def serve(
     path: str = "/fhir",
     token: str | None = None,
     listening: socket.socket | None = None,
+    cors: Iterable[str] = (),
 ) -> None:
     """Serve until interrupted, on a socket that `listen` bound to the host, or on a new one.
 
@@ -202,7 +238,9 @@ def serve(
     """
     require_uvicorn("The FHIR server (uvicorn)", "server")
     check_protected(host, has_token=token is not None)
-    application = FhirApplication(service, path=path, token=token, on_loopback=is_loopback(host))
+    application = FhirApplication(
+        service, path=path, token=token, on_loopback=is_loopback(host), cors=cors
+    )
     run_server(application, listening or listen(host, port), lifespan=True)
 
 
@@ -220,17 +258,24 @@ async def _handle_lifespan(receive: Receive, send: Send) -> None:
 
 
 async def _send_response(
-    response: FhirResponse, send: Send, more_headers: Headers, *, head: bool
+    response: FhirResponse, scope: Scope, send: Send, more_headers: Headers
 ) -> None:
     body = response.body.encode()
     part = response.file
-    length = len(body) if part is None else part.end - part.start
-    headers = {**response.headers, "content-length": str(length)}
+    headers = {**response.headers, "vary": "Accept, Accept-Encoding"}
+    accepted = ",".join(header_values(scope, b"accept-encoding"))
+    if is_worth_compressing(body) and accepts_gzip(accepted):
+        body = await asyncio.to_thread(compress, body)
+        headers["content-encoding"] = "gzip"
+    if response.status != 204:
+        length = len(body) if part is None else part.end - part.start
+        headers["content-length"] = str(length)
     if response.status == 401:
         headers["www-authenticate"] = "Bearer"
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     all_headers = [*pairs, *more_headers, *_SECURITY_HEADERS]
     start = {"type": "http.response.start", "status": response.status, "headers": all_headers}
     await send(start)
-    if part is None or head:
-        await send({"type": "http.response.body", "body": b"" if head else body})
+    is_head = scope["method"] == "HEAD"
+    if part is None or is_head:
+        await send({"type": "http.response.body", "body": b"" if is_head else body})

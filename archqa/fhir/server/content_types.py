@@ -4,6 +4,7 @@ A browser sends `text/plain` and forms to any server for any site without asking
 refused. Source: hl7.org/fhir/R4/http.html#mime-type.
 """
 
+from archqa.fhir.values.formats import is_our_version, split_media_type
 from archqa.safety.local_access import Refusal, Scope, header_values
 
 _WRITE_TYPES = ("application/fhir+json", "application/json")
@@ -15,10 +16,11 @@ def refusal_of_content_type(scope: Scope) -> Refusal | None:
     if scope["method"] != "POST":
         return None
     is_search = _is_search(scope["path"])
-    if is_search and _has_no_body(scope):
+    if (is_search or _is_operation(scope["path"])) and _has_no_body(scope):
         return None
     allowed = _SEARCH_TYPES if is_search else _WRITE_TYPES
-    if _media_type(scope) in allowed:
+    media_type, version = _media_type(scope)
+    if media_type in allowed and is_our_version(version):
         return None
     return Refusal(415, f"Send the body with Content-Type: {' or '.join(allowed)}.")
 
@@ -28,14 +30,16 @@ def _is_search(path: str) -> bool:
     return path.rstrip("/").endswith("/_search") and "&" not in path
 
 
+def _is_operation(path: str) -> bool:
+    return path.rpartition("/")[2].startswith("$")
+
+
 def _has_no_body(scope: Scope) -> bool:
     is_chunked = bool(header_values(scope, b"transfer-encoding"))
     return not is_chunked and set(header_values(scope, b"content-length")) <= {"0"}
 
 
-def _media_type(scope: Scope) -> str:
-    """Return the declared type in lower case, without parameters; empty if it is not one type."""
+def _media_type(scope: Scope) -> tuple[str, str]:
+    """Return the declared type and FHIR version; empty if it is not one type."""
     content_types = header_values(scope, b"content-type")
-    if len(content_types) != 1:
-        return ""
-    return content_types[0].partition(";")[0].strip().lower()
+    return split_media_type(content_types[0]) if len(content_types) == 1 else ("", "")

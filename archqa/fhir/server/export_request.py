@@ -6,24 +6,21 @@ Source: hl7.org/fhir/uv/bulkdata/STU2/export.html, "Bulk Data Kick-off Request".
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archqa.core.value import FrozenModel
 from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.outcome import FhirError
+from archqa.fhir.server.handling import GENERAL_PARAMETERS, preferred_handling
 from archqa.fhir.values import dates
 from archqa.fhir.values.request_json import InvalidBody, parse_request_body
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import Params
 
-_PATH = re.compile(r"(?:(?P<level>Patient|Group/(?P<group>[^/]+))/)?\$export")
+if TYPE_CHECKING:
+    from archqa.fhir.server.operations import OperationCall
 
 _OUTPUT_FORMATS = frozenset({"application/fhir+ndjson", "application/ndjson", "ndjson"})
-
-_FORMATS = frozenset({"application/fhir+json", "application/json", "json"})
-"""Of the reply to the kick-off, by `_format`."""
-
-_ACCEPTED = frozenset({"application/fhir+json", "application/json", "application/*", "*/*"})
 
 _SUPPORTED = frozenset({"_outputFormat", "_since", "_type", "patient"})
 
@@ -47,44 +44,28 @@ class ExportRequest(FrozenModel):
     ignored: tuple[str, ...] = ()
 
 
-def is_export(path: str) -> bool:
-    """Whether a path is the kick-off of an export."""
-    return _PATH.fullmatch(path) is not None
-
-
-def read_export_request(
-    record: LocalRecord,
-    path: str,
-    params: Params,
-    headers: Mapping[str, str],
-    body: str | None,
-) -> ExportRequest:
-    """Return what a kick-off asks for; `body` is that of a POST, else None.
-
-    Raises `FhirError` with every mistake of the request.
-    """
-    _check_accept(headers)
-    if body is not None:
-        params = [*params, *_body_params(body)]
-    reader = _RequestReader(_is_lenient(headers), is_post=body is not None)
-    match = _PATH.fullmatch(path)
-    assert match is not None
+def read_export_request(record: LocalRecord, call: "OperationCall") -> ExportRequest:
+    """Return what a kick-off asks for. Raises `FhirError` with every mistake of the request."""
+    is_post = call.method == "POST"
+    params = [*call.params, *_body_params(call.body)] if is_post else call.params
+    is_lenient = preferred_handling(call.headers) is True
+    reader = _RequestReader(is_lenient, is_post=is_post)
     for name, value in params:
         reader.read(name, value)
-    if "respond-async" not in _preferences(headers):
+    if "respond-async" not in _preferences(call.headers):
         reader.mistakes.insert(0, "An export is asynchronous: send Prefer: respond-async.")
-    if reader.patients is not None and match["level"] is None:
+    if reader.patients is not None and not call.resource_type:
         reader.mistakes.append("patient is for Patient/$export and Group/[id]/$export.")
     if reader.mistakes:
         raise FhirError(reader.mistakes, 400, "invalid")
     patients = reader.patients
-    if match["group"] is not None:
-        members = _members(record, match["group"])
+    if call.resource_id:
+        members = _members(record, call.resource_id)
         patients = members if patients is None else patients & members
     return ExportRequest(
         types=None if reader.types is None else tuple(reader.types),
         since=reader.since,
-        of_patients=match["level"] is not None,
+        of_patients=bool(call.resource_type),
         patients=None if patients is None else tuple(sorted(patients)),
         ignored=tuple(reader.ignored),
     )
@@ -106,9 +87,8 @@ class _RequestReader:
         """Read one parameter."""
         if name == "_outputFormat":
             self._read_output_format(value)
-        elif name == "_format":
-            if value.replace(" ", "+") not in _FORMATS:
-                self.mistakes.append("_format: the reply is application/fhir+json.")
+        elif name in GENERAL_PARAMETERS:
+            return
         elif name == "_since":
             self._read_since(value)
         elif name == "_type":
@@ -163,22 +143,10 @@ class _RequestReader:
             notes.append(text)
 
 
-def _check_accept(headers: Mapping[str, str]) -> None:
-    accept = headers.get("accept", "*/*").lower()
-    ranges = {part.partition(";")[0].strip() for part in accept.split(",")}
-    if ranges.isdisjoint(_ACCEPTED):
-        message = "The reply is application/fhir+json: send Accept: application/fhir+json."
-        raise FhirError(message, 406, "not-supported")
-
-
 def _preferences(headers: Mapping[str, str]) -> set[str]:
     """Return the parts of the `Prefer` header (RFC 7240)."""
     parts = re.split("[,;]", headers.get("prefer", "").lower())
     return {"".join(part.split()) for part in parts}
-
-
-def _is_lenient(headers: Mapping[str, str]) -> bool:
-    return "handling=lenient" in _preferences(headers)
 
 
 def _body_params(body: str) -> Params:

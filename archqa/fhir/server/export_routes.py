@@ -12,85 +12,57 @@ import datetime
 import json
 from collections.abc import Iterable
 from email.utils import format_datetime
-from typing import Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
 from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.server.byte_ranges import RangeNotSatisfiable, requested_part
 from archqa.fhir.server.export_job import ExportedFile, ExportJob, JobState
-from archqa.fhir.server.export_request import is_export, read_export_request
+from archqa.fhir.server.export_paths import KICK_OFF, STATUS_PREFIX
+from archqa.fhir.server.export_request import read_export_request
 from archqa.fhir.server.exports import KEPT_HOURS, Exports, FileOfExport, TooManyExports
-from archqa.fhir.server.responses import FhirResponse, FilePart, Headers
+from archqa.fhir.server.response import FhirResponse, FilePart, Headers
 from archqa.fhir.values import dates
-from archqa.fhir.values.urls import Params
+from archqa.fhir.values.urls import build_search_url
+
+if TYPE_CHECKING:
+    from archqa.fhir.server.operations import OperationCall
+    from archqa.fhir.server.service import FhirService
 
 _FILE_TYPE = "application/fhir+ndjson"
-
-_PREFIX = "$export/"
 
 _SECONDS_BETWEEN_LOOKS = "1"
 _SECONDS_UNTIL_ROOM = "30"
 
 
-def is_export_path(path: str) -> bool:
-    """Whether a path belongs to a bulk export."""
-    return path.startswith(_PREFIX) or is_export(path)
-
-
-def respond_to_export(
-    exports: Exports,
-    base: str,
-    method: str,
-    path: str,
-    params: Params,
-    body: str,
-    headers: Headers,
-    *,
-    needs_token: bool,
-) -> FhirResponse:
-    """Answer a request whose path belongs to a bulk export. Raises `FhirError`."""
-    if is_export(path):
-        if method not in {"GET", "POST"}:
-            return _not_allowed("GET, POST")
-        return _start(exports, base, method, path, params, body, headers)
-    job_id, slash, name = path.removeprefix(_PREFIX).partition("/")
-    if slash:
-        if method not in {"GET", "HEAD"}:
-            return _not_allowed("GET, HEAD")
-        return _file(exports.file(job_id, name), headers)
-    if method == "DELETE":
-        return _cancel(exports, job_id)
-    if method not in {"GET", "HEAD"}:
-        return _not_allowed("DELETE, GET, HEAD")
-    job = exports.get(job_id)
-    if job is None:
-        raise _no_export()
-    return _status(job, base, needs_token=needs_token)
-
-
-def _start(
-    exports: Exports,
-    base: str,
-    method: str,
-    path: str,
-    params: Params,
-    body: str,
-    headers: Headers,
-) -> FhirResponse:
-    sent_body = body if method == "POST" else None
-    request = read_export_request(exports.record, path, params, headers, sent_body)
-    query = "&".join(f"{quote(name)}={quote(value)}" for name, value in params)
-    url = f"{base}/{path}?{query}" if query else f"{base}/{path}"
+def start_export(service: "FhirService", call: "OperationCall") -> FhirResponse:
+    """Start an export in the background and say where its status is. Raises `FhirError`."""
+    request = read_export_request(service.record, call)
+    parts = (call.resource_type, call.resource_id, KICK_OFF)
+    path = "/".join(part for part in parts if part)
+    url = f"{service.base}/{build_search_url(path, call.params)}"
     try:
-        job_id = exports.start(url, request)
+        job_id = service.exports.start(url, request)
     except TooManyExports as error:
         outcome = operation_outcome([str(error)], "error", "throttled")
         return _json(429, outcome, {"retry-after": _SECONDS_UNTIL_ROOM})
-    location = f"{base}/{_PREFIX}{job_id}"
+    location = f"{service.base}/{STATUS_PREFIX}{job_id}"
     outcome = operation_outcome(
         ["The export runs: see Content-Location."], "information", "success"
     )
     return _json(202, outcome, {"content-location": location})
+
+
+def export_reply(service: "FhirService", method: str, path: str, headers: Headers) -> FhirResponse:
+    """Answer a request for the status of an export, or for a file of it. Raises `FhirError`."""
+    job_id, slash, name = path.removeprefix(STATUS_PREFIX).partition("/")
+    if slash:
+        return _file(service.exports.file(job_id, name), headers)
+    if method == "DELETE":
+        return _cancel(service.exports, job_id)
+    job = service.exports.get(job_id)
+    if job is None:
+        raise _no_export()
+    return _status(job, service.base, needs_token=service.needs_token)
 
 
 def _cancel(exports: Exports, job_id: str) -> FhirResponse:
@@ -123,7 +95,7 @@ def _status(job: ExportJob, base: str, *, needs_token: bool) -> FhirResponse:
 def _entries(files: Iterable[ExportedFile], state: JobState, base: str) -> list[dict[str, Any]]:
     entries = []
     for file in files:
-        url = f"{base}/{_PREFIX}{state.id}/{file.name}"
+        url = f"{base}/{STATUS_PREFIX}{state.id}/{file.name}"
         entries.append({"type": file.type, "url": url, "count": file.count})
     return entries
 
@@ -154,11 +126,6 @@ def _file(file: FileOfExport | None, headers: Headers) -> FhirResponse:
 
 def _json(status: int, content: dict[str, Any], headers: Headers) -> FhirResponse:
     return FhirResponse(status, json.dumps(content), headers)
-
-
-def _not_allowed(methods: str) -> FhirResponse:
-    outcome = operation_outcome([f"Only {methods} are answered here."], "error", "not-supported")
-    return _json(405, outcome, {"allow": methods})
 
 
 def _no_export() -> FhirError:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import IO, Any
 
-from archqa.fhir.server.responses import FilePart
+from archqa.fhir.server.response import FilePart
 from archqa.safety.local_access import Receive, Send
 
 _BLOCK_SIZE = 2**18

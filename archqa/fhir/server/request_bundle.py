@@ -16,8 +16,8 @@ from archqa.fhir.request_budget import check_budget
 from archqa.fhir.values.request_json import InvalidBody, parse_request_body
 from archqa.fhir.write.overlay import Overlay
 
-Get = Callable[[str], tuple[int, str]]
-"""Answer a relative URL with status and body."""
+Get = Callable[[str], tuple[int, str, str]]
+"""Answer a relative URL with status, body, and an OperationOutcome of warnings (or nothing)."""
 
 LogWrite = Callable[[str, str, Any, int], None]
 """Log a write in the audit log: method, URL, payload, status."""
@@ -121,10 +121,11 @@ class _BundleProcessor:
         return json.dumps({"response": {"status": "201", "location": location}})
 
     def _read(self, url: str) -> str:
-        status, body = self._get(url)
+        status, body, warnings = self._get(url)
         if status >= 400:
             return _error_text(status, body)
-        return f'{{"resource": {body}, "response": {{"status": "{status}"}}}}'
+        outcome = f', "outcome": {warnings}' if warnings else ""
+        return f'{{"resource": {body}, "response": {{"status": "{status}"{outcome}}}}}'
 
     def _write(
         self,

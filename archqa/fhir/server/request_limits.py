@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from archqa.fhir.request_budget import RequestBudget, RequestCancelled, use_budget
+from archqa.fhir.server.body_coding import decoder_of
 from archqa.safety.local_access import Receive
 
 T = TypeVar("T")
@@ -35,17 +36,21 @@ class BodyReader:
         """Provide the body for as long as its request is answered.
 
         Raises `BodyTooLong`, where the length is declared before any of it is read,
-        `TooManyBodies`, and `RequestCancelled` if the client leaves before the end: half a body is
-        no request.
+        `TooManyBodies`, `UnsupportedCoding` and `DamagedBody` for what is not gzip as said, and
+        `RequestCancelled` if the client leaves before the end: half a body is no request. The
+        limit is that of the unpacked body.
         """
         if _declared_length(headers) > self.max_bytes:
             raise BodyTooLong
+        decoder = decoder_of(headers.get("content-encoding", ""))
         body = bytearray()
         try:
             async for part in _parts(receive):
-                body += part
-                self._bytes_in_memory += len(part)
+                decoded = decoder.decode(part, self.max_bytes - len(body) + 1)
+                body += decoded
+                self._bytes_in_memory += len(decoded)
                 self._check(len(body))
+            decoder.finish()
             yield bytes(body)
         finally:
             self._bytes_in_memory -= len(body)

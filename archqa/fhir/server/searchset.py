@@ -74,6 +74,10 @@ def next_url(page: Page, base: str, profile: Profile) -> str | None:
     )
 
 
+_HAPI_LINK = {"_getpages", "_getpagesoffset", "_count", "_format", "_pretty", "_bundletype"}
+"""The parameters of hapi's links."""
+
+
 def decode_hapi_page(params: Params) -> tuple[str, Params]:
     """Return the search of a hapi link. Raises `FhirError` (410) if it is none."""
     values = dict(params)
@@ -85,6 +89,8 @@ def decode_hapi_page(params: Params) -> tuple[str, Params]:
     if "_count" in values:
         search_params.append(("_count", values["_count"]))
     search_params.append(("_offset", values.get("_getpagesoffset", "0")))
+    # What such a link does not have goes with the search, which says so.
+    search_params += [(name, value) for name, value in params if name not in _HAPI_LINK]
     return path, search_params
 
 

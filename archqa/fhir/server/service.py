@@ -5,7 +5,7 @@ Source: hl7.org/fhir/R4/http.html.
 
 import json
 import logging
-import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +16,31 @@ from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.profile import ARCHQA, GCP, Profile
 from archqa.fhir.request_budget import current_budget
 from archqa.fhir.search.compartment import EverythingRequest
+from archqa.fhir.search.outcome_entry import outcome_entries
+from archqa.fhir.search.unsupported import Ignored, without_ignored
 from archqa.fhir.server.capability import capability_statement, largest_page
-from archqa.fhir.server.export_routes import is_export_path, respond_to_export
+from archqa.fhir.server.export_paths import is_export, is_of_started_export
+from archqa.fhir.server.export_routes import export_reply
 from archqa.fhir.server.exports import Exports
+from archqa.fhir.server.handling import (
+    EVERYTHING_PARAMETERS,
+    GENERAL_PARAMETERS,
+    METADATA_PARAMETERS,
+    READ_PARAMETERS,
+    all_named,
+    outcome_of_warning,
+    preferred_handling,
+    supported_parameters,
+    warning_header,
+)
+from archqa.fhir.server.metadata_parameters import parse_subset
+from archqa.fhir.server.methods import allowed_methods, method_not_allowed
+from archqa.fhir.server.negotiation import check_formats, reply_type
+from archqa.fhir.server.operations import OperationCall, call_of, is_operation
 from archqa.fhir.server.request_bundle import process_bundle
-from archqa.fhir.server.responses import FhirResponse, Headers
+from archqa.fhir.server.response import FhirResponse, Headers
 from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
+from archqa.fhir.server.smart_configuration import SMART_PATH, smart_configuration
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import (
     Params,
@@ -33,11 +52,7 @@ from archqa.fhir.values.urls import (
 from archqa.fhir.write.overlay import Overlay
 from archqa.fhir.write.writer import WriteMode, Writer, WriteResult
 
-__all__ = ["FhirResponse", "FhirService", "Headers"]
-
 _log = logging.getLogger(__name__)
-
-_EVERYTHING_PATH = re.compile(r"Patient/(?P<patient>[^/]*)/\$everything")
 
 _RETRY_AFTER_SECONDS = "5"
 """When to ask again for a record that is being loaded."""
@@ -85,8 +100,11 @@ class FhirService:
 
         Never raises for an invalid request.
         """
+        headers = headers or {}
+        content_type = self.record.profile.content_type
         try:
-            response = self._respond(method, url, body, headers or {})
+            content_type = reply_type(url, headers, self.record.profile)
+            response = self._respond(method, url, body, headers)
         except FhirError as error:
             response = FhirResponse(error.status, json.dumps(error.outcome()))
         except RecordLocked:
@@ -99,7 +117,7 @@ class FhirService:
             message = "The record cannot be read. Its owner finds more in the log."
             outcome = operation_outcome([message], "fatal", "exception")
             response = FhirResponse(500, json.dumps(outcome))
-        response_headers = {"content-type": self.record.profile.content_type, **response.headers}
+        response_headers = {"content-type": content_type, **response.headers}
         return replace(response, headers=response_headers)
 
     def _respond(
@@ -110,64 +128,63 @@ class FhirService:
         headers: Headers,
     ) -> FhirResponse:
         path, params = parse_search_url(url)
-        if is_export_path(path):
-            return self._export(method, path, params, body, headers)
+        methods = allowed_methods(path)
+        if method not in methods:
+            return method_not_allowed(methods)
+        if is_of_started_export(path):
+            return export_reply(self, method, path, headers)
+        if method not in {"GET", "HEAD", "POST"} and not is_operation(path):
+            raise FhirError("There is nothing at this URL.", 404, "not-supported")
+        check_formats(params)
+        if is_operation(path):
+            operation, call = call_of(method, path, params, body, headers)
+            return operation.handler(self, call)
         if method in {"GET", "HEAD"}:
-            if path.rpartition("/")[2] == "_search":
-                return _search_needs_post()
-            body = self._read(path, params, headers)
-            return FhirResponse(200, body)
-        if method != "POST":
-            raise FhirError("Only GET and POST are answered here.", 405, "not-supported")
+            return self._read(path, params, headers)
         if path.rpartition("/")[2] == "_search":
-            all_params = [*params, *parse_query_string(body)]
-            searchset = self._search(path, all_params, headers)
-            return FhirResponse(200, searchset)
-        author = headers.get("x-archqa-who", "")
+            form = parse_query_string(body)
+            check_formats(form)
+            return self._search(path, [*params, *form], headers)
+        self._supported(params, GENERAL_PARAMETERS, "A write", headers)
         if not path:
-            bundle = self._process_bundle(body, author)
-            return FhirResponse(200, bundle)
-        return self._create(path, body, author)
+            return FhirResponse(200, self._process_bundle(body, headers))
+        return self._create(path, body, headers.get("x-archqa-who", ""))
 
-    def _read(self, path: str, params: Params, headers: Headers) -> str:
+    def _read(self, path: str, params: Params, headers: Headers) -> FhirResponse:
         if path == "metadata":
-            return self._metadata()
-        everything = _EVERYTHING_PATH.fullmatch(path)
-        if everything:
-            return self._everything(everything["patient"], params)
+            return self._metadata(params, headers)
+        if path == SMART_PATH:
+            return smart_configuration()
         if not path and "_getpages" in dict(params):
             path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
         resource_type, slash, resource_id = path.partition("/")
         is_id = slash and "/" not in resource_id
         if is_id and resource_type in R4_RESOURCE_TYPES:
-            return self._resource_text(resource_type, resource_id)
+            _, ignored = self._supported(params, READ_PARAMETERS, "A read", headers)
+            text = self._resource_text(resource_type, resource_id)
+            return FhirResponse(200, text, warning_header(all_named(ignored)))
         return self._search(path, params, headers)
 
-    def _export(
-        self, method: str, path: str, params: Params, body: str, headers: Headers
-    ) -> FhirResponse:
-        return respond_to_export(
-            self.exports,
-            self.base,
-            method,
-            path,
-            params,
-            body,
-            headers,
-            needs_token=self.needs_token,
-        )
+    def _supported(
+        self, params: Params, known: Iterable[str], subject: str, headers: Headers
+    ) -> tuple[Params, Ignored]:
+        return supported_parameters(params, known, subject, self.record.profile, headers)
 
-    def _metadata(self) -> str:
+    def _metadata(self, params: Params, headers: Headers) -> FhirResponse:
+        supported, ignored = self._supported(
+            params, METADATA_PARAMETERS, "CapabilityStatement", headers
+        )
+        subset = parse_subset(supported, self.record.profile, ignored)
         types = list(self.record.counts())
         profile = self.record.profile
         statement = capability_statement(self.base, types, profile, self.writer.mode)
-        text = json.dumps(statement)
+        text = subset.applied_to(json.dumps(statement))
         budget = current_budget()
         if budget is not None:
             budget.check_room()
             budget.spend_text(text)
-        return text
+        return FhirResponse(200, text, warning_header(all_named(ignored)))
 
     def _resource_text(self, resource_type: str, resource_id: str) -> str:
         text = self.record.text(resource_type, resource_id)
@@ -180,20 +197,28 @@ class FhirService:
         path: str,
         params: Params,
         headers: Headers,
-    ) -> str:
+    ) -> FhirResponse:
         if path in {"", "_search"}:
             raise FhirError("Name a resource type: Observation?patient=…", 400, "not-supported")
         query = build_search_url(path, decode_page_token(params))
-        page = self.record.search(query, lenient=_preferred_handling(headers))
-        self_url = f"{self.base}/{build_search_url(path, with_count(params, page.count))}"
-        return write_searchset(page, self.base, self.record.profile, self_url)
+        page = self.record.search(query, lenient=preferred_handling(headers))
+        linked = without_ignored(params, page.ignored)
+        self_url = f"{self.base}/{build_search_url(path, with_count(linked, page.count))}"
+        text = write_searchset(page, self.base, self.record.profile, self_url)
+        return FhirResponse(200, text, warning_header(page.warned))
 
-    def _everything(self, patient: str, params: Params) -> str:
+    def everything(self, call: OperationCall) -> FhirResponse:
+        """Answer `Patient/[id]/$everything`. Raises `FhirError`."""
+        params, ignored = self._supported(
+            call.params, EVERYTHING_PARAMETERS, "$everything", call.headers
+        )
         request = EverythingRequest.from_params(decode_page_token(params))
         request = replace(request, count=min(request.count, largest_page(self.record.profile)))
-        page = self.record.everything_page(patient, request)
+        page = self.record.everything_page(call.resource_id, request)
+        page = replace(page, entries=(*page.entries, *outcome_entries(ignored.remarks, ())))
         self_url = f"{self.base}/{build_search_url(page.query, with_count(params, page.count))}"
-        return write_searchset(page, self.base, self._link_profile(), self_url)
+        text = write_searchset(page, self.base, self._link_profile(), self_url)
+        return FhirResponse(200, text, warning_header(ignored.warned))
 
     def _link_profile(self) -> Profile:
         """Return a profile whose links an operation can use: hapi has them for searches only."""
@@ -215,15 +240,18 @@ class FhirService:
         location = {"location": f"{self.base}/{result.location}"}
         return FhirResponse(result.status, json.dumps(result.stored, ensure_ascii=False), location)
 
-    def _process_bundle(self, body: str, author: str) -> str:
+    def _process_bundle(self, body: str, headers: Headers) -> str:
         """Process a batch or transaction: reads in every mode, writes in mode apply."""
+        author = headers.get("x-archqa-who", "")
+        preference = {"prefer": headers.get("prefer", "")}
 
-        def get(url: str) -> tuple[int, str]:
-            response = self.get(url)
-            if response.body:
-                return response.status, response.body
-            outcome = operation_outcome(["Exports are not for Bundles."], "error", "not-supported")
-            return 400, json.dumps(outcome)
+        def get(url: str) -> tuple[int, str, str]:
+            relative_url = url.strip().removeprefix(self.base)
+            if is_export(parse_search_url(relative_url)[0]):
+                outcome = operation_outcome(["No export in a Bundle."], "error", "not-supported")
+                return 400, json.dumps(outcome), ""
+            response = self.handle("GET", relative_url, headers=preference)
+            return response.status, response.body, outcome_of_warning(response.headers)
 
         def log_write(
             method: str,
@@ -238,18 +266,3 @@ class FhirService:
         if self.writer.mode is WriteMode.APPLY and isinstance(self.record, Overlay):
             overlay = self.record
         return process_bundle(body, overlay, get, log_write)
-
-
-def _search_needs_post() -> FhirResponse:
-    error = FhirError("_search is for POST; GET searches as Type?name=value.", 405, "not-supported")
-    return FhirResponse(405, json.dumps(error.outcome()), {"allow": "POST"})
-
-
-def _preferred_handling(headers: Headers) -> bool | None:
-    """Return whether the client asks for lenient handling; None if it does not say."""
-    preference = headers.get("prefer", "").replace(" ", "").lower()
-    if "handling=strict" in preference:
-        return False
-    if "handling=lenient" in preference:
-        return True
-    return None

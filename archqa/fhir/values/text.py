@@ -1,10 +1,18 @@
 """Text of resources: normalised for comparison, and on one line for NDJSON.
 
-For comparison, case, accents and runs of white space do not matter. Sources:
-hl7.org/fhir/R4/search.html#string, hl7.org/fhir/R4/nd-json.html.
+For comparison, case, accents and runs of white space do not matter. Also: which names of a request a
+message may repeat. Sources: hl7.org/fhir/R4/search.html#string, hl7.org/fhir/R4/nd-json.html.
 """
 
+import re
 import unicodedata
+
+_QUOTABLE = re.compile(r"[\w:.-]{1,60}", re.ASCII)
+
+
+def quotable(name: str) -> str:
+    """Return a name of the request if it is short and plain: a message must not carry a payload."""
+    return name if _QUOTABLE.fullmatch(name) else "of that name"
 
 
 def normalise_text(text: str) -> str:

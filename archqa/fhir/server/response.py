@@ -1,4 +1,4 @@
-"""What the server answers: a text, or a part of a file."""
+"""What the server answers, before HTTP: status, body and headers; or a part of a file."""
 
 import json
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Headers = Mapping[str, str]
+"""Headers of a request or a response; names are in lower case."""
 
 
 class FilePart(NamedTuple):
