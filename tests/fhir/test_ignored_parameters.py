@@ -63,6 +63,8 @@ IN_VAIN = [
     ("_pretty=maybe", "true"),
     ("_text=x", "not supported"),
     ("_count=2&_count=3", "several times"),
+    ("=p1", "no search parameter"),
+    ("%20=p1", "no search parameter"),
 ]
 
 

@@ -40,13 +40,16 @@ def parse_search_url(url: str) -> tuple[str, Params]:
 
 
 def parse_query_string(text: str) -> Params:
-    """Return names and values of `a=b&c=d`, percent-decoded; `+` is a blank."""
+    """Return names and values of `a=b&c=d`, percent-decoded; `+` is a blank.
+
+    A value without a name stays, with an empty one: no type has such a parameter.
+    """
     if len(text) > _MAX_URL_LENGTH:
         raise FhirError(_TOO_LONG, 414, "too-long")
     params = []
     for part in text.split("&"):
         name, _, value = part.partition("=")
-        if name:
+        if part.strip():
             params.append((_decode(name).strip(), _decode(value)))
     if len(params) > MAX_PARAMETERS:
         limit = f"A search has at most {MAX_PARAMETERS} parameters."
