@@ -251,6 +251,8 @@ def test_a_file_that_breaks_off_is_made_whole(
             return whole(b"", 416, ("Content-Range", "bytes */5"))
         if ranges == "none":
             start = 0
+        if ranges == "another part" and start:
+            start = 3
         rest = CONTENT[start:]
         sent = rest[: next(breaks, len(rest))]
         length = ("Content-Length", str(len(rest)))
@@ -258,8 +260,7 @@ def test_a_file_that_breaks_off_is_made_whole(
             return Response(200, [sent], (length, *tag))
         if ranges == "by tag":
             assert request.headers["if-range"] == '"v1"'
-        shown = 3 if ranges == "another part" else start
-        part = f"bytes {shown}-{len(CONTENT) - 1}/{len(CONTENT)}"
+        part = f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}"
         return Response(206, [sent], (length, ("Content-Range", part)))
 
     odd.replies["/files/1"] = answer
@@ -267,6 +268,23 @@ def test_a_file_that_breaks_off_is_made_whole(
     assert ranges_asked[:2] == ["", "bytes=9000-"]
     if ranges in {"by tag", "without a tag"}:
         assert ranges_asked == ["", "bytes=9000-", "bytes=14000-"]
+
+
+def test_attempts_that_get_further_are_not_counted(
+    odd: OddServer, base: str, tmp_path: Path
+) -> None:
+    def answer(request: Request) -> Response:
+        start = int(request.headers.get("range", "bytes=0-")[6:-1])
+        rest = CONTENT[start:]
+        length = ("Content-Length", str(len(rest)))
+        part = ("Content-Range", f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}")
+        return Response(206 if start else 200, [rest[:3000]], (length, part))
+
+    odd.replies["/files/1"] = answer
+    pauses: list[float] = []
+    assert fetch(base, tmp_path / "a.db", sleep=pauses.append).load.added == 400
+    assert len(pauses) > 15
+    assert set(pauses) == {1}
 
 
 def test_a_server_that_sends_another_number_than_it_says_gives_no_record(
