@@ -1,8 +1,9 @@
-"""`archqa fhir load|split|search|get|serve|card|lookup`: FHIR records in files."""
+"""`archqa fhir load|dump|export|split|search|get|serve|card|lookup`: FHIR records in files."""
 
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,10 @@ from archqa.cli.console import (
     print_problem,
     set_quiet,
 )
+from archqa.cli.fhir_dump import dump
+from archqa.cli.fhir_export import export
 from archqa.cli.fhir_notes import index, index_notes_of, print_indexed, progress_bar
+from archqa.cli.load_report import print_load_report
 from archqa.cli.options import AllowPlainHttpOption, JsonOption, NoTokenOption, QuietOption
 from archqa.cli.records import open_record
 from archqa.errors import CallerError
@@ -86,6 +90,8 @@ def load(
       archqa fhir load mimic-fhir/ --into record.db
     """
     set_quiet(quiet=quiet)
+    if any(str(path).lower().startswith(("http:/", "https:/")) for path in paths):
+        raise CallerError("A server's resources are fetched by: archqa fhir export URL --into FILE")
     with fhir.Store.open(into, create=True) as store, progress_bar(quiet=quiet) as bar:
         task = bar.add_task("loading", total=None)
 
@@ -109,13 +115,15 @@ def load(
         of_notes = indexed.model_dump() if indexed else None
         print_json({**report.model_dump(mode="json"), "notes": of_notes})
     else:
-        _print_load_report(report, into)
+        print_load_report(report, into)
         print_indexed(indexed)
     if report.bad:
         raise typer.Exit(1)
 
 
 app.command("index")(index)
+app.command("dump")(dump)
+app.command("export")(export)
 
 
 @app.command("split")
@@ -252,6 +260,13 @@ def serve(
         ),
     ] = None,
     no_token: NoTokenOption = False,
+    export_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep bulk exports in this folder, also for the next server.  [default: a temporary "
+            "one]"
+        ),
+    ] = None,
     cors: Annotated[
         list[str] | None,
         typer.Option(
@@ -278,14 +293,18 @@ def serve(
     check_protected(host, has_token=not no_token)
     record = _open_record(store, profile, writes)
     writer = fhir.Writer(record, writes, _open_audit_log(audit))
+    exports = fhir.Exports(record, export_dir)
     listening = listen(host, port)
     base = server_url(host, listening, f"/{path.strip('/')}")
     print_notice(f"serving {store} at {base} ({profile}, {writes.value}); end with Ctrl-C")
     served_token = None if no_token else own_token or new_token()
     print_notice(_who_may_read(own_token, no_token=no_token))
     print_line(base if own_token else url_with_token(base, served_token))
-    service = fhir.FhirService(record, base, writer)
-    serve_http(service, host=host, path=path, token=served_token, listening=listening, cors=origins)
+    service = fhir.FhirService(record, base, writer, exports, needs_token=not no_token)
+    with closing(exports):
+        serve_http(
+            service, host=host, path=path, token=served_token, listening=listening, cors=origins
+        )
 
 
 def _own_token(token: str | None, *, no_token: bool) -> str | None:
@@ -371,28 +390,3 @@ def lookup(
         element = f"{code.type}.{code.element}"
         table.add_row(hit.match, element, code.code, code.display, str(code.count), code.system)
     console.print(table)
-
-
-def _print_load_report(report: fhir.LoadReport, into: Path) -> None:
-    changes = f"{report.added} added, {report.replaced} replaced, {report.unchanged} unchanged"
-    console.print(f"{into}: {changes}")
-    counts = ", ".join(f"{count} {name}" for name, count in report.by_type.items())
-    files = f"{report.files} files: {counts or 'nothing'}"
-    if report.checksums:
-        files += f"; {report.checksums} checksums are right"
-    console.print(files)
-    console.print(f"{report.stored} resources in the record")
-    if report.unresolved:
-        text = "urn:uuid: that resources refer to are of no resource in the record"
-        console.print(f"{report.unresolved} {text}")
-    if report.unindexed:
-        text = "references by urn:uuid: are not indexed: searches do not find them"
-        console.print(f"{report.unindexed} {text}")
-    if report.conditional:
-        text = "conditional references (Type?identifier=…) do not fit exactly one resource"
-        console.print(f"{report.conditional} {text}")
-    if report.without_resource:
-        text = "entries of Bundles hold no resource: requests and responses are not carried out"
-        console.print(f"{report.without_resource} {text}")
-    if report.bad:
-        console.print(f"{report.bad} malformed, left out")

@@ -11,12 +11,22 @@
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
+    from archqa.fhir.bulk_import import (
+        ExportOrder,
+        ImportProgress,
+        ImportReport,
+        import_export,
+        state_folder,
+    )
+    from archqa.fhir.client.export_server import ExportServer
     from archqa.fhir.client.http_client import FhirClient
     from archqa.fhir.connection import connect
+    from archqa.fhir.dumping import DumpProgress, DumpReport, dump
     from archqa.fhir.index.loading import LoadProgress, LoadReport
     from archqa.fhir.outcome import FhirError
     from archqa.fhir.profile import ARCHQA, GCP, HAPI, PROFILES, Profile
     from archqa.fhir.record import CodeCount, Entry, Page, Record, Resource, WritableRecord
+    from archqa.fhir.server.exports import Exports
     from archqa.fhir.server.response import FhirResponse
     from archqa.fhir.server.service import FhirService
     from archqa.fhir.sharded_store import ShardedStore, is_sharded
@@ -41,14 +51,21 @@ __all__ = [
     "AuditLog",
     "CodeCount",
     "CodeMatch",
+    "DumpProgress",
+    "DumpReport",
     "EncounterKind",
     "Encounters",
     "Entry",
+    "ExportOrder",
+    "ExportServer",
+    "Exports",
     "FhirClient",
     "FhirError",
     "FhirResponse",
     "FhirService",
     "Finding",
+    "ImportProgress",
+    "ImportReport",
     "LoadProgress",
     "LoadReport",
     "Overlay",
@@ -69,11 +86,14 @@ __all__ = [
     "build_schema_card",
     "connect",
     "display_name",
+    "dump",
+    "import_export",
     "is_sharded",
     "lookup",
     "project",
     "project_all",
     "split_by_patient",
+    "state_folder",
 ]
 
 _MODULES = {
@@ -85,14 +105,21 @@ _MODULES = {
     "AuditLog": "archqa.fhir.write.audit",
     "CodeCount": "archqa.fhir.record",
     "CodeMatch": "archqa.fhir.views.lookup",
+    "DumpProgress": "archqa.fhir.dumping",
+    "DumpReport": "archqa.fhir.dumping",
     "EncounterKind": "archqa.fhir.views.encounters",
     "Encounters": "archqa.fhir.views.encounters",
     "Entry": "archqa.fhir.record",
+    "ExportOrder": "archqa.fhir.bulk_import",
+    "ExportServer": "archqa.fhir.client.export_server",
+    "Exports": "archqa.fhir.server.exports",
     "FhirClient": "archqa.fhir.client.http_client",
     "FhirError": "archqa.fhir.outcome",
     "FhirResponse": "archqa.fhir.server.response",
     "FhirService": "archqa.fhir.server.service",
     "Finding": "archqa.fhir.write.validation",
+    "ImportProgress": "archqa.fhir.bulk_import",
+    "ImportReport": "archqa.fhir.bulk_import",
     "LoadProgress": "archqa.fhir.index.loading",
     "LoadReport": "archqa.fhir.index.loading",
     "Overlay": "archqa.fhir.write.overlay",
@@ -113,11 +140,14 @@ _MODULES = {
     "build_schema_card": "archqa.fhir.views.card",
     "connect": "archqa.fhir.connection",
     "display_name": "archqa.fhir.views.resolver",
+    "dump": "archqa.fhir.dumping",
+    "import_export": "archqa.fhir.bulk_import",
     "is_sharded": "archqa.fhir.sharded_store",
     "lookup": "archqa.fhir.views.lookup",
     "project": "archqa.fhir.views.projection",
     "project_all": "archqa.fhir.views.projection",
     "split_by_patient": "archqa.fhir.splitting",
+    "state_folder": "archqa.fhir.bulk_import",
 }
 """Public name to its module."""
 

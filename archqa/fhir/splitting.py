@@ -17,6 +17,7 @@ from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.search.shared_resources import owner_elements
 from archqa.fhir.sharded_store import LAYOUT_FILE_NAME, ShardLayout, shard_of, shard_path
 from archqa.fhir.store import Store
+from archqa.fhir.values.text import on_one_line
 from archqa.safety.private_files import private_draft, write_private_text
 from archqa.safety.storage import storage_errors
 
@@ -88,7 +89,7 @@ def _write_drafts(store: Store, drafts: list[Path]) -> None:
         for numbers, shards_of in _batches(session.connection, len(drafts)):
             resources = searcher.fetch(numbers)
             for n, resource in zip(numbers, resources, strict=True):
-                line = f"{_on_one_line(resource.text)}\n".encode()
+                line = f"{on_one_line(resource.text)}\n".encode()
                 for shard in shards_of.get(n, every_shard):
                     files[shard - 1].write(line)
 
@@ -134,8 +135,3 @@ def _load(draft: Path, path: Path) -> Shard:
         counts = store.counts()
     patients = counts.get("Patient", 0)
     return Shard(path, patients, resources=sum(counts.values()))
-
-
-def _on_one_line(text: str) -> str:
-    """Replace the line ends of a JSON text, which can only stand between values."""
-    return text.replace("\r", " ").replace("\n", " ")

@@ -16,11 +16,11 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 _ALLOWED_HEADERS = (
     b"Accept, Authorization, Content-Encoding, Content-Type, If-Match, If-Modified-Since,"
-    b" If-None-Exist, If-None-Match, Prefer"
+    b" If-None-Exist, If-None-Match, If-Range, Prefer, Range"
 )
 _EXPOSED_HEADERS = (
-    b"Allow, Content-Location, ETag, Last-Modified, Link, Location, Preference-Applied,"
-    b" Retry-After, Warning, X-Progress"
+    b"Accept-Ranges, Allow, Content-Location, Content-Range, ETag, Expires, Last-Modified, Link,"
+    b" Location, Preference-Applied, Retry-After, Warning, X-Progress"
 )
 _ALLOWED_METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 _MAX_AGE = b"600"

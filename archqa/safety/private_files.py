@@ -61,6 +61,12 @@ def _open_draft(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def open_private_file(path: Path) -> IO[bytes]:
+    """Open a file to write anew; its folder must be private. Raises `OSError`."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE)
+    return os.fdopen(descriptor, "wb")
+
+
 def remove_drafts(path: Path) -> None:
     """Remove the drafts of a file that killed processes left; nobody may be writing it now."""
     for draft in path.parent.glob(f"{glob.escape(_draft_prefix(path))}*"):

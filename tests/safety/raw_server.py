@@ -45,7 +45,7 @@ class RawServer:
                 owner.requests.append(request)
                 owner._write(self, owner.answer(request))
 
-            do_GET = do_POST = do_CONNECT = _serve  # noqa: N815
+            do_GET = do_POST = do_DELETE = do_CONNECT = _serve  # noqa: N815
 
             def log_message(self, *_: object) -> None:
                 """Nothing on stderr."""

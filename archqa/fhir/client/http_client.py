@@ -14,7 +14,7 @@ from archqa.errors import AuthenticationFailed, CallerError, ServerUnavailable
 from archqa.fhir.client.code_counts import count_codes
 from archqa.fhir.client.exchange import exchange, open_http
 from archqa.fhir.client.searchset_reader import read_searchset
-from archqa.fhir.client.smart import ClientCredentials, FixedToken
+from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import CodeCount, Page, Resource, SearchParams
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
@@ -48,7 +48,7 @@ class FhirClient:
         self,
         base_url: str,
         *,
-        token: str | FixedToken | ClientCredentials | None = None,
+        token: str | FixedToken | ClientCredentials | BackendService | None = None,
         tries: int = 4,
         timeout: float = 60.0,
         transport: httpx2.BaseTransport | None = None,

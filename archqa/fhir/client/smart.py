@@ -1,19 +1,22 @@
-"""Access tokens for a FHIR server: fixed, or fetched by client credentials and renewed in time.
+"""Access tokens for a FHIR server: fixed, or fetched by a secret or a signature and renewed in time.
 
-Source: SMART App Launch 2.2, "Backend Services" and ".well-known/smart-configuration"; RFC 6749
-section 4.4.
+Source: SMART App Launch 2.2, "Backend Services", "Client Authentication: Asymmetric" and
+".well-known/smart-configuration"; RFC 6749 section 4.4; RFC 7523 section 2.2.
 """
 
 import base64
+import secrets
 import threading
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 
 from archqa.errors import AuthenticationFailed, ServerUnavailable
 from archqa.fhir.client.exchange import exchange
+from archqa.fhir.client.signing_key import SigningKey
 from archqa.fhir.outcome import FhirError
 from archqa.safety.base_urls import check_encrypted
 
@@ -25,6 +28,31 @@ _MAX_REPLY_BYTES = 2**20
 
 _DEFAULT_LIFETIME = 300
 """Seconds that a token is valid if the token service does not say."""
+
+DEFAULT_SCOPE = "system/*.rs"
+"""Read and search everything (SMART App Launch 2); servers of version 1 know `system/*.read`."""
+
+_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+_ASSERTION_LIFETIME = 240
+"""Seconds; the guide allows five minutes, and clocks differ."""
+
+_OAUTH_ERRORS = frozenset(
+    {
+        "invalid_request",
+        "invalid_client",
+        "invalid_grant",
+        "unauthorized_client",
+        "unsupported_grant_type",
+        "invalid_scope",
+    }
+)
+
+
+class _Proof(NamedTuple):
+    """Fields of the form, and options of the request, that prove who the client is."""
+
+    form: dict[str, str]
+    options: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -43,21 +71,24 @@ class FixedToken:
 
 
 @dataclass
-class ClientCredentials:
-    """Fetch tokens with a client id and secret.
+class _RenewedToken(ABC):
+    """A token that a token service grants, kept until shortly before it expires.
 
     Without `token_url`, the server's SMART configuration names the token service. Plain http to
     another machine is refused unless `allow_plain_http`: the secret would travel with it.
     """
 
     client_id: str
-    secret: str = field(repr=False)
-    scope: str = "system/*.rs"
-    token_url: str | None = None
-    allow_plain_http: bool = False
-    _token: str = field(default="", repr=False)
-    _renew_at: float = 0.0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    scope: str = field(default=DEFAULT_SCOPE, kw_only=True)
+    token_url: str | None = field(default=None, kw_only=True)
+    allow_plain_http: bool = field(default=False, kw_only=True)
+    _token: str = field(default="", repr=False, kw_only=True)
+    _renew_at: float = field(default=0.0, repr=False, kw_only=True)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, kw_only=True)
+
+    @abstractmethod
+    def _proof(self, token_url: str) -> _Proof:
+        """Return what proves to a token service who asks."""
 
     def authorization(self, client: httpx2.Client) -> str:
         """Return the header. Raises as `token` does."""
@@ -90,17 +121,70 @@ class ClientCredentials:
             raise ServerUnavailable(f"{cause}\nCheck the address.") from None
 
     def _request(self, client: httpx2.Client) -> Any:
-        form = {"grant_type": "client_credentials", "scope": self.scope}
-        request = client.build_request("POST", self._service_url(client), data=form)
-        check_encrypted(str(request.url), allow_plain_http=self.allow_plain_http)
-        reply = exchange(client, request, _MAX_REPLY_BYTES, auth=(self.client_id, self.secret))
+        url = self._service_url(client)
+        check_encrypted(url, allow_plain_http=self.allow_plain_http)
+        proof = self._proof(url)
+        form = {"grant_type": "client_credentials", "scope": self.scope, **proof.form}
+        request = client.build_request("POST", url, data=form)
+        request.headers["accept"] = "application/json"
+        reply = exchange(client, request, _MAX_REPLY_BYTES, **proof.options)
         if reply.status_code in {400, 401, 403}:
-            refusal = "The FHIR server's token service refuses the client."
-            raise AuthenticationFailed(f"{refusal}\nCheck its id and secret.")
+            code = _error_code(reply)
+            refusal = f"The FHIR server's token service refuses the client{code}."
+            raise AuthenticationFailed(f"{refusal}\n{self._advice()}")
         return reply.raise_for_status().json()
 
+    def _advice(self) -> str:
+        return "Check its id and secret."
+
     def _service_url(self, client: httpx2.Client) -> str:
-        if self.token_url is not None:
-            return self.token_url
-        request = client.build_request("GET", ".well-known/smart-configuration")
-        return str(exchange(client, request, _MAX_REPLY_BYTES).json()["token_endpoint"])
+        """Return the address of the token service, in full."""
+        url = self.token_url
+        if url is None:
+            request = client.build_request("GET", ".well-known/smart-configuration")
+            reply = exchange(client, request, _MAX_REPLY_BYTES)
+            url = str(reply.json()["token_endpoint"])
+        return str(client.build_request("POST", url).url)
+
+
+@dataclass
+class ClientCredentials(_RenewedToken):
+    """Fetch tokens with a client id and secret."""
+
+    secret: str = field(repr=False)
+
+    def _proof(self, token_url: str) -> _Proof:
+        return _Proof({}, {"auth": (self.client_id, self.secret)})
+
+
+@dataclass
+class BackendService(_RenewedToken):
+    """Fetch tokens with assertions that the client signs with its private key (extra `smart`)."""
+
+    key: SigningKey = field(repr=False)
+
+    def _proof(self, token_url: str) -> _Proof:
+        now = int(time.time())
+        claims = {
+            "iss": self.client_id,
+            "sub": self.client_id,
+            "aud": token_url,
+            "exp": now + _ASSERTION_LIFETIME,
+            "iat": now,
+            "jti": secrets.token_urlsafe(24),
+        }
+        form = {"client_assertion_type": _ASSERTION_TYPE, "client_assertion": self.key.sign(claims)}
+        return _Proof(form, {})
+
+    def _advice(self) -> str:
+        return "Check its id, its scope, and that the public key is registered there."
+
+
+def _error_code(reply: httpx2.Response) -> str:
+    """Return the error of a refusal in brackets, if it is one of OAuth's (RFC 6749, 5.2)."""
+    try:
+        code = reply.json()["error"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    is_known = isinstance(code, str) and code in _OAUTH_ERRORS
+    return f" ({code})" if is_known else ""

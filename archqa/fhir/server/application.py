@@ -25,6 +25,7 @@ from archqa.fhir.server.body_coding import (
     is_worth_compressing,
 )
 from archqa.fhir.server.content_types import refusal_of_content_type
+from archqa.fhir.server.file_replies import send_file
 from archqa.fhir.server.methods import answers
 from archqa.fhir.server.request_limits import (
     BodyReader,
@@ -121,6 +122,7 @@ class FhirApplication:
         """Answer one connection."""
         if scope["type"] == "lifespan":
             await _handle_lifespan(receive, send)
+            self._service.exports.close()
         elif scope["type"] == "http":
             await self._answer(scope, receive, send)
 
@@ -143,6 +145,8 @@ class FhirApplication:
         await _send_response(response, scope, send, headers)
         if response.chunks is not None and scope["method"] != "HEAD":
             await self._chunks.send(response.chunks, receive, send)
+        if response.file is not None and scope["method"] != "HEAD":
+            await send_file(response.file, receive, send)
 
     def _is_public(self, scope: Scope) -> bool:
         """Whether a request needs no token: browsers and SMART apps send none with these two."""
@@ -241,7 +245,7 @@ def serve(
     application = FhirApplication(
         service, path=path, token=token, on_loopback=is_loopback(host), cors=cors
     )
-    run_server(application, listening or listen(host, port))
+    run_server(application, listening or listen(host, port), lifespan=True)
 
 
 def _problem(status: int, code: str, text: str) -> FhirResponse:
@@ -261,13 +265,16 @@ async def _send_response(
     response: FhirResponse, scope: Scope, send: Send, more_headers: Headers
 ) -> None:
     body = response.body.encode()
+    part = response.file
     headers = {**response.headers, "vary": "Accept, Accept-Encoding"}
     accepted = ",".join(header_values(scope, b"accept-encoding"))
     if is_worth_compressing(body) and accepts_gzip(accepted):
         body = await asyncio.to_thread(compress, body)
         headers["content-encoding"] = "gzip"
-    is_whole = response.chunks is None
-    if is_whole and response.status not in {204, 304}:  # A 304's would be the resource's length.
+    is_whole = response.chunks is None and part is None
+    if part is not None:
+        headers["content-length"] = str(part.end - part.start)
+    elif is_whole and response.status not in {204, 304}:  # A 304's would be the resource's length.
         headers["content-length"] = str(len(body))
     if response.status == 401:
         headers["www-authenticate"] = "Bearer"

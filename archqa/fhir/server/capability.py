@@ -21,6 +21,8 @@ _OPERATIONS = {
 }
 _VALIDATE = f"{_DEFINITIONS}/Resource-validate"
 _COMPARTMENTS = "http://hl7.org/fhir/CompartmentDefinition"
+_BULK_DATA = "http://hl7.org/fhir/uv/bulkdata"
+_EXPORTS = ("export", "patient-export", "group-export")
 
 
 def capability_statement(
@@ -38,17 +40,28 @@ def capability_statement(
     rest.setdefault("interaction", []).append({"code": "history-system"})
     compartments = [name.lower() for name in SUPPORTED_COMPARTMENTS]
     rest["compartment"] = [f"{_COMPARTMENTS}/{name}" for name in compartments]
+    rest["operation"] = _export_operations()
     return {
         "resourceType": "CapabilityStatement",
         "status": "active",
         "date": _DATE,
         "kind": "instance",
+        "instantiates": [f"{_BULK_DATA}/CapabilityStatement/bulk-data"],
         "software": {"name": f"archqa ({profile.name} profile)", "version": archqa.__version__},
         "implementation": {"description": "A FHIR record in one file", "url": base},
         "fhirVersion": "4.0.1",
         "format": ["json", "application/fhir+json"],
         "rest": [rest],
     }
+
+
+def _export_operations() -> list[dict[str, str]]:
+    """Return the operations of the Bulk Data Access guide, 2.0."""
+    operations = []
+    for name in _EXPORTS:
+        definition = f"{_BULK_DATA}/OperationDefinition/{name}"
+        operations.append({"name": name, "definition": definition})
+    return operations
 
 
 def _limits(profile: Profile) -> str:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archqa.fhir.outcome import FhirError
+from archqa.fhir.server.export_routes import start_export
 from archqa.fhir.server.operation_handlers import (
     answer_everything,
     answer_last,
@@ -89,6 +90,16 @@ OPERATIONS = {
             {Level.TYPE: ANY_TYPE, Level.INSTANCE: ANY_TYPE},
             _READ_OR_POST,
             answer_validate,
+        ),
+        Operation(
+            "export",
+            {
+                Level.SYSTEM: NO_TYPE,
+                Level.TYPE: frozenset({"Patient"}),
+                Level.INSTANCE: frozenset({"Group"}),
+            },
+            ("GET", "POST"),
+            start_export,
         ),
     )
 }

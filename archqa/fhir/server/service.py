@@ -17,6 +17,9 @@ from archqa.fhir.request_budget import current_budget, forbid_streaming
 from archqa.fhir.search.summaries import part_of_resource
 from archqa.fhir.search.unsupported import Ignored, without_ignored
 from archqa.fhir.server.capability import capability_statement, largest_page
+from archqa.fhir.server.export_paths import is_export, is_of_started_export
+from archqa.fhir.server.export_routes import export_reply
+from archqa.fhir.server.exports import Exports
 from archqa.fhir.server.handling import (
     GENERAL_PARAMETERS,
     METADATA_PARAMETERS,
@@ -62,17 +65,26 @@ _RETRY_AFTER_SECONDS = "5"
 
 
 class FhirService:
-    """Answer FHIR requests from one record. `base` is the address that links begin with."""
+    """Answer FHIR requests from one record. `base` is the address that links begin with.
+
+    `exports` has the bulk exports (default: new ones in a temporary folder); manifests of them say
+    that their files need a token if `needs_token`.
+    """
 
     def __init__(
         self,
         record: LocalRecord,
         base: str = "http://localhost:8080/fhir",
         writer: Writer | None = None,
+        exports: Exports | None = None,
+        *,
+        needs_token: bool = False,
     ) -> None:
         self.record = record
         self.base = base.rstrip("/")
         self.writer = writer or Writer(record)
+        self.exports = exports or Exports(record)
+        self.needs_token = needs_token
 
     def get(self, url: str) -> FhirResponse:
         """Answer `GET`; the URL is relative (`Observation?patient=…`) or begins with the base."""
@@ -124,6 +136,8 @@ class FhirService:
         methods = allowed_methods(path)
         if method not in methods:
             return method_not_allowed(methods)
+        if is_of_started_export(path):
+            return export_reply(self, method, path, headers)
         if method not in {"GET", "HEAD", "POST"} and not is_operation(path):
             raise FhirError("There is nothing at this URL.", 404, "not-supported")
         check_formats(params)
@@ -244,6 +258,9 @@ class FhirService:
 
         def get(url: str, conditions: Headers) -> tuple[int, str, Headers]:
             relative_url = url.strip().removeprefix(self.base)
+            if is_export(parse_search_url(relative_url)[0]):
+                outcome = operation_outcome(["No export in a Bundle."], "error", "not-supported")
+                return 400, json.dumps(outcome), {}
             response = self.handle("GET", relative_url, "", {**preference, **conditions})
             return response.status, response.body, response.headers
 

@@ -1,6 +1,7 @@
-"""Normalise text for comparison: case, accents and runs of white space do not matter.
+"""Text of resources: normalised for comparison, and on one line for NDJSON.
 
-Also: which names of a request a message may repeat. Source: hl7.org/fhir/R4/search.html#string.
+For comparison, case, accents and runs of white space do not matter. Also: which names of a request a
+message may repeat. Sources: hl7.org/fhir/R4/search.html#string, hl7.org/fhir/R4/nd-json.html.
 """
 
 import re
@@ -22,3 +23,8 @@ def normalise_text(text: str) -> str:
     without_accents = "".join(sign for sign in decomposed if not unicodedata.combining(sign))
     folded = unicodedata.normalize("NFKD", without_accents.casefold())
     return " ".join(folded.split())
+
+
+def on_one_line(text: str) -> str:
+    """Return a JSON text with blanks for its line ends, which can only stand between values."""
+    return text.replace("\r", " ").replace("\n", " ")
