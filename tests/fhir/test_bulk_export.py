@@ -3,6 +3,7 @@
 Source: hl7.org/fhir/uv/bulkdata/STU2/export.html.
 """
 
+import gc
 import json
 import re
 import stat
@@ -352,6 +353,15 @@ def test_exports_are_private_and_a_temporary_folder_goes_with_the_server(
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     service.exports.close()
     assert not folder.parent.exists()
+
+
+def test_a_temporary_folder_goes_with_a_service_that_nobody_closes(ward_store: Store) -> None:
+    service = FhirService(ward_store, BASE)
+    file = service.get(export(service)["output"][0]["url"]).file
+    assert file is not None
+    del service
+    gc.collect()
+    assert not file.path.parent.parent.exists()
 
 
 def test_exports_in_a_named_folder_outlast_the_server(

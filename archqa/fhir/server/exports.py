@@ -11,6 +11,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+import weakref
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,6 +135,8 @@ class Exports:
     def _open_folder(self) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="archqa-export-"))
+            # Also where nobody calls `close`: a service in process, a program that ends.
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         return self._folder
 
     def _open_named_folder(self, folder: Path) -> None:
