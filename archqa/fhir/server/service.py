@@ -16,6 +16,7 @@ from archqa.fhir.profile import ARCHQA, GCP, Profile
 from archqa.fhir.request_budget import current_budget, forbid_streaming
 from archqa.fhir.search.compartment import EverythingRequest
 from archqa.fhir.server.capability import capability_statement, largest_page
+from archqa.fhir.server.largest_page import with_cap_said
 from archqa.fhir.server.methods import allowed_methods, method_not_allowed
 from archqa.fhir.server.operations import OperationCall, call_of, is_operation
 from archqa.fhir.server.request_bundle import process_bundle
@@ -166,8 +167,10 @@ class FhirService:
     def everything(self, call: OperationCall) -> FhirResponse:
         """Answer `Patient/[id]/$everything`. Raises `FhirError`."""
         request = EverythingRequest.from_params(decode_page_token(call.params))
-        request = replace(request, count=min(request.count, largest_page(self.record.profile)))
+        asked, largest = request.count, largest_page(self.record.profile)
+        request = replace(request, count=min(asked, largest))
         page = self.record.everything_page(call.resource_id, request)
+        page = with_cap_said(page, asked, largest)
         query = build_search_url(page.query, with_count(call.params, page.count))
         self_url = f"{self.base}/{query}"
         return FhirResponse(200, write_searchset(page, self.base, self._link_profile(), self_url))
