@@ -144,6 +144,20 @@ async def test_profiles_with_a_largest_page_keep_it(
         assert notice == "_count is at most 5000."
 
 
+@pytest.mark.parametrize(
+    ("profile", "largest"), [("archqa", 5000), ("gcp", 1000), ("hapi", 10_000)]
+)
+def test_everything_says_how_many_resources_a_page_has_at_most(
+    hapi_store: Store, profile: str, largest: int
+) -> None:
+    service = FhirService(hapi_store.as_profile(profile), BASE)
+    for count, notices in ((largest, []), (1_000_000, [f"_count is at most {largest}."])):
+        entries = service.get(f"Patient/p1/$everything?_count={count}").json()["entry"]
+        outcomes = [entry["resource"] for entry in entries if entry["search"]["mode"] == "outcome"]
+        texts = [issue["diagnostics"] for outcome in outcomes for issue in outcome["issue"]]
+        assert texts == notices
+
+
 async def test_included_resources_and_batches_keep_the_limits(hapi_store: Store) -> None:
     application = application_of(hapi_store)
     url = "Observation?_count=1000000&_include=Observation:patient"

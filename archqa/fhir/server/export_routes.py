@@ -119,9 +119,9 @@ def _file(file: FileOfExport | None, headers: Headers) -> FhirResponse:
         return _json(416, outcome, {"content-range": f"bytes */{file.size}"})
     file_part = FilePart(file.path, part.start, part.end)
     if part.is_whole:
-        return FhirResponse(200, "", reply_headers, file_part)
+        return FhirResponse(200, "", reply_headers, file=file_part)
     reply_headers["content-range"] = f"bytes {part.start}-{part.end - 1}/{file.size}"
-    return FhirResponse(206, "", reply_headers, file_part)
+    return FhirResponse(206, "", reply_headers, file=file_part)
 
 
 def _json(status: int, content: dict[str, Any], headers: Headers) -> FhirResponse:

@@ -21,6 +21,7 @@ from archqa.fhir.server.handling import (
     supported_parameters,
     warning_header,
 )
+from archqa.fhir.server.largest_page import with_cap_said
 from archqa.fhir.server.negotiation import check_formats
 from archqa.fhir.server.operation_input import operation_params
 from archqa.fhir.server.response import FhirResponse
@@ -40,8 +41,10 @@ def answer_everything(service: "FhirService", call: "OperationCall") -> FhirResp
     subject = f"The $everything of {call.resource_type}"
     params, ignored = supported_parameters(_params(call), known, subject, profile, call.headers)
     request = EverythingRequest.from_params(decode_page_token(params))
-    request = replace(request, count=min(request.count, largest_page(profile)))
+    asked, largest = request.count, largest_page(profile)
+    request = replace(request, count=min(asked, largest))
     page = service.record.everything_page(call.resource_id, request, call.resource_type)
+    page = with_cap_said(page, asked, largest)
     page = replace(page, entries=(*page.entries, *outcome_entries(ignored.remarks, ())))
     return _searchset(service, page, params, ignored.warned)
 
