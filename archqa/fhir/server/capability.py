@@ -1,4 +1,8 @@
-"""The server's CapabilityStatement. Source: hl7.org/fhir/R4/capabilitystatement.html."""
+"""The server's CapabilityStatement. Source: hl7.org/fhir/R4/capabilitystatement.html.
+
+It declares exactly what the server answers: every type of R4, since a search for one that the record
+does not hold is answered too.
+"""
 
 from typing import Any
 
@@ -6,41 +10,55 @@ import archqa
 from archqa.fhir.profile import Profile
 from archqa.fhir.request_budget import DEFAULT_LIMITS
 from archqa.fhir.search.compartment import SUPPORTED_COMPARTMENTS
+from archqa.fhir.search.result_parameters import RESULT_PARAMETERS
 from archqa.fhir.server.request_bundle import MAX_ENTRIES
-from archqa.fhir.values.search_parameters import Kind, parameters
+from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
+from archqa.fhir.values.search_parameters import Kind, Parameter, parameters
 from archqa.fhir.write.validation import REQUIRED_ELEMENTS
 from archqa.fhir.write.writer import WriteMode
 
-_DATE = "2026-11-21"
-_COMMON_PARAMETERS = {"_id": Kind.TOKEN, "_lastUpdated": Kind.DATE}
-_DEFINITIONS = "http://hl7.org/fhir/OperationDefinition"
-_OPERATIONS = {
-    "Patient": {"everything": f"{_DEFINITIONS}/Patient-everything"},
-    "Encounter": {"everything": f"{_DEFINITIONS}/Encounter-everything"},
-    "Observation": {"lastn": f"{_DEFINITIONS}/Observation-lastn"},
-}
-_VALIDATE = f"{_DEFINITIONS}/Resource-validate"
-_COMPARTMENTS = "http://hl7.org/fhir/CompartmentDefinition"
+_DATE = "2026-11-26"
+_R4 = "http://hl7.org/fhir/OperationDefinition"
 _BULK_DATA = "http://hl7.org/fhir/uv/bulkdata"
-_EXPORTS = ("export", "patient-export", "group-export")
+_BULK_OPERATION = f"{_BULK_DATA}/OperationDefinition"
+SYSTEM_OPERATIONS = {"export": f"{_BULK_OPERATION}/export"}
+"""The operations of the whole record, with their definitions."""
+TYPE_OPERATIONS = {
+    "Encounter": {"everything": f"{_R4}/Encounter-everything"},
+    "Group": {"export": f"{_BULK_OPERATION}/group-export"},
+    "Observation": {"lastn": f"{_R4}/Observation-lastn"},
+    "Patient": {
+        "everything": f"{_R4}/Patient-everything",
+        "export": f"{_BULK_OPERATION}/patient-export",
+    },
+}
+"""The operations of single types and their resources; every type has `$validate` besides."""
+_VALIDATE = f"{_R4}/Resource-validate"
+_COMPARTMENTS = "http://hl7.org/fhir/CompartmentDefinition"
+_SYNTAX = (
+    "Chains and _has follow up to three references. Modifiers: :missing on all parameters; :not, :text"
+    " on tokens; :of-type on identifiers; :exact, :contains on strings; :identifier, :[type] on"
+    " references; :above, :below on uris."
+)
 
 
 def capability_statement(
     base: str, types: list[str], profile: Profile, mode: WriteMode
 ) -> dict[str, Any]:
     """Return the CapabilityStatement of a record that holds these types."""
-    writable = [] if mode is WriteMode.READ_ONLY else list(REQUIRED_ELEMENTS)
-    resources = []
-    for name in sorted({*types, *writable}):
-        resources.append(_resource(name, name in writable))
-    rest: dict[str, Any] = {"mode": "server", "documentation": _limits(profile)}
-    rest["resource"] = resources
+    resources = [_resource(name, types, profile, mode) for name in sorted(R4_RESOURCE_TYPES)]
+    interactions = ["history-system"]
     if mode is WriteMode.APPLY:
-        rest["interaction"] = [{"code": "transaction"}, {"code": "batch"}]
-    rest.setdefault("interaction", []).append({"code": "history-system"})
-    compartments = [name.lower() for name in SUPPORTED_COMPARTMENTS]
-    rest["compartment"] = [f"{_COMPARTMENTS}/{name}" for name in compartments]
-    rest["operation"] = _export_operations()
+        interactions += ["transaction", "batch"]
+    rest = {
+        "mode": "server",
+        "documentation": f"{_limits(profile)} {_SYNTAX}",
+        "resource": resources,
+        "interaction": _codes(interactions),
+        "searchParam": _general_parameters(),
+        "operation": _operations(SYSTEM_OPERATIONS),
+        "compartment": [f"{_COMPARTMENTS}/{name.lower()}" for name in SUPPORTED_COMPARTMENTS],
+    }
     return {
         "resourceType": "CapabilityStatement",
         "status": "active",
@@ -48,20 +66,16 @@ def capability_statement(
         "kind": "instance",
         "instantiates": [f"{_BULK_DATA}/CapabilityStatement/bulk-data"],
         "software": {"name": f"archqa ({profile.name} profile)", "version": archqa.__version__},
-        "implementation": {"description": "A FHIR record in one file", "url": base},
+        "implementation": {"description": _holdings(types), "url": base},
         "fhirVersion": "4.0.1",
         "format": ["json", "application/fhir+json"],
         "rest": [rest],
     }
 
 
-def _export_operations() -> list[dict[str, str]]:
-    """Return the operations of the Bulk Data Access guide, 2.0."""
-    operations = []
-    for name in _EXPORTS:
-        definition = f"{_BULK_DATA}/OperationDefinition/{name}"
-        operations.append({"name": name, "definition": definition})
-    return operations
+def _holdings(types: list[str]) -> str:
+    held = ", ".join(sorted(types)) or "no resource yet"
+    return f"A FHIR record in one file. It holds: {held}."
 
 
 def _limits(profile: Profile) -> str:
@@ -82,31 +96,67 @@ def largest_page(profile: Profile) -> int:
     return min(profile.max_count or limit, limit)
 
 
-def _resource(resource_type: str, is_writable: bool) -> dict[str, Any]:
-    kinds = dict(_COMMON_PARAMETERS)
-    for parameter in parameters(resource_type).values():
-        kinds[parameter.name] = parameter.kind
+def _general_parameters() -> list[dict[str, str]]:
+    """Return the parameters that shape the results of a search for any type, and `_has`."""
+    names = sorted({"_has", *(name.partition(":")[0] for name in RESULT_PARAMETERS)})
+    numbers = {"_count", "_offset"}
+    return [{"name": name, "type": "number" if name in numbers else "string"} for name in names]
+
+
+def _resource(
+    resource_type: str, types: list[str], profile: Profile, mode: WriteMode
+) -> dict[str, Any]:
+    is_writable = mode is not WriteMode.READ_ONLY and resource_type in REQUIRED_ELEMENTS
     interactions = ["read", "vread", "history-instance", "history-type", "search-type"]
     if is_writable:
         interactions.append("create")
-    search_params = []
-    includes = []
-    for name, kind in sorted(kinds.items()):
-        search_params.append({"name": name, "type": kind.value})
-        if kind is Kind.REFERENCE:
-            includes.append(f"{resource_type}:{name}")
-    resource: dict[str, Any] = {
+    own = sorted(parameters(resource_type).values(), key=lambda parameter: parameter.name)
+    includes = [f"{resource_type}:{item.name}" for item in own if item.kind is Kind.REFERENCE]
+    operations = {**TYPE_OPERATIONS.get(resource_type, {}), "validate": _VALIDATE}
+    return {
         "type": resource_type,
-        "interaction": [{"code": code} for code in interactions],
+        "interaction": _codes(interactions),
         "versioning": "versioned",
         "readHistory": True,
-        "conditionalCreate": is_writable,
+        "conditionalCreate": is_writable and mode is not WriteMode.RECORD,
         "conditionalRead": "full-support",
-        "searchParam": search_params,
-        "searchInclude": includes,
+        "searchParam": [*map(_declared, own), *_extensions(resource_type, profile)],
+        "searchInclude": ["*", *includes],
+        "searchRevInclude": ["*", *_referring(resource_type, types)],
+        "operation": _operations(operations),
     }
-    operations = {**_OPERATIONS.get(resource_type, {}), "validate": _VALIDATE}
-    resource["operation"] = [
-        {"name": name, "definition": definition} for name, definition in operations.items()
-    ]
-    return resource
+
+
+def _declared(parameter: Parameter) -> dict[str, str]:
+    return {"name": parameter.name, "type": parameter.kind.value}
+
+
+def _extensions(resource_type: str, profile: Profile) -> list[dict[str, str]]:
+    """Return the parameters that the archqa profile has beside R4's."""
+    if not profile.extensions_enabled:
+        return []
+    extensions = [{"name": "id", "type": "token", "documentation": "read as _id"}]
+    if "patient" not in parameters(resource_type):
+        documentation = "what the resources of this patient refer to"
+        extension = {"name": "patient", "type": "reference", "documentation": documentation}
+        extensions.append(extension)
+    return extensions
+
+
+def _referring(resource_type: str, types: list[str]) -> list[str]:
+    """Return the references of the record's types that may have this type as their target."""
+    references = []
+    for source in sorted(types):
+        for parameter in parameters(source).values():
+            is_reference = parameter.kind is Kind.REFERENCE
+            if is_reference and resource_type in (parameter.targets or (resource_type,)):
+                references.append(f"{source}:{parameter.name}")
+    return sorted(references)
+
+
+def _codes(codes: list[str]) -> list[dict[str, str]]:
+    return [{"code": code} for code in codes]
+
+
+def _operations(operations: dict[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "definition": url} for name, url in operations.items()]

@@ -21,7 +21,6 @@ from archqa.fhir.server.handling import (
     supported_parameters,
     warning_header,
 )
-from archqa.fhir.server.largest_page import with_cap_said
 from archqa.fhir.server.negotiation import check_formats
 from archqa.fhir.server.operation_input import operation_params
 from archqa.fhir.server.response import FhirResponse
@@ -44,8 +43,8 @@ def answer_everything(service: "FhirService", call: "OperationCall") -> FhirResp
     asked, largest = request.count, largest_page(profile)
     request = replace(request, count=min(asked, largest))
     page = service.record.everything_page(call.resource_id, request, call.resource_type)
-    page = with_cap_said(page, asked, largest)
-    page = replace(page, entries=(*page.entries, *outcome_entries(ignored.remarks, ())))
+    notices = [f"_count is at most {largest}."] if asked > largest else []
+    page = replace(page, entries=(*page.entries, *outcome_entries(ignored.remarks, notices)))
     return _searchset(service, page, params, ignored.warned)
 
 
