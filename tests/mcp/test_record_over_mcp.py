@@ -238,6 +238,7 @@ async def test_a_write_is_refused_unless_it_was_allowed(record: str) -> None:
         ("search_resources", {"query": "Location?_revinclude=Encounter:location"}),
         ("search_resources", {"query": "ValueSet"}),
         ("get_resource", {"reference": "Group/g1"}),
+        ("search_resources", {"query": "Group"}),
         ("search_resources", {"query": "https://example.org/fhir/Patient"}),
     ],
 )
@@ -264,7 +265,6 @@ async def test_one_patient_is_served_and_nothing_is_told_of_others(
         "Encounter?_elements=status",
         "Location?name=Ward",
         "DocumentReference?_total=accurate",
-        "Group",
     ],
 )
 async def test_searches_find_the_served_patients_own(record: str, query: str) -> None:

@@ -27,7 +27,8 @@ class IndexBatch:
     """Resources, their index rows with batch-local numbers, and the mistakes of the source.
 
     `flags` are settings that the record needs for searches to be right. `unindexed` maps a
-    resource's position to the number of its references that have no row.
+    resource's position to the number of its references that have no row. With `has_items`, there
+    are rows of single items, such as the components of an Observation.
     """
 
     resource_rows: list[ResourceRow]
@@ -41,6 +42,7 @@ class IndexBatch:
     flags: set[str] = field(default_factory=set)
     unindexed: dict[int, int] = field(default_factory=dict)
     unresolved_targets: set[int] = field(default_factory=set)
+    has_items: bool = False
     mistakes: list[str] = field(default_factory=list)
     is_fhir: bool = True
     remarks: list[str] = field(default_factory=list)
@@ -88,6 +90,7 @@ def index_batch_of(resources: list[ParsedResource]) -> IndexBatch:
         flags=extractor.flags,
         unindexed=dict(extractor.unindexed),
         unresolved_targets=extractor.unresolved_targets,
+        has_items=extractor.has_items,
     )
 
 

@@ -90,6 +90,8 @@ class IndexRowExtractor:
         self.used_terms: set[tuple[int, int]] = set()
         self.flags: set[str] = set()
         """Names of settings that the record needs because of these resources."""
+        self.has_items = False
+        """Whether there are rows of single items of a group."""
         self.unindexed: Counter[int] = Counter()
         """The number of references that are not indexed, by the resource's position."""
         self.unresolved_targets: set[int] = set()
@@ -139,6 +141,7 @@ class IndexRowExtractor:
         for index, item in enumerate(items[:MAX_ITEMS]):
             if not isinstance(item, dict):
                 continue
+            self.has_items = True
             number = item_number(n, index)
             for emit, p, values_of in steps:
                 for value in values_of(item):
