@@ -22,7 +22,7 @@ if _typing.TYPE_CHECKING:
     from archqa.fhir.client.http_client import FhirClient
     from archqa.fhir.connection import connect
     from archqa.fhir.dumping import DumpProgress, DumpReport, dump
-    from archqa.fhir.index.loading import LoadProgress, LoadReport
+    from archqa.fhir.index.load_report import LoadProgress, LoadReport
     from archqa.fhir.outcome import FhirError
     from archqa.fhir.profile import ARCHQA, GCP, HAPI, PROFILES, Profile
     from archqa.fhir.record import CodeCount, Entry, Page, Record, Resource, WritableRecord

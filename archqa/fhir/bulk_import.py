@@ -26,7 +26,7 @@ from archqa.fhir.client.export_server import (
     Waiting,
 )
 from archqa.fhir.dumping import wrapped_bundle
-from archqa.fhir.index.loading import LoadProgress, LoadReport
+from archqa.fhir.index.load_report import LoadProgress, LoadReport
 from archqa.fhir.store import Store
 from archqa.safety.file_lock import LocksUnsupported, acquire_lock, release_lock
 from archqa.safety.private_files import open_private_file, write_private_text

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from archqa.errors import InputError
 from archqa.fhir.index import loading, schema
-from archqa.fhir.index.loading import LoadProgress, LoadReport
+from archqa.fhir.index.load_report import LoadProgress, LoadReport
 from archqa.fhir.local_record import LocalRecord, ReadSession
 from archqa.fhir.profile import ARCHQA, Profile, get_profile
 from archqa.safety.arguments import as_path

@@ -5,6 +5,7 @@ import json
 import threading
 import time
 import tracemalloc
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -115,16 +116,22 @@ async def test_a_page_is_as_large_as_declared_and_its_links_say_so(
     application = FhirApplication(FhirService(large_store.as_profile(profile), BASE))
     bundle = await ask(application, HUGE)
     assert len(matches_of(bundle)) == min(largest, 2500)
-    assert f"_count={largest}" in links_of(bundle)["self"]
+    streamed = profile == "hapi"  # It has no largest page.
+    assert f"_count={999999999 if streamed else largest}" in links_of(bundle)["self"]
     whole = await ask(application, "Patient/p1/$everything?_count=999999999")
-    assert len(whole["entry"]) == min(largest, 2501)
+    assert len(matches_of(whole)) == min(largest, 2501)
     assert f"_count={largest}" in links_of(whole)["self"]
     statement = await ask(application, "metadata")
     assert f"{largest} matches" in statement["rest"][0]["documentation"]
 
 
-@pytest.mark.parametrize("profile", ["archqa", "gcp", "hapi"])
-@pytest.mark.parametrize("url", [HUGE, "Observation?_sort=-_id", "Patient/p1/$everything"])
+@pytest.mark.parametrize(
+    ("profile", "url"),
+    [
+        *(("archqa", HUGE), ("gcp", HUGE)),  # The profile hapi streams it.
+        *product(("archqa", "gcp", "hapi"), ("Observation?_sort=-_id", "Patient/p1/$everything")),
+    ],
+)
 async def test_a_reply_that_is_full_goes_on_with_the_next_link(
     heavy_store: Store, profile: str, url: str
 ) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
-from archqa.core.value import FrozenModel
 from archqa.errors import InputError
 from archqa.fhir.index import checksums, schema
 from archqa.fhir.index.batch import IndexBatch, ResourceRow
@@ -19,6 +18,7 @@ from archqa.fhir.index.blobs import BlobReader, decompress_blob
 from archqa.fhir.index.conditional_references import resolve_conditional_references
 from archqa.fhir.index.indexer import Indexer
 from archqa.fhir.index.interner import Interner
+from archqa.fhir.index.load_report import LoadProgress, LoadReport
 from archqa.fhir.index.reference_graph import sql_parts
 from archqa.fhir.index.sources import FILE_SUFFIXES, Source, SourceChunk
 from archqa.fhir.index.workers import IndexWorkers, worker_count_for
@@ -32,53 +32,6 @@ _MAX_REPORTED_MISTAKES = 200
 
 _MAX_NAMED_CONFLICTS = 20
 """Resources with several versions that are named; all are counted."""
-
-
-class LoadProgress(FrozenModel):
-    """The progress of a load. Bytes are those of the files on disk."""
-
-    file: str
-    resources: int
-    bytes_read: int
-    bytes_total: int
-
-
-class LoadReport(FrozenModel):
-    """The result of a load.
-
-    `added` resources are new in the record. `replaced` is how often a resource took the place of
-    an earlier version, in the record or in the files, `unchanged` how often it was there already.
-    `by_type` counts the resources of the files as they are stored, each once, and `stored` those
-    of the whole record. `mistakes` are the first 200, as `file:line: what`; `skipped` files are no
-    FHIR at all.
-
-    `unresolved` is the number of `urn:uuid:…` that resources refer to and no resource has,
-    `unindexed` that of references which the index leaves out: `remarks` name the first 200 of
-    their resources, after those on checksum lists.
-
-    `bundles` is how many Bundles were taken apart into their resources, `without_resource` how many
-    of their entries hold none (requests to read or delete, mere responses), `conflicting` how many
-    resources the files have in several versions, of which the last is stored, and `conditional` the
-    number of references such as `Practitioner?identifier=…` that do not fit exactly one resource.
-    """
-
-    files: int
-    added: int
-    replaced: int
-    unchanged: int
-    by_type: dict[str, int]
-    stored: int = 0
-    unresolved: int = 0
-    unindexed: int = 0
-    bundles: int = 0
-    without_resource: int = 0
-    conflicting: int = 0
-    conditional: int = 0
-    bad: int
-    mistakes: tuple[str, ...]
-    skipped: tuple[str, ...]
-    checksums: int
-    remarks: tuple[str, ...] = ()
 
 
 class _StoredResource(NamedTuple):

@@ -5,11 +5,12 @@ Most of the loading time is spent here. It needs no database, so processes can w
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from archqa.fhir.index import schema
 from archqa.fhir.index.conditional_references import conditional_target
 from archqa.fhir.index.item_numbers import MAX_ITEMS, item_number, resource_of_item
+from archqa.fhir.index.numbering import Numbers
 from archqa.fhir.values import element_values
 from archqa.fhir.values.element_values import CodedTerm
 from archqa.fhir.values.paths import PathGetter, compile_path, root_element
@@ -24,7 +25,6 @@ from archqa.fhir.values.search_parameters import (
     parameters,
 )
 
-_T = TypeVar("_T")
 _Patients = tuple[int, ...]
 _Emit = Callable[[int, int, Any, _Patients], None]
 _UrnTargets = Mapping[str, ReferenceTarget]
@@ -55,22 +55,6 @@ SHARED = "shared:"
 
 UNINDEXED = "unindexed:"
 """`setting` has this and a type if any resource of the type has more such references."""
-
-
-class Numbers(Generic[_T]):
-    """Numbers for values, from 1; number 0 stands for no value."""
-
-    def __init__(self, no_value: _T) -> None:
-        self.values: list[_T] = [no_value]
-        self._numbers: dict[_T, int] = {}
-
-    def of(self, value: _T) -> int:
-        """Return the number of a value."""
-        number = self._numbers.get(value)
-        if number is None:
-            number = self._numbers[value] = len(self.values)
-            self.values.append(value)
-        return number
 
 
 class IndexRowExtractor:

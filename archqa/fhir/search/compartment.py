@@ -19,8 +19,9 @@ from archqa.fhir.record import Page
 from archqa.fhir.search.everything import resources_of_encounter
 from archqa.fhir.search.reachable_targets import reachable_targets
 from archqa.fhir.search.result_parameters import check_subset, parse_elements, parse_summary
-from archqa.fhir.search.searcher import Searcher, entry_of
+from archqa.fhir.search.searcher import Searcher
 from archqa.fhir.search.shared_resources import owner_elements
+from archqa.fhir.search.stored_resource import entry_of
 from archqa.fhir.search.summaries import WHOLE, Subset
 from archqa.fhir.search.value_clauses import SqlClause, reference_clause
 from archqa.fhir.values.compartments import (

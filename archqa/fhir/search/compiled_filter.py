@@ -36,6 +36,12 @@ def with_schema(sql: str, schema: str) -> str:
     return sql.replace("here.", f"{schema}.")
 
 
+def in_all_schemas(select: SqlClause, schemas: tuple[str, ...]) -> SqlClause:
+    """Return the same SELECT over all schemas: the file and, in an overlay, memory."""
+    sql = " UNION ALL ".join(with_schema(select.sql, schema) for schema in schemas)
+    return SqlClause(sql, select.args * len(schemas))
+
+
 class CompiledFilter(NamedTuple):
     """A filter in SQL. Its driver, if any, finds exactly what passes the predicate."""
 

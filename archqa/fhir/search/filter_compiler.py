@@ -17,8 +17,8 @@ from archqa.fhir.search.compiled_filter import (
     compile_id,
     compile_last_updated,
     compile_targets,
+    in_all_schemas,
     negate,
-    with_schema,
 )
 from archqa.fhir.search.composites import select_resources
 from archqa.fhir.search.query import MAX_STEP_RESOURCES, Filter
@@ -27,6 +27,7 @@ from archqa.fhir.search.shared_resources import (
     has_shared_resources,
     has_unindexed_references,
 )
+from archqa.fhir.search.token_conditions import TokenConditions
 from archqa.fhir.search.value_clauses import SqlClause, any_of, joined_args
 from archqa.fhir.values.search_parameters import Kind, Parameter
 from archqa.fhir.values.text import normalise_text
@@ -48,6 +49,7 @@ class FilterCompiler:
         self.patients: tuple[int, ...] | None = None
         self._scope: Filter | None = None
         self.notices: list[str] = []
+        self._tokens = TokenConditions(connection, profile, schemas, self.notices)
 
     def set_patient_scope(self, resource_type: str, filters: Iterable[Filter]) -> None:
         """Find the only patient that the filters ask for: every index row has its patient."""
@@ -69,7 +71,7 @@ class FilterCompiler:
             is_single = len(patient_filter.values) == 1
             return patient_filter.values[0] if is_single else ""
         select = self._select_passing("Patient", patient_filter.chain)
-        select = self._in_all_schemas(select)
+        select = in_all_schemas(select, self._schemas)
         rows = self._connection.execute(f"{select.sql} LIMIT 2", select.args).fetchall()
         if len(rows) != 1:
             return ""
@@ -142,7 +144,7 @@ class FilterCompiler:
         kind = search_filter.parameter.kind
         element_ids = self.element_ids_sql(resource_type, search_filter.parameter)
         if kind is Kind.TOKEN and search_filter.modifier != "text":
-            condition = self._any_token(search_filter, element_ids)
+            condition = self._tokens.any_of_codes(search_filter, element_ids)
         else:
             condition = self._any_value(search_filter, element_ids)
         return self._with_row(kind, element_ids, condition)
@@ -181,7 +183,7 @@ class FilterCompiler:
             element_ids = self.element_ids_sql(resource_type, half)
             half_filter = Filter(half, (half_value,))
             if half.kind is Kind.TOKEN:
-                conditions.append(self._any_token(half_filter, element_ids))
+                conditions.append(self._tokens.any_of_codes(half_filter, element_ids))
             else:
                 conditions.append(self._any_value(half_filter, element_ids))
         return conditions
@@ -235,7 +237,7 @@ class FilterCompiler:
         parameter, modifier = search_filter.parameter, search_filter.modifier
         match parameter.kind:
             case Kind.TOKEN:
-                return self._text_condition(value, element_ids)
+                return self._tokens.text(value, element_ids)
             case Kind.DATE:
                 return value_clauses.date_clause(
                     parameter,
@@ -252,86 +254,6 @@ class FilterCompiler:
             case Kind.STRING:
                 return value_clauses.string_clause(value, modifier)
         raise AssertionError("The halves of a composite are compiled one by one.")
-
-    def _any_token(self, search_filter: Filter, element_ids: str) -> SqlClause:
-        """Return a condition for any of these codes.
-
-        The terms are looked up first, so that many codes take hardly longer than one.
-        """
-        clauses: list[SqlClause] = []
-        terms: dict[int, None] = {}
-        for value in search_filter.values:
-            system = value_clauses.system_clause(value)
-            if system is not None:
-                clauses.append(system)
-                continue
-            condition = self._token_condition(search_filter.parameter, value, element_ids)
-            sql = f"SELECT t FROM term x WHERE {condition.sql}"
-            for (t,) in self._connection.execute(sql, condition.args):
-                terms[t] = None
-        if terms or not clauses:
-            clauses.append(SqlClause(f"x.t IN ({sql_number_list(terms)})"))
-        return any_of(clauses)
-
-    def _token_condition(
-        self,
-        parameter: Parameter,
-        value: str,
-        element_ids: str,
-    ) -> SqlClause:
-        """Return a condition for a code.
-
-        In the archqa profile, a code that does not occur is tried without regard to case.
-        """
-        exact = _term_condition(value_clauses.token_clause(value))
-        if not self._profile.extensions_enabled or self._occurs(exact, element_ids):
-            return exact
-        folded = _term_condition(value_clauses.token_clause(value, ignore_case=True))
-        name = parameter.name
-        if self._occurs(folded, element_ids):
-            self.notices.append(
-                f"{name}: no such code; matched without regard to case and white space."
-            )
-        elif name.endswith(":identifier"):
-            self._note_no_reference_identifier(name)
-        elif not (parameter.is_identifier or name.endswith(":of-type")):
-            self.notices.append(
-                f"{name}: no resource has this code. To search by words, write {name}:text=words."
-            )
-        return folded
-
-    def _note_no_reference_identifier(self, name: str) -> None:
-        chained = name.replace(":", ".")
-        self.notices.append(
-            f"{name} looks at the identifier in the reference itself, and none is like this. To"
-            f" search by the identifier of the resource, write {chained}=…"
-        )
-
-    def _occurs(self, condition: SqlClause, element_ids: str) -> bool:
-        where = f"x.p IN ({element_ids}) AND {condition.sql}"
-        select = SqlClause(f"SELECT x.t FROM here.token x WHERE {where}", condition.args)
-        select = self._in_all_schemas(select)
-        row = self._connection.execute(f"{select.sql} LIMIT 1", select.args).fetchone()
-        return row is not None
-
-    def _in_all_schemas(self, select: SqlClause) -> SqlClause:
-        """Return the same SELECT over all schemas: the file and, in an overlay, memory."""
-        sql = " UNION ALL ".join(with_schema(select.sql, schema) for schema in self._schemas)
-        return SqlClause(sql, select.args * len(self._schemas))
-
-    def _text_condition(self, value: str, element_ids: str) -> SqlClause:
-        """Return a condition for `:text`: the display or text contains the value.
-
-        Outside of the archqa profile it must start with the value.
-        """
-        folded = normalise_text(unescape(value))
-        words = "(SELECT words FROM term WHERE t = v.t)"
-        if self._profile.extensions_enabled:
-            condition = SqlClause(f"instr({words}, ?) > 0", (folded,))
-        else:
-            condition = SqlClause(f"substr({words}, 1, ?) = ?", (len(folded), folded))
-        where = f"v.p IN ({element_ids}) AND {condition.sql}"
-        return SqlClause(f"x.t IN (SELECT v.t FROM vocabulary v WHERE {where})", condition.args)
 
     def _compile_words(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
         """Compile a string: the start of a part, or words that may stand in several parts."""
@@ -366,7 +288,7 @@ class FilterCompiler:
         """Compile what refers to a resource that passes the filter at the end of the chain."""
         chain_type, chain = search_filter.chain_type, search_filter.chain
         assert chain is not None
-        passing = self._in_all_schemas(self._passing(chain_type, chain))
+        passing = in_all_schemas(self._passing(chain_type, chain), self._schemas)
         where = f"type IN (?, '') AND id IN ({passing.sql})"
         condition = SqlClause(
             f"x.t IN (SELECT t FROM target WHERE {where})", (chain_type, *passing.args)
@@ -382,7 +304,7 @@ class FilterCompiler:
         passing = self._passing(chain_type, chain, "n")
         where = f"x.p IN ({element_ids}) AND x.n IN ({passing.sql})"
         targets = SqlClause(f"SELECT x.t FROM here.reference x WHERE {where}", passing.args)
-        return compile_targets(resource_type, self._in_all_schemas(targets))
+        return compile_targets(resource_type, in_all_schemas(targets, self._schemas))
 
     def _passing(self, resource_type: str, search_filter: Filter, column: str = "id") -> SqlClause:
         """Select the ids (or numbers) of all resources of a type that pass one filter.
@@ -393,7 +315,7 @@ class FilterCompiler:
         select = self._select_passing(resource_type, search_filter, column)
         if search_filter.chain is None:
             return select
-        select = self._in_all_schemas(select)
+        select = in_all_schemas(select, self._schemas)
         limit = f"LIMIT {MAX_STEP_RESOURCES + 1}"
         rows = self._connection.execute(f"SELECT * FROM ({select.sql}) {limit}", select.args)
         values = [value for (value,) in rows]
@@ -440,7 +362,3 @@ def _referenced_types(search_filter: Filter) -> tuple[str, ...]:
     if search_filter.modifier:
         return (search_filter.modifier,)
     return search_filter.parameter.targets
-
-
-def _term_condition(where: SqlClause) -> SqlClause:
-    return SqlClause(f"x.t IN (SELECT t FROM term WHERE {where.sql})", where.args)

@@ -4,7 +4,6 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from sqlite3 import Connection
-from typing import NamedTuple
 
 from archqa.fhir.index.blobs import BlobReader
 from archqa.fhir.index.reference_graph import sql_number_list
@@ -17,7 +16,7 @@ from archqa.fhir.search.filter_compiler import FilterCompiler
 from archqa.fhir.search.includes import MAX_INCLUDED, find_included
 from archqa.fhir.search.outcome_entry import outcome_entries
 from archqa.fhir.search.query import Query, SortKey
-from archqa.fhir.search.summaries import Subset, part_of_resource
+from archqa.fhir.search.stored_resource import StoredResource, entry_of
 from archqa.fhir.search.value_clauses import SqlClause, joined_args
 from archqa.fhir.values.search_parameters import Kind
 from archqa.fhir.values.urls import build_search_url, with_count
@@ -50,14 +49,6 @@ ResultKey = tuple[SqlClause, tuple[SortKey, ...]]
 
 ReadLater = Callable[[Query, Sequence[int]], Iterator[Sequence[Entry]]]
 """Read the matches with these numbers, a few at a time."""
-
-
-class StoredResource(NamedTuple):
-    """A resource's type, id and JSON text."""
-
-    type: str
-    id: str
-    text: str
 
 
 class Searcher:
@@ -379,13 +370,6 @@ class Searcher:
             resource_type, resource_id, d, blob = rows[n]
             text = self._reader.decompress(d, blob)
             yield StoredResource(resource_type, resource_id, text)
-
-
-def entry_of(resource: StoredResource, subset: Subset, mode: str = "match") -> Entry:
-    """Return the entry for a resource, or for the part of it that is asked for."""
-    check_budget()
-    text = part_of_resource(resource.text, resource.type, subset)
-    return Entry(resource.type, resource.id, text, mode)
 
 
 _SORT_VALUES = {
