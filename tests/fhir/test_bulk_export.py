@@ -465,8 +465,12 @@ def test_an_export_is_not_under_the_limits_of_the_request_that_started_it(tmp_pa
 def test_the_capabilities_declare_exports_in_every_profile(ward_store: Store, profile: str) -> None:
     service = FhirService(ward_store.as_profile(profile), BASE)
     statement = service.get("metadata").json()
-    names = [operation["name"] for operation in statement["rest"][0]["operation"]]
-    assert {"export", "patient-export", "group-export"} <= set(names)
+    rest = statement["rest"][0]
+    operations = list(rest["operation"])
+    for resource in rest["resource"]:
+        operations += resource["operation"]
+    definitions = {operation["definition"].rpartition("/")[2] for operation in operations}
+    assert {"export", "patient-export", "group-export"} <= definitions
     assert "bulkdata" in statement["instantiates"][0]
     assert export(service)["output"]
     service.exports.close()

@@ -4,7 +4,7 @@ Source: hl7.org/fhir/R4/http.html.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Self
 
 import httpx2
@@ -18,6 +18,7 @@ from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedTok
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import CodeCount, Page, Resource, SearchParams
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
+from archqa.fhir.values.search_parameters import parameters
 from archqa.fhir.values.urls import build_search_url, flatten_params, parse_search_url
 from archqa.safety.base_urls import check_encrypted, fhir_server_problem, is_server_url
 
@@ -124,8 +125,8 @@ class FhirClient:
         Sends one `_summary=count` for each type.
         """
         counts = {}
-        for resource_type, parameters in self._search_parameters().items():
-            if patient and resource_type != "Patient" and "patient" not in parameters:
+        for resource_type, declared in self._search_parameters().items():
+            if patient and not _has_patients(resource_type, declared):
                 continue
             params = {"_summary": "count", **_of_patient(resource_type, patient)}
             total = self.search(resource_type, params).total
@@ -232,18 +233,25 @@ class FhirClient:
     def _search_parameters(self) -> dict[str, set[str]]:
         """Return the types of the server's capabilities, each with its search parameters."""
         rest = self.capabilities().get("rest") or [{}]
-        parameters: dict[str, set[str]] = {}
+        declared: dict[str, set[str]] = {}
         for resource in rest[0].get("resource") or []:
             resource_type = str(resource.get("type"))
-            names = parameters.setdefault(resource_type, set())
+            names = declared.setdefault(resource_type, set())
             for parameter in resource.get("searchParam") or []:
                 names.add(str(parameter.get("name")))
-        return parameters
+        return declared
 
 
 def _origin(url: httpx2.URL) -> tuple[str, bytes, str, int | None]:
     """Return scheme, user, host and port of a URL."""
     return url.scheme, url.userinfo, url.host, url.port
+
+
+def _has_patients(resource_type: str, declared: Container[str]) -> bool:
+    """Whether resources of a type are about patients: a server may extend `patient` to others."""
+    return resource_type == "Patient" or (
+        "patient" in declared and "patient" in parameters(resource_type)
+    )
 
 
 def _of_patient(resource_type: str, patient: str | None) -> dict[str, str]:

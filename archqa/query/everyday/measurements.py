@@ -154,7 +154,8 @@ def _has_unit_of_concept(account: Account, test: Mark) -> bool:
 
 
 def _unit_after(account: Account, test: Mark) -> tuple[str, list[Mark]]:
-    """The unit in the unknown words and signs right after a number, and their marks."""
+    """The longest unit in the unknown words and signs right after a number, and their marks."""
+    unit: tuple[str, list[Mark]] = ("", [])
     marks: list[Mark] = []
     for mark in account.clause.marks:
         if mark.start < test.end:
@@ -162,10 +163,10 @@ def _unit_after(account: Account, test: Mark) -> tuple[str, list[Mark]]:
         if mark.kind not in {"unknown", "sign"}:
             break
         marks.append(mark)
-        text = "".join(each.value for each in marks)
+        text = "".join(part.value for part in marks)
         if _is_unit(text):
-            return text, marks
-    return "", []
+            unit = (text, list(marks))
+    return unit
 
 
 @cache
