@@ -1,7 +1,7 @@
 """How fast the record is: loading, searching, scanning, and side by side with another server.
 
-    python tests/benchmarks/fhir_store.py ../shared/fhir/mimic-fhir
-    ARCHQA_SEKMET=/tmp/sekmet/bin/sekmet python tests/benchmarks/fhir_store.py ../shared/fhir/mimic-fhir --beside
+    python -m tests.benchmarks.fhir_store ../shared/fhir/mimic-fhir
+    ARCHQA_SEKMET=/tmp/sekmet/bin/sekmet python -m tests.benchmarks.fhir_store ../shared/fhir/mimic-fhir --beside
 
 Every search is asked once, so that nothing is answered from what was kept of an equal one.
 """

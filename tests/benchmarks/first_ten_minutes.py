@@ -32,7 +32,7 @@ import pandas, archqa
 table = pandas.DataFrame({{"question": [{QUESTION!r}, "What was found at endoscopy?"], "note": [{NOTE!r}] * 2}})
 run = archqa.predict(table, out="table-run")
 answered = run.to_pandas()
-assert list(answered["status"]) == ["ok", "ok"], answered["status"]
+assert list(answered["status"]) == ["answered", "answered"], answered["status"]
 assert all(answered["evidence"]), "an answer without evidence"
 """
 
