@@ -96,9 +96,9 @@ def _condition(request: HistoryRequest) -> tuple[str, tuple[str | int, ...]]:
         "r.updated >= ?": request.since,
         "r.updated < ?": request.until,
     }
-    given = {sql: value for sql, value in conditions.items() if value is not None}
-    where = f" WHERE {' AND '.join(given)}" if given else ""
-    return where, tuple(given.values())
+    requested = {sql: value for sql, value in conditions.items() if value is not None}
+    where = f" WHERE {' AND '.join(requested)}" if requested else ""
+    return where, tuple(requested.values())
 
 
 def _fetch(connection: Connection, numbers: list[int]) -> list[ResourceVersion]:

@@ -74,8 +74,8 @@ def capability_statement(
 
 
 def _holdings(types: list[str]) -> str:
-    held = ", ".join(sorted(types)) or "no resource yet"
-    return f"A FHIR record in one file. It holds: {held}."
+    type_names = ", ".join(sorted(types)) or "no resource yet"
+    return f"A FHIR record in one file. It holds: {type_names}."
 
 
 def _limits(profile: Profile) -> str:

@@ -125,7 +125,7 @@ def _no_problem(resource_type: str) -> str:
 
 def _parse(params: Params, body: str | None) -> _Request:
     """Parse the parameters of the URL and of the body. Raises `FhirError` with every mistake."""
-    given = [(name, value) for name, value in params if name not in _FORMATS]
+    pairs = [(name, value) for name, value in params if name not in _FORMATS]
     resource = None
     if body is not None and body.strip():
         try:
@@ -134,8 +134,8 @@ def _parse(params: Params, body: str | None) -> _Request:
             raise FhirError(f"The body {error}") from None
     if isinstance(resource, dict) and resource.get("resourceType") == "Parameters":
         resource, inner = _unpack(resource)
-        given += inner
-    return _Request(resource, *_mode_and_profiles(given))
+        pairs += inner
+    return _Request(resource, *_mode_and_profiles(pairs))
 
 
 def _unpack(parameters: dict[str, Any]) -> tuple[Any, Params]:
@@ -160,11 +160,11 @@ def _value(parameter: Any) -> str:
     return ""
 
 
-def _mode_and_profiles(given: Params) -> tuple[str | None, tuple[str, ...]]:
+def _mode_and_profiles(pairs: Params) -> tuple[str | None, tuple[str, ...]]:
     mode = None
     profiles = []
     mistakes = []
-    for name, value in given:
+    for name, value in pairs:
         if name == "profile":
             profiles.append(value)
         elif name != "mode":

@@ -144,21 +144,21 @@ class RecordChecks:
         if not isinstance(quantity, dict):
             return
         names = (quantity.get("code"), quantity.get("unit"))
-        given = [name for name in names if isinstance(name, str) and name]
+        units = [name for name in names if isinstance(name, str) and name]
         with self._record.read_session() as session:
             codes = list(concept_codes(result.get("code")))
             known = units_of_codes(session.connection, self._record.schemas, codes)
-        if not given or not known or {*map(_normal, given)} & {*map(_normal, known)}:
+        if not units or not known or {*map(_normal, units)} & {*map(_normal, known)}:
             return
-        if _measures(given) and _measures(known) and not _measures(given) & _measures(known):
+        if _measures(units) and _measures(known) and not _measures(units) & _measures(known):
             problem = "the unit measures something else than the record's for this code:"
         else:
             problem = "no result of this code in the record has this unit, but"
         yield _warning(f"{path}valueQuantity", f"{problem} {_list_units(known)}.")
 
     def _unusual_doses(self, order: Resource, item: OrderedItem) -> Iterator[Finding]:
-        given = list(doses(order))
-        if not given:
+        ordered = list(doses(order))
+        if not ordered:
             return
         usual: dict[str, list[float]] = {}
         for other in self._orders_of(item):
@@ -166,7 +166,7 @@ class RecordChecks:
                 for dose in doses(other):
                     quantity, value = dose.in_quantity()
                     usual.setdefault(quantity, []).append(value)
-        for dose in given:
+        for dose in ordered:
             yield from _compare(dose, usual)
 
     def _orders_of(self, item: OrderedItem) -> list[Resource]:
