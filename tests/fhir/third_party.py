@@ -60,6 +60,7 @@ def ours(record: Path, profile: str = "hapi") -> Iterator[str]:
         str(port),
         "--profile",
         profile,
+        "--no-token",
     ]
     with _running(command, record.parent, f"http://127.0.0.1:{port}/fhir") as base:
         yield base
