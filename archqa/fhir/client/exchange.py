@@ -6,7 +6,9 @@ from typing import Any
 
 import httpx2
 
+from archqa.errors import CallerError
 from archqa.fhir.outcome import FhirError
+from archqa.safety.base_urls import check_encrypted, fhir_server_problem
 from archqa.safety.http_replies import (
     ACCEPTED_ENCODING,
     BodyReader,
@@ -37,6 +39,15 @@ class _ProxyTransport(httpx2.BaseTransport):
     def close(self) -> None:
         for transport in self._transports.values():
             transport.close()
+
+
+def checked_address(base_url: str, *, allow_plain_http: bool) -> str:
+    """Return a server's address without the last slash. Raises `CallerError` for one not to use."""
+    problem = fhir_server_problem(base_url)
+    if problem:
+        raise CallerError(f"The FHIR server's address {problem}.")
+    check_encrypted(base_url, allow_plain_http=allow_plain_http)
+    return base_url.rstrip("/")
 
 
 def open_http(

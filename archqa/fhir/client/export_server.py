@@ -16,7 +16,7 @@ import httpx2
 
 from archqa.core.value import FrozenModel
 from archqa.errors import AuthenticationFailed, CallerError
-from archqa.fhir.client.exchange import exchange, open_http
+from archqa.fhir.client.exchange import checked_address, exchange, open_http
 from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.values.urls import build_search_url
@@ -92,11 +92,7 @@ class ExportServer:
         transport: httpx2.BaseTransport | None = None,
         allow_plain_http: bool = False,
     ) -> None:
-        problem = fhir_server_problem(base_url)
-        if problem:
-            raise CallerError(f"The FHIR server's address {problem}.")
-        check_encrypted(base_url, allow_plain_http=allow_plain_http)
-        self.base = base_url.rstrip("/")
+        self.base = checked_address(base_url, allow_plain_http=allow_plain_http)
         self._access = access
         self._allowed_hosts = tuple(map(_host_and_port, allowed_hosts))
         self._allow_plain_http = allow_plain_http

@@ -10,9 +10,9 @@ from typing import Self
 import httpx2
 import stamina
 
-from archqa.errors import AuthenticationFailed, CallerError, ServerUnavailable
+from archqa.errors import AuthenticationFailed, ServerUnavailable
 from archqa.fhir.client.code_counts import count_codes
-from archqa.fhir.client.exchange import exchange, open_http
+from archqa.fhir.client.exchange import checked_address, exchange, open_http
 from archqa.fhir.client.searchset_reader import read_searchset
 from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
 from archqa.fhir.outcome import FhirError
@@ -20,7 +20,7 @@ from archqa.fhir.record import CodeCount, Page, Resource, SearchParams
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import parameters
 from archqa.fhir.values.urls import build_search_url, flatten_params, parse_search_url
-from archqa.safety.base_urls import check_encrypted, fhir_server_problem, is_server_url
+from archqa.safety.base_urls import is_server_url
 
 _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
@@ -55,11 +55,7 @@ class FhirClient:
         transport: httpx2.BaseTransport | None = None,
         allow_plain_http: bool = False,
     ) -> None:
-        problem = fhir_server_problem(base_url)
-        if problem:
-            raise CallerError(f"The FHIR server's address {problem}.")
-        check_encrypted(base_url, allow_plain_http=allow_plain_http)
-        self.base = base_url.rstrip("/")
+        self.base = checked_address(base_url, allow_plain_http=allow_plain_http)
         self._token = FixedToken(token) if isinstance(token, str) else token
         self._tries = tries
         self._http = open_http(self.base, timeout, transport)

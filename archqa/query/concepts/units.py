@@ -47,14 +47,14 @@ def convert(value: float, unit: str, to_unit: str, concept: Concept | None = Non
         to_unit: The unit that is wanted.
         concept: The measurement that the value belongs to.
     """
-    given, wanted = find_unit(unit), find_unit(to_unit)
-    if given is None or wanted is None:
+    source, wanted = find_unit(unit), find_unit(to_unit)
+    if source is None or wanted is None:
         return None
-    if given.quantity == wanted.quantity:
-        return value if given == wanted else value * given.size / wanted.size
+    if source.quantity == wanted.quantity:
+        return value if source == wanted else value * source.size / wanted.size
     name = concept.name if concept else _ANY_CONCEPT
-    linear = _linear(value, given, wanted, name)
-    return linear if linear is not None else _by_molar_mass(value, given, wanted, name)
+    linear = _linear(value, source, wanted, name)
+    return linear if linear is not None else _by_molar_mass(value, source, wanted, name)
 
 
 def ucum_unit(text: str) -> str | None:
@@ -63,26 +63,26 @@ def ucum_unit(text: str) -> str | None:
     return unit.ucum if unit else None
 
 
-def _linear(value: float, given: Unit, wanted: Unit, name: str) -> float | None:
+def _linear(value: float, source: Unit, wanted: Unit, name: str) -> float | None:
     """Convert by a line between two units, or between units of the same quantities."""
     lines = _lines()
     for concept in (name, _ANY_CONCEPT):
-        if line := lines.get((concept, given.ucum, wanted.ucum)):
+        if line := lines.get((concept, source.ucum, wanted.ucum)):
             return line.forwards(value)
-        if line := lines.get((concept, wanted.ucum, given.ucum)):
+        if line := lines.get((concept, wanted.ucum, source.ucum)):
             return line.backwards(value)
     return None
 
 
-def _by_molar_mass(value: float, given: Unit, wanted: Unit, name: str) -> float | None:
+def _by_molar_mass(value: float, source: Unit, wanted: Unit, name: str) -> float | None:
     molar_mass = _molar_masses().get(name)
     if molar_mass is None:
         return None
     per_mole = {_MASS: molar_mass.grams, _AMOUNT: 1.0, _EQUIVALENT: molar_mass.charge}
-    given_per_mole, wanted_per_mole = per_mole.get(given.quantity), per_mole.get(wanted.quantity)
-    if not given_per_mole or not wanted_per_mole:
+    source_per_mole, wanted_per_mole = per_mole.get(source.quantity), per_mole.get(wanted.quantity)
+    if not source_per_mole or not wanted_per_mole:
         return None
-    return value * given.size / given_per_mole * wanted_per_mole / wanted.size
+    return value * source.size / source_per_mole * wanted_per_mole / wanted.size
 
 
 @cache
