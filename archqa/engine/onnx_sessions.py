@@ -1,13 +1,13 @@
 """onnxruntime sessions of the engine's networks, and the thread pool that they share."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import onnxruntime as ort
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from archqa.core.stopping import current_stop
 from archqa.engine import weight_packing
-from archqa.engine.weight_packing import PackedWeights
+from archqa.engine.weight_packing import LowRankUpdate, PackedWeights, UpdatedWeights
 
 WORKERS = 2
 """Concurrent inferences, each on one core: faster than one inference on two cores."""
@@ -58,20 +58,22 @@ def open_session(model: Path) -> ort.InferenceSession:
     )
 
 
-def read_packed_weights(file: Path) -> Iterator[tuple[str, PackedWeights]]:
+def read_packed_weights(file: Path) -> Iterator[tuple[str, PackedWeights | UpdatedWeights]]:
     """Yield the packed weights of a file by their names in the graph; none without the file.
 
-    A weight that another file of the folder has as well stands there alone, and here as a reference.
+    A weight that another file of the folder has as well stands there alone, and here as a reference,
+    perhaps with an update of it.
     """
     return _read_places(_weight_places(file))
 
 
 class _WeightPlace(NamedTuple):
-    """The file of a packed weight, its name there, and its name in the graph."""
+    """The file of a packed weight, its name there, its name in the graph, and its update."""
 
     file: Path
     name_in_file: str
     name: str
+    update: LowRankUpdate | None = None
 
 
 def _weight_places(file: Path) -> list[_WeightPlace]:
@@ -85,14 +87,24 @@ def _weight_places(file: Path) -> list[_WeightPlace]:
             if f"{name}/{REFERENCE}" in arrays.files:
                 reference = str(arrays[f"{name}/{REFERENCE}"])
                 other_file, _, name_there = reference.partition(REFERENCE_MARK)
-                place = _WeightPlace(file.parent / other_file, name_there, name)
+                update = _read_update(arrays, name)
+                place = _WeightPlace(file.parent / other_file, name_there, name, update)
             places.append(place)
     return places
 
 
-def _read_places(places: Iterable[_WeightPlace]) -> Iterator[tuple[str, PackedWeights]]:
+def _read_update(arrays: Mapping[str, Any], name: str) -> LowRankUpdate | None:
+    if f"{name}/up" not in arrays:
+        return None
+    return LowRankUpdate(*(arrays[f"{name}/{field}"] for field in LowRankUpdate._fields))
+
+
+def _read_places(
+    places: Iterable[_WeightPlace],
+) -> Iterator[tuple[str, PackedWeights | UpdatedWeights]]:
     """Yield packed weights by their names in the graph, each file opened once."""
-    for file, places_in_file in groupby(sorted(places), key=attrgetter("file")):
+    by_file = attrgetter("file")
+    for file, places_in_file in groupby(sorted(places, key=by_file), key=by_file):
         with np.load(file) as arrays:
             for place in places_in_file:
                 packed = PackedWeights(
@@ -100,7 +112,10 @@ def _read_places(places: Iterable[_WeightPlace]) -> Iterator[tuple[str, PackedWe
                     factors=arrays[f"{place.name_in_file}/factors"],
                     scale=arrays[f"{place.name_in_file}/scale"],
                 )
-                yield place.name, packed
+                if place.update is None:
+                    yield place.name, packed
+                else:
+                    yield place.name, UpdatedWeights(packed, place.update)
 
 
 def _unpack_weights(file: Path) -> dict[str, NDArray[np.int8]]:

@@ -1,4 +1,4 @@
-"""Weights packed into at most four bits each.
+"""Weights packed into at most four bits each, and fine-tuned ones as an update of low rank.
 
 A row has a scale, a block of a row a factor, and a weight a small code:
 weight = scale x factor x code. Factor x code is the eight-bit integer that a processor multiplies;
@@ -19,6 +19,8 @@ MAX_CODE = 7
 """The highest code that half a byte holds; codes range from -7 to 7."""
 MAX_QUANTISED_VALUE = 63
 """The highest factor x code."""
+MAX_BYTE = 127
+"""The highest integer of an update's two matrices."""
 EMBEDDING_MAX_CODE, LAYER_MAX_CODE = 3, 5
 """The highest code of the cross-encoder's token embeddings, and of its linear layers."""
 FACTOR_FRACTIONS = (1.0, 0.9, 0.8, 0.7, 0.6)
@@ -28,14 +30,37 @@ Floats = NDArray[np.float32]
 
 
 class PackedWeights(NamedTuple):
-    """`codes` (rows, columns / 2), two to a byte; `factors` (rows, blocks); `scale` (rows,).
-
-    Without factors (no blocks) a code has a byte of its own, and `codes` is (rows, columns).
-    """
+    """`codes` (rows, columns / 2), two to a byte; `factors` (rows, blocks); `scale` (rows,)."""
 
     codes: NDArray[np.uint8]
     factors: NDArray[np.uint8]
     scale: Floats
+
+
+class LowRankUpdate(NamedTuple):
+    """What fine-tuning adds to a matrix: `up` (rows, rank) times `down` (rank, columns).
+
+    Both are integers; a row of their product is scaled by `update_scale` (rows,). `scale` (rows,) is
+    that of the sum, whose integers range from -63 to 63 (low-rank adaptation, Hu et al. 2021,
+    arXiv:2106.09685).
+    """
+
+    up: NDArray[np.int8]
+    down: NDArray[np.int8]
+    update_scale: Floats
+    scale: Floats
+
+
+class UpdatedWeights(NamedTuple):
+    """A packed matrix that stands in another file, and the update of it."""
+
+    base: PackedWeights
+    update: LowRankUpdate
+
+    @property
+    def scale(self) -> Floats:
+        """The scale of each row of the sum, of shape (rows,)."""
+        return self.update.scale
 
 
 def pack_weights(
@@ -54,24 +79,35 @@ def pack_weights(
     return PackedWeights(packed_codes, factors.astype(np.uint8), scale)
 
 
-def pack_bytes(weight: Floats) -> PackedWeights:
-    """Pack a matrix with a byte a weight: `MAX_QUANTISED_VALUE` levels on each side of 0.
+def pack_update(base: PackedWeights, up: Floats, down: Floats) -> UpdatedWeights:
+    """Pack the update `up` @ `down` of a matrix, of shapes (rows, rank) and (rank, columns)."""
+    down_maximum = _maximum(down)
+    up_of_unit_rows = up * down_maximum
+    up_maximum = _maximum(up_of_unit_rows)
+    update = LowRankUpdate(
+        up=_round_to_bytes(up_of_unit_rows / up_maximum[:, None]),
+        down=_round_to_bytes(down / down_maximum[:, None]),
+        update_scale=up_maximum / np.float32(MAX_BYTE**2),
+        scale=np.ones(len(up), dtype=np.float32),
+    )
+    scale = _maximum(_updated_transposed(base, update).T) / np.float32(MAX_QUANTISED_VALUE)
+    return UpdatedWeights(base, update._replace(scale=scale))
 
-    For weights that were trained without quantisation. Their training moves them by less than the
-    distance of two levels of four bits, and would be lost.
-    """
-    row_max = np.maximum(np.abs(weight).max(1), np.float32(1e-8))
-    scale: Floats = row_max / np.float32(MAX_QUANTISED_VALUE)
-    codes = np.round(weight / scale[:, None]).astype(np.int8)
-    no_factors = np.empty((len(weight), 0), dtype=np.uint8)
-    return PackedWeights(codes.view(np.uint8), no_factors, scale)
+
+def _maximum(rows: Floats) -> Floats:
+    """Return the highest absolute value of each row, never 0."""
+    maximum: Floats = np.maximum(np.abs(rows).max(1), np.float32(1e-8))
+    return maximum
+
+
+def _round_to_bytes(units: Floats) -> NDArray[np.int8]:
+    return np.round(units * np.float32(MAX_BYTE)).astype(np.int8)
 
 
 def scales_and_factors(weight: Floats, block_size: int, max_code: int) -> tuple[Floats, Floats]:
     """Return the scale of each row (rows,) and the best factor of each block (rows, blocks)."""
     max_factor = MAX_QUANTISED_VALUE // max_code
-    row_max = np.maximum(np.abs(weight).max(1), np.float32(1e-8))
-    scale: Floats = row_max / np.float32(max_code * max_factor)
+    scale: Floats = _maximum(weight) / np.float32(max_code * max_factor)
     blocks = (weight / scale[:, None]).reshape(len(weight), -1, block_size)
     unclipped = np.ceil(np.abs(blocks).max(2) / max_code - 1e-4)
     unclipped = np.clip(unclipped, 1, max_factor)
@@ -86,11 +122,11 @@ def scales_and_factors(weight: Floats, block_size: int, max_code: int) -> tuple[
     return scale, best_factors
 
 
-def unpack_weights(packed: PackedWeights) -> NDArray[np.int8]:
-    """Return factor x code of every weight, of shape (rows, columns)."""
+def unpack_weights(packed: PackedWeights | UpdatedWeights) -> NDArray[np.int8]:
+    """Return the integers of every weight, of shape (rows, columns)."""
+    if isinstance(packed, UpdatedWeights):
+        return np.ascontiguousarray(unpack_transposed(packed).T)
     rows, half_columns = packed.codes.shape
-    if not packed.factors.size:
-        return packed.codes.view(np.int8)
     codes = np.empty((rows, half_columns, 2), dtype=np.int8)
     codes[..., 0] = packed.codes & 15
     codes[..., 1] = packed.codes >> 4
@@ -100,16 +136,18 @@ def unpack_weights(packed: PackedWeights) -> NDArray[np.int8]:
     return blocks.reshape(rows, 2 * half_columns)
 
 
-def unpack_transposed(packed: PackedWeights) -> NDArray[np.int8]:
+def unpack_transposed(packed: PackedWeights | UpdatedWeights) -> NDArray[np.int8]:
     """Return `unpack_weights(packed).T` in C order, of shape (columns, rows).
 
     Faster than to unpack and transpose: the codes are transposed while two share a byte, and each
     step runs over whole rows of the result.
     """
+    if isinstance(packed, UpdatedWeights):
+        levels = _updated_transposed(packed.base, packed.update)
+        levels /= packed.update.scale
+        return np.rint(levels, out=levels).astype(np.int8)
     rows, half_columns = packed.codes.shape
     transposed_codes = np.ascontiguousarray(packed.codes.T)
-    if not packed.factors.size:
-        return transposed_codes.view(np.int8)
     codes = np.empty((half_columns, 2, rows), dtype=np.int8)
     codes[:, 0] = transposed_codes & 15
     codes[:, 1] = transposed_codes >> 4
@@ -120,7 +158,19 @@ def unpack_transposed(packed: PackedWeights) -> NDArray[np.int8]:
     return blocks.reshape(2 * half_columns, rows)
 
 
-def dequantise(packed: PackedWeights) -> Floats:
+def _updated_transposed(base: PackedWeights, update: LowRankUpdate) -> Floats:
+    """Return the sum of a matrix and its update, of shape (columns, rows).
+
+    The integers' product is exact in floats whatever the order of its sums, so that every processor
+    gets the same weights.
+    """
+    product: Floats = update.down.T.astype(np.float32) @ update.up.T.astype(np.float32)
+    product *= update.update_scale
+    product += unpack_transposed(base) * base.scale
+    return product
+
+
+def dequantise(packed: PackedWeights | UpdatedWeights) -> Floats:
     """Return the weights that `packed` stands for, of shape (rows, columns)."""
     return unpack_weights(packed) * packed.scale[:, None]
 

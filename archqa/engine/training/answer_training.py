@@ -31,8 +31,8 @@ EASY_QUESTION_PROBABILITY = 0.12
 PLAIN_QUESTION_PROBABILITY = 0.15
 """How often a question loses its question mark, as people leave it out."""
 SENTENCE_LOSS_WEIGHT = 0.15
-HEAD_RATE_FACTOR = 5
-CONFIG = TrainingConfig(epochs=2, learning_rate=4e-5, batch_size=6)
+HEAD_RATE_FACTOR = 1
+CONFIG = TrainingConfig(epochs=3, learning_rate=4e-4, batch_size=6)
 
 
 class AnswerWindow(NamedTuple):
@@ -63,13 +63,14 @@ def train_answer_finder(
     *,
     progress: ProgressCallback,
 ) -> Any:
-    """Train the network, its lower layers frozen, and return it.
+    """Train updates of the network's upper layers, on a GPU where there is one, and return it."""
+    from archqa.engine.training.low_rank import add_low_rank_updates
 
-    Not quantisation-aware: at this low rate no weight would reach the next of eleven levels.
-    """
     torch = fine_tuning.import_torch()
     torch.manual_seed(config.seed)
     random.seed(config.seed)
+    add_low_rank_updates(network.encoder.layers)
+    network.to("cuda" if torch.cuda.is_available() else "cpu")
     optimizer = fine_tuning.new_optimizer(network, config, HEAD_RATE_FACTOR)
     for epoch in range(config.epochs):
         batches = fine_tuning.make_batches(_epoch_windows(questions), config.batch_size)
@@ -83,7 +84,7 @@ def train_answer_finder(
             optimizer.step()
             stage = f"epoch {epoch + 1} of {config.epochs}, batches"
             progress(stage, batch_index + 1, len(batches))
-    return network.eval()
+    return network.cpu().eval()
 
 
 def _epoch_windows(questions: tuple[AskedQuestion, ...]) -> list[AnswerWindow]:
@@ -146,9 +147,7 @@ def _answer_window(
 
 def _loss(network: Any, batch: list[AnswerWindow]) -> Any:
     """Return the mean over the windows of a batch."""
-    torch = fine_tuning.import_torch()
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=fine_tuning.has_fast_bfloat16()):
-        logits = network(**fine_tuning.collate([example.window for example in batch])).float()
+    logits = fine_tuning.logits_of_windows(network, [example.window for example in batch])
     total = 0.0
     for row, example in enumerate(batch):
         total = total + _window_loss(logits[row, : len(example.window.spans)], example)

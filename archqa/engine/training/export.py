@@ -29,9 +29,10 @@ from archqa.engine.onnx_sessions import (
     SLOW_OPTIMIZERS,
     read_packed_weights,
 )
+from archqa.engine.training.low_rank import LowRankLinear
 from archqa.engine.training.network import CrossEncoderNetwork
 from archqa.engine.training.question_encoder import QuestionEncoderNetwork
-from archqa.engine.weight_packing import Floats, PackedWeights
+from archqa.engine.weight_packing import Floats, PackedWeights, UpdatedWeights
 from archqa.engine.wordpiece import MARKER, UNK, tokenizer
 
 DYNAMIC_AXES = {
@@ -75,6 +76,7 @@ class PerTokenScaledLinear(nn.Module):
     def __init__(self, plain: nn.Linear) -> None:
         super().__init__()
         self.weight, self.bias = plain.weight, plain.bias
+        self.low_rank = plain if isinstance(plain, LowRankLinear) else None
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return the output of the plain linear layer."""
@@ -91,8 +93,8 @@ def export(
     """Write the graph and its weights (.npz); a reader never sees half a file.
 
     `example` are the network's inputs for one window. Weights that are also in the file
-    `shared_weights`, in the same folder, are read from there; the others, trained on from these
-    without quantisation, are written with a byte each.
+    `shared_weights`, in the same folder, are read from there; of layers that were trained on from
+    these, the update of low rank is written (`low_rank.py`).
     """
     network = copy.deepcopy(model).eval()
     network.single_window = True
@@ -121,6 +123,7 @@ class _SharedWeights(NamedTuple):
         by_content = {}
         if file is not None:
             for name, packed in read_packed_weights(file):
+                assert isinstance(packed, PackedWeights)
                 content = weight_packing.dequantise(packed).tobytes()
                 by_content[content] = (name, packed)
         return cls(file.name if file else "", by_content)
@@ -148,17 +151,21 @@ def _scale_per_token(network: Network) -> list[PerTokenScaledLinear]:
     return replaced
 
 
-def _pack_layer(layer: PerTokenScaledLinear, shared: _SharedWeights) -> PackedWeights:
+def _pack_layer(
+    layer: PerTokenScaledLinear, shared: _SharedWeights
+) -> PackedWeights | UpdatedWeights:
     """Pack a layer's weight, and set it to what the packed form represents."""
     weight = layer.weight.detach().numpy()
-    if already_packed := shared.find(weight):
-        return already_packed
-    if shared.file_name:
-        packed = weight_packing.pack_bytes(weight)
-    else:
+    packed: PackedWeights | UpdatedWeights | None = shared.find(weight)
+    if packed is None:
         block_size, max_code = weight_packing.LAYER_BLOCK_SIZE, weight_packing.LAYER_MAX_CODE
         packed = weight_packing.pack_weights(weight, block_size, max_code)
+    if layer.low_rank is not None:
+        assert isinstance(packed, PackedWeights)
+        up, down = layer.low_rank.up.detach().numpy(), layer.low_rank.down.detach().numpy()
+        packed = weight_packing.pack_update(packed, up, down)
     layer.weight.data = torch.from_numpy(weight_packing.dequantise(packed))
+    layer.low_rank = None
     return packed
 
 
@@ -207,9 +214,9 @@ def _has_other_script(token: str) -> bool:
 def _write_quantised_graph(
     network: Network,
     example: Mapping[str, Tensor],
-    packed_layers: Mapping[bytes, PackedWeights],
+    packed_layers: Mapping[bytes, PackedWeights | UpdatedWeights],
     output_file: Path,
-) -> dict[str, PackedWeights]:
+) -> dict[str, PackedWeights | UpdatedWeights]:
     """Write the graph with integer products; return the packed weights by their names in it."""
     float_file = output_file.with_suffix(".whole.onnx")
     _export_float_graph(network, example, float_file)
@@ -280,7 +287,7 @@ def _products_of_other_weights(graph: Any, packed_by_name: Mapping[str, Any]) ->
 
 def _save_files(
     model: Any,
-    packed_by_name: Mapping[str, PackedWeights],
+    packed_by_name: Mapping[str, PackedWeights | UpdatedWeights],
     packed_table: PackedWeights,
     shared: _SharedWeights,
     graph_file: Path,
@@ -288,7 +295,7 @@ def _save_files(
     """Move the packed weights out of the graph, set their scales there, and write both files."""
     weights_file = graph_file.with_suffix(".npz")
     scales = {f"{name}_scale": packed.scale for name, packed in packed_by_name.items()}
-    external = {EMBEDDING_TABLE: packed_table}
+    external: dict[str, PackedWeights | UpdatedWeights] = {EMBEDDING_TABLE: packed_table}
     for name, packed in packed_by_name.items():
         external[f"{name}_quantized"] = packed
     for tensor in model.graph.initializer:
@@ -303,18 +310,27 @@ def _save_files(
 
 
 def _save_packed(
-    packed_by_name: Mapping[str, PackedWeights], shared: _SharedWeights, path: Path
+    packed_by_name: Mapping[str, PackedWeights | UpdatedWeights],
+    shared: _SharedWeights,
+    path: Path,
 ) -> None:
     arrays: dict[str, Any] = {}
     for name, packed in packed_by_name.items():
-        if reference := shared.reference(packed):
-            arrays[f"{name}/{REFERENCE}"] = np.array(reference)
-            continue
-        for field, array in packed._asdict().items():
+        for field, array in _arrays_of(packed, shared).items():
             arrays[f"{name}/{field}"] = array
     draft = path.with_suffix(".draft.npz")
     np.savez_compressed(draft, **arrays)
     draft.replace(path)
+
+
+def _arrays_of(packed: PackedWeights | UpdatedWeights, shared: _SharedWeights) -> dict[str, Any]:
+    """Return what is written of a weight: itself, or where it stands and the update of it."""
+    if isinstance(packed, UpdatedWeights):
+        reference = shared.reference(packed.base)
+        return {REFERENCE: np.array(reference), **packed.update._asdict()}
+    if reference := shared.reference(packed):
+        return {REFERENCE: np.array(reference)}
+    return packed._asdict()
 
 
 def _move_to_file(tensor: Any, file_name: str) -> None:

@@ -258,8 +258,7 @@ def _training_step(model: Any, batch: list[WindowTargets], optimizer: Any) -> No
 def _loss(model: Any, batch: list[WindowTargets]) -> Any:
     """Return the cross-entropy, the mean over the sentences of a batch."""
     torch = import_torch()
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=has_fast_bfloat16()):
-        batch_logits = model(**collate([example.window for example in batch])).float()
+    batch_logits = logits_of_windows(model, [example.window for example in batch])
     cross_entropy = torch.nn.functional.binary_cross_entropy_with_logits
     total_loss = 0
     sentences = 0
@@ -269,6 +268,16 @@ def _loss(model: Any, batch: list[WindowTargets]) -> Any:
         total_loss += cross_entropy(window_logits, targets, reduction="sum")
         sentences += len(targets)
     return total_loss / sentences
+
+
+def logits_of_windows(model: Any, windows: list[TokenWindow]) -> Any:
+    """Return logits (windows, sentences) on the CPU, computed where the model is."""
+    torch = import_torch()
+    device = next(model.parameters()).device
+    inputs = {name: tensor.to(device) for name, tensor in collate(windows).items()}
+    is_fast = device.type != "cpu" or has_fast_bfloat16()
+    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=is_fast):
+        return model(**inputs).float().cpu()
 
 
 def has_fast_bfloat16() -> bool:
