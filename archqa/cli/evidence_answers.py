@@ -22,7 +22,7 @@ def command(
 ) -> None:
     """Train, export and calibrate the answer finder; its shipped files are overwritten.
 
-    Two hours on two cores; needs the extra `train`.
+    Seven minutes on a GPU, some three hours on two cores (not measured); needs the extra `train`.
 
     Example:
       archqa evidence answers --reports mtsamples.json.gz

@@ -29,6 +29,10 @@ SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
 EMBEDDING_TABLE = "encoder.embeddings.pieces.table"
 """The one packed weight that a graph reads row by row; the rest are transposed for products."""
 
+EMBEDDING_SCALE = "encoder.embeddings.pieces.scale"
+QUANTISED_SUFFIX, SCALE_SUFFIX = "_quantized", "_scale"
+"""What onnxruntime's quantisation appends to a weight's name, for its integers and their scale."""
+
 REFERENCE, REFERENCE_MARK = "reference", "#"
 """The array of a packed weight that stands in another file, which it names as `file#name`."""
 
@@ -40,7 +44,7 @@ def open_session(model: Path) -> ort.InferenceSession:
     """Open a session on the CPU; each inference runs on the thread that calls it.
 
     Memory patterns are off: notes differ in length, and each length would reserve memory of its
-    own. Weights in the `.npz` file of the same name are unpacked into the graph.
+    own. Weights in the `.npz` file of the same name are unpacked into the graph, with their scales.
     """
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
@@ -118,8 +122,8 @@ def _read_places(
                     yield place.name, UpdatedWeights(packed, place.update)
 
 
-def _unpack_weights(file: Path) -> dict[str, NDArray[np.int8]]:
-    """Decompress and unpack the weights of a file in the pool."""
+def _unpack_weights(file: Path) -> dict[str, NDArray[Any]]:
+    """Decompress and unpack the weights of a file, and their scales, in the pool."""
     places = _weight_places(file)
     pending = [submit_to_pool(_unpack_places, places[share::SHARES]) for share in range(SHARES)]
     weights = {}
@@ -128,13 +132,15 @@ def _unpack_weights(file: Path) -> dict[str, NDArray[np.int8]]:
     return weights
 
 
-def _unpack_places(places: list[_WeightPlace]) -> dict[str, NDArray[np.int8]]:
-    weights = {}
+def _unpack_places(places: list[_WeightPlace]) -> dict[str, NDArray[Any]]:
+    weights: dict[str, NDArray[Any]] = {}
     for name, packed in _read_places(places):
         if name == EMBEDDING_TABLE:
             weights[name] = weight_packing.unpack_weights(packed)
+            weights[EMBEDDING_SCALE] = packed.scale[:, None]
         else:
             weights[name] = weight_packing.unpack_transposed(packed)
+            weights[name.removesuffix(QUANTISED_SUFFIX) + SCALE_SUFFIX] = packed.scale
     return weights
 
 

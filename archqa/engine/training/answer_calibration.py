@@ -23,9 +23,9 @@ from archqa.engine.cross_encoder import CrossEncoder
 from archqa.engine.training.asked_corpus import AskedQuestion
 from archqa.notes.non_evidence import non_evidence_indices
 
-ANSWERED_SHARE = 0.94
+ANSWERED_SHARE = 0.955
 """The share of answerable questions, of notes held out, that the threshold lets through: chosen on
-the set of `archqa evaluate ask`, to answer 92 % there."""
+the set of `archqa evaluate ask`, to answer at least 92 % there."""
 MARGINS = (0.2, 0.5, 0.8, 1.1, 1.5, 2.0, 2.5, 3.0)
 MIN_LOGITS = (-3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5)
 SELECTED = (2, 3, 4)

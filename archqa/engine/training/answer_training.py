@@ -32,7 +32,7 @@ PLAIN_QUESTION_PROBABILITY = 0.15
 """How often a question loses its question mark, as people leave it out."""
 SENTENCE_LOSS_WEIGHT = 0.15
 HEAD_RATE_FACTOR = 1
-CONFIG = TrainingConfig(epochs=3, learning_rate=4e-4, batch_size=6)
+CONFIG = TrainingConfig(epochs=3, learning_rate=6e-4, batch_size=12)
 
 
 class AnswerWindow(NamedTuple):

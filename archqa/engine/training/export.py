@@ -23,9 +23,12 @@ from torch.nn.functional import linear
 
 from archqa.engine import weight_packing
 from archqa.engine.onnx_sessions import (
+    EMBEDDING_SCALE,
     EMBEDDING_TABLE,
+    QUANTISED_SUFFIX,
     REFERENCE,
     REFERENCE_MARK,
+    SCALE_SUFFIX,
     SLOW_OPTIMIZERS,
     read_packed_weights,
 )
@@ -292,18 +295,16 @@ def _save_files(
     shared: _SharedWeights,
     graph_file: Path,
 ) -> None:
-    """Move the packed weights out of the graph, set their scales there, and write both files."""
+    """Move the packed weights and their scales out of the graph, and write both files."""
     weights_file = graph_file.with_suffix(".npz")
-    scales = {f"{name}_scale": packed.scale for name, packed in packed_by_name.items()}
-    external: dict[str, PackedWeights | UpdatedWeights] = {EMBEDDING_TABLE: packed_table}
+    weights: dict[str, PackedWeights | UpdatedWeights] = {EMBEDDING_TABLE: packed_table}
     for name, packed in packed_by_name.items():
-        external[f"{name}_quantized"] = packed
+        weights[f"{name}{QUANTISED_SUFFIX}"] = packed
+    scales = {f"{name}{SCALE_SUFFIX}" for name in packed_by_name} | {EMBEDDING_SCALE}
     for tensor in model.graph.initializer:
-        if tensor.name in scales:
-            tensor.CopyFrom(numpy_helper.from_array(scales[tensor.name], tensor.name))
-        if tensor.name in external:
+        if tensor.name in scales | weights.keys():
             _move_to_file(tensor, weights_file.name)
-    _save_packed(external, shared, weights_file)
+    _save_packed(weights, shared, weights_file)
     draft = graph_file.with_suffix(".written.onnx")
     draft.write_bytes(model.SerializeToString())
     draft.replace(graph_file)
