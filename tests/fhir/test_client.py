@@ -63,6 +63,22 @@ def test_a_client_gives_what_the_store_gives(ward_store: Store) -> None:
             client.search("Observation?pateint=1")
 
 
+def test_a_client_says_what_a_server_warns_of(ward_store: Store) -> None:
+    gcp = FhirService(ward_store.as_profile("gcp"), BASE)
+    with client_of(gcp) as client:
+        assert client.search("Observation?patient=p1").notices == []
+        page = client.search("Observation?patient=p1&pateint=2")
+    assert page.notices == ["The server says: ignored: pateint"]
+    assert page.entries == ward_store.search("Observation?patient=p1").entries
+
+
+def test_several_warnings_of_a_server_are_told_apart() -> None:
+    bundle = {"resourceType": "Bundle", "type": "searchset"}
+    warning = '199 hapi "stale, perhaps", 299 - "code ignored" "Thu, 26 Nov 2026 10:00:00 GMT"'
+    client, _ = answering(httpx2.Response(200, json=bundle, headers={"warning": warning}))
+    assert client.search("Observation?code=1").remarks == ("stale, perhaps", "code ignored")
+
+
 def test_a_client_writes_where_the_server_lets_it(ward_store: Store) -> None:
     body = json.dumps(VITAL_SIGN)
     with Overlay.over(ward_store) as overlay:

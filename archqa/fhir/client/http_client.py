@@ -4,7 +4,9 @@ Source: hl7.org/fhir/R4/http.html.
 """
 
 import json
+import re
 from collections.abc import Container, Iterator
+from dataclasses import replace
 from typing import Self
 
 import httpx2
@@ -31,7 +33,10 @@ MAX_PAGES = 10_000
 """Pages of one search: it must end even if a server's links form a circle."""
 
 _MAX_DIAGNOSTICS = 5
-"""Diagnostics of a refusal that are shown."""
+"""Diagnostics of a refusal, and warnings of a reply, that are shown."""
+
+_WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
+"""One value of a `Warning` header; the text is the group (RFC 7234, 5.5)."""
 
 
 class _TransientFailure(Exception):
@@ -164,15 +169,7 @@ class FhirClient:
 
         Raises `FhirError`, `ServerUnavailable`.
         """
-        attempts = stamina.retry_context(on=_TransientFailure, attempts=self._tries, timeout=None)
-        try:
-            for attempt in attempts:
-                with attempt:
-                    return self._attempt(url, headers or {})
-        except _TransientFailure as error:
-            failure = f"The FHIR server at {self.base} does not answer ({error})."
-            raise ServerUnavailable(f"{failure}\nCheck the address, or try later.") from None
-        raise AssertionError
+        return self._reply(url, headers or {}).text
 
     def close(self) -> None:
         """Close the connections."""
@@ -184,11 +181,24 @@ class FhirClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _page(self, url: str, headers: dict[str, str]) -> Page:
+    def _reply(self, url: str, headers: dict[str, str]) -> httpx2.Response:
+        attempts = stamina.retry_context(on=_TransientFailure, attempts=self._tries, timeout=None)
         try:
-            return read_searchset(self.fetch(url, headers), url)
+            for attempt in attempts:
+                with attempt:
+                    return self._attempt(url, headers)
+        except _TransientFailure as error:
+            failure = f"The FHIR server at {self.base} does not answer ({error})."
+            raise ServerUnavailable(f"{failure}\nCheck the address, or try later.") from None
+        raise AssertionError
+
+    def _page(self, url: str, headers: dict[str, str]) -> Page:
+        reply = self._reply(url, headers)
+        try:
+            page = read_searchset(reply.text, url)
         except (ValueError, RecursionError):
             raise FhirError("The server's answer is not JSON.", 502, "structure") from None
+        return replace(page, remarks=_warnings(reply))
 
     def _check_address(self, request: httpx2.Request) -> None:
         """Refuse a link to another server: it must not receive the token.
@@ -199,9 +209,9 @@ class FhirClient:
             message = "The link leads to another address; it was not followed."
             raise FhirError(message, 502, "security")
 
-    def _attempt(self, url: str, headers: dict[str, str]) -> str:
+    def _attempt(self, url: str, headers: dict[str, str]) -> httpx2.Response:
         try:
-            return self._send("GET", url, headers=headers).text
+            return self._send("GET", url, headers=headers)
         except httpx2.InvalidURL:
             raise FhirError("The search is no valid URL.") from None
         except httpx2.HTTPError as error:
@@ -279,6 +289,11 @@ def _raise_for_status(reply: httpx2.Response, base: str) -> None:
         raise _TransientFailure(f"HTTP {reply.status_code}")
     default = f"The FHIR server answers HTTP {reply.status_code}."
     raise FhirError(_diagnostics(reply) or default, reply.status_code)
+
+
+def _warnings(reply: httpx2.Response) -> tuple[str, ...]:
+    """Return the texts of a reply's `Warning` headers."""
+    return tuple(_WARNING.findall(reply.headers.get("warning", "")))[:_MAX_DIAGNOSTICS]
 
 
 def _diagnostics(reply: httpx2.Response) -> list[str]:
