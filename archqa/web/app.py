@@ -19,7 +19,8 @@ from archqa.web.page_renderer import PageRenderer
 from archqa.web.question_jobs import QuestionJobs
 from archqa.web.review_saving import ReviewSaving
 from archqa.web.reviewable_runs import ReviewableRuns
-from archqa.web.run_pages import RunPages
+from archqa.web.reviewer import AnswersHidden, read_reviewer, requested_url
+from archqa.web.run_pages import RunPages, review_url
 
 try:
     import python_multipart  # noqa: F401  # Starlette reads forms with it.
@@ -126,10 +127,25 @@ def _add_error_pages(app: FastAPI, renderer: PageRenderer) -> None:
         message = f"A file cannot be read or written: {reason or 'the storage fails'}."
         return HTMLResponse(renderer.error(message), 422)
 
+    async def hidden(request: Request, _: Exception) -> Response:
+        return HTMLResponse(_hidden_page(renderer, request), 403)
+
+    app.add_exception_handler(AnswersHidden, hidden)
     app.add_exception_handler(ArchqaError, unreadable)
     app.add_exception_handler(OSError, storage_failure)
     app.add_exception_handler(RequestValidationError, _malformed_request)
     app.add_exception_handler(ClientDisconnect, _incomplete_form)
+
+
+def _hidden_page(renderer: PageRenderer, request: Request) -> str:
+    """Return the page for whoever reviews blind, in place of one that shows answers."""
+    run = request.path_params.get("name", "")
+    return renderer.render(
+        "hidden.html.jinja",
+        reviewer=read_reviewer(request),
+        then=requested_url(request),
+        review=review_url(run) if run else "",
+    )
 
 
 async def _malformed_request(_: Request, __: Exception) -> Response:

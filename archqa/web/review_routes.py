@@ -21,6 +21,7 @@ from archqa.web.reviewer import (
     read_reviewer,
     remember_blind,
     remember_name,
+    requested_url,
 )
 from archqa.web.reviews_page import ReviewsPage
 from archqa.web.run_pages import review_url, run_url
@@ -207,10 +208,7 @@ def _ask_name(
 
 def _to_name(request: Request) -> Response:
     """Ask who reviews, and come back to this page."""
-    url = request.url.path
-    if request.url.query:
-        url = f"{url}?{request.url.query}"
-    return redirect(f"/reviewer?then={quote(url, safe='')}")
+    return redirect(f"/reviewer?then={quote(requested_url(request), safe='')}")
 
 
 def _saved(

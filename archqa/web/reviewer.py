@@ -28,6 +28,16 @@ def read_reviewer(request: Request) -> Reviewer:
     return Reviewer(name, request.cookies.get(BLIND_COOKIE) == "1")
 
 
+class AnswersHidden(Exception):
+    """A page shows a run's answers, and whoever asks for it reviews blind."""
+
+
+def hide_from_blind(request: Request) -> None:
+    """Keep a page from whoever reviews blind. Raises `AnswersHidden`."""
+    if read_reviewer(request).blind:
+        raise AnswersHidden
+
+
 def remember_name(response: Response, name: str) -> None:
     """Let the browser keep the reviewer's name."""
     _set_cookie(response, NAME_COOKIE, quote(name))
@@ -36,6 +46,12 @@ def remember_name(response: Response, name: str) -> None:
 def remember_blind(response: Response, *, blind: bool) -> None:
     """Let the browser keep whether its reviewer works blind."""
     _set_cookie(response, BLIND_COOKIE, "1" if blind else "0")
+
+
+def requested_url(request: Request) -> str:
+    """Return the path and the query of a request, to come back to."""
+    path, query = request.url.path, request.url.query
+    return f"{path}?{query}" if query else path
 
 
 def local_url(url: str) -> str:

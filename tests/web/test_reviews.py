@@ -267,6 +267,41 @@ async def test_a_blind_page_shows_neither_answer_nor_key_nor_score(
     assert (event["blind"], event["run_version"]) == (True, "")
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/runs/one",
+        "/runs/one/cases.json",
+        "/runs/one/figures",
+        "/runs/one/cases/0",
+        "/runs/one/cases/0/trace",
+        "/compare?first=one&second=two",
+        "/compare/cases.json?first=one&second=two",
+        "/compare/cases/0?first=one&second=two",
+    ],
+)
+async def test_pages_of_answers_are_hidden_from_a_blind_reviewer(
+    app: AccessMiddleware, anna: ReviewClient, url: str
+) -> None:
+    blind = ReviewClient(app, "Ben", blind=True)
+    hidden = await blind.http.get(url)
+    assert hidden.status_code == 403
+    assert "You review blind" in hidden.text
+    assert "furosemide" not in hidden.text.lower()
+    assert "You review blind" not in (await anna.http.get(url)).text
+
+
+async def test_a_blind_reviewer_may_stop_reviewing_blind_to_see_a_run(
+    app: AccessMiddleware,
+) -> None:
+    blind = ReviewClient(app, "Ben", blind=True)
+    hidden = await blind.http.get("/runs/one?page=1")
+    form = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', hidden.text))
+    shown = await blind.http.post("/reviewer", data=form)
+    assert (shown.status_code, shown.headers["location"]) == (303, "/runs/one?page=1")
+    assert (await blind.http.get("/runs/one")).status_code == 200
+
+
 async def test_the_queue_of_a_blind_reviewer_does_not_tell_the_scores(
     app: AccessMiddleware, anna: ReviewClient
 ) -> None:
