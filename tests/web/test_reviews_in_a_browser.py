@@ -248,3 +248,18 @@ def test_the_pages_are_accessible(server_url: str, width: int, scheme: str) -> N
             assert review.recorded.accessibility_violations() == [], path
             assert review.recorded.overflow_width() <= 0, path
         assert review.recorded.console == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_the_page_in_place_of_answers_is_accessible_and_opens_them(
+    server_url: str, width: int, scheme: str
+) -> None:
+    options = {"width": width, "scheme": scheme, "bypass_csp": True}
+    with review_page(server_url, f"Blind {width}", blind=True, **options) as review:
+        review.open("/runs/one/cases/11")
+        assert review.page.locator("h1").inner_text() == "You review blind"
+        assert review.recorded.accessibility_violations() == []
+        assert review.recorded.overflow_width() <= 0
+        review.page.get_by_role("button", name="Review blind no longer").click()
+        review.page.wait_for_url("**/runs/one/cases/11")
+        assert review.page.locator("h1").inner_text() != "You review blind"
