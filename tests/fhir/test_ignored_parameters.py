@@ -224,6 +224,20 @@ def test_the_library_tells_what_a_search_ignored(whole: Store) -> None:
     assert "colour" not in f"{page.query}{page.next}"
 
 
+@pytest.mark.parametrize("name", ["_sort", "_elements"])
+@pytest.mark.parametrize("value", ["", "%1F", "%20,", "-", ",,"])
+def test_a_list_without_a_name_is_named_as_ignored(whole: Store, name: str, value: str) -> None:
+    url = f"Observation?{name}={value}"
+    assert outcome_texts(get(whole, "archqa", url)) == [f"{name} has no value: it was ignored."]
+    assert name in get(whole, "hapi", url).headers["warning"]
+
+
+@pytest.mark.parametrize("name", ["_type", "_elements"])
+def test_everything_refuses_a_list_without_a_name(whole: Store, name: str) -> None:
+    for value in ("", ",", "%20"):
+        assert get(whole, "hapi", f"Patient/p1/$everything?{name}={value}").status == 400
+
+
 NAMES = st.sampled_from(
     [
         *("pateint", "colour", "_foo", "_text", "code:txt", "code:exact", "_include:recurse"),
@@ -264,8 +278,7 @@ def _is_without_effect(name: str, value: str) -> bool:
         *(("_summary", "false"), ("_total", "accurate"), ("_total", "estimate")),
         *(("_pretty", "true"), ("_pretty", "false"), ("_pretty", "")),
     }
-    is_empty_list = name in {"_elements", "_sort"} and not value.strip(" ,-")
-    return (name, value) in defaults or is_empty_list
+    return (name, value) in defaults
 
 
 def _content(reply: FhirResponse) -> Any:

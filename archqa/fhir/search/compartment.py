@@ -166,8 +166,11 @@ class EverythingRequest:
 
 
 def _joined(name: str, params: Iterable[tuple[str, str]]) -> str:
-    """Return all values of a parameter that may be repeated."""
-    return ",".join(value for pair_name, value in params if pair_name == name)
+    """Return all values of a parameter that may be repeated. Raises `FhirError` if they are empty."""
+    values = [value for pair_name, value in params if pair_name == name]
+    if values and not any(value.strip(" ,") for value in values):
+        raise FhirError(f"{name} has no value.")
+    return ",".join(values)
 
 
 def _parse_subset(summary: str, elements: str) -> Subset:

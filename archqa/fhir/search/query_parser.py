@@ -17,6 +17,7 @@ from archqa.fhir.search.query import (
 )
 from archqa.fhir.search.result_parameters import (
     RESULT_PARAMETERS,
+    LISTS,
     SINGLE,
     ResultParameterParser,
     check_control_modifier,
@@ -116,6 +117,9 @@ class QueryParser:
         value: str,
     ) -> Query:
         try:
+            if name in LISTS and not re.sub(r"[\s,-]", "", value):
+                self._remark_empty(name, value)
+                return query
             if name in RESULT_PARAMETERS:
                 return self._result_parser.apply(query, name, value)
             check_control_modifier(name)
@@ -150,6 +154,9 @@ class QueryParser:
         base = re.split("[:.]", name, maxsplit=1)[0]
         if base != "_has" and not (base == "patient" and self._extends_patient()):
             self.parameter(self.resource_type, base)
+        self._remark_empty(name, value)
+
+    def _remark_empty(self, name: str, value: str) -> None:
         remark = f"{quotable(name)} has no value: it was ignored."
         if self.profile.extensions_enabled:
             self.notices.append(remark)
