@@ -59,7 +59,7 @@ _NEWEST, _YEARS = 4.0, 1.5
 _CORRECTION, _MIN_COVERAGE_TO_CORRECT = 2.5, 0.5
 """What a sentence gains by which something no longer holds, if the present is asked about."""
 
-_SECTION = 4.0
+_SECTION = 5.0
 """What a sentence gains that stands in the part of a note that is asked for."""
 
 _SECTIONS = {"asks_findings": "conclusion", "asks_plan": "plan"}

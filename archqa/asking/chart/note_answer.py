@@ -15,7 +15,7 @@ from archqa.engine.asked_kind import lacks_asked_kind
 from archqa.fhir import Resource
 from archqa.query.everyday import Vocabulary
 
-_MIN_SCORE = 0.5
+_MIN_SCORE = 1.0
 """The logit from which on a sentence answers, chosen on three charts with 71 questions to notes."""
 
 _CLEAR_GAP, _MIN_CLEAR_SCORE, _MIN_RIVALS = 4.0, -2.0, 20

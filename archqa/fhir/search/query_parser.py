@@ -16,8 +16,8 @@ from archqa.fhir.search.query import (
     Query,
 )
 from archqa.fhir.search.result_parameters import (
-    RESULT_PARAMETERS,
     LISTS,
+    RESULT_PARAMETERS,
     SINGLE,
     ResultParameterParser,
     check_control_modifier,
