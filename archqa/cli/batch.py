@@ -1,6 +1,5 @@
 """`archqa batch submit|status|fetch`: a run by the Batch API, at half price and within a day."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +20,7 @@ from archqa.runs.batch.server import check_server, statuses, upload
 from archqa.runs.batch.server import fetch as fetch_batches
 from archqa.runs.case_selection import Selection
 from archqa.runs.destinations import Announcer
+from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
 from archqa.runs.lock import run_lock
 from archqa.runs.models import check_server_asked_for
@@ -92,7 +92,7 @@ def _write_and_submit(run: BatchRun, settings: Settings, *, offline: bool) -> No
         console.print(f"{path}: {len(batch_round.digests)} requests")
     if not offline and any(batch_round.status == "written" for batch_round in run.rounds):
         check_server(run, settings)
-        for batch_round in asyncio.run(upload(run, settings, Announcer(print_notice))):
+        for batch_round in run_sync(upload(run, settings, Announcer(print_notice))):
             submitted = f"round {batch_round.number} is submitted as {batch_round.batch_id}"
             console.print(submitted)
 
@@ -114,7 +114,7 @@ def status(
     server_statuses: dict[int, str] = {}
     if any(batch_round.status == "submitted" for batch_round in batch_run.rounds):
         check_server(batch_run, settings)
-        server_statuses = asyncio.run(statuses(batch_run, settings))
+        server_statuses = run_sync(statuses(batch_run, settings))
     for batch_round in batch_run.rounds:
         round_status = server_statuses.get(batch_round.number, batch_round.status)
         size = f"{len(batch_round.digests)} requests"
@@ -150,7 +150,7 @@ def fetch(
             reply_count = sum(batch_run.take(file) for file in files)
         else:
             check_server(batch_run, settings)
-            reply_count = asyncio.run(fetch_batches(batch_run, settings))
+            reply_count = run_sync(fetch_batches(batch_run, settings))
         print_notice(f"{reply_count} replies came")
         _print_progress(batch_run.advance())
     print_line(batch_run.folder.path)

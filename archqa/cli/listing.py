@@ -1,6 +1,5 @@
 """`archqa list KIND`: the names that options and settings take."""
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +19,7 @@ from archqa.evaluation.scoring import built_in_metric_names, metric_names
 from archqa.llm.offered_models import OfferedModel
 from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
+from archqa.runs.event_loop import run_sync
 from archqa.runs.export import formats
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
@@ -226,7 +226,7 @@ def _models(
             "Add --base-url URL, or set ARCHQA_BASE_URL "
             "(OPENAI_API_KEY or OPENAI_BASE_URL alone sends nothing).\n" + "\n".join(HOW_TO_START)
         )
-    return asyncio.run(list_models(settings))
+    return run_sync(list_models(settings))
 
 
 def _print_models(models: list[OfferedModel], *, as_json: bool) -> None:

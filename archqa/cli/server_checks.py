@@ -1,6 +1,5 @@
 """The checks of the model server in `archqa doctor`."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -8,6 +7,7 @@ from archqa.cli.model_table import context_text
 from archqa.errors import ArchqaError
 from archqa.llm.model import FinishReason
 from archqa.llm.offered_models import OfferedModel, find_offered
+from archqa.runs.event_loop import run_sync
 from archqa.runs.model_server import list_models
 from archqa.runs.server_trial import MAX_TOKENS, Trial, try_model
 from archqa.settings import DEFAULT_MODEL, Settings
@@ -57,7 +57,7 @@ def _check_list(settings: Settings) -> tuple[list[Check], bool]:
     """The checks of the server's list of models, and whether it gave one."""
     server = settings.base_url or "api.openai.com"
     try:
-        models = asyncio.run(list_models(settings))
+        models = run_sync(list_models(settings))
     except ArchqaError as error:
         return [_failure("model server", error)], False
     answers = Check("model server", True, f"{server} answers and offers {_names(models)}")
@@ -111,7 +111,7 @@ def _check_context(model: OfferedModel) -> Check:
 def _check_structure(settings: Settings, model: str) -> Check:
     part = "structured output"
     try:
-        trial = asyncio.run(try_model(settings, model))
+        trial = run_sync(try_model(settings, model))
     except ArchqaError as error:
         return _failure(part, error)
     ok, explanation = _judge(trial)

@@ -4,7 +4,6 @@ Tokens of a prefix that the prompt shares with the previous prompt are also coun
 since most servers charge less for them. Requests of several runs over one cache are paid once.
 """
 
-import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from archqa.runs.agent_cost import (
     total,
 )
 from archqa.runs.backends import Backends
+from archqa.runs.event_loop import run_sync
 from archqa.runs.models import model_agents
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
@@ -116,7 +116,7 @@ def estimate_variants(
     incomplete = 0
     uncalled: dict[str, None] = {}
     for variant in variants:
-        followed = asyncio.run(_dry_run(sample, variant))
+        followed = run_sync(_dry_run(sample, variant))
         case_calls = followed.cases
         if variant.settings.cache.enabled:
             case_calls = [_paid_once(case, asked) for case in case_calls]

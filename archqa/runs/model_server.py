@@ -1,10 +1,10 @@
 """The models that a server lists, and the choice of one of them."""
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from archqa.core.id_lists import list_ids
 from archqa.errors import CallerError, ServerUnavailable
+from archqa.runs.event_loop import run_sync
 from archqa.runs.models import no_server_asked_for
 from archqa.runs.server_addresses import server_address
 from archqa.settings import DEFAULT_MODEL, Settings
@@ -23,7 +23,7 @@ def resolve_model(settings: Settings) -> Settings:
     if settings.model or settings.base_url is None:
         return settings
     try:
-        names = [model.id for model in asyncio.run(list_models(settings))]
+        names = [model.id for model in run_sync(list_models(settings))]
     except ServerUnavailable:
         return (
             settings  # Not every server lists its models; the first request will show what it has.

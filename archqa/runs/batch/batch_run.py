@@ -9,7 +9,6 @@ first reply that is missing. A repair or compression turn is just another reques
 Nothing here waits for a server: everything is read from files.
 """
 
-import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -36,6 +35,7 @@ from archqa.llm.cache import ServerCache, SqliteCache
 from archqa.llm.dialect import Dialect
 from archqa.llm.model import Request
 from archqa.runs.backends import Backends
+from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
 from archqa.runs.open_run import new_folder
 from archqa.runs.plan import Plan
@@ -139,7 +139,7 @@ class BatchRun:
             if case.id not in ended:
                 open_cases.append(case)
         self._pending = {}
-        asyncio.run(self._advance(open_cases))
+        run_sync(self._advance(open_cases))
         run = Run(self.folder)
         if run.complete:
             finished = run.manifest.model_copy(update={"status": RunStatus.FINISHED})
