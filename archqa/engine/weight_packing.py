@@ -81,23 +81,23 @@ def pack_weights(
 
 def pack_update(base: PackedWeights, up: Floats, down: Floats) -> UpdatedWeights:
     """Pack the update `up` @ `down` of a matrix, of shapes (rows, rank) and (rank, columns)."""
-    down_maximum = _maximum(down)
+    down_maximum = _row_maxima(down)
     up_of_unit_rows = up * down_maximum
-    up_maximum = _maximum(up_of_unit_rows)
+    up_maximum = _row_maxima(up_of_unit_rows)
     update = LowRankUpdate(
         up=_round_to_bytes(up_of_unit_rows / up_maximum[:, None]),
         down=_round_to_bytes(down / down_maximum[:, None]),
         update_scale=up_maximum / np.float32(MAX_BYTE**2),
         scale=np.ones(len(up), dtype=np.float32),
     )
-    scale = _maximum(_updated_transposed(base, update).T) / np.float32(MAX_QUANTISED_VALUE)
+    scale = _row_maxima(_updated_transposed(base, update).T) / np.float32(MAX_QUANTISED_VALUE)
     return UpdatedWeights(base, update._replace(scale=scale))
 
 
-def _maximum(rows: Floats) -> Floats:
+def _row_maxima(rows: Floats) -> Floats:
     """Return the highest absolute value of each row, never 0."""
-    maximum: Floats = np.maximum(np.abs(rows).max(1), np.float32(1e-8))
-    return maximum
+    maxima: Floats = np.maximum(np.abs(rows).max(1), np.float32(1e-8))
+    return maxima
 
 
 def _round_to_bytes(units: Floats) -> NDArray[np.int8]:
@@ -107,7 +107,7 @@ def _round_to_bytes(units: Floats) -> NDArray[np.int8]:
 def scales_and_factors(weight: Floats, block_size: int, max_code: int) -> tuple[Floats, Floats]:
     """Return the scale of each row (rows,) and the best factor of each block (rows, blocks)."""
     max_factor = MAX_QUANTISED_VALUE // max_code
-    scale: Floats = _maximum(weight) / np.float32(max_code * max_factor)
+    scale: Floats = _row_maxima(weight) / np.float32(max_code * max_factor)
     blocks = (weight / scale[:, None]).reshape(len(weight), -1, block_size)
     unclipped = np.ceil(np.abs(blocks).max(2) / max_code - 1e-4)
     unclipped = np.clip(unclipped, 1, max_factor)

@@ -58,7 +58,7 @@ class Page:
     """Parameters that had no effect; the links leave them out."""
     warned: tuple[str, ...] = ()
     """Names of parameters that had no effect, or not the whole one, where no entry says so (gcp)."""
-    remarks: tuple[str, ...] = ()
+    server_warnings: tuple[str, ...] = ()
     """What a server says of the search beside the Bundle, in `Warning` headers (RFC 7234, 5.5)."""
     later: Iterator[Sequence[Entry]] | None = field(default=None, compare=False)
 
@@ -76,7 +76,7 @@ class Page:
     def notices(self) -> list[str]:
         """Remarks on the search, such as a code matched without regard to case."""
         diagnostics = [f"The parameter {name} was ignored." for name in self.warned]
-        diagnostics += [f"The server says: {remark}" for remark in self.remarks]
+        diagnostics += [f"The server says: {warning}" for warning in self.server_warnings]
         for outcome in self._resources_of_mode("outcome"):
             diagnostics += [issue.get("diagnostics", "") for issue in outcome.get("issue", [])]
         return diagnostics

@@ -60,3 +60,40 @@ def test_weights_unpacked_for_a_graph_are_the_transposed_ones(
     transposed = weight_packing.unpack_transposed(packed)
     assert np.array_equal(transposed, weight_packing.unpack_weights(packed).T)
     assert transposed.flags.c_contiguous
+
+
+@given(ROWS, st.integers(1, 8), st.integers(0, 2**32 - 1), st.floats(1e-3, 10))
+def test_an_update_of_low_rank_is_added_to_the_weight_within_its_rounding(
+    rows: int, rank: int, seed: int, size: float
+) -> None:
+    random = np.random.default_rng(seed)
+    base = weight_packing.pack_weights(random.normal(size=(rows, 128)).astype(np.float32))
+    up = (random.normal(size=(rows, rank)) * size).astype(np.float32)
+    down = random.normal(size=(rank, 128)).astype(np.float32)
+    updated = weight_packing.pack_update(base, up, down)
+    error = np.abs(weight_packing.dequantise(updated) - weight_packing.dequantise(base) - up @ down)
+    largest = np.abs(up * np.abs(down).max(1)).max(1)
+    assert (error.max(1) <= 0.501 * updated.scale + rank * largest * 1.01 / 127).all()
+
+
+def test_an_update_that_is_zero_changes_only_the_rounding() -> None:
+    weight = np.arange(-63, 65, dtype=np.float32).reshape(1, 128)
+    base = weight_packing.pack_weights(weight)
+    updated = weight_packing.pack_update(
+        base, np.zeros((1, 2), np.float32), np.ones((2, 128), np.float32)
+    )
+    difference = weight_packing.dequantise(updated) - weight_packing.dequantise(base)
+    assert np.abs(difference).max() <= 0.501 * updated.scale
+
+
+def test_an_updated_weight_has_seven_bits_and_is_transposed_for_a_graph() -> None:
+    random = np.random.default_rng(1)
+    base = weight_packing.pack_weights(random.normal(size=(3, 64)).astype(np.float32))
+    updated = weight_packing.pack_update(
+        base,
+        random.normal(size=(3, 2)).astype(np.float32),
+        random.normal(size=(2, 64)).astype(np.float32),
+    )
+    unpacked = weight_packing.unpack_weights(updated)
+    assert np.abs(unpacked.astype(int)).max() == weight_packing.MAX_QUANTISED_VALUE
+    assert np.array_equal(weight_packing.unpack_transposed(updated), unpacked.T)

@@ -76,7 +76,7 @@ def test_several_warnings_of_a_server_are_told_apart() -> None:
     bundle = {"resourceType": "Bundle", "type": "searchset"}
     warning = '199 hapi "stale, perhaps", 299 - "code ignored" "Thu, 26 Nov 2026 10:00:00 GMT"'
     client, _ = answering(httpx2.Response(200, json=bundle, headers={"warning": warning}))
-    assert client.search("Observation?code=1").remarks == ("stale, perhaps", "code ignored")
+    assert client.search("Observation?code=1").server_warnings == ("stale, perhaps", "code ignored")
 
 
 def test_a_client_writes_where_the_server_lets_it(ward_store: Store) -> None:

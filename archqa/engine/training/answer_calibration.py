@@ -44,7 +44,7 @@ class ScoredQuestion(NamedTuple):
         return float(self.logits.max()), 1.0
 
     @property
-    def loss(self) -> float:
+    def lacking_loss(self) -> float:
         """What the log-odds lose because the best sentence lacks what is asked for."""
         best = self.question.sentences[int(self.logits.argmax())]
         return LACKING * lacks_asked_kind(self.question.question, best)
@@ -63,7 +63,9 @@ def score_questions(
 def calibrate(scored: list[ScoredQuestion], provenance: str) -> AnswerFinderSettings:
     """Return the settings fitted to these questions."""
     weights = _fit_logistic(scored)
-    answerable = [item.inputs @ weights - item.loss for item in scored if item.question.groups]
+    answerable = [
+        item.inputs @ weights - item.lacking_loss for item in scored if item.question.groups
+    ]
     threshold = float(np.quantile(answerable, 1 - ANSWERED_SHARE))
     slope, bias = weights.tolist()
     return AnswerFinderSettings(

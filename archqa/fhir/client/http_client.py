@@ -198,7 +198,7 @@ class FhirClient:
             page = read_searchset(reply.text, url)
         except (ValueError, RecursionError):
             raise FhirError("The server's answer is not JSON.", 502, "structure") from None
-        return replace(page, remarks=_warnings(reply))
+        return replace(page, server_warnings=_warnings(reply))
 
     def _check_address(self, request: httpx2.Request) -> None:
         """Refuse a link to another server: it must not receive the token.

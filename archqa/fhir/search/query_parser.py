@@ -16,7 +16,7 @@ from archqa.fhir.search.query import (
     Query,
 )
 from archqa.fhir.search.result_parameters import (
-    LISTS,
+    NAME_LISTS,
     RESULT_PARAMETERS,
     SINGLE,
     ResultParameterParser,
@@ -117,7 +117,7 @@ class QueryParser:
         value: str,
     ) -> Query:
         try:
-            if name in LISTS and not re.sub(r"[\s,-]", "", value):
+            if name in NAME_LISTS and not re.sub(r"[\s,-]", "", value):
                 self._remark_empty(name, value)
                 return query
             if name in RESULT_PARAMETERS:

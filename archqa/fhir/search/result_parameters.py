@@ -42,7 +42,7 @@ _TOTALS = {"none", "estimate", "accurate"}
 _MODIFIERS = {"_include": "iterate", "_revinclude": "iterate"}
 """The only modifier of those control parameters that have one."""
 
-LISTS = frozenset({"_sort", "_elements"})
+NAME_LISTS = frozenset({"_sort", "_elements"})
 """Control parameters whose value is a list of names, which may be empty."""
 
 SINGLE = frozenset({"_count", "_offset", "_summary", "_total"})

@@ -189,3 +189,31 @@ def test_the_shipped_cross_encoder_is_fine_tuned_into_new_files(
     assert not after["seen.weight"].equal(before["seen.weight"])
     frozen_bias = "encoder.layers.0.query.bias"
     assert after[frozen_bias].equal(before[frozen_bias])
+
+
+def test_a_network_trained_by_updates_is_exported_as_updates_of_the_other_file(
+    tmp_path: Path, perturbed_network: Any
+) -> None:
+    pytest.importorskip("onnx")
+    torch = pytest.importorskip("torch")
+    from archqa.engine.training.low_rank import LowRankLinear, add_low_rank_updates
+
+    case, _ = labelled(50)
+    shared, own = tmp_path / "reader.onnx", tmp_path / "updated.onnx"
+    fine_tuning.export(perturbed_network, shared, case)
+    network = fine_tuning.load_default_network(TrainingConfig(frozen_layers=1), shared).eval()
+    before = fine_tuning.logits(network, case)
+    add_low_rank_updates(network.encoder.layers, rank=2)
+    assert fine_tuning.logits(network, case).tolist() == before.tolist()
+    updates = [module for module in network.modules() if isinstance(module, LowRankLinear)]
+    assert len(updates) == 6, "the linear layers of the second of two layers"
+    torch.manual_seed(1)
+    for layer in updates:
+        torch.nn.init.normal_(layer.up)
+    expected = fine_tuning.logits(network, case)
+    fine_tuning.export(network, own, case, shared.with_suffix(".npz"))
+    change = np.abs(expected - before).max()
+    assert change > 0.5
+    assert np.abs(CrossEncoder(own).logits(case) - expected).max() < change / 5
+    with np.load(own.with_suffix(".npz")) as arrays:
+        assert sum(name.endswith("/up") for name in arrays.files) == len(updates)
