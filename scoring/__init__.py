@@ -19,9 +19,8 @@ from .metric import (
     own_metrics,
     parse_metric,
 )
-from .paired import PairedDifference
-from .resampling import Interval, bootstrap_interval
 from .scores import Scores, compare
+from .statistics import Interval, PairedDifference, bootstrap_interval
 from .texts import TextSample
 
 __all__ = [

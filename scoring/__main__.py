@@ -12,7 +12,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from .files import (
     parse_case_range,
     read_json,
 )
-from .refusals import refusals_2025, refusals_2026
 from .scores import Scores
 from .submission import read_submission
 from .tasks import archehr2025, archehr2026
@@ -43,26 +41,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.task == archehr2025.TASK and options.case_ids_to_score:
         parser.error("--case_ids_to_score is a flag of 2026; name its subtask with --task")
     try:
-        scores = _score(options)
+        if options.task == archehr2025.TASK:
+            scores = _score_2025(options)
+        else:
+            scores = _score_2026(options)
     except ScoringError as error:
         print(error, file=sys.stderr)
         return 3
-    _print_notes(scores)
-    leaderboard = dict(scores.scores)
-    for name in DIAGNOSTICS:
-        leaderboard.pop(name, None)
-    if options.out_file_path:
-        _write(options.out_file_path, leaderboard)
-        _write(options.out_file_path.with_suffix(".about.json"), _about(options, scores))
-    print(json.dumps(leaderboard, indent=2))
-    return 0
-
-
-def _print_notes(scores: Scores) -> None:
     for warning in scores.warnings:
         print(f"note: {warning}", file=sys.stderr)
     for name, reason in scores.missing.items():
         print(f"note: {name} is missing: {reason}", file=sys.stderr)
+    leaderboard = dict(scores.scores)
+    for name in DIAGNOSTICS:
+        leaderboard.pop(name, None)
+    if options.out_file_path:
+        fingerprints = {}
+        for name in ("submission", "key", "data"):
+            path = getattr(options, f"{name}_path")
+            if path:
+                fingerprints[name] = fingerprint(path)
+        about = {**scores.as_json(), "sha256": fingerprints}
+        _write(options.out_file_path, leaderboard)
+        _write(options.out_file_path.with_suffix(".about.json"), about)
+    print(json.dumps(leaderboard, indent=2))
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,18 +104,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _score(options: argparse.Namespace) -> Scores:
-    if options.task == archehr2025.TASK:
-        return _score_2025(options)
-    return _score_2026(options)
-
-
 def _score_2025(options: argparse.Namespace) -> Scores:
     if options.data_path is None:
         raise ScoringError("ArchEHR-QA 2025 needs --data_path archehr-qa.xml.")
     submission = read_json(options.submission_path)
     references = load_references_2025(options.data_path, options.key_path)
-    _raise_first(refusals_2025(submission, references))
+    _raise_first(archehr2025.refusals(submission, references))
     return archehr2025.score(
         submission,
         references,
@@ -129,11 +126,12 @@ def _score_2026(options: argparse.Namespace) -> Scores:
     references = load_references_2026(options.data_path, options.key_path)
     submission = read_json(options.submission_path)
     if options.case_ids_to_score:
+        read_submission(submission, "prediction", object)
         case_ids = set(parse_case_range(options.case_ids_to_score))
         not_scored = {case.case_id for case in references} - case_ids
         references = [case for case in references if case.case_id in case_ids]
-        submission = _without_cases(submission, not_scored)
-    _raise_first(refusals_2026(submission, references, subtask))
+        submission = [row for row in submission if row["case_id"] not in not_scored]
+    _raise_first(archehr2026.refusals(submission, references, subtask))
     return archehr2026.score(
         submission,
         references,
@@ -151,33 +149,15 @@ def _models(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _without_cases(submission: Any, case_ids: AbstractSet[str]) -> Any:
-    """The rows of a submission that are of other cases."""
-    read_submission(submission, "prediction", object)
-    return [row for row in submission if row["case_id"] not in case_ids]
-
-
 def _raise_first(refusals: Iterator[str]) -> None:
     """Raise the first error of the organisers' script, if there is one."""
     for refusal in refusals:
         raise ScoringError(refusal)
 
 
-def _about(options: argparse.Namespace, scores: Scores) -> dict[str, Any]:
-    files = {
-        "submission": options.submission_path,
-        "key": options.key_path,
-        "data": options.data_path,
-    }
-    fingerprints = {}
-    for name, path in files.items():
-        if path:
-            fingerprints[name] = fingerprint(path)
-    return {**scores.as_json(), "sha256": fingerprints}
-
-
 def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    text = json.dumps(value, indent=2)
+    path.write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

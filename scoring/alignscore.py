@@ -17,11 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from .availability import find_local_model, missing_nltk_data, missing_packages
-from .errors import ScoringError
-from .id_lists import list_ids
+from .errors import ScoringError, list_ids
 from .metric import FloatArray
-from .texts import TextMetric, TextSample
+from .texts import TextMetric, TextSample, find_local_model, has_nltk_data, missing_packages
 
 CHUNK_WORDS = 350
 
@@ -56,8 +54,8 @@ class AlignScore(TextMetric):
         if self.folder is None:
             files = f"the tokenizer and configuration of {self.encoder}"
             return f"needs {files} in the local Hugging Face cache or a folder."
-        resource = missing_nltk_data("tokenizers/punkt_tab/english")
-        if resource:
+        resource = "tokenizers/punkt_tab/english"
+        if not has_nltk_data(resource):
             return f"needs NLTK's {resource}: python -m nltk.downloader punkt_tab."
         return None
 
@@ -80,7 +78,8 @@ def chunk_sentences(sentences: Sequence[str], words: int) -> Iterator[str]:
     chunk_count = words // CHUNK_WORDS + 1
     size = max(len(sentences) // chunk_count, 1)
     # A context without sentences is one empty chunk.
-    for start in range(0, max(len(sentences), 1), size):
+    end = max(len(sentences), 1)
+    for start in range(0, end, size):
         yield " ".join(sentences[start : start + size])
 
 
@@ -132,26 +131,25 @@ class Aligner:
         batches = []
         with torch.inference_mode():
             for start in range(0, len(pairs), batch):
-                inputs = self._encode(pairs[start : start + batch])
+                batch_pairs = pairs[start : start + batch]
+                contexts, claims = zip(*batch_pairs, strict=True)
+                claim_tokens = self.tokenizer(list(claims), add_special_tokens=False)["input_ids"]
+                longest_claim = max(map(len, claim_tokens))
+                # Only the context is cut, unless a claim leaves no space for it.
+                truncation = "only_first" if longest_claim < 500 else "longest_first"
+                inputs = self.tokenizer(
+                    list(contexts),
+                    list(claims),
+                    truncation=truncation,
+                    max_length=512,
+                    padding=True,
+                    return_tensors="pt",
+                )
                 pooled = self.encoder(**inputs).pooler_output
                 batches.append(self.head(pooled))
-        probabilities = torch.cat(batches).double().softmax(dim=-1)
-        return np.asarray(probabilities[:, 0].numpy(), dtype=np.float64)
-
-    def _encode(self, pairs: Sequence[tuple[str, str]]) -> Any:
-        contexts, claims = zip(*pairs, strict=True)
-        claim_tokens = self.tokenizer(list(claims), add_special_tokens=False)["input_ids"]
-        longest_claim = max(map(len, claim_tokens))
-        # Only the context is cut, unless a claim leaves no space for it.
-        truncation = "only_first" if longest_claim < 500 else "longest_first"
-        return self.tokenizer(
-            list(contexts),
-            list(claims),
-            truncation=truncation,
-            max_length=512,
-            padding=True,
-            return_tensors="pt",
-        )
+        logits = torch.cat(batches).double()
+        aligned = logits.softmax(dim=-1)[:, 0]
+        return np.asarray(aligned.numpy(), dtype=np.float64)
 
 
 @lru_cache(maxsize=1)
@@ -159,7 +157,8 @@ def _aligner(checkpoint: str, folder: str) -> Aligner:
     import torch
 
     try:
-        state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
+        content = torch.load(checkpoint, map_location="cpu", weights_only=True)
+        state = content["state_dict"]
     except Exception as error:
         raise ScoringError(
             f"{checkpoint} is not a Lightning checkpoint that can be read safely: {error}"

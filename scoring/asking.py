@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
-from .metric import Case, FloatArray, Metric, PartOfF1, part_of_f1, ratio
+from .metric import Case, FloatArray, Leaderboard, Metric, PartOfF1, RatioMetric, Tally, part_of_f1
 from .scores import Scores, record
 
 
@@ -50,28 +50,19 @@ class RecordScore(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShareOfQuestions(Metric[Case]):
+class ShareOfQuestions(RatioMetric[Case]):
     """The share of the questions of one kind of which something is true."""
-
-    @property
-    def width(self) -> int:
-        """Questions of which it is true, and questions of the kind."""
-        return 2
 
     @abstractmethod
     def verdict(self, case: Case) -> bool | None:
         """Whether it is true of a question; None for a question of another kind."""
 
-    def tally(self, case: Case) -> tuple[float, ...]:
+    def tally(self, case: Case) -> Tally:
         """(1 if true, 1), or zeros for a question of another kind."""
         verdict = self.verdict(case)
         if verdict is None:
             return 0.0, 0.0
         return float(verdict), 1.0
-
-    def value(self, total: FloatArray) -> FloatArray:
-        """The share; 0 without questions of the kind."""
-        return ratio(total[..., 0], total[..., 1])
 
 
 class StatusAccuracy(ShareOfQuestions[NoteScore | RecordScore]):
@@ -165,12 +156,16 @@ class AskEvidence(Metric[NoteScore | RecordScore]):
         """Hitting and all citations, hit and all groups of gold."""
         return 4
 
-    def tally(self, case: NoteScore | RecordScore) -> tuple[float, ...]:
+    def tally(self, case: NoteScore | RecordScore) -> Tally:
         """(hitting, cited, hit groups, groups), or zeros without a gold."""
         if not case.groups:
             return 0.0, 0.0, 0.0, 0.0
-        counts = (case.hitting, case.cited, case.hit_groups, case.groups)
-        return tuple(map(float, counts))
+        return (
+            float(case.hitting),
+            float(case.cited),
+            float(case.hit_groups),
+            float(case.groups),
+        )
 
     def value(self, total: FloatArray) -> FloatArray:
         """The score; 0 where a denominator is 0."""
@@ -198,12 +193,15 @@ class AskEvidenceF1(AskEvidence):
     part = "f1"
 
 
-_OF_BOTH: dict[str, Metric[Any]] = {
+_DENOMINATORS = {"precision": (1,), "recall": (3,), "f1": (1, 3)}
+"""The places in the tally of `AskEvidence` that must be above 0."""
+
+_OF_BOTH: Leaderboard = {
     "status_accuracy": StatusAccuracy(),
     "evidence_f1": AskEvidenceF1(),
     "wrong_with_confidence": WrongWithConfidence(),
 }
-_OF_NOTES: dict[str, Metric[Any]] = {
+_OF_NOTES: Leaderboard = {
     "answered": Answered(),
     "recall": AskEvidenceRecall(),
     "precision": AskEvidencePrecision(),
@@ -212,7 +210,7 @@ _OF_NOTES: dict[str, Metric[Any]] = {
     "hard_abstained": Abstained(of="hard"),
     **_OF_BOTH,
 }
-_OF_RECORDS: dict[str, Metric[Any]] = {
+_OF_RECORDS: Leaderboard = {
     "right": Right(),
     "wrong_with_confidence": WrongWithConfidence(),
     "refused": Refused(),
@@ -227,10 +225,13 @@ def score_asking(questions: Sequence[NoteScore | RecordScore]) -> Scores:
     A score that is not defined is in `missing`: no question of its kind, or nothing cited.
     """
     scores = Scores("ask", cases=len(questions))
-    names = [str(number) for number in range(1, len(questions) + 1)]
+    numbers = range(1, len(questions) + 1)
+    names = list(map(str, numbers))
     for name, metric in asking_metrics(questions).items():
         tallies = metric.tallies(questions)
-        if _is_defined(metric, tallies):
+        total = tallies.sum(axis=0)
+        denominators = _DENOMINATORS[metric.part] if isinstance(metric, AskEvidence) else (1,)
+        if all(total[place] for place in denominators):
             record(name, metric, names, tallies, scores)
         else:
             scores.missing[name] = "there is nothing that it could count."
@@ -239,16 +240,7 @@ def score_asking(questions: Sequence[NoteScore | RecordScore]) -> Scores:
 
 def asking_metrics(
     questions: Sequence[NoteScore | RecordScore],
-) -> dict[str, Metric[Any]]:
+) -> Leaderboard:
     """Key of `archqa evaluate ask --json` → its metric, for questions of one kind."""
     about_notes = any(isinstance(question, NoteScore) for question in questions)
     return dict(_OF_NOTES if about_notes else _OF_RECORDS)
-
-
-def _is_defined(metric: Metric[Any], tallies: FloatArray) -> bool:
-    """Whether the denominators of a metric are above 0."""
-    total = tallies.sum(axis=0)
-    if not isinstance(metric, AskEvidence):
-        return bool(total[1])
-    needs = {"precision": (1,), "recall": (3,), "f1": (1, 3)}[metric.part]
-    return all(total[place] for place in needs)

@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from .availability import find_local_model, missing_packages
 from .errors import ScoringError
 from .metric import FloatArray
-from .texts import TextMetric, TextSample
+from .texts import TextMetric, TextSample, find_local_model, missing_packages
 
 OFFICIAL_MODEL = "distilbert-base-uncased"
 # The Hugging Face hub moved the model to its makers' organisation.
@@ -47,12 +46,17 @@ class BertScore(TextMetric):
         """Whether the encoder is the organisers': by name, or a folder of that name and shape."""
         if self.model in _OFFICIAL_NAMES:
             return True
+        # The folder's name may also have the form of the Hugging Face cache.
         folder = Path(self.model)
+        names = set()
+        for part in folder.parts:
+            cached_name = part.removeprefix("models--")
+            names.add(cached_name.replace("--", "/"))
         config = folder / "config.json"
-        if not _has_official_name(folder) or not config.exists():
+        if names.isdisjoint(_OFFICIAL_NAMES) or not config.exists():
             return False
         shape = json.loads(config.read_text(encoding="utf-8"))
-        return all(shape.get(name) == size for name, size in _OFFICIAL_SHAPE.items())
+        return bool(_OFFICIAL_SHAPE.items() <= shape.items())
 
     @property
     def folder(self) -> Path | None:
@@ -74,7 +78,7 @@ class BertScore(TextMetric):
 
     def score(self, case: TextSample) -> float:
         """Rescaled F of one prediction in percent."""
-        return float(self._scores([case])[0])
+        return float(self.tallies([case])[0, 0])
 
     def tallies(self, cases: Sequence[TextSample]) -> FloatArray:
         """Score all cases in one batch, as the official script does.
@@ -83,29 +87,23 @@ class BertScore(TextMetric):
         """
         tallies = np.ones((len(cases), self.width))
         tallies[:, 0] = self.floor
-        answered = [index for index, case in enumerate(cases) if case.prediction.strip()]
-        if answered:
-            tallies[answered, 0] = self._scores([cases[index] for index in answered])
-        return tallies
-
-    def _scores(self, cases: Sequence[TextSample]) -> FloatArray:
+        rows = []
+        predictions = []
+        references = []
+        for row, case in enumerate(cases):
+            if case.prediction.strip():
+                rows.append(row)
+                predictions.append(case.prediction)
+                references.append(case.reference)
+        if not rows:
+            return tallies
         scorer = _scorer(str(self.folder), self.layer)
-        predictions = [case.prediction for case in cases]
-        references = [case.reference for case in cases]
         _, _, f_scores = scorer.score(predictions, references)
         # In single precision, as bert-score itself rescales, so that the last digits agree.
         baseline = np.float32(_baseline(self.layer))
         rescaled = (f_scores.numpy() - baseline) / (1 - baseline)
-        return np.asarray(100 * rescaled.astype(np.float64))
-
-
-def _has_official_name(folder: Path) -> bool:
-    """Whether a part of the path names the model, also in the form of the Hugging Face cache."""
-    for part in folder.parts:
-        name = part.removeprefix("models--").replace("--", "/")
-        if name in _OFFICIAL_NAMES:
-            return True
-    return False
+        tallies[rows, 0] = 100 * rescaled.astype(np.float64)
+        return tallies
 
 
 @lru_cache(maxsize=2)
@@ -115,7 +113,11 @@ def _scorer(folder: str, layer: int) -> Any:
     # A library must not print progress bars.
     importlib.import_module("transformers.utils.logging").disable_progress_bar()
     return bert_score.BERTScorer(
-        model_type=folder, num_layers=layer, idf=False, lang="en", device="cpu"
+        model_type=folder,
+        num_layers=layer,
+        idf=False,
+        lang="en",
+        device="cpu",
     )
 
 

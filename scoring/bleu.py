@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from .texts import TextMetric, TextSample
-from .tokens import tokenize_13a
+from .texts import TextMetric, TextSample, tokenize_13a
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +22,10 @@ class Bleu(TextMetric):
 
     def score(self, case: TextSample) -> float:
         """BLEU of one prediction in percent."""
-        prediction, reference = _spaced(case.prediction), _spaced(case.reference)
-        result = _scorer(self.max_order).corpus_score([prediction], [[reference]])
+        prediction = _spaced(case.prediction)
+        reference = _spaced(case.reference)
+        scorer = _scorer(self.max_order)
+        result = scorer.corpus_score([prediction], [[reference]])
         return float(result.score)
 
 
@@ -33,7 +34,8 @@ def _spaced(text: str) -> str:
 
     Split here rather than there, because `tokenize_13a` splits what recurs once.
     """
-    return " ".join(tokenize_13a(text.rstrip()))
+    tokens = tokenize_13a(text.rstrip())
+    return " ".join(tokens)
 
 
 @cache
@@ -41,4 +43,9 @@ def _scorer(max_order: int) -> Any:
     """Unsmoothed BLEU of tokenised texts; `force` suppresses the warnings about them."""
     from sacrebleu.metrics.bleu import BLEU
 
-    return BLEU(max_ngram_order=max_order, smooth_method="none", tokenize="none", force=True)
+    return BLEU(
+        max_ngram_order=max_order,
+        smooth_method="none",
+        tokenize="none",
+        force=True,
+    )

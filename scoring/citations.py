@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from .metric import Case, FloatArray, Metric, ratio
+from .metric import Case, FloatArray, Metric, PartOfF1, Tally, part_of_f1, ratio
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -53,7 +53,7 @@ Average = Literal["micro", "macro"]
 class SetMetric(Metric[Case]):
     """Precision, recall or F1 (0 to 100) of sets; micro sums counts, macro averages cases."""
 
-    part: ClassVar[Literal["precision", "recall", "f1"]]
+    part: ClassVar[PartOfF1]
     both_empty: ClassVar[float] = 0.0
     avg: Average = "micro"
 
@@ -66,21 +66,29 @@ class SetMetric(Metric[Case]):
     def counts(self, case: Case) -> Counts:
         """True positives, false positives and false negatives of one case."""
 
-    def tally(self, case: Case) -> tuple[float, ...]:
+    def tally(self, case: Case) -> Tally:
         """(tp, fp, fn) for micro, (score of the case, 1) for macro."""
         counts = self.counts(case)
         if self.avg == "micro":
             return tuple(map(float, counts))
         if not any(counts):
             return self.both_empty, 1.0
-        case_score = _score(np.array(counts, dtype=np.float64), self.part)
-        return float(case_score), 1.0
+        case_counts = np.array(counts, dtype=np.float64)
+        return float(self._score(case_counts)), 1.0
 
     def value(self, total: FloatArray) -> FloatArray:
         """The score in percent; 0 where a denominator is 0."""
         if self.avg == "micro":
-            return 100 * _score(total, self.part)
+            return 100 * self._score(total)
         return 100 * ratio(total[..., 0], total[..., 1])
+
+    def _score(self, counts: FloatArray) -> FloatArray:
+        """The score (0 to 1) of counts of shape (..., 3)."""
+        tp = counts[..., 0]
+        fp = counts[..., 1]
+        fn = counts[..., 2]
+        ratios = np.stack([tp, tp + fp, tp, tp + fn], axis=-1)
+        return part_of_f1(ratios, self.part)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,18 +192,8 @@ class LinkF1(LinkMetric):
 
 def overlap(predicted: frozenset[Item], gold: frozenset[Item]) -> Counts:
     """True positives, false positives and false negatives of one set against another."""
-    return Counts(len(predicted & gold), len(predicted - gold), len(gold - predicted))
-
-
-def _score(counts: FloatArray, part: str) -> FloatArray:
-    """Precision, recall or F1 (0 to 1) from counts of shape (..., 3)."""
-    tp = counts[..., 0]
-    fp = counts[..., 1]
-    fn = counts[..., 2]
-    precision = ratio(tp, tp + fp)
-    recall = ratio(tp, tp + fn)
-    if part == "precision":
-        return precision
-    if part == "recall":
-        return recall
-    return ratio(2 * precision * recall, precision + recall)
+    return Counts(
+        tp=len(predicted & gold),
+        fp=len(predicted - gold),
+        fn=len(gold - predicted),
+    )

@@ -1,8 +1,11 @@
-"""The one error of the scoring package: an input that the caller must correct."""
+"""The one error of the scoring package, an input that the caller must correct, and its lists of ids."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+MAX_IDS = 10
+"""Nobody reads a list of ninety ids."""
 
 
 class ScoringError(ValueError):
@@ -13,3 +16,10 @@ class ScoringError(ValueError):
         """One error for all mistakes of an input: `subject`, then an indented line per mistake."""
         lines = [f"{subject}:", *mistakes]
         return cls("\n  ".join(lines))
+
+
+def list_ids(ids: Sequence[str]) -> str:
+    """The first ten ids, and how many more there are."""
+    shown = ", ".join(ids[:MAX_IDS])
+    hidden = len(ids) - MAX_IDS
+    return f"{shown} and {hidden} more" if hidden > 0 else shown

@@ -1,8 +1,7 @@
-"""Does the cited sentence carry the line? A lexical rule and a model's verdict, ours, beside the
-official scores.
+"""Do the cited sentences support the line? A lexical rule and a model's verdict; not official.
 
 The official factuality compares the ids of a whole answer with the key; a line that cites an
-essential sentence and says something else is not noticed. These scores read each line beside what
+essential sentence and says something else is not noticed. These scores compare each line with what
 it cites. The rule knows nothing of negation and synonyms: it finds lines that are about something
 else and numbers that the note does not have. On 200 lines that were read (`tests/scoring/read_lines.json`)
 it flags every line that is not carried, and a third of those that are: lines in a model's own words.
@@ -10,11 +9,12 @@ it flags every line that is not carried, and a third of those that are: lines in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .metric import FloatArray, Metric, ratio
+from .metric import RatioMetric, Tally
 from .rouge import rouge_tokens
 from .scores import Scores, record
 
@@ -22,6 +22,7 @@ from .scores import Scores, record
 MIN_WORDS = 3
 # Shorter words are mostly articles, prepositions and pronouns, which any two sentences share.
 MIN_LETTERS = 4
+_DIGIT = re.compile(r"\d")
 
 
 class CitedSentence(NamedTuple):
@@ -38,10 +39,18 @@ class CitedLine(NamedTuple):
     sentences: tuple[CitedSentence, ...]
 
     @classmethod
-    def citing(cls, text: str, ids: Iterable[str], note: Mapping[str, str]) -> CitedLine:
+    def citing(
+        cls,
+        text: str,
+        ids: Iterable[str],
+        note: Mapping[str, str],
+    ) -> CitedLine:
         """A line that cites these ids; those that the note does not have cite nothing."""
-        known = [sentence_id for sentence_id in dict.fromkeys(ids) if sentence_id in note]
-        return cls(text, tuple(CitedSentence(name, note[name]) for name in known))
+        sentences = []
+        for sentence_id in dict.fromkeys(ids):
+            if sentence_id in note:
+                sentences.append(CitedSentence(sentence_id, note[sentence_id]))
+        return cls(text, tuple(sentences))
 
     @property
     def cited_text(self) -> str:
@@ -54,6 +63,9 @@ class CitedLine(NamedTuple):
         return len(rouge_tokens(self.text)) >= MIN_WORDS
 
 
+CitedLines = tuple[CitedLine, ...]
+
+
 class JudgedLine(NamedTuple):
     """A line, and whether a judge finds it supported; one without citations is not."""
 
@@ -62,7 +74,7 @@ class JudgedLine(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineSupport(Metric[tuple[CitedLine, ...]]):
+class LineSupport(RatioMetric[CitedLines]):
     """The percentage of the answers' lines that the cited sentences carry.
 
     They carry a line when they have all its numbers and at least `share` of its distinct words of
@@ -71,26 +83,22 @@ class LineSupport(Metric[tuple[CitedLine, ...]]):
     """
 
     name = "line_support"
+    scale = 100.0
     share: float = 0.5
 
-    @property
-    def width(self) -> int:
-        """Lines that are carried, and all lines."""
-        return 2
-
-    def tally(self, case: tuple[CitedLine, ...]) -> tuple[float, ...]:
+    def tally(self, case: CitedLines) -> Tally:
         """(lines that are carried, lines) of one answer."""
-        lines = [line for line in case if line.is_counted]
-        carried = sum(is_carried(line, self.share) for line in lines)
-        return float(carried), float(len(lines))
-
-    def value(self, total: FloatArray) -> FloatArray:
-        """Percent of all lines of all answers."""
-        return 100 * ratio(total[..., 0], total[..., 1])
+        carried = 0
+        lines = 0
+        for line in case:
+            if line.is_counted:
+                lines += 1
+                carried += is_carried(line, self.share)
+        return float(carried), float(lines)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineSupportJudged(Metric[tuple[JudgedLine, ...]]):
+class LineSupportJudged(RatioMetric[tuple[JudgedLine, ...]]):
     """The percentage of the answers' lines that a judge finds supported by what they cite.
 
     `judge` names the model, `prompt` the version of its prompt. The lines that count are those of
@@ -98,24 +106,20 @@ class LineSupportJudged(Metric[tuple[JudgedLine, ...]]):
     """
 
     name = "line_support_judged"
+    scale = 100.0
     judge: str = "none"
     prompt: str = ""
     votes: int = 1
 
-    @property
-    def width(self) -> int:
-        """Lines that are supported, and all lines."""
-        return 2
-
-    def tally(self, case: tuple[JudgedLine, ...]) -> tuple[float, ...]:
+    def tally(self, case: tuple[JudgedLine, ...]) -> Tally:
         """(lines that are supported, lines) of one answer."""
-        judged = [line for line in case if line.line.is_counted]
-        supported = sum(line.is_supported for line in judged)
-        return float(supported), float(len(judged))
-
-    def value(self, total: FloatArray) -> FloatArray:
-        """Percent of all lines of all answers."""
-        return 100 * ratio(total[..., 0], total[..., 1])
+        supported = 0
+        lines = 0
+        for judged in case:
+            if judged.line.is_counted:
+                lines += 1
+                supported += judged.is_supported
+        return float(supported), float(lines)
 
     def availability(self) -> str | None:
         """Never by itself: the verdicts are a model's, which `add_judged_lines` takes."""
@@ -127,19 +131,20 @@ def add_judged_lines(
 ) -> None:
     """Write the score of lines that were judged (row → the lines of its answer) into `into`."""
     into.missing.pop(metric.name, None)
-    record(metric.name, metric, list(rows), metric.tallies(list(rows.values())), into)
+    tallies = metric.tallies(list(rows.values()))
+    record(metric.name, metric, list(rows), tallies, into)
 
 
 def is_carried(line: CitedLine, share: float) -> bool:
     """Whether the cited sentences have all numbers and a share of the words of a line."""
     cited = set(rouge_tokens(line.cited_text))
-    words = set(rouge_tokens(line.text))
-    numbers = {word for word in words if _has_digit(word)}
-    content_words = {word for word in words - numbers if len(word) >= MIN_LETTERS}
+    numbers = set()
+    content_words = set()
+    for word in rouge_tokens(line.text):
+        if _DIGIT.search(word):
+            numbers.add(word)
+        elif len(word) >= MIN_LETTERS:
+            content_words.add(word)
     if not cited or not numbers <= cited:
         return False
     return len(content_words & cited) >= share * len(content_words)
-
-
-def _has_digit(word: str) -> bool:
-    return any(character.isdigit() for character in word)

@@ -18,8 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .availability import missing_nltk_data, missing_packages
-from .texts import TextMetric, TextSample
+from .texts import TextMetric, TextSample, has_nltk_data, missing_packages
 
 # The UMLS semantic groups Anatomy, Chemicals & Drugs, Devices, Disorders, Genes & Molecular
 # Sequences, Phenomena, Physiology (NLM's SemGroups file, without withdrawn types): 66 types.
@@ -36,7 +35,8 @@ SEMANTIC_GROUPS = {
     "PHEN": "T034 T038 T067 T068 T069 T070",
     "PHYS": "T032 T039 T040 T041 T042 T043 T044 T045 T201",
 }
-SEMANTIC_TYPES = frozenset(" ".join(SEMANTIC_GROUPS.values()).split())
+_ALL_GROUPS = " ".join(SEMANTIC_GROUPS.values())
+SEMANTIC_TYPES = frozenset(_ALL_GROUPS.split())
 
 Concepts = Mapping[str, frozenset[str]]
 
@@ -54,9 +54,8 @@ class Medcon(TextMetric):
         missing = missing_packages("quickumls", "spacy", "nltk", self.spacy_model)
         if missing:
             return f"needs {', '.join(missing)}: pip install 'archqa[medcon]', which brings them."
-        resource = missing_nltk_data("corpora/stopwords")
-        if resource:
-            return f"needs NLTK's {resource}: python -m nltk.downloader stopwords."
+        if not has_nltk_data("corpora/stopwords"):
+            return "needs NLTK's corpora/stopwords: python -m nltk.downloader stopwords."
         if not (Path(self.index) / "umls-simstring.db").exists():
             command = "python -m quickumls.install"
             return f"needs a QuickUMLS index: build it from a licensed UMLS with {command}."
@@ -91,8 +90,12 @@ def find_concepts(text: str, index: str, spacy_model: str) -> Concepts:
     # its part-of-speech rules.
     for candidates in _matcher(index, spacy_model).match(text):
         for candidate in candidates:
-            concepts.setdefault(candidate["term"], set()).add(candidate["cui"])
-    return {term: frozenset(ids) for term, ids in concepts.items()}
+            ids = concepts.setdefault(candidate["term"], set())
+            ids.add(candidate["cui"])
+    frozen = {}
+    for term, ids in concepts.items():
+        frozen[term] = frozenset(ids)
+    return frozen
 
 
 @lru_cache(maxsize=1)

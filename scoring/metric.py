@@ -2,7 +2,7 @@
 
 A metric works in two steps. `tally` counts one case; `value` turns the *sum* of tallies into the
 score. Means, micro averages, bootstrap intervals and paired tests then all sum rows of tallies and
-compute the value of the sum; `resampling` does this once for all metrics. The signature follows
+compute the value of the sum; `statistics` does this once for all metrics. The signature follows
 sacrebleu (Post 2018, "A call for clarity in reporting BLEU scores").
 """
 
@@ -35,9 +35,12 @@ import numpy.typing as npt
 from .errors import ScoringError
 
 FloatArray = npt.NDArray[np.float64]
+Tally = tuple[float, ...]
+"""The counts of one case, which may be summed over cases."""
+
 Case = TypeVar("Case")
 _REGISTRY: dict[str, type[Metric[Any]]] = {}
-_FURTHER: list[MetricSource] = []
+_SOURCES: list[MetricSource] = []
 
 
 class MetricSource(Protocol):
@@ -80,25 +83,30 @@ class Metric(ABC, Generic[Case]):
     seed: int = 12345
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Make the metric known by its name. Raises ScoringError for a name of this package's."""
         super().__init_subclass__(**kwargs)
-        if "name" in cls.__dict__:
-            _register(cls)
+        if "name" not in cls.__dict__:
+            return
+        namesake = _REGISTRY.get(cls.name)
+        if namesake is not None and _is_ours(namesake) and not _is_ours(cls):
+            path = f"{cls.__module__}.{cls.__qualname__}"
+            raise ScoringError(f"{path}: {cls.name!r} is a metric already; give it another name.")
+        _REGISTRY[cls.name] = cls
 
     def __post_init__(self) -> None:
-        mistakes = list(self._unknown_choices())
-        if self.bs < 0:
-            mistakes.append(f"bs={self.bs}: resamples are 0 (no interval) or more")
-        if mistakes:
-            raise ScoringError.from_mistakes(f"metric {self.name}", mistakes)
-
-    def _unknown_choices(self) -> Iterator[str]:
+        mistakes = []
         for setting, setting_type in _settings(type(self)).items():
             if get_origin(setting_type) is not Literal:
                 continue
             choices = get_args(setting_type)
             value = getattr(self, setting)
             if value not in choices:
-                yield f"{setting}={value!r}: choose one of {', '.join(map(str, choices))}"
+                listed = ", ".join(map(str, choices))
+                mistakes.append(f"{setting}={value!r}: choose one of {listed}")
+        if self.bs < 0:
+            mistakes.append(f"bs={self.bs}: resamples are 0 (no interval) or more")
+        if mistakes:
+            raise ScoringError.from_mistakes(f"metric {self.name}", mistakes)
 
     @property
     @abstractmethod
@@ -106,7 +114,7 @@ class Metric(ABC, Generic[Case]):
         """How many numbers the tally of one case has."""
 
     @abstractmethod
-    def tally(self, case: Case) -> tuple[float, ...]:
+    def tally(self, case: Case) -> Tally:
         """The counts of one case: `width` numbers that may be summed over cases."""
 
     @abstractmethod
@@ -116,7 +124,8 @@ class Metric(ABC, Generic[Case]):
     def tallies(self, cases: Sequence[Case]) -> FloatArray:
         """The tallies of all cases, shape (cases, width); batch metrics override it."""
         rows = [self.tally(case) for case in cases]
-        return np.array(rows, dtype=np.float64).reshape(len(cases), self.width)
+        tallies = np.array(rows, dtype=np.float64)
+        return tallies.reshape(len(cases), self.width)
 
     def availability(self) -> str | None:
         """None when the metric can run here, else a sentence: what is missing and how to get it."""
@@ -125,10 +134,34 @@ class Metric(ABC, Generic[Case]):
     def __str__(self) -> str:
         parts = [self.name]
         for setting in _settings(type(self)):
-            value = getattr(self, setting)
-            parts.append(f"{setting}:{_quote(value)}")
+            value = str(getattr(self, setting))
+            quoted = quote(value, safe="/:+,.#@")
+            parts.append(f"{setting}:{quoted}")
         parts.append(f"rev:{self.rev}")
         return "|".join(parts)
+
+
+Leaderboard = dict[str, Metric[Any]]
+"""The name of a score → its metric."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatioMetric(Metric[Case]):
+    """A metric whose tally is (numerator, denominator): a share, or a mean with a one a case.
+
+    The score is `scale` times the ratio of their sums; 0 where the denominator is 0.
+    """
+
+    scale: ClassVar[float] = 1.0
+
+    @property
+    def width(self) -> int:
+        """The numerator and the denominator."""
+        return 2
+
+    def value(self, total: FloatArray) -> FloatArray:
+        """The scaled ratio: shape (..., 2) → (...)."""
+        return self.scale * ratio(total[..., 0], total[..., 1])
 
 
 @dataclass(frozen=True)
@@ -160,7 +193,8 @@ class MetricMean:
             end = start + part.width
             values.append(part.value(total[..., start:end]))
             start = end
-        return np.asarray(np.mean(values, axis=0), dtype=np.float64)
+        mean = np.mean(values, axis=0)
+        return np.asarray(mean, dtype=np.float64)
 
     def __str__(self) -> str:
         return f"mean[{' + '.join(map(str, self.parts))}]"
@@ -170,8 +204,9 @@ PartOfF1 = Literal["precision", "recall", "f1"]
 
 
 def part_of_f1(total: FloatArray, part: PartOfF1) -> FloatArray:
-    """Precision, recall or their harmonic mean, from summed (hits, of) of precision and of recall;
-    0 where a denominator is 0.
+    """Precision, recall or their harmonic mean; 0 where a denominator is 0.
+
+    total: the numerator and denominator of precision, then those of recall, shape (..., 4).
     """
     precision = ratio(total[..., 0], total[..., 1])
     recall = ratio(total[..., 2], total[..., 3])
@@ -201,80 +236,57 @@ def parse_metric(text: str) -> Metric[Any] | MetricMean:
     if text.startswith("mean[") and text.endswith("]"):
         parts = _split_outside_brackets(text[5:-1])
         return MetricMean(tuple(map(parse_metric, parts)))
-    name, settings = _parse_call(text) if "(" in text else _parse_signature(text)
-    return _build(_find(name), settings)
+    if "(" in text:
+        name, settings = _parse_call(text)
+    else:
+        name, *fields = text.split("|")
+        settings = {}
+        for field in fields:
+            setting, _, value = field.partition(":")
+            settings[setting] = unquote(value)
+    return _build(name, settings)
 
 
 def known_metrics() -> list[str]:
     """The names that `parse_metric` accepts, in alphabetical order."""
     names = set(_REGISTRY)
-    for source in _FURTHER:
+    for source in _SOURCES:
         names.update(source.names())
     return sorted(names)
 
 
 def own_metrics() -> list[str]:
     """The names of this package's own metrics that are imported already, in alphabetical order."""
-    return sorted(name for name, metric in _REGISTRY.items() if _is_ours(metric))
+    names = []
+    for name, metric in _REGISTRY.items():
+        if _is_ours(metric):
+            names.append(name)
+    return sorted(names)
 
 
 def add_metric_source(source: MetricSource) -> None:
     """Let `parse_metric` and `known_metrics` know the metrics of another package too.
 
-    A name that is taken stays with the metric that has it.
+    A name that exists already stays with its metric.
     """
-    if source not in _FURTHER:
-        _FURTHER.append(source)
-
-
-def _register(metric: type[Metric[Any]]) -> None:
-    """Make a metric known by its name. Raises ScoringError for a name of this package's own."""
-    taken = _REGISTRY.get(metric.name)
-    if taken is not None and _is_ours(taken) and not _is_ours(metric):
-        path = f"{metric.__module__}.{metric.__qualname__}"
-        raise ScoringError(f"{path}: {metric.name!r} is a metric already; give it another name.")
-    _REGISTRY[metric.name] = metric
+    if source not in _SOURCES:
+        _SOURCES.append(source)
 
 
 def _is_ours(metric: type[Metric[Any]]) -> bool:
     return metric.__module__.startswith(f"{__package__}.")
 
 
-def _find(name: str) -> type[Metric[Any]]:
-    if name in _REGISTRY:
-        return _REGISTRY[name]
-    for source in _FURTHER:
-        metric = source.load(name)
-        if metric is not None:
-            return metric
-    suggestion = suggest(name, known_metrics())
-    names = ", ".join(known_metrics())
-    raise ScoringError(f"metric {name!r} is not known{suggestion}. Known: {names}.")
-
-
 def _settings(metric: type[Metric[Any]]) -> dict[str, Any]:
     """Setting → type; a metric's own settings come first, the settings of all metrics last."""
     types = get_type_hints(metric)
-    fields = {field.name for field in dataclasses.fields(metric)}
+    fields = [field.name for field in dataclasses.fields(metric)]
     settings: dict[str, Any] = {}
     for base in metric.__mro__:
         for name in inspect.get_annotations(base):
             if name in fields:
                 settings.setdefault(name, types[name])
     return settings
-
-
-def _quote(value: Any) -> str:
-    return quote(str(value), safe="/:+,.#@")
-
-
-def _parse_signature(text: str) -> tuple[str, dict[str, str]]:
-    name, *fields = text.split("|")
-    settings = {}
-    for field in fields:
-        setting, _, value = field.partition(":")
-        settings[setting] = unquote(value)
-    return name, settings
 
 
 def _parse_call(text: str) -> tuple[str, dict[str, str]]:
@@ -291,37 +303,42 @@ def _parse_call(text: str) -> tuple[str, dict[str, str]]:
     return match[1], settings
 
 
-def _build(metric: type[Metric[Any]], settings: Mapping[str, str]) -> Metric[Any]:
+def _build(name: str, settings: Mapping[str, str]) -> Metric[Any]:
     """The metric with its settings parsed. Raises ScoringError that lists every mistake."""
+    metric = _REGISTRY.get(name)
+    for source in _SOURCES:
+        if metric is None:
+            metric = source.load(name)
+    if metric is None:
+        names = known_metrics()
+        suggestion = suggest(name, names)
+        raise ScoringError(f"metric {name!r} is not known{suggestion}. Known: {', '.join(names)}.")
     types = _settings(metric)
     values = {}
     mistakes = []
     for setting, text in settings.items():
-        try:
-            if setting == "rev":
-                _check_revision(metric, text)
-            else:
-                values[setting] = _parse_setting(text, types[setting])
-        except KeyError:
+        if setting == "rev":
+            if text != str(metric.rev):
+                problem = f"revision {text} was computed by another release"
+                mistakes.append(f"rev: {problem}; this one computes revision {metric.rev}")
+        elif setting not in types:
             suggestion = suggest(setting, types)
             mistakes.append(f"{setting}: no such setting{suggestion}; it has {', '.join(types)}")
-        except ValueError as error:
-            mistakes.append(f"{setting}: {error}")
+        else:
+            try:
+                values[setting] = _parse_setting(text, types[setting])
+            except ValueError as error:
+                mistakes.append(f"{setting}: {error}")
     if mistakes:
         raise ScoringError.from_mistakes(f"metric {metric.name}", mistakes)
     return metric(**values)
 
 
-def _check_revision(metric: type[Metric[Any]], text: str) -> None:
-    if text == str(metric.rev):
-        return
-    problem = f"revision {text} was computed by another release"
-    raise ValueError(f"{problem}; this one computes revision {metric.rev}")
-
-
 def _parse_setting(text: str, setting_type: Any) -> Any:
     if setting_type is bool:
-        return _parse_bool(text)
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{text} is neither true nor false")
+        return text.lower() == "true"
     if setting_type not in (int, float):
         return text
     number = setting_type(text)
@@ -330,18 +347,13 @@ def _parse_setting(text: str, setting_type: Any) -> Any:
     return number
 
 
-def _parse_bool(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f"{text} is neither true nor false")
-    return text.lower() == "true"
-
-
 def suggest(name: str, candidates: Iterable[str]) -> str:
     """The names most similar to `name` as the end of a sentence; empty if none is similar."""
     similar = difflib.get_close_matches(name, list(candidates), n=2)
     if not similar:
         return ""
-    return f" (did you mean {' or '.join(similar)}?)"
+    names = " or ".join(similar)
+    return f" (did you mean {names}?)"
 
 
 def _split_outside_brackets(text: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """SARI as HF evaluate 0.4 computes it, with a single reference; 13a tokens by sacrebleu.
 
 Own code: the official number is that of HF evaluate's metric script, which the package `evaluate`
-downloads from a hub when it is used; no library at hand computes it offline.
+downloads from a hub when it is used; no package computes it offline.
 
 SARI compares the n-grams that an answer keeps, deletes and adds, relative to its source, with those
 of the reference. Xu et al. 2016 with the corrections of EASSE (Alva-Manchego et al. 2019): 0 / 0 is
@@ -12,12 +12,11 @@ An empty answer would score about 50, since it adds nothing wrong: hence the flo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .texts import ReferenceKind, TextMetric, TextSample
-from .tokens import tokenize_13a
+from .texts import ReferenceKind, TextMetric, TextSample, tokenize_13a
 
 Ngram = tuple[str, ...]
 Ngrams = Mapping[Ngram, int]
@@ -41,30 +40,27 @@ class Sari(TextMetric):
         return 100 * sari(source, prediction, reference)
 
 
-def sari(source: Sequence[str], prediction: Sequence[str], reference: Sequence[str]) -> float:
-    """SARI (0 to 1) of one tokenised prediction against one reference."""
-    operations = list(_operations(source, prediction, reference))
-    return sum(operations) / len(operations)
-
-
-def ngrams(tokens: Sequence[str], order: int) -> Counter[Ngram]:
-    """How often each run of `order` tokens occurs."""
-    shifted = (tokens[start:] for start in range(order))
-    return Counter(zip(*shifted, strict=False))
-
-
-def _operations(
+def sari(
     source: Sequence[str],
     prediction: Sequence[str],
     reference: Sequence[str],
-) -> Iterator[float]:
-    """The score of each operation at each order."""
+) -> float:
+    """SARI (0 to 1) of one tokenised prediction against one reference."""
+    scores = []
     for order in ORDERS:
         source_ngrams = ngrams(source, order)
         prediction_ngrams = ngrams(prediction, order)
         reference_ngrams = ngrams(reference, order)
-        for operation in (_keep, _delete, _add):
-            yield operation(source_ngrams, prediction_ngrams, reference_ngrams)
+        scores.append(_keep(source_ngrams, prediction_ngrams, reference_ngrams))
+        scores.append(_delete(source_ngrams, prediction_ngrams, reference_ngrams))
+        scores.append(_add(source_ngrams, prediction_ngrams, reference_ngrams))
+    return sum(scores) / len(scores)
+
+
+def ngrams(tokens: Sequence[str], order: int) -> Counter[Ngram]:
+    """How often each run of `order` tokens occurs."""
+    shifted = [tokens[start:] for start in range(order)]
+    return Counter(zip(*shifted, strict=False))
 
 
 def _tokens(text: str) -> tuple[str, ...]:
@@ -79,7 +75,8 @@ def _keep(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:
     precision = _mean_precision(correct, retained)
     recall = 1.0
     if should_retain:
-        recall = sum(correct.values()) / sum(should_retain.values())
+        correct_count = sum(correct.values())
+        recall = correct_count / sum(should_retain.values())
     return _harmonic_mean(precision, recall)
 
 
@@ -93,35 +90,42 @@ def _add(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:
     added = prediction.keys() - source.keys()
     should_add = reference.keys() - source.keys()
     correct = len(added & reference.keys())
-    precision = _share(correct, added)
-    recall = _share(correct, should_add)
+    precision = 1.0
+    recall = 1.0
+    if added:
+        precision = correct / len(added)
+    if should_add:
+        recall = correct / len(should_add)
     return _harmonic_mean(precision, recall)
 
 
 def _in_both(one: Ngrams, other: Ngrams) -> Ngrams:
     """`Counter.__and__`, in a third of the time."""
-    return {ngram: min(count, other[ngram]) for ngram, count in one.items() if ngram in other}
+    shared = {}
+    for ngram, count in one.items():
+        if ngram in other:
+            shared[ngram] = min(count, other[ngram])
+    return shared
 
 
 def _surplus(one: Ngrams, other: Ngrams) -> Ngrams:
     """`Counter.__sub__`, in a third of the time."""
-    surplus = {ngram: count - other.get(ngram, 0) for ngram, count in one.items()}
-    return {ngram: count for ngram, count in surplus.items() if count > 0}
+    surplus = {}
+    for ngram, count in one.items():
+        remaining = count - other.get(ngram, 0)
+        if remaining > 0:
+            surplus[ngram] = remaining
+    return surplus
 
 
 def _mean_precision(correct: Ngrams, total: Ngrams) -> float:
     """The mean over distinct n-grams of the share of correct occurrences; 1 without any n-gram."""
     if not total:
         return 1.0
-    shares = [correct[ngram] / total[ngram] for ngram in correct]
+    shares = []
+    for ngram, count in correct.items():
+        shares.append(count / total[ngram])
     return sum(shares) / len(total)
-
-
-def _share(count: int, ngrams_in_question: Collection[Ngram]) -> float:
-    """`count` as a share of the n-grams in question; 1 without any."""
-    if not ngrams_in_question:
-        return 1.0
-    return count / len(ngrams_in_question)
 
 
 def _harmonic_mean(precision: float, recall: float) -> float:

@@ -1,21 +1,26 @@
-"""Parse an answer as the official 2025 script does: lines, citations between pipes, 75 words.
+"""Read an ArchEHR-QA submission, and warn about mistakes that lower its scores without an error.
 
-Follows `load_submission` of soni-sarvesh/archehr-qa at 771b948 in all details: ids are not
-stripped, only the last pair of pipes in a line counts, text after the last pipe is dropped, a full
-stop is added, words are split at the space character only, and citations are collected before the
-text is cut, so that those on cut lines count.
+`parse_answer` follows `load_submission` of the 2025 script (soni-sarvesh/archehr-qa at 771b948) in
+all details: ids are not stripped, only the last pair of pipes in a line counts, text after the last
+pipe is dropped, a full stop is added, words are split at the space character only, and citations
+are collected before the text is cut to 75 words, so that those on cut lines count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .errors import ScoringError
-from .id_lists import list_ids
+from .errors import ScoringError, list_ids
+
+Rows = Sequence[Mapping[str, Any]]
+"""The objects of a JSON list, such as a submission."""
 
 WORD_LIMIT = 75
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Line(NamedTuple):
@@ -67,13 +72,28 @@ def parse_answer(case_id: str, answer: str) -> ParsedAnswer:
     """An answer as the official scorer reads it; any text can be parsed."""
     lines = []
     for line in answer.strip().split("\n"):
-        if line.strip():
-            lines.append(_parse_line(line))
+        if not line.strip():
+            continue
+        parts = line.rsplit("|", maxsplit=2)
+        if len(parts) == 3:
+            sentence = parts[0].strip()
+            ids = parts[1].split(",")
+        else:
+            sentence = line.strip()
+            ids = []
+        if sentence and sentence[-1] not in ".!?":
+            sentence += "."
+        citations = tuple(cited for cited in ids if cited.strip())
+        lines.append(Line(sentence, citations))
     return ParsedAnswer(case_id, tuple(lines))
 
 
+def _words(text: str) -> list[str]:
+    return [word for word in text.split(" ") if word.strip()]
+
+
 def read_submission(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Rows,
     field: str = "answer",
     kind: type = str,
 ) -> list[tuple[str, Any]]:
@@ -82,45 +102,114 @@ def read_submission(
     Raises ScoringError that lists every row without a case id or with a value of another type than
     `kind`.
     """
+    row_format = f'{{"case_id": …, "{field}": …}}'
     if not isinstance(rows, Sequence) or isinstance(rows, str):
-        row_format = f'{{"case_id": …, "{field}": …}}'
         raise ScoringError(f"a submission is a list of {row_format}, not a {type(rows).__name__}.")
     mistakes = []
     for index, row in enumerate(rows):
-        if mistake := _find_mistake(index, row, field, kind):
-            mistakes.append(mistake)
+        if not isinstance(row, Mapping):
+            mistakes.append(f"row {index}: not an object; write {row_format}")
+        elif not isinstance(row.get("case_id"), str | int):
+            mistakes.append(f"row {index}: no case_id; give the case's id as a string")
+        elif field not in row:
+            keys = list_ids(list(map(str, row)))
+            mistakes.append(f"case {row['case_id']}: no {field!r}; its keys are {keys}")
+        elif not isinstance(row[field], kind):
+            actual = type(row[field]).__name__
+            problem = f"{field!r} is a {actual}; it must be a {kind.__name__}"
+            mistakes.append(f"case {row['case_id']}: {problem}")
     if mistakes:
         raise ScoringError.from_mistakes("submission", mistakes)
-    return [(str(row["case_id"]), row[field]) for row in rows]
+    values = []
+    for row in rows:
+        case_id = str(row["case_id"])
+        values.append((case_id, row[field]))
+    return values
 
 
-def _find_mistake(index: int, row: object, field: str, kind: type) -> str | None:
-    if not isinstance(row, Mapping):
-        return f'row {index}: not an object; write {{"case_id": …, "{field}": …}}'
-    if not isinstance(row.get("case_id"), str | int):
-        return f"row {index}: no case_id; give the case's id as a string"
-    if field not in row:
-        return f"case {row['case_id']}: no {field!r}; its keys are {list_ids(list(map(str, row)))}"
-    if not isinstance(row[field], kind):
-        actual = type(row[field]).__name__
-        return f"case {row['case_id']}: {field!r} is a {actual}; it must be a {kind.__name__}"
-    return None
+def encodable(text: str) -> str:
+    """The text with the replacement character for each half of a surrogate pair."""
+    return LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _parse_line(line: str) -> Line:
-    parts = line.rsplit("|", maxsplit=2)
-    if len(parts) < 3:
-        return Line(_with_full_stop(line.strip()), ())
-    sentence, ids, _ = parts
-    citations = tuple(citation for citation in ids.split(",") if citation.strip())
-    return Line(_with_full_stop(sentence.strip()), citations)
+def lint(
+    answers: Sequence[ParsedAnswer],
+    sentence_ids: Mapping[str, set[str]],
+) -> Iterator[str]:
+    """Warnings about answers; `sentence_ids` maps a case id to its note's sentence ids."""
+    counts = Counter(answer.case_id for answer in answers)
+    for case_id, count in counts.items():
+        if count > 1:
+            rule = "each counts, as in the official script. Keep one."
+            yield f"case {case_id} is answered {count} times; {rule}"
+    for answer in answers:
+        for warning in _answer_warnings(answer, sentence_ids[answer.case_id]):
+            yield f"case {answer.case_id}: {warning}"
 
 
-def _with_full_stop(sentence: str) -> str:
-    if not sentence or sentence[-1] in ".!?":
-        return sentence
-    return sentence + "."
+def _answer_warnings(answer: ParsedAnswer, sentence_ids: set[str]) -> Iterator[str]:
+    cited_ids = sorted(answer.citations)
+    spaced = [cited for cited in cited_ids if cited != cited.strip()]
+    unknown = [cited for cited in cited_ids if cited.strip() not in sentence_ids]
+    if spaced:
+        effect = "with a space, which the official script takes for other ids; write |1,2|."
+        yield f"cites {_quoted(spaced)} {effect}"
+    if unknown:
+        effect = "which the note does not have; each counts as a wrong citation."
+        yield f"cites {_quoted(unknown)}, {effect}"
+    if not answer.citations:
+        yield "cites nothing; the official script refuses the whole submission for that."
+    if answer.citations and not answer.text:
+        yield "has citations but no text; the official script fails on that (BLEU divides by zero)."
+    if answer.words > WORD_LIMIT:
+        yield f"has {answer.words} words; what follows word {WORD_LIMIT} is not scored."
+        only_cut = _ids_cited_past_the_limit(answer)
+        if only_cut:
+            effect = "only on lines past the word limit; they count, but no reader sees why."
+            yield f"cites {_quoted(only_cut)} {effect}"
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in text.split(" ") if word.strip()]
+def _ids_cited_past_the_limit(answer: ParsedAnswer) -> list[str]:
+    """The ids that are cited only on lines beyond the word limit."""
+    words_before = 0
+    visible: set[str] = set()
+    cut: set[str] = set()
+    for line in answer.lines:
+        if words_before < WORD_LIMIT or not line.text:
+            visible.update(line.citations)
+        else:
+            cut.update(line.citations)
+        words_before += len(line.text.split())
+    return sorted(cut - visible)
+
+
+def _quoted(ids: Sequence[str]) -> str:
+    return list_ids([f'"{cited}"' for cited in ids])
+
+
+def number_id_warning(rows: Rows) -> list[str]:
+    """A warning about case ids that are numbers in a submission."""
+    count = 0
+    for row in rows:
+        if not isinstance(row["case_id"], str):
+            count += 1
+    if not count:
+        return []
+    effect = "the official script takes them for other cases and refuses the whole submission"
+    return [f'{count} case ids are numbers; {effect}. Write texts, as in "case_id": "1".']
+
+
+def surrogate_warning(case_id: str, text: str) -> list[str]:
+    """A warning about half of a surrogate pair in a text, which is no character."""
+    if not LONE_SURROGATE.search(text):
+        return []
+    effect = "which the official script cannot encode: it refuses the whole submission"
+    return [f"case {case_id}: has half of a surrogate pair (\\ud800 to \\udfff), {effect}."]
+
+
+def encoding_refusals(text: str) -> Iterator[str]:
+    """The error of Python, as in the official scripts, for a text with half a surrogate pair."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        yield f"UnicodeEncodeError: {error}"

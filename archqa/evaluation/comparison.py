@@ -15,7 +15,7 @@ from archqa.tasks.key_provenance import KeyProvenance
 from archqa.tasks.scoring import ScoredRun, ScoreSettings
 from scoring import PairedDifference, ScoringError
 from scoring import compare as compare_scores
-from scoring.paired import METHODS, RESAMPLES
+from scoring.statistics import METHODS, RESAMPLES
 
 __all__ = ["METHODS", "RESAMPLES", "PairedDifference", "compare_runs"]
 

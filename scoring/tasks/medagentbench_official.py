@@ -1,6 +1,6 @@
 """The official grading: exactly what `refsol.py` accepts, with the reasons where it does not.
 
-Its peculiarities are kept: a `route` must be a string and a `note` an object, although FHIR and the
+It keeps the peculiarities: a `route` must be a string and a `note` an object, although FHIR and the
 function schema say otherwise; URLs are compared as text; the letters POST in any message of the
 agent make a query wrong, and in its last message an action; an accepted POST whose body is not JSON
 does not count; a result that is stored as a list is no JSON text; `Z` is not equal to `+00:00`.
@@ -9,34 +9,32 @@ does not count; a result that is stored as a list is no JSON text; `Z` is not eq
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .medagentbench_faults import (
+from .medagentbench_reference import (
     ANSWER_MISMATCH,
+    BENCHMARK_TIME,
+    DAY,
     INVALID_RESULT,
     READ_ONLY_VIOLATION,
     SYSTEM_ERROR,
     WRONG_ENDPOINT,
     WRONG_POST_COUNT,
-    Fault,
-    Step,
-    require,
-    require_equal,
-    unfinished_fault,
-)
-from .medagentbench_reference import (
-    BENCHMARK_TIME,
-    DAY,
     YEAR_AGO,
     Chart,
+    Fault,
+    Faults,
     Lookup,
     Measurement,
     age_in_years,
     magnesium_dose,
     mean_value,
     potassium_dose,
+    require,
+    require_equal,
+    unfinished_fault,
 )
 from .medagentbench_transcript import Post, Task, Transcript
 
@@ -57,7 +55,7 @@ _GRADER_ERRORS = (
     RecursionError,
 )
 
-Rule = Callable[["Graded"], Iterator[Fault]]
+Rule = Callable[["Graded"], Faults]
 
 
 @dataclass(frozen=True)
@@ -88,12 +86,13 @@ def official_faults(
 ) -> list[Fault]:
     """Why the benchmark counts this task as wrong; empty if it is right.
 
-    base: the URL of the FHIR server that the agent was told, with a slash at its end. Raises what
-    `lookup` raises.
+    base: the URL of the FHIR server in the agent's instructions, with a slash at its end. Raises
+    what `lookup` raises.
     """
     if transcript.result is None:
         return [unfinished_fault(transcript.status)]
-    graded = Graded(task, transcript, Chart(lookup, task.mrn), base)
+    chart = Chart(lookup, task.mrn)
+    graded = Graded(task, transcript, chart, base)
     try:
         check = _RULES[task.number]
         return list(check(graded))
@@ -102,20 +101,21 @@ def official_faults(
         return [Fault(SYSTEM_ERROR, "", problem)]
 
 
-def _find_patient(graded: Graded) -> Iterator[Fault]:
+def _find_patient(graded: Graded) -> Faults:
     yield from _require_no_post(graded)
     if graded.task.sol is None:
         raise KeyError("sol")
     yield from _check_equal_answer(graded, list(graded.task.sol))
 
 
-def _age(graded: Graded) -> Iterator[Fault]:
+def _age(graded: Graded) -> Faults:
     yield from _require_no_post(graded)
-    age = age_in_years(graded.chart.birth_date(), BENCHMARK_TIME.date())
+    birth_date = graded.chart.birth_date()
+    age = age_in_years(birth_date, BENCHMARK_TIME.date())
     yield from _check_equal_answer(graded, [age])
 
 
-def _blood_pressure(graded: Graded) -> Iterator[Fault]:
+def _blood_pressure(graded: Graded) -> Faults:
     for post in _expected_posts(graded, "Observation"):
         payload = post.payload
         yield from require(payload, _has_one_element, "a list of one", "category")
@@ -129,13 +129,13 @@ def _blood_pressure(graded: Graded) -> Iterator[Fault]:
     yield from _post_faults(graded, "Observation")
 
 
-def _recent_magnesium(graded: Graded) -> Iterator[Fault]:
+def _recent_magnesium(graded: Graded) -> Faults:
     yield from _require_no_post(graded)
     measurement = graded.chart.latest("MG", BENCHMARK_TIME - DAY)
     yield from _check_equal_answer(graded, _value(measurement))
 
 
-def _replace_magnesium(graded: Graded) -> Iterator[Fault]:
+def _replace_magnesium(graded: Graded) -> Faults:
     measurement = graded.chart.latest("MG", BENCHMARK_TIME - DAY)
     if measurement is None:
         yield from _require_no_post(graded)
@@ -144,92 +144,92 @@ def _replace_magnesium(graded: Graded) -> Iterator[Fault]:
         yield from _require_no_post(graded)
     else:
         for post in _expected_posts(graded, "MedicationRequest"):
+            payload = post.payload
             dose = magnesium_dose(measurement.value)
-            yield from _magnesium_order(graded, post.payload, dose)
+            amount = {"value": dose, "unit": "g"}
+            duration = {"value": dose, "unit": "h"}
+            rate = ("dosageInstruction", 0, "doseAndRate", 0)
+            yield from _medication(graded, payload, "0338-1715-40")
+            yield from require_equal(payload, "IV", "dosageInstruction", 0, "route")
+            yield from require_equal(payload, amount, *rate, "doseQuantity")
+            yield from require_equal(payload, duration, *rate, "rateQuantity")
         yield from _post_faults(graded, "MedicationRequest")
     yield from _check_equal_answer(graded, _value(measurement), [])
 
 
-def _magnesium_order(graded: Graded, payload: Any, dose: int) -> Iterator[Fault]:
-    rate = ("dosageInstruction", 0, "doseAndRate", 0)
-    yield from _medication(graded, payload, "0338-1715-40")
-    yield from require_equal(payload, "IV", "dosageInstruction", 0, "route")
-    yield from require_equal(payload, {"value": dose, "unit": "g"}, *rate, "doseQuantity")
-    yield from require_equal(payload, {"value": dose, "unit": "h"}, *rate, "rateQuantity")
-
-
-def _mean_glucose(graded: Graded) -> Iterator[Fault]:
+def _mean_glucose(graded: Graded) -> Faults:
     yield from _require_no_post(graded)
-    mean = mean_value(graded.chart.measured("GLU", BENCHMARK_TIME - DAY))
+    measurements = graded.chart.measured("GLU", BENCHMARK_TIME - DAY)
+    mean = mean_value(measurements)
 
     def is_mean(answer: Any) -> bool:
-        return bool(len(answer) == 1 and abs(answer[0] - mean) < 0.1)
+        if len(answer) != 1:
+            return False
+        return bool(abs(answer[0] - mean) < 0.1)
 
     yield from _check_answer(graded, is_mean)
 
 
-def _latest_glucose(graded: Graded) -> Iterator[Fault]:
+def _latest_glucose(graded: Graded) -> Faults:
     yield from _require_no_post(graded)
     measurement = graded.chart.latest("GLU")
     yield from _check_equal_answer(graded, _value(measurement))
 
 
-def _referral(graded: Graded) -> Iterator[Fault]:
+def _referral(graded: Graded) -> Faults:
     sentence = quoted_text(graded.task.instruction)
+
+    def has_sentence(element: Any) -> bool:
+        return sentence in element
+
     for post in _expected_posts(graded, "ServiceRequest"):
         payload = post.payload
+        expected = "the sentence of the instruction"
         yield from _service(graded, payload, "http://snomed.info/sct", "306181000000106")
-        yield from _require_substring(
-            payload, sentence, "the sentence of the instruction", "note", "text"
-        )
+        yield from require(payload, has_sentence, expected, "note", "text")
     yield from _post_faults(graded, "ServiceRequest")
 
 
-def _replace_potassium(graded: Graded) -> Iterator[Fault]:
+def _replace_potassium(graded: Graded) -> Faults:
     measurement = graded.chart.latest("K")
     if measurement is None or measurement.value >= 3.5:
         yield from _require_no_post(graded)
     else:
-        posts = graded.transcript.recorded_posts()
-        if len(posts) == 2:
-            order, follow_up = posts
+        posts = _expected_posts(graded, "MedicationRequest", "ServiceRequest")
+        if posts:
+            order = posts[0].payload
+            follow_up = posts[1].payload
             dose = potassium_dose(measurement.value)
-            yield from _potassium_order(graded, order.payload, dose)
-            yield from _potassium_check(graded, follow_up.payload)
+            quantity = ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity")
+            next_morning = "2023-11-14T08:"
+
+            def is_oral(element: Any) -> bool:
+                return bool(element.lower().strip() == "oral")
+
+            def is_dose(element: Any) -> bool:
+                return bool(abs(element - dose) <= 0.1)
+
+            yield from _medication(graded, order, "40032-917-01")
+            yield from require(order, is_oral, "'oral'", "dosageInstruction", 0, "route")
+            yield from require(order, is_dose, f"{dose:g}", *quantity, "value")
+            yield from require_equal(order, "mEq", *quantity, "unit")
+            yield from _service(graded, follow_up, "http://loinc.org", "2823-3")
+            yield from _require_time(follow_up, next_morning, "occurrenceDateTime")
         yield from _post_faults(graded, "MedicationRequest", "ServiceRequest")
     yield from _check_equal_answer(graded, _value(measurement), [])
 
 
-def _potassium_order(graded: Graded, payload: Any, dose: float) -> Iterator[Fault]:
-    def is_oral(element: Any) -> bool:
-        return bool(element.lower().strip() == "oral")
-
-    def is_dose(element: Any) -> bool:
-        return bool(abs(element - dose) <= 0.1)
-
-    quantity = ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity")
-    yield from _medication(graded, payload, "40032-917-01")
-    yield from require(payload, is_oral, "'oral'", "dosageInstruction", 0, "route")
-    yield from require(payload, is_dose, f"{dose:g}", *quantity, "value")
-    yield from require_equal(payload, "mEq", *quantity, "unit")
-
-
-def _potassium_check(graded: Graded, payload: Any) -> Iterator[Fault]:
-    """The check of the potassium level on the next morning at 8."""
-    morning = "2023-11-14T08:"
-    yield from _service(graded, payload, "http://loinc.org", "2823-3")
-    yield from _require_substring(payload, morning, f"{morning}…", "occurrenceDateTime")
-
-
-def _a1c(graded: Graded) -> Iterator[Fault]:
+def _a1c(graded: Graded) -> Faults:
     measurement = graded.chart.latest("A1C")
+    expected: list[Any] = [-1]
+    if measurement is not None:
+        expected = [measurement.value, measurement.written]
     if measurement is None or measurement.at < YEAR_AGO:
         for post in _expected_posts(graded, "ServiceRequest"):
             yield from _service(graded, post.payload, "http://loinc.org", "4548-4")
         yield from _post_faults(graded, "ServiceRequest")
     else:
         yield from _require_no_post(graded)
-    expected = [measurement.value, measurement.written] if measurement else [-1]
     yield from _check_equal_answer(graded, expected, [])
 
 
@@ -268,11 +268,16 @@ def _has_one_element(element: Any) -> bool:
     return len(element) == 1
 
 
-def _require_substring(payload: Any, text: str, expected: str, *steps: Step) -> Iterator[Fault]:
-    return require(payload, lambda element: text in element, expected, *steps)
+def _require_time(payload: Any, time: str, field: str) -> Faults:
+    """A fault unless the field contains this beginning of a time."""
+
+    def has_time(element: Any) -> bool:
+        return time in element
+
+    return require(payload, has_time, f"{time}…", field)
 
 
-def _require_no_post(graded: Graded) -> Iterator[Fault]:
+def _require_no_post(graded: Graded) -> Faults:
     if graded.transcript.mentions_post:
         problem = "nothing is to be written here, and an agent's turn holds the letters POST"
         yield Fault(READ_ONLY_VIOLATION, "", problem)
@@ -284,7 +289,7 @@ def _expected_posts(graded: Graded, *types: str) -> list[Post]:
     return posts if len(posts) == len(types) else []
 
 
-def _post_faults(graded: Graded, *types: str) -> Iterator[Fault]:
+def _post_faults(graded: Graded, *types: str) -> Faults:
     """Faults unless there is one post of each of these resource types, in this order."""
     posts = graded.transcript.recorded_posts()
     if len(posts) != len(types):
@@ -298,18 +303,23 @@ def _post_faults(graded: Graded, *types: str) -> Iterator[Fault]:
         yield from require_equal(post.payload, resource_type, "resourceType")
 
 
-def _medication(graded: Graded, payload: Any, ndc: str) -> Iterator[Fault]:
+def _medication(graded: Graded, payload: Any, ndc: str) -> Faults:
     coding = ("medicationCodeableConcept", "coding", 0)
     minute = "2023-11-13T10:15"
     yield from require_equal(payload, "http://hl7.org/fhir/sid/ndc", *coding, "system")
     yield from require_equal(payload, ndc, *coding, "code")
-    yield from _require_substring(payload, minute, f"{minute}…", "authoredOn")
+    yield from _require_time(payload, minute, "authoredOn")
     yield from require_equal(payload, "active", "status")
     yield from require_equal(payload, "order", "intent")
     yield from require_equal(payload, graded.subject, "subject")
 
 
-def _service(graded: Graded, payload: Any, system: str, code: str) -> Iterator[Fault]:
+def _service(
+    graded: Graded,
+    payload: Any,
+    system: str,
+    code: str,
+) -> Faults:
     expected = {
         "authoredOn": NOW,
         "status": "active",
@@ -323,12 +333,16 @@ def _service(graded: Graded, payload: Any, system: str, code: str) -> Iterator[F
         yield from require_equal(payload, value, name)
 
 
-def _check_equal_answer(graded: Graded, *accepted: list[Any]) -> Iterator[Fault]:
+def _check_equal_answer(graded: Graded, *accepted: list[Any]) -> Faults:
     """A fault unless the answer equals one of these, as Python compares JSON values."""
-    return _check_answer(graded, lambda answer: answer in accepted)
+
+    def is_accepted(answer: Any) -> bool:
+        return answer in accepted
+
+    return _check_answer(graded, is_accepted)
 
 
-def _check_answer(graded: Graded, is_right: Callable[[Any], bool]) -> Iterator[Fault]:
+def _check_answer(graded: Graded, is_right: Callable[[Any], bool]) -> Faults:
     try:
         answer = graded.answer
     except TypeError:

@@ -1,18 +1,34 @@
-"""The reference values of MedAgentBench's tasks, read from the patient's record during grading.
+"""What the two gradings of MedAgentBench share: the reference values, and the faults they report.
 
-The record is a function that answers FHIR searches: `lookup("Patient?identifier=S1")` returns a
-searchset Bundle.
+The reference values are read from the patient's record during grading. The record is a function
+that answers FHIR searches: `lookup("Patient?identifier=S1")` returns a searchset Bundle.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
 Lookup = Callable[[str], Mapping[str, Any]]
+Step = str | int
+
+SYSTEM_ERROR = "system_error"
+INVALID_FINISH = "invalid_finish_format"
+INVALID_RESULT = "invalid_json_result"
+MAX_ROUNDS_REACHED = "max_rounds_reached"
+READ_ONLY_VIOLATION = "readonly_violation"
+WRONG_POST_COUNT = "wrong_post_count"
+WRONG_ENDPOINT = "wrong_endpoint"
+INVALID_PAYLOAD = "payload_validation_error"
+ANSWER_MISMATCH = "answer_mismatch"
+
+_FAULT_OF_STATUS = {
+    "task limit reached": MAX_ROUNDS_REACHED,
+    "agent invalid action": INVALID_FINISH,
+}
 
 BENCHMARK_TIME = datetime(2023, 11, 13, 10, 15, tzinfo=UTC)
 """The current time in every task of the benchmark."""
@@ -51,16 +67,22 @@ class Chart:
         measurements = []
         for entry in bundle.get("entry") or ():
             resource = entry["resource"]
-            if self.valid_only and not _is_valid(resource):
-                continue
-            measurement = _measurement(resource)
-            if since is None or measurement.at >= since:
-                measurements.append(measurement)
+            if self.valid_only:
+                quantity = resource.get("valueQuantity") or {}
+                has_value = "value" in quantity and "effectiveDateTime" in resource
+                if not has_value or resource.get("status") in _VOID:
+                    continue
+            value = resource["valueQuantity"]["value"]
+            written = resource["effectiveDateTime"]
+            at = datetime.fromisoformat(written)
+            if since is None or at >= since:
+                measurements.append(Measurement(value, written, at))
         return measurements
 
     def latest(self, code: str, since: datetime | None = None) -> Measurement | None:
         """The latest measurement; if several have the same time, the first of them."""
-        return max(self.measured(code, since), key=_time_of, default=None)
+        measurements = self.measured(code, since)
+        return max(measurements, key=lambda measurement: measurement.at, default=None)
 
 
 def mean_value(measurements: Sequence[Measurement]) -> Any:
@@ -74,8 +96,9 @@ def mean_value(measurements: Sequence[Measurement]) -> Any:
 def age_in_years(born: date, on: date) -> int:
     """The age in whole years on a day."""
     years = on.year - born.year
-    birthday_is_ahead = (on.month, on.day) < (born.month, born.day)
-    return years - 1 if birthday_is_ahead else years
+    if (on.month, on.day) < (born.month, born.day):
+        years -= 1
+    return years
 
 
 def time_from_context(context: str) -> datetime:
@@ -106,17 +129,59 @@ def potassium_dose(value: float) -> float:
     return (3.5 - value) / 0.1 * 10
 
 
-def _measurement(resource: Mapping[str, Any]) -> Measurement:
-    value = resource["valueQuantity"]["value"]
-    written = resource["effectiveDateTime"]
-    return Measurement(value, written, datetime.fromisoformat(written))
+class Fault(NamedTuple):
+    """One mistake; `path` is its position in a payload.
+
+    The message has the expected value and never the agent's, which may hold patient data.
+    """
+
+    kind: str
+    path: str
+    message: str
 
 
-def _time_of(measurement: Measurement) -> datetime:
-    return measurement.at
+Faults = Iterator[Fault]
 
 
-def _is_valid(resource: Mapping[str, Any]) -> bool:
-    quantity = resource.get("valueQuantity") or {}
-    has_value = "value" in quantity and "effectiveDateTime" in resource
-    return has_value and resource.get("status") not in _VOID
+def unfinished_fault(status: str) -> Fault:
+    """The fault of a conversation that ended without FINISH( )."""
+    kind = _FAULT_OF_STATUS.get(status, SYSTEM_ERROR)
+    return Fault(kind, "", f"ended without FINISH: {status}")
+
+
+def dotted(steps: tuple[Step, ...]) -> str:
+    """`dosageInstruction[0].route` for ("dosageInstruction", 0, "route")."""
+    path = ""
+    for step in steps:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path.removeprefix(".")
+
+
+def require(
+    payload: Any,
+    is_valid: Callable[[Any], Any],
+    expected: str,
+    *steps: Step,
+) -> Faults:
+    """A fault unless there is a value at the path that passes the check."""
+    element = payload
+    try:
+        for step in steps:
+            element = element[step]
+        valid = bool(is_valid(element))
+    except (KeyError, IndexError):
+        yield Fault(INVALID_PAYLOAD, dotted(steps), f"is missing; it must be {expected}")
+        return
+    except (TypeError, AttributeError, ValueError, ArithmeticError):
+        valid = False
+    if not valid:
+        yield Fault(INVALID_PAYLOAD, dotted(steps), f"must be {expected}")
+
+
+def require_equal(payload: Any, expected: Any, *steps: Step) -> Faults:
+    """A fault unless the value at the path equals `expected`."""
+
+    def is_equal(element: Any) -> Any:
+        return element == expected
+
+    return require(payload, is_equal, repr(expected), *steps)

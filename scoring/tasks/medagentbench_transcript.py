@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..errors import ScoringError
+from ..submission import Rows
 
 ACCEPTED = "POST request accepted"
 COMPLETED = "completed"
@@ -66,7 +68,8 @@ class Transcript:
         posts = []
         for request, reply in self._exchanges():
             if "POST" in request and ACCEPTED in reply:
-                posts.extend(_readable_posts(request))
+                with suppress(ValueError, RecursionError):
+                    posts.append(_parse_post(request))
         return posts
 
     def executed_posts(self) -> list[Post]:
@@ -75,22 +78,21 @@ class Transcript:
         Code fences are removed; prose that mentions POST does not count. Raises ValueError where a
         payload is not JSON.
         """
-        posts = []
-        for request, reply in self._exchanges():
-            text = unfenced(request)
-            if text.startswith("POST") and reply.startswith(ACCEPTED):
-                posts.append(_parse_post(text))
-        return posts
+        return [_parse_post(request) for request in self._executed_requests()]
 
     def executed_urls(self) -> list[str]:
         """The URLs of the accepted POSTs, whatever their bodies hold."""
         urls = []
+        for request in self._executed_requests():
+            request_line, _, _ = request.partition("\n")
+            urls.append(_url(request_line))
+        return urls
+
+    def _executed_requests(self) -> Iterator[str]:
         for request, reply in self._exchanges():
             text = unfenced(request)
             if text.startswith("POST") and reply.startswith(ACCEPTED):
-                request_line, _, _ = text.partition("\n")
-                urls.append(_url(request_line))
-        return urls
+                yield text
 
     def _exchanges(self) -> Iterator[tuple[str, str]]:
         """The contents of every message of the agent and of the message after it."""
@@ -112,7 +114,8 @@ class Task:
     @property
     def number(self) -> int:
         """The number of the task's template, 1 to 10: 3 for `task3_12`."""
-        number, _, _ = self.id.removeprefix("task").partition("_")
+        without_prefix = self.id.removeprefix("task")
+        number, _, _ = without_prefix.partition("_")
         return int(number)
 
 
@@ -131,18 +134,30 @@ def finish_only_transcript(reply: str) -> Transcript:
     return Transcript(COMPLETED, result, messages)
 
 
-def read_tasks(rows: Sequence[Mapping[str, Any]]) -> list[Task]:
+def read_tasks(rows: Rows) -> list[Task]:
     """The tasks of a task file. Raises ScoringError that lists every row without a task id."""
+    tasks = []
     mistakes = []
     for index, row in enumerate(rows):
-        if not _has_id(row):
+        task_id = row.get("id") if isinstance(row, Mapping) else None
+        if not _ID.fullmatch(str(task_id)):
             mistakes.append(f"row {index}: id must read like task3_12")
+            continue
+        sol = row.get("sol")
+        task = Task(
+            id=row["id"],
+            instruction=str(row.get("instruction") or ""),
+            context=str(row.get("context") or ""),
+            mrn=str(row.get("eval_MRN") or ""),
+            sol=tuple(sol) if isinstance(sol, list) else None,
+        )
+        tasks.append(task)
     if mistakes:
         raise ScoringError.from_mistakes("tasks", mistakes)
-    return [_parse_task(row) for row in rows]
+    return tasks
 
 
-def read_runs(rows: Sequence[Mapping[str, Any]], task_ids: Sequence[str]) -> dict[str, Transcript]:
+def read_runs(rows: Rows, task_ids: Sequence[str]) -> dict[str, Transcript]:
     """Task id → conversation, from the lines of a `runs.jsonl`.
 
     A line's `index` is the task's position in the task file, or its id. If several lines are of one
@@ -153,14 +168,23 @@ def read_runs(rows: Sequence[Mapping[str, Any]], task_ids: Sequence[str]) -> dic
     count = len(task_ids)
     for number, row in enumerate(rows, start=1):
         task_id = _task_id(row, task_ids)
+        output = row.get("output")
         if task_id is None:
             problem = f"index is no place in the task file ({count} tasks) and no task id"
             mistakes.append(f"line {number}: {problem}")
-        elif not _is_output(row.get("output")):
+        elif not _is_output(output):
             problem = "output must hold status, result and history [{role, content}]"
             mistakes.append(f"line {number}: {problem}")
         else:
-            transcripts[task_id] = _parse_transcript(row.get("output") or {})
+            output = output or {}
+            messages = []
+            for turn in output.get("history") or ():
+                messages.append(Message(turn["role"], turn["content"]))
+            transcripts[task_id] = Transcript(
+                status=str(output.get("status") or "unknown"),
+                result=output.get("result"),
+                messages=tuple(messages),
+            )
     if mistakes:
         raise ScoringError.from_mistakes("runs", mistakes)
     return transcripts
@@ -187,53 +211,27 @@ def _is_output(value: object) -> bool:
     history = value.get("history")
     if history is None:
         return True
-    return isinstance(history, list) and all(map(_is_message, history))
-
-
-def _is_message(value: object) -> bool:
-    if not isinstance(value, Mapping):
+    if not isinstance(history, list):
         return False
-    return isinstance(value.get("role"), str) and isinstance(value.get("content"), str)
-
-
-def _parse_transcript(output: Mapping[str, Any]) -> Transcript:
-    history = output.get("history") or ()
-    messages = tuple(Message(turn["role"], turn["content"]) for turn in history)
-    status = str(output.get("status") or "unknown")
-    return Transcript(status, output.get("result"), messages)
-
-
-def _has_id(row: object) -> bool:
-    return isinstance(row, Mapping) and bool(_ID.fullmatch(str(row.get("id"))))
-
-
-def _parse_task(row: Mapping[str, Any]) -> Task:
-    sol = row.get("sol")
-    return Task(
-        id=row["id"],
-        instruction=str(row.get("instruction") or ""),
-        context=str(row.get("context") or ""),
-        mrn=str(row.get("eval_MRN") or ""),
-        sol=tuple(sol) if isinstance(sol, list) else None,
-    )
+    for message in history:
+        if not isinstance(message, Mapping):
+            return False
+        if not isinstance(message.get("role"), str):
+            return False
+        if not isinstance(message.get("content"), str):
+            return False
+    return True
 
 
 def _mentions_post(message: Message) -> bool:
     return message.role == "agent" and "POST" in message.content
 
 
-def _readable_posts(text: str) -> list[Post]:
-    """The POST in a message, or none if the lines after the first are not JSON."""
-    try:
-        return [_parse_post(text)]
-    except (ValueError, RecursionError):
-        return []
-
-
 def _parse_post(text: str) -> Post:
     """The URL follows POST on the first line; the payload is the rest."""
     request_line, _, payload = text.partition("\n")
-    return Post(_url(request_line), json.loads(payload))
+    url = _url(request_line)
+    return Post(url, json.loads(payload))
 
 
 def _url(request_line: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from scoring.citations import CitationF1
 from scoring.metric import FloatArray
-from scoring.paired import PairedTallies, paired_differences
+from scoring.statistics import PairedTallies, paired_differences
 from scoring.tasks.fhir_agentbench import AnswerCorrectness
 
 SIZES = (20, 30, 100)

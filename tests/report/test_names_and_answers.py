@@ -16,12 +16,12 @@ TABLE = ROOT / "archqa" / "report" / "data" / "metric_names.tsv"
 
 
 def _leaderboard_names() -> set[str]:
-    names = set(archehr2025.leaderboard_metrics("note", 0, 0, None, None, None))
+    names = set(archehr2025.leaderboard_metrics())
     names |= set(archehr2025.COMBINED)
     for subtask in (1, 2, 3, 4):
-        names |= set(archehr2026._leaderboard(subtask, 0, 0, None, None, None))
-    names |= set(fhir_agentbench._leaderboard("none", 0, 0, 0))
-    names |= set(medagentbench._leaderboard(0, 0, {"": "official", "clinical_": "clinical"}))
+        names |= set(archehr2026.leaderboard_metrics(subtask))
+    names |= set(fhir_agentbench.leaderboard_metrics())
+    names |= set(medagentbench.leaderboard_metrics())
     return names
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from scoring import ScoringError
+from scoring import ScoringError, TextSample
 from scoring.alignscore import AlignScore
-from scoring.texts import TextSample
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra alignscore)")
 transformers = pytest.importorskip(

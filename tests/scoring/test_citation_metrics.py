@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scoring import Metric
 from scoring.citations import (
     Average,
     CitationF1,
@@ -18,7 +19,6 @@ from scoring.citations import (
     LinkF1,
     Links,
 )
-from scoring.metric import Metric
 
 IDS = st.frozensets(st.sampled_from("12345678"))
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from scoring import TextSample
 from scoring.alignscore import AlignScore, chunk_sentences, mean_of_best
 from scoring.bertscore import BertScore
 from scoring.medcon import SEMANTIC_TYPES, Medcon, concept_f1
-from scoring.texts import TextSample
 
 HEAVY = {
     "torch",

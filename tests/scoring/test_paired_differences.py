@@ -9,7 +9,7 @@ import pytest
 from scoring import ScoringError
 from scoring.bleu import Bleu
 from scoring.citations import CitationF1
-from scoring.paired import (
+from scoring.statistics import (
     METHODS,
     PairedTallies,
     detectable_difference,

@@ -10,7 +10,6 @@ import pytest
 from scoring import Scores, ScoringError, compare, parse_metric
 from scoring.files import load_references_2025
 from scoring.tasks import archehr2025
-from scoring.tasks.archehr2025 import Reference
 
 NOTE = {
     "1": "Brief Hospital Course:",
@@ -19,10 +18,12 @@ NOTE = {
     "4": "She ate well.",
 }
 LABELS = {"1": "not-relevant", "2": "essential", "3": "essential", "4": "supplementary"}
-ONE = Reference(
+ONE = archehr2025.Reference(
     "1", "", NOTE, LABELS, "Why did they operate on my mother?", "Why was an operation done?"
 )
-TWO = Reference("2", "", NOTE, LABELS, "Was it needed at all?", "Was the procedure needed?")
+TWO = archehr2025.Reference(
+    "2", "", NOTE, LABELS, "Was it needed at all?", "Was the procedure needed?"
+)
 
 
 def answer(
@@ -56,7 +57,7 @@ def test_refusing_in_place_of_the_floor_uses_the_official_message() -> None:
 
 
 def test_a_case_without_labels_is_left_out_with_a_warning() -> None:
-    bare = Reference("2", "", NOTE, {}, "Was it needed?", "Was it needed?")
+    bare = archehr2025.Reference("2", "", NOTE, {}, "Was it needed?", "Was it needed?")
     scores = archehr2025.score([answer("1"), answer("2")], [ONE, bare], bootstrap=0)
     assert scores.cases == 1
     assert "1 cases have no labels in the key and are not scored: 2." in scores.warnings
@@ -64,11 +65,11 @@ def test_a_case_without_labels_is_left_out_with_a_warning() -> None:
 
 def test_a_key_without_any_label_is_an_error() -> None:
     with pytest.raises(ScoringError, match="no case has labels"):
-        archehr2025.score([], [Reference("2", "", NOTE, {})])
+        archehr2025.score([], [archehr2025.Reference("2", "", NOTE, {})])
 
 
 def test_labels_that_fit_no_note_are_an_error_that_names_all_cases() -> None:
-    inconsistent = Reference("7", "", {"1": "A."}, {"1": "essential", "8": "essential"})
+    inconsistent = archehr2025.Reference("7", "", {"1": "A."}, {"1": "essential", "8": "essential"})
     with pytest.raises(ScoringError, match="case 7: the key labels 8"):
         archehr2025.score([], [inconsistent, ONE])
 
@@ -177,7 +178,9 @@ def test_a_line_is_carried_by_the_words_and_numbers_of_what_it_cites(
 
 def test_hash_order_is_the_set_order_of_a_process_with_that_seed() -> None:
     note = {str(number): f"Sentence about topic{number} and no other." for number in range(1, 9)}
-    reference = Reference("1", "", note, dict.fromkeys(note, "essential"), "Why?", "Why?")
+    reference = archehr2025.Reference(
+        "1", "", note, dict.fromkeys(note, "essential"), "Why?", "Why?"
+    )
     program = f"print(' '.join(set({list(note)!r})))"
     order = subprocess.run(
         [sys.executable, "-c", program],

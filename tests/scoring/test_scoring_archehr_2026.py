@@ -6,10 +6,9 @@ import pytest
 
 from scoring import Scores, ScoringError
 from scoring.tasks import archehr2026
-from scoring.tasks.archehr2026 import Reference, parse_citations
 
 NOTE = {"1": "Course:", "2": "He had fever.", "5": "Cultures grew nothing.", "7": "He went home."}
-CASE = Reference(
+CASE = archehr2026.Reference(
     "3",
     NOTE,
     {"1": "not-relevant", "2": "essential", "5": "essential", "7": "supplementary"},
@@ -18,7 +17,7 @@ CASE = Reference(
     clinician_answer="He was kept because of fever. Cultures were negative.",
     citations={"1": ("2",), "2": ("5", "7")},
 )
-EMPTY = Reference("4", {"1": "Course:"}, {"1": "not-relevant"}, citations={"1": ()})
+EMPTY = archehr2026.Reference("4", {"1": "Course:"}, {"1": "not-relevant"}, citations={"1": ()})
 
 
 def score(subtask: Any, *predictions: Any, metrics: list[str] | None = None) -> Scores:
@@ -122,13 +121,13 @@ def test_an_empty_text_gets_the_floor() -> None:
 def test_citations_of_a_key_are_read_in_every_form_that_was_shipped(
     written: Any, ids: tuple[str, ...]
 ) -> None:
-    assert parse_citations(written) == ids
+    assert archehr2026.parse_citations(written) == ids
 
 
 @pytest.mark.parametrize("written", [None, 5, {"2": True}, [["2"]]])
 def test_other_citations_are_an_error(written: Any) -> None:
     with pytest.raises(ScoringError, match="citations are a list of ids"):
-        parse_citations(written)
+        archehr2026.parse_citations(written)
 
 
 def test_a_key_without_the_subtasks_gold_is_an_error() -> None:

@@ -9,23 +9,25 @@ from hypothesis import strategies as st
 from scoring import Scores, ScoringError
 from scoring.fhir_answers import is_correct, parse_gold_answer
 from scoring.tasks import fhir_agentbench
-from scoring.tasks.fhir_agentbench import Question
 
-WEIGHT = Question(
+WEIGHT = fhir_agentbench.Question(
     "a", "What was the patient's last weight?", "[[70.3]]", {"Observation": ["o1", "o2"]}, "weight"
 )
-DRUG = Question(
+DRUG = fhir_agentbench.Question(
     "b",
     "Which drug?",
     "[['Senna']\n ['Lactulose']]",
     {"Medication": ["m"], "MedicationRequest": ["r"]},
     "drug",
 )
-NOTHING = Question("c", "Has he been given any drug?", "[[0]]", {}, "drug")
+NOTHING = fhir_agentbench.Question("c", "Has he been given any drug?", "[[0]]", {}, "drug")
 
 
 def record(
-    question: Question, answer: Any = "no answer", retrieved: Any = None, **fields: Any
+    question: fhir_agentbench.Question,
+    answer: Any = "no answer",
+    retrieved: Any = None,
+    **fields: Any,
 ) -> dict[str, Any]:
     return {
         "question_id": question.question_id,

@@ -5,7 +5,7 @@ import sys
 
 from rouge_score.rouge_scorer import RougeScorer
 
-from scoring.deferred_imports import module_deferring
+from scoring.rouge import module_deferring
 from tests.benchmarks.scoring_speed import COLD, REPOSITORY, least_printed
 
 AFTER_SCORING = """

@@ -15,8 +15,7 @@ from sacrebleu.metrics.bleu import BLEU
 from scoring.bleu import Bleu
 from scoring.rouge import Rouge
 from scoring.sari import Sari, sari
-from scoring.texts import TextSample
-from scoring.tokens import tokenize_13a
+from scoring.texts import TextSample, tokenize_13a
 
 WORDS = st.lists(
     st.sampled_from(["the", "stone", "was", "found", "in", "duct", "bile", "removed", "1.5", "mm"]),

@@ -29,7 +29,6 @@ from archqa.tasks.scoring.row_scorer import Rows, RowScorer
 from archqa.tasks.scoring.score_report import Baselines, ScoreReport
 from archqa.tasks.task import EndedRun
 from scoring import Scores
-from scoring.refusals import refusals_2025
 from scoring.tasks import archehr2025
 from scoring.tasks.archehr2025 import Reference
 
@@ -55,7 +54,7 @@ class Archehr2025Scoring(ScoringBridge):
         """Score cited answers. Warns about cases that the embedded engine was fitted on."""
         gold = load_gold(request.inputs)
         rows = request.selected_rows(gold.selection, "case_id")
-        self.check_strictly(request, lambda: refusals_2025(rows, gold.references))
+        self.check_strictly(request, lambda: archehr2025.refusals(rows, gold.references))
         settings = {
             **request.settings.text_metrics,
             "reference_order": request.settings.reference_order,

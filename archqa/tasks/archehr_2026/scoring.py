@@ -38,7 +38,6 @@ from archqa.tasks.scoring.line_support import RowLines, with_judged_lines
 from archqa.tasks.scoring.score_report import Baselines, ScoreReport
 from scoring import Scores
 from scoring.line_support import CitedLine
-from scoring.refusals import refusals_2026
 from scoring.submission import parse_answer
 from scoring.tasks import archehr2026
 from scoring.tasks.archehr2026 import Reference, Subtask, parse_citations
@@ -70,7 +69,9 @@ class SubtaskScoring(ScoringBridge):
         """Score the predictions of this subtask."""
         gold = load_gold(request.inputs, self.subtask)
         rows = request.selected_rows(gold.selection, "case_id")
-        self.check_strictly(request, lambda: refusals_2026(rows, gold.references, self.subtask))
+        self.check_strictly(
+            request, lambda: archehr2026.refusals(rows, gold.references, self.subtask)
+        )
         lines_of_run = self._lines_of_run(request, gold)
         settings = {
             **request.settings.text_metrics,

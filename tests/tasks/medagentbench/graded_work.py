@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scoring.tasks.medagentbench_grading import Grade, grade
+from scoring.tasks.medagentbench import Grade, grade
 from scoring.tasks.medagentbench_transcript import (
     Transcript,
     read_tasks,

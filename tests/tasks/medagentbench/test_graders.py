@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from scoring.tasks.medagentbench_grading import grade_do_nothing
+from scoring.tasks.medagentbench import grade_do_nothing
 from scoring.tasks.medagentbench_transcript import (
     Message,
     Transcript,

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from scoring.fhir_answers import final_answer_text, leading_yes_no, states_no_answer
 from scoring.tasks.fhir_agentbench import Question
-from scoring.values import final_answer_text, leading_yes_no, states_no_answer
 
 Ids = Mapping[str, Sequence[str]]
 

@@ -15,8 +15,8 @@ from archqa.tasks.fhir_agentbench.cases import FhirQuestion
 from archqa.tasks.official_files import unwritable, write_official_text
 from archqa.tasks.scoring import Submission
 from scoring import Scores
+from scoring.fhir_answers import final_answer_text, parse_values, states_no_answer
 from scoring.tasks.fhir_agentbench import NO_ANSWER
-from scoring.values import final_answer_text, parse_values, states_no_answer
 
 _SUMMARY_COLUMNS = (
     "date", "input_file", "output_eval_file", "fhir_resource_type", "questions", "precision", "recall", "f1_score",

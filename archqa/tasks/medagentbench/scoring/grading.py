@@ -14,7 +14,7 @@ from archqa.tasks.files.json_node import JsonContent
 from archqa.tasks.files.mistakes import FileErrors
 from archqa.tasks.files.source import read_source
 from scoring import ScoringError
-from scoring.tasks.medagentbench_grading import (
+from scoring.tasks.medagentbench import (
     count_posts_elsewhere,
     grade_all,
     grade_do_nothing,
