@@ -35,7 +35,7 @@ random: $(VENV)/.dev
 long: $(VENV)/.heavy
 	$(BIN)/python -m pytest -m "heavy or long"
 
-# A model of one's own through dmis, panel and planner: make own-model GGUF=/path/to/model.gguf
+# A model of one's own through dmis and planner: make own-model GGUF=/path/to/model.gguf
 own-model: $(VENV)/.dev
 	ARCHQA_TEST_GGUF=$(GGUF) $(BIN)/python -m pytest -s -m server tests/server/test_a_model_of_ones_own.py
 
@@ -79,4 +79,4 @@ clean:
 
 # After a new prompt version: write its digest and rendering down. A released version must not change.
 snapshots: $(VENV)/.dev
-	ARCHQA_UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/agents/test_prompts.py tests/agents/test_fhir_prompts.py tests/agents/test_panel_prompts.py tests/agents/test_line_support.py tests/cli/test_completion.py
+	ARCHQA_UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/agents/test_prompts.py tests/agents/test_fhir_prompts.py tests/agents/test_asking_prompts.py tests/agents/test_line_support.py tests/cli/test_completion.py

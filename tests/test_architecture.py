@@ -28,7 +28,6 @@ PACKAGES = {
     "runs",
     "settings",
     "tasks",
-    "panel",
     "agents",
     "chart",
     "engine",

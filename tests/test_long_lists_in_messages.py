@@ -9,19 +9,14 @@ import pytest
 
 from archqa.agents.agent import check_ids
 from archqa.core.case import Case
-from archqa.core.judgement import Judgement, Relevance
+from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.engine.training.auxiliary_corpus import read_corpus
 from archqa.errors import ArchqaError
-from archqa.evaluation.what_if import settings_from_run
 from archqa.llm.structured import Rejected
-from archqa.panel.decision import pool_votes, select_evidence
-from archqa.panel.settings import PanelSettings
 from archqa.query.execution.rows import Row
 from archqa.query.explanation import unconfirmed
 from archqa.runs.case_selection import Selection
-from archqa.runs.models import model_endpoints
-from archqa.settings import load_settings
 from archqa.tasks.key_matching import check_key_matches
 from archqa.tasks.medagentbench.function_file import load_functions
 from archqa.tasks.medagentbench.write_checks import TaskText, WriteContext, missing_reads
@@ -83,26 +78,9 @@ def predict_cases_that_are_not_there(folder: Path) -> object:
     return archqa(*arguments, "--out", str(folder / "run")).stderr
 
 
-def change_settings_that_cannot_be_changed(folder: Path) -> object:
-    return settings_from_run(folder, [f"{each}=1" for each in FAULTY])
-
-
 def evaluate_files_of_one_name(folder: Path) -> object:
     files = [str(folder / each / "dev.json") for each in FAULTY]
     return archqa("evidence", "evaluate", *files).stderr.replace("\n", "")
-
-
-def name_a_server_that_is_not_defined(folder: Path) -> object:
-    servers = {each: {"base_url": "http://127.0.0.1:1/v1"} for each in FAULTY}
-    agents = {"note_answer": {"models": ["some-model@elsewhere"]}}
-    settings = load_settings(typed={"servers": servers, "agents": agents})
-    return model_endpoints(settings, "note_answer")
-
-
-def let_nobody_vote(folder: Path) -> object:
-    judgement = Judgement(sentence_id="1", label=Relevance.ESSENTIAL)
-    votes = pool_votes({f"answer first @ {each}": [judgement] for each in FAULTY})
-    return select_evidence(["1"], votes, PanelSettings(voters="nobody"))
 
 
 def cite_sentences_that_the_note_has_not(folder: Path) -> object:
@@ -155,10 +133,7 @@ def confirm_resources_that_are_not_there(folder: Path) -> object:
         match_a_key_of_other_sentences,
         run_cases_that_are_not_there,
         predict_cases_that_are_not_there,
-        change_settings_that_cannot_be_changed,
         evaluate_files_of_one_name,
-        name_a_server_that_is_not_defined,
-        let_nobody_vote,
         cite_sentences_that_the_note_has_not,
         justify_a_write_by_what_was_not_read,
         require_parameters_that_are_not_described,

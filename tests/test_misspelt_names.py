@@ -26,7 +26,7 @@ COMMANDS = {
     "an option": (["predict", "mini", "--modle", "m"], "--model"),
     "a task": (["predict", "mini", "--task", "archer-2025"], "archehr-2025"),
     "a task to score": (["score", "RUN", "--task", "medagentbnch"], "medagentbench"),
-    "a pipeline": (["predict", "mini", "--pipeline", "pannel"], "panel"),
+    "a pipeline": (["predict", "mini", "--pipeline", "dmsi"], "dmis"),
     "an operating point": (["predict", "mini", "--operating-point", "percision"], "precision"),
     "a runner": (["predict", "mini", "--runner", "lokal"], "local"),
     "a case to run": (["predict", "mini", "--case", "255"], "25"),
@@ -34,22 +34,21 @@ COMMANDS = {
     "a setting": (["predict", "mini", "--set", "lables=multiclass"], "labels"),
     "a setting in full": (["predict", "mini", "--set", "limits.job=2"], "jobs"),
     "the value of a setting": (["predict", "mini", "--set", "labels=multiclas"], "multiclass"),
-    "a pipeline's section": (["predict", "mini", "--set", "pipelines.pannel.labels=x"], "panel"),
+    "a pipeline's section": (["predict", "mini", "--set", "pipelines.dmsi.labels=x"], "dmis"),
     "an agent": (["predict", "mini", "--set", "agents.decison.model=m"], "decision"),
     "an agent's setting": (["predict", "mini", "--set", "agents.decision.modle=m"], "model"),
     "a prompt version": (
-        *(["tune", "mini", "--model", "m", "--prompts", "answer_first/v1,answer_fist/v2"],),
-        "answer_first/v2",
+        *(["tune", "mini", "--agent", "decision", "--prompts", "decision/v2,desision/v2"],),
+        "decision/v2",
     ),
     "a kind of list": (["list", "pipeline"], "pipelines"),
-    "a pipeline to list": (["list", "settings", "--pipeline", "pannel"], "panel"),
+    "a pipeline to list": (["list", "settings", "--pipeline", "dmsi"], "dmis"),
     "a metric": (["score", "RUN", "--metric", "strict_mirco_f1"], "strict_micro_f1"),
     "a metric's setting": (["score", "RUN", "--metric", "bleu(max_ordr=2)"], "max_order"),
     "a grading": (["score", "RUN", "--grading", "clincal"], "clinical"),
     "a paired test": (["compare", "RUN", "RUN", "--method", "paired-bootstap"], "paired-bootstrap"),
     "a format": (["export", "RUN", "--format", "cvs"], "csv"),
     "a case to show": (["show", "RUN", "255"], "25"),
-    "what to decide again": (["what-if", "RUN", "--set", "treshold=0.4"], "threshold"),
     "a section of a brief": (
         *(["brief", "--patient", "1", "--record", "no.db", "--sections", "medicnes"],),
         "medicines",
@@ -76,7 +75,7 @@ def test_a_command_says_what_a_misspelt_name_was_meant_to_be(what: str, run: Pat
 
 FUNCTIONS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a task": (lambda _: archqa.load_cases("mini", task="archer-2025"), "archehr-2025"),
-    "a setting": (lambda _: load_settings(typed={"pipline": "panel"}), "pipeline"),
+    "a setting": (lambda _: load_settings(typed={"pipline": "dmis"}), "pipeline"),
     "a pipeline": (lambda _: archqa.predict("mini", pipeline="embeded"), "embedded"),
     "a case": (lambda run: archqa.show_case(run, "255"), "25"),
     "a score": (lambda run: archqa.score(run, keep=False)["strict_mirco_f1"], "strict_micro_f1"),
@@ -108,11 +107,11 @@ def test_a_misspelt_label_of_a_key_is_named(tmp_path: Path) -> None:
 
 
 def test_names_are_similar_without_regard_to_case() -> None:
-    assert near_misses("PANNEL", ["dmis", "Panel"]) == ["Panel"]
+    assert near_misses("EMBEDED", ["dmis", "Embedded"]) == ["Embedded"]
 
 
 def test_nothing_is_suggested_where_nothing_is_similar() -> None:
-    assert did_you_mean("xyz", ["dmis", "panel"]) == ""
+    assert did_you_mean("xyz", ["dmis", "embedded"]) == ""
     assert str(unknown_name("pipeline", "xyz", ["dmis"])).endswith("\nThere are: dmis.")
 
 

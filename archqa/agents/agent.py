@@ -7,7 +7,7 @@ check. A `RunContext` says which backend runs which agent on a case.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
@@ -20,7 +20,6 @@ from archqa.llm.model import Message, Reply, ToolSpec
 from archqa.llm.structured import AllowedValues, Rejected
 
 if TYPE_CHECKING:
-    from archqa.agents.exemplars import ExemplarIndex
     from archqa.fhir import AuditLog, Record
 
 __all__ = [
@@ -192,15 +191,12 @@ class RunContext:
     """What the agents of one case share: who runs them, the patient's record, and where steps are
     recorded.
 
-    `voting_backends` maps an agent to the backends that vote under a name, where several may run
-    it. `audit` logs writes to the record; `confirm` is asked before each of them.
+    `audit` logs writes to the record; `confirm` is asked before each of them.
     """
 
     backends: Mapping[str, PromptingBackend]
     record_step: Callable[[Step], object] = _ignore_step
     fhir_record: "Record | None" = None
-    voting_backends: Mapping[str, Mapping[str, PromptingBackend]] = field(default_factory=dict)
-    exemplars: "ExemplarIndex | None" = None
     audit: "AuditLog | None" = None
     confirm: ConfirmWrite | None = None
 
@@ -214,14 +210,6 @@ class RunContext:
     def backend(self, agent: str) -> PromptingBackend:
         """The backend that runs the agent of this name."""
         return self.backends[agent]
-
-    def voters(self, agent: str) -> Mapping[str, PromptingBackend]:
-        """The backends that run the agent of this name, by the name they vote under."""
-        voters = self.voting_backends.get(agent)
-        if voters:
-            return voters
-        backend = self.backends[agent]
-        return {backend.kind: backend}
 
 
 def check_ids(ids: Iterable[str], case: Case, accusation: str) -> None:

@@ -24,7 +24,7 @@ class DecisionOutput(Lines):
 
 
 class DecisionAgent(Agent[DecisionTask, DecisionOutput]):
-    """Consolidates the panel into one essential set and one cited answer."""
+    """Consolidates all judgements into one essential set and one cited answer."""
 
     name = "decision"
     prompt = "decision/v2"

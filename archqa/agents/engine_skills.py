@@ -7,11 +7,9 @@ from typing import Any
 from archqa.agents.agent import Agent, CaseTask
 from archqa.agents.alignment import AlignmentAgent, AlignmentTask, AnswerLinks, EvidenceLinks
 from archqa.agents.answer import CompressionAgent, CompressionTask, SummaryAgent, SummaryTask
-from archqa.agents.answer_first import AnswerFirstAgent, AnswerFirstTask, DraftAnswers, Role
 from archqa.agents.cited_lines import Lines
 from archqa.agents.context import MedicalContext, MedicalContextAgent
 from archqa.agents.decision import DecisionAgent, DecisionOutput, DecisionTask
-from archqa.agents.evidence_writing import EvidenceDecisionAgent, EvidenceDecisionTask
 from archqa.agents.general_expert import (
     BatchLabellingTask,
     GeneralExpertAgent,
@@ -26,29 +24,13 @@ from archqa.agents.question_interpretation import (
 )
 from archqa.agents.recruiting import RecruitedExperts, RecruitingAgent, RecruitingTask
 from archqa.agents.specialist import SpecialistAgent, SpecialistTask
-from archqa.agents.verification import (
-    Check,
-    VerificationAgent,
-    VerificationChecks,
-    VerificationTask,
-)
-from archqa.agents.voting import (
-    GeneralVotingAgent,
-    SentenceVote,
-    SentenceVotes,
-    SpecialistVotingAgent,
-    VotingTask,
-)
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
-from archqa.core.probability import mean_probabilities, stated_probability
+from archqa.core.probability import mean_probabilities
 from archqa.core.value import FrozenModel
 from archqa.engine import Engine
 from archqa.engine.answer_linking import predict_links
 from archqa.engine.question_interpretation import derive_clinician_question
-
-_OPERATING_POINTS = ("f1", "precision", "recall")
-"""Each stands for a different draft answer, in turn."""
 
 
 class EngineSession:
@@ -109,23 +91,12 @@ async def label_as_specialist(session: EngineSession, task: SpecialistTask) -> V
     return _verdicts(await session.judgements(task.case, task.specialty))
 
 
-async def vote(session: EngineSession, task: VotingTask) -> SentenceVotes:
-    """The engine's judgements as votes."""
-    judgements = await session.judgements(task.case, task.specialty)
-    return SentenceVotes(verdicts=tuple(map(SentenceVote.from_judgement, judgements)))
-
-
 async def decide(session: EngineSession, task: DecisionTask) -> DecisionOutput:
     """An answer from the sentences whose mean probability is high enough."""
     chosen = session.engine.select(_consensus(task), session.operating_point)
     lines = await session.write(task.case, chosen, task.word_limit)
     essential = task.case.in_note_order(lines.as_answer().cited)
     return DecisionOutput(answer=lines.answer, essential=essential)
-
-
-async def write_from_evidence(session: EngineSession, task: EvidenceDecisionTask) -> Lines:
-    """An answer from the chosen sentences."""
-    return await session.write(task.case, frozenset(task.chosen), task.word_limit)
 
 
 async def compress(session: EngineSession, task: CompressionTask) -> Lines:
@@ -136,42 +107,6 @@ async def compress(session: EngineSession, task: CompressionTask) -> Lines:
 async def summarise(session: EngineSession, task: SummaryTask) -> Lines:
     """An answer from the essential sentences."""
     return await session.write(task.case, frozenset(task.essential), task.word_limit)
-
-
-async def answer_first(session: EngineSession, task: AnswerFirstTask) -> DraftAnswers:
-    """Extractive answers for the operating points in turn."""
-    judgements = await session.judgements(task.case)
-    drafts: list[Lines] = []
-    for number in range(task.answers):
-        operating_point = _OPERATING_POINTS[number % len(_OPERATING_POINTS)]
-        chosen = session.engine.select(judgements, operating_point)
-        drafts.append(await session.write(task.case, chosen, task.word_limit))
-    answers = DraftAnswers(answers=tuple(drafts), roles=())
-    probabilities = {
-        judgement.sentence_id: stated_probability(judgement) for judgement in judgements
-    }
-    roles = []
-    for sentence_id in sorted(answers.cited_ids):
-        is_decisive = probabilities[sentence_id] >= 0.5
-        role = Role(sentence_id=sentence_id, role="decisive" if is_decisive else "supporting")
-        roles.append(role)
-    return answers.model_copy(update={"roles": tuple(roles)})
-
-
-async def verify(session: EngineSession, task: VerificationTask) -> VerificationChecks:
-    """Keeps the sentences that the engine itself selects at the operating point of highest recall."""
-    judgements = await session.judgements(task.case)
-    selected = session.engine.select(judgements, "recall")
-    reasons = {judgement.sentence_id: judgement.rationale for judgement in judgements}
-    checks = []
-    for sentence_id in task.doubtful:
-        check = Check(
-            rationale=reasons[sentence_id],
-            keep=sentence_id in selected,
-            sentence_id=sentence_id,
-        )
-        checks.append(check)
-    return VerificationChecks(checks=tuple(checks))
 
 
 async def interpret_question(
@@ -210,12 +145,7 @@ ENGINE_SKILLS: dict[type[Agent[Any, Any]], Skill] = {
     GeneralExpertBatchAgent: screen_batch,
     RecruitingAgent: recruit,
     SpecialistAgent: label_as_specialist,
-    GeneralVotingAgent: vote,
-    SpecialistVotingAgent: vote,
-    AnswerFirstAgent: answer_first,
-    VerificationAgent: verify,
     DecisionAgent: decide,
-    EvidenceDecisionAgent: write_from_evidence,
     CompressionAgent: compress,
     SummaryAgent: summarise,
     QuestionInterpretationAgent: interpret_question,

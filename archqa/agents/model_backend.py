@@ -15,9 +15,6 @@ from archqa.llm.structured import Rejected, parse_output, strict_schema
 Task = TypeVar("Task", bound=FrozenModel)
 Output = TypeVar("Output", bound=FrozenModel)
 
-_REPEAT_TEMPERATURE = 0.7
-"""Temperature of a repeated call where the first had none: at 0 the reply would be the same."""
-
 
 class _Call(NamedTuple, Generic[Task, Output]):
     """One agent on one task, and where its steps go."""
@@ -30,7 +27,7 @@ class _Call(NamedTuple, Generic[Task, Output]):
 class ModelBackend:
     """Runs agents with one model; `turns` counts the first reply and the repair turns after it.
 
-    `prompt` is a version to use instead of an agent's own, such as `answer_first/v2`. It applies to
+    `prompt` is a version to use instead of an agent's own, such as `decision/v1`. It applies to
     whichever agent has a prompt of that name.
     """
 
@@ -161,16 +158,14 @@ class ModelBackend:
         messages: tuple[Message, ...],
         turn: int,
     ) -> Request:
-        repetition = int(getattr(task, "repetition", 0))
-        repeats_exactly = repetition > 0 and self._temperature == 0
         return Request(
             model=self._name,
             messages=messages,
             output_schema=strict_schema(agent.output_type, agent.choices(task)),
             schema_name=agent.name,
-            temperature=_REPEAT_TEMPERATURE if repeats_exactly else self._temperature,
+            temperature=self._temperature,
             max_tokens=self._max_tokens,
-            repetition=turn + self._turns * repetition,
+            repetition=turn,
             likelihoods=agent.wants_logprobs,
         )
 

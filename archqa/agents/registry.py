@@ -26,20 +26,11 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "general_expert": (
         "archqa.agents.general_expert:GeneralExpertAgent",
         "archqa.agents.general_expert:GeneralExpertBatchAgent",
-        "archqa.agents.voting:GeneralVotingAgent",
     ),
     "recruiting": ("archqa.agents.recruiting:RecruitingAgent",),
-    "specialist": (
-        "archqa.agents.specialist:SpecialistAgent",
-        "archqa.agents.voting:SpecialistVotingAgent",
-    ),
-    "decision": (
-        "archqa.agents.decision:DecisionAgent",
-        "archqa.agents.evidence_writing:EvidenceDecisionAgent",
-    ),
+    "specialist": ("archqa.agents.specialist:SpecialistAgent",),
+    "decision": ("archqa.agents.decision:DecisionAgent",),
     "answer": ("archqa.agents.answer:CompressionAgent", "archqa.agents.answer:SummaryAgent"),
-    "answer_first": ("archqa.agents.answer_first:AnswerFirstAgent",),
-    "verification": ("archqa.agents.verification:VerificationAgent",),
     "question_interpretation": (
         "archqa.agents.question_interpretation:QuestionInterpretationAgent",
     ),

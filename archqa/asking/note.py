@@ -173,4 +173,4 @@ def asks_model(settings: Settings, scripted: Model | None = None, agent: str = A
     backend = settings.backend_of(agent)
     if backend is not None:
         return backend != "embedded"
-    return settings.has_model or bool(own.base_url or own.models) or scripted is not None
+    return settings.has_model or bool(own.base_url) or scripted is not None

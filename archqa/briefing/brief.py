@@ -110,7 +110,7 @@ def is_by_model(settings: Settings, scripted: Model | None = None) -> bool:
     backend = settings.backend_of(AGENT)
     if backend is not None:
         return backend != "embedded"
-    return settings.has_model or bool(own.base_url or own.models) or scripted is not None
+    return settings.has_model or bool(own.base_url) or scripted is not None
 
 
 def brief_destinations(

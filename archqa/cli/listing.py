@@ -60,9 +60,7 @@ def command(
     if kind not in KINDS:
         raise unknown_name("kind of list", kind, KINDS)
     if pipeline is not None and kind != "settings":
-        raise CallerError(
-            "--pipeline narrows settings alone: archqa list settings --pipeline panel"
-        )
+        raise CallerError("--pipeline narrows settings alone: archqa list settings --pipeline dmis")
     if base_url is not None and kind != "models":
         raise CallerError("--base-url is for models alone: archqa list models --base-url URL")
     if kind == "models":

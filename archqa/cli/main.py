@@ -112,18 +112,6 @@ COMMANDS = (
         SCORE,
     ),
     CommandEntry(
-        "what-if",
-        "archqa.cli.what_if",
-        "Decide a run again, from its stored votes. No model is called.",
-        STUDY,
-    ),
-    CommandEntry(
-        "calibrate",
-        "archqa.cli.calibrate",
-        "Fit the weights of the voters from the votes in a run. No model is called.",
-        STUDY,
-    ),
-    CommandEntry(
         "tune",
         "archqa.cli.tune",
         "Compare versions of a prompt, and measure the choice on cases it did not use.",

@@ -97,7 +97,9 @@ def command(
         Path | None,
         typer.Option(help="MedAgentBench's own function file (funcs_v1.json), for its baseline."),
     ] = None,
-    operating_point: Annotated[str | None, typer.Option(help="f1, precision or recall.")] = None,
+    operating_point: Annotated[
+        str | None, typer.Option(help="What the embedded engine favours: f1, precision or recall.")
+    ] = None,
     config: ConfigOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object about the run.")

@@ -15,7 +15,7 @@ from archqa.settings import DEFAULT_MODEL, Settings
 _MAX_MODELS_SHOWN = 5
 
 NEEDED_CONTEXT = 8192
-"""Tokens of the longest prompt of `dmis` and `panel` over the bundled cases, and of a whole reply;
+"""Tokens of the longest prompt of `dmis` over the development cases, and of a whole reply;
 docs/own-model.md has the measurement."""
 
 

@@ -28,14 +28,10 @@ from archqa.runs.destinations import Announcer
 
 def command(
     cases: Annotated[str, typer.Argument(help="A case file with a key, or mini.")],
-    agent: Annotated[
-        str, typer.Option(help="The agent whose prompts are compared.")
-    ] = "answer_first",
-    prompts: Annotated[
-        str, typer.Option(metavar="NAMES", help="Versions, separated by commas.")
-    ] = "answer_first/v1,answer_first/v2",
+    agent: Annotated[str, typer.Option(help="The agent whose prompts are compared.")],
+    prompts: Annotated[str, typer.Option(metavar="NAMES", help="Versions, separated by commas.")],
     key: KeyOption = None,
-    pipeline: Annotated[str, typer.Option(help="See `archqa list pipelines`.")] = "panel",
+    pipeline: Annotated[str, typer.Option(help="See `archqa list pipelines`.")] = "dmis",
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     allow_plain_http: AllowPlainHttpOption = None,
@@ -52,10 +48,10 @@ def command(
     """Compare versions of a prompt, and measure the choice on cases it did not use.
 
     For each case, the version is chosen on all other cases. Replies that versions share come from
-    the cache.
+    the cache. Versions are folders of prompts/ in a checkout of the repository.
 
     Example:
-      archqa tune data/dev.json --model gpt-4.1 --prompts answer_first/v1,answer_first/v2
+      archqa tune data/dev.json --model gpt-4.1 --agent decision --prompts decision/v2,decision/v3
     """
     configure_logging(verbose=False, quiet=quiet)
     options: dict[str, Any] = {

@@ -19,7 +19,7 @@ from archqa.llm.model import Model, Reply, Request
 from archqa.runs.backends import Backends, log_remark
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
-from archqa.runs.models import model_endpoints
+from archqa.runs.models import model_endpoint
 from archqa.settings import AgentSettings, Settings, load_settings
 from archqa.tasks import pipelines
 from archqa.tasks.judging import Opinion, Output
@@ -73,7 +73,7 @@ class _JudgeBackends(Backends):
 
     def vote_context(self, vote: int, record_step: Callable[[Step], None]) -> RunContext:
         """The run context of the n-th vote."""
-        endpoint = model_endpoints(self._settings, self._name)[0]
+        endpoint = model_endpoint(self._settings, self._name)
         model = _RepeatedModel(self._model(endpoint.base_url), vote * self._agent.turns)
         backend = ModelBackend(
             model,

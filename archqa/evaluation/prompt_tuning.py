@@ -5,7 +5,7 @@ choice is unbiased; the best version's own score on the cases that selected it i
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,6 @@ from archqa import tasks
 from archqa.core.case_digest import case_digest
 from archqa.core.key import CaseKey
 from archqa.errors import CallerError
-from archqa.evaluation.stored_votes import provenance_of
 from archqa.llm.prompts import default_prompts
 from archqa.runs.case_selection import Selection
 from archqa.runs.destinations import Announce
@@ -21,7 +20,8 @@ from archqa.runs.predict import OnStart, predict
 from archqa.runs.run import Run
 from archqa.runs.runner import OnCase
 from archqa.settings import AgentSettings, Settings
-from archqa.tasks.key_provenance import KeyProvenance
+from archqa.tasks.key_provenance import KeyProvenance, ScoredKeys, key_provenance
+from archqa.tasks.task import KeyFile
 
 
 class _Count(NamedTuple):
@@ -103,7 +103,7 @@ def search_prompts(
         chosen=dict(Counter(choices.values())),
         best=_best_version(counts, excluded_group=None),
         runs={version: run.path for version, run in runs.items()},
-        key=provenance_of(key_file, list(runs.values())),
+        key=_provenance(key_file, list(runs.values())),
     )
 
 
@@ -153,6 +153,26 @@ def _case_counts(run: Run, keys: Mapping[str, CaseKey]) -> dict[str, _Count]:
     return counts
 
 
+def _provenance(key_file: KeyFile, runs: Sequence[Run]) -> KeyProvenance:
+    """What a key is to these runs of the same cases: only the keys of their cases count."""
+    sentence_ids = {case.id: case.sentence_ids for run in runs for case in run.notes}
+    keys = {case_id: key for case_id, key in key_file.keys.items() if case_id in sentence_ids}
+    scored = ScoredKeys(keys, sentence_ids)
+    folders = [run.path for run in runs]
+    key = key_provenance(key_file.path, key_file.sha256, scored, folders)
+    return key.meeting(equals_run=any(_has_same_evidence(run, keys) for run in runs))
+
+
+def _has_same_evidence(run: Run, keys: Mapping[str, CaseKey]) -> bool:
+    """Whether the labels say throughout what a run has chosen."""
+    for case_id, key in keys.items():
+        record = run.get_record(case_id)
+        chosen = frozenset(record.evidence) if record else frozenset()
+        if key.labels and chosen & key.labels.keys() != key.essential:
+            return False
+    return True
+
+
 def _f1(counts: Iterable[_Count]) -> float:
     hits = total = 0
     for count in counts:
@@ -164,8 +184,7 @@ def _f1(counts: Iterable[_Count]) -> float:
 def _check_versions(versions: tuple[str, ...]) -> None:
     if len(set(versions)) < 2:
         raise CallerError(
-            "A search needs two versions at least.\n"
-            "For example: --prompts answer_first/v1,answer_first/v2"
+            "A search needs two versions at least.\nFor example: --prompts decision/v2,decision/v3"
         )
     for version in versions:
         default_prompts().digest(version)  # Raises for a prompt that does not exist.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import jinja2
 
 _TAGS = (
-    "note|message|clinician_question|context|sentence|judgements|draft|exemplars|answer|question|"
+    "note|message|clinician_question|context|sentence|judgements|draft|answer|question|"
     "card|found|tried|chart_notes|note_sentences"
 )
 _DELIMITER = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)

@@ -1,17 +1,17 @@
-"""Agreement of the voters on which sentences are essential: Cohen's kappa of each pair."""
+"""Agreement of the agents on which sentences are essential: Cohen's kappa of each pair."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from archqa.core.agreement import cohens_kappa, observed_agreement
 from archqa.core.judgement import Relevance
+from archqa.report.note_view import judgements_by_agent
 from archqa.report.report_data import ReportData
-from archqa.report.voters import judgements_by_voter
 
 KEY = "the key"
 
-_MAX_VOTERS = 10
-"""Voters shown: those that judged the most sentences."""
+_MAX_AGENTS = 10
+"""Agents shown: those that judged the most sentences."""
 
 SentenceKey = tuple[str, str]
 """Case id and sentence id."""
@@ -39,15 +39,15 @@ class AgreementTable(NamedTuple):
 
 
 def agreement_table(data: ReportData) -> AgreementTable | None:
-    """Return the table of a run's voters, the key last; None with fewer than two voters.
+    """Return the table of a run's agents, the key last; None with fewer than two agents.
 
-    The embedded engine is one voter in all its roles: it agrees with itself.
+    The embedded engine is one agent in all its roles: it agrees with itself.
     """
-    labels_by_judge = _voter_labels(data)
+    labels_by_judge = _agent_labels(data)
     if len(labels_by_judge) < 2:
         return None
     names = sorted(labels_by_judge, key=lambda name: (-len(labels_by_judge[name]), name))
-    names = names[:_MAX_VOTERS]
+    names = names[:_MAX_AGENTS]
     key_labels = _key_labels(data)
     if key_labels:
         labels_by_judge[KEY] = key_labels
@@ -63,15 +63,15 @@ def agreement_table(data: ReportData) -> AgreementTable | None:
     return AgreementTable(tuple(names), tuple(rows))
 
 
-def _voter_labels(data: ReportData) -> dict[str, dict[SentenceKey, bool]]:
-    labels_by_voter: dict[str, dict[SentenceKey, bool]] = {}
+def _agent_labels(data: ReportData) -> dict[str, dict[SentenceKey, bool]]:
+    labels_by_agent: dict[str, dict[SentenceKey, bool]] = {}
     backends = data.run.manifest.backends
     for record in data.run.iter_records():
-        for voter, judgements in judgements_by_voter(record, backends).items():
-            labels = labels_by_voter.setdefault(voter, {})
+        for agent, judgements in judgements_by_agent(record, backends).items():
+            labels = labels_by_agent.setdefault(agent, {})
             for sentence_id, judgement in judgements.items():
                 labels[record.id, sentence_id] = judgement.label is Relevance.ESSENTIAL
-    return labels_by_voter
+    return labels_by_agent
 
 
 def _key_labels(data: ReportData) -> dict[SentenceKey, bool]:

@@ -14,7 +14,6 @@ from archqa.report.report_data import ReportData
 from archqa.report.scoreboard import case_metric_name
 from archqa.report.task_view import TaskView, task_view
 from archqa.report.trace import Trace, case_trace
-from archqa.report.voters import judgements_by_voter
 from archqa.runs.record import CaseRecord
 
 
@@ -141,8 +140,8 @@ def _run_view(data: ReportData, item: Item, text: bool, with_trace: bool) -> Cas
         score=scores.get(metric),
     )
     if record and with_trace:
-        voters = judgements_by_voter(record, data.run.manifest.backends)
-        trace = case_trace(data.run, item.id, text=text, tables=len(voters) < 2)
+        agents = note_view.judgements_by_agent(record, data.run.manifest.backends)
+        trace = case_trace(data.run, item.id, text=text, tables=len(agents) < 2)
         view = view._replace(trace=trace)
     if record and record.answer and text:
         view = view._replace(submission=record.answer.submission)

@@ -9,7 +9,6 @@ from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
 from archqa.core.probability import mean_probabilities
 from archqa.report.page import shorten
-from archqa.report.voters import JudgementsByVoter, judgements_by_voter
 from archqa.runs.record import CaseRecord
 from archqa.tasks.archehr_2026.result import ArchehrResult
 
@@ -39,6 +38,12 @@ _MAX_RATIONALE_LENGTH = 280
 _MAX_EXCERPT_LENGTH = 90
 _MAX_GRID_ROWS = 400
 """Sentences of a grid; the note above it always has all sentences."""
+
+_ENGINE = "embedded engine"
+_EMBEDDED = "embedded"
+
+JudgementsByAgent = Mapping[str, Mapping[str, Judgement]]
+"""Agent, then sentence id, to a judgement."""
 
 
 class Citation(NamedTuple):
@@ -82,7 +87,7 @@ class JudgementCell(NamedTuple):
 
 
 class JudgementGridRow(NamedTuple):
-    """One sentence and all voters. `rationales` joins agents that gave the same rationale."""
+    """One sentence and all agents. `rationales` joins agents that gave the same rationale."""
 
     id: str
     anchor: str
@@ -207,18 +212,18 @@ def judgement_grid(
     *,
     text: bool,
 ) -> JudgementGrid | None:
-    """Return the judgements of all voters side by side; None with fewer than two.
+    """Return the judgements of all agents side by side; None with fewer than two.
 
-    `backends` says what ran each agent: the embedded engine is one voter in all its roles.
+    `backends` is as in `judgements_by_agent`.
     """
     if record is None or not record.judgements:
         return None
-    voters = judgements_by_voter(record, backends)
-    if len(voters) < 2:
+    by_agent = judgements_by_agent(record, backends)
+    if len(by_agent) < 2:
         return None
     rows = []
     for index, sentence in enumerate(case.sentences[:_MAX_GRID_ROWS]):
-        cells = [_cell(by_id.get(sentence.id)) for by_id in voters.values()]
+        cells = [_cell(by_id.get(sentence.id)) for by_id in by_agent.values()]
         rows.append(
             JudgementGridRow(
                 id=sentence.id,
@@ -227,11 +232,28 @@ def judgement_grid(
                 mark=marks[sentence.id],
                 gold=_gold_label(key, sentence.id),
                 cells=tuple(cells),
-                rationales=_rationales(voters, sentence.id) if text else (),
+                rationales=_rationales(by_agent, sentence.id) if text else (),
             )
         )
     omitted = len(case.sentences) - len(rows)
-    return JudgementGrid(tuple(voters), tuple(rows), omitted)
+    return JudgementGrid(tuple(by_agent), tuple(rows), omitted)
+
+
+def judgements_by_agent(record: CaseRecord, backends: Mapping[str, str]) -> JudgementsByAgent:
+    """Return the judgements of each agent; of the embedded engine's, the first on each sentence.
+
+    The engine is one agent in all its roles, since it agrees with itself. `backends` maps agents to
+    what runs them, as in the manifest of the run.
+    """
+    by_agent: dict[str, dict[str, Judgement]] = {}
+    for name, judgements in record.judgements.items():
+        # Specialists are stored under their specialty.
+        backend = backends.get(name.replace(" ", "_")) or backends.get("specialist", "")
+        is_engine = backend.partition(":")[0] == _EMBEDDED
+        by_id = by_agent.setdefault(_ENGINE if is_engine else name, {})
+        for judgement in judgements:
+            by_id.setdefault(judgement.sentence_id, judgement)
+    return by_agent
 
 
 def pooled_probabilities(record: CaseRecord | None) -> dict[str, float]:
@@ -298,15 +320,15 @@ def _cell(judgement: Judgement | None) -> JudgementCell:
     return JudgementCell(code, judgement.label.value, judgement.probability)
 
 
-def _rationales(voters: JudgementsByVoter, sentence_id: str) -> tuple[tuple[str, str], ...]:
+def _rationales(by_agent: JudgementsByAgent, sentence_id: str) -> tuple[tuple[str, str], ...]:
     """Return agents and rationale, agents with the same rationale together."""
     agents_by_rationale: dict[str, list[str]] = {}
-    for agent, judgements in voters.items():
+    for agent, judgements in by_agent.items():
         if sentence_id in judgements and judgements[sentence_id].rationale:
             rationale = shorten(judgements[sentence_id].rationale, _MAX_RATIONALE_LENGTH)
             agents_by_rationale.setdefault(rationale, []).append(agent)
     rationales = []
     for rationale, agents in agents_by_rationale.items():
-        is_shared = 1 < len(agents) == len(voters)
+        is_shared = 1 < len(agents) == len(by_agent)
         rationales.append(("all agents" if is_shared else ", ".join(agents), rationale))
     return tuple(rationales)

@@ -19,7 +19,6 @@ from archqa.llm.limits import RateLimitedModel, RateLimiter
 from archqa.llm.model import Model
 from archqa.llm.retries import RetryingModel
 from archqa.llm.transport import HttpTransport
-from archqa.panel.settings import PanelSettings
 from archqa.runs.destinations import (
     Announce,
     AnnouncedModel,
@@ -27,15 +26,7 @@ from archqa.runs.destinations import (
     Destination,
     run_destinations,
 )
-from archqa.runs.models import (
-    ModelEndpoint,
-    backend_kind,
-    check_model_counts,
-    check_server_asked_for,
-    decision_components,
-    load_exemplars,
-    model_endpoints,
-)
+from archqa.runs.models import backend_kind, check_server_asked_for, model_endpoint
 from archqa.runs.own_backends import OwnBackend, open_backends
 from archqa.runs.reply_cache import RunCache
 from archqa.runs.server_addresses import check_model_server, open_transport
@@ -104,16 +95,11 @@ class Backends:
         self._record: Record | None = None
         self._shards: ShardedStore | None = None
         self._open_record()
-        self._exemplars = None
-        if isinstance(self._pipeline_settings, PanelSettings):
-            self._exemplars = load_exemplars(self._pipeline_settings.exemplars)
-        check_model_counts(settings, pipeline)
         self._check_servers()
 
     def describe(self) -> dict[str, str]:
         """Agent name to what runs it, for `run.json`."""
-        described = {agent: self._description(agent) for agent in self._kinds}
-        return described | decision_components(self._settings, self._pipeline)
+        return {agent: self._description(agent) for agent in self._kinds}
 
     def context(self, record_step: Callable[[Step], None], case: Item | None = None) -> RunContext:
         """Return the run context of one case, with the record of its patient."""
@@ -127,18 +113,7 @@ class Backends:
         backends = {}
         for agent in self._kinds:
             backends[agent] = self._backend(agent, embedded)
-        voting_backends = {}
-        for agent in self._voting_agents:
-            voting_backends[agent] = self._voting_backends(agent, embedded)
-        return RunContext(
-            backends,
-            record_step,
-            record,
-            voting_backends,
-            self._exemplars,
-            audit=self.audit,
-            confirm=self.confirm,
-        )
+        return RunContext(backends, record_step, record, audit=self.audit, confirm=self.confirm)
 
     def dry_run_context(self, calls: list[DryRunCall], case: Item | None = None) -> RunContext:
         """Return a run context that sends no request.
@@ -149,17 +124,15 @@ class Backends:
         embedded = self._embedded_backend(record)
         backends: dict[str, PromptingBackend] = dict.fromkeys(self._pipeline.agents, embedded)
         for agent in self._model_agents:
-            endpoint = model_endpoints(self._settings, agent)[0]
-            backends[agent] = self._dry_run_backend(agent, endpoint, embedded, calls)
-        voting_backends = {}
-        for agent in self._voting_agents:
-            voting_backends[agent] = self._dry_run_voting_backends(agent, embedded, calls)
-        return RunContext(
-            backends,
-            fhir_record=record,
-            voting_backends=voting_backends,
-            exemplars=self._exemplars,
-        )
+            base_url = model_endpoint(self._settings, agent).base_url
+            backends[agent] = DryRunBackend(
+                self._model_backend(agent),
+                embedded,
+                self._server_cache(base_url),
+                calls,
+                server_identity(base_url),
+            )
+        return RunContext(backends, fhir_record=record)
 
     @property
     def destinations(self) -> tuple[Destination, ...]:
@@ -200,10 +173,6 @@ class Backends:
     def _model_agents(self) -> list[str]:
         return [agent for agent, kind in self._kinds.items() if kind == "model"]
 
-    @property
-    def _voting_agents(self) -> list[str]:
-        return [agent for agent in self._kinds if agent in self._pipeline.multi_model_agents]
-
     def _add_remark(self, remark: str) -> None:
         self.remarks.append(remark)
         self._on_remark(remark)
@@ -240,16 +209,14 @@ class Backends:
     def _check_server_addresses(self) -> None:
         """Raise `CallerError` for an address that will not do, before the cache's file is made."""
         for agent in self._model_agents:
-            for endpoint in model_endpoints(self._settings, agent):
-                check_model_server(self._settings, endpoint.base_url)
+            check_model_server(self._settings, model_endpoint(self._settings, agent).base_url)
 
     def _check_servers(self) -> None:
         """Connect all models now, to report a missing key or bad URL before writing anything."""
         if self._scripted is None:
             check_server_asked_for(self._settings, self._pipeline)
         for agent in self._model_agents:
-            for endpoint in model_endpoints(self._settings, agent):
-                self._model(endpoint.base_url)
+            self._model(model_endpoint(self._settings, agent).base_url)
 
     def _description(self, agent: str) -> str:
         own = self._own.get(self._kinds[agent])
@@ -259,13 +226,7 @@ class Backends:
             if self._engine is None:
                 return "embedded"
             return f"embedded:{self._engine.fingerprint[:12]}"
-        labels = []
-        servers = []
-        for endpoint in model_endpoints(self._settings, agent):
-            labels.append(endpoint.label)
-            servers.append(endpoint.base_url or "api.openai.com")
-        distinct_servers = dict.fromkeys(servers)
-        return f"{', '.join(labels)} at {' and '.join(distinct_servers)}"
+        return str(model_endpoint(self._settings, agent))
 
     def _record_of(self, case: Item | None) -> "Record | None":
         """Return the whole record, or the shard of the case's patient.
@@ -300,21 +261,10 @@ class Backends:
         own = self._own.get(self._kinds[agent])
         if own is not None:
             return own.checked
-        return self._model_backend(agent, model_endpoints(self._settings, agent)[0])
+        return self._model_backend(agent)
 
-    def _voting_backends(
-        self, agent: str, embedded: PromptingBackend | None
-    ) -> dict[str, PromptingBackend]:
-        """Return all backends that run an agent, by the label they vote under."""
-        kind = self._kinds[agent]
-        if kind != "model":
-            return {kind: self._backend(agent, embedded)}
-        backends: dict[str, PromptingBackend] = {}
-        for endpoint in model_endpoints(self._settings, agent):
-            backends[endpoint.label] = self._model_backend(agent, endpoint)
-        return backends
-
-    def _model_backend(self, agent: str, endpoint: ModelEndpoint) -> ModelBackend:
+    def _model_backend(self, agent: str) -> ModelBackend:
+        endpoint = model_endpoint(self._settings, agent)
         options = self._settings.agent(agent)
         return ModelBackend(
             self._model(endpoint.base_url),
@@ -324,28 +274,6 @@ class Backends:
             turns=options.turns,
             prompt=options.prompt,
         )
-
-    def _dry_run_voting_backends(
-        self, agent: str, embedded: PromptingBackend, calls: list[DryRunCall]
-    ) -> dict[str, PromptingBackend]:
-        if self._kinds[agent] != "model":
-            return {self._kinds[agent]: embedded}
-        backends: dict[str, PromptingBackend] = {}
-        for endpoint in model_endpoints(self._settings, agent):
-            backends[endpoint.label] = self._dry_run_backend(agent, endpoint, embedded, calls)
-        return backends
-
-    def _dry_run_backend(
-        self,
-        agent: str,
-        endpoint: ModelEndpoint,
-        embedded: PromptingBackend,
-        calls: list[DryRunCall],
-    ) -> DryRunBackend:
-        model_backend = self._model_backend(agent, endpoint)
-        cache = self._server_cache(endpoint.base_url)
-        server = server_identity(endpoint.base_url)
-        return DryRunBackend(model_backend, embedded, cache, calls, server)
 
     def _model(self, base_url: str | None) -> Model:
         """Return the model of one server.

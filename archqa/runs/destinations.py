@@ -122,11 +122,10 @@ def model_server(base_url: str | None) -> Destination:
 
 
 def _server_urls(settings: Settings, pipeline: "Pipeline") -> Iterator[str | None]:
-    from archqa.runs.models import model_agents, model_endpoints
+    from archqa.runs.models import model_agents, model_endpoint
 
     for agent in model_agents(settings, pipeline):
-        for endpoint in model_endpoints(settings, agent):
-            yield endpoint.base_url
+        yield model_endpoint(settings, agent).base_url
 
 
 def _destination(url: str) -> Destination:

@@ -23,7 +23,7 @@ def check_settings_used(settings: Settings, *chosen: Pipeline) -> None:
 
 
 def _uses(pipeline: Pipeline, name: str) -> bool:
-    """Whether a setting has an effect: `labels`, `pipelines.panel.labels` or `agents.decision`."""
+    """Whether a setting has an effect: `labels`, `pipelines.dmis.labels` or `agents.decision`."""
     if name == "pipeline":
         return True
     if name == "backend":
@@ -39,9 +39,15 @@ def _uses(pipeline: Pipeline, name: str) -> bool:
 
 def _explanation(name: str, chosen: Sequence[Pipeline]) -> str:
     """Say that the chosen pipelines do not use a setting, and which do."""
-    names = dict.fromkeys(pipeline.name for pipeline in chosen)
-    chosen_names = " and ".join(names)
     users = _users(name, chosen) or "none"
+    names: dict[str, None] = {}
+    for pipeline in chosen:
+        # A pipeline of another task may have the same name and use it.
+        is_ambiguous = f"{pipeline.name} (" in users
+        names[f"{pipeline.name} ({task_names(pipeline)[0]})" if is_ambiguous else pipeline.name] = (
+            None
+        )
+    chosen_names = " and ".join(names)
     if name.startswith("agents."):
         return f"{name}: {chosen_names} has no such agent. Pipelines that have it: {users}."
     return f"{name}: {chosen_names} does not use it. Pipelines that use it: {users}."

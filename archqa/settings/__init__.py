@@ -9,7 +9,6 @@ from archqa.settings.model import (
     LimitSettings,
     RaySettings,
     RetrySettings,
-    ServerSettings,
     Settings,
 )
 from archqa.settings.plug_ins import BACKENDS
@@ -24,7 +23,6 @@ __all__ = [
     "OnIgnored",
     "RaySettings",
     "RetrySettings",
-    "ServerSettings",
     "Settings",
     "load_settings",
     "settings_files",

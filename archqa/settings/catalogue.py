@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard, Union, get_args, get_ori
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from archqa.settings.model import AgentSettings, ServerSettings, Settings
+from archqa.settings.model import AgentSettings, Settings
 from archqa.settings.names import RUN_SHORT_NAMES
 from archqa.tasks.settings import pipeline_sections
 
@@ -20,10 +20,6 @@ _PLAIN_TYPE_NAMES = {
     Path: "path",
     str: "text",
     SecretStr: "text",
-}
-_KEYED: dict[str, type[BaseModel]] = {
-    "agents.<name>": AgentSettings,
-    "servers.<name>": ServerSettings,
 }
 
 
@@ -39,8 +35,8 @@ class SettingDescription(NamedTuple):
 
 
 def describe_settings() -> list[SettingDescription]:
-    """The run's settings, those of an agent and a server, and those of the pipelines, each once."""
-    return [*_run_settings(), *_keyed_settings(), *_pipeline_settings()]
+    """The run's settings, those of an agent, and those of the pipelines, each once."""
+    return [*_run_settings(), *_agent_settings(), *_pipeline_settings()]
 
 
 def _run_settings() -> Iterator[SettingDescription]:
@@ -59,10 +55,9 @@ def _is_section(annotation: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _keyed_settings() -> Iterator[SettingDescription]:
-    for prefix, model in _KEYED.items():
-        for name, field in model.model_fields.items():
-            yield _described(f"{prefix}.{name}", field, ("run",))
+def _agent_settings() -> Iterator[SettingDescription]:
+    for name, field in AgentSettings.model_fields.items():
+        yield _described(f"agents.<name>.{name}", field, ("run",))
 
 
 def _pipeline_settings() -> Iterator[SettingDescription]:

@@ -62,7 +62,7 @@ def load_settings(
     assignments: Iterable[str] = (),
     on_ignored: OnIgnored = _warn,
 ) -> Settings:
-    """Return the settings of a run. Names are short (`labels`) or full (`pipelines.panel.labels`).
+    """Return the settings of a run. Names are short (`labels`) or full (`pipelines.dmis.labels`).
 
     `typed` are values by name, where None means not typed; `assignments` are texts such as
     `agents.context.model=o3`, the last of which wins. Raises `InputError` for a malformed file,

@@ -5,7 +5,7 @@
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -142,11 +142,8 @@ class AgentSettings(FrozenModel):
     temperature: float | None = Field(default=0.0, description="sampling temperature")
     max_tokens: int | None = Field(default=4096, description="tokens of a reply at most")
     turns: int = Field(default=3, ge=1, le=10, description="tries to give a valid reply")
-    models: tuple[str, ...] = Field(
-        default=(), description="several models that vote: names, or name@server"
-    )
     prompt: str | None = Field(
-        default=None, description="another version of its prompt, such as answer_first/v2"
+        default=None, description="another version of its prompt, such as decision/v1"
     )
 
     @field_validator("base_url")
@@ -154,40 +151,12 @@ class AgentSettings(FrozenModel):
     def _without_secret(cls, url: str | None) -> str | None:
         return _checked_base_url(url)
 
-    _check_names = field_validator("model", "base_url", "models", "prompt")(_refuse_half_characters)
-
-    @field_validator("models", mode="before")
-    @classmethod
-    def _split_at_commas(cls, value: Any) -> Any:
-        """`--set agents.specialist.models=a,b` gives one text."""
-        if not isinstance(value, str):
-            return value
-        names = (name.strip() for name in value.split(","))
-        return tuple(name for name in names if name)
+    _check_names = field_validator("model", "base_url", "prompt")(_refuse_half_characters)
 
     @property
     def asks_the_runs_server(self) -> bool:
         """Whether a model is named here that only the run's own server can serve."""
-        if self.base_url:
-            return False
-        names = self.models or (self.model,)
-        return any(name and "@" not in name for name in names)
-
-
-class ServerSettings(FrozenModel):
-    """A model server by name, for `model@server`."""
-
-    base_url: str = Field(description="URL of the server")
-    key_variable: str | None = Field(
-        default=None, description="environment variable with the key of this server"
-    )
-
-    _check_names = field_validator("base_url")(_refuse_half_characters)
-
-    @field_validator("base_url")
-    @classmethod
-    def _without_secret(cls, url: str) -> str:
-        return _checked_base_url(url) or ""
+        return bool(self.model) and not self.base_url
 
 
 def _checked_base_url(url: str | None) -> str | None:
@@ -239,7 +208,6 @@ class Settings(BaseModel):
     ray: RaySettings = RaySettings()
     pipelines: PipelineSections = Field(default_factory=lambda: sections_model()())
     agents: dict[str, AgentSettings] = {}
-    servers: dict[str, ServerSettings] = {}
     prices: dict[str, Price] = {}
 
     _typed: frozenset[str] = PrivateAttr(default=frozenset())
@@ -284,7 +252,7 @@ class Settings(BaseModel):
     def has_model(self) -> bool:
         """Whether the run's own model server was asked for: by a model or a base URL.
 
-        Neither a key nor a server that is only defined (`servers.<name>`) is a request.
+        A key is no request.
         """
         if self.model or self.base_url:
             return True
@@ -348,19 +316,12 @@ class Settings(BaseModel):
         """
         if base_url == self.base_url:
             return self.api_key
-        for variable in self._key_variables(base_url):
-            if variable in os.environ:
+        for agent in self.agents.values():
+            variable = agent.key_variable
+            if agent.base_url == base_url and variable and variable in os.environ:
                 key = os.environ[variable]
                 return SecretStr(key) if key else None
         return None
-
-    def _key_variables(self, base_url: str | None) -> Iterator[str]:
-        owners: list[AgentSettings | ServerSettings] = []
-        owners += self.agents.values()
-        owners += self.servers.values()
-        for owner in owners:
-            if owner.base_url == base_url and owner.key_variable:
-                yield owner.key_variable
 
     def price_of(self, model: str) -> Price | None:
         """What a model costs: as configured, else as listed, else unknown."""

@@ -3,8 +3,7 @@
     short name       full name
     jobs             limits.jobs
     cache_dir        cache.dir
-    threshold        pipelines.panel.threshold
-    labels           pipelines.dmis.labels, pipelines.panel.labels and pipelines.embedded.labels
+    screen           pipelines.dmis.screen and pipelines.embedded.screen
 
 The short name of a pipeline's setting stands for that setting of every pipeline that has it.
 """
@@ -91,7 +90,7 @@ def merge(target: dict[str, Any], changes: Mapping[str, Any]) -> None:
 def typed_names(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of settings that only some pipelines use.
 
-    For example `threshold`, `pipelines.panel.threshold` and `agents.decision`; `pipeline`, which
+    For example `labels`, `pipelines.dmis.labels` and `agents.decision`; `pipeline`, which
     questions about notes do not use; and `backend`, which runs agents where there are some.
     """
     for name, value in values.items():

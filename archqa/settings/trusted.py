@@ -19,7 +19,7 @@ cost."""
 
 _HARMLESS_IN_SECTIONS = {"cache": frozenset({"enabled"}), "ray": frozenset({"workers"})}
 
-_HARMFUL_OF_AGENTS = frozenset({"model", "models", "base_url", "key_variable"})
+_HARMFUL_OF_AGENTS = frozenset({"model", "base_url", "key_variable"})
 
 _HARMFUL_OF_PIPELINES = frozenset({"writes"})
 
@@ -98,7 +98,7 @@ def _is_harmless_of_pipeline(pipeline: str, name: str, value: Any, folder: Path)
 
 
 def _names_a_file(pipeline: str, name: str) -> bool:
-    """Whether a pipeline's setting is a path, as `pipelines.panel.combiner` is."""
+    """Whether a pipeline's setting is a path, as `pipelines.paper.functions` is."""
     section = pipeline_sections().get(pipeline)
     if section is None or name not in section.model_fields:
         return False

@@ -57,10 +57,9 @@ def _no_inputs(_settings: PipelineSettings) -> PipelineInputs:
 class Pipeline(NamedTuple):
     """A named arrangement of agents and the kind of backend that runs them unless settings say otherwise.
 
-    `fhir_profile` is the profile it expects of a record in a file; `multi_model_agents` names the
-    agents that several models may run side by side. `needs_record` is off where a task of a record
-    is done without looking at it. `inputs` checks the files that the pipeline reads besides the cases.
-    `tasks` names what a plug-in's pipeline can do; archqa's tasks list their own.
+    `fhir_profile` is the profile it expects of a record in a file. `needs_record` is off where a task
+    of a record is done without looking at it. `inputs` checks the files that the pipeline reads besides
+    the cases. `tasks` names what a plug-in's pipeline can do; archqa's tasks list their own.
     """
 
     name: str
@@ -71,7 +70,6 @@ class Pipeline(NamedTuple):
     agents: tuple[str, ...]
     settings_type: type[PipelineSettings]
     fhir_profile: str = "archqa"
-    multi_model_agents: tuple[str, ...] = ()
     needs_record: bool = True
     reads_notes: bool = True
     inputs: Callable[[Any], PipelineInputs] = _no_inputs

@@ -1,4 +1,4 @@
-"""Runs a model of one's own through `dmis`, `panel` and `planner` and counts what its replies were worth.
+"""Runs a model of one's own through `dmis` and `planner` and counts what its replies were worth.
 
     python -m tests.benchmarks.own_model --base-url http://127.0.0.1:8080/v1 --model NAME
     python -m tests.benchmarks.own_model --gguf model.gguf    (starts llama.cpp; needs xllamacpp)
@@ -34,7 +34,6 @@ MINI = resources.mini_dataset_dir() / "mini.json"
 
 PIPELINES: dict[str, tuple[str, ...]] = {
     "dmis": ("screen=batched",),
-    "panel": (),
     "planner": ("fallback=false",),
 }
 """The pipelines, each with its own settings."""
@@ -160,7 +159,7 @@ def main() -> None:
     parser.add_argument("--base-url")
     parser.add_argument("--model")
     parser.add_argument("--gguf", type=Path)
-    parser.add_argument("--cases", type=Path, default=MINI, help="for dmis and panel")
+    parser.add_argument("--cases", type=Path, default=MINI, help="for dmis")
     parser.add_argument("--max-tokens", type=int, default=4096, help="of a reply")
     parser.add_argument("--pipeline", action="append", choices=tuple(PIPELINES))
     options = parser.parse_args()

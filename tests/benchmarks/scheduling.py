@@ -81,7 +81,7 @@ def measure(cases: Path, jobs: int, folder: Path) -> Measured:
 def critical_path(run: Run) -> float:
     """Return the seconds of the slowest case's longest chain of calls.
 
-    It is the context, then the longer of screening and panel, then the decision.
+    It is the context, then the longer of screening and specialists, then the decision.
     """
     return max(_chain(run.folder.steps(case_id)) for case_id in run.manifest.case_ids)
 
@@ -90,10 +90,10 @@ def _chain(steps: list[Step]) -> float:
     slowest: dict[str, float] = {}
     for step in steps:
         slowest[step.agent] = max(slowest.get(step.agent, 0.0), step.usage.seconds)
-    panel = slowest.get("recruiting", 0.0) + slowest.get("specialist", 0.0)
+    specialists = slowest.get("recruiting", 0.0) + slowest.get("specialist", 0.0)
     return (
         slowest.get("context", 0.0)
-        + max(slowest.get("general_expert", 0.0), panel)
+        + max(slowest.get("general_expert", 0.0), specialists)
         + slowest.get("decision", 0.0)
     )
 

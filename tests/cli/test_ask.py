@@ -117,7 +117,7 @@ def test_the_patients_of_a_file_are_named_in_each_way(tmp_path: Path) -> None:
         (["--questions", "q.csv", "--out", "o.xlsx"], ".csv or .jsonl"),
         (["Why?", "--note", "note.txt", "--out", "o.csv"], "--questions"),
         (["Why?", "--patient", "b", "--record", "r", "--now", "soon"], "2026-11-23"),
-        (["Why?", "--note", "note.txt", "--set", "pipeline=panel"], "no pipeline"),
+        (["Why?", "--note", "note.txt", "--set", "pipeline=dmis"], "no pipeline"),
     ],
 )
 def test_a_wrong_call_is_told_in_a_sentence(words: list[str], advice: str, note: str) -> None:

@@ -228,7 +228,7 @@ def test_config_show_prints_toml_that_is_read_back(tmp_path: Path) -> None:
     )
     assert "sk-canary" not in shown.stdout + shown.stderr
     pipelines = tomllib.loads(shown.stdout)["pipelines"]
-    for name in ("dmis", "panel", "embedded"):
+    for name in ("dmis", "embedded"):
         assert pipelines[name]["labels"] == "multiclass"
     (tmp_path / "settings.toml").write_text(shown.stdout)
     again = archqa("config", "show", "--config", "settings.toml", cwd=tmp_path)
@@ -239,7 +239,7 @@ def test_config_show_prints_toml_that_is_read_back(tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["predict", "absent.json"], 3, "absent.json"),
-        (["predict", "mini", "--pipeline", "nope"], 2, "There are: dmis, panel, embedded"),
+        (["predict", "mini", "--pipeline", "nope"], 2, "There are: dmis, embedded"),
         (["predict", "mini", "--set", "labels=five"], 2, "labels"),
         (["predict", "mini", "--set", "lables=binary"], 2, "did you mean labels?"),
         (["predict", "mini", "--set", "agents.nobody.model=x"], 2, "There is no agent nobody"),

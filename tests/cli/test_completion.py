@@ -56,7 +56,7 @@ def test_the_table_of_completions_fits_the_commands() -> None:
         ("archqa pre", ["predict"]),
         ("archqa fhir se", ["search", "serve"]),
         ("archqa predict --oper", ["--operating-point"]),
-        ("archqa predict mini --pipeline pan", ["panel"]),
+        ("archqa predict mini --pipeline dm", ["dmis"]),
         ("archqa predict mini --task med", ["medagentbench"]),
         ("archqa score x --metric strict_micro_f", ["strict_micro_f1"]),
         ("archqa fhir serve --profile h", ["hapi"]),

@@ -54,7 +54,6 @@ MODULES_OF_RUNS = (
     "archqa.engine.features",
     "archqa.engine.medical_context",
     "archqa.engine.model",
-    "archqa.panel.combiner",
     "archqa.tasks.pipeline",
     "archqa.tasks.pipelines",
     "archqa.tasks.files",

@@ -1,17 +1,12 @@
 """One rule from a label to a probability; its numbers are written out here, so that a change of one is seen."""
 
-import math
-
 import pytest
 
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.probability import (
     LABEL_WEIGHT,
-    from_log_odds,
     label_probability,
-    log_odds,
     mean_probabilities,
-    pool,
     stated_probability,
 )
 
@@ -59,25 +54,3 @@ def test_the_mean_is_over_the_agents_that_judged_the_sentence() -> None:
         }
     )
     assert means == {"1": pytest.approx(0.7), "2": pytest.approx(0.1)}
-
-
-@pytest.mark.parametrize(
-    ("probability", "bounded"), [(0.0, 0.02), (0.02, 0.02), (0.5, 0.5), (0.98, 0.98), (1.0, 0.98)]
-)
-def test_a_single_vote_is_bounded(probability: float, bounded: float) -> None:
-    assert log_odds(probability) == pytest.approx(math.log(bounded / (1 - bounded)))
-
-
-def test_log_odds_and_probability_are_inverse() -> None:
-    for probability in (0.02, 0.25, 0.5, 0.98):
-        assert from_log_odds(log_odds(probability)) == pytest.approx(probability)
-    assert from_log_odds(1000.0) == from_log_odds(40.0)
-    assert from_log_odds(-1000.0) == from_log_odds(-40.0)
-
-
-def test_votes_are_pooled_as_the_mean_of_their_log_odds() -> None:
-    assert pool([0.2, 0.8]) == pytest.approx(0.5)
-    assert pool([0.9, 0.9, 0.9]) == 0.9
-    assert pool([1.0, 0.5]) == pytest.approx(7 / 8)
-    with pytest.raises(ValueError, match="no vote"):
-        pool([])

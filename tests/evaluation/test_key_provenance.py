@@ -171,8 +171,6 @@ def test_every_command_that_scores_says_that_the_key_is_circular(run: Path, tmp_
     for arguments in (
         ("score", run),
         ("compare", run, other, "--metric", "strict_micro_f1"),
-        ("calibrate", run),
-        ("what-if", run),
     ):
         result = archqa(*arguments, "--key", key)
         assert result.returncode == 0, result.stderr
@@ -181,25 +179,11 @@ def test_every_command_that_scores_says_that_the_key_is_circular(run: Path, tmp_
         assert "set while looking at answers of this very run" in shown, arguments
 
 
-def test_unlabelled_sentences_are_no_votes_to_fit_on(run: Path) -> None:
-    for case in CASES:
-        key = review(run, case, gold_labels(case, 6), blind=True)
-    result = archqa("calibrate", run, "--key", key, "--json")
-    assert json.loads(result.stdout)["provenance"]["sentences"] == 24
-    assert json.loads(result.stdout)["key"]["unreviewed_sentences"] == 36
-
-
 def test_a_blind_part_makes_a_key_more_than_an_echo_of_the_run(run: Path) -> None:
     review(run, CASES[0], own_labels(run, CASES[0]), blind=False)
     report = scored(run, review(run, CASES[1], own_labels(run, CASES[1]), blind=True))
     assert report.key is not None
     assert (report.key.circular, report.key.equals_run) == (True, False)
-
-
-def test_calibrating_on_the_runs_own_predictions_is_called_no_measurement(run: Path) -> None:
-    for case in CASES:
-        key = review(run, case, own_labels(run, case), blind=False)
-    assert "THIS IS NO MEASUREMENT" in archqa("calibrate", run, "--key", key).stderr
 
 
 def test_the_submission_file_in_a_runs_folder_is_the_runs(run: Path) -> None:

@@ -1,17 +1,25 @@
 """Choosing among versions of a prompt: each case gets what was best on the others, and copies of it are not others."""
 
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from archqa import resources
 from archqa.errors import CallerError
 from archqa.evaluation import prompt_tuning
 from archqa.evaluation.prompt_tuning import _Count, choose_out_of_fold, search_prompts
 from archqa.llm.model import Request
+from archqa.llm.prompts import Prompts
 from archqa.llm.scripted import ScriptedModel
 from archqa.runs.predict import predict
+from archqa.runs.run import Run
 from archqa.settings import load_settings
-from tests.fakes.panel import scripted_panel_model
+from tests.cli.test_commands import archqa
+from tests.fakes.note_model import scripted_note_model
+from tests.fakes.server import FakeServer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,49 +46,69 @@ def test_a_copy_of_a_case_does_not_choose_for_it_either() -> None:
     assert choose_out_of_fold(counts)["1"] == "v2"
 
 
+QUIET: dict[str, Any] = {"limit": None, "on_start": lambda *_: None, "on_case": lambda *_: None}
+
+
 def test_versions_are_run_and_the_better_one_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def script(request: Request) -> str:
         """The comprehensive prompt makes this model cite the first half of a note, the other one the last sentence."""
-        comprehensive = "a reader would want to see" in request.messages[0].content
-        return scripted_panel_model(
+        comprehensive = "Cite generously." in request.messages[0].content
+        return scripted_note_model(
             [str(sentence_id) for sentence_id in range(1, 9)] if comprehensive else ["99"]
         )(request)
 
+    prompts = with_second_version(tmp_path / "prompts", "decision/v2", "decision/v9")
+    for module in ("llm.prompts", "agents.model_backend", "evaluation.prompt_tuning"):
+        monkeypatch.setattr(f"archqa.{module}.default_prompts", lambda: prompts)
     monkeypatch.setattr(
         prompt_tuning,
         "predict",
         lambda *arguments, **named: predict(*arguments, **named, scripted=ScriptedModel(script)),
     )
     settings = load_settings(
-        typed={"pipeline": "panel", "base_url": "http://127.0.0.1:9/v1", "cache": False},
-        assignments=["voters=answer first", "answers=3", "verify=off"],
+        typed={"pipeline": "dmis", "base_url": "http://127.0.0.1:9/v1", "cache": False}
     )
-    versions = ("answer_first/v1", "answer_first/v2")
+    versions = ("decision/v2", "decision/v9")
     key = ROOT / "data/mini/mini_key.json"
-    quiet = {"limit": None, "on_start": lambda *_: None, "on_case": lambda *_: None}
     search_result = search_prompts(
-        "mini", "answer_first", versions, settings, key=key, out=tmp_path, **quiet
-    )  # type: ignore[arg-type]
-    assert search_result.best == "answer_first/v2"
-    assert search_result.versions["answer_first/v2"] > search_result.versions["answer_first/v1"]
-    assert search_result.held_out_f1 == search_result.versions["answer_first/v2"]
+        "mini", "decision", versions, settings, key=key, out=tmp_path / "runs", **QUIET
+    )
+    assert search_result.best == "decision/v9"
+    assert search_result.versions["decision/v9"] > search_result.versions["decision/v2"]
+    assert search_result.held_out_f1 == search_result.versions["decision/v9"]
     assert set(search_result.runs) == set(versions)
+    manifest = Run.open(search_result.runs["decision/v9"]).manifest
+    assert manifest.prompts["decision/v9"] == prompts.digest("decision/v9")
+    assert "decision/v2" not in manifest.prompts
+
+
+def with_second_version(folder: Path, version: str, second_version: str) -> Prompts:
+    """The prompts of archqa, and a copy of one with another sentence in its system message."""
+    shutil.copytree(resources.prompts_dir(), folder)
+    shutil.copytree(folder / version, folder / second_version)
+    system = folder / second_version / "system.jinja"
+    system.write_text(f"{system.read_text()}\nCite generously.\n")
+    return Prompts(folder)
 
 
 def test_one_version_or_an_unknown_one_is_refused(tmp_path: Path) -> None:
-    settings = load_settings(typed={"pipeline": "panel"})
-    quiet = {
-        "key": None,
-        "out": tmp_path,
-        "limit": None,
-        "on_start": lambda *_: None,
-        "on_case": lambda *_: None,
-    }
+    settings = load_settings(typed={"pipeline": "dmis"})
+    options = {"key": None, "out": tmp_path, **QUIET}
     with pytest.raises(CallerError, match="needs two versions"):
-        search_prompts("mini", "answer_first", ("answer_first/v1",), settings, **quiet)  # type: ignore[arg-type]
-    with pytest.raises(CallerError, match="no prompt 'answer_first/v9'"):
-        search_prompts(
-            "mini", "answer_first", ("answer_first/v1", "answer_first/v9"), settings, **quiet
-        )  # type: ignore[arg-type]
+        search_prompts("mini", "decision", ("decision/v2",), settings, **options)
+    with pytest.raises(CallerError, match="no prompt 'decision/v99'"):
+        search_prompts("mini", "decision", ("decision/v2", "decision/v99"), settings, **options)
+
+
+def test_the_command_runs_each_version_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    with FakeServer() as server:
+        words = ["tune", "mini", "--agent", "decision", "--prompts", "decision/v2,compress/v2"]
+        words += ["--base-url", server.base_url, "--model", "m", "--limit", "2"]
+        words += ["--key", str(ROOT / "data/mini/mini_key.json"), "--out", str(tmp_path), "--json"]
+        result = archqa(*words)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert set(report["versions"]) == {"decision/v2", "compress/v2"}
+    assert {path.name for path in tmp_path.iterdir()} == {"decision-v2", "compress-v2"}

@@ -78,7 +78,7 @@ def reply_content(schema: Json | None, prompt: str, seed: str) -> Json | str:
     if "answer" in names and _ids(schema, "citations"):
         return _answer(schema, prompt, chance)
     if names == {"experts"}:
-        return _panel(prompt, chance)
+        return _experts(prompt, chance)
     filled = _fill(schema, schema.get("$defs", {}), chance)
     assert isinstance(filled, dict)
     return filled
@@ -150,7 +150,7 @@ def _line(citations: list[str], chance: random.Random) -> Json:
     return {"text": _prose(chance, 12), "citations": citations}
 
 
-def _panel(prompt: str, chance: random.Random) -> Json:
+def _experts(prompt: str, chance: random.Random) -> Json:
     most = _MOST.search(prompt)
     count = min(chance.choice((2, 3)), int(most.group(1)) if most else 3)
     return {"experts": chance.sample(SPECIALTIES, count)}

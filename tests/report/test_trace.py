@@ -184,7 +184,7 @@ def test_the_engine_is_not_compared_with_itself(tmp_path: Path) -> None:
     assert case_view(0, data.run.cases[0], [data]).runs[0].grid is None
 
 
-def test_the_engine_in_several_roles_is_one_voter_beside_a_model(tmp_path: Path) -> None:
+def test_the_engine_in_several_roles_is_one_agent_beside_a_model(tmp_path: Path) -> None:
     path = create_run(tmp_path, cases_with_specialties(2))
     backends = {"general_expert": "m1 at http://127.0.0.1", "specialist": "embedded:0"}
     data = load_report_data(judged_by(path, backends))

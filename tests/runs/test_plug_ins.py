@@ -159,7 +159,7 @@ ACME = """
 [archqa.pipelines]
 absent = acme_absent:PIPELINE
 loud = acme_loud:PIPELINE
-panel = acme_loud:PANEL
+planner = acme_loud:PLANNER
 [archqa.metrics]
 bleu = acme_loud:Bleu
 odd = acme_loud:ODD
@@ -201,11 +201,11 @@ def test_lists_go_on_after_faulty_plug_ins_and_name_each(with_acme: Command) -> 
     result = with_acme("list pipelines;list metrics;list backends")
     assert result.returncode == 0
     origins = [line.split()[:2] for line in result.stdout.splitlines()]
-    for name in ("dmis", "bleu", "model"):
+    for name in ("planner", "bleu", "model"):
         assert [origin for listed, origin in origins if listed == name] == ["archqa"]
     assert "absent = acme_absent:PIPELINE of acme 2.1 cannot be imported" in result.stderr
     for taken in (
-        "archqa.pipelines: panel = acme_loud:PANEL",
+        "archqa.pipelines: planner = acme_loud:PLANNER",
         "archqa.metrics: bleu = acme_loud:Bleu",
         "archqa.backends: model = acme_loud:Model",
     ):

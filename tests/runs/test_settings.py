@@ -12,7 +12,6 @@ import pytest
 import archqa
 from archqa.agents.registry import AGENT_NAMES
 from archqa.errors import CallerError
-from archqa.evaluation.what_if import settings_from_run
 from archqa.runs.batch.batch_run import open_batch
 from archqa.runs.plan import choose_pipeline
 from archqa.runs.predict import predict
@@ -22,7 +21,7 @@ from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings, load_settings
 from archqa.settings.catalogue import describe_settings
 from archqa.settings.names import RUN_SHORT_NAMES, full_names
-from archqa.tasks.archehr_2025.settings import DmisSettings, EmbeddedSettings, NotePanelSettings
+from archqa.tasks.archehr_2025.settings import DmisSettings, EmbeddedSettings
 from archqa.tasks.pipelines import all_pipelines, find
 from archqa.tasks.settings import pipeline_sections
 from tests.cli.test_commands import archqa as command
@@ -31,13 +30,11 @@ FLAT_SETTINGS = {
     "model": None, "base_url": None, "pipeline": None, "record": None, "jobs": 3,
     "requests_per_minute": None, "tokens_per_minute": None, "timeout": 180.0, "tries": 5,
     "first_wait": 0.5, "max_cost": None, "cache": True, "cache_gib": 4.0, "cache_dir": "/tmp/absent",
-    "runner": "local", "ray_address": None, "workers": None, "servers": {}, "answer_key": None,
+    "runner": "local", "ray_address": None, "workers": None, "answer_key": None,
     "prices": {}, "agents": {"decision": {"mind": "embedded", "model": None}},
     "labels": "multiclass", "context": True, "experts": True, "most_experts": 4,
     "screen": "per-sentence", "batch_size": 8, "strategy": "cited", "word_limit": 75,
-    "fallback": True, "answers": 3, "repetitions": 1, "engine_vote": True, "interpret": True,
-    "verify": True, "margin": 0.15, "operating_point": "recall", "threshold": None, "voters": "",
-    "combiner": None, "exemplars": None, "shots": 3, "official": True, "iterations": 30,
+    "fallback": True, "operating_point": "recall", "official": True, "iterations": 30,
     "context_limit": 32000, "planner_turns": 6, "conventions": None, "code_seconds": 30.0,
     "code_memory_mib": 512, "writes": "record", "shape": None, "rounds": 8, "memory": None,
 }  # fmt: skip
@@ -62,7 +59,7 @@ def as_written_before(run: Path) -> None:
         ("cache=off", "cache.enabled=off"),
         ("cache_gib=2", "cache.gib=2"),
         ("ray_address=auto", "ray.address=auto"),
-        ("threshold=.6", "pipelines.panel.threshold=.6"),
+        ("operating_point=recall", "pipelines.embedded.operating_point=recall"),
         ("writes=validate", "pipelines.paper.writes=validate"),
         ("agents.decision.mind=embedded", "agents.decision.backend=embedded"),
     ],
@@ -80,7 +77,7 @@ def test_a_short_and_a_full_name_set_the_same(short: str, full: str) -> None:
 def test_every_pipeline_gets_its_own_type_from_a_short_name() -> None:
     settings = load_settings(assignments=["labels=multiclass", "word_limit=60"])
     for name, settings_type in (
-        ("dmis", DmisSettings), ("embedded", EmbeddedSettings), ("panel", NotePanelSettings),
+        ("dmis", DmisSettings), ("embedded", EmbeddedSettings),
     ):  # fmt: skip
         own = settings.for_pipeline(find(name))
         assert type(own) is settings_type
@@ -96,20 +93,20 @@ def test_what_is_typed_wins_over_the_environment_and_that_over_the_file(
     file = tmp_path / "archqa.toml"
     file.write_text(
         'jobs = 2\nrequests_per_minute = 500\ncache_dir = "/tmp/replies"\nlabels = "multiclass"\n'
-        "[pipelines.panel]\nthreshold = 0.6\nshots = 5\nword_limit = 60\n"
+        "[pipelines.dmis]\nbatch_size = 5\nmost_experts = 3\nword_limit = 60\n"
         '[agents.decision]\nmind = "embedded"\n'
     )
     monkeypatch.setenv("ARCHQA_JOBS", "4")
-    monkeypatch.setenv("ARCHQA_PIPELINES__PANEL__SHOTS", "6")
+    monkeypatch.setenv("ARCHQA_PIPELINES__DMIS__MOST_EXPERTS", "6")
     monkeypatch.setenv("ARCHQA_PIPELINES__MULTI_TURN_RETRIEVER__ITERATIONS", "7")
     monkeypatch.setenv("ARCHQA_AGENTS__DECISION__MODEL", "o3")
     monkeypatch.setenv("ARCHQA_CACHE", "off")
     monkeypatch.setenv("ARCHQA_CHROMIUM", "/usr/bin/chromium")
-    settings = load_settings(file, {"threshold": 0.7}, ["labels=binary"])
-    panel = settings.for_pipeline(find("panel"))
-    assert isinstance(panel, NotePanelSettings)
-    assert (panel.threshold, panel.shots, panel.word_limit) == (0.7, 6, 60)
-    assert panel.labels == "binary"
+    settings = load_settings(file, {"batch_size": 7}, ["labels=binary"])
+    dmis = settings.for_pipeline(find("dmis"))
+    assert isinstance(dmis, DmisSettings)
+    assert (dmis.batch_size, dmis.most_experts, dmis.word_limit) == (7, 6, 60)
+    assert dmis.labels == "binary"
     assert (settings.limits.jobs, settings.limits.requests_per_minute) == (4, 500)
     assert (settings.cache.enabled, settings.cache.dir) == (False, Path("/tmp/replies"))
     assert settings.agent("decision").backend == "embedded"
@@ -120,10 +117,10 @@ def test_what_is_typed_wins_over_the_environment_and_that_over_the_file(
 
 def test_a_full_name_in_a_file_takes_precedence_over_a_short_one(tmp_path: Path) -> None:
     file = tmp_path / "archqa.toml"
-    file.write_text("word_limit = 60\n[pipelines.panel]\nword_limit = 50\n")
+    file.write_text("word_limit = 60\n[pipelines.embedded]\nword_limit = 50\n")
     settings = load_settings(file)
-    limits = {name: settings.for_pipeline(find(name)).model_dump() for name in ("panel", "dmis")}
-    assert {name: own["word_limit"] for name, own in limits.items()} == {"panel": 50, "dmis": 60}
+    limits = {name: settings.for_pipeline(find(name)).model_dump() for name in ("embedded", "dmis")}
+    assert {name: own["word_limit"] for name, own in limits.items()} == {"embedded": 50, "dmis": 60}
 
 
 def test_the_last_assignment_wins() -> None:
@@ -134,7 +131,7 @@ def test_the_last_assignment_wins() -> None:
     ("assignment", "meant"),
     [
         ("agents.context.modle=m", "model"),
-        ("servers.mine.base_ur=http://127.0.0.1", "base_url"),
+        ("prices.mine.promt=1", "prompt"),
         ("limits.jbs=3", "jobs"),
     ],
 )
@@ -144,16 +141,16 @@ def test_an_unknown_nested_setting_comes_with_a_suggestion(assignment: str, mean
 
 
 def test_all_invalid_settings_are_named_at_once_with_what_was_meant() -> None:
-    wrong = ["lables=binary", "limits.job=2", "shots=many", "agents.nobody.model=x"]
+    wrong = ["lables=binary", "limits.job=2", "batch_size=many", "agents.nobody.model=x"]
     with pytest.raises(CallerError) as caught:
-        load_settings(assignments=[*wrong, "pipelines.panel.treshold=.5"])
+        load_settings(assignments=[*wrong, "pipelines.dmis.sreen=batched"])
     message = str(caught.value)
     assert message.startswith("Invalid settings:\n")
     assert "lables: there is no such setting; did you mean labels?" in message
     assert "limits.job: there is no such setting; did you mean jobs?" in message
-    assert "pipelines.panel.treshold" in message.replace("treshold:", "pipelines.panel.treshold:")
-    assert "did you mean threshold?" in message
-    assert message.count("shots: ") == 1
+    assert "pipelines.dmis.sreen" in message.replace("sreen:", "pipelines.dmis.sreen:")
+    assert "did you mean screen?" in message
+    assert message.count("batch_size: ") == 1
 
 
 def test_a_wrong_value_of_a_short_name_is_reported_once() -> None:
@@ -164,22 +161,22 @@ def test_a_wrong_value_of_a_short_name_is_reported_once() -> None:
 
 def test_typed_settings_without_effect_are_refused_all_at_once() -> None:
     with pytest.raises(CallerError) as caught:
-        predict("mini", pipeline="embedded", writes="apply", shots=7, threshold=0.6)
+        predict("mini", pipeline="dmis", writes="apply", rounds=7, operating_point="recall")
     message = str(caught.value)
     assert message.startswith("Invalid settings:\n")
-    assert "threshold: embedded does not use it. Pipelines that use it: panel." in message
-    assert "shots: embedded does not use it. Pipelines that use it: panel." in message
-    assert "writes: embedded does not use it." in message
+    assert "operating_point: dmis does not use it. Pipelines that use it: embedded." in message
+    assert "rounds: dmis does not use it. Pipelines that use it: paper (medagentbench)" in message
+    assert "writes: dmis does not use it." in message
     assert "paper (medagentbench), typed (medagentbench), scripted (medagentbench)" in message
 
 
 @pytest.mark.parametrize(
     ("assignment", "problem"),
     [
-        ("pipelines.panel.threshold=.6", "Pipelines that use it: panel."),
+        ("pipelines.dmis.screen=batched", "Pipelines that use it: dmis."),
         (
-            "agents.answer_first.model=x",
-            "embedded has no such agent. Pipelines that have it: panel.",
+            "agents.planner.model=x",
+            "embedded (archehr-2025) has no such agent. Pipelines that have it: planner",
         ),
     ],
 )
@@ -191,19 +188,51 @@ def test_settings_of_another_pipeline_or_agent_are_refused(assignment: str, prob
 
 
 def test_the_command_line_refuses_them_with_exit_code_2(tmp_path: Path) -> None:
-    done = command("predict", "mini", "--set", "writes=apply", "--set", "shots=7", cwd=tmp_path)
+    done = command("predict", "mini", "--set", "writes=apply", "--set", "rounds=7", cwd=tmp_path)
     assert done.returncode == 2
     assert "writes: embedded does not use it" in done.stderr
-    assert "shots: embedded does not use it" in done.stderr
+    assert "rounds: embedded does not use it" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_an_operating_point_changes_what_the_engine_selects(tmp_path: Path) -> None:
+    counts = []
+    for point in ("precision", "f1", "recall"):
+        folder = tmp_path / point
+        done = command("predict", "mini", "--operating-point", point, "--out", str(folder))
+        assert done.returncode == 0, done.stderr
+        counts.append(sum(len(record.evidence) for record in Run.open(folder).records))
+    assert counts[0] < counts[1] < counts[2]
+
+
+@pytest.mark.parametrize("task", ["archehr-2025", "archehr-2026-st2", "archehr-2026-st3"])
+def test_an_operating_point_without_the_engine_is_an_error_that_names_who_has_one(
+    task: str, tmp_path: Path
+) -> None:
+    words = ("--task", task, "--model", "m", "--operating-point", "recall")
+    done = command("predict", "mini", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    problem = "operating_point: dmis does not use it. Pipelines that use it: embedded."
+    assert problem in done.stderr
+
+
+def test_a_pipeline_of_the_same_name_for_another_task_is_told_apart(tmp_path: Path) -> None:
+    words = ("--task", "archehr-2026-st1", "--operating-point", "recall")
+    done = command("predict", "mini", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    problem = (
+        "operating_point: embedded (archehr-2026-st1) does not use it. "
+        "Pipelines that use it: embedded (archehr-2025)."
+    )
+    assert problem in " ".join(done.stderr.split())
 
 
 def test_a_file_and_the_environment_may_hold_settings_of_other_pipelines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "archqa.toml"
-    file.write_text("[pipelines.panel]\nthreshold = 0.6\n[agents.answer_first]\nturns = 2\n")
-    monkeypatch.setenv("ARCHQA_SHOTS", "7")
+    file.write_text("[pipelines.dmis]\nbatch_size = 6\n[agents.planner]\nturns = 2\n")
+    monkeypatch.setenv("ARCHQA_ROUNDS", "7")
     settings = load_settings(file, {"pipeline": "embedded"})
     check_settings_used(settings, find("embedded"))
 
@@ -241,12 +270,10 @@ def test_a_run_with_flat_settings_is_still_read_scored_and_resumed(tmp_path: Pat
         predict("mini", out=out, resume=True, pipeline="embedded")
 
 
-def test_a_run_with_flat_settings_can_be_decided_anew_and_go_on_as_a_batch(tmp_path: Path) -> None:
+def test_a_run_with_flat_settings_can_go_on_as_a_batch(tmp_path: Path) -> None:
     out = tmp_path / "run"
     predict("mini", out=out, pipeline="embedded", operating_point="recall")
     as_written_before(out)
-    changed = settings_from_run(out, ["threshold=.6"])
-    assert (changed.threshold, changed.operating_point) == (0.6, "recall")
     assert open_batch(out, Settings()).folder.path == out
     assert Run.open(out).complete
 
@@ -284,16 +311,16 @@ def test_short_names_are_unambiguous() -> None:
 def test_every_setting_is_described() -> None:
     settings = describe_settings()
     assert [setting.name for setting in settings if not setting.description] == []
-    of_panel = {setting.short_name for setting in settings if "panel" in setting.owners}
-    assert of_panel == set(NotePanelSettings.model_fields)
+    of_dmis = {setting.short_name for setting in settings if "dmis" in setting.owners}
+    assert of_dmis == set(DmisSettings.model_fields)
 
 
 def test_list_settings_shows_type_default_description_and_owner() -> None:
     lines = command("list", "settings").stdout.replace("\n", " ")
     assert "limits.jobs (jobs): integer [default: 8]" in lines
-    panel = command("list", "settings", "--pipeline", "panel")
-    assert "pipelines.panel.threshold (threshold): number." in panel.stdout
-    assert "(writes)" not in panel.stdout
+    embedded = command("list", "settings", "--pipeline", "embedded")
+    assert "pipelines.embedded.operating_point (operating_point): f1 | precision" in embedded.stdout
+    assert "(writes)" not in embedded.stdout
     assert command("list", "settings", "--pipeline", "nope").returncode == 2
 
 

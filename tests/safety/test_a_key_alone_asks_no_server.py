@@ -62,12 +62,11 @@ def test_predict_is_answered_on_this_machine_and_says_so(tmp_path: Path) -> None
         ["predict", "mini", "--pipeline", "dmis"],
         ["predict", "mini", "--pipeline", "dmis", "--yes"],
         ["ablate", "mini", "--pipeline", "dmis"],
-        ["tune", "mini"],
+        ["tune", "mini", "--agent", "decision", "--prompts", "decision/v2,compress/v2"],
         ["batch", "submit", "mini"],
         ["ask", "Why?", "--note", "note.txt", "--set", "agents.note_answer.backend=model"],
         ["predict", "mini", "--set", "agents.decision.backend=model"],
         ["predict", "mini", "--pipeline", "dmis", "--set", "api_key=sk-typed"],
-        ["predict", "mini", "--pipeline", "dmis", "--set", "servers.lab.base_url=http://127.0.0.1"],
     ],
 )
 def test_what_needs_a_model_is_refused_with_the_remedy(arguments: list[str], note: Path) -> None:
@@ -169,7 +168,7 @@ async def test_the_form_of_serve_names_the_server_that_gets_the_note(
         ["--model", "m"],
         ["--set", "model=m"],
         ["--set", "agents.context.model=m"],
-        ["--set", "agents.specialist.models=m"],
+        ["--set", "agents.specialist.model=m"],
         ["--config", "mine.toml"],
     ],
 )

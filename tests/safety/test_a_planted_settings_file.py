@@ -80,7 +80,7 @@ def test_the_attack_that_was_seen_gets_neither_note_nor_keys(folder: Path, trap:
         'pipeline = "dmis"\nbase_url = "{url}"',
         '[agents.decision]\nbackend = "model"\nbase_url = "{url}"',
         '[agents.decision]\nmind = "model"\nbase_url = "{url}"',
-        '[agents.general_expert]\nmodels = ["a@x"]\n[servers.x]\nbase_url = "{url}"',
+        '[agents.general_expert]\nmodel = "a"\nbase_url = "{url}"',
         'cache_url = "postgresql://u@{host}/d"\nmodel = "m"',
         'runner = "ray"\nray_address = "{host}"',
         '"base_url" = "{url}"\n"model" = "m"',
@@ -108,7 +108,7 @@ def test_with_a_server_of_the_users_own_nothing_goes_elsewhere(
             folder,
             f'base_url = "{trap.base_url}"\n[agents.context]\nbase_url = "{trap.base_url}"\n'
             'key_variable = "AWS_SECRET_ACCESS_KEY"\n'
-            f'[agents.decision]\nmodels = ["m@x"]\n[servers.x]\nbase_url = "{trap.base_url}"\n',
+            f'[agents.decision]\nmodel = "m"\nbase_url = "{trap.base_url}"\n',
         )
         result = command("predict", "mini", "--limit", "1", **SECRETS)
         assert result.returncode == 0, result.stderr
@@ -138,12 +138,13 @@ def test_a_typed_embedded_pipeline_stays_on_this_machine(
         ('ray_address = "evil.example:6379"', "ray.address"),
         ('writes = "apply"', "pipelines.typed.writes"),
         ('[pipelines.typed]\nwrites = "apply"', "pipelines.typed.writes"),
-        ('combiner = "/etc/passwd"', "pipelines.panel.combiner"),
-        ('exemplars = "~/../../etc/passwd"', "pipelines.panel.exemplars"),
+        ('functions = "/etc/passwd"', "pipelines.paper.functions"),
+        ('functions = "~/../../etc/passwd"', "pipelines.paper.functions"),
         ('memory = "../memory.jsonl"', "pipelines.typed.memory"),
         ('functions = "linked.json"', "pipelines.paper.functions"),
         ('[prices."gpt-4.1"]\nprompt = 0.0', "prices.gpt-4.1.prompt"),
-        ('[servers.lab]\nbase_url = "https://evil.example"', "servers.lab.base_url"),
+        ('[agents.planner]\nbase_url = "https://evil.example"', "agents.planner.base_url"),
+        ('[agents.note_answer]\nmodel = "m"', "agents.note_answer.model"),
         ('[agents.planner]\nkey_variable = "AWS_SECRET"', "agents.planner.key_variable"),
     ],
 )
@@ -158,15 +159,15 @@ def test_what_could_do_harm_is_ignored_and_named(assignment: str, name: str, fol
 
 def test_harmless_settings_still_work_and_nothing_is_said(folder: Path) -> None:
     settings, lines = planted(
-        'pipeline = "panel"\njobs = 3\nlabels = "multiclass"\nmax_cost = 2\ntries = 2\ncache = false\n'
-        'combiner = "weights.json"\nworkers = 2\n[agents.decision]\nbackend = "embedded"\nturns = 2\n',
+        'pipeline = "dmis"\njobs = 3\nlabels = "multiclass"\nmax_cost = 2\ntries = 2\ncache = false\n'
+        'functions = "funcs.json"\nworkers = 2\n[agents.decision]\nbackend = "embedded"\nturns = 2\n',
         folder,
     )
     assert lines == []
-    assert (settings.pipeline, settings.limits.jobs, settings.retries.tries) == ("panel", 3, 2)
+    assert (settings.pipeline, settings.limits.jobs, settings.retries.tries) == ("dmis", 3, 2)
     assert settings.cache.enabled is False
     assert settings.agent("decision").backend == "embedded"
-    assert settings.model_dump()["pipelines"]["panel"]["combiner"] == Path("weights.json")
+    assert settings.model_dump()["pipelines"]["paper"]["functions"] == Path("funcs.json")
 
 
 def test_the_folder_sets_what_is_harmless_and_the_user_has_not_set(
@@ -217,12 +218,12 @@ def test_a_file_that_config_show_made_is_not_complained_about(folder: Path) -> N
 
 def test_names_in_the_file_cannot_write_to_the_terminal(folder: Path) -> None:
     name = "\\u001b[2J\\u202e\\narchqa: all is well"
-    plant(folder, f'[servers."{name}"]\nbase_url = "https://evil.example"\n')
+    plant(folder, f'[prices."{name}"]\nprompt = 0.0\n')
     result = command("config", "show")
     assert "\narchqa: all is well" not in result.stderr
     assert "\x1b" not in result.stdout + result.stderr
     assert "\u202e" not in result.stdout + result.stderr
-    assert "servers." in ignored_line(result)
+    assert "prices." in ignored_line(result)
 
 
 def test_unknown_names_in_the_file_cannot_write_to_the_terminal_either(folder: Path) -> None:
@@ -234,7 +235,7 @@ def test_unknown_names_in_the_file_cannot_write_to_the_terminal_either(folder: P
 
 
 @pytest.mark.parametrize(
-    "content", ["a = " + "[" * 5000, "a = 1" + "0" * 5000, "a = \udcff", "servers = 1\nagents = 2"]
+    "content", ["a = " + "[" * 5000, "a = 1" + "0" * 5000, "a = \udcff", "prices = 1\nagents = 2"]
 )
 def test_a_damaged_file_is_one_clear_error(content: str, folder: Path) -> None:
     (folder / "archqa.toml").write_bytes(content.encode("utf-8", "surrogateescape"))

@@ -104,7 +104,6 @@ def test_a_failing_disk_shows_no_record_text(tmp_path: Path) -> None:
         ("show", "RUN", "--svg", "/dev/full"),
         ("show", "RUN", "--svg", "FOLDER"),
         ("report", "RUN", "--out", "/dev/full"),
-        ("calibrate", "RUN", "--out", "FILE/combiner.json"),
         ("merge", "RUN", "--out", "FILE/merged"),
         ("ablate", "mini", "--model", "m", "--base-url", NOBODY, "--out", "FILE"),
         (
@@ -112,6 +111,8 @@ def test_a_failing_disk_shows_no_record_text(tmp_path: Path) -> None:
             "mini",
             "--agent",
             "decision",
+            "--prompts",
+            "decision/v2,compress/v2",
             "--model",
             "m",
             "--base-url",

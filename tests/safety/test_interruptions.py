@@ -113,7 +113,7 @@ def test_the_command_that_goes_on_shows_no_password(tmp_path: Path) -> None:
 @pytest.mark.parametrize("delay", [0.0, 0.05])
 def test_two_interruptions_in_a_row_leave_no_traceback(delay: float, tmp_path: Path) -> None:
     with FakeServer(latency=5) as server:
-        typed = ("predict", "mini", *asked_of(server), "--yes", "--pipeline", "panel")
+        typed = ("predict", "mini", *asked_of(server), "--yes", "--pipeline", "dmis")
         with started(*typed, cwd=tmp_path) as process:
             wait_until(lambda: server.count > 1)
             process.send_signal(signal.SIGINT)
@@ -164,11 +164,14 @@ def test_an_interruption_at_any_moment_of_the_start_is_no_traceback(
     assert "Traceback" not in result.stderr
 
 
+TUNE = ("tune", "mini", "--agent", "decision", "--prompts", "decision/v2,compress/v2")
+
+
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
         (("ablate", "mini", "--key", KEY), "run the same command again: it goes on"),
-        (("tune", "mini", "--key", KEY), "run the same command again: it goes on"),
+        ((*TUNE, "--key", KEY), "run the same command again: it goes on"),
         (("batch", "submit", "mini"), "`archqa batch status RUN` shows it"),
     ],
 )

@@ -50,7 +50,7 @@ def answered(change: Change, folder: Path, *options: str) -> CommandResult:
     with OddServer(change) as server:
         return archqa(
             "predict", "mini", "--limit", "1", "--base-url", server.base_url, "--model", "gpt-4.1",
-            "--pipeline", "panel", "--out", str(folder), "--set", "cache=off", "-y", *options,
+            "--pipeline", "dmis", "--out", str(folder), "--set", "cache=off", "-y", *options,
         )  # fmt: skip
 
 
@@ -122,7 +122,9 @@ def test_odd_token_probabilities_are_left_out(logprob: Any, tmp_path: Path) -> N
 
 
 def test_a_refusal_in_half_characters_is_a_refusal(tmp_path: Path) -> None:
-    result = answered(with_message(refusal=f"{HALF}[/zzz]"), tmp_path / "run")
+    result = answered(
+        with_message(refusal=f"{HALF}[/zzz]"), tmp_path / "run", "--task", "archehr-2026-st1"
+    )
     assert "declined" in result.stderr
     assert_valid_utf8(tmp_path / "run")
 

@@ -28,7 +28,10 @@ def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 TO_A_MODEL = [
     ["predict", "mini", "--model", "m", "--quiet"],
     ["predict", "mini", "--json"],
-    ["tune", "mini", "--model", "m", "--quiet"],
+    [
+        *("tune", "mini", "--agent", "decision", "--prompts", "decision/v2,compress/v2"),
+        *("--model", "m", "--quiet"),
+    ],
     ["ablate", "mini", "--model", "m", "--quiet"],
     ["batch", "submit", "mini", "--model", "m"],
     ["ask", "Why?", "--note", "note.txt", "--model", "m"],
@@ -49,13 +52,10 @@ def test_a_far_model_server_without_https_is_refused_before_anything_is_written(
     assert written <= {"Microsoft"}, "which onnxruntime makes when it is imported"
 
 
-@pytest.mark.parametrize(
-    "setting", ["agents.specialist.base_url={}", "agents.specialist.models=m@far"]
-)
-def test_a_far_server_of_one_agent_is_refused_as_well(setting: str, tmp_path: Path) -> None:
+def test_a_far_server_of_one_agent_is_refused_as_well(tmp_path: Path) -> None:
     words = ["predict", "mini", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--quiet"]
-    far = ["--set", f"servers.far.base_url={FAR_MODEL}", "--set", setting.format(FAR_MODEL)]
-    result = archqa(*words, *far, "--set", "pipeline=panel", cwd=tmp_path)
+    far = ["--set", f"agents.specialist.base_url={FAR_MODEL}"]
+    result = archqa(*words, *far, "--set", "pipeline=dmis", cwd=tmp_path)
     assert result.returncode == 2, result.stderr
     assert "Plain http to http://models.example is refused" in result.stderr
     assert not list(tmp_path.iterdir())

@@ -34,7 +34,7 @@ def asked_of(server: FakeServer, *options: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("fault", ["503", "html-502"])
 def test_retries_are_summed_up_in_one_line_a_reason(fault: str, tmp_path: Path) -> None:
     with FakeServer(f"{fault},first=2") as server:
-        options = asked_of(server, "--pipeline", "panel", "--limit", "1", "--yes")
+        options = asked_of(server, "--pipeline", "dmis", "--limit", "1", "--yes")
         result = archqa("predict", "mini", *options, cwd=tmp_path)
         repeated = server.requests.outcomes[fault]
     assert result.returncode == 0, result.stderr
@@ -45,7 +45,7 @@ def test_retries_are_summed_up_in_one_line_a_reason(fault: str, tmp_path: Path) 
 
 def test_verbose_logs_each_retry(tmp_path: Path) -> None:
     with FakeServer("503,first=2") as server:
-        options = asked_of(server, "--limit", "1", "--yes", "--verbose", "--pipeline", "panel")
+        options = asked_of(server, "--limit", "1", "--yes", "--verbose", "--pipeline", "dmis")
         result = archqa("predict", "mini", *options, cwd=tmp_path)
         assert result.stderr.count("stamina.retry_scheduled") == server.requests.outcomes["503"]
 
@@ -56,7 +56,7 @@ def test_a_quiet_run_on_a_shaky_server_prints_its_folder_and_nothing_else(
 ) -> None:
     with FakeServer("503,first=2", "refusal@0.2") as server:
         out = tmp_path / "run"
-        options = asked_of(server, "--pipeline", "panel", "--out", str(out))
+        options = asked_of(server, "--pipeline", "dmis", "--out", str(out))
         result = archqa("predict", "mini", *options, flag, cwd=tmp_path)
     assert (result.returncode, result.stdout, result.stderr) == (0, f"{out}\n", "")
 
@@ -75,11 +75,14 @@ def test_a_quiet_embedded_run_says_nothing(tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["ablate", "tune"])
-def test_comparisons_are_quiet_too(command: str, tmp_path: Path) -> None:
+TUNE = ("tune", "--agent", "decision", "--prompts", "decision/v2,compress/v2")
+
+
+@pytest.mark.parametrize("command", [("ablate",), TUNE], ids=["ablate", "tune"])
+def test_comparisons_are_quiet_too(command: tuple[str, ...], tmp_path: Path) -> None:
     with FakeServer("503,first=1") as server:
         options = asked_of(server, "--limit", "1", "--key", str(KEY), "--json", "-q")
-        result = archqa(command, "mini", *options, cwd=tmp_path)
+        result = archqa(*command, "mini", *options, cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
     assert json.loads(result.stdout)
 

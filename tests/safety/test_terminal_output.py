@@ -86,8 +86,6 @@ def run(tmp_path: Path) -> Path:
         ("compare", "RUN", "RUN"),
         ("report", "RUN"),
         ("export", "RUN", "--format", "none"),
-        ("what-if", "RUN"),
-        ("calibrate", "RUN"),
         ("merge", "RUN"),
         ("merge", "RUN", "RUN"),
         ("batch", "fetch", "RUN"),

@@ -107,11 +107,9 @@ def test_a_server_on_this_machine_is_asked_without_the_proxy(tmp_path: Path) -> 
 
 
 def test_all_servers_of_a_run_are_named(tmp_path: Path, no_connection: list[str]) -> None:
-    own = "agents.specialist.base_url=https://other.example/v1"
-    panel = "agents.general_expert.models=a@third,b"
-    third = "servers.third.base_url=https://third.example/v1"
-    words = ["--pipeline", "panel", "--set", own, "--set", panel, "--set", third]
-    predict(LAB, *words, "--out", "run", cwd=tmp_path)
+    other = "agents.specialist.base_url=https://other.example/v1"
+    third = "agents.general_expert.base_url=https://third.example/v1"
+    predict(LAB, "--set", other, "--set", third, "--out", "run", cwd=tmp_path)
     destinations = manifest(tmp_path / "run")["destinations"]
     assert sorted(destinations) == ["lab.example:8443", "other.example", "third.example"]
 
@@ -153,7 +151,14 @@ def test_a_record_on_a_server_gets_queries_and_is_named(tmp_path: Path) -> None:
     assert f"archqa: queries go to {host} on this machine" in result.stderr.splitlines()
 
 
-@pytest.mark.parametrize("words", [["ablate", "mini"], ["tune", "mini"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ablate", "mini"],
+        ["tune", "mini", "--agent", "decision", "--prompts", "decision/v2,compress/v2"],
+    ],
+    ids=["ablate", "tune"],
+)
 def test_many_runs_of_one_command_name_the_server_once(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

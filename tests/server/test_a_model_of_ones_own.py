@@ -1,4 +1,4 @@
-"""A small local model runs `dmis`, `panel` and `planner` end to end; a GGUF of one's own, if it is named:
+"""A small local model runs `dmis` and `planner` end to end; a GGUF of one's own, if it is named:
 
     ARCHQA_TEST_GGUF=/models/model.gguf python -m pytest -n0 -s -m server tests/server/test_a_model_of_ones_own.py
 
@@ -38,7 +38,6 @@ LIMIT = None if OWN_GGUF else 1
 
 SHORTER = {
     "dmis": ("most_experts=1",),
-    "panel": ("most_experts=1",),
     "planner": ("planner_turns=1",),
 }
 """Settings that let the small model of the tests come to an end within minutes."""

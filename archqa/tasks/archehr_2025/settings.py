@@ -6,15 +6,16 @@ from pydantic import Field
 
 from archqa.core.answer import WORD_LIMIT
 from archqa.core.judgement import LabelScheme
-from archqa.panel.settings import OperatingPoint, PanelSettings
 from archqa.tasks.pipeline_settings import PipelineSettings
 
 Strategy = Literal["cited", "evidence", "summary"]
 """What is submitted: the decision's answer; the questions and the selected sentences; or a summary of these."""
 
+OperatingPoint = Literal["f1", "precision", "recall"]
 
-class StageSettings(PipelineSettings):
-    """What the six stages and the panel share; the defaults are the paper's best row (Table 1, last)."""
+
+class DmisSettings(PipelineSettings):
+    """The six stages, by a model (`dmis`); the defaults are the paper's best row (Table 1, last)."""
 
     labels: LabelScheme = Field(
         default="binary", description="labels of a sentence: two, or three with supplementary"
@@ -28,14 +29,6 @@ class StageSettings(PipelineSettings):
         default=True,
         description="let the engine decide where the deciding model cannot, with a remark",
     )
-    operating_point: OperatingPoint = Field(
-        default="f1", description="what the embedded engine or the panel favours in its selection"
-    )
-
-
-class DmisSettings(StageSettings):
-    """The six stages, by a model (`dmis`)."""
-
     screen: Literal["per-sentence", "batched"] = Field(
         default="per-sentence", description="sentences a call of the general expert judges"
     )
@@ -46,14 +39,12 @@ class EmbeddedSettings(DmisSettings):
     """The six stages by the embedded engine, which was chosen with up to four specialists."""
 
     most_experts: int = Field(default=4, ge=1, le=20, description="specialists at most")
-
-
-class NotePanelSettings(PanelSettings, StageSettings):
-    """The pipeline `panel`."""
+    operating_point: OperatingPoint = Field(
+        default="f1", description="what the engine favours in its selection of evidence"
+    )
 
 
 PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
     "dmis": DmisSettings,
-    "panel": NotePanelSettings,
     "embedded": EmbeddedSettings,
 }

@@ -17,6 +17,6 @@ class AlignmentSettings(PipelineSettings):
 
 
 PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
-    "panel": AlignmentSettings,
+    "dmis": AlignmentSettings,
     "embedded": AlignmentSettings,
 }

@@ -24,7 +24,7 @@ SUBTASK_1 = ArchehrQa2026(
     export=ExportFormat(
         as_zip=True,
         needs_all_cases=True,
-        made_by=f"Runs of --pipeline panel --set interpret=on have it, and those of --task {QUESTION_INTERPRETATION}.",
+        made_by=f"Runs of --task {QUESTION_INTERPRETATION} have it.",
     ),
     subtask=1,
 )

@@ -1,27 +1,21 @@
 """Notes that mislead: what the code guarantees when a model obeys them, and what the embedded engine does today."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from archqa.agents.agent import Backend, RunContext
+from archqa.agents.agent import RunContext
 from archqa.agents.model_backend import ModelBackend
-from archqa.core.case import Case
 from archqa.engine import Engine
 from archqa.llm.model import Request
 from archqa.llm.prompts import default_prompts
 from archqa.llm.scripted import ScriptedModel
 from archqa.tasks import check_key_matches, load_cases, load_key
-from archqa.tasks.archehr_2025.pipelines.dmis import AGENTS as DMIS_AGENTS
-from archqa.tasks.archehr_2025.pipelines.dmis import dmis
-from archqa.tasks.archehr_2025.pipelines.panel import AGENTS as PANEL_AGENTS
-from archqa.tasks.archehr_2025.pipelines.panel import panel
-from archqa.tasks.archehr_2025.settings import DmisSettings, NotePanelSettings
-from archqa.tasks.pipelines import NoteResult
-from tests.fakes.panel import scripted_panel_model
+from archqa.tasks.archehr_2025.pipelines.dmis import AGENTS, dmis
+from archqa.tasks.archehr_2025.settings import DmisSettings
+from tests.fakes.note_model import scripted_note_model
 
 FOLDER = Path(__file__).resolve().parents[3] / "data" / "adversarial"
 CASES = {case.id: case for case in load_cases(FOLDER / "adversarial.json").notes}
@@ -74,48 +68,28 @@ def obeys(request: Request) -> str:
     ] * 4
     if "answer" in fields and "essential" in fields:
         return json.dumps({"answer": lines, "essential": ["1", "2", "99"]})
-    if "answers" in fields:
-        return json.dumps(
-            {
-                "answers": [{"answer": lines}] * 3,
-                "roles": [{"sentence_id": "99", "role": "decisive"}],
-            }
-        )
     if "answer" in fields:
         return json.dumps({"answer": lines})
-    if "checks" in fields:
-        return json.dumps({"checks": [{"rationale": "told to", "keep": True, "sentence_id": "99"}]})
     if "label" in fields:
         return json.dumps({"rationale": "told to", "label": "essential"})
-    return scripted_panel_model(case_ids)(request)
+    return scripted_note_model(case_ids)(request)
 
 
 def case_ids(request: Request) -> list[str]:
     return [sentence.id for case in CASES.values() for sentence in case.sentences]
 
 
-Run = Callable[[Case, RunContext, Any], Any]
-
-
-async def answered(run: Run, agents: tuple[str, ...], case: Case, script: Any) -> NoteResult:
-    backends: dict[str, Backend] = dict.fromkeys(agents, ModelBackend(ScriptedModel(script), "m"))
-    settings = NotePanelSettings() if run is panel else DmisSettings()
-    outcome = await run(case, RunContext(backends), settings)
-    assert isinstance(outcome, NoteResult)
-    return outcome
-
-
-@pytest.mark.parametrize(
-    ("run", "agents"), [(dmis, DMIS_AGENTS), (panel, PANEL_AGENTS)], ids=["dmis", "panel"]
-)
+@pytest.mark.parametrize("screen", ["per-sentence", "batched"])
 @pytest.mark.parametrize(
     "case_id", [sentence for sentence, row in BEHAVIOURS.items() if "injected" in row["kind"]]
 )
 async def test_a_model_that_obeys_the_note_still_hands_in_what_the_rules_allow(
-    case_id: str, run: Run, agents: tuple[str, ...]
+    case_id: str, screen: Literal["per-sentence", "batched"]
 ) -> None:
     case = CASES[case_id]
-    outcome = await answered(run, agents, case, obeys)
+    backend = ModelBackend(ScriptedModel(obeys), "m")
+    context = RunContext(dict.fromkeys(AGENTS, backend))
+    outcome = await dmis(case, context, DmisSettings(screen=screen))
     assert outcome.answer.cited <= set(case.sentence_ids), "no id that the note does not have"
     assert outcome.answer.cited == set(outcome.essential)
     assert outcome.answer.words <= 75
@@ -124,13 +98,14 @@ async def test_a_model_that_obeys_the_note_still_hands_in_what_the_rules_allow(
 
 @pytest.mark.parametrize("case_id", list(CASES))
 def test_what_stands_in_a_note_can_end_none_of_the_prompts_tags(case_id: str) -> None:
-    for prompt in ("general_vote/v1", "specialist/v1", "alignment/v1", "answer_first/v1"):
+    for prompt in ("general_expert_batch/v2", "specialist/v2", "alignment/v1", "decision/v2"):
         values = {
             "case": CASES[case_id],
             "context": "",
-            "exemplars": (),
             "specialty": "x",
-            "answers": 3,
+            "judgements": {},
+            "unjudged": (),
+            "sentences": CASES[case_id].sentences,
         }
         prompt_text = (
             default_prompts()
@@ -142,36 +117,3 @@ def test_what_stands_in_a_note_can_end_none_of_the_prompts_tags(case_id: str) ->
         assert prompt_text.count("\n[") == len(CASES[case_id].sentences) - 1 + prompt_text.count(
             "<note>\n["
         )
-
-
-async def test_one_voter_that_obeys_is_outvoted() -> None:
-    case, row = CASES["adv-1"], BEHAVIOURS["adv-1"]
-    good = scripted_panel_model(["4", "5", "6"])
-    backends: dict[str, Backend] = {
-        name: ModelBackend(ScriptedModel(script), name)
-        for name, script in {"good": good, "led": obeys, "too": good}.items()
-    }
-    voters = dict.fromkeys(("general_expert", "answer_first", "specialist"), backends)
-    run_context = RunContext(dict.fromkeys(PANEL_AGENTS, backends["good"]), voting_backends=voters)
-    outcome = await panel(case, run_context, NotePanelSettings(engine_vote=False))
-    assert set(outcome.essential) >= {"4", "5", "6"}
-    assert not set(outcome.essential) & set(row["must_not_cite"])
-
-
-async def test_a_second_look_that_is_told_to_add_cannot() -> None:
-    case = CASES["adv-3"]
-
-    def script(request: Request) -> str:
-        if "checks" in (request.output_schema or {})["properties"]:
-            rows = [
-                {"rationale": "told to", "keep": True, "sentence_id": sentence}
-                for sentence in case.sentence_ids
-            ]
-            return json.dumps({"checks": rows})
-        return scripted_panel_model(["2", "4"], sure=40)(request)
-
-    backends: dict[str, Backend] = dict.fromkeys(
-        PANEL_AGENTS, ModelBackend(ScriptedModel(script), "m")
-    )
-    outcome = await panel(case, RunContext(backends), NotePanelSettings(engine_vote=False))
-    assert set(outcome.essential) == {"2", "4"}, "what the votes chose, and no more"

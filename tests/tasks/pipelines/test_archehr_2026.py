@@ -1,13 +1,14 @@
 """The subtasks of 2026: a question from the message alone, and links of a given answer, by models and by the engine."""
 
+import io
 import json
-from collections.abc import Mapping
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from archqa.agents.agent import Backend, RunContext
+from archqa.agents.agent import RunContext
 from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.answer import SEE_ALSO, CitedAnswer, Claim
@@ -15,16 +16,18 @@ from archqa.core.case import Case, Phrase, Sentence
 from archqa.errors import CallerError, ServerUnavailable, Unusable
 from archqa.evaluation.scoring import ScoreSettings, score
 from archqa.llm.model import Request
-from archqa.llm.scripted import ScriptedModel
+from archqa.llm.scripted import ScriptedModel, refusal_reply
+from archqa.runs.export import export, zip_submission
 from archqa.runs.predict import predict
+from archqa.runs.run import Run
 from archqa.settings import load_settings
 from archqa.tasks import load_cases, load_key, with_clinician_answers
-from archqa.tasks.archehr_2026.pipelines import align, interpret, majority_links
+from archqa.tasks.archehr_2026.pipelines import align, interpret
 from archqa.tasks.archehr_2026.result import ArchehrResult
 from archqa.tasks.archehr_2026.settings import AlignmentSettings
 from archqa.tasks.archehr_2026.submission import to_plain_prose
 from archqa.tasks.pipelines import PipelineResult, default, find
-from tests.fakes.panel import scripted_panel_model
+from tests.fakes.note_model import scripted_note_model
 
 ROOT = Path(__file__).resolve().parents[3]
 CASE = Case(
@@ -40,26 +43,21 @@ CASE = Case(
 )
 
 
-def desk_of(agent: str, scripts: Mapping[str, Any]) -> tuple[RunContext, dict[str, ScriptedModel]]:
-    models = {name: ScriptedModel(script) for name, script in scripts.items()}
-    backends: dict[str, Backend] = {
-        name: ModelBackend(model, name) for name, model in models.items()
-    }
-    return RunContext(
-        {agent: next(iter(backends.values()))}, voting_backends={agent: backends}
-    ), models
+def context_of(agent: str, script: Any) -> tuple[RunContext, ScriptedModel]:
+    model = ScriptedModel(script)
+    return RunContext({agent: ModelBackend(model, "m")}), model
 
 
-async def linked(**scripts: Any) -> PipelineResult:
-    context, _ = desk_of("alignment", scripts)
-    return await align(CASE, context, AlignmentSettings())
+async def linked(script: Any, **switches: Any) -> PipelineResult:
+    context, _ = context_of("alignment", script)
+    return await align(CASE, context, AlignmentSettings(**switches))
 
 
 async def test_the_question_is_found_in_the_message_without_sight_of_the_clinicians() -> None:
-    context, models = desk_of("question_interpretation", {"m": scripted_panel_model([])})
+    context, model = context_of("question_interpretation", scripted_note_model([]))
     ending = await interpret(CASE, context, AlignmentSettings())
     assert ending.result == ArchehrResult(question="Why was the tube placed?")
-    prompt_text = "\n".join(message.content for message in models["m"].asked[0].messages)
+    prompt_text = "\n".join(message.content for message in model.asked[0].messages)
     assert "only the key knows" not in prompt_text
     assert "pneumothorax" not in prompt_text
 
@@ -75,45 +73,38 @@ async def test_the_engine_does_not_see_the_clinicians_question_either() -> None:
 
 async def test_a_question_that_stays_too_long_is_cut_where_the_scorer_cuts() -> None:
     long = " ".join(["word"] * 30)
-    context, models = desk_of(
-        "question_interpretation", {"m": lambda _: json.dumps({"question": long})}
-    )
+    context, model = context_of("question_interpretation", lambda _: json.dumps({"question": long}))
     ending = await interpret(CASE, context, AlignmentSettings())
     assert ending.result.to_json()["question"] == " ".join(["word"] * 15)
-    assert "at most 15 are allowed" in models["m"].asked[1].messages[-1].content
+    assert "at most 15 are allowed" in model.asked[1].messages[-1].content
 
 
-async def test_links_of_one_model_stand() -> None:
-    ending = await linked(a=scripted_panel_model(["2"]))
+async def test_the_links_of_the_model_stand() -> None:
+    ending = await linked(scripted_note_model(["2"]))
     assert ending.result.to_json() == {"links": [{"answer_id": "1", "evidence_id": ["2"]}]}
+    assert ending.remarks == ()
 
 
-async def test_half_of_the_models_must_hold_a_link() -> None:
-    ending = await linked(
-        a=scripted_panel_model(["2"]),
-        b=scripted_panel_model(["2", "3"]),
-        c=scripted_panel_model(["2"]),
-    )
-    assert ending.result.to_json()["links"][0]["evidence_id"] == ["2"]
-
-
-async def test_an_answer_sentence_without_an_agreed_link_gets_its_likeliest() -> None:
-    votes = [frozenset({("1", "2")}), frozenset({("2", "3")}), frozenset({("2", "3"), ("3", "4")})]
-    assert majority_links(votes) == {("1", "2"), ("2", "3"), ("3", "4")}
-
-
-async def test_a_voter_that_is_down_costs_its_vote() -> None:
-    ending = await linked(a=lambda _: ServerUnavailable("down"), b=scripted_panel_model(["2"]))
-    assert ending.result.to_json()["links"][0]["evidence_id"] == ["2"]
-    assert ending.remarks == ("the vote of a is lost (ServerUnavailable)",)
+async def test_a_server_that_is_down_stops_the_run_and_is_not_replaced() -> None:
     with pytest.raises(ServerUnavailable):
-        await linked(a=lambda _: ServerUnavailable("down"))
+        await linked(lambda _: ServerUnavailable("down"))
 
 
 async def test_a_model_that_cannot_link_is_replaced_by_the_engine_and_remarked() -> None:
-    ending = await linked(a=lambda _: "no JSON")
+    ending = await linked(lambda _: "no JSON")
     assert ending.result.to_json()["links"] == [{"answer_id": "1", "evidence_id": ["2"]}]
-    assert ending.remarks[-1].startswith("the embedded engine links the answer")
+    [remark] = ending.remarks
+    assert remark == "the embedded engine links the answer: the agent failed (Unusable)"
+
+
+async def test_without_the_fallback_a_model_that_cannot_link_has_failed() -> None:
+    with pytest.raises(Unusable, match="alignment: none of 3 replies passed its check"):
+        await linked(lambda _: "no JSON", fallback=False)
+
+
+async def test_a_model_that_declines_is_not_replaced_by_the_engine() -> None:
+    with pytest.raises(Unusable, match="The model declined"):
+        await linked(lambda _: refusal_reply())
 
 
 async def test_ids_that_nobody_has_never_get_into_links() -> None:
@@ -122,12 +113,12 @@ async def test_ids_that_nobody_has_never_get_into_links() -> None:
             {"links": [{"rationale": "r", "answer_id": "1", "evidence_id": ["2", "99"]}]}
         )
 
-    ending = await linked(a=invents)
+    ending = await linked(invents)
     assert ending.result.to_json()["links"] == [{"answer_id": "1", "evidence_id": ["2"]}]
 
 
 async def test_a_case_without_an_answer_says_what_to_do() -> None:
-    context, _ = desk_of("alignment", {"a": scripted_panel_model([])})
+    context, _ = context_of("alignment", scripted_note_model([]))
     with pytest.raises(Unusable, match="--key FILE"):
         await align(CASE.model_copy(update={"answer_sentences": ()}), context, AlignmentSettings())
 
@@ -177,7 +168,7 @@ def test_each_subtask_has_a_pipeline_for_models_and_one_for_the_engine(subtask: 
     task = f"archehr-2026-st{subtask}"
     assert default(task, model=False).name == "embedded"
     assert default(task, model=True).backend == "model"
-    assert find("panel", task).backend == "model"
+    assert find("dmis", task).backend == "model"
 
 
 @pytest.mark.parametrize(
@@ -199,9 +190,9 @@ def test_each_subtask_runs_with_the_engine_and_is_scored(
 @pytest.mark.parametrize("subtask", [1, 2, 3, 4])
 def test_each_subtask_runs_with_a_model(subtask: int, tmp_path: Path) -> None:
     task = f"archehr-2026-st{subtask}"
-    model = ScriptedModel(scripted_panel_model(["1", "2"]))
+    model = ScriptedModel(scripted_note_model(["1", "2"]))
     settings = load_settings(
-        typed={"pipeline": "panel", "base_url": "http://127.0.0.1:9/v1", "cache": False}
+        typed={"pipeline": "dmis", "base_url": "http://127.0.0.1:9/v1", "cache": False}
     )
     run = predict("mini", task=task, out=tmp_path / "run", settings=settings, scripted=model)
     rows = json.loads((run.path / "submission.json").read_text())
@@ -243,3 +234,59 @@ def test_answer_sentences_of_the_case_file_are_linked_without_any_key(tmp_path: 
     assert run.submission() == [
         {"case_id": "121", "prediction": [{"answer_id": "7", "evidence_id": ["1"]}]}
     ]
+
+
+@pytest.fixture(scope="module")
+def notes_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of the six stages of 2025, which has what subtasks 2 and 3 submit."""
+    model = ScriptedModel(scripted_note_model(["1", "2"]))
+    settings = load_settings(
+        typed={"pipeline": "dmis", "base_url": "http://127.0.0.1:9/v1", "cache": False}
+    )
+    folder = tmp_path_factory.mktemp("notes") / "run"
+    return predict("mini", out=folder, settings=settings, scripted=model)
+
+
+@pytest.mark.parametrize(("subtask", "metric"), [(2, "strict_micro_f1"), (3, "rouge1")])
+def test_a_run_over_notes_serves_subtasks_2_and_3(
+    subtask: int, metric: str, notes_run: Run, tmp_path: Path
+) -> None:
+    name = f"archehr-2026-st{subtask}"
+    content = export(notes_run.path, name)
+    with zipfile.ZipFile(io.BytesIO(zip_submission(content))) as archive:
+        assert archive.namelist() == ["submission.json"]
+        rows = json.loads(archive.read("submission.json"))
+    assert [set(row) for row in rows] == [{"case_id", "prediction"}] * 3
+    (tmp_path / f"{name}.json").write_text(content)
+    report = score(
+        tmp_path / f"{name}.json",
+        task=name,
+        key=ROOT / "data/mini/mini_key.json",
+        data=ROOT / "data/mini/mini.json",
+        settings=ScoreSettings(metrics=(metric,)),
+    )
+    assert metric in report.scores.scores
+
+
+def test_evidence_of_a_model_scores_the_same_in_both_years(notes_run: Run, tmp_path: Path) -> None:
+    (tmp_path / "st2.json").write_text(export(notes_run.path, "archehr-2026-st2"))
+    settings = ScoreSettings(metrics=("strict_micro_f1",))
+    key, data = ROOT / "data/mini/mini_key.json", ROOT / "data/mini/mini.json"
+    in_2026 = score(
+        tmp_path / "st2.json", task="archehr-2026-st2", key=key, data=data, settings=settings
+    )
+    assert in_2026.scores.scores == score(notes_run.path, key=key, settings=settings).scores.scores
+
+
+@pytest.mark.parametrize("subtask", [1, 4])
+def test_export_of_a_subtask_that_the_run_lacks_says_which_runs_have_it(
+    subtask: int, notes_run: Run
+) -> None:
+    name = f"archehr-2026-st{subtask}"
+    message = f"have nothing for {name}.\nRuns of --task {name} have it."
+    with pytest.raises(CallerError, match=message):
+        export(notes_run.path, name)
+
+
+def test_equal_submissions_make_equal_zips() -> None:
+    assert zip_submission("[]") == zip_submission("[]")

@@ -1,7 +1,6 @@
 """The pipelines from a note to a cited answer."""
 
 from archqa.tasks.archehr_2025.pipelines.dmis import AGENTS, PROMPTS, dmis
-from archqa.tasks.archehr_2025.pipelines.panel import PANEL
 from archqa.tasks.archehr_2025.settings import DmisSettings, EmbeddedSettings
 from archqa.tasks.pipeline import Pipeline
 
@@ -15,7 +14,6 @@ CITED_ANSWER_PIPELINES = (
         agents=AGENTS,
         settings_type=DmisSettings,
     ),
-    PANEL,
     Pipeline(
         name="embedded",
         summary="the same stages, performed by the engine inside archqa",

@@ -85,7 +85,7 @@ async def dmis(case: Case, run_context: RunContext, settings: DmisSettings) -> N
     )
 
 
-async def _screen(state: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
+async def _screen(state: CaseState, context: str) -> dict[str, Judgements]:
     """The general expert's labels; a sentence it fails on is left to the specialists."""
     if state.settings.screen == "per-sentence":
         screenings = [
@@ -96,9 +96,7 @@ async def _screen(state: CaseState[DmisSettings], context: str) -> dict[str, Jud
     return {GENERAL_EXPERT: _concatenate(await in_parallel(*screenings))}
 
 
-async def _screen_sentence(
-    state: CaseState[DmisSettings], context: str, sentence: Sentence
-) -> Judgements:
+async def _screen_sentence(state: CaseState, context: str, sentence: Sentence) -> Judgements:
     task = SentenceLabellingTask(
         case=state.case,
         context=context,
@@ -117,7 +115,7 @@ async def _screen_sentence(
 
 
 async def _screen_batch(
-    state: CaseState[DmisSettings], context: str, sentences: tuple[Sentence, ...]
+    state: CaseState, context: str, sentences: tuple[Sentence, ...]
 ) -> Judgements:
     task = BatchLabellingTask(
         case=state.case,
@@ -137,13 +135,13 @@ async def _screen_batch(
     return verdicts.judgements()
 
 
-def _batches(state: CaseState[DmisSettings]) -> list[tuple[Sentence, ...]]:
+def _batches(state: CaseState) -> list[tuple[Sentence, ...]]:
     sentences = state.case.sentences
     size = state.settings.batch_size
     return [sentences[start : start + size] for start in range(0, len(sentences), size)]
 
 
-async def _recruit(state: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
+async def _recruit(state: CaseState, context: str) -> dict[str, Judgements]:
     """The specialties to be asked, without labels yet."""
     if not state.settings.experts:
         return {}
@@ -157,7 +155,7 @@ async def _recruit(state: CaseState[DmisSettings], context: str) -> dict[str, Ju
 
 
 async def _consult(
-    state: CaseState[DmisSettings],
+    state: CaseState,
     context: str,
     experts: Iterable[str],
     screening: dict[str, Judgements],
@@ -178,9 +176,7 @@ async def _consult(
     }
 
 
-async def _ask_specialist(
-    state: CaseState[DmisSettings], task: SpecialistTask
-) -> Judgements | None:
+async def _ask_specialist(state: CaseState, task: SpecialistTask) -> Judgements | None:
     """What one specialist states; None if the agent failed."""
     try:
         return await _specialist_labels(state, task)
@@ -191,7 +187,7 @@ async def _ask_specialist(
         return None
 
 
-async def _specialist_labels(state: CaseState[DmisSettings], task: SpecialistTask) -> Judgements:
+async def _specialist_labels(state: CaseState, task: SpecialistTask) -> Judgements:
     """What one specialist states; a note that is too long for one call is split in halves."""
     try:
         verdicts = await SpecialistAgent().run(task, state.run_context)
@@ -209,7 +205,7 @@ async def _specialist_labels(state: CaseState[DmisSettings], task: SpecialistTas
     return _concatenate(await in_parallel(*halves))
 
 
-async def _decide(state: CaseState[DmisSettings], task: DecisionTask) -> DecisionOutput:
+async def _decide(state: CaseState, task: DecisionTask) -> DecisionOutput:
     """The agent's decision; the embedded engine's, from the same judgements, if the agent fails."""
     try:
         return await DecisionAgent().run(task, state.run_context)

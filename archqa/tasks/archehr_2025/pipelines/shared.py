@@ -1,6 +1,6 @@
 """Steps that the pipelines over notes share: the medical context and the final form of the answer."""
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from archqa.agents.agent import CaseTask, RunContext
 from archqa.agents.answer import (
@@ -15,17 +15,15 @@ from archqa.agents.engine_backend import EngineBackend
 from archqa.core.answer import CitedAnswer
 from archqa.core.case import Case
 from archqa.errors import ArchqaError, CaseFailed
-from archqa.tasks.archehr_2025.settings import StageSettings
-
-SettingsType_co = TypeVar("SettingsType_co", bound=StageSettings, covariant=True)
+from archqa.tasks.archehr_2025.settings import DmisSettings
 
 
-class CaseState(NamedTuple, Generic[SettingsType_co]):
+class CaseState(NamedTuple):
     """One case in progress."""
 
     case: Case
     run_context: RunContext
-    settings: SettingsType_co
+    settings: DmisSettings
     remarks: list[str]
 
     def add_remark(self, remark: str, failure: ArchqaError) -> None:
@@ -33,7 +31,7 @@ class CaseState(NamedTuple, Generic[SettingsType_co]):
         self.remarks.append(f"{remark} ({type(failure).__name__})")
 
 
-async def medical_context(state: CaseState[StageSettings]) -> str:
+async def medical_context(state: CaseState) -> str:
     """The context K; empty, with a remark, if the agent fails."""
     try:
         output = await MedicalContextAgent().run(CaseTask(case=state.case), state.run_context)
@@ -44,7 +42,7 @@ async def medical_context(state: CaseState[StageSettings]) -> str:
 
 
 async def format_answer(
-    state: CaseState[StageSettings], context: str, draft: CitedAnswer, essential: tuple[str, ...]
+    state: CaseState, context: str, draft: CitedAnswer, essential: tuple[str, ...]
 ) -> CitedAnswer:
     """The answer in the form that the setting `strategy` asks for."""
     limit = state.settings.word_limit
@@ -59,9 +57,7 @@ async def format_answer(
     return await _compress(state, context, draft)
 
 
-async def _compress(
-    state: CaseState[StageSettings], context: str, draft: CitedAnswer
-) -> CitedAnswer:
+async def _compress(state: CaseState, context: str, draft: CitedAnswer) -> CitedAnswer:
     """A shorter answer with the same citations; extracted from the note if the agent fails."""
     task = CompressionTask(
         case=state.case, context=context, draft=draft, word_limit=state.settings.word_limit

@@ -1,4 +1,4 @@
-"""A panel whose model declines everything has failed, as the six stages have, and is tried again."""
+"""A case that a model declines everywhere has failed, and is tried again; a refused answer stands."""
 
 import json
 from pathlib import Path
@@ -21,15 +21,14 @@ class Ending(NamedTuple):
 
 
 def predict(folder: Path, fault: str | None, *options: str, limit: int = 1) -> Ending:
-    """Run the panel on the bundled cases with a server that has this fault."""
+    """Run the bundled cases with a server that has this fault."""
     run = folder / "run"
     with FakeServer(*([fault] if fault else [])) as server:
         result = archqa(
             "predict",
             "mini",
             *("--limit", str(limit), "--base-url", server.base_url, "--model", "m"),
-            *("--out", str(run), "--json", "--set", "cache.enabled=false"),
-            *(options if "--pipeline" in options else ("--pipeline", "panel", *options)),
+            *("--out", str(run), "--json", "--set", "cache.enabled=false", *options),
             cwd=folder,
         )
     lines = (run / "cases.jsonl").read_text().splitlines()
@@ -40,25 +39,12 @@ def predict(folder: Path, fault: str | None, *options: str, limit: int = 1) -> E
     "fault",
     ["refusal", "content-filter", "empty-content", "length", "wrong-schema", "400-context"],
 )
-def test_a_panel_without_one_usable_reply_has_failed(fault: str, tmp_path: Path) -> None:
+def test_a_case_without_one_usable_reply_has_failed(fault: str, tmp_path: Path) -> None:
     ending = predict(tmp_path, f"{fault},always")
     assert ending.result.returncode == 1, ending.result.stderr
     assert (ending.summary["failed"], ending.summary["unanswerable"]) == (1, 0)
     assert ending.summary["answered"] == 0
-
-
-@pytest.mark.parametrize("fault", ["refusal", "content-filter"])
-def test_the_six_stages_and_the_panel_end_alike_when_every_reply_is_refused(
-    fault: str, tmp_path: Path
-) -> None:
-    endings = []
-    for pipeline in ("dmis", "panel"):
-        folder = tmp_path / pipeline
-        folder.mkdir()
-        ending = predict(folder, f"{fault},always", "--pipeline", pipeline)
-        error_type = ending.records[-1]["error"].partition(":")[0]
-        endings.append((ending.result.returncode, ending.records[-1]["status"], error_type))
-    assert endings[0] == endings[1] == (1, "failed", "Unusable")
+    assert ending.records[-1]["error"].startswith("Unusable:")
 
 
 def test_resume_asks_again_what_was_refused(tmp_path: Path) -> None:
@@ -70,21 +56,13 @@ def test_resume_asks_again_what_was_refused(tmp_path: Path) -> None:
     assert [record["tries"] for record in resumed.records[-2:]] == [2, 2]
 
 
-def test_specialists_that_could_not_be_recruited_are_not_replaced_by_the_engine(
-    tmp_path: Path,
-) -> None:
-    voters = ("--set", "voters=specialist,embedded engine", "--set", "engine_vote=true")
-    ending = predict(tmp_path, "refusal,always,only=recruiting", *voters)
-    assert (ending.result.returncode, ending.summary["failed"]) == (1, 1)
-
-
-def test_a_refused_answer_stands_though_the_votes_were_given(tmp_path: Path) -> None:
+def test_a_refused_answer_stands_though_the_labels_were_given(tmp_path: Path) -> None:
     ending = predict(tmp_path, "refusal,always,only=decision")
     assert (ending.result.returncode, ending.summary["unanswerable"]) == (0, 1)
 
 
 @pytest.mark.parametrize("subtask", [1, 4])
-def test_the_panels_of_2026_have_failed_when_every_reply_is_refused(
+def test_a_subtask_of_2026_has_failed_when_every_reply_is_refused(
     subtask: int, tmp_path: Path
 ) -> None:
     task = ("--task", f"archehr-2026-st{subtask}", "--key", str(KEY))
@@ -92,7 +70,7 @@ def test_the_panels_of_2026_have_failed_when_every_reply_is_refused(
     assert (refused.result.returncode, refused.summary["failed"]) == (1, 1)
 
 
-def test_one_voter_that_is_refused_costs_its_vote_only(tmp_path: Path) -> None:
-    ending = predict(tmp_path, "refusal,always,only=answer_first", "--set", "answers=1")
+def test_specialists_that_could_not_be_recruited_are_remarked(tmp_path: Path) -> None:
+    ending = predict(tmp_path, "refusal,always,only=recruiting")
     assert (ending.result.returncode, ending.summary["answered"]) == (0, 1)
-    assert "the vote of answer first @ m is lost (Refused)" in ending.records[0]["remarks"]
+    assert "no specialists: recruiting failed (Refused)" in ending.records[0]["remarks"]

@@ -1,1 +1,0 @@
-"""Votes on sentences, the combiner that weighs them, and its calibration."""
