@@ -60,7 +60,6 @@ class Agent(Generic[Task, Output]):
     prompts_folder: ClassVar[Path | None] = None
     task_type: type[Task]
     output_type: type[Output]
-    wants_logprobs: ClassVar[bool] = False
 
     def choices(self, task: Task) -> AllowedValues:
         """The values allowed in output fields that are marked with `choices`, for this task."""
@@ -74,12 +73,6 @@ class Agent(Generic[Task, Output]):
         is none.
         """
         return None
-
-    def apply_logprobs(self, task: Task, output: Output, reply: Reply) -> Output:
-        """The output with probabilities from the reply's tokens; called where `wants_logprobs` is
-        set.
-        """
-        return output
 
     def call_label(self, task: Task) -> str:
         """What distinguishes this call from the agent's other calls on the case, such as a sentence

@@ -166,7 +166,6 @@ class ModelBackend:
             temperature=self._temperature,
             max_tokens=self._max_tokens,
             repetition=turn,
-            likelihoods=agent.wants_logprobs,
         )
 
     def _checked_output(self, agent: Agent[Task, Output], task: Task, reply: Reply) -> Output:
@@ -179,7 +178,7 @@ class ModelBackend:
             raise Truncated(f"{name}: the reply was cut off; raise agents.{name}.max_tokens.")
         output = parse_output(reply.text, agent.output_type)
         agent.check(task, output)
-        return agent.apply_logprobs(task, output, reply)
+        return output
 
     def _salvage(self, call: _Call[Task, Output], reply: Reply) -> Output | None:
         agent, task = call.agent, call.task
@@ -187,7 +186,7 @@ class ModelBackend:
             output = parse_output(reply.text, agent.output_type)
         except Rejected:
             return None
-        return agent.salvage(task, agent.apply_logprobs(task, output, reply))
+        return agent.salvage(task, output)
 
     def _repair_messages(
         self, agent: Agent[Task, Output], reply: Reply, reason: str
