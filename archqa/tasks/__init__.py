@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from archqa.tasks.archehr_2025.cases import dump_json
-    from archqa.tasks.archehr_2026.clinician_answers import (
+    from archqa.tasks.archehr_2026.task import (
         clinician_sentences,
         with_clinician_answers,
     )
@@ -51,7 +51,7 @@ __all__ = [
 
 _MODULES = {
     "archqa.tasks.archehr_2025.cases": ("dump_json",),
-    "archqa.tasks.archehr_2026.clinician_answers": (
+    "archqa.tasks.archehr_2026.task": (
         "clinician_sentences",
         "with_clinician_answers",
     ),

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from archqa.core.case import Case, Phrase, Sentence
-from archqa.tasks.archehr_2025.completeness import missing_parts, with_sentences
 from archqa.tasks.files.content import FORMAT_HINT
-from archqa.tasks.files.mistakes import FileErrors, printable
+from archqa.tasks.files.mistakes import FileErrors, is_blank, printable
 from archqa.tasks.files.node import Content, Node
 from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.load_remarks import LoadRemarks
@@ -21,7 +20,6 @@ from archqa.tasks.task import CaseSource, CompletedCase, MissingPart, TableColum
 
 _TEXTS = ("patient_narrative", "clinician_question", "note_excerpt", "clinical_specialty", "title")
 _LISTS = ("patient_question", "sentences", "answer_sentences")
-_SENTENCE = ("id", "text", "paragraph_id", "start_char_index")
 _COLUMNS = TableColumns(
     id="case_id",
     required=(
@@ -32,6 +30,15 @@ _COLUMNS = TableColumns(
     short_names={"id": "case_id", "question": "clinician_question", "note": "note_excerpt"},
 )
 _IDENTIFYING = frozenset({"patient_narrative", "clinician_question", "note_excerpt", "sentences"})
+
+_NO_QUESTION = MissingPart(
+    "patient_narrative",
+    "holds no question; give the case a patient_narrative or a clinician_question.",
+)
+_NO_SENTENCES = MissingPart(
+    "sentences",
+    "holds no sentences; list them, or give the note's text as note_excerpt.",
+)
 
 
 @dataclass(frozen=True)
@@ -79,12 +86,22 @@ class ArchehrQa(Task):
         return replace(self, split_remarks=LoadRemarks())
 
     def completed(self, item: Case, remarks: LoadRemarks) -> Case:
-        """See `Task.completed`."""
-        return with_sentences(item, remarks)
+        """The case with its note split into sentences, if it lists none and has the note's text."""
+        if item.sentences or is_blank(item.note_excerpt):
+            return item
+        from archqa.notes.sentences import split_note  # Slow to import, and seldom needed.
+
+        sentences = split_note(item.note_excerpt)
+        remarks.add_split(item.id, len(sentences))
+        return item.model_copy(update={"sentences": sentences})
 
     def missing_parts(self, item: Case) -> Iterator[MissingPart]:
         """No question, or no sentences."""
-        return missing_parts(item)
+        questions = [phrase.text for phrase in item.patient_question]
+        if all(map(is_blank, (item.patient_narrative, item.clinician_question, *questions))):
+            yield _NO_QUESTION
+        if all(is_blank(sentence.text) for sentence in item.sentences):
+            yield _NO_SENTENCES
 
     def dump_line(self, item: Case) -> str:
         """A case as one line of a JSON Lines file, which `read_line` reads back unchanged."""
@@ -101,19 +118,18 @@ class ArchehrQa(Task):
     def _read_cases(self, source: Source) -> tuple[Case, ...]:
         mistakes = FileErrors(source.path, FORMAT_HINT)
         nodes = source.content.entries(mistakes)
-        cases = tuple(map(self._case, nodes))
+        cases = []
+        for node in nodes:
+            case = _parse_case(node)
+            if self.split_remarks is not None:
+                case = self.completed(case, self.split_remarks)
+            if self.refuses_incomplete:
+                for part in self.missing_parts(case):
+                    node.add_error(part.field, part.problem)
+            cases.append(case)
         _refuse_repeated_ids(nodes, cases, "case_id")
         mistakes.raise_if_any()
-        return cases
-
-    def _case(self, node: Node) -> Case:
-        case = _parse_case(node)
-        if self.split_remarks is not None:
-            case = with_sentences(case, self.split_remarks)
-        if self.refuses_incomplete:
-            for part in self.missing_parts(case):
-                node.add_error(part.field, part.problem)
-        return case
+        return tuple(cases)
 
 
 def dump_json(cases: Iterable[Case]) -> str:
@@ -139,34 +155,32 @@ def _parse_case(node: Node) -> Case:
 
 
 def _sentences(rows: Sequence[Node]) -> tuple[Sentence, ...]:
-    sentences = tuple(map(_sentence, rows))
+    sentences = []
+    for row in rows:
+        row.expect(("id", "text", "paragraph_id", "start_char_index"))
+        sentence = Sentence(
+            id=_citable_id(row),
+            text=row.required("text"),
+            paragraph_id=row.text("paragraph_id"),
+            start_char_index=row.number("start_char_index"),
+        )
+        sentences.append(sentence)
     _refuse_repeated_ids(rows, sentences, "id")
-    return sentences
-
-
-def _sentence(row: Node) -> Sentence:
-    row.expect(_SENTENCE)
-    return Sentence(
-        id=_citable_id(row),
-        text=row.required("text"),
-        paragraph_id=row.text("paragraph_id"),
-        start_char_index=row.number("start_char_index"),
-    )
+    return tuple(sentences)
 
 
 def _phrases(rows: Sequence[Node]) -> tuple[Phrase, ...]:
-    phrases = tuple(map(_phrase, rows))
+    phrases = []
+    for row in rows:
+        row.expect(("id", "text", "start_char_index"))
+        phrase = Phrase(
+            id=_citable_id(row),
+            text=row.required("text"),
+            start_char_index=row.number("start_char_index"),
+        )
+        phrases.append(phrase)
     _refuse_repeated_ids(rows, phrases, "id")
-    return phrases
-
-
-def _phrase(row: Node) -> Phrase:
-    row.expect(("id", "text", "start_char_index"))
-    return Phrase(
-        id=_citable_id(row),
-        text=row.required("text"),
-        start_char_index=row.number("start_char_index"),
-    )
+    return tuple(phrases)
 
 
 def _citable_id(row: Node) -> str:

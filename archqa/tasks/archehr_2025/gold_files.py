@@ -42,8 +42,15 @@ def resolve_second_key(inputs: ScoringInputs, data: Path | None) -> KeyFile | No
 
     Raises `InputError`.
     """
-    path = inputs.second_key or (_second_key_beside(data) if data else None)
-    return load_key(path) if path else None
+    if inputs.second_key:
+        return load_key(inputs.second_key)
+    if data is None:
+        return None
+    for name in (f"{data.stem}_second_key.json", "second_annotation_key.json"):
+        path = data.with_name(name)
+        if path.is_file():
+            return load_key(path)
+    return None
 
 
 def scored_keys(key: KeyFile, references: Iterable[LabelledCase]) -> ScoredKeys:
@@ -82,11 +89,3 @@ def check_second_key_sentences(
             errors,
             "Name the second reader's key of these cases with --second-key.",
         )
-
-
-def _second_key_beside(data: Path) -> Path | None:
-    for name in (f"{data.stem}_second_key.json", "second_annotation_key.json"):
-        path = data.with_name(name)
-        if path.is_file():
-            return path
-    return None

@@ -4,7 +4,7 @@ Source: archehr-qa_key.json of both shared tasks. Releases of 2026 hold `citatio
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archqa.core.judgement import Relevance
@@ -44,18 +44,14 @@ def read_key(source: Source) -> dict[str, CaseKey]:
     nodes = content.entries(mistakes)
     if nodes and not content.fields & set(_KEY_FIELDS):
         mistakes.add("", f"no entry has any of {', '.join(_KEY_FIELDS)}: this is no key.")
-    keys = _by_id((_key(node), node) for node in nodes)
+    keys: dict[str, CaseKey] = {}
+    for node in nodes:
+        key = _key(node)
+        if key.case_id in keys and key.case_id:
+            node.add_error("case_id", "stands in an earlier entry too; keep one.")
+        keys.setdefault(key.case_id, key)
     mistakes.raise_if_any()
     return keys
-
-
-def _by_id(keys: Iterator[tuple[CaseKey, JsonNode]]) -> dict[str, CaseKey]:
-    by_id: dict[str, CaseKey] = {}
-    for key, node in keys:
-        if key.case_id in by_id and key.case_id:
-            node.add_error("case_id", "stands in an earlier entry too; keep one.")
-        by_id.setdefault(key.case_id, key)
-    return by_id
 
 
 def _key(node: JsonNode) -> CaseKey:

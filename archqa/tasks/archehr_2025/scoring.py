@@ -120,24 +120,23 @@ def _score_rows(
 def _references(
     cases: Sequence[Case], keys: Mapping[str, CaseKey], selection: KeySelection
 ) -> list[Reference]:
-    return [
-        _reference(case, keys[case.id])
-        for case in cases
-        if case.id in keys and case.id not in selection.excluded
-    ]
-
-
-def _reference(case: Case, key: CaseKey) -> Reference:
-    return Reference(
-        case_id=case.id,
-        question=case.patient_narrative,
-        sentences=case.text_of,
-        labels={sentence_id: label.value for sentence_id, label in key.labels.items()},
-        narrative=case.patient_narrative,
-        clinician_question=case.clinician_question,
-        clinician_answer=key.clinician_answer,
-        undecided=key.without_label(case.sentence_ids),
-    )
+    references = []
+    for case in cases:
+        if case.id not in keys or case.id in selection.excluded:
+            continue
+        key = keys[case.id]
+        reference = Reference(
+            case_id=case.id,
+            question=case.patient_narrative,
+            sentences=case.text_of,
+            labels={sentence_id: label.value for sentence_id, label in key.labels.items()},
+            narrative=case.patient_narrative,
+            clinician_question=case.clinician_question,
+            clinician_answer=key.clinician_answer,
+            undecided=key.without_label(case.sentence_ids),
+        )
+        references.append(reference)
+    return references
 
 
 def _fitted_case_warnings(run: ScoredRun | None) -> list[str]:

@@ -13,7 +13,7 @@ ARCHEHR_2025 = ArchehrQa(
     "ArchEHR-QA 2025: cited answers",
     word_limit=WORD_LIMIT,
     result_type=ArchehrResult,
-    pipelines_path="archqa.tasks.archehr_2025.pipelines.catalogue:CITED_ANSWER_PIPELINES",
+    pipelines_path="archqa.tasks.archehr_2025.pipelines:CITED_ANSWER_PIPELINES",
     scoring_path="archqa.tasks.archehr_2025.scoring:BRIDGE",
     display=ScoreDisplay(
         headline=(

@@ -5,10 +5,10 @@ Keys without `clinician_answer_sentences` (ours, and those of 2025) have them as
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from archqa.core.answer import CitedAnswer
 from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.core.key import CaseKey, ClinicianSentence
@@ -20,7 +20,7 @@ from archqa.tasks.archehr_2025.gold_files import (
     scored_keys,
 )
 from archqa.tasks.archehr_2025.task import CITATION_METRICS
-from archqa.tasks.archehr_2026.submission import submitted_claims
+from archqa.tasks.archehr_2026.task import submitted_claims
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
 from archqa.tasks.official_files import write_leaderboard
@@ -91,11 +91,12 @@ class SubtaskScoring(ScoringBridge):
         if self.subtask == 4:
             lines = archehr2026.linked_lines(rows, gold.references)
         else:
-            lines = _of_scored_cases(lines_of_run or {}, gold, self.subtask)
+            scored = archehr2026.scorable_cases(gold.references, self.subtask)
+            lines = {case_id: (lines_of_run or {}).get(case_id, ()) for case_id in scored}
         return with_judged_lines(report, request, lines)
 
     def _lines_of_run(self, request: ScoringRequest, gold: Gold[Reference]) -> RowLines | None:
-        """The cited lines of a run's answers in subtask 3, whose predictions are prose.
+        """The lines that the prose of subtask 3 has of a run's answers, with what they cite.
 
         None for another subtask and for a bare file.
         """
@@ -103,10 +104,14 @@ class SubtaskScoring(ScoringBridge):
         if self.subtask != 3 or run is None or run.ended is None:
             return None
         answers = {case.item.id: case.answer for case in run.ended() if case.answer}
-        return {
-            reference.case_id: _submitted_lines(answers.get(reference.case_id), reference)
-            for reference in gold.references
-        }
+        lines: dict[str, tuple[CitedLine, ...]] = {}
+        for reference in gold.references:
+            answer = answers.get(reference.case_id)
+            cited = []
+            for claim in submitted_claims(answer) if answer else ():
+                cited.append(CitedLine.citing(claim.text, claim.citations, reference.sentences))
+            lines[reference.case_id] = tuple(cited)
+        return lines
 
 
 INTERPRETATION = SubtaskScoring(1, "rouge1")
@@ -152,40 +157,44 @@ def load_gold(inputs: ScoringInputs, subtask: Subtask) -> Gold[Reference]:
 
 def baselines(gold: Gold[Reference], subtask: Subtask) -> Baselines:
     """Subtask 2: every sentence, and the second annotator's essential ones. Subtask 4: every link."""
+    predictions: dict[str, dict[str, Any]] = {}
     if subtask == 2:
-        submissions = {"cite_everything": list(map(_cite_everything, gold.references))}
+        predictions["cite_everything"] = {
+            reference.case_id: list(reference.labels) for reference in gold.references
+        }
         if gold.second_references:
-            submissions["second_reader"] = list(map(_cite_essential, gold.second_references))
-        return _baseline_scores(submissions, gold, subtask, CITATION_METRICS)
+            predictions["second_reader"] = {
+                reference.case_id: sorted(reference.labelled("essential"))
+                for reference in gold.second_references
+            }
     if subtask == 4:
-        submissions = {"link_everything": list(map(_link_everything, gold.references))}
-        return _baseline_scores(submissions, gold, subtask, _LINK_METRICS)
-    return {}
-
-
-def _of_scored_cases(
-    lines: RowLines, gold: Gold[Reference], subtask: Subtask
-) -> dict[str, tuple[CitedLine, ...]]:
-    """The lines of the cases that have the gold of the subtask."""
-    scored = archehr2026.scorable_cases(gold.references, subtask)
-    return {case_id: lines.get(case_id, ()) for case_id in scored}
-
-
-def _submitted_lines(answer: CitedAnswer | None, reference: Reference) -> tuple[CitedLine, ...]:
-    """The lines of an answer that its prose has, with what they cite."""
-    if answer is None:
-        return ()
-    claims = submitted_claims(answer)
-    return tuple(
-        CitedLine.citing(claim.text, claim.citations, reference.sentences) for claim in claims
-    )
+        links: dict[str, Any] = {}
+        for reference in gold.references:
+            all_ids = list(reference.sentences)
+            links[reference.case_id] = [
+                {"answer_id": answer_id, "evidence_id": all_ids}
+                for answer_id in reference.citations
+            ]
+        predictions["link_everything"] = links
+    scores = {}
+    for name, by_case in predictions.items():
+        rows = [{"case_id": case_id, "prediction": value} for case_id, value in by_case.items()]
+        result = archehr2026.score(
+            rows,
+            gold.references,
+            subtask=subtask,
+            metrics=CITATION_METRICS if subtask == 2 else _LINK_METRICS,
+            bootstrap=0,
+        )
+        scores[name] = result.scores
+    return scores
 
 
 def _scored_sentences(key: CaseKey) -> tuple[ClinicianSentence, ...]:
     """The sentences of the clinician's answer; where a key has none, its lines with their `|ids|`.
 
-    Lines are parsed as the official scorer does, which adds full stops; `clinician_sentences` of
-    `clinician_answers` has the text as it was written.
+    Lines are parsed as the official scorer does, which adds full stops;
+    `archqa.tasks.archehr_2026.task.clinician_sentences` has the text as it was written.
     """
     if key.clinician_answer_sentences:
         return key.clinician_answer_sentences
@@ -199,8 +208,10 @@ def _scored_sentences(key: CaseKey) -> tuple[ClinicianSentence, ...]:
 
 def _load_questions(inputs: ScoringInputs) -> Gold[Reference]:
     path = inputs.case_file or inputs.key
-    is_of_run = inputs.run is not None
-    if path is None or not (is_of_run or _has_cases(path)):
+    has_cases = inputs.run is not None
+    if path is not None and not has_cases:
+        has_cases = default_task().recognises(read_source(path).content)
+    if path is None or not has_cases:
         raise CallerError(
             "Subtask 1 is scored against the clinicians' questions, which the case file holds.\n"
             "Name that file with --data FILE (or as the organisers do, with --key FILE)."
@@ -213,52 +224,36 @@ def _load_questions(inputs: ScoringInputs) -> Gold[Reference]:
     return Gold(references, [], {file_role: sha256}, selection, path)
 
 
-def _has_cases(path: Path) -> bool:
-    content = read_source(path).content
-    return default_task().recognises(content)
-
-
 def _references(
     cases: Sequence[Case], keys: Mapping[str, CaseKey], selection: KeySelection
 ) -> list[Reference]:
     by_id = {case.id: case for case in cases}
     answers = {case_id: _scored_sentences(key) for case_id, key in keys.items()}
     # Keys of test releases have the sentences without citations: those are withheld, not empty.
-    has_citations = any(map(_has_citations, answers.values()))
+    has_citations = any(sentence.citations for sentence in chain.from_iterable(answers.values()))
     references = []
     for case_id in selection.ids:
         if case_id not in keys:
             continue
         case = by_id.get(case_id, Case(id=case_id))
+        key, sentences = keys[case_id], answers[case_id]
         citations: dict[str, tuple[str, ...]] = {}
         if has_citations:
-            citations = {sentence.id: sentence.citations for sentence in answers[case_id]}
-        references.append(_reference(case, keys[case_id], answers[case_id], citations))
+            citations = {sentence.id: sentence.citations for sentence in sentences}
+        answer_text = " ".join(sentence.text for sentence in sentences)
+        reference = Reference(
+            case_id=case.id,
+            sentences=case.text_of,
+            labels={sentence_id: label.value for sentence_id, label in key.labels.items()},
+            narrative=case.patient_narrative,
+            clinician_question=case.clinician_question,
+            clinician_answer=key.clinician_answer_without_citations or answer_text,
+            citations=citations,
+            answer_sentences={sentence.id: sentence.text for sentence in sentences},
+            undecided=key.without_label(case.sentence_ids),
+        )
+        references.append(reference)
     return references
-
-
-def _has_citations(sentences: Sequence[ClinicianSentence]) -> bool:
-    return any(sentence.citations for sentence in sentences)
-
-
-def _reference(
-    case: Case,
-    key: CaseKey,
-    sentences: Sequence[ClinicianSentence],
-    citations: dict[str, tuple[str, ...]],
-) -> Reference:
-    answer_text = " ".join(sentence.text for sentence in sentences)
-    return Reference(
-        case_id=case.id,
-        sentences=case.text_of,
-        labels={sentence_id: label.value for sentence_id, label in key.labels.items()},
-        narrative=case.patient_narrative,
-        clinician_question=case.clinician_question,
-        clinician_answer=key.clinician_answer_without_citations or answer_text,
-        citations=citations,
-        answer_sentences={sentence.id: sentence.text for sentence in sentences},
-        undecided=key.without_label(case.sentence_ids),
-    )
 
 
 def _data_of_key(key: Path) -> Path | None:
@@ -308,47 +303,13 @@ def _link_errors(rows: Sequence[Any]) -> Iterator[str]:
             continue
         case_id = printable(str(row.get("case_id")))
         for number, link in enumerate(row["prediction"]):
-            if not _is_link(link):
+            is_link = (
+                isinstance(link, dict)
+                and isinstance(link.get("answer_id"), str)
+                and are_ids(link.get("evidence_id"))
+            )
+            if not is_link:
                 yield (
                     f"case {case_id}: link {number} should read "
                     '{"answer_id": "1", "evidence_id": ["2", "5"]}.'
                 )
-
-
-def _is_link(link: Any) -> bool:
-    return (
-        isinstance(link, dict)
-        and isinstance(link.get("answer_id"), str)
-        and are_ids(link.get("evidence_id"))
-    )
-
-
-def _cite_everything(reference: Reference) -> dict[str, Any]:
-    return {"case_id": reference.case_id, "prediction": list(reference.labels)}
-
-
-def _cite_essential(reference: Reference) -> dict[str, Any]:
-    return {"case_id": reference.case_id, "prediction": sorted(reference.labelled("essential"))}
-
-
-def _link_everything(reference: Reference) -> dict[str, Any]:
-    sentences = list(reference.sentences)
-    links = [
-        {"answer_id": answer_id, "evidence_id": sentences} for answer_id in reference.citations
-    ]
-    return {"case_id": reference.case_id, "prediction": links}
-
-
-def _baseline_scores(
-    submissions: Mapping[str, Sequence[dict[str, Any]]],
-    gold: Gold[Reference],
-    subtask: Subtask,
-    metrics: Sequence[str],
-) -> Baselines:
-    scores = {}
-    for name, rows in submissions.items():
-        result = archehr2026.score(
-            rows, gold.references, subtask=subtask, metrics=metrics, bootstrap=0
-        )
-        scores[name] = result.scores
-    return scores

@@ -13,7 +13,7 @@ from archqa.llm.model import Request
 from archqa.llm.prompts import default_prompts
 from archqa.llm.scripted import ScriptedModel
 from archqa.tasks import check_key_matches, load_cases, load_key
-from archqa.tasks.archehr_2025.pipelines.dmis import AGENTS, dmis
+from archqa.tasks.archehr_2025.pipelines import DMIS, dmis
 from archqa.tasks.archehr_2025.settings import DmisSettings
 from tests.fakes.note_model import scripted_note_model
 
@@ -88,7 +88,7 @@ async def test_a_model_that_obeys_the_note_still_hands_in_what_the_rules_allow(
 ) -> None:
     case = CASES[case_id]
     backend = ModelBackend(ScriptedModel(obeys), "m")
-    context = RunContext(dict.fromkeys(AGENTS, backend))
+    context = RunContext(dict.fromkeys(DMIS.agents, backend))
     outcome = await dmis(case, context, DmisSettings(screen=screen))
     assert outcome.answer.cited <= set(case.sentence_ids), "no id that the note does not have"
     assert outcome.answer.cited == set(outcome.essential)

@@ -25,7 +25,7 @@ from archqa.tasks import load_cases, load_key, with_clinician_answers
 from archqa.tasks.archehr_2026.pipelines import align, interpret
 from archqa.tasks.archehr_2026.result import ArchehrResult
 from archqa.tasks.archehr_2026.settings import AlignmentSettings
-from archqa.tasks.archehr_2026.submission import to_plain_prose
+from archqa.tasks.archehr_2026.task import to_plain_prose
 from archqa.tasks.pipelines import PipelineResult, default, find
 from tests.fakes.note_model import scripted_note_model
 

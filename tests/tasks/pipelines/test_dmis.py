@@ -14,7 +14,7 @@ from archqa.core.step import Step
 from archqa.errors import CaseFailed, ContextTooLong, Unusable
 from archqa.llm.model import Reply, Request
 from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
-from archqa.tasks.archehr_2025.pipelines.dmis import dmis
+from archqa.tasks.archehr_2025.pipelines import dmis
 from archqa.tasks.archehr_2025.settings import DmisSettings
 from archqa.tasks.pipeline import in_parallel
 from archqa.tasks.pipelines import NoteResult
