@@ -17,11 +17,13 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from archqa.asking.answer import Answer, Evidence, Status
+from archqa.asking.answer import Answer, Status
 from archqa.asking.many import AnsweredRow, AskedRow, AskOptions, OnRow, answer_rows
 from archqa.core.evidence_overlap import Offsets, is_same_evidence
 from archqa.evaluation.asking_sets import NoteQuestion, RecordQuestion
 from scoring.asking import NoteScore, RecordScore, asking_metrics, score_asking
+
+Score = NoteScore | RecordScore
 
 
 class Evaluation(NamedTuple):
@@ -46,11 +48,21 @@ def evaluate_asking(
     on_row: OnRow = lambda *_: None,
 ) -> Evaluation:
     """Ask all questions and count. Raises as `answer_rows` does."""
-    results = answer_rows([_asked_row(question) for question in questions], options, on_row)
-    scores = []
+    asked = []
+    for question in questions:
+        if isinstance(question, NoteQuestion):
+            asked.append(AskedRow(question.question, question.note, None, {}))
+        else:
+            asked.append(AskedRow(question.q, None, question.patient, {}))
+    results = answer_rows(asked, options, on_row)
+    scores: list[Score] = []
     rows = []
     for question, result in zip(questions, results, strict=True):
-        score = _score(question, result.answer)
+        score: Score
+        if isinstance(question, NoteQuestion):
+            score = score_note_answer(question, result.answer)
+        else:
+            score = score_record_answer(question, result.answer)
         scores.append(score)
         rows.append(_row(question, result, score))
     totals = score_asking(scores)
@@ -64,27 +76,17 @@ def evaluate_asking(
     )
 
 
-def _asked_row(question: NoteQuestion | RecordQuestion) -> AskedRow:
-    if isinstance(question, NoteQuestion):
-        return AskedRow(question.question, question.note, None, {})
-    return AskedRow(question.q, None, question.patient, {})
-
-
-Score = NoteScore | RecordScore
-
-
-def _score(question: NoteQuestion | RecordQuestion, answer: Answer | None) -> Score:
-    if isinstance(question, NoteQuestion):
-        return score_note_answer(question, answer)
-    return score_record_answer(question, answer)
-
-
 def score_note_answer(question: NoteQuestion, answer: Answer | None) -> NoteScore:
     """Return the counts of one answer; None is a question that failed."""
     is_answered = answer is not None and answer.status is Status.ANSWERED
-    cited = [_offsets(line) for line in answer.evidence] if answer and is_answered else []
+    cited: list[Offsets] = []
+    for line in answer.evidence if answer and is_answered else ():
+        start = line.start_char_index or 0
+        cited.append((start, start + len(line.text)))
     hit_groups = sum(_hits_any(cited, group) for group in question.groups)
     quotes = [place for group in question.groups for place in group]
+    # Nothing found where there is a quote, and an answer that hits none.
+    is_wrong = answer is not None and answer.status is Status.NOT_FOUND and bool(question.groups)
     return NoteScore(
         groups=len(question.groups),
         hit_groups=hit_groups,
@@ -94,20 +96,8 @@ def score_note_answer(question: NoteQuestion, answer: Answer | None) -> NoteScor
         hard=question.hard,
         failed=answer is None,
         right_status=answer is not None and is_answered == bool(question.groups),
-        wrong_with_confidence=answer is not None and _is_wrong(question, answer, hit_groups),
+        wrong_with_confidence=is_wrong or (is_answered and not hit_groups),
     )
-
-
-def _is_wrong(question: NoteQuestion, answer: Answer, hit_groups: int) -> bool:
-    """Whether an answer about a note hits no quote, or finds nothing where there is a quote."""
-    if answer.status is Status.NOT_FOUND:
-        return bool(question.groups)
-    return answer.status is Status.ANSWERED and not hit_groups
-
-
-def _offsets(evidence: Evidence) -> Offsets:
-    start = evidence.start_char_index or 0
-    return start, start + len(evidence.text)
 
 
 def _hits_any(sentences: Sequence[Offsets], places: Sequence[Offsets]) -> bool:
@@ -116,8 +106,13 @@ def _hits_any(sentences: Sequence[Offsets], places: Sequence[Offsets]) -> bool:
 
 def score_record_answer(question: RecordQuestion, answer: Answer | None) -> RecordScore:
     """Return the verdict on one answer; None is a question that failed."""
-    cited = _cited_names(answer)
-    groups = _gold_groups(question)
+    cited: list[frozenset[str]] = []
+    if answer is not None and answer.status is Status.ANSWERED:
+        cited = [frozenset((line.id, line.source)) for line in answer.evidence]
+    # One of each group suffices: all sources are needed, or any one of the ids.
+    groups = [frozenset((source,)) for source in question.sources]
+    if question.ids and not question.sources:
+        groups = [frozenset(question.ids)]
     gold = frozenset().union(*groups)
     verdict = _verdict(question, answer)
     return RecordScore(
@@ -131,7 +126,10 @@ def score_record_answer(question: RecordQuestion, answer: Answer | None) -> Reco
 
 
 class _Verdict(NamedTuple):
-    """The first four counts of a `RecordScore`."""
+    """The first four counts of a `RecordScore`.
+
+    `gold_cited`: whether one of the gold ids is evidence, or all sources are; None without gold.
+    """
 
     right: bool
     wrong_with_confidence: bool
@@ -142,7 +140,12 @@ class _Verdict(NamedTuple):
 def _verdict(question: RecordQuestion, answer: Answer | None) -> _Verdict:
     if answer is None:
         return _Verdict(False, False, False, None)
-    gold_cited = _gold_cited(question, answer)
+    names = {name for line in answer.evidence for name in (line.id, line.source)}
+    gold_cited: bool | None = None
+    if question.sources:
+        gold_cited = names.issuperset(question.sources)
+    elif question.ids:
+        gold_cited = bool(names.intersection(question.ids))
     right = _is_right(question, answer) and not (question.sources and not gold_cited)
     confident = answer.status is Status.ANSWERED
     if question.expect == "value":
@@ -163,22 +166,8 @@ def _is_right_status(question: RecordQuestion, answer: Answer, right: bool) -> b
     return answer.status is Status.NOT_FOUND or right
 
 
-def _cited_names(answer: Answer | None) -> list[frozenset[str]]:
-    """The id and the source of every evidence of an answer."""
-    if answer is None or answer.status is not Status.ANSWERED:
-        return []
-    return [frozenset((line.id, line.source)) for line in answer.evidence]
-
-
-def _gold_groups(question: RecordQuestion) -> list[frozenset[str]]:
-    """Groups of gold, of which one each suffices: all sources, or any one of the ids."""
-    if question.sources:
-        return [frozenset((source,)) for source in question.sources]
-    return [frozenset(question.ids)] if question.ids else []
-
-
 def _is_right(question: RecordQuestion, answer: Answer) -> bool:
-    if _matches_any(question.must_not, answer.text):
+    if any(_matches(pattern, answer.text) for pattern in question.must_not):
         return False
     is_answered = answer.status is Status.ANSWERED
     says_all = bool(question.must) and all(
@@ -193,18 +182,6 @@ def _is_right(question: RecordQuestion, answer: Answer) -> bool:
 
 def _matches(pattern: str, text: str) -> bool:
     return re.search(pattern, text, re.IGNORECASE) is not None
-
-
-def _matches_any(patterns: Sequence[str], text: str) -> bool:
-    return any(_matches(pattern, text) for pattern in patterns)
-
-
-def _gold_cited(question: RecordQuestion, answer: Answer) -> bool | None:
-    """Whether one of the gold ids is evidence, or all sources are; None where there is no gold."""
-    cited = {name for line in answer.evidence for name in (line.id, line.source)}
-    if question.sources:
-        return cited.issuperset(question.sources)
-    return bool(cited.intersection(question.ids)) if question.ids else None
 
 
 def _row(

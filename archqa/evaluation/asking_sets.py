@@ -97,18 +97,23 @@ def read_set(path: Path, notes: Path | None) -> Questions:
     Raises `InputError` with all mistakes, `CallerError` if a set about notes comes without them.
     """
     content = _read_json(path, FORMAT_HINT)
-    if not _is_about_notes(content):
-        return _record_questions(path, content)
+    is_about_notes = isinstance(content[0], dict) and "items" in content[0]
+    if not is_about_notes:
+        rows = []
+        for row in content:
+            if isinstance(row, dict) and "expect" not in row and row.get("kind") == "none":
+                row = {**row, "expect": "decline"}
+            rows.append(row)
+        questions: tuple[RecordQuestion, ...] = _validated(
+            path, rows, tuple[RecordQuestion, ...], FORMAT_HINT
+        )
+        return questions
     if notes is None:
         raise CallerError("The set is about notes.\nName the file of their texts with --notes.")
     texts = {}
     for note in _validated(notes, _read_json(notes, NOTES_HINT), tuple[_NoteText, ...], NOTES_HINT):
         texts[note.file] = note.text
     return _note_questions(path, content, texts)
-
-
-def _is_about_notes(content: Any) -> bool:
-    return bool(content) and isinstance(content[0], dict) and "items" in content[0]
 
 
 def _read_json(path: Path, hint: str) -> list[Any]:
@@ -134,18 +139,6 @@ def _validated(path: Path, content: Any, expected: Any, hint: str) -> Any:
             place = ".".join(str(step) for step in mistake["loc"])
             mistakes.append(f": {place}: {mistake['msg'].removeprefix('Value error, ')}")
         raise InputError(path, mistakes, hint) from None
-
-
-def _record_questions(path: Path, content: list[Any]) -> tuple[RecordQuestion, ...]:
-    rows = []
-    for row in content:
-        if isinstance(row, dict) and "expect" not in row and row.get("kind") == "none":
-            row = {**row, "expect": "decline"}
-        rows.append(row)
-    questions: tuple[RecordQuestion, ...] = _validated(
-        path, rows, tuple[RecordQuestion, ...], FORMAT_HINT
-    )
-    return questions
 
 
 def _note_questions(

@@ -1,6 +1,6 @@
 """Compares two runs of the same cases by paired tests, one for each score."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from archqa.core.id_lists import list_ids
@@ -12,7 +12,7 @@ from archqa.runs.run import Run
 from archqa.safety.arguments import as_path
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.key_provenance import KeyProvenance
-from archqa.tasks.scoring import ScoredRun, ScoreSettings
+from archqa.tasks.scoring import ScoreSettings
 from scoring import PairedDifference, ScoringError
 from scoring import compare as compare_scores
 from scoring.statistics import METHODS, RESAMPLES
@@ -66,13 +66,11 @@ def _check_comparable(first: Path, second: Path) -> None:
             f"{first} is a run of {run.task}, {second} of {rival.task}.\n"
             "Compare two runs of the same task."
         )
-    _check_same_cases(run, rival)
-
-
-def _check_same_cases(run: ScoredRun, rival: ScoredRun) -> None:
     problems = []
     for one, other in ((run, rival), (rival, run)):
-        if only := _only_in(one.ended_ids, other.ended_ids):
+        others = set(other.ended_ids)
+        only = [printable(case_id) for case_id in one.ended_ids if case_id not in others]
+        if only:
             problems.append(f"{len(only)} only {one.folder} has: {list_ids(only)}")
     if problems:
         sizes = f"{len(run.ended_ids):,} and {len(rival.ended_ids):,} cases"
@@ -80,8 +78,3 @@ def _check_same_cases(run: ScoredRun, rival: ScoredRun) -> None:
             f"The runs are not of the same cases ({sizes}); {'; '.join(problems)}.\n"
             "Compare two runs of the same cases, both finished."
         )
-
-
-def _only_in(ids: Sequence[str], others: Sequence[str]) -> list[str]:
-    known = set(others)
-    return [printable(case_id) for case_id in ids if case_id not in known]

@@ -106,17 +106,16 @@ async def _vote(
     steps: list[Step] = []
     contexts = [backends.vote_context(vote, steps.append) for vote in range(panel.votes)]
     try:
-        opinions = await in_parallel(*(_opinions(agent, task, contexts) for task in tasks))
+        opinions = await in_parallel(
+            *(_opinion(agent, task, context) for task in tasks for context in contexts)
+        )
     finally:
         await backends.close()
-    return list(opinions), sum_usage(step.usage for step in steps)
-
-
-async def _opinions(
-    agent: Agent[Any, Output], task: FrozenModel, contexts: Sequence[RunContext]
-) -> tuple[Opinion[Output], ...]:
-    """The votes on one task, one from each run context."""
-    return tuple(await in_parallel(*(_opinion(agent, task, context) for context in contexts)))
+    by_task = [
+        tuple(opinions[start : start + panel.votes])
+        for start in range(0, len(opinions), panel.votes)
+    ]
+    return by_task, sum_usage(step.usage for step in steps)
 
 
 async def _opinion(

@@ -19,7 +19,7 @@ from archqa.runs.destinations import Announce
 from archqa.runs.predict import OnStart, predict
 from archqa.runs.run import Run
 from archqa.runs.runner import OnCase
-from archqa.settings import AgentSettings, Settings
+from archqa.settings import Settings
 from archqa.tasks.key_provenance import KeyProvenance, ScoredKeys, key_provenance
 from archqa.tasks.task import KeyFile
 
@@ -83,12 +83,14 @@ def search_prompts(
     runs: dict[str, Run] = {}
     counts: dict[str, dict[str, _Count]] = {}
     for version in versions:
+        own = settings.agent(agent).model_copy(update={"prompt": version})
+        agents = {**settings.agents, agent: own}
         run = predict(
             cases,
             out=out / version.replace("/", "-"),
             resume=True,
             selection=Selection(limit=limit),
-            settings=_with_prompt(settings, agent, version),
+            settings=settings.model_copy(update={"agents": agents}),
             on_start=on_start,
             on_case=on_case,
             announce=announce,
@@ -98,25 +100,13 @@ def search_prompts(
     choices = choose_out_of_fold(counts)
     return PromptSearchResult(
         agent=agent,
-        versions=_f1_by_version(counts),
-        held_out_f1=_held_out_f1(counts, choices),
+        versions={version: _f1(by_case.values()) for version, by_case in counts.items()},
+        held_out_f1=_f1(counts[version][case_id] for case_id, version in choices.items()),
         chosen=dict(Counter(choices.values())),
         best=_best_version(counts, excluded_group=None),
         runs={version: run.path for version, run in runs.items()},
         key=_provenance(key_file, list(runs.values())),
     )
-
-
-def _f1_by_version(counts: CountsByVersion) -> dict[str, float]:
-    return {version: _f1(by_case.values()) for version, by_case in counts.items()}
-
-
-def _held_out_f1(counts: CountsByVersion, choices: Mapping[str, str]) -> float:
-    """F1 where each case counts by the version that was chosen without it."""
-    held_out = []
-    for case_id, version in choices.items():
-        held_out.append(counts[version][case_id])
-    return _f1(held_out)
 
 
 def choose_out_of_fold(counts: CountsByVersion) -> dict[str, str]:
@@ -188,8 +178,3 @@ def _check_versions(versions: tuple[str, ...]) -> None:
         )
     for version in versions:
         default_prompts().digest(version)  # Raises for a prompt that does not exist.
-
-
-def _with_prompt(settings: Settings, agent: str, version: str) -> Settings:
-    own: AgentSettings = settings.agent(agent).model_copy(update={"prompt": version})
-    return settings.model_copy(update={"agents": {**settings.agents, agent: own}})

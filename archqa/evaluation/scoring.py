@@ -1,4 +1,4 @@
-"""Scores a run folder or a submission file by its task's official metrics."""
+"""Scores a run folder, a submission file or rows in memory by their task's official metrics."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,9 @@ from archqa.safety.arguments import as_optional_path, as_path
 from archqa.tasks import registry
 from archqa.tasks.official_files import write_official_text
 from archqa.tasks.scoring import ScoreSettings, ScoringInputs, ScoringRequest
+from archqa.tasks.scoring.row_scorer import RowScorer
 from archqa.tasks.scoring.score_report import ScoreReport
+from archqa.tasks.task import CompletedCase, EndedRun
 from scoring import known_metrics, own_metrics
 from scoring.tasks import archehr2025
 
@@ -26,7 +28,9 @@ __all__ = [
     "built_in_metric_names",
     "metric_availability",
     "metric_names",
+    "row_scorer",
     "score",
+    "submitted_rows",
 ]
 
 
@@ -104,6 +108,29 @@ def score(
     return _save(report, request) if keep else report
 
 
+def row_scorer(
+    task: str, cases: Path, key: Path | None = None, record: str | None = None
+) -> RowScorer:
+    """What scores rows of a task that are in memory.
+
+    Raises `CallerError` for a task whose rows cannot be scored so and for a file that was not
+    named, `InputError` for malformed files.
+    """
+    inputs = ScoringInputs(key=key, data=cases, record=record)
+    return registry.find(task).scoring().row_scorer(inputs)
+
+
+def submitted_rows(task: str, completed: CompletedCase, case_ids: Sequence[str]) -> list[Any]:
+    """The rows that a run of these cases submits for one of them."""
+    benchmark = registry.find(task)
+    if benchmark.scoring().reads_submission_file:
+        rows: list[Any] = benchmark.submission([completed])
+        return rows
+    run = EndedRun(Path(), "", tuple(case_ids), [completed])
+    rows, _ = benchmark.scoring().rows_of_run(run)
+    return rows
+
+
 def metric_availability() -> dict[str, str | None]:
     """Every metric of the leaderboard of 2025: None where it can run here, else what to install."""
     metrics = archehr2025.leaderboard_metrics()
@@ -147,10 +174,6 @@ def _save_judged(
     replaces_earlier = request.judge is not None and path.exists()
     if not rows and not replaces_earlier:
         return None
-    _write_lines(path, rows)
-    return path
-
-
-def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     write_official_text(path, "".join(lines))
+    return path

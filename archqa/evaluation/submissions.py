@@ -5,7 +5,6 @@ Messages quote nothing of a row but ids: submissions contain record text.
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,20 +41,15 @@ def _open_run(run: Run, task: str | None) -> Submission:
         raise CallerError(f"{run.path} is a run of {run_task}, not of {task}.\nLeave --task out.")
     about = scored_run(run)
     bridge = registry.find(run_task).scoring()
-    if bridge.reads_submission_file:
-        return _submission_of(run, about)
-    rows, content = bridge.rows_of_run(run.as_ended())
-    return Submission(run.path, run_task, rows, _sha256(content), about)
-
-
-def _submission_of(run: Run, about: ScoredRun) -> Submission:
-    """The file that a finished run wrote; of another run, the cases that have ended."""
-    if run.manifest.status is RunStatus.FINISHED:
-        file = _open_file(run.path / "submission.json", run.manifest.task)
+    if not bridge.reads_submission_file:
+        rows, content = bridge.rows_of_run(run.as_ended())
+    elif run.manifest.status is RunStatus.FINISHED:
+        file = _open_file(run.path / "submission.json", run_task)
         return file._replace(run=about)
-    content = json.dumps(run.submission(), ensure_ascii=False).encode("utf-8", "replace")
-    rows = json.loads(content)
-    return Submission(run.path, run.manifest.task, rows, _sha256(content), about)
+    else:
+        content = json.dumps(run.submission(), ensure_ascii=False).encode("utf-8", "replace")
+        rows = json.loads(content)
+    return Submission(run.path, run_task, rows, hashlib.sha256(content).hexdigest(), about)
 
 
 def scored_run(run: Run) -> ScoredRun:
@@ -85,25 +79,14 @@ def _open_file(path: Path, task: str | None) -> Submission:
         raise InputError(
             path, [": cannot be read."], "Name a run folder or a submission.json."
         ) from None
-    rows = _rows(path, data)
-    return Submission(path, task or _recognise(path, rows), rows, _sha256(data))
-
-
-def _rows(path: Path, data: bytes) -> list[Any]:
-    content = _parse(path, data)
-    if isinstance(content, dict):
-        content = _rows_from_object(content)
-    if not isinstance(content, list):
+    rows = _parse(path, data)
+    if isinstance(rows, dict):
+        candidates = (each.scoring().rows_from_object(rows) for each in registry.all_tasks())
+        rows = next((each for each in candidates if each is not None), None)
+    if not isinstance(rows, list):
         raise InputError(path, [": is not a list."], _FIX)
-    return content
-
-
-def _rows_from_object(content: Mapping[str, Any]) -> list[Any] | None:
-    for task in registry.all_tasks():
-        rows = task.scoring().rows_from_object(content)
-        if rows is not None:
-            return rows
-    return None
+    digest = hashlib.sha256(data).hexdigest()
+    return Submission(path, task or _recognise(path, rows), rows, digest)
 
 
 def _parse(path: Path, data: bytes) -> Any:
@@ -140,7 +123,3 @@ def _recognise(path: Path, rows: list[Any]) -> str:
             f"{path}: its predictions may be of {' or '.join(candidates)}.\nSay which with --task."
         )
     return candidates[0]
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -7,7 +7,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric
 from inspect_ai.solver import TaskState
 
 from archqa import tasks
-from archqa.evaluation.row_scores import row_scorer, submitted_rows
+from archqa.evaluation.scoring import row_scorer, submitted_rows
 from archqa.integrations.inspect_ai.solver import RECORD
 from archqa.runs.record import CaseRecord
 from archqa.tasks.task import CompletedCase
