@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from archqa.agents.agent import Agent, Rejected
-from archqa.agents.judgement_kinds import judgement_lines, judgement_reasons
 from archqa.core.value import FrozenModel
 from archqa.query import Query
+from archqa.query.everyday.declining import judgement_reasons
 from archqa.query.language import concept_names, kind_descriptions
 
 MAX_LOOKUPS = 8
@@ -56,7 +56,7 @@ class PlannerTask(FrozenModel):
     leaves_out_later_rows: bool = False
     kinds: tuple[str, ...] = Field(default_factory=kind_descriptions)
     concepts: tuple[str, ...] = Field(default_factory=concept_names)
-    judgements: tuple[str, ...] = Field(default_factory=judgement_lines)
+    judgements: tuple[str, ...] = Field(default_factory=lambda: _judgement_lines())
 
 
 class Judgement(FrozenModel):
@@ -98,6 +98,11 @@ class Plan(FrozenModel):
         fields = {name: value for name, value in fields.items() if value is not None}
         query = fields.pop("query", None)
         return fields if query is None else {**fields, "queries": (query,)}
+
+
+def _judgement_lines() -> tuple[str, ...]:
+    """One line for each kind of judgement: its name, and why it is declined."""
+    return tuple(f"{kind}: {reason}" for kind, reason in judgement_reasons().items())
 
 
 class PlannerAgent(Agent[PlannerTask, Plan]):

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from archqa.core import html
+from archqa.core.case import Case
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
+from archqa.errors import CallerError
 
 
 class Status(StrEnum):
@@ -58,6 +60,27 @@ class Evidence(FrozenModel):
     heading: str = ""
 
 
+class AnsweredBy(FrozenModel):
+    """Who read the question: the grammar of queries, the embedded engine, or a model.
+
+    `model` names the model and its server, `confirmed_by` the model that confirmed the grammar's
+    reading. `engine` is the digest of the network that searched notes, None if none was searched.
+    """
+
+    reader: Literal["grammar", "engine", "model"] = "grammar"
+    model: str | None = None
+    confirmed_by: str | None = None
+    engine: str | None = None
+
+    def __str__(self) -> str:
+        if self.reader == "model":
+            return self.model or "a model"
+        names = ["a query of the record"] if self.reader == "grammar" else []
+        if self.engine is not None:
+            names.append(f"the embedded engine ({self.engine})")
+        return " and ".join(names) or "the embedded engine"
+
+
 def _line_html(line: AnswerLine) -> str:
     return f"{html.text(line.text)} {html.citations(line.citations)}"
 
@@ -76,13 +99,16 @@ def evidence_html(evidence: Sequence[Evidence]) -> str:
 class Answer(FrozenModel):
     """What `archqa.ask` returns; `archqa ask --json` prints `as_json`.
 
-    `message` is the answer in words where there are no lines: of what there is no record, and what
-    was searched. `query` is the query of a record in words. `understood` is the question that was
+    `ground` says why a question was declined: for a judgement, because only notes may say it, or
+    because no query expresses it. `message` is the answer in words where there are no lines: of
+    what there is no record, and what was searched. `query` is the query of a record in words.
+    `related` are the nearest passages where nothing answers. `understood` is the question that was
     answered, where a thread of questions made another one of what was typed.
     """
 
     question: str
     status: Status
+    ground: Literal["judgement", "notes", "language"] | None = None
     lines: tuple[AnswerLine, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     message: str = ""
@@ -90,7 +116,8 @@ class Answer(FrozenModel):
     not_understood: tuple[str, ...] = ()
     patient: dict[str, str] | None = None
     remarks: tuple[str, ...] = ()
-    performer: str = ""
+    related: tuple[Evidence, ...] = ()
+    answered_by: AnsweredBy = AnsweredBy()
     usage: Usage = Usage()
     understood: str | None = None
 
@@ -129,8 +156,53 @@ class Answer(FrozenModel):
             "not_understood": fields["not_understood"],
             "patient": self.patient,
             "remarks": fields["remarks"],
-            "performer": self.performer,
+            "related": fields["related"],
+            "answered_by": fields["answered_by"],
             "calls": self.usage.calls,
+            "cached_calls": self.usage.cached_calls,
             "cost_usd": self.usage.cost_usd,
             "understood": self.understood,
         }
+
+
+class AnsweredQuestion(NamedTuple):
+    """An answer, and the case that a note was split into; None unless a note alone was asked."""
+
+    answer: Answer
+    case: Case | None = None
+
+
+def within_words(answer: Answer, max_words: int) -> Answer:
+    """Return the answer with as many of its lines, from the first, as have at most `max_words`.
+
+    The first line always stays, since half of it could mean something else. A remark says what was
+    left out. Raises `CallerError` for a limit below 1.
+    """
+    if max_words < 1:
+        raise CallerError("An answer has at least one word.\nName a larger number of words.")
+    kept = _fitting(answer.lines, max_words)
+    remarks = [*answer.remarks]
+    if len(kept) < len(answer.lines):
+        remarks.append(_left_out(answer.lines[len(kept) :], max_words))
+    if kept and _words(kept) > max_words:
+        remarks.append(f"The first line has {_words(kept)} words; it is not cut.")
+    cited = {citation for line in kept for citation in line.citations}
+    evidence = tuple(line for line in answer.evidence if line.id in cited)
+    changes = {"lines": kept, "evidence": evidence, "remarks": tuple(remarks)}
+    return answer.model_copy(update=changes)
+
+
+def _fitting(lines: tuple[AnswerLine, ...], max_words: int) -> tuple[AnswerLine, ...]:
+    for count in range(len(lines), 1, -1):
+        if _words(lines[:count]) <= max_words:
+            return lines[:count]
+    return lines[:1]
+
+
+def _left_out(lines: tuple[AnswerLine, ...], max_words: int) -> str:
+    what = "1 line" if len(lines) == 1 else f"{len(lines)} lines"
+    return f"Left out to stay within {max_words} words: {what} with {_words(lines)} words."
+
+
+def _words(lines: tuple[AnswerLine, ...]) -> int:
+    return sum(len(line.text.split()) for line in lines)

@@ -11,7 +11,6 @@ from archqa.fhir.views.answer_bundle import AnsweredLine, AnsweredQuestion, answ
 def fhir_answer(answer: Answer, at: datetime | None = None) -> dict[str, Any]:
     """Return the Bundle that `archqa ask --format fhir` prints; `at` is by default the present."""
     at = at or datetime.now(UTC)
-    has_model = bool(answer.usage.calls or answer.usage.cached_calls)
     answered = AnsweredQuestion(
         question=answer.question,
         status=answer.status.value,
@@ -20,7 +19,7 @@ def fhir_answer(answer: Answer, at: datetime | None = None) -> dict[str, Any]:
         version=archqa.__version__,
         message=answer.message,
         patient=answer.patient["id"] if answer.patient else None,
-        model=answer.performer if has_model else "",
+        model=answer.answered_by.model or "",
         remarks=answer.remarks,
     )
     return answer_bundle([answered], at)

@@ -6,10 +6,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archqa.asking.answer import Answer, Status
-from archqa.asking.ask import parse_time
-from archqa.asking.length import within_words
-from archqa.asking.note import NoteAnswerer, asks_model, check_note_settings, note_case
+from archqa.asking.answer import Answer, Status, within_words
+from archqa.asking.ask import answer_with_models
+from archqa.asking.models import ModelBackends, asks_model
+from archqa.asking.question import AskOptions, Question, check_settings, parse_time
 from archqa.core.id_lists import list_ids
 from archqa.core.near_misses import did_you_mean
 from archqa.errors import (
@@ -53,18 +53,6 @@ class AnsweredRow(NamedTuple):
 
     answer: Answer | None
     error: str = ""
-
-
-class AskOptions(NamedTuple):
-    """What all questions of a table have in common."""
-
-    settings: Settings
-    record: str | Path | None = None
-    now: datetime | None = None
-    context: str = ""
-    max_words: int | None = None
-    announce: Announce | None = None
-    scripted: Model | None = None
 
 
 OnRow = Callable[[int, AnsweredRow], object]
@@ -235,59 +223,54 @@ def answer_rows(
     Raises `CallerError` for settings without effect, and the server's error if it let no row be
     answered.
     """
-    check_options(rows, options)
+    check_settings(options.settings, of_patient=any(row.patient is not None for row in rows))
     return run_sync(_Answering(options, on_row).answer_all(rows))
-
-
-def check_options(rows: Sequence[AskedRow], options: AskOptions) -> None:
-    """Raise `CallerError` for settings that have no effect on these questions."""
-    if any(row.patient is not None for row in rows):
-        from archqa.asking.chart import check_patient_settings
-
-        check_patient_settings(options.settings)
-    else:
-        check_note_settings(options.settings)
 
 
 class _Answering:
     """The answering of one table: what its rows share, and the failure that ends it."""
 
     def __init__(self, options: AskOptions, on_row: OnRow) -> None:
-        self._options = options._replace(announce=options.announce or Announcer())
-        self._on_row = on_row
         from archqa.runs.backends import limits_of_one_process
 
-        self._shared = limits_of_one_process(options.settings)
+        self._options = options._replace(
+            announce=options.announce or Announcer(),
+            limits=limits_of_one_process(options.settings),
+        )
+        self._on_row = on_row
         self._failure: ArchqaError | None = None
         self._answered = False
 
     async def answer_all(self, rows: Sequence[AskedRow]) -> list[AnsweredRow]:
         """Answer every row; after a failure of the server, no further row is asked."""
         options = self._options
-        answerer = NoteAnswerer(options.settings, options.scripted, options.announce, self._shared)
-        uses_model = asks_model(options.settings, options.scripted)
+        models = ModelBackends(options)
+        uses_model = asks_model(options.settings, "note_answer", options.scripted)
         # The embedded engine uses all cores for one question.
         places = asyncio.Semaphore(options.settings.limits.jobs if uses_model else 1)
 
         async def answer(position: int, row: AskedRow) -> AnsweredRow:
             async with places:
-                result = await self._answer_row(row, answerer)
+                result = await self._answer_row(row, models)
             self._on_row(position, result)
             return result
 
         try:
             results = await asyncio.gather(*(answer(*numbered) for numbered in enumerate(rows)))
         finally:
-            await answerer.close()
+            await models.close()
         if self._failure is not None and not self._answered:
             raise self._failure
         return results
 
-    async def _answer_row(self, row: AskedRow, answerer: NoteAnswerer) -> AnsweredRow:
+    async def _answer_row(self, row: AskedRow, models: ModelBackends) -> AnsweredRow:
         if self._failure is not None:
             return AnsweredRow(None, f"Not asked: {self._failure}")
         try:
-            answer = await self._answer(row, answerer)
+            question = Question.create(
+                row.question, self._options, note=row.note, patient=row.patient
+            )
+            answer = (await answer_with_models(question, models)).answer
         except (CaseFailed, CallerError) as error:
             return AnsweredRow(None, str(error))
         except (ModelError, BudgetExceeded) as error:
@@ -297,23 +280,3 @@ class _Answering:
         if self._options.max_words is not None:
             answer = within_words(answer, self._options.max_words)
         return AnsweredRow(answer)
-
-    async def _answer(self, row: AskedRow, answerer: NoteAnswerer) -> Answer:
-        options = self._options
-        if row.patient is None:
-            return await answerer.answer(note_case(row.question, row.note or ""))
-        from archqa.asking.chart import answer_patient
-
-        answered = await answer_patient(
-            row.question,
-            row.patient,
-            options.record or "",
-            options.settings,
-            context=options.context,
-            now=options.now,
-            note=row.note or "",
-            announce=options.announce,
-            scripted=options.scripted,
-            shared=self._shared,
-        )
-        return answered.answer

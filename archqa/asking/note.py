@@ -1,150 +1,71 @@
 """Answers questions about notes: by a model if one is set up, else by the embedded engine."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from archqa.asking.answer import Answer
-from archqa.asking.note_search import answer_by_engine
+from archqa.asking.answer import Answer, AnsweredBy, AnsweredQuestion, Evidence, Status
+from archqa.asking.judgements import is_judgement
+from archqa.asking.lines import answer_lines, texts_with_headings
+from archqa.asking.models import ModelBackends, asks_model, model_name
+from archqa.asking.question import Question
+from archqa.asking.yes_no import yes_no_answer
 from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
-from archqa.errors import CallerError, without_suppressed_causes
-from archqa.llm.model import Model
+from archqa.engine.answer_finder import AnswerFinder, Finding
+from archqa.engine.wordpiece import tokenize_text
+from archqa.errors import CallerError
 from archqa.notes.language import OTHER_LANGUAGE_REMARK, is_english
+from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 from archqa.notes.sentences import case_from_text
-from archqa.runs.destinations import Announce, Destination, run_destinations
-from archqa.runs.event_loop import run_sync
-from archqa.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    from archqa.runs.backends import Backends, SharedLimits
-    from archqa.tasks.pipeline import Pipeline
+from archqa.runs.destinations import Destination
+from archqa.settings import Settings
 
 AGENT = "note_answer"
 """The agent that answers where a model is set up."""
 
-OnStep = Callable[[Step], object]
-
-
-def model_pipeline() -> "Pipeline":
-    """The way a model answers. It belongs to no task: its answer is no submission of a benchmark."""
-    from archqa.asking.note_model import NOTE_MODEL  # Without a model it is not needed.
-
-    return NOTE_MODEL
-
-
-@without_suppressed_causes
-def ask_note(
-    question: str,
-    note: str,
-    settings: Settings | None = None,
-    *,
-    on_step: OnStep = lambda _: None,
-    announce: Announce | None = None,
-    scripted: Model | None = None,
-) -> Answer:
-    """Return the answer to a question from the text of a note, with the sentences it rests on.
-
-    `on_step` is called with each step as it ends, `announce` with the hosts that get record text
-    before the first request (by default a log warning names them). Raises `CallerError` for an
-    empty question or note, `CaseFailed` if a model gives no usable answer, and `ModelError`.
-    """
-    settings = settings or load_settings()
-    check_note_settings(settings)
-    case = note_case(question, note)
-    return run_sync(answer_case(case, settings, on_step, scripted, announce))
-
 
 def note_case(question: str, note: str) -> Case:
-    """Return the case of a question and a note. Raises `CallerError` if either has no word."""
-    return as_question(case_from_text(question, note))
+    """Return the case of a question and a note, without a patient's message.
 
-
-def as_question(case: Case) -> Case:
-    """Return the case without a patient's message: people ask, they do not write messages."""
-    return case.model_copy(update={"patient_narrative": ""})
-
-
-async def answer_case(
-    case: Case,
-    settings: Settings,
-    on_step: OnStep = lambda _: None,
-    scripted: Model | None = None,
-    announce: Announce | None = None,
-) -> Answer:
-    """The same for a case that is already split. Raises `CaseFailed`, `ModelError`, `BudgetExceeded`."""
-    answerer = NoteAnswerer(settings, scripted, announce)
-    try:
-        return await answerer.answer(case, on_step)
-    finally:
-        await answerer.close()
-
-
-class NoteAnswerer:
-    """Answers any number of questions about notes, with one connection, budget and cache.
-
-    `scripted` replaces the model server. Raises `CallerError` where the settings ask for a model
-    and no server was asked for. `close` closes the connections.
+    Raises `CallerError` if either has no word.
     """
-
-    def __init__(
-        self,
-        settings: Settings,
-        scripted: Model | None = None,
-        announce: Announce | None = None,
-        shared: "SharedLimits | None" = None,
-    ) -> None:
-        self._backends: Backends | None = None
-        if asks_model(settings, scripted):
-            self._backends = _model_backends(settings, scripted, announce, shared)
-
-    async def answer(self, case: Case, on_step: OnStep = lambda _: None) -> Answer:
-        """Answer the case's clinician's question."""
-        if self._backends is None:
-            answer = answer_by_engine(case)
-            on_step(Step(agent="note_search", backend="embedded"))
-            remarks = (*answer.remarks, *_language_remarks(case))
-            return answer.model_copy(update={"remarks": remarks})
-        return await self._answer_by_model(case, self._backends, on_step)
-
-    async def _answer_by_model(self, case: Case, backends: "Backends", on_step: OnStep) -> Answer:
-        from archqa.asking.note_model import answer_by_model
-
-        usages: list[Usage] = []
-        context = backends.context(partial(_record_step, usages, on_step))
-        performer = ", ".join(dict.fromkeys(backends.describe().values()))
-        answer = await answer_by_model(case, context, performer)
-        remarks = (*answer.remarks, *backends.remarks)
-        return answer.model_copy(update={"remarks": remarks, "usage": sum_usage(usages)})
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._backends is not None:
-            await self._backends.close()
+    return case_from_text(question, note).model_copy(update={"patient_narrative": ""})
 
 
-def _model_backends(
-    settings: Settings,
-    scripted: Model | None,
-    announce: Announce | None,
-    shared: "SharedLimits | None",
-) -> "Backends":
-    from archqa.runs.backends import Backends  # Without a model it is not needed.
+async def answer_from_note(question: Question, models: ModelBackends) -> AnsweredQuestion:
+    """Return the answer to a question about a note, with the sentences it rests on.
 
-    settings = settings.replace(record=None)
-    return Backends(settings, model_pipeline(), scripted, shared, announce)
+    Raises `CallerError` for an empty question or note, `CaseFailed` if a model gives no usable
+    answer, `ModelError` and `BudgetExceeded`.
+    """
+    case = note_case(question.text, question.note or "")
+    if asks_model(question.settings, AGENT, question.options.scripted):
+        answer = await _answer_by_model(case, question, models)
+    else:
+        answer = answer_by_engine(case)
+        question.options.on_step(Step(agent="note_search", backend="embedded"))
+        if is_english("\n".join(sentence.text for sentence in case.sentences)) is False:
+            answer = answer.model_copy(update={"remarks": (*answer.remarks, OTHER_LANGUAGE_REMARK)})
+    return AnsweredQuestion(answer, case)
 
 
-def _language_remarks(case: Case) -> Iterator[str]:
-    """Yield that the engine was made for English, if the note is in another language."""
-    if is_english("\n".join(sentence.text for sentence in case.sentences)) is False:
-        yield OTHER_LANGUAGE_REMARK
+async def _answer_by_model(case: Case, question: Question, models: ModelBackends) -> Answer:
+    from archqa.asking.note_model import NOTE_MODEL, answer_by_model
 
+    backends = models.open(NOTE_MODEL)
+    usages: list[Usage] = []
 
-def _record_step(usages: list[Usage], on_step: OnStep, step: Step) -> None:
-    usages.append(step.usage)
-    on_step(step)
+    def on_step(step: Step) -> None:
+        usages.append(step.usage)
+        question.options.on_step(step)
+
+    answer = await answer_by_model(case, backends.context(on_step))
+    changes = {
+        "remarks": (*answer.remarks, *backends.remarks),
+        "usage": sum_usage(usages),
+        "answered_by": AnsweredBy(reader="model", model=model_name(backends)),
+    }
+    return answer.model_copy(update=changes)
 
 
 def check_note_settings(settings: Settings) -> None:
@@ -155,22 +76,89 @@ def check_note_settings(settings: Settings) -> None:
             "Leave it out; --model or --base-url lets a model answer."
         )
     if settings.typed_names:
+        from archqa.asking.note_model import NOTE_MODEL
         from archqa.runs.settings_check import check_settings_used
 
-        check_settings_used(settings, model_pipeline())
+        check_settings_used(settings, NOTE_MODEL)
 
 
 def note_destinations(settings: Settings) -> tuple[Destination, ...]:
     """Where a question about a note sends its text."""
-    if not asks_model(settings):
+    if not asks_model(settings, AGENT):
         return ()
-    return run_destinations(settings.replace(record=None), model_pipeline())
+    from archqa.asking.note_model import NOTE_MODEL
+    from archqa.runs.destinations import run_destinations
+
+    return run_destinations(settings.replace(record=None), NOTE_MODEL)
 
 
-def asks_model(settings: Settings, scripted: Model | None = None, agent: str = AGENT) -> bool:
-    """Whether a model answers: its server was asked for, for all agents or for this one."""
-    own = settings.agent(agent)
-    backend = settings.backend_of(agent)
-    if backend is not None:
-        return backend != "embedded"
-    return settings.has_model or bool(own.base_url) or scripted is not None
+def answer_by_engine(case: Case) -> Answer:
+    """Return the answer to the case's clinician's question, whole sentences of its note.
+
+    The first line of an answer to a yes/no question begins with "Yes", "No" or "Not stated" where
+    the polarity can be read. A question without a word is not understood; a judgement that the note
+    does not state is declined.
+    """
+    question = case.clinician_question
+    letters_and_digits = "".join(character for character in question if character.isalnum())
+    if not tokenize_text(letters_and_digits):  # A text of marks alone asks nothing.
+        return Answer(
+            question=question,
+            status=Status.NOT_UNDERSTOOD,
+            message="The question has no word that the engine can read.",
+            not_understood=tuple(question.split()),
+            answered_by=AnsweredBy(reader="engine"),
+        )
+    finder = AnswerFinder.load()
+    finding = finder.find(case, non_evidence_indices(case))
+    answered_by = AnsweredBy(reader="engine", engine=finder.fingerprint[:12])
+    if not finding.is_answered:
+        return _unanswered(case, answered_by)
+    headings = headings_of_sentences(case)
+    texts = texts_with_headings(case, finding.selected, headings)
+    return Answer(
+        question=question,
+        status=Status.ANSWERED,
+        lines=answer_lines(
+            case,
+            finding.selected,
+            headings,
+            yes_no_answer(question, texts),
+            finding.clauses_of,
+        ),
+        evidence=_evidence(case, finding, headings),
+        answered_by=answered_by,
+    )
+
+
+def _unanswered(case: Case, answered_by: AnsweredBy) -> Answer:
+    """Return the answer of a note that holds none: declined where a judgement is asked."""
+    count = len(case.sentences)
+    sentences = "its one sentence does" if count == 1 else f"none of its {count} sentences does"
+    status = Status.NOT_FOUND
+    message = f"Not stated: the note does not answer this, {sentences}."
+    if is_judgement(case.clinician_question):
+        status = Status.DECLINED
+        message = f"This asks for a judgement, which is not made; the note states none. {message}"
+    return Answer(
+        question=case.clinician_question,
+        status=status,
+        message=message,
+        answered_by=answered_by,
+    )
+
+
+def _evidence(case: Case, finding: Finding, headings: Mapping[int, str]) -> tuple[Evidence, ...]:
+    evidence: list[Evidence] = []
+    for index in sorted(finding.selected):
+        sentence = case.sentences[index]
+        line = Evidence(
+            id=sentence.id,
+            kind="sentence",
+            text=sentence.text,
+            start_char_index=sentence.start_char_index,
+            probability=float(finding.probabilities[index]),
+            heading=headings.get(index, ""),
+        )
+        evidence.append(line)
+    return tuple(evidence)

@@ -30,7 +30,7 @@ class AnsweredNote(PipelineResult):
     answer: Answer
 
 
-async def answer_by_model(case: Case, context: RunContext, performer: str = "") -> Answer:
+async def answer_by_model(case: Case, context: RunContext) -> Answer:
     """Return the answer to the case's clinician's question, every line checked.
 
     Two calls of a model, four where the check fails once; one where there are no lines. Raises
@@ -38,14 +38,13 @@ async def answer_by_model(case: Case, context: RunContext, performer: str = "") 
     cannot be used, and `ModelError`.
     """
     try:
-        answer = await _checked_answer(case, context)
+        return await _checked_answer(case, context)
     except ContextTooLong:
         length = len(case.note_excerpt)
         raise ContextTooLong(
             f"The note of {length:,} characters does not fit the model's context window.\n"
             "Ask without a model, name a model that reads more, or give a part of the note."
         ) from None
-    return answer.model_copy(update={"performer": performer})
 
 
 async def run_note_model(case: Case, context: RunContext, _: NoteModelSettings) -> AnsweredNote:

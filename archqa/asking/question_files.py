@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from archqa.asking.answer import Answer
-from archqa.asking.many import AnsweredRow, AskedRow, AskOptions, check_rows
+from archqa.asking.many import AnsweredRow, AskedRow, check_rows
+from archqa.asking.question import AskOptions
 from archqa.errors import CallerError, InputError
 from archqa.safety.private_files import open_private_log, write_private_text
 from archqa.safety.spreadsheets import formula_free

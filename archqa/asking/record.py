@@ -1,216 +1,169 @@
-"""Answers one question about one patient from the resources of a record, each claim verified."""
+"""Asks the resources of a record: the everyday grammar reads a question whole, or names what it cannot."""
 
-import asyncio
+import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from pathlib import Path
 
-from archqa.agents.agent import RunContext
-from archqa.agents.judgement_kinds import is_limit_of_language
-from archqa.agents.planner import MOST_QUERIES
-from archqa.asking.answer import Answer, Status
-from archqa.asking.clock import clock, stated_time
-from archqa.asking.note import OnStep
-from archqa.asking.patient import find_patient
-from archqa.asking.record_grammar import PatientQueries, answer_by_grammar
-from archqa.asking.record_pipeline import pipeline_answer
-from archqa.core.question import RecordQuestion
-from archqa.core.step import Step
-from archqa.core.usage import sum_usage
-from archqa.errors import CaseFailed, without_suppressed_causes
-from archqa.fhir import Record, connect
-from archqa.fhir.connection import checked_location
-from archqa.llm.model import Model
-from archqa.runs.backends import Backends, SharedLimits
-from archqa.runs.destinations import Announce
-from archqa.runs.event_loop import run_sync
-from archqa.runs.settings_check import check_settings_used
-from archqa.safety.arguments import as_text
-from archqa.safety.whole_characters import whole_text
-from archqa.settings import Settings, load_settings
-from archqa.tasks import fhir_agentbench, pipelines
-from archqa.tasks.fhir_agentbench.result import RecordResult
-from archqa.tasks.fhir_agentbench.settings import Conventions, TypedQuerySettings
-from archqa.tasks.pipeline import Pipeline
-
-TASK = fhir_agentbench.NAME
+from archqa.asking.answer import Answer
+from archqa.asking.clock import stated_time
+from archqa.asking.record_answer import (
+    Reading,
+    declined_answer,
+    not_understood_answer,
+    record_answer,
+)
+from archqa.fhir import Record, Resource
+from archqa.query import CannotExecute, Chart, Query, execute
+from archqa.query.conventions import at_stated_time, get_conventions
+from archqa.query.everyday import Declined, NotUnderstood, patient_vocabulary, read_question
+from archqa.query.everyday.declining import decline_reasons
+from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.later_rows import cutoff
+from archqa.query.execution.time_windows import resolve_now
+from archqa.settings import Settings
+from archqa.tasks.fhir_agentbench.settings import (
+    PIPELINE_SETTINGS,
+    Conventions,
+    TypedQuerySettings,
+)
 
 CONVENTIONS: Conventions = "clinical"
 """How questions are interpreted outside a benchmark."""
 
+_TYPED_QUERY_PIPELINES = tuple(
+    name for name, section in PIPELINE_SETTINGS.items() if issubclass(section, TypedQuerySettings)
+)
+"""The pipeline with a model, then the one without."""
 
-@without_suppressed_causes
-def ask_record(
-    question: str,
-    patient: str,
-    record: str | Path,
-    settings: Settings | None = None,
-    *,
-    context: str = "",
-    now: datetime | None = None,
-    scripted: Model | None = None,
-) -> Answer:
-    """Return the answer to a question about a patient, from a store or a server.
-
-    The everyday grammar writes the queries, and the planner of a model what it cannot read. `patient` is a FHIR id, an
-    identifier or a name; `now` is by default the time of `archqa.asking.clock`; `context` says what
-    else is known. Raises `InputError` if `record` is none, `CallerError`, `CaseFailed` and
-    `ModelError`.
-    """
-    settings = settings or load_settings()
-    check_settings_used(settings, record_pipeline(settings))
-    asked = record_question(question, patient, context)
-    with connect(record, allow_plain_http=settings.allow_plain_http) as opened:
-        match = find_patient(opened, asked.patient_fhir_id)
-        stated = now or stated_time(context)
-        asked_at = clock(opened, match.id, stated, patient=match.resource)
-    asked = record_question(
-        question, match.id, context, asked_at.now, is_time_stated=stated is not None
-    )
-    work = answer_record_question(asked, record, settings, now=asked_at.now, scripted=scripted)
-    answer = run_sync(work)
-    remarks = (*filter(None, [asked_at.remark]), *answer.remarks)
-    return answer.model_copy(update={"patient": match.as_json, "remarks": remarks})
-
-
-def record_question(
-    question: str,
-    patient: str,
-    context: str = "",
-    now: datetime | None = None,
-    *,
-    is_time_stated: bool = False,
-) -> RecordQuestion:
-    """Return the question about a patient, at a time that was stated or is the present.
-
-    Raises `CallerError` for what is no text.
-    """
-    question = whole_text(as_text(question, "The question"))
-    patient = whole_text(as_text(patient, "The patient"))
-    context = whole_text(as_text(context, "The context"))
-    if context and now is not None and stated_time(context) is None:
-        context = f"{context.rstrip('. ')}. {_time_sentence(now)}"
-    return RecordQuestion(
-        id="asked",
-        question=question,
-        patient_fhir_id=patient.removeprefix("Patient/"),
-        assumption=context,
-        is_time_stated=is_time_stated,
-    )
-
-
-async def answer_record_question(
-    question: RecordQuestion,
-    record: str | Path,
-    settings: Settings,
-    *,
-    now: datetime,
-    on_step: OnStep = lambda _: None,
-    scripted: Model | None = None,
-    announce: Announce | None = None,
-    shared: SharedLimits | None = None,
-) -> Answer:
-    """As `ask_record`, without a check for settings that have no effect."""
-    settings = _settings_for_record(settings, record)
-    backends = Backends(settings, record_pipeline(settings), scripted, shared, announce)
-    steps: list[Step] = []
-    context = backends.context(steps.append)
-    try:
-        answer = await _answer(question, context, settings, now)
-    finally:
-        await backends.close()
-    usage = sum_usage(step.usage for step in steps)
-    on_step(Step(agent="record_query", backend="embedded", usage=usage))
-    remarks = (*answer.remarks, *backends.remarks)
-    return answer.model_copy(update={"usage": usage, "remarks": remarks})
-
-
-def _settings_for_record(settings: Settings, record: str | Path) -> Settings:
-    """The settings for this record, with the conventions of clinical use unless others are set."""
-    pipeline = record_pipeline(settings)
-    location = checked_location(record)
-    settings = settings.replace(record=str(location), pipeline=pipeline.name)
-    if "conventions" not in pipeline.settings_type.model_fields:
-        return settings
-    return settings.replace(conventions=conventions_of(settings), most_queries=MOST_QUERIES)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def conventions_of(settings: Settings) -> Conventions:
-    """The conventions set for the pipeline, else those of clinical use."""
-    own = settings.for_pipeline(record_pipeline(settings))
-    conventions = own.conventions if isinstance(own, TypedQuerySettings) else None
-    return conventions or CONVENTIONS
+    """The conventions set for the pipeline of questions to a record, else those of clinical use."""
+    with_model, without_model = _TYPED_QUERY_PIPELINES
+    name = settings.pipeline
+    if name not in PIPELINE_SETTINGS:
+        name = with_model if settings.prefers_model_pipeline else without_model
+    section = getattr(settings.pipelines, name, None)
+    return getattr(section, "conventions", None) or CONVENTIONS
 
 
-def record_pipeline(settings: Settings) -> Pipeline:
-    """The pipeline that is set, if it reads a record; else the default for questions about a record.
+class PatientQueries:
+    """Carries out queries about one patient at one time, each once.
 
-    Raises `CallerError` for one that was typed and does not read a record.
+    Where that time was stated, rows dated after it are left out, with a warning.
     """
-    for pipeline in pipelines.for_task(TASK):
-        if pipeline.name == settings.pipeline and pipeline.prompts:
-            return pipeline
-    if settings.pipeline and "pipeline" in settings.typed_names:
-        return pipelines.find(settings.pipeline, TASK)
-    return pipelines.default(TASK, model=settings.prefers_model_pipeline)
+
+    def __init__(
+        self,
+        record: Record,
+        patient_id: str,
+        now: datetime,
+        conventions: str = CONVENTIONS,
+        *,
+        is_time_stated: bool = False,
+    ) -> None:
+        self.chart = Chart(record, patient_id)
+        self.now = now
+        self.is_time_stated = is_time_stated
+        self._time = now.replace(tzinfo=None).isoformat(timespec="seconds")
+        self._conventions = at_stated_time(conventions) if is_time_stated else conventions
+        self._results: dict[Query, QueryResult] = {}
+
+    @property
+    def record(self) -> Record:
+        """The record that is asked."""
+        return self.chart.record
+
+    @property
+    def cutoff(self) -> datetime | None:
+        """The first moment of which rows are left out as later; None if all count."""
+        conventions = get_conventions(self._conventions)
+        return cutoff(resolve_now(self._time, conventions), conventions)
+
+    @property
+    def patient(self) -> Resource:
+        """The Patient resource; its id alone if the record has none."""
+        return self.chart.patient_resource or {"id": self.chart.patient}
+
+    def __call__(self, query: Query) -> QueryResult:
+        """Return what a query finds. Raises `CannotExecute`, and as the record does."""
+        query = query.model_copy(update={"now": query.now or self._time})
+        if query not in self._results:
+            self._results[query] = execute(
+                query, self.record, self.chart.patient, self._conventions, chart=self.chart
+            )
+        return self._results[query]
+
+    def readings(self, queries: Iterable[Query]) -> list[Reading]:
+        """Return queries, at the time of the question, with what they find."""
+        return [(result.query, result) for result in map(self, queries)]
 
 
-async def _answer(
-    question: RecordQuestion, context: RunContext, settings: Settings, now: datetime
+def answer_by_grammar(question: str, queries: PatientQueries, context: str = "") -> Answer:
+    """Return the answer, or which words the grammar could not take into account.
+
+    Raises `FhirError` and `ServerUnavailable` as the record does.
+    """
+    vocabulary = patient_vocabulary(queries.record, queries.chart.patient)
+    reading = read_question(question, vocabulary, today=queries.now.date())
+    remarks: list[str] = []
+    if isinstance(reading, NotUnderstood):
+        answer = not_understood_answer(question, reading.words, reading.reason, queries.patient)
+    elif isinstance(reading, Declined):
+        answer = declined_with_facts(question, reading.kind, reading.related, queries)
+    else:
+        answer = answer_of_queries(question, reading.queries, queries, joined=reading.joined)
+        remarks += [f"“{words}” was taken for the patient." for words in reading.assumed]
+        remarks += [f"Not taken into account: “{sentence}”." for sentence in reading.left_out]
+    remarks += _unread_context(context)
+    return answer.model_copy(update={"remarks": (*answer.remarks, *remarks)})
+
+
+def answer_of_queries(
+    question: str, asked: Iterable[Query], queries: PatientQueries, *, joined: str = "and"
 ) -> Answer:
-    """By the grammar what it reads whole; the rest by the pipeline, where a model is set up."""
-    answer = await asyncio.to_thread(_grammar_answer, question, settings, now)
-    if not settings.prefers_model_pipeline or not _is_beyond_the_grammar(answer):
-        return answer
-    outcome: RecordResult | CaseFailed
+    """Return what queries find in words; not understood where one cannot be carried out.
+
+    Raises as the record does.
+    """
     try:
-        outcome = await _run_pipeline(question, context, settings, now)
-    except CaseFailed as failure:
-        outcome = failure
-    return await asyncio.to_thread(_pipeline_answer, question, outcome, settings, now)
+        return record_answer(
+            question,
+            queries.readings(asked),
+            queries.patient,
+            queries.record,
+            joined="or" if joined == "or" else "and",
+            execute=queries,
+        )
+    except CannotExecute as problem:
+        reason = " ".join(str(problem).split())
+        return not_understood_answer(question, (), reason, queries.patient)
 
 
-def _is_beyond_the_grammar(answer: Answer) -> bool:
-    """Whether a planner may do better: words were not read, or its queries have no such limit."""
-    if answer.status is Status.DECLINED:
-        return is_limit_of_language(answer.message)
-    return answer.status is Status.NOT_UNDERSTOOD
-
-
-def _grammar_answer(question: RecordQuestion, settings: Settings, now: datetime) -> Answer:
-    with connect(str(settings.record), allow_plain_http=settings.allow_plain_http) as record:
-        return answer_by_grammar(question, now, _queries(question, record, settings, now))
-
-
-def _pipeline_answer(
-    question: RecordQuestion, outcome: RecordResult | CaseFailed, settings: Settings, now: datetime
+def declined_with_facts(
+    question: str, kind: str, related: Iterable[Query], queries: PatientQueries
 ) -> Answer:
-    with connect(str(settings.record), allow_plain_http=settings.allow_plain_http) as record:
-        return pipeline_answer(question, outcome, _queries(question, record, settings, now))
+    """Return that a judgement of some kind is not made, with what the related queries find.
 
-
-def _queries(
-    question: RecordQuestion, record: Record, settings: Settings, now: datetime
-) -> PatientQueries:
-    return PatientQueries(
-        record,
-        question.patient_fhir_id,
-        now,
-        conventions_of(settings),
-        is_time_stated=question.is_time_stated,
+    Raises as the record does.
+    """
+    try:
+        readings = queries.readings(related)
+    except CannotExecute:
+        readings = []
+    return declined_answer(
+        question,
+        decline_reasons()[kind],
+        readings,
+        queries.patient,
+        queries.record,
+        execute=queries,
     )
 
 
-async def _run_pipeline(
-    question: RecordQuestion, context: RunContext, settings: Settings, now: datetime
-) -> RecordResult:
-    """Run the pipeline on the question, with its time."""
-    if not question.assumption:
-        question = question.model_copy(update={"assumption": _time_sentence(now)})
-    pipeline = record_pipeline(settings)
-    outcome = await pipeline.run(question, context, settings.for_pipeline(pipeline))
-    assert isinstance(outcome.result, RecordResult)
-    return outcome.result
-
-
-def _time_sentence(now: datetime) -> str:
-    return f"Assume the current time is {now:%Y-%m-%d %H:%M:%S}."
+def _unread_context(context: str) -> Iterator[str]:
+    """Yield a remark if the context says more than the time of the question."""
+    sentences = _SENTENCE_END.split(context.strip())
+    if any(sentence and stated_time(sentence) is None for sentence in sentences):
+        yield "Of the context, only the time was taken into account: a model reads all of it."

@@ -16,11 +16,11 @@ from archqa.asking.record_parts import PartWriter
 from archqa.asking.record_statements import MAX_LINES, Execute, Part, Statement, references
 from archqa.asking.record_support import Support
 from archqa.fhir import Record, Resource
+from archqa.query.everyday.declining import Reason
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
 
-PERFORMER = "a query of the record"
 MAX_CITED_ROWS = 12
 """Rows that one line cites; of a count of more, the others are evidence only."""
 
@@ -28,7 +28,6 @@ _SINCE_THEN = frozenset({"age", "elapsed"})
 """Fields that depend on the time of the question."""
 
 _NOT_CONFIRMED = "What was found could not be confirmed in the record, so it is not shown."
-_DECLINED = "The record cannot judge or predict this"
 
 Reading = tuple[Query, QueryResult]
 """A query and what it found."""
@@ -76,7 +75,7 @@ def record_answer(
 
 def declined_answer(
     question: str,
-    reason: str,
+    reason: Reason,
     related: Sequence[Reading],
     patient: Resource,
     record: Record,
@@ -85,19 +84,23 @@ def declined_answer(
 ) -> Answer:
     """Return that a judgement or prediction is not made, with the related facts as cited lines.
 
-    `reason` is a sentence that says what is not judged, or empty. Raises as the record does.
+    Raises as the record does.
     """
     support = Support(record)
     writer = PartWriter(patient, support, execute)
     parts = [writer.facts(query, result) for query, result in related]
     drafts = _drafts(parts, support)
-    sentences = [f"{(reason or _DECLINED).rstrip('.')}."]
+    sentences = [f"{reason.sentence.rstrip('.')}."]
     sentences += dict.fromkeys(part.message for part in parts if part.message)
     if any(draft.lines for draft in drafts):
         sentences.append("What it holds on this:")
     answer = _answer(question, Status.DECLINED, related, patient)
     answer = _with_drafts(answer, drafts, related)
-    changes = {"message": " ".join(sentences), "remarks": _remarks(drafts)}
+    changes = {
+        "ground": reason.ground,
+        "message": " ".join(sentences),
+        "remarks": _remarks(drafts),
+    }
     return answer.model_copy(update=changes)
 
 
@@ -130,7 +133,6 @@ def _answer(
         status=status,
         query=" ".join(sentences) or None,
         patient=patient_match(patient).as_json,
-        performer=PERFORMER,
     )
 
 

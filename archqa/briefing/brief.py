@@ -5,9 +5,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archqa.asking.ask import parse_time
 from archqa.asking.clock import clock
 from archqa.asking.patient import find_patient
+from archqa.asking.question import parse_time
 from archqa.briefing.brief_values import Brief, BriefLine, BriefSection
 from archqa.briefing.drafts import LineDraft
 from archqa.briefing.evidence import EvidenceTexts

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from archqa.asking.answer import Status
-from archqa.asking.ask import ask, check_place, parse_time
+from archqa.asking.ask import ask
 from archqa.asking.candidates import SeveralPatients
-from archqa.asking.many import AnsweredRow, AskedRow, AskOptions, answer_row, answer_rows
+from archqa.asking.many import AnsweredRow, AskedRow, answer_row, answer_rows
+from archqa.asking.question import AskOptions, check_source, parse_time
 from archqa.asking.question_files import AnswerJournal, check_suffix, read_questions, write_answers
 from archqa.cli.asked_answer import print_answer
 from archqa.cli.asked_sessions import (
@@ -180,7 +181,7 @@ def _check_asked_place(
 ) -> None:
     """A session has a place of its own; else it must be said what to ask."""
     if question is not None and session is None:
-        check_place(*place)
+        check_source(*place)
 
 
 def _note_text(note: Path | None) -> str | None:

@@ -25,7 +25,7 @@ def print_answer(answer: Answer) -> None:
         console.print(Text(f"\nQuery: {answer.query}"))
     for remark in answer.remarks:
         console.print(Text(f"remark: {remark}"))
-    print_notice(f"answered by {answer.performer}.")
+    print_notice(f"answered by {answer.answered_by}.")
 
 
 def _patient_text(patient: dict[str, str]) -> Text:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.markdown import Markdown
 
-from archqa.asking.ask import parse_time
 from archqa.asking.candidates import SeveralPatients
+from archqa.asking.question import parse_time
 from archqa.briefing.brief import brief
 from archqa.briefing.brief_values import Brief
 from archqa.briefing.markdown import brief_markdown

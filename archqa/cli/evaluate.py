@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from archqa.asking.ask import parse_time
-from archqa.asking.many import AnsweredRow, AskOptions
+from archqa.asking.many import AnsweredRow
+from archqa.asking.question import AskOptions, parse_time
 from archqa.cli.console import configure_logging, console, number_table, print_json, print_notice
 from archqa.cli.options import (
     AllowPlainHttpOption,

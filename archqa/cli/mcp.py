@@ -10,7 +10,7 @@ import typer
 
 from archqa import fhir
 from archqa.asking.candidates import PatientMatch, SeveralPatients
-from archqa.asking.chart.ask_patient import patient_destinations
+from archqa.asking.chart import chart_destinations
 from archqa.asking.patient import find_patient
 from archqa.cli.console import (
     NO_TOKEN_WARNING,
@@ -177,7 +177,7 @@ def _audit_log(path: Path | None) -> fhir.AuditLog | None:
 
 def _print_destinations(settings: Settings, record: str, *, quiet: bool) -> None:
     """Say where else record text and queries go, also with --quiet if they leave this machine."""
-    destinations = patient_destinations(settings, record)
+    destinations = chart_destinations(settings, record)
     if not settings.has_model:
         print_embedded_notice(settings.replace(record=record))
     if not destinations:

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from archqa.asking.answer import Answer, Status
-from archqa.asking.many import AnsweredRow, AskedRow, AskOptions, OnRow, answer_rows
+from archqa.asking.many import AnsweredRow, AskedRow, OnRow, answer_rows
+from archqa.asking.question import AskOptions
 from archqa.core.evidence_overlap import Offsets, is_same_evidence
 from archqa.evaluation.asking_sets import NoteQuestion, RecordQuestion
 from scoring.asking import NoteScore, RecordScore, asking_metrics, score_asking

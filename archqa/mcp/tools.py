@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from archqa.asking.answer import Evidence
-from archqa.asking.ask import ask, parse_time
+from archqa.asking.ask import ask
 from archqa.asking.chart_agent.notes import ShownNotes
 from archqa.asking.clock import clock
-from archqa.asking.record import CONVENTIONS
-from archqa.asking.record_grammar import PatientQueries
+from archqa.asking.question import parse_time
+from archqa.asking.record import PatientQueries
 from archqa.briefing.brief import brief
 from archqa.chart.encoding import encode, remembered_vectors
 from archqa.chart.note_search import search_notes
@@ -109,7 +109,6 @@ class RecordTools(NamedTuple):
             self.served.record,
             match.id,
             asked_at.now,
-            CONVENTIONS,
             is_time_stated=stated is not None,
         )
         vocabulary = patient_vocabulary(self.served.record, match.id)

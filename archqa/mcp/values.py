@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from archqa.asking.answer import AnswerLine, Evidence
+from archqa.asking.answer import AnsweredBy, AnswerLine, Evidence
 from archqa.briefing.brief_values import BriefSection
 from archqa.core.value import FrozenModel
 
@@ -100,8 +100,10 @@ class AskedAnswer(FrozenModel):
     not_understood: tuple[str, ...]
     patient: dict[str, str] | None
     remarks: tuple[str, ...]
-    performer: str
+    related: tuple[Evidence, ...]
+    answered_by: AnsweredBy
     calls: int
+    cached_calls: int
     cost_usd: float | None
     understood: str | None = None
 

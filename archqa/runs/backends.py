@@ -54,9 +54,10 @@ class Backends:
     """The backends of one run. `close` closes their connections.
 
     `model` replaces the model server, for tests and dry runs; `own` is a backend that the caller
-    brings. `announce` is called before the first request, `on_remark` when something that a run can
-    do without has failed; `remarks` has all such sentences. Raises `CallerError` where the settings
-    do not fit the pipeline, `AuthenticationFailed` without a key: both before anything is written.
+    brings; `record` is one that the caller has opened, and closes. `announce` is called before the
+    first request, `on_remark` when something that a run can do without has failed; `remarks` has
+    all such sentences. Raises `CallerError` where the settings do not fit the pipeline,
+    `AuthenticationFailed` without a key: both before anything is written.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Backends:
         announce: Announce | None = None,
         on_remark: Callable[[str], object] = lambda _: None,
         own: OwnBackend | None = None,
+        record: "Record | None" = None,
     ) -> None:
         self._settings = settings
         self._announce = announce or Announcer()
@@ -92,9 +94,11 @@ class Backends:
         if settings.cache.enabled and self._model_agents:
             self._cache = RunCache(settings, self._add_remark, self._shared.in_flight)
         self._engine = self._load_engine()
-        self._record: Record | None = None
+        self._record = record
+        self._opened_record: Record | None = None
         self._shards: ShardedStore | None = None
-        self._open_record()
+        if record is None:
+            self._open_record()
         self._check_servers()
 
     def describe(self) -> dict[str, str]:
@@ -153,7 +157,7 @@ class Backends:
             await own.close()
         for transport in self._transports:
             await transport.close()
-        for opened in (self._record, self._shards):
+        for opened in (self._opened_record, self._shards):
             if opened is not None:
                 opened.close()
         if self._cache is not None:
@@ -196,7 +200,7 @@ class Backends:
         from archqa.fhir import ShardedStore, connect, is_sharded
 
         if not is_sharded(settings.record):
-            self._record = connect(
+            self._record = self._opened_record = connect(
                 settings.record,
                 profile=pipeline.fhir_profile,
                 allow_plain_http=settings.allow_plain_http,

@@ -5,20 +5,15 @@ A method returns None if there is no such page.
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from functools import partial
 from typing import NamedTuple
 
-from archqa.asking.answer import Answer
-from archqa.asking.ask import parse_time
-from archqa.asking.chart import AnsweredChart, answer_patient, check_patient_settings
-from archqa.asking.note import OnStep, answer_case, check_note_settings, note_case
+from archqa.asking.answer import Answer, AnsweredQuestion
+from archqa.asking.question import AskOptions, parse_time
 from archqa.asking.question_files import csv_text
-from archqa.asking.thread.asking import Asking, ask_in_thread
-from archqa.asking.thread.turns import Place
+from archqa.asking.thread.asking import ask_in_thread
 from archqa.runs.destinations import Announcer
-from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings
-from archqa.web.asked_patient import AskedPatient, find_asked_patient
+from archqa.web.asked_patient import find_asked_patient
 from archqa.web.asked_reviews import AskedReviews
 from archqa.web.asked_view import asked_view
 from archqa.web.page_renderer import PageRenderer
@@ -164,44 +159,19 @@ class AskPages:
             destinations=describe_question_destinations(self._settings, self._record),
         )
 
-    def _answer(self, job: QuestionJob) -> AnsweredChart:
+    def _answer(self, job: QuestionJob) -> AnsweredQuestion:
         """Answer the question of a job, in the place of its thread, if it has one."""
-        is_first = job.thread.place is None
-        place = job.form.place(self._record) if is_first else Place()
-        asking = Asking(self._settings, job.record_step, self._announce)
-        ask = partial(self._ask_place, job=job)
-        if is_first and job.form.is_about_patient:
-            place = place.model_copy(update={"patient": self._find_patient(job).id})
-        return ask_in_thread(job.question, job.thread, place, asking, ask)
-
-    def _find_patient(self, job: QuestionJob) -> AskedPatient:
-        """Find the patient of a job, so that the page names them. Raises `PatientToChoose`."""
+        options = AskOptions(self._settings, on_step=job.record_step, announce=self._announce)
+        if job.thread.place is not None:
+            return ask_in_thread(job.question, job.thread, options)
+        form = job.form
+        note = form.note if form.is_about_note else None
+        if not form.is_about_patient:
+            return ask_in_thread(job.question, job.thread, options, note=note)
         job.patient = find_asked_patient(
             self._record or "",
-            job.form.patient,
+            form.patient,
             allow_plain_http=self._settings.allow_plain_http,
         )
-        return job.patient
-
-    def _ask_place(self, question: str, place: Place, job: QuestionJob) -> AnsweredChart:
-        patient = place.patient_id or place.patient
-        if patient and place.record:
-            check_patient_settings(self._settings)
-            work = answer_patient(
-                question,
-                patient,
-                place.record,
-                self._settings,
-                now=parse_time(place.now),
-                note=place.note or "",
-                on_step=job.record_step,
-                announce=self._announce,
-            )
-            return run_sync(work)
-        return self._ask_note(question, place.note or "", job.record_step)
-
-    def _ask_note(self, question: str, note: str, on_step: OnStep) -> AnsweredChart:
-        check_note_settings(self._settings)
-        case = note_case(question, note)
-        work = answer_case(case, self._settings, on_step, announce=self._announce)
-        return AnsweredChart(run_sync(work), case)
+        options = options._replace(record=self._record, now=parse_time(form.now or None))
+        return ask_in_thread(job.question, job.thread, options, note=note, patient=job.patient.id)

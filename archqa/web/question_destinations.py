@@ -1,6 +1,6 @@
 """What the form says of where a question, a note and the record's text go."""
 
-from archqa.asking.chart import patient_destinations
+from archqa.asking.chart import chart_destinations
 from archqa.asking.note import note_destinations
 from archqa.errors import CallerError
 from archqa.runs.destinations import describe
@@ -40,7 +40,7 @@ def _of_note(settings: Settings) -> str:
 
 
 def _of_patient(settings: Settings, record: str) -> str:
-    destinations = patient_destinations(settings, record)
+    destinations = chart_destinations(settings, record)
     if not destinations:
         return f"{_ON_THIS_MACHINE}: what is asked about a patient is sent nowhere."
     return f"For a question about a patient, {describe(destinations)}."

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from archqa.asking.ask import parse_time
-from archqa.asking.thread.turns import Place
+from archqa.asking.question import parse_time
 from archqa.errors import CallerError
 
 MAX_QUESTION_LENGTH = 2000
@@ -30,13 +29,6 @@ class QuestionForm(NamedTuple):
     def is_about_patient(self) -> bool:
         """Whether a patient of the record is asked about."""
         return self.about in (PATIENT, BOTH)
-
-    def place(self, record: str | None) -> Place:
-        """Return where the answer is looked for: every field that is filled in counts."""
-        if not self.is_about_patient:
-            return Place(note=self.note)
-        note = self.note if self.is_about_note else None
-        return Place(note=note, patient=self.patient, record=record, now=self.now or None)
 
 
 def read_question_form(fields: Mapping[str, str]) -> QuestionForm:

@@ -11,8 +11,7 @@ from datetime import datetime
 from threading import Lock
 from typing import Any, NamedTuple
 
-from archqa.asking.answer import Answer
-from archqa.asking.chart import AnsweredChart
+from archqa.asking.answer import Answer, AnsweredQuestion
 from archqa.asking.shown_status import ShownStatus, shown_status
 from archqa.asking.thread.turns import MOST_TURNS, Thread
 from archqa.core.case import Case
@@ -121,7 +120,7 @@ class QuestionJob:
         self._ended = time.monotonic()
 
 
-AnswerFunction = Callable[[QuestionJob], AnsweredChart]
+AnswerFunction = Callable[[QuestionJob], AnsweredQuestion]
 """Answers the question of a job in its thread, also with the case of the notes."""
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from archqa.agents.agent import Rejected
-from archqa.agents.judgement_kinds import judgement_reasons
 from archqa.agents.planner import Plan, PlannerAgent, PlannerTask
 from archqa.llm.prompts import default_prompts
 from archqa.query import Query
 from archqa.query.called_concepts import with_concept_names
 from archqa.query.concepts import load_concepts
+from archqa.query.everyday.declining import judgement_reasons
 from archqa.query.kinds import KINDS
 from archqa.query.language import concept_names, kind_descriptions
 from archqa.query.model import KINDS_BY_LIMIT

@@ -20,7 +20,7 @@ from archqa.asking.chart_agent import (
     answer_chart_by_model,
 )
 from archqa.asking.chart_agent.asking import BUDGET_SPENT, NOTHING_LEFT, REMOVED
-from archqa.asking.record_grammar import PatientQueries
+from archqa.asking.record import PatientQueries
 from archqa.chart.open_notes import NoteOpener
 from archqa.errors import ContextTooLong, Refused, ToolsNotSupported
 from archqa.fhir import Store

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+import archqa
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
-from archqa.asking.chart import ask_patient
 from archqa.asking.chart.reconciled import Lines, reconciled
 from archqa.llm.model import Request
 from archqa.settings import Settings
@@ -72,7 +72,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(record: Path, question: str, **more: Any) -> Answer:
-    answer = ask_patient(question, "p1", record, Settings(), now=NOW, **more)
+    answer = archqa.ask(question, patient="p1", record=record, settings=Settings(), now=NOW, **more)
     known = {row.id for row in answer.evidence}
     assert all(set(line.citations) <= known for line in answer.lines)
     return answer
@@ -299,16 +299,24 @@ def test_what_cannot_be_asked_as_a_query_names_what_was_searched(record: Path) -
 
 
 def test_a_note_of_after_the_question_is_left_out_and_that_is_said(record: Path) -> None:
-    answer = ask_patient(
-        "Where does she live now?", "p1", record, Settings(), now=datetime(2022, 1, 1)
+    answer = archqa.ask(
+        "Where does she live now?",
+        patient="p1",
+        record=record,
+        settings=Settings(),
+        now=datetime(2022, 1, 1),
     )
     assert cited(answer) == {"DocumentReference/older#1"}
     assert "Left out, since dated after the question: 2 notes." in answer.remarks
 
 
 def test_a_resource_of_after_the_question_is_left_out_and_that_is_said(record: Path) -> None:
-    answer = ask_patient(
-        "What was her last PHQ-9?", "p1", record, Settings(), now=datetime(2022, 1, 1)
+    answer = archqa.ask(
+        "What was her last PHQ-9?",
+        patient="p1",
+        record=record,
+        settings=Settings(),
+        now=datetime(2022, 1, 1),
     )
     assert "Observation/phq-old" not in cited(answer)
     assert any(

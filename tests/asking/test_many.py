@@ -131,5 +131,5 @@ def test_an_answer_prints_as_the_contract_says() -> None:
     answer = archqa.ask("Why was furosemide given?", note=NOTE)
     assert set(json.loads(json.dumps(answer.as_json()))) == {
         "question", "status", "answer", "lines", "evidence", "query", "not_understood", "patient",
-        "remarks", "performer", "calls", "cost_usd", "understood",
+        "remarks", "related", "answered_by", "calls", "cached_calls", "cost_usd", "understood",
     }  # fmt: skip

@@ -12,6 +12,7 @@ from archqa.asking.record_answer import (
     not_understood_answer,
     record_answer,
 )
+from archqa.query.everyday.declining import decline_reasons
 from archqa.query.execution.findings import QueryResult
 from archqa.query.model import Query
 from tests.asking.invented_rows import (
@@ -282,10 +283,17 @@ class TestRefusals:
         asked = query("lab", summary="exists")
         record: Any = InventedRecord([value])
         answer = declined_answer(
-            "under control?", "", [(asked, result(asked, [value]))], PATIENT, record
+            "under control?",
+            decline_reasons()["control"],
+            [(asked, result(asked, [value]))],
+            PATIENT,
+            record,
         )
         assert answer.status is Status.DECLINED
-        assert answer.message.startswith("The record cannot judge or predict this.")
+        assert answer.message.startswith(
+            "Whether something is under control is a clinical judgement"
+        )
+        assert answer.ground == "judgement"
         assert texts(answer) == ["Systolic blood pressure 167.8 mmHg on 2024-08-29"]
         assert answer.lines[0].citations == ("Observation/o1",)
 
@@ -294,7 +302,11 @@ class TestRefusals:
         asked = query("patient", returns="alive")
         record: Any = InventedRecord([], resource)
         answer = declined_answer(
-            "of what?", "", [(asked, result(asked, [found]))], resource, record
+            "of what?",
+            decline_reasons()["cause_of_death"],
+            [(asked, result(asked, [found]))],
+            resource,
+            record,
         )
         assert texts(answer) == ["He died on 2011-07-17."]
 

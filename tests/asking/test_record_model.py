@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+import archqa
 from archqa.agents.tools import sandbox
 from archqa.asking.answer import Answer, Status
-from archqa.asking.record import ask_record
-from archqa.asking.record_pipeline import NOT_VERIFIED
+from archqa.asking.record_model import NOT_VERIFIED
 from archqa.fhir import Store
 from archqa.llm.scripted import ScriptedModel, ScriptedReply, tool_call_reply
 from archqa.settings import load_settings
@@ -66,11 +66,11 @@ class Asked:
             assignments=("cache=false",),
         )
         self.model = ScriptedModel(script)
-        self.answer: Answer = ask_record(
+        self.answer: Answer = archqa.ask(
             question,
-            "p",
-            record,
-            settings,
+            patient="p",
+            record=record,
+            settings=settings,
             scripted=self.model,
             context=f"Assume the current time is {day}.",
         )
@@ -142,7 +142,7 @@ def test_a_judgement_is_declined_with_its_reason_and_related_facts(record: Path)
 def test_what_the_grammar_declines_for_its_own_limits_goes_to_the_planner(record: Path) -> None:
     plan = queries({**POTASSIUM, "when": {"position": "last"}})
     question = "Is her last potassium above 5?"
-    alone = ask_record(question, "p", record)
+    alone = archqa.ask(question, patient="p", record=record)
     assert alone.message.startswith("The query language")
     asked = Asked(record, plan, question=question)
     assert asked.answer.status is Status.ANSWERED
@@ -162,7 +162,7 @@ def test_what_no_query_expresses_is_answered_by_code_with_its_citations(record: 
     assert line.text == "Two in a row."
     assert line.citations == ("Observation/k1", "Observation/k2")
     assert NOT_VERIFIED in asked.answer.remarks
-    assert "code" in asked.answer.performer
+    assert asked.answer.answered_by.reader == "model"
 
 
 def test_the_code_agent_is_told_the_types_that_the_record_holds(record: Path) -> None:
@@ -206,10 +206,10 @@ def test_code_sees_nothing_that_is_dated_after_the_stated_time(record: Path) -> 
 
 
 def test_without_a_stated_time_nothing_is_left_out(record: Path) -> None:
-    answer = ask_record("What was her last potassium?", "p", record)
+    answer = archqa.ask("What was her last potassium?", patient="p", record=record)
     assert not any("dated after" in remark for remark in answer.remarks)
-    at_a_time = ask_record(
-        "What was her last potassium?", "p", record, now=datetime(2020, 1, 15, 12)
+    at_a_time = archqa.ask(
+        "What was her last potassium?", patient="p", record=record, now=datetime(2020, 1, 15, 12)
     )
     assert at_a_time.lines[0].citations == ("Observation/k1",)
     assert any(remark.startswith(LEFT_OUT) for remark in at_a_time.remarks)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import archqa
-from archqa.asking.answer import Answer, Status
+from archqa.asking.answer import Answer, AnsweredQuestion, Status
 from archqa.asking.thread.session_files import SessionFolder
 from archqa.asking.thread.turns import MOST_TURNS, Place, Turn
 from archqa.errors import CallerError, InputError
@@ -104,7 +104,11 @@ class TestInAThread:
         assert first.evidence[0].date.startswith("2150-03-05")
         # The search of notes knows no dates: it may well find the same sentence again.
         same = first.model_copy(update={"question": "?"})
-        monkeypatch.setattr("archqa.asking.chart.ask_patient", lambda *_, **__: same)
+
+        async def answer_again(*_: object) -> AnsweredQuestion:
+            return AnsweredQuestion(same)
+
+        monkeypatch.setattr("archqa.asking.chart.answer_from_chart", answer_again)
         before = archqa.ask("and before that?", session=thread)
         assert before.understood == "What did the last biopsy show before 2150-03-05?"
         assert before.status is Status.NOT_FOUND

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.asking.chart import ask_patient
+import archqa
 from archqa.chart.note_indexing import index_notes
 from archqa.fhir import Store
 from archqa.settings import Settings
@@ -102,11 +102,11 @@ def _random_vectors(texts: list[str]) -> NDArray[Any]:
 def _question_seconds(path: Path) -> float:
     """Return the median seconds of a question when all is warm."""
     now = datetime(2020, 1, 1)
-    ask_patient(QUESTIONS[0], "p0", path, Settings(), now=now)
+    archqa.ask(QUESTIONS[0], patient="p0", record=path, settings=Settings(), now=now)
     times = []
     for question in QUESTIONS * 3:
         start = time.perf_counter()
-        ask_patient(question, "p0", path, Settings(), now=now)
+        archqa.ask(question, patient="p0", record=path, settings=Settings(), now=now)
         times.append(time.perf_counter() - start)
     return statistics.median(times)
 

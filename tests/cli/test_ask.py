@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from archqa.asking.answer import Answer, Status
-from archqa.asking.note_search import answer_by_engine
+from archqa.asking.note import answer_by_engine
 from archqa.core.case import Case
 from tests.asking.test_asking import small_record
 from tests.cli.test_commands import archqa
@@ -18,7 +18,7 @@ from tests.fhir.invented import patient as ward_patient
 NOTE = "Brief Hospital Course:\nFurosemide was given for fluid overload. His wife drove him home."
 KEYS = {
     "question", "status", "answer", "lines", "evidence", "query", "not_understood", "patient",
-    "remarks", "performer", "calls", "cost_usd", "understood",
+    "remarks", "related", "answered_by", "calls", "cached_calls", "cost_usd", "understood",
 }  # fmt: skip
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import archqa
-from archqa.asking.note import ask_note
 from archqa.errors import CallerError
 from archqa.evaluation.judges import JudgePanel
 from archqa.settings import Settings, load_settings
@@ -128,14 +127,14 @@ def test_python_calls_send_nothing_either(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", trap.base_url)
         run = archqa.predict("mini", out=tmp_path / "run")
-        answer = ask_note("Why was furosemide given?", NOTE)
+        answer = archqa.ask("Why was furosemide given?", NOTE)
         with pytest.raises(CallerError, match="--model NAME"):
             archqa.predict("mini", out=tmp_path / "model", pipeline="dmis")
         with pytest.raises(CallerError, match="--model NAME"):
             archqa.predict("mini", out=tmp_path / "key", pipeline="dmis", api_key="sk-typed")
     assert trap.connections == 0
     assert run.manifest.pipeline == "embedded"
-    assert answer.performer.startswith("embedded")
+    assert answer.answered_by.reader == "engine"
     assert Settings().base_url is None
     assert Settings().api_key is None
 

@@ -10,9 +10,6 @@ import pytest
 
 import archqa
 from archqa import fhir
-from archqa.asking.chart import ask_patient
-from archqa.asking.note import ask_note
-from archqa.asking.record import ask_record
 from archqa.errors import ArchqaError, CallerError, InputError
 from archqa.settings import Settings, load_settings
 from tests.asking.test_asking import small_record
@@ -52,10 +49,9 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "load_settings, config": lambda value: load_settings(value),
     "connect": fhir.connect,
     "Store.open": fhir.Store.open,
-    "ask_patient": lambda value: ask_patient("Why?", "p", value),
+    "ask": lambda value: archqa.ask("Why?", patient="p", record=value),
     "ask, patient": lambda value: archqa.ask("Why?", patient=value, record=value),
     "ask, now": lambda value: archqa.ask("Why?", patient="p", record="absent", now=value),
-    "ask_record": lambda value: ask_record("Why?", "p", value),
 }
 
 
@@ -222,5 +218,5 @@ def test_an_empty_note_and_a_wrong_one_are_refused_without_their_text() -> None:
             continue
         for question, note in ((value, "A note."), ("Why?", value)):
             with pytest.raises(CallerError) as caught:
-                ask_note(question, note, Settings())
+                archqa.ask(question, note, settings=Settings())
             assert SECRET not in everything_in(caught.value)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from archqa.asking.note import ask_note
+from archqa.asking.ask import ask
 from archqa.errors import ServerUnavailable
 from archqa.llm import cache as reply_cache
 from archqa.llm.cache import CachedModel, ServerCache
@@ -172,7 +172,7 @@ def test_an_answer_to_one_question_says_that_the_cache_failed(tmp_path: Path) ->
     no_database(tmp_path / "cache")
     settings = load_settings(typed={"cache_dir": str(tmp_path / "cache")})
     model = scripted_answers(lambda _: answering(("He was given furosemide.", "1")))
-    result = ask_note("Why furosemide?", "He was given furosemide.", settings, scripted=model)
+    result = ask("Why furosemide?", "He was given furosemide.", settings=settings, scripted=model)
     assert result.lines
     assert [remark for remark in result.remarks if "switched off" in remark]
 

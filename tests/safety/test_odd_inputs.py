@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from archqa.asking.note import ask_note
+from archqa.asking.ask import ask
 from archqa.runs.run import Run
 from archqa.settings import Settings
 from tests.safety.command_line import CommandResult, archqa
@@ -203,7 +203,7 @@ def test_a_question_with_half_a_character_is_answered(tmp_path: Path) -> None:
     assert result.returncode == 0
     assert json.loads(result.stdout)["question"] == "Why furos\ufffdmide?"
     note = f"Furosemide {HALF} 40 mg was given for fluid overload."
-    answer = ask_note(f"Why was furosemide {HALF} given?", note, Settings())
+    answer = ask(f"Why was furosemide {HALF} given?", note, settings=Settings())
     assert answer.evidence[0].text == note.replace(HALF, "\ufffd")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from archqa.asking.note import ask_note
+import archqa
 from archqa.llm import in_flight
 from archqa.llm.cache import SqliteCache
 from archqa.llm.in_flight import InFlightFiles
@@ -75,7 +75,7 @@ def test_two_questions_at_once_in_one_process_are_asked_once(tmp_path: Path) -> 
         settings = load_settings(typed={"cache_dir": str(tmp_path)})
         together.wait(5)
         note = "He was given furosemide. He slept."
-        return ask_note("Why?", note, settings, scripted=scripted_answers(reply)).text
+        return archqa.ask("Why?", note, settings=settings, scripted=scripted_answers(reply)).text
 
     with ThreadPoolExecutor(2) as threads:
         texts = list(threads.map(ask, range(2)))

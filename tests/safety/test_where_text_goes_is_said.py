@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import archqa
-from archqa.asking.note import ask_note
 from archqa.evaluation.ablation import VARIANTS
 from archqa.llm.transport import HttpTransport, TransportError
 from archqa.runs.batch.server import upload
@@ -186,7 +185,7 @@ def test_python_calls_can_say_it_their_own_way(
         archqa.predict("mini", out=tmp_path / "run", settings=settings, announce=announce)
     assert announced == ["lab.example:8443"]
     with pytest.raises(archqa.errors.ArchqaError):
-        ask_note("Why?", NOTE, settings)
+        archqa.ask("Why?", NOTE, settings=settings)
     assert "record text goes to lab.example:8443" in caplog.messages
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from archqa.asking.record import ask_record
+import archqa
 from archqa.errors import CaseFailed
 from archqa.query import Query
 from archqa.runs.record import CaseRecord, CaseStatus
@@ -122,7 +122,7 @@ def test_a_question_beyond_the_grammar_goes_through_the_planner(
     patience = ("timeout=900", "tries=1")  # One thread reads the planner's prompt for minutes.
     settings = load_settings(None, typed, (*limits, *patience, "fallback=false"))
     try:
-        answer = ask_record(BEYOND_THE_GRAMMAR, "p", record, settings)
+        answer = archqa.ask(BEYOND_THE_GRAMMAR, patient="p", record=record, settings=settings)
     except CaseFailed:
         return  # A typed failure is an end too.
     assert answer.usage.calls > 0

@@ -66,7 +66,7 @@ async def test_a_pasted_note_is_answered_by_the_embedded_engine(client: httpx2.A
     assert "Furosemide 40 mg daily" in page
     assert re.search(r'class="cite cited long" href="#c1-s\d"', page)
     assert re.search(r'class="back" href="#c1-r0-a0"', page)
-    assert "embedded:" in page
+    assert "the embedded engine" in page
     assert "question and note are sent nowhere" in page
     assert "✓ Answered" in _outcome(page)
 
@@ -202,7 +202,7 @@ async def test_an_unforeseen_failure_keeps_what_was_filled_in(
     def fails(*_: object, **__: object) -> None:
         raise ValueError(SECRET)
 
-    monkeypatch.setattr("archqa.web.ask_pages.note_case", fails)
+    monkeypatch.setattr("archqa.asking.note.note_case", fails)
     page = await answer_page(client, question=WHY, note=NOTE)
     assert "ValueError" in page
     assert SECRET not in page
@@ -227,7 +227,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             given_up.set()
             raise
 
-    monkeypatch.setattr("archqa.web.ask_pages.answer_case", never)
+    monkeypatch.setattr("archqa.asking.note.answer_from_note", never)
     return given_up
 
 

@@ -1,22 +1,112 @@
-"""One answer from the resources and the notes of a chart, by the engine inside archqa."""
+"""One answer from the resources and the notes of a chart."""
 
+import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import Literal
 
-from archqa.asking.answer import Answer, AnswerLine, Status
+from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Status
+from archqa.asking.chart.ask_chart import AGENT, GIVEN_NOTE, answer_from_resources
 from archqa.asking.chart.judgements import declines_to_judge, judged_parts
 from archqa.asking.chart.open_chart import OpenChart
+from archqa.asking.chart.patient_chart import PatientChart
 from archqa.asking.chart.question_parts import question_parts
 from archqa.asking.chart.reconciled import Lines, joined_lines, reconciled
 from archqa.asking.chart.related_facts import is_all_named, related_facts
 from archqa.asking.chart.statement_conflicts import note_conflicts
+from archqa.asking.models import ModelBackends, asks_model, model_name
+from archqa.asking.question import Question
+from archqa.chart.encoding import encode
 from archqa.core.id_lists import list_ids
+from archqa.core.step import Step
+from archqa.core.usage import Usage, sum_usage
+from archqa.errors import InputError
+from archqa.fhir import FhirError
+from archqa.notes.documents import Document
 
 _VERDICT = re.compile(r"^(?:Yes|No)[:,.] ")
 _NOT_JUDGED = "This asks for a clinical judgement or a prediction, which is not made."
 _ON_THIS = "What the chart holds on this:"
 _RECORD_HOLDS = "What it holds on this:"
+
+
+async def answer_with_notes(
+    question: Question, patient_chart: PatientChart, models: ModelBackends
+) -> Answer:
+    """Return the answer of resources and notes: by a model that looks up both, or by the engine.
+
+    Raises as `answer_from_chart`.
+    """
+    chart = await asyncio.to_thread(_opened, question, patient_chart)
+    if not chart.notes.documents:
+        answer = await answer_from_resources(question, chart, models)
+    elif "pipeline" in question.settings.typed_names:
+        record_answer = await answer_from_resources(question, chart, models)
+        answer = await asyncio.to_thread(_answer_by_engine, question, chart, record_answer)
+    elif asks_model(question.settings, AGENT, question.options.scripted):
+        answer = await _answer_by_agent(question, chart, models)
+    else:
+        answer = await asyncio.to_thread(_answer_by_engine, question, chart)
+    remarks = dict.fromkeys([*answer.remarks, *chart.remarks()])
+    return answer.model_copy(update={"remarks": tuple(remarks)})
+
+
+def _opened(question: Question, chart: PatientChart) -> OpenChart:
+    note = question.note or ""
+    given = (Document(GIVEN_NOTE, "", "", note),) if note.strip() else ()
+    try:
+        return OpenChart(chart, given)
+    except FhirError as error:
+        raise InputError(question.options.record or "", [f": {error}"]) from None
+
+
+def _answer_by_engine(
+    question: Question, chart: OpenChart, record_answer: Answer | None = None
+) -> Answer:
+    if record_answer is None:
+        record_answer = chart.ask_record(question.text, question.options.context)
+    has_note = bool(question.note and question.note.strip())
+    answer = chart_answer(question.text, record_answer, chart, ask_notes=has_note)
+    question.options.on_step(Step(agent="note_search", backend="embedded"))
+    return answer
+
+
+async def _answer_by_agent(question: Question, chart: OpenChart, models: ModelBackends) -> Answer:
+    """Return the answer of a model that looks up both.
+
+    What the resources answer whole, and no note speaks of, needs no model.
+    """
+    if not (question.note and question.note.strip()):
+        context = question.options.context
+        answer = await asyncio.to_thread(chart.ask_record, question.text, context)
+        is_answered = answer.status is Status.ANSWERED
+        if is_answered and not await asyncio.to_thread(chart.is_of_notes, question.text):
+            return answer
+    from archqa.asking.chart_agent import CHART_AGENT, ChartToAsk, answer_chart_by_model
+
+    backends = models.open(CHART_AGENT)
+    usages: list[Usage] = []
+
+    def on_step(step: Step) -> None:
+        usages.append(step.usage)
+        question.options.on_step(step)
+
+    shown = ChartToAsk(
+        chart.notes,
+        chart.queries,
+        encode,
+        chart.now,
+        texts=chart.texts,
+        background=question.options.context,
+    )
+    answer = await answer_chart_by_model(question.text, shown, backends.context(on_step))
+    changes = {
+        "remarks": (*answer.remarks, *backends.remarks),
+        "usage": sum_usage(usages),
+        "answered_by": AnsweredBy(reader="model", model=model_name(backends)),
+    }
+    return answer.model_copy(update=changes)
 
 
 def chart_answer(
@@ -61,7 +151,7 @@ class _Asking:
             "lines": (*own_lines, *(line for line, _ in quoted)),
             "evidence": (*self._of_record.evidence, *cited),
             "remarks": (remark, *self._of_record.remarks),
-            "performer": f"{self._of_record.performer}, {answerer.performer}",
+            "answered_by": _joined([self._of_record.answered_by, answerer.answered_by]),
         }
         return self._of_record.model_copy(update=changes)
 
@@ -84,7 +174,7 @@ class _Asking:
             message=message,
             query=related[0].query,
             remarks=related[0].remarks,
-            performer=_performers(related),
+            answered_by=_joined([part.answered_by for part in related]),
         )
 
     def answer_of_both(self, parts: Sequence[str], judgements: Sequence[str]) -> Answer:
@@ -106,7 +196,7 @@ class _Asking:
             query=self._query(holding),
             not_understood=() if is_understood else self._of_record.not_understood,
             remarks=tuple(self._remarks(status, judgements, [note_answer, *holding])),
-            performer=_performers([note_answer, *holding]),
+            answered_by=_joined([part.answered_by for part in (note_answer, *holding)]),
         )
 
     def _facts(self, parts: Sequence[str]) -> list[Answer]:
@@ -189,5 +279,12 @@ def _own_message(answer: Answer) -> str:
     return answer.message.removesuffix(_RECORD_HOLDS).strip()
 
 
-def _performers(answers: Sequence[Answer]) -> str:
-    return ", ".join(dict.fromkeys(answer.performer for answer in answers if answer.performer))
+def _joined(parts: Sequence[AnsweredBy]) -> AnsweredBy:
+    """Return who answered the parts of an answer: the engine reads what notes are searched for."""
+    engines = [part.engine for part in parts if part.engine is not None]
+    models = [part for part in parts if part.reader == "model"]
+    readers = {part.reader for part in parts}
+    if models:
+        return models[0].model_copy(update={"engine": next(iter(engines), None)})
+    reader: Literal["grammar", "engine"] = "grammar" if "grammar" in readers else "engine"
+    return AnsweredBy(reader=reader, engine=next(iter(engines), None))

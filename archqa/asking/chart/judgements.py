@@ -3,13 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from archqa.agents.judgement_kinds import judgement_reasons
 from archqa.asking.answer import Answer, Status
 from archqa.asking.chart.question_parts import is_advice, is_bare, may_be_stated, reports
 from archqa.asking.judgements import is_judgement
-
-_TOLD_BY_NOTES = ("why_stopped", "why_value", "cause", "cause_of_death", "plan")
-"""Kinds of what resources do not say (`reasons.tsv`), and a note may."""
 
 
 class JudgedParts(NamedTuple):
@@ -43,7 +39,4 @@ def _is_judgement(part: str) -> bool:
 
 def declines_to_judge(answer: Answer) -> bool:
     """Whether the resources' answer declines a judgement, not what only notes could tell."""
-    if answer.status is not Status.DECLINED:
-        return False
-    reasons = judgement_reasons()
-    return not any(answer.message.startswith(reasons[kind]) for kind in _TOLD_BY_NOTES)
+    return answer.status is Status.DECLINED and answer.ground != "notes"

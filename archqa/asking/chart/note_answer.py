@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 
-from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, Evidence, Status
+from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, AnswerSpan, Evidence, Status
 from archqa.asking.chart.question_parts import asks_for_all, asks_present, denial
 from archqa.asking.lines import answer_lines, texts_with_headings
 from archqa.asking.yes_no import YesNo, yes_no_answer
@@ -56,9 +56,9 @@ class NoteAnswerer:
         self._encounters = encounters
 
     @property
-    def performer(self) -> str:
+    def answered_by(self) -> AnsweredBy:
         """The engine that answers, with the digest of its network."""
-        return f"embedded:{self._finder.fingerprint[:12]}"
+        return AnsweredBy(reader="engine", engine=self._finder.fingerprint[:12])
 
     def quoted(self, place: Place) -> tuple[AnswerLine, list[Evidence]]:
         """Return a sentence as a line of an answer, with its date, and what it cites."""
@@ -87,7 +87,7 @@ class NoteAnswerer:
             evidence=tuple(evidence.values()),
             message="" if lines else self._nothing_found(),
             remarks=tuple(f"Of the notes, searched: {limit}." for limit in limits.said),
-            performer=self.performer,
+            answered_by=self.answered_by,
         )
 
     def _part(

@@ -1,15 +1,11 @@
-"""What is opened of a patient before a question is answered: resources, notes, names, the time."""
+"""A patient's resources and notes, opened before a question about them is answered."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from functools import cached_property
 
-from archqa.asking.answer import Answer
-from archqa.asking.candidates import PatientMatch
 from archqa.asking.chart.note_answer import NoteAnswerer
-from archqa.asking.record import CONVENTIONS, record_question
-from archqa.asking.record_grammar import PatientQueries, answer_by_grammar
+from archqa.asking.chart.patient_chart import PatientChart
 from archqa.asking.record_numbers import counted
 from archqa.chart.chart_notes import ChartNotes
 from archqa.chart.encoding import encode, remembered_vectors
@@ -19,10 +15,9 @@ from archqa.chart.open_notes import NoteOpener
 from archqa.chart.search_terms import concept_term, content_words
 from archqa.chart.templated import own_texts
 from archqa.engine.wordpiece import tokenize_text
-from archqa.fhir import Record, Resource
+from archqa.fhir import Resource
 from archqa.notes.documents import Document
 from archqa.query.concepts.phrases import find_concepts
-from archqa.query.everyday import patient_vocabulary
 
 _SEARCHED = {
     "Observation": ("observation", "observations"),
@@ -35,33 +30,19 @@ _SEARCHED = {
 """What the resources of a type are called where it is said what was searched."""
 
 
-class OpenChart:
-    """A patient's chart at the time of a question, read by one thread at a time.
+class OpenChart(PatientChart):
+    """A patient's resources and notes at the time of a question.
 
-    `conventions` say how queries are interpreted, `extra_notes` are not in the record. Where the
-    time of the question was stated, notes and rows dated after it are left out.
+    `given_notes` are not in the record. Where the time of the question was stated, notes and rows
+    dated after it are left out.
     """
 
-    def __init__(
-        self,
-        record: Record,
-        patient: PatientMatch,
-        now: datetime,
-        extra_notes: tuple[Document, ...] = (),
-        conventions: str = CONVENTIONS,
-        *,
-        is_time_stated: bool = False,
-    ) -> None:
-        self.patient = patient
-        self.now = now
-        self.queries = PatientQueries(
-            record, patient.id, now, conventions, is_time_stated=is_time_stated
-        )
-        self.vocabulary = patient_vocabulary(record, patient.id)
-        opener = NoteOpener(record, remembered_vectors.encode)
-        all_notes = opener.open(patient.id, *extra_notes)
-        day = now.date().isoformat()
-        self.notes: ChartNotes = all_notes.until(day) if is_time_stated else all_notes
+    def __init__(self, chart: PatientChart, given_notes: tuple[Document, ...] = ()) -> None:
+        super().__init__(chart.patient, chart.queries, chart.time_remark)
+        opener = NoteOpener(self.record, remembered_vectors.encode)
+        all_notes = opener.open(self.patient.id, *given_notes)
+        day = self.now.date().isoformat()
+        self.notes: ChartNotes = all_notes.until(day) if self.queries.is_time_stated else all_notes
         self._later_notes = len(all_notes.documents) - len(self.notes.documents)
 
     @cached_property
@@ -78,12 +59,7 @@ class OpenChart:
         return NoteAnswerer(finder, self.vocabulary, self.now.date(), self._encounters)
 
     def _encounters(self) -> Iterator[Resource]:
-        return self.queries.record.search_all("Encounter", {"patient": self.patient.id})
-
-    def ask_record(self, question: str, context: str = "") -> Answer:
-        """Return the answer of the resources to a question in everyday words, without a model."""
-        asked = record_question(question, self.patient.id, context, self.now)
-        return answer_by_grammar(asked, self.now, self.queries)
+        return self.record.search_all("Encounter", {"patient": self.patient.id})
 
     def is_of_notes(self, question: str) -> bool:
         """Whether the notes speak of something that a question names."""
@@ -93,7 +69,7 @@ class OpenChart:
 
     def extent(self) -> str:
         """Return what there is to search, such as "204 notes, 1,050 observations"."""
-        counts = self.queries.record.counts(self.patient.id)
+        counts = self.record.counts(self.patient.id)
         kinds = [(counts.get(name, 0), *words) for name, words in _SEARCHED.items()]
         of_notes = (len(self.notes.documents), "note", "notes")
         return ", ".join(counted(*kind) for kind in [of_notes, *kinds] if kind[0])
@@ -106,7 +82,8 @@ class OpenChart:
         )
 
     def remarks(self) -> Iterator[str]:
-        """Yield which documents were not read, by the reason, and how many were left out."""
+        """Yield the time of the question, and which documents were not read or left out, and why."""
+        yield from super().remarks()
         if self._later_notes:
             later = counted(self._later_notes, "note", "notes")
             yield f"Left out, since dated after the question: {later}."

@@ -50,7 +50,6 @@ async def answer_chart_by_model(
     chart: ChartToAsk,
     context: RunContext,
     *,
-    performer: str = "",
     budget: ChartBudget | None = None,
 ) -> Answer:
     """Return the answer to a question about a chart, every line checked against what it cites.
@@ -66,13 +65,12 @@ async def answer_chart_by_model(
     conversation = ChartConversation(task, shown, record, context, budget or ChartBudget())
     asking = _Asking(question, shown, conversation, context)
     try:
-        answer = await asking.answer()
+        return await asking.answer()
     except ContextTooLong:
         raise ContextTooLong(
             "What was looked up in the chart does not fit the model's context window.\n"
             "Ask without a model, or name a model that reads more."
         ) from None
-    return answer.model_copy(update={"performer": performer})
 
 
 class _Asking:

@@ -16,12 +16,11 @@ from archqa.asking.chart_agent.personal import (
     asked_details,
     without_personal_details,
 )
+from archqa.asking.record import PatientQueries, answer_by_grammar
 from archqa.asking.record_displays import clean_name
-from archqa.asking.record_grammar import PatientQueries, answer_by_grammar
 from archqa.asking.record_measured import flag_text, value_text
 from archqa.asking.record_names import row_status
 from archqa.asking.record_numbers import date_text, full_years
-from archqa.core.question import RecordQuestion
 from archqa.fhir import Resolver, project
 from archqa.fhir.values.text import normalise_text
 from archqa.query import CannotExecute, Query
@@ -93,8 +92,7 @@ class ShownRecord:
         return [NOT_COMPUTED, *self._fact_lines(answer)] if answer.lines else [NOT_READ]
 
     def _answer(self, question: str) -> Answer:
-        asked = RecordQuestion(id="asked", question=question, patient_fhir_id=self.patient_id)
-        answer = answer_by_grammar(asked, self._now, self._queries)
+        answer = answer_by_grammar(question, self._queries)
         self._evidence |= {line.id: line for line in answer.evidence}
         return answer
 

@@ -8,7 +8,7 @@ from archqa.agents.chart_answer import ChartAnswerTask, ChartLine, ShownSource
 from archqa.asking.answer import AnswerLine, Evidence
 from archqa.asking.chart_agent.notes import ShownNotes
 from archqa.asking.chart_agent.record import ShownRecord
-from archqa.asking.record_grammar import PatientQueries
+from archqa.asking.record import PatientQueries
 from archqa.chart.chart_notes import ChartNotes
 from archqa.chart.note_writer import Encode
 from archqa.query.contents import contents_card, contents_of

@@ -1,17 +1,16 @@
 """Asks a question in a thread: understood by what was asked before, answered, and added to it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from archqa.asking.answer import Answer, Status
-from archqa.asking.ask import check_place, parse_time
-from archqa.asking.chart import AnsweredChart
+from archqa.asking.answer import Answer, AnsweredQuestion, Status
+from archqa.asking.ask import answer_question
 from archqa.asking.clock import clock
-from archqa.asking.note import OnStep
 from archqa.asking.patient import find_patient
+from archqa.asking.question import AskOptions, Question, check_source, parse_time
 from archqa.asking.thread.evidence_in_context import shown_evidence
 from archqa.asking.thread.follow_up import (
     NoQuestion,
@@ -27,30 +26,14 @@ from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CallerError, CaseFailed, InputError
 from archqa.fhir import FhirError, Record, connect
 from archqa.fhir.connection import checked_location
-from archqa.llm.model import Model
 from archqa.query.everyday import NameIndex, PatientVocabulary, patient_vocabulary
-from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.safety.arguments import as_text
 from archqa.safety.base_urls import is_server_url
 from archqa.safety.whole_characters import whole_text
 from archqa.settings import Settings
 
-PERFORMER = "archqa, from the last question"
-
 NO_QUESTION = "Nothing is asked.\nAsk on, or begin anew."
-
-AnswerPlace = Callable[[str, Place], AnsweredChart]
-"""Answers a question that stands by itself."""
-
-
-class Asking(NamedTuple):
-    """What the questions of a thread are answered with."""
-
-    settings: Settings
-    on_step: OnStep = lambda _: None
-    announce: Announce | None = None
-    scripted: Model | None = None
 
 
 class _Understood(NamedTuple):
@@ -61,19 +44,24 @@ class _Understood(NamedTuple):
 
 
 def ask_in_session(
-    question: str, session: "str | Thread", given: Place, asking: Asking, answer: AnswerPlace
+    question: str,
+    session: "str | Thread",
+    options: AskOptions,
+    *,
+    note: str | None = None,
+    patient: str | None = None,
 ) -> Answer:
     """Return the answer to a question in a session, by its name, or in a thread.
 
-    The session's own patient, record or note is asked unless `given` names it. Raises
-    `CallerError` where `given` is another one, and as `answer` does.
+    The session's own patient, record or note is asked unless one is given. Raises `CallerError`
+    where another one is given, and as `answer_question` does.
     """
     if isinstance(session, Thread):
-        return ask_in_thread(question, session, given, asking, answer).answer
+        return ask_in_thread(question, session, options, note=note, patient=patient).answer
     folder = SessionFolder()
     thread = folder.load(session)
     before = thread.turns
-    answered = ask_in_thread(question, thread, given, asking, answer, name=session)
+    answered = ask_in_thread(question, thread, options, note=note, patient=patient, session=session)
     added = [turn for turn in thread.turns if not any(turn is former for former in before)]
     if added and thread.place is not None:
         folder.add(session, thread.place, added)
@@ -83,34 +71,45 @@ def ask_in_session(
 def ask_in_thread(
     question: str,
     thread: Thread,
-    given: Place,
-    asking: Asking,
-    answer: AnswerPlace,
+    options: AskOptions,
     *,
-    name: str = "",
-) -> AnsweredChart:
+    note: str | None = None,
+    patient: str | None = None,
+    session: str = "",
+) -> AnsweredQuestion:
     """Return the answer to a question in a thread, and add the turn to it.
 
     What was not understood, and thanks, are no turns: the question before stays the last.
     """
     question = " ".join(whole_text(as_text(question, "The question")).split())
-    place = _place(thread.place, given, asking.settings, name)
-    understood = _understood(question, thread, place, asking)
+    given = Place(
+        note=note,
+        patient=patient,
+        record=_location(options.record),
+        now=options.now.isoformat() if options.now else None,
+    )
+    place = _place(thread.place, given, options.settings, session)
+    options = options._replace(record=place.record, now=parse_time(place.now))
+    understood = _understood(question, thread, place, options)
     follow_up = understood.follow_up
     if isinstance(follow_up, Standalone):
-        answered = _answered(question, follow_up, place, answer)
-        thread.place = _with_patient(place, answered.answer)
+        answered = _answered(question, follow_up, place, options)
+        patient_id = answered.answer.patient["id"] if answered.answer.patient else place.patient_id
+        thread.place = place.model_copy(update={"patient_id": patient_id})
         thread.add(Turn.of_answer(answered.answer, follow_up.without_limit))
     elif isinstance(follow_up, ShowEvidence):
-        answered = _shown(question, thread, place, asking.settings, follow_up)
+        answered = _shown(question, thread, place, options, follow_up)
     else:
-        answered = AnsweredChart(_asked_back(question, follow_up), None)
-    return _with_usage(answered, understood.usage)
+        answered = AnsweredQuestion(_asked_back(question, follow_up))
+    if understood.usage.calls:
+        usage = sum_usage([understood.usage, answered.answer.usage])
+        answered = answered._replace(answer=answered.answer.model_copy(update={"usage": usage}))
+    return answered
 
 
-def _understood(question: str, thread: Thread, place: Place, asking: Asking) -> _Understood:
+def _understood(question: str, thread: Thread, place: Place, options: AskOptions) -> _Understood:
     """By the rules; by a model what they cannot resolve."""
-    with _record(place, asking.settings) as record:
+    with _record(place, options.settings) as record:
         vocabulary = _vocabulary(place, record)
         try:
             follow_up = resolve(question, thread, vocabulary, _today(place, record))
@@ -118,28 +117,16 @@ def _understood(question: str, thread: Thread, place: Place, asking: Asking) -> 
             raise InputError(place.record or "", [f": {error}"]) from None
     if not isinstance(follow_up, Unclear) or follow_up.is_ambiguous or thread.last is None:
         return _Understood(follow_up)
-    if not asking.settings.prefers_model_pipeline and asking.scripted is None:
+    if not options.settings.prefers_model_pipeline and options.scripted is None:
         return _Understood(follow_up)
-    return _by_model(question, thread, asking, follow_up)
-
-
-def _by_model(question: str, thread: Thread, asking: Asking, unclear: Unclear) -> _Understood:
     from archqa.asking.thread.model_rewriting import rewrite_by_model
 
-    work = rewrite_by_model(
-        question,
-        thread,
-        asking.settings,
-        on_step=asking.on_step,
-        announce=asking.announce,
-        scripted=asking.scripted,
-    )
     try:
-        rewriting = run_sync(work)
+        rewriting = run_sync(rewrite_by_model(question, thread, options))
     except CaseFailed:  # No usable reply: it stays unclear.
-        return _Understood(unclear)
+        return _Understood(follow_up)
     if rewriting.question is None:
-        return _Understood(unclear, rewriting.usage)
+        return _Understood(follow_up, rewriting.usage)
     return _Understood(Standalone(rewriting.question), rewriting.usage)
 
 
@@ -151,25 +138,34 @@ def _vocabulary(place: Place, record: Record | None) -> PatientVocabulary:
 
 
 def _answered(
-    question: str, standalone: Standalone, place: Place, answer: AnswerPlace
-) -> AnsweredChart:
+    question: str, standalone: Standalone, place: Place, options: AskOptions
+) -> AnsweredQuestion:
     """The answer, with the question as it was typed."""
-    answered = answer(standalone.question, place)
+    # The agent of threads belongs to no pipeline that answers.
+    settings = options.settings.without_typed_name("agents.follow_up")
+    asked = Question.create(
+        standalone.question,
+        options._replace(settings=settings),
+        note=place.note,
+        patient=place.patient_id or place.patient,
+    )
+    answered = answer_question(asked)
     understood = None if standalone.question == question else standalone.question
-    changed = answered.answer.model_copy(update={"question": question, "understood": understood})
+    changes = {"question": question, "understood": understood}
+    answer = answered.answer.model_copy(update=changes)
     if standalone.limit is not None:
-        changed = notes_within(changed, standalone.limit)
-    return answered._replace(answer=changed)
+        answer = notes_within(answer, standalone.limit)
+    return answered._replace(answer=answer)
 
 
 def _shown(
-    question: str, thread: Thread, place: Place, settings: Settings, asked: ShowEvidence
-) -> AnsweredChart:
+    question: str, thread: Thread, place: Place, options: AskOptions, asked: ShowEvidence
+) -> AnsweredQuestion:
     """The evidence of the last answer; what was asked last stays so."""
     last = thread.last
     assert last is not None
     turn = last.model_copy(update={"question": question})
-    with _record(place, settings) as record:
+    with _record(place, options.settings) as record:
         try:
             shown = shown_evidence(turn, place, record, is_doubt=asked.is_doubt)
         except FhirError as error:
@@ -178,7 +174,7 @@ def _shown(
     thread.add(turn)
     understood = f"Show the evidence of the answer to: {last.understood}"
     changes = {"patient": patient, "understood": understood}
-    return AnsweredChart(shown.model_copy(update=changes), None)
+    return AnsweredQuestion(shown.model_copy(update=changes))
 
 
 @contextmanager
@@ -191,33 +187,23 @@ def _record(place: Place, settings: Settings) -> Iterator[Record | None]:
 
 
 def _asked_back(question: str, follow_up: NoQuestion | Unclear) -> Answer:
-    is_unclear = isinstance(follow_up, Unclear)
     return Answer(
         question=question,
         status=Status.NOT_UNDERSTOOD,
         message=follow_up.message if isinstance(follow_up, Unclear) else NO_QUESTION,
         not_understood=follow_up.words if isinstance(follow_up, Unclear) else (),
-        performer=PERFORMER if is_unclear else "archqa",
     )
 
 
-def _with_usage(answered: AnsweredChart, usage: Usage) -> AnsweredChart:
-    if not usage.calls:
-        return answered
-    total = sum_usage([usage, answered.answer.usage])
-    return answered._replace(answer=answered.answer.model_copy(update={"usage": total}))
-
-
-def _place(own: Place | None, given: Place, settings: Settings, name: str) -> Place:
-    """The place of a thread, with what is given besides. Raises `CallerError` for another one."""
-    given = given.model_copy(update={"record": _location(given.record)})
+def _place(own: Place | None, given: Place, settings: Settings, session: str) -> Place:
+    """The place of a thread, with what is given. Raises `CallerError` for another one."""
     if own is None:
-        check_place(given.note, given.patient, given.record)
+        check_source(given.note, given.patient, given.record)
         return given
     is_same_record = given.record in (None, own.record)
     is_same_note = given.note in (None, own.note)
     if not is_same_record or not is_same_note or not _is_same_patient(own, given, settings):
-        raise CallerError(other_place_message(name))
+        raise CallerError(other_place_message(session))
     return own.model_copy(update={"now": given.now or own.now})
 
 
@@ -230,16 +216,11 @@ def _is_same_patient(own: Place, given: Place, settings: Settings) -> bool:
         return find_patient(record, given.patient).id == own.patient_id
 
 
-def _location(record: str | None) -> str | None:
+def _location(record: str | Path | None) -> str | None:
     """The record's address as it is from any folder."""
-    if record is None or is_server_url(record):
-        return record
+    if record is None or is_server_url(str(record)):
+        return None if record is None else str(record)
     return str(Path(checked_location(record)).resolve())
-
-
-def _with_patient(place: Place, answer: Answer) -> Place:
-    patient_id = answer.patient["id"] if answer.patient else place.patient_id
-    return place.model_copy(update={"patient_id": patient_id})
 
 
 def _today(place: Place, record: Record | None) -> date:

@@ -11,8 +11,6 @@ from archqa.fhir import FhirError, Record, Resource, display_name
 from archqa.notes.documents import Document, patient_documents
 from archqa.notes.sentences import split_note
 
-PERFORMER = "archqa, from the last answer"
-
 NOT_ASKED_AGAIN = "This is what the last answer rests on; nothing was concluded anew."
 
 _MOST_SHOWN = 20
@@ -38,9 +36,7 @@ def shown_evidence(turn: Turn, place: Place, record: Record | None, *, is_doubt:
     if not evidence:
         reason = f": {turn.message}" if turn.message else "."
         message = f"The last answer rests on no evidence{reason}"
-        return Answer(
-            question=turn.question, status=Status.NOT_FOUND, message=message, performer=PERFORMER
-        )
+        return Answer(question=turn.question, status=Status.NOT_FOUND, message=message)
     documents = _documents(evidence, place, record)
     lines = tuple(_line(piece, documents, record) for piece in evidence[:_MOST_SHOWN])
     remarks = [NOT_ASKED_AGAIN] if is_doubt else []
@@ -52,7 +48,6 @@ def shown_evidence(turn: Turn, place: Place, record: Record | None, *, is_doubt:
         lines=lines,
         evidence=evidence[:_MOST_SHOWN],
         remarks=tuple(remarks),
-        performer=PERFORMER,
     )
 
 

@@ -1,16 +1,13 @@
 """A model says what a follow-up refers to, where the rules do not."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from archqa.agents.follow_up import AskedTurn, FollowUpAgent, FollowUpTask
+from archqa.asking.models import ModelBackends
+from archqa.asking.question import AskOptions
 from archqa.asking.thread.turns import Thread, Turn
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
-from archqa.llm.model import Model
-from archqa.runs.backends import Backends
-from archqa.runs.destinations import Announce
-from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline, PipelineResult
 from archqa.tasks.pipeline_settings import PipelineSettings
 
@@ -48,29 +45,21 @@ FOLLOW_UP_MODEL = Pipeline(
 )
 
 
-async def rewrite_by_model(
-    question: str,
-    thread: Thread,
-    settings: Settings,
-    *,
-    on_step: Callable[[Step], object],
-    announce: Announce | None = None,
-    scripted: Model | None = None,
-) -> Rewriting:
+async def rewrite_by_model(question: str, thread: Thread, options: AskOptions) -> Rewriting:
     """Return the question as a model understands it. Raises `CaseFailed` and `ModelError`."""
-    settings = settings.replace(record=None, pipeline=None)
-    backends = Backends(settings, FOLLOW_UP_MODEL, scripted, announce=announce)
+    models = ModelBackends(options)
+    backends = models.open(FOLLOW_UP_MODEL)
     usages: list[Usage] = []
 
-    def record_step(step: Step) -> None:
+    def on_step(step: Step) -> None:
         usages.append(step.usage)
-        on_step(step)
+        options.on_step(step)
 
     task = FollowUpTask(question=question, turns=tuple(map(_shown, thread.turns[-_TURNS_SHOWN:])))
     try:
-        output = await FollowUpAgent().run(task, backends.context(record_step))
+        output = await FollowUpAgent().run(task, backends.context(on_step))
     finally:
-        await backends.close()
+        await models.close()
     known = {"rewritten": " ".join(output.question.split()), "new_subject": question}
     return Rewriting(known.get(output.kind), sum_usage(usages))
 

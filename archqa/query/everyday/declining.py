@@ -1,17 +1,46 @@
-"""Why judgements are declined: the sentences of `data/reasons.tsv`."""
+"""Why questions are declined: the rows of `data/reasons.tsv`."""
 
 from functools import cache
+from typing import Literal, NamedTuple, cast
 
 from archqa.query.everyday.reading import MOST_QUERIES, Declined
 from archqa.query.everyday.tables import read_table
 from archqa.query.model import Query
 
+Ground = Literal["judgement", "notes", "language"]
 
-def decline(kind: str, *related: Query) -> Declined:
-    """Decline a judgement of this kind, with facts related to it."""
-    return Declined(_reasons()[kind], related[:MOST_QUERIES])
+
+class Reason(NamedTuple):
+    """Why questions of a kind are declined, in a sentence.
+
+    `ground` is `judgement` where no record holds it, `notes` where a note may say what resources do
+    not, and `language` where only the grammar's queries cannot express it.
+    """
+
+    ground: Ground
+    sentence: str
 
 
 @cache
-def _reasons() -> dict[str, str]:
-    return {kind: reason for kind, reason in read_table("reasons.tsv")}  # noqa: C416
+def decline_reasons() -> dict[str, Reason]:
+    """Return the reasons by kind."""
+    rows = read_table("reasons.tsv")
+    return {kind: Reason(cast("Ground", ground), sentence) for kind, ground, sentence in rows}
+
+
+@cache
+def judgement_reasons() -> dict[str, str]:
+    """Return why each kind of judgement is declined that a planner may decline.
+
+    What only the grammar cannot express is none: a planner hands such a question over instead.
+    """
+    return {
+        kind: reason.sentence
+        for kind, reason in decline_reasons().items()
+        if reason.ground != "language"
+    }
+
+
+def decline(kind: str, *related: Query) -> Declined:
+    """Decline a question of this kind, with facts related to it."""
+    return Declined(kind, decline_reasons()[kind].sentence, related[:MOST_QUERIES])

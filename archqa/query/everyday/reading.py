@@ -21,8 +21,12 @@ class Understood(NamedTuple):
 
 
 class Declined(NamedTuple):
-    """A judgement or a prediction, which no record holds, and queries for facts related to it."""
+    """A judgement or a prediction, which no record holds, and queries for facts related to it.
 
+    `kind` is that of `data/reasons.tsv`, `reason` its sentence.
+    """
+
+    kind: str
     reason: str
     related: tuple[Query, ...] = ()
 

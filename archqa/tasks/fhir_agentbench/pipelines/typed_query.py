@@ -13,12 +13,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from archqa.agents.agent import RunContext
-from archqa.agents.judgement_kinds import judgement_reasons
 from archqa.agents.planner import Judgement
 from archqa.core.question import RecordQuestion
 from archqa.errors import CaseFailed, Refused, Unusable
 from archqa.fhir import FhirError, Record
 from archqa.query import Chart, Query, QueryResult, Row, format_agent_answer
+from archqa.query.everyday.declining import judgement_reasons
 from archqa.query.execution.chart import ChartCache
 from archqa.tasks.fhir_agentbench.pipelines.hand_over import hand_over
 from archqa.tasks.fhir_agentbench.pipelines.planning import (

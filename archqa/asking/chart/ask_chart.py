@@ -1,0 +1,109 @@
+"""Answers one question about one patient from the resources and the notes of a record."""
+
+import asyncio
+from pathlib import Path
+
+from archqa.asking.answer import Answer, AnsweredQuestion, Status
+from archqa.asking.chart.patient_chart import PatientChart, open_patient_chart
+from archqa.asking.models import ModelBackends, asks_model
+from archqa.asking.question import Question
+from archqa.core.step import Step
+from archqa.fhir import Store, connect
+from archqa.fhir.connection import checked_location
+from archqa.notes.documents import DOCUMENT_TYPES
+from archqa.runs.destinations import Announcer, Destination
+from archqa.safety.base_urls import check_encrypted, is_server_url
+from archqa.settings import Settings
+
+AGENT = "chart_answer"
+"""The agent that answers where a model is set up."""
+
+GIVEN_NOTE = "the given note"
+"""The source of sentences of a note that is no document of the record."""
+
+
+async def answer_from_chart(question: Question, models: ModelBackends) -> AnsweredQuestion:
+    """Return the answer from a patient's resources and from the notes among them.
+
+    A note that is given is one more of them. Raises `InputError` if the record is none,
+    `PatientNotFound` or `SeveralPatients`, `CaseFailed` if a model gives no usable answer, and
+    `ModelError`.
+    """
+    location = checked_location(question.options.record)
+    if is_server_url(str(location)):
+        check_encrypted(str(location), allow_plain_http=question.settings.allow_plain_http)
+        announce = question.options.announce or Announcer()
+        announce(chart_destinations(question.settings, location))
+    with connect(location, allow_plain_http=question.settings.allow_plain_http) as opened:
+        chart = await asyncio.to_thread(open_patient_chart, question, opened)
+        if await asyncio.to_thread(_has_documents, question, chart):
+            # What searches notes is slow to import.
+            from archqa.asking.chart.chart_answer import answer_with_notes
+
+            answer = await answer_with_notes(question, chart, models)
+        else:
+            answer = await answer_from_resources(question, chart, models)
+            remarks = dict.fromkeys([*chart.remarks(), *answer.remarks])
+            answer = answer.model_copy(update={"remarks": tuple(remarks)})
+    return AnsweredQuestion(answer.model_copy(update={"patient": chart.patient.as_json}))
+
+
+async def answer_from_resources(
+    question: Question, chart: PatientChart, models: ModelBackends
+) -> Answer:
+    """Return what the resources answer: by the grammar, or a model where that may do better."""
+    answer = await asyncio.to_thread(chart.ask_record, question.text, question.options.context)
+    question.options.on_step(Step(agent="record_query", backend="embedded"))
+    if not question.settings.prefers_model_pipeline or not _is_beyond_the_grammar(answer):
+        return answer
+    from archqa.asking.record_model import answer_by_model
+
+    return await answer_by_model(question, chart.queries, models)
+
+
+def _is_beyond_the_grammar(answer: Answer) -> bool:
+    """Whether a planner may do better: words were not read, or its queries have no such limit."""
+    return answer.status is Status.NOT_UNDERSTOOD or answer.ground == "language"
+
+
+def _has_documents(question: Question, chart: PatientChart) -> bool:
+    """Whether there may be notes: one is given, or the record may have documents of the patient."""
+    if question.note and question.note.strip():
+        return True
+    if not isinstance(chart.record, Store):
+        return True  # Counting asks a server as much as reading.
+    counts = chart.record.counts(chart.patient.id)
+    return any(counts.get(name) for name in DOCUMENT_TYPES)
+
+
+def check_chart_settings(settings: Settings) -> None:
+    """Raise `CallerError` for settings that have no effect on a question about a patient.
+
+    Also where a pipeline was typed that needs a model, and no server was asked for.
+    """
+    from archqa.asking.chart_agent import CHART_AGENT
+    from archqa.asking.record_model import record_pipeline
+    from archqa.runs.models import check_server_asked_for
+    from archqa.runs.settings_check import check_settings_used
+
+    pipeline = record_pipeline(settings)
+    check_settings_used(settings, pipeline, CHART_AGENT)
+    if "pipeline" in settings.typed_names:
+        check_server_asked_for(settings, pipeline)
+
+
+def chart_destinations(settings: Settings, record: str | Path) -> tuple[Destination, ...]:
+    """Where a question about a patient of a record sends text and queries."""
+    is_local = not is_server_url(str(record))
+    asks_agent = asks_model(settings, AGENT)
+    if is_local and not settings.prefers_model_pipeline and not asks_agent:
+        return ()
+    from archqa.asking.chart_agent import CHART_AGENT
+    from archqa.asking.record_model import record_pipeline
+    from archqa.runs.destinations import run_destinations
+
+    settings = settings.replace(record=str(record))
+    destinations = [*run_destinations(settings, record_pipeline(settings))]
+    if asks_agent:
+        destinations += run_destinations(settings.replace(record=None), CHART_AGENT)
+    return tuple(dict.fromkeys(destinations))

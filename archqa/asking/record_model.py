@@ -1,0 +1,209 @@
+"""Asks the resources of a record by a model: its queries in words, or an agent's own words."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from archqa.agents.planner import MOST_QUERIES
+from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Evidence, Status
+from archqa.asking.clock import stated_time
+from archqa.asking.models import ModelBackends, model_name
+from archqa.asking.question import Question
+from archqa.asking.record import (
+    PatientQueries,
+    answer_of_queries,
+    conventions_of,
+    declined_with_facts,
+)
+from archqa.asking.record_answer import not_understood_answer
+from archqa.asking.record_displays import clean_name
+from archqa.core.id_lists import list_ids
+from archqa.core.question import RecordQuestion
+from archqa.core.step import Step
+from archqa.core.usage import sum_usage
+from archqa.errors import CaseFailed, NotUnderstood, Refused
+from archqa.fhir import FhirError, Record, Resource, display_name
+from archqa.query import Query
+from archqa.query.explanation import all_scalars
+from archqa.query.kinds import ERROR
+from archqa.settings import Settings
+from archqa.tasks import fhir_agentbench, pipelines
+from archqa.tasks.fhir_agentbench.later_resources import is_later
+from archqa.tasks.fhir_agentbench.result import RecordResult, row_text, rows_by_reference
+from archqa.tasks.pipeline import Pipeline
+
+NOT_VERIFIED = "Code that a model wrote gave this answer; no query verified what it cites."
+_UNCITED = "Code that a model wrote answered without citing resources of the record"
+
+
+def record_pipeline(settings: Settings) -> Pipeline:
+    """The pipeline that is set, if it reads a record; else the default for questions about a record.
+
+    Raises `CallerError` for one that was typed and does not read a record.
+    """
+    task = fhir_agentbench.NAME
+    for pipeline in pipelines.for_task(task):
+        if pipeline.name == settings.pipeline and pipeline.prompts:
+            return pipeline
+    if settings.pipeline and "pipeline" in settings.typed_names:
+        return pipelines.find(settings.pipeline, task)
+    return pipelines.default(task, model=settings.prefers_model_pipeline)
+
+
+async def answer_by_model(
+    question: Question, queries: PatientQueries, models: ModelBackends
+) -> Answer:
+    """Return the answer of the pipeline that the settings choose, over the open record.
+
+    Queries are carried out again at the time of the question, verified and worded as those of the
+    grammar. Raises the failure of a model that gave nothing, `ModelError`, and as the record does.
+    """
+    pipeline = record_pipeline(question.settings)
+    settings = _pipeline_settings(question, pipeline)
+    record = queries.record
+    backends = models.open_for_record(pipeline, settings, record)
+    asked = _record_question(question.text, question.options.context, queries)
+    steps: list[Step] = []
+
+    def on_step(step: Step) -> None:
+        steps.append(step)
+        question.options.on_step(step)
+
+    answered_by = AnsweredBy(reader="model", model=model_name(backends))
+    try:
+        context = backends.context(on_step)
+        outcome = await pipeline.run(asked, context, settings.for_pipeline(pipeline))
+        assert isinstance(outcome.result, RecordResult)
+        answer = await asyncio.to_thread(_answer, question.text, outcome.result, queries)
+    except CaseFailed as failure:
+        answer = await asyncio.to_thread(_unanswered, question.text, failure, queries)
+    changes = {
+        "usage": sum_usage(step.usage for step in steps),
+        "remarks": (*answer.remarks, *backends.remarks),
+        "answered_by": answered_by,
+    }
+    return answer.model_copy(update=changes)
+
+
+def _pipeline_settings(question: Question, pipeline: Pipeline) -> Settings:
+    """The settings for this record, with the conventions of clinical use unless others are set."""
+    record = str(question.options.record)
+    settings = question.settings.replace(record=record, pipeline=pipeline.name)
+    if "conventions" not in pipeline.settings_type.model_fields:
+        return settings
+    return settings.replace(conventions=conventions_of(settings), most_queries=MOST_QUERIES)
+
+
+def _record_question(text: str, context: str, queries: PatientQueries) -> RecordQuestion:
+    """The question with its time as the benchmark states it, unless the context states one."""
+    if stated_time(context) is None:
+        opening = f"{context.rstrip('. ')}. " if context else ""
+        context = f"{opening}{_time_sentence(queries.now)}"
+    return RecordQuestion(
+        id="asked",
+        question=text,
+        patient_fhir_id=queries.chart.patient,
+        assumption=context,
+        is_time_stated=queries.is_time_stated,
+    )
+
+
+def _time_sentence(now: datetime) -> str:
+    return f"Assume the current time is {now:%Y-%m-%d %H:%M:%S}."
+
+
+def _answer(question: str, result: RecordResult, queries: PatientQueries) -> Answer:
+    if not result.queries:
+        return _own_answer(question, result, queries)
+    asked = _queries_of(result)
+    answer = answer_of_queries(question, asked, queries)
+    remarks = [*answer.remarks, *result.warnings]
+    if answer.status is Status.NOT_FOUND:
+        for query in asked:
+            # A name of the model's choice, which the record may not use.
+            if query.names and not query.concepts:
+                names = " or ".join(f"“{name}”" for name in query.names)
+                remarks.append(f"{names} was searched by name alone, not by codes.")
+    return answer.model_copy(update={"remarks": tuple(dict.fromkeys(remarks))})
+
+
+def _queries_of(result: RecordResult) -> list[Query]:
+    """The queries without a time of their own: that of the question counts, not a model's."""
+    return [Query.model_validate({**fields, "now": None}) for fields in result.queries]
+
+
+def _own_answer(question: str, result: RecordResult, queries: PatientQueries) -> Answer:
+    """The answer that an agent wrote without a typed query, with what it cites of the record."""
+    evidence = tuple(_resource_evidence(result, queries.record))
+    remarks = (*result.warnings, *_later_evidence(evidence, queries))
+    text = result.answer or ""
+    if result.handed_over and not evidence:
+        reason = f"{result.handed_over.rstrip('.')}. {_UNCITED}"
+        return not_understood_answer(question, (), reason, queries.patient)
+    if not text or not evidence:
+        return Answer(question=question, status=Status.NOT_FOUND, message=text, remarks=remarks)
+    if result.handed_over:
+        remarks = (*remarks, NOT_VERIFIED)
+    line = AnswerLine(text=text, citations=tuple(piece.id for piece in evidence))
+    return Answer(
+        question=question,
+        status=Status.ANSWERED,
+        lines=(line,),
+        evidence=evidence,
+        remarks=remarks,
+    )
+
+
+def _unanswered(question: str, failure: CaseFailed, queries: PatientQueries) -> Answer:
+    """Return what a refusal says of the question. Raises the failure of a model that gave nothing."""
+    if isinstance(failure.result, RecordResult) and failure.result.declined:
+        related = _queries_of(failure.result)
+        return declined_with_facts(question, failure.result.declined, related, queries)
+    words: tuple[str, ...] = ()
+    if isinstance(failure, NotUnderstood):
+        status, words = Status.NOT_UNDERSTOOD, (failure.part,)
+    elif isinstance(failure, Refused):
+        status = Status.DECLINED
+    elif failure.details:  # The query was understood in part, and cannot be carried out.
+        status = Status.NOT_UNDERSTOOD
+    else:
+        raise failure
+    return Answer(question=question, status=status, message=failure.full_text, not_understood=words)
+
+
+def _resource_evidence(result: RecordResult, record: Record) -> Iterator[Evidence]:
+    """Yield what is cited, as far as the record has it and it was not entered in error."""
+    rows = rows_by_reference(result.rows)
+    for kind, ids in result.cited.items():
+        for resource_id in ids:
+            resource = _read(record, kind, resource_id)
+            if resource is None or ERROR in all_scalars(resource):
+                continue
+            reference = f"{kind}/{resource_id}"
+            row = rows.get(reference, {})
+            yield Evidence(
+                id=reference,
+                kind="resource",
+                text=row_text(row) or clean_name(display_name(resource)),
+                source=kind,
+                date=str(row.get("time") or ""),
+            )
+
+
+def _later_evidence(evidence: Iterable[Evidence], queries: PatientQueries) -> Iterator[str]:
+    """Yield which of the cited resources are dated after a stated time of the question."""
+    later = []
+    for piece in evidence:
+        kind, _, resource_id = piece.id.partition("/")
+        resource = _read(queries.record, kind, resource_id)
+        if resource is not None and is_later(resource, queries.cutoff):
+            later.append(piece.id)
+    if later:
+        yield f"Dated after the question: {list_ids(later)}."
+
+
+def _read(record: Record, kind: str, resource_id: str) -> Resource | None:
+    try:
+        return record.get(kind, resource_id)
+    except FhirError:
+        return None
