@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from archqa import tasks
-from archqa.cli import evidence_answers, evidence_links, evidence_questions
+from archqa.cli import evidence_answers, evidence_links
 from archqa.cli.console import console, print_count, print_json, print_notice
 from archqa.cli.engine_training import load_labels, require_training_package
 from archqa.core.id_lists import list_ids
@@ -40,7 +40,6 @@ def _group() -> None:
 
 app.command("answers")(evidence_answers.command)
 app.command("links")(evidence_links.command)
-app.command("questions")(evidence_questions.command)
 
 
 @app.command("train")

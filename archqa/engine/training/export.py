@@ -34,7 +34,6 @@ from archqa.engine.onnx_sessions import (
 )
 from archqa.engine.training.low_rank import LowRankLinear
 from archqa.engine.training.network import CrossEncoderNetwork
-from archqa.engine.training.question_encoder import QuestionEncoderNetwork
 from archqa.engine.weight_packing import Floats, PackedWeights, UpdatedWeights
 from archqa.engine.wordpiece import MARKER, UNK, tokenizer
 
@@ -44,8 +43,6 @@ DYNAMIC_AXES = {
     "marks": {1: "count"},
     "mean": {1: "count", 2: "length"},
 }
-"""The inputs that a network may have."""
-Network = CrossEncoderNetwork | QuestionEncoderNetwork
 OPSET = 17
 LATIN = range(0x250)
 GREEK = range(0x370, 0x400)
@@ -88,7 +85,7 @@ class PerTokenScaledLinear(nn.Module):
 
 
 def export(
-    model: Network,
+    model: CrossEncoderNetwork,
     graph_file: Path,
     example: Mapping[str, Tensor],
     shared_weights: Path | None = None,
@@ -142,7 +139,7 @@ class _SharedWeights(NamedTuple):
         return f"{self.file_name}{REFERENCE_MARK}{named[0]}" if named else ""
 
 
-def _scale_per_token(network: Network) -> list[PerTokenScaledLinear]:
+def _scale_per_token(network: CrossEncoderNetwork) -> list[PerTokenScaledLinear]:
     """Replace the encoder's linear layers and return the new ones."""
     replaced = []
     for encoder_layer in network.encoder.layers:
@@ -177,7 +174,7 @@ def _content_key(weight: Tensor) -> bytes:
     return np.ascontiguousarray(weight.detach().numpy().T).tobytes()
 
 
-def _replace_embeddings(network: Network) -> PackedWeights:
+def _replace_embeddings(network: CrossEncoderNetwork) -> PackedWeights:
     """Replace the embeddings by integer tables and return the packed token table."""
     embeddings = network.encoder.embeddings
     token_table = _without_other_scripts(embeddings.pieces.weight.numpy())
@@ -215,7 +212,7 @@ def _has_other_script(token: str) -> bool:
 
 
 def _write_quantised_graph(
-    network: Network,
+    network: CrossEncoderNetwork,
     example: Mapping[str, Tensor],
     packed_layers: Mapping[bytes, PackedWeights | UpdatedWeights],
     output_file: Path,
@@ -261,7 +258,7 @@ def _fuse_nodes(graph_file: Path) -> None:
 
 
 def _export_float_graph(
-    network: Network,
+    network: CrossEncoderNetwork,
     example: Mapping[str, Tensor],
     output_file: Path,
 ) -> None:
@@ -274,7 +271,7 @@ def _export_float_graph(
             str(output_file),
             input_names=list(example),
             output_names=["logits"],
-            dynamic_axes={name: DYNAMIC_AXES[name] for name in example},
+            dynamic_axes=DYNAMIC_AXES,
             opset_version=OPSET,
             dynamo=False,
         )

@@ -34,7 +34,7 @@ class Mark(NamedTuple):
         return self.end - self.start
 
 
-SILENT = frozenset({"filler", "sign", "person_name", "request"})
+_SILENT = frozenset({"filler", "sign", "person_name", "request"})
 """Kinds of marks that need no use: they carry nothing, or only say that something is asked."""
 
 
@@ -107,7 +107,9 @@ class Account:
     def left(self) -> tuple[Mark, ...]:
         """The marks that carry something and were not used."""
         return tuple(
-            mark for mark in self.clause.marks if mark.kind not in SILENT and mark not in self._used
+            mark
+            for mark in self.clause.marks
+            if mark.kind not in _SILENT and mark not in self._used
         )
 
 

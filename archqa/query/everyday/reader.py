@@ -59,17 +59,17 @@ def read_question(question: str, vocabulary: Vocabulary, *, today: date | None =
     without a year is the last such month before `today`; without `today` it is not understood.
     """
     clause = mark(question, vocabulary, today)
-    reading = read_marked(clause, vocabulary)
+    reading = _read_whole_or_parts(clause, vocabulary)
     if isinstance(reading, NotUnderstood):
-        read = partial(read_marked, vocabulary=vocabulary)
+        read = partial(_read_whole_or_parts, vocabulary=vocabulary)
         reading = read_beside_background(clause, question, read) or reading
     if isinstance(reading, Understood):
         return reading._replace(assumed=_assumed(clause))
     return reading
 
 
-def read_marked(clause: Clause, vocabulary: Vocabulary) -> Reading:
-    """Read a question whose words are marked, as a whole or else part by part."""
+def _read_whole_or_parts(clause: Clause, vocabulary: Vocabulary) -> Reading:
+    """Read a clause as a whole, or else part by part."""
     reading = _read_clause(clause, vocabulary)
     if not isinstance(reading, NotUnderstood):
         return reading
@@ -95,13 +95,8 @@ def _read_parts(clause: Clause, vocabulary: Vocabulary) -> Reading | None:
     return None
 
 
-def resolved(clause: Clause) -> Clause:
-    """The clause with one meaning for words that have several kinds of meanings."""
-    return with_drug_classes(with_vaccines(resolve_concepts(clause)))
-
-
 def _read_clause(clause: Clause, vocabulary: Vocabulary) -> Reading:
-    clause = resolved(clause)
+    clause = with_drug_classes(with_vaccines(resolve_concepts(clause)))
     judgement = read_judgement(clause)
     if judgement is not None:
         return judgement
