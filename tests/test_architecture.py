@@ -13,7 +13,11 @@ import pytest
 import archqa
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE_FILES = sorted([*ROOT.glob("archqa/**/*.py"), *ROOT.glob("scoring/**/*.py")])
+SOURCE_FILES = sorted(
+    path
+    for package in ("archqa", "scoring", "training")
+    for path in ROOT.glob(f"{package}/**/*.py")
+)
 
 PACKAGES = {
     "cli",
@@ -46,7 +50,7 @@ def test_the_repository_has_the_documented_top_level() -> None:
     listing = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     top_level = {name.split("/")[0] for name in listing.splitlines()}
     assert top_level == {
-        *("archqa", "prompts", "scoring", "tests", "data", "docs", "examples"),
+        *("archqa", "prompts", "scoring", "training", "tests", "data", "docs", "examples"),
         *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
         *("CITATION.cff", "CODE_OF_CONDUCT.md", "Dockerfile", ".dockerignore", ".github"),
         *("pyproject.toml", "Makefile", "mkdocs.yml", ".ci", ".gitignore"),

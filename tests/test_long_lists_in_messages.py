@@ -11,7 +11,6 @@ from archqa.agents.agent import check_ids
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
-from archqa.engine.training.auxiliary_corpus import read_corpus
 from archqa.errors import ArchqaError
 from archqa.llm.structured import Rejected
 from archqa.query.execution.rows import Row
@@ -78,9 +77,6 @@ def predict_cases_that_are_not_there(folder: Path) -> object:
     return archqa(*arguments, "--out", str(folder / "run")).stderr
 
 
-def evaluate_files_of_one_name(folder: Path) -> object:
-    files = [str(folder / each / "dev.json") for each in FAULTY]
-    return archqa("evidence", "evaluate", *files).stderr.replace("\n", "")
 
 
 def cite_sentences_that_the_note_has_not(folder: Path) -> object:
@@ -106,15 +102,6 @@ def require_parameters_that_are_not_described(folder: Path) -> object:
     return load_functions(path)
 
 
-def train_on_sentences_that_the_note_has_not(folder: Path) -> object:
-    note = {"note": "n", "style": "", "sentences": [["1", "1", "Because."]]}
-    question = {"note": "n", "narrative": "Why?", "question": ["Why?"], "clinician_question": ""}
-    labels = {"essential": FAULTY, "supplementary": ()}
-    (folder / "notes.jsonl").write_text(json.dumps(note))
-    (folder / "questions.jsonl").write_text(json.dumps({**question, **labels}))
-    return read_corpus(folder)
-
-
 def confirm_resources_that_are_not_there(folder: Path) -> object:
     row = Row(refs=tuple(f"Condition/{each}" for each in FAULTY))
     return unconfirmed(row, lambda resource_type, resource_id: None)
@@ -133,11 +120,9 @@ def confirm_resources_that_are_not_there(folder: Path) -> object:
         match_a_key_of_other_sentences,
         run_cases_that_are_not_there,
         predict_cases_that_are_not_there,
-        evaluate_files_of_one_name,
         cite_sentences_that_the_note_has_not,
         justify_a_write_by_what_was_not_read,
         require_parameters_that_are_not_described,
-        train_on_sentences_that_the_note_has_not,
         confirm_resources_that_are_not_there,
     ],
 )

@@ -131,12 +131,6 @@ COMMANDS = (
         STUDY,
     ),
     CommandEntry(
-        "evidence",
-        "archqa.cli.evidence",
-        "The embedded engine's model.",
-        STUDY,
-    ),
-    CommandEntry(
         "fhir",
         "archqa.cli.fhir",
         "FHIR records.",

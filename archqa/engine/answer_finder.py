@@ -2,7 +2,7 @@
 
 The contest's evidence selection (`engine.py`) expects five to ten sentences that an answer to a
 patient's message needs; a short question is answered by one or two, or not at all. The network is
-the cross-encoder less two layers, trained on such questions (`training/answer_training.py`).
+the cross-encoder less two layers, trained on such questions by the top-level package `training`.
 """
 
 import json

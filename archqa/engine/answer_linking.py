@@ -15,7 +15,6 @@ from archqa.core.case import Case
 from archqa.core.value import FrozenModel
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.engine.features import Matrix, rarity
-from archqa.engine.gradient_boosting import Forest, Tree
 from archqa.engine.logistic_regression import expit
 from archqa.engine.sentence_encoder import SentenceEncoder, default_encoder
 from archqa.engine.tables import DATA_DIR
@@ -28,11 +27,69 @@ LINKER_FILE = DATA_DIR / "links" / "linker.json"
 SECTIONS = ("instructions", "followup", "medications", "course", "history")
 """Kinds of sections that have a column."""
 MAX_RANK = 10
+LEAF = -1
+"""The column of a leaf."""
 
 LinkSet = frozenset[tuple[str, str]]
 """Pairs of answer sentence id and note sentence id."""
 PairColumn = NDArray[np.float64]
 """One number for every pair, of shape (answer sentences, note sentences)."""
+
+
+class Tree(FrozenModel):
+    """Nodes as parallel lists, the root first; values up to the threshold go left.
+
+    A leaf has column -1. `value` is, for leaves and inner nodes alike, the mean step of its rows.
+    """
+
+    column: tuple[int, ...]
+    threshold: tuple[float, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    value: tuple[float, ...]
+
+
+class Forest:
+    """Trees as arrays of shape (trees, nodes), so that all of them are walked at once."""
+
+    def __init__(self, trees: tuple[Tree, ...]) -> None:
+        nodes = max((len(tree.column) for tree in trees), default=1)
+        shape = (len(trees), nodes)
+        self._column: NDArray[np.int64] = np.full(shape, LEAF, dtype=np.int64)
+        self._left: NDArray[np.int64] = np.full(shape, LEAF, dtype=np.int64)
+        self._right: NDArray[np.int64] = np.full(shape, LEAF, dtype=np.int64)
+        self._threshold = np.zeros(shape)
+        self._value = np.zeros(shape)
+        for index, tree in enumerate(trees):
+            used = len(tree.column)
+            self._column[index, :used] = tree.column
+            self._left[index, :used] = tree.left
+            self._right[index, :used] = tree.right
+            self._threshold[index, :used] = tree.threshold
+            self._value[index, :used] = tree.value
+
+    def path_contributions(self, rows: Matrix) -> Matrix:
+        """Return what each column adds to each row in all trees, of the shape of `rows`."""
+        contributions = np.zeros(rows.shape)
+        row_grid, tree_grid = np.indices((len(rows), len(self._column)))
+        row = row_grid.ravel()
+        tree = tree_grid.ravel()
+        node = np.zeros(len(row), dtype=np.int64)
+        while len(row):
+            column = self._column[tree, node]
+            inner = column != LEAF
+            row = row[inner]
+            tree = tree[inner]
+            node = node[inner]
+            column = column[inner]
+            goes_left = rows[row, column] <= self._threshold[tree, node]
+            left = self._left[tree, node]
+            right = self._right[tree, node]
+            child = np.where(goes_left, left, right)
+            step = self._value[tree, child] - self._value[tree, node]
+            np.add.at(contributions, (row, column), step)
+            node = child
+        return contributions
 
 
 class Linker(FrozenModel):
@@ -90,15 +147,6 @@ def predict_links(case: Case) -> LinkSet:
     linker = default_linker()
     table = pair_features(case, default_encoder())
     return linker.select_links(case, linker.probabilities(table))
-
-
-def most_similar_links(case: Case, table: PairFeatures) -> LinkSet:
-    """Return the baseline: each answer sentence with the most similar note sentence."""
-    nearest = table.columns["near"].argmax(1).tolist()
-    links = set()
-    for answer, note_index in zip(case.answer_sentences, nearest, strict=True):
-        links.add((answer.id, case.sentence_ids[note_index]))
-    return frozenset(links)
 
 
 def pair_features(case: Case, encoder: SentenceEncoder) -> PairFeatures:
@@ -230,5 +278,5 @@ def default_linker() -> Linker:
         raise InputError(
             LINKER_FILE,
             [": is not a linker."],
-            "Fit it again: archqa evidence links",
+            "Install archqa again.",
         ) from error

@@ -2,8 +2,7 @@
 
 It gives every sentence a logit that the answer needs it. Unlike the sentence encoder, which reads
 one sentence at a time, it reads a sentence in its context. It ships as integer ONNX
-(`data/reader.onnx`, weights in `data/reader.npz`), made by `training/build.py`;
-`training/network.py` is the network in PyTorch.
+(`data/reader.onnx`, weights in `data/reader.npz`), made by the top-level package `training`.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.case import Case
-from archqa.engine.onnx_sessions import files_sha256, open_session, submit_to_pool
+from archqa.engine.onnx_sessions import open_session, submit_to_pool
 from archqa.engine.tables import DATA_DIR
 from archqa.engine.windows import TokenWindow, build_windows
 
@@ -68,11 +67,6 @@ def _mean_over_windows(pending: list[tuple[TokenWindow, Future[Logits]]], senten
 def default_cross_encoder() -> CrossEncoder:
     """Return the shipped cross-encoder, loaded once."""
     return CrossEncoder()
-
-
-def default_cross_encoder_sha256() -> str:
-    """Return the sha256 of the shipped cross-encoder's two files, one after the other."""
-    return files_sha256(CROSS_ENCODER_FILE, CROSS_ENCODER_FILE.with_suffix(".npz"))
 
 
 def network_inputs(window: TokenWindow) -> dict[str, NDArray[np.generic]]:

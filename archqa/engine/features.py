@@ -40,13 +40,6 @@ class FeatureTable:
         return np.column_stack(columns).astype(np.float64)
 
 
-def feature_table(case: Case, cross_encoder_logits: Column) -> FeatureTable:
-    """Return all features of a case, which must have a sentence."""
-    columns = cross_encoder_features(cross_encoder_logits)
-    columns |= text_features(case)
-    return FeatureTable(columns)
-
-
 def text_features(case: Case) -> dict[str, Column]:
     """Return the features that do not depend on the cross-encoder."""
     positions = sentence_positions(case)

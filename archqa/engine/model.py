@@ -1,23 +1,67 @@
 """The fitted model: feature columns in, calibrated log-odds for every sentence out.
 
-A JSON file holds all of it, so that every weight can be inspected.
+A logistic regression gated by the note's style: in a typed note all columns count, in a dictated
+one the cross-encoder's logit alone, because there the rest is noise (training/engine-log.md, sixth
+round). Notes between the two styles get a mixture. A JSON file holds all of it, so that every
+weight can be inspected.
 """
 
 import hashlib
-import json
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from archqa.core.value import FrozenModel
 from archqa.engine.features import FeatureTable, Matrix
-from archqa.engine.gated_regression import StyleGatedRegression
 from archqa.engine.tables import DATA_DIR
 from archqa.errors import InputError
-from archqa.safety.private_files import write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.notes.sections import MIN_TYPED_SHORTHAND
+
+CROSS_ENCODER_COLUMN = "reader.logit"
+"""The one column that counts in dictated notes."""
+STYLE_COLUMN = "shape.telegraphic"
+"""The share of shorthand in the note."""
+STYLE_TRANSITION_WIDTH = 0.05
+"""Distance from `MIN_TYPED_SHORTHAND` at which a note is wholly of one style."""
+
+
+class StyleGatedRegression(FrozenModel):
+    """Weights for standardised columns.
+
+    `typed` are the weights of all columns in typed notes, `dictated` that of the cross-encoder's
+    logit in dictated ones, `style` that of the style itself.
+    """
+
+    columns: tuple[str, ...]
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    typed: tuple[float, ...]
+    dictated: float
+    style: float
+    bias: float
+
+    def contributions(self, rows: Matrix) -> Matrix:
+        """Return what each column adds to the log-odds, of the shape of `rows` (rows, columns)."""
+        weights = np.array([*self.typed, self.dictated, self.style])
+        design = design_matrix(rows, self.columns, np.array(self.centre), np.array(self.scale))
+        weighted = design * weights
+        by_column: Matrix = weighted[:, : len(self.columns)]
+        by_column[:, self.columns.index(CROSS_ENCODER_COLUMN)] += weighted[:, -2]
+        by_column[:, self.columns.index(STYLE_COLUMN)] += weighted[:, -1]
+        return by_column
+
+
+def design_matrix(rows: Matrix, columns: tuple[str, ...], centre: Matrix, scale: Matrix) -> Matrix:
+    """Return the columns times how typed the note is, the logit times how dictated, and the style.
+
+    The style is 0 in dictated notes, 1 in typed ones. `centre` and `scale` standardise the columns.
+    """
+    shorthand = rows[:, [columns.index(STYLE_COLUMN)]]
+    distance = (shorthand - MIN_TYPED_SHORTHAND) / STYLE_TRANSITION_WIDTH
+    typed = (np.clip(distance, -1.0, 1.0) + 1) / 2
+    standardised = (rows - centre) / scale
+    logit = standardised[:, [columns.index(CROSS_ENCODER_COLUMN)]]
+    return np.hstack([standardised * typed, logit * (1 - typed), typed])
 
 
 class Model(FrozenModel):
@@ -46,11 +90,6 @@ class Model(FrozenModel):
         """The names of the columns."""
         return self.linear.columns
 
-    def logits(self, table: FeatureTable) -> NDArray[np.float64]:
-        """Return the log-odds of being essential, of shape (sentences,)."""
-        logits: NDArray[np.float64] = self.contributions(table).sum(1) + self.linear.bias
-        return logits
-
 
 class LoadedModel(NamedTuple):
     """A model and the sha256 of its file."""
@@ -75,28 +114,10 @@ def load(name: str = "default") -> LoadedModel:
         raise InputError(
             path,
             [": is not a fitted model."],
-            "Fit it again: archqa evidence train",
+            "Install archqa again.",
         ) from malformed
 
 
 def available_models() -> tuple[str, ...]:
     """Return the names of the models in this installation."""
     return tuple(sorted(path.stem for path in DATA_DIR.glob("*.json")))
-
-
-def save(model: FrozenModel, path: Path) -> None:
-    """Write a model as JSON, numbers to six digits; a reader never sees half a file."""
-    content = json.dumps(_round_numbers(model.model_dump()), separators=(",", ":"))
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_private_text(path, f"{content}\n")
-
-
-def _round_numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _round_numbers(field) for key, field in value.items()}
-    if isinstance(value, list | tuple):
-        return [_round_numbers(element) for element in value]
-    if isinstance(value, float):
-        return float(f"{value:.6g}")
-    return value

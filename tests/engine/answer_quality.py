@@ -2,7 +2,7 @@
 
 They are compared with a note's first sentences, and with the reference answers of the key.
 
-`python -m tests.engine.answer_quality data/dev.json` prints the table of docs/engine-log.md.
+`python -m tests.engine.answer_quality data/dev.json` prints the table of training/engine-log.md.
 """
 
 import argparse

@@ -1,69 +1,9 @@
-"""Links between an answer and its note, on cases that the linker was not fitted on."""
+"""Links between an answer and its note."""
 
-from collections.abc import Sequence
-from pathlib import Path
+import numpy as np
 
-import pytest
-
-from archqa import tasks
 from archqa.core.case import Case, Phrase, Sentence
-from archqa.engine import answer_linking, case_digest
-from archqa.engine.answer_linking import Linker
-from archqa.engine.sentence_encoder import default_encoder
-from archqa.engine.training import linker_training
-from archqa.engine.training.linker_training import LinkingExample
-
-DATA = Path(__file__).resolve().parents[2] / "data"
-
-
-@pytest.fixture(scope="module")
-def dev_examples() -> list[LinkingExample]:
-    key_by_case = tasks.load_key(DATA / "dev_key.json").keys
-    case_file = tasks.with_clinician_answers(
-        tasks.load_cases(DATA / "dev.json", "archehr-2026-st4"), None
-    )
-    answered_cases = [
-        (case, tasks.clinician_sentences(key_by_case[case.id])) for case in case_file.notes
-    ]
-    return linker_training.build_examples(answered_cases)
-
-
-def test_the_shipped_linker_beats_similarity_on_cases_it_was_not_fitted_on(
-    dev_examples: list[LinkingExample],
-) -> None:
-    linker = answer_linking.default_linker()
-    dev_digests = {case_digest(example.case) for example in dev_examples}
-    assert not dev_digests & set(linker.fitted_on)
-    probabilities = [linker.probabilities(example.table) for example in dev_examples]
-    scores = linker_training.evaluate_links(dev_examples, probabilities, linker)
-    assert (scores.cases, scores.links) == (28, 219)
-    assert scores.f1 > scores.most_similar_f1 + 15
-    assert scores.most_similar_f1 > scores.everything_f1
-
-
-def test_cross_fit_judges_each_case_by_a_linker_fitted_without_it(
-    dev_examples: list[LinkingExample], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quick = linker_training.BOOSTING_SETTINGS._replace(trees=15, learning_rate=0.2)
-    monkeypatch.setattr(linker_training, "BOOSTING_SETTINGS", quick)
-    monkeypatch.setattr(linker_training, "SEEDS", 1)
-    examples = dev_examples[:8]
-    training_digests: list[set[str]] = []
-    fit = linker_training.fit
-
-    def recording_fit(training_examples: Sequence[LinkingExample], *, seed: int = 0) -> Linker:
-        training_digests.append({case_digest(example.case) for example in training_examples})
-        return fit(training_examples, seed=seed)
-
-    monkeypatch.setattr(linker_training, "fit", recording_fit)
-    probabilities = linker_training.cross_fit(examples, folds=4)
-    assert [matrix.shape for matrix in probabilities] == [
-        example.table.shape for example in examples
-    ]
-    all_digests = {case_digest(example.case) for example in examples}
-    assert len(training_digests) == 4
-    assert all(len(all_digests - digests) == 2 for digests in training_digests)
-    assert set[str]().union(*(all_digests - digests for digests in training_digests)) == all_digests
+from archqa.engine.answer_linking import Forest, Tree, predict_links
 
 
 def test_an_answer_sentence_is_linked_to_the_sentence_it_restates() -> None:
@@ -81,6 +21,18 @@ def test_an_answer_sentence_is_linked_to_the_sentence_it_restates() -> None:
             Phrase(id="x", text="The chest tube was placed for a large pneumothorax."),
         ),
     )
-    table = answer_linking.pair_features(case, default_encoder())
-    assert answer_linking.predict_links(case) == {("x", "b")}
-    assert answer_linking.most_similar_links(case, table) == {("x", "b")}
+    assert predict_links(case) == {("x", "b")}
+
+
+def test_what_the_columns_add_sums_to_the_leaf() -> None:
+    stump = Tree(
+        column=(1, -1, -1),
+        threshold=(0.5, 0, 0),
+        left=(1, -1, -1),
+        right=(2, -1, -1),
+        value=(0.0, -1.0, 2.0),
+    )
+    assert Forest((stump,)).path_contributions(np.array([[9.0, 0.5], [9.0, 0.6]])).tolist() == [
+        [0.0, -1.0],
+        [0.0, 2.0],
+    ]

@@ -125,7 +125,6 @@ def test_a_failing_disk_shows_no_record_text(tmp_path: Path) -> None:
         ("fhir", "load", "FILE", "--into", "FOLDER"),
         ("cases", "check", "FOLDER"),
         ("score", "RUN", "--key", "FOLDER"),
-        ("evidence", "train", str(MINI), "--out", "FILE/model.json"),
     ],
     ids=lambda arguments: " ".join(arguments[:1] + arguments[-1:]),
 )

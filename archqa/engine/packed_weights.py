@@ -1,0 +1,155 @@
+"""Packed weights of the engine's networks: how they lie in `.npz` files, and how they are unpacked.
+
+A row has a scale, a block of a row a factor, and a weight a small code:
+weight = scale x factor x code. Factor x code is the eight-bit integer that a processor multiplies.
+A code takes half a byte. A network that was trained on from another one may refer to that one's
+file and add an update of low rank to a weight (Hu et al. 2021, arXiv:2106.09685).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_CODE = 7
+"""The highest code that half a byte holds; codes range from -7 to 7."""
+REFERENCE, REFERENCE_MARK = "reference", "#"
+"""The array of a packed weight that stands in another file, which it names as `file#name`."""
+
+Floats = NDArray[np.float32]
+
+
+class PackedWeights(NamedTuple):
+    """`codes` (rows, columns / 2), two to a byte; `factors` (rows, blocks); `scale` (rows,)."""
+
+    codes: NDArray[np.uint8]
+    factors: NDArray[np.uint8]
+    scale: Floats
+
+
+class LowRankUpdate(NamedTuple):
+    """What fine-tuning adds to a matrix: `up` (rows, rank) times `down` (rank, columns).
+
+    Both are integers; a row of their product is scaled by `update_scale` (rows,). `scale` (rows,) is
+    that of the sum, whose integers range from -63 to 63.
+    """
+
+    up: NDArray[np.int8]
+    down: NDArray[np.int8]
+    update_scale: Floats
+    scale: Floats
+
+
+class UpdatedWeights(NamedTuple):
+    """A packed matrix that stands in another file, and the update of it."""
+
+    base: PackedWeights
+    update: LowRankUpdate
+
+    @property
+    def scale(self) -> Floats:
+        """The scale of each row of the sum, of shape (rows,)."""
+        return self.update.scale
+
+
+class WeightLocation(NamedTuple):
+    """The file of a packed weight, its name there, its name in the graph, and its update."""
+
+    file: Path
+    name_in_file: str
+    name: str
+    update: LowRankUpdate | None = None
+
+
+def weight_locations(file: Path) -> list[WeightLocation]:
+    """Return where each weight of a graph is stored, in the order of names."""
+    if not file.exists():
+        return []
+    locations = []
+    with np.load(file) as arrays:
+        for name in sorted({array_name.rsplit("/", 1)[0] for array_name in arrays.files}):
+            location = WeightLocation(file, name, name)
+            if f"{name}/{REFERENCE}" in arrays.files:
+                reference = str(arrays[f"{name}/{REFERENCE}"])
+                other_file, _, name_there = reference.partition(REFERENCE_MARK)
+                update = _read_update(arrays, name)
+                location = WeightLocation(file.parent / other_file, name_there, name, update)
+            locations.append(location)
+    return locations
+
+
+def _read_update(arrays: Mapping[str, Any], name: str) -> LowRankUpdate | None:
+    if f"{name}/up" not in arrays:
+        return None
+    return LowRankUpdate(*(arrays[f"{name}/{field}"] for field in LowRankUpdate._fields))
+
+
+def read_locations(
+    locations: Iterable[WeightLocation],
+) -> Iterator[tuple[str, PackedWeights | UpdatedWeights]]:
+    """Yield packed weights by their names in the graph; each file is opened once."""
+    by_file = attrgetter("file")
+    for file, locations_in_file in groupby(sorted(locations, key=by_file), key=by_file):
+        with np.load(file) as arrays:
+            for location in locations_in_file:
+                packed = PackedWeights(
+                    codes=arrays[f"{location.name_in_file}/codes"],
+                    factors=arrays[f"{location.name_in_file}/factors"],
+                    scale=arrays[f"{location.name_in_file}/scale"],
+                )
+                if location.update is None:
+                    yield location.name, packed
+                else:
+                    yield location.name, UpdatedWeights(packed, location.update)
+
+
+def unpack_weights(packed: PackedWeights | UpdatedWeights) -> NDArray[np.int8]:
+    """Return the integers of every weight, of shape (rows, columns)."""
+    if isinstance(packed, UpdatedWeights):
+        return np.ascontiguousarray(unpack_transposed(packed).T)
+    rows, half_columns = packed.codes.shape
+    codes = np.empty((rows, half_columns, 2), dtype=np.int8)
+    codes[..., 0] = packed.codes & 15
+    codes[..., 1] = packed.codes >> 4
+    codes -= MAX_CODE
+    blocks = codes.reshape(rows, packed.factors.shape[1], -1)
+    blocks *= packed.factors.view(np.int8)[..., None]
+    return blocks.reshape(rows, 2 * half_columns)
+
+
+def unpack_transposed(packed: PackedWeights | UpdatedWeights) -> NDArray[np.int8]:
+    """Return `unpack_weights(packed).T` in C order, of shape (columns, rows).
+
+    Faster than to unpack and transpose: the codes are transposed while two share a byte, and each
+    step runs over whole rows of the result.
+    """
+    if isinstance(packed, UpdatedWeights):
+        levels = add_update(packed.base, packed.update)
+        levels /= packed.update.scale
+        return np.rint(levels, out=levels).astype(np.int8)
+    rows, half_columns = packed.codes.shape
+    transposed_codes = np.ascontiguousarray(packed.codes.T)
+    codes = np.empty((half_columns, 2, rows), dtype=np.int8)
+    codes[:, 0] = transposed_codes & 15
+    codes[:, 1] = transposed_codes >> 4
+    codes -= MAX_CODE
+    factors = np.ascontiguousarray(packed.factors.T).view(np.int8)
+    blocks = codes.reshape(len(factors), -1, rows)
+    blocks *= factors[:, None]
+    return blocks.reshape(2 * half_columns, rows)
+
+
+def add_update(base: PackedWeights, update: LowRankUpdate) -> Floats:
+    """Return the sum of a matrix and its update, transposed: of shape (columns, rows).
+
+    The integers' product is exact in floats whatever the order of its sums, so that every processor
+    gets the same weights.
+    """
+    product: Floats = update.down.T.astype(np.float32) @ update.up.T.astype(np.float32)
+    product *= update.update_scale
+    product += unpack_transposed(base) * base.scale
+    return product

@@ -1,1 +1,0 @@
-"""Fitting of the engine and export of its weights. In the repository, not in the wheel."""

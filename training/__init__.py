@@ -1,0 +1,1 @@
+"""Fitting of the embedded engine. Run from the repository, never installed: see README.md."""
