@@ -15,7 +15,6 @@ from archqa.core.case import Case
 from archqa.core.value import FrozenModel
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.engine.features import Matrix, rarity
-from archqa.engine.logistic_regression import expit
 from archqa.engine.sentence_encoder import SentenceEncoder, default_encoder
 from archqa.engine.tables import DATA_DIR
 from archqa.errors import InputError
@@ -108,7 +107,8 @@ class Linker(FrozenModel):
         """Return the probability of every pair, of shape (answer sentences, note sentences)."""
         contributions = Forest(self.trees).path_contributions(table.matrix(self.columns))
         logits = contributions.sum(1) + self.bias
-        return expit(logits).reshape(table.shape)
+        probabilities: PairColumn = 1 / (1 + np.exp(-np.clip(logits, -40.0, 40.0)))
+        return probabilities.reshape(table.shape)
 
     def select_links(self, case: Case, probabilities: PairColumn) -> LinkSet:
         """Return the set of links of the whole answer with the highest expected F1."""
