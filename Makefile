@@ -79,4 +79,4 @@ clean:
 
 # After a new prompt version: write its digest and rendering down. A released version must not change.
 snapshots: $(VENV)/.dev
-	ARCHQA_UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/agents/test_prompts.py tests/agents/test_fhir_prompts.py tests/agents/test_asking_prompts.py tests/agents/test_line_support.py tests/cli/test_completion.py
+	ARCHQA_UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/agents/test_prompts.py tests/agents/test_fhir_prompts.py tests/agents/test_asking_prompts.py tests/agents/test_line_support.py

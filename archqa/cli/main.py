@@ -5,15 +5,16 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from enum import StrEnum
+from typing import Annotated, Any
 
 import typer
+import typer.completion
 
 import archqa
 from archqa.cli import interruption
 from archqa.cli.console import (
     forget_retries,
-    print_content,
     print_error,
     print_interruption,
     print_line,
@@ -205,14 +206,26 @@ class ArchqaCommands(LazyGroup):
             print_retries()
 
 
+class Shell(StrEnum):
+    """A shell that typer completes for; `auto` is the one that started this process."""
+
+    AUTO = "auto"
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+    POWERSHELL = "powershell"
+    PWSH = "pwsh"
+
+
 def _with_shell(args: list[str]) -> list[str]:
-    """Return the arguments with `auto` where it is not said for which shell completions are."""
-    if not args or args[0] not in _COMPLETION_OPTIONS or len(args) > 1:
-        return args
-    return [*args, "auto"]
+    """Return the arguments with `auto` where a completion option names no shell."""
+    if args in (["--install-completion"], ["--show-completion"]):
+        return [*args, Shell.AUTO]
+    return args
 
 
-_COMPLETION_OPTIONS = ("--install-completion", "--show-completion")
+_typer: Any = typer.completion
+"""Typer does not export the functions of its completion by their types."""
 
 _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]
 """The base of typer's errors about arguments, which it does not export."""
@@ -260,30 +273,33 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True, help=HELP)
 def main(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
-    install_completion: str | None = typer.Option(
-        None,
-        metavar="[SHELL]",
-        help="Let the shell complete commands, options, runs and names; default: this shell.",
-    ),
-    show_completion: str | None = typer.Option(
-        None, metavar="[SHELL]", help="Print the script that does it: bash, zsh, fish, powershell."
-    ),
+    install_completion: Annotated[
+        Shell | None,
+        typer.Option(
+            metavar="[SHELL]",
+            help="Let the shell complete commands and options; default: this shell.",
+        ),
+    ] = None,
+    show_completion: Annotated[
+        Shell | None,
+        typer.Option(
+            metavar="[SHELL]", help="Print the script that does it: bash, zsh, fish, powershell."
+        ),
+    ] = None,
 ) -> None:
-    """Do what the options say that stand before a command."""
+    """Do what the options before a command ask for."""
     if version:
         print_line(f"archqa {archqa.__version__}")
         raise typer.Exit
-    if show_completion:
-        from archqa.cli.completion_scripts import script_for
-
-        print_content(script_for(show_completion) + "\n")
-        raise typer.Exit
-    if install_completion:
-        from archqa.cli.completion_scripts import install_for
-
-        print_line(install_for(install_completion))
-        raise typer.Exit
+    for shell, action in (
+        (install_completion, _typer.install_callback),
+        (show_completion, _typer.show_callback),
+    ):
+        if shell is not None:
+            # Without a name, typer looks which shell is running. The callbacks end the process.
+            action(context, None, True if shell is Shell.AUTO else shell.value)
 
 
 def run() -> None:
@@ -308,8 +324,11 @@ def run() -> None:
 
 def _run_app() -> None:
     """Run the command; what it printed has left this process, or an `OSError` is raised."""
+    # Typer registers its shells only together with its two options, which accept no SHELL.
+    _typer.completion_init()
     try:
-        app()
+        # The name is a part of the completion scripts, also where `python -m archqa` prints them.
+        app(prog_name="archqa")
     finally:
         try:
             sys.stdout.flush()

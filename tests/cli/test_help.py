@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from archqa.cli.completion import read_table
 from archqa.cli.lazy import LazyCommand
 from archqa.cli.main import COMMANDS
 
@@ -39,16 +38,13 @@ def test_the_help_of_a_command_has_an_example_of_it(name: str) -> None:
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_options_of_an_example_are_those_of_its_command(name: str) -> None:
     for line in examples(SHOWN[name]):
-        command, rest = _command_of(shlex.split(line, comments=True)[1:])
-        options = {each for parameter in command["parameters"] for each in parameter["names"]}
-        typed = {word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
+        words = shlex.split(line, comments=True)[1:]
+        command = next(
+            ALL[" ".join(words[:count])] for count in (1, 2, 3) if " ".join(words[:count]) in ALL
+        )
+        options = set()
+        for parameter in command.params:
+            options.update(parameter.opts, parameter.secondary_opts)
+        typed = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
         assert typed <= options, line
-        assert "(" not in " ".join(word for word in rest if "=" not in word), line
-
-
-def _command_of(words: list[str]) -> tuple[dict[str, Any], list[str]]:
-    command = read_table()
-    while "commands" in command:
-        name, *words = words
-        command = command["commands"][name]
-    return command, words
+        assert "(" not in " ".join(word for word in words if "=" not in word), line
