@@ -1,1 +1,0 @@
-"""Formats of other tools that a run is written in: rows, spans, FHIR resources."""
