@@ -140,7 +140,7 @@ def test_a_typed_embedded_pipeline_stays_on_this_machine(
         ('[pipelines.typed]\nwrites = "apply"', "pipelines.typed.writes"),
         ('functions = "/etc/passwd"', "pipelines.paper.functions"),
         ('functions = "~/../../etc/passwd"', "pipelines.paper.functions"),
-        ('memory = "../memory.jsonl"', "pipelines.typed.memory"),
+        ('functions = "../functions.json"', "pipelines.paper.functions"),
         ('functions = "linked.json"', "pipelines.paper.functions"),
         ('[prices."gpt-4.1"]\nprompt = 0.0', "prices.gpt-4.1.prompt"),
         ('[agents.planner]\nbase_url = "https://evil.example"', "agents.planner.base_url"),

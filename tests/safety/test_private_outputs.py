@@ -11,7 +11,6 @@ import pytest
 
 from archqa import fhir
 from archqa.llm.server_api import ServerApi
-from archqa.tasks.medagentbench.memory import add_correction
 from tests.asking.test_asking import small_record
 from tests.safety.command_line import archqa, synthetic_run
 
@@ -136,12 +135,6 @@ def test_an_audit_log_that_everybody_could_read_becomes_private(tmp_path: Path) 
     fhir.AuditLog(path).add(entry)
     assert mode_of(path) == "0o600"
     assert path.read_text().startswith("what was there before\n")
-
-
-def test_corrections_that_everybody_could_read_become_private(tmp_path: Path) -> None:
-    path = readable_file(tmp_path / "memory.jsonl")
-    add_correction(path, "Check the potassium of S1234567.", "a value is low", "order a repeat")
-    assert mode_of(path) == "0o600"
 
 
 @pytest.mark.parametrize("command", ["export", "report"])

@@ -25,11 +25,10 @@ class MedAgentPaperTask(FrozenModel):
 
 
 class MedAgentTypedTask(FrozenModel):
-    """What the agent with tools is told; `memory` are corrections of earlier work."""
+    """What the agent with tools is told."""
 
     instruction: str
     context: str = ""
-    memory: tuple[str, ...] = ()
 
 
 class AssistantTurn(FrozenModel):

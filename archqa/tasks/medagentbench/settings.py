@@ -2,9 +2,8 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from archqa.core.write_mode import WriteMode
 from archqa.tasks.pipeline_settings import PipelineSettings
@@ -54,23 +53,9 @@ class ClinicalToolSettings(ClinicalSettings):
     )
 
 
-class TypedAgentSettings(ClinicalToolSettings):
-    """The pipeline `typed`."""
-
-    memory: Path | None = Field(default=None, description="a file of corrections the agent reads")
-
-    @model_validator(mode="after")
-    def _no_memory_in_the_benchmark(self) -> Self:
-        if self.memory is not None and self.writes is WriteMode.RECORD:
-            raise ValueError(
-                "memory is off in the benchmark's mode; choose writes=validate or writes=apply"
-            )
-        return self
-
-
 PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
     "paper": PaperAgentSettings,
-    "typed": TypedAgentSettings,
+    "typed": ClinicalToolSettings,
     "scripted": ClinicalToolSettings,
     "do-nothing": PipelineSettings,
 }

@@ -4,14 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from archqa.errors import CallerError, InputError
 from archqa.fhir import Store
 from archqa.llm.model import Reply, ToolCall
 from archqa.llm.scripted import refusal_reply, tool_call_reply
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
-from archqa.settings import load_settings
-from archqa.tasks.medagentbench.memory import add_correction, load_corrections
 from tests.fakes.server import FakeServer
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
 from tests.tasks.medagentbench.typed_agent import (
@@ -243,36 +240,6 @@ def test_a_model_behind_a_server_comes_to_an_end(
     assert not any("Unforeseen" in record.error for record in run.records)
     with Store.open(benchmark.store) as store:
         assert set(store.counts()) == {"Patient", "Observation"}
-
-
-def test_memory_is_off_in_the_benchmarks_mode(tmp_path: Path) -> None:
-    with pytest.raises(CallerError, match="memory is off"):
-        load_settings(typed={"memory": tmp_path / "memory.jsonl"})
-
-
-def test_memory_is_told_but_never_of_the_instruction_it_came_from(
-    benchmark: SyntheticBenchmark, tmp_path: Path
-) -> None:
-    path = tmp_path / "memory.jsonl"
-    add_correction(path, task(7, ONE)["instruction"], "asked for a level", "tell the number alone")
-    agent = ScriptedAgent(finish(1))
-    run_task(benchmark, tmp_path, task(4, ONE), agent, writes="validate", memory=path)
-    assert "When asked for a level: tell the number alone" in agent.requests[0].messages[0].content
-    # Another patient makes it no other instruction.
-    assert load_corrections(path, task(7, TWO)["instruction"]) == ()
-    assert path.stat().st_mode & 0o077 == 0
-
-
-def test_memory_is_never_fed_with_graded_tasks(tmp_path: Path) -> None:
-    with pytest.raises(CallerError, match="graded"):
-        add_correction(tmp_path / "memory.jsonl", "Do.", "asked", "do", task_id="task7_1")
-
-
-def test_a_broken_memory_names_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "memory.jsonl"
-    path.write_text('\n{"when": "x"}\n')
-    with pytest.raises(InputError, match=r"memory\.jsonl:2"):
-        load_corrections(path, "Do.")
 
 
 def test_a_text_of_the_record_changes_no_rule(

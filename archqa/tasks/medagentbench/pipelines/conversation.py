@@ -30,7 +30,6 @@ from archqa.tasks.medagentbench.agents import (
 )
 from archqa.tasks.medagentbench.function_file import function_inputs, load_functions
 from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL
-from archqa.tasks.medagentbench.memory import load_corrections
 from archqa.tasks.medagentbench.pipelines.scripted_policy import run_policy
 from archqa.tasks.medagentbench.protocol import (
     COMPLETED,
@@ -48,7 +47,6 @@ from archqa.tasks.medagentbench.settings import (
     ClinicalToolSettings,
     PaperAgentSettings,
     PayloadFormat,
-    TypedAgentSettings,
 )
 from archqa.tasks.medagentbench.tool_implementations import ActionFailed, ToolImplementations
 from archqa.tasks.medagentbench.tool_schemas import clinical_tools
@@ -84,14 +82,13 @@ async def paper(
 
 
 async def typed(
-    task: ClinicalTask, context: RunContext, settings: TypedAgentSettings
+    task: ClinicalTask, context: RunContext, settings: ClinicalToolSettings
 ) -> PipelineResult:
     """A model with typed tools."""
     prompt = _prompt(_paper_task(task))
     with _open_task(task, context, settings, prompt, settings.shape) as tools:
-        conversation = ClinicalConversation(
-            MedAgentTypedAgent(), _typed_task(task, settings.memory), context
-        )
+        typed_task = MedAgentTypedTask(instruction=task.instruction, context=task.context)
+        conversation = ClinicalConversation(MedAgentTypedAgent(), typed_task, context)
         with _status_of_failures(tools):
             await _call_tools(conversation, tools, _TOOL_TURNS_PER_ROUND * settings.rounds)
         return _pipeline_result(tools)
@@ -234,14 +231,6 @@ def _paper_inputs(settings: PaperAgentSettings) -> PipelineInputs:
     return function_inputs(settings.functions)
 
 
-def _typed_task(task: ClinicalTask, memory: Path | None) -> MedAgentTypedTask:
-    return MedAgentTypedTask(
-        instruction=task.instruction,
-        context=task.context,
-        memory=load_corrections(memory, task.instruction) if memory else (),
-    )
-
-
 def _pipeline_result(tools: ToolImplementations) -> PipelineResult:
     """The result of a completed conversation.
 
@@ -298,7 +287,7 @@ CLINICAL_PIPELINES = (
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
         agents=(MedAgentTypedAgent.name,),
         reads_notes=False,
-        settings_type=TypedAgentSettings,
+        settings_type=ClinicalToolSettings,
         fhir_profile="hapi",
     ),
     Pipeline(
