@@ -188,7 +188,7 @@ def _print_notices(pipeline: Pipeline, settings: Settings, remarks: Iterable[str
     if is_embedded and not model_agents(settings, pipeline):
         print_embedded_notice(settings)
     if pipeline.backend == "script":
-        print_notice(f"{pipeline.name} is a fixed policy: its score is not a model's score.")
+        print_notice(f"{pipeline.name} calls no model: its score is not a model's score.")
     for remark in remarks:
         print_notice(remark)
 

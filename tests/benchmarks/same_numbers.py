@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.fixed_policy import PolicyServer
+
 Numbers = dict[str, Any]
 
 DEV_METRICS = (
@@ -116,21 +118,24 @@ def fhir(checkout: Checkout, shared: Path) -> Numbers:
 
 
 def medagent(checkout: Checkout, shared: Path) -> Numbers:
-    """The 100 published tasks of MedAgentBench by the fixed policy and by silence: grades of both rules."""
+    """The 100 published tasks of MedAgentBench by fixed rules and by silence: grades of both gradings."""
     folder = shared / "fhir/medagentbench"
     record = checkout.work / "medagent.db"
     resources = [str(folder / f"{name}.ndjson") for name in ("Patient", "Observation")]
     checkout.archqa("fhir", "load", *resources, "--into", str(record))
     numbers: Numbers = {}
-    for pipeline in ("scripted", "do-nothing"):
-        run = checkout.work / pipeline
-        tasks = ["predict", str(folder / "tasks_v1.json"), "--record", str(record)]
-        checkout.archqa(*tasks, "--pipeline", pipeline, "--out", str(run), "--quiet")
-        graded = json.loads(checkout.archqa("score", str(run), "--record", str(record), "--json"))
-        numbers[f"{pipeline} submission"] = _sha256(run / "submission.json")
-        numbers[f"{pipeline} scores"] = graded["scores"]
-        numbers[f"{pipeline} baselines"] = graded["baselines"]
-        numbers[f"{pipeline} faults"] = _digest(graded["faults"])
+    with PolicyServer() as policy:
+        agents = {"policy": policy.arguments, "do-nothing": ("--pipeline", "do-nothing")}
+        for name, arguments in agents.items():
+            run = checkout.work / name
+            tasks = ["predict", str(folder / "tasks_v1.json"), "--record", str(record)]
+            checkout.archqa(*tasks, *arguments, "--out", str(run), "--quiet")
+            score = ("score", str(run), "--record", str(record), "--json")
+            graded = json.loads(checkout.archqa(*score))
+            numbers[f"{name} submission"] = _sha256(run / "submission.json")
+            numbers[f"{name} scores"] = graded["scores"]
+            numbers[f"{name} baselines"] = graded["baselines"]
+            numbers[f"{name} faults"] = _digest(graded["faults"])
     return numbers
 
 

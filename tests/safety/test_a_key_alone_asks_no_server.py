@@ -95,7 +95,7 @@ def test_medagentbench_says_how_to_ask_for_a_model(tmp_path: Path) -> None:
         result = with_ambient_key("predict", "tasks.json", cwd=tmp_path, url=trap.base_url)
     assert (result.returncode, trap.connections) == (2, 0)
     assert "--model NAME" in result.stderr
-    assert "do-nothing|scripted" in result.stderr
+    assert "--pipeline do-nothing" in result.stderr
 
 
 def test_a_dry_run_of_a_model_pipeline_needs_no_server(tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ def test_a_batch_does_not_write_to_the_record_that_its_folder_names(
     planted_run: Path, tmp_path: Path
 ) -> None:
     manifest = json.loads((planted_run / "run.json").read_text())
-    manifest |= {"task": "medagentbench", "pipeline": "scripted"}
-    settings = {"record": str(tmp_path / "mine.db"), "pipelines": {"scripted": {"writes": "apply"}}}
+    manifest |= {"task": "medagentbench", "pipeline": "typed"}
+    settings = {"record": str(tmp_path / "mine.db"), "pipelines": {"typed": {"writes": "apply"}}}
     manifest["settings"] |= settings
     (planted_run / "run.json").write_text(json.dumps(manifest))
     result = go_on(planted_run)

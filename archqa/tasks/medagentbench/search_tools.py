@@ -14,7 +14,7 @@ from pydantic import Field
 from archqa.core.value import FrozenModel
 from archqa.fhir.record import Resource
 from archqa.tasks.medagentbench.clock import format_datetime
-from archqa.tasks.medagentbench.tool_implementations import ActionFailed, resource_reference
+from archqa.tasks.medagentbench.tool_implementations import ActionFailed
 from archqa.tasks.medagentbench.typed_tool import Arguments, ClinicalTool
 
 _MAX_RESOURCES = 50
@@ -186,7 +186,7 @@ def _summary(resource: Resource) -> dict[str, Any]:
     quantity = resource.get("valueQuantity") or {}
     identifiers = [identifier.get("value") for identifier in resource.get("identifier") or []]
     fields = {
-        "id": resource_reference(resource),
+        "id": f"{resource.get('resourceType')}/{resource.get('id')}",
         "what": _concept_text(resource),
         "value": quantity.get("value", resource.get("valueString")),
         "unit": quantity.get("unit"),

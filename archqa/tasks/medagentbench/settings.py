@@ -44,8 +44,8 @@ class PaperAgentSettings(ClinicalSettings):
     )
 
 
-class ClinicalToolSettings(ClinicalSettings):
-    """Pipelines that act through typed tools."""
+class TypedAgentSettings(ClinicalSettings):
+    """The pipeline `typed`."""
 
     shape: PayloadFormat | None = Field(
         default=None,
@@ -55,7 +55,6 @@ class ClinicalToolSettings(ClinicalSettings):
 
 PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
     "paper": PaperAgentSettings,
-    "typed": ClinicalToolSettings,
-    "scripted": ClinicalToolSettings,
+    "typed": TypedAgentSettings,
     "do-nothing": PipelineSettings,
 }

@@ -6,7 +6,7 @@ the instruction and the resources read before they are posted.
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from archqa.errors import ArchqaError
@@ -20,7 +20,6 @@ from archqa.tasks.medagentbench.session import ClinicalSession
 from archqa.tasks.medagentbench.settings import PayloadFormat
 from archqa.tasks.medagentbench.write_checks import (
     WriteContext,
-    is_looked_up,
     missing_reads,
     objections,
 )
@@ -89,11 +88,6 @@ class ToolImplementations:
                 params.append((name.replace("_", "-"), value))
         return self.search("Patient", params)
 
-    def find_patient(self, mrn: str) -> Resource | None:
-        """The patient with this record number, or None. Raises `ActionFailed`."""
-        patients = self.search_patients(identifier=mrn)
-        return patients[0] if patients else None
-
     def search_measurements(
         self, patient: str, code: str, since: datetime | None = None
     ) -> list[Resource]:
@@ -110,10 +104,6 @@ class ToolImplementations:
         if since is None:
             return measurements
         return [measurement for measurement in measurements if _time_of(measurement) >= since]
-
-    def has_looked_up(self, patient: str) -> bool:
-        """Whether the Patient resource with this id or record number was read in this task."""
-        return is_looked_up(patient, self.controller.resources_read)
 
     def write(self, intent: WriteIntent, evidence: Sequence[str] = ()) -> Written:
         """Check an intent and post it. Raises `ActionFailed` with every reason against it."""
@@ -198,28 +188,6 @@ class ToolImplementations:
         if self.controller.rounds_left == 1 and not text.startswith("FINISH"):
             raise ActionFailed("Only one turn is left: finish.")
         return self.controller.handle_turn(text) or ""
-
-
-def resource_reference(resource: Resource) -> str:
-    """`Type/id`, the form in which evidence is named."""
-    return f"{resource.get('resourceType')}/{resource.get('id')}"
-
-
-def window_start(now: datetime, lookback: timedelta | None) -> datetime | None:
-    """The start of a span that ends now."""
-    return None if lookback is None else now - lookback
-
-
-def latest_measurement(measurements: Sequence[Resource]) -> Resource | None:
-    """The latest of valid measurements; the first of several at the same time."""
-    return max(measurements, key=_time_of, default=None)
-
-
-def measured_value(resource: Resource) -> int | float:
-    """The number measured."""
-    value = resource["valueQuantity"]["value"]
-    assert isinstance(value, int | float)
-    return value
 
 
 def _time_of(measurement: Resource) -> datetime:

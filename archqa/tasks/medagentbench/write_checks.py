@@ -95,7 +95,7 @@ def missing_reads(
     """
     patient = subject_patient_id(payload)
     reasons = []
-    if not is_looked_up(patient, context.resources_read):
+    if not _is_looked_up(patient, context.resources_read):
         reasons.append(
             f"The patient {patient[:40]} was not looked up in this task: find the Patient by "
             "this record number before you write."
@@ -107,7 +107,7 @@ def missing_reads(
     return reasons
 
 
-def is_looked_up(patient: str, resources_read: Mapping[str, Resource]) -> bool:
+def _is_looked_up(patient: str, resources_read: Mapping[str, Resource]) -> bool:
     """Whether the Patient with this id or record number is among the resources read."""
     return any(
         reference.startswith("Patient/") and _has_identity(resource, patient)

@@ -13,12 +13,9 @@ from archqa.core.value import FrozenModel
 from archqa.tasks.medagentbench.settings import PayloadFormat
 
 NDC = "http://hl7.org/fhir/sid/ndc"
-LOINC = "http://loinc.org"
-SNOMED = "http://snomed.info/sct"
-BENCHMARK_PRIORITY: Literal["stat"] = "stat"
-"""The priority that the benchmark's function file asks for, whatever an instruction says."""
 
-_DEFAULT_PRIORITIES = {PayloadFormat.BENCHMARK: BENCHMARK_PRIORITY, PayloadFormat.R4: "routine"}
+_DEFAULT_PRIORITIES = {PayloadFormat.BENCHMARK: "stat", PayloadFormat.R4: "routine"}
+"""The benchmark's function file asks for "stat", whatever an instruction says."""
 
 _UCUM = "http://unitsofmeasure.org"
 _CATEGORY_SYSTEMS = {

@@ -19,6 +19,7 @@ import pytest
 from archqa.fhir import FhirService, Overlay, Store, WriteMode, Writer
 from archqa.fhir.server.application import FhirApplication
 from tests.cli.test_commands import archqa
+from tests.fakes.fixed_policy import PolicyServer
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
 from tests.tasks.medagentbench.paper_agent import always, fhir_server
 
@@ -31,22 +32,22 @@ RATES = tuple(
 
 
 @pytest.fixture(scope="module")
-def finished(benchmark: SyntheticBenchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(
+    benchmark: SyntheticBenchmark, policy: PolicyServer, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     out = tmp_path_factory.mktemp("runs") / "run"
     arguments = (
         "predict",
         str(benchmark.tasks),
         "--record",
         str(benchmark.store),
-        "--pipeline",
-        "scripted",
+        *policy.arguments,
         "--out",
         str(out),
     )
     process = archqa(*arguments)
     assert process.returncode == 0, process.stderr
     assert process.stdout.splitlines()[-1] == str(out)
-    assert "scripted is a fixed policy" in process.stderr
     return out
 
 
@@ -69,7 +70,7 @@ def test_without_a_model_it_says_what_there_is(
         str(tmp_path / "run"),
     )
     assert process.returncode == 2
-    assert "medagentbench needs a model, or --pipeline do-nothing|scripted" in process.stderr
+    assert "medagentbench needs a model, or --pipeline do-nothing" in process.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -77,8 +78,7 @@ def test_without_a_record_it_asks_for_one(benchmark: SyntheticBenchmark, tmp_pat
     arguments = (
         "predict",
         str(benchmark.tasks),
-        "--pipeline",
-        "scripted",
+        *("--pipeline", "typed", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"),
         "--out",
         str(tmp_path / "run"),
     )
@@ -91,24 +91,24 @@ def test_silence_needs_no_record_but_its_grading_does(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     out = str(tmp_path / "run")
-    assert (
-        archqa("predict", str(benchmark.tasks), "--pipeline", "do-nothing", "--out", out).returncode
-        == 0
-    )
+    predicted = archqa("predict", str(benchmark.tasks), "--pipeline", "do-nothing", "--out", out)
+    assert predicted.returncode == 0
+    assert "do-nothing calls no model" in predicted.stderr
     assert json.loads((tmp_path / "run" / "overall.json").read_text())["custom"] == {}
     process = archqa("score", out)
     assert process.returncode == 2
     assert "Name it with --record STORE_OR_URL" in process.stderr
     report = scored(out, "--record", str(benchmark.store))
     assert report["scores"]["success_rate"] == report["baselines"]["FINISH([])"]["success_rate"] > 0
+    assert any("no score of any model" in warning for warning in report["warnings"])
 
 
 def test_the_benchmarks_totals_have_no_grades_before_the_run_is_scored(
-    benchmark: SyntheticBenchmark, tmp_path: Path
+    benchmark: SyntheticBenchmark, tmp_path: Path, policy: PolicyServer
 ) -> None:
     out = tmp_path / "run"
-    options = ("--record", str(benchmark.store), "--pipeline", "scripted", "--out", str(out))
-    process = archqa("predict", str(benchmark.tasks), *options)
+    options = ("--record", str(benchmark.store), "--out", str(out))
+    process = archqa("predict", str(benchmark.tasks), *options, *policy.arguments)
     assert process.returncode == 0, process.stderr
     predicted = json.loads((out / "overall.json").read_text())
     assert predicted["custom"] == {}
@@ -129,7 +129,6 @@ def test_a_run_is_scored_by_both_gradings_beside_doing_nothing(
     assert report["baselines"]["FINISH()"]["success_rate"] == pytest.approx(
         100 * 2 / len(benchmark.rows)
     )
-    assert any("no score of any model" in warning for warning in report["warnings"])
     assert any("context lengths do not" in warning for warning in report["warnings"])
 
 
@@ -257,10 +256,12 @@ def test_a_run_whose_tasks_and_record_moved_is_graded_where_they_are_named(
     )
 
 
-def test_a_person_at_the_terminal_is_asked(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+def test_a_person_at_the_terminal_is_asked(
+    benchmark: SyntheticBenchmark, tmp_path: Path, policy: PolicyServer
+) -> None:
     tasks = tmp_path / "tasks.json"
     tasks.write_text(json.dumps([task(3, ONE)]))
-    arguments = ("--record", str(benchmark.store), "--pipeline", "scripted", "--confirm", "--quiet")
+    arguments = ("--record", str(benchmark.store), *policy.arguments, "--confirm", "--quiet")
     for answer, status in (("y\n", 200), ("n\n", 409), ("", 409)):
         out = tmp_path / f"run{status}{len(answer)}"
         process = archqa("predict", str(tasks), *arguments, "--out", str(out), stdin=answer)
@@ -343,7 +344,7 @@ def test_an_unmodified_client_runs_against_the_served_record(benchmark: Syntheti
 
 
 def test_a_server_is_acted_on_and_graded_like_a_store(
-    benchmark: SyntheticBenchmark, tmp_path: Path
+    benchmark: SyntheticBenchmark, tmp_path: Path, policy: PolicyServer
 ) -> None:
     with (
         Store.open(benchmark.store, "hapi") as store,
@@ -352,8 +353,7 @@ def test_a_server_is_acted_on_and_graded_like_a_store(
         arguments = (
             "--record",
             base,
-            "--pipeline",
-            "scripted",
+            *policy.arguments,
             "--out",
             str(tmp_path / "run"),
             "--quiet",
@@ -365,7 +365,7 @@ def test_a_server_is_acted_on_and_graded_like_a_store(
 
 
 def test_what_is_applied_on_a_server_stays_there_and_is_in_the_audit_log(
-    benchmark: SyntheticBenchmark, tmp_path: Path
+    benchmark: SyntheticBenchmark, tmp_path: Path, policy: PolicyServer
 ) -> None:
     out = tmp_path / "run"
     with (
@@ -375,8 +375,7 @@ def test_what_is_applied_on_a_server_stays_there_and_is_in_the_audit_log(
         arguments = (
             "--record",
             base,
-            "--pipeline",
-            "scripted",
+            *policy.arguments,
             "--set",
             "writes=apply",
             "--out",

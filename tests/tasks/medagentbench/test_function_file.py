@@ -136,7 +136,7 @@ def test_a_run_is_not_resumed_with_another_function_file(
         )
 
 
-@pytest.mark.parametrize("pipeline", ["typed", "scripted", "do-nothing"])
+@pytest.mark.parametrize("pipeline", ["typed", "do-nothing"])
 def test_another_pipeline_refuses_a_function_file(
     pipeline: str, benchmark: SyntheticBenchmark, function_file: Path, tmp_path: Path
 ) -> None:

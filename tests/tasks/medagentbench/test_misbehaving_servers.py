@@ -12,6 +12,7 @@ from archqa.fhir.client import http_client
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL
+from tests.fakes.fixed_policy import PolicyServer
 from tests.tasks.medagentbench.invented import build_benchmark, patient, task
 from tests.tasks.medagentbench.paper_agent import ONE, always, bundle, fhir_server, run_task, turns
 
@@ -57,26 +58,28 @@ def test_a_server_that_fails_is_told_to_the_agent_and_nothing_hangs(
     assert record.result.status == "completed"
 
 
-def test_a_server_that_is_down_ends_every_task_and_nothing_is_written(tmp_path: Path) -> None:
+def test_a_server_that_is_down_ends_every_task_and_nothing_is_written(
+    tmp_path: Path, policy: PolicyServer
+) -> None:
     benchmark = build_benchmark(tmp_path)
     with fhir_server(always(200, {})) as (url, _):
         pass
-    run = predict(benchmark.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
-    assert {record.result.status for record in run.records} == {"task error"}
+    run = predict(benchmark.tasks, out=tmp_path / "run", record=url, **policy.options)
+    assert {record.result.status for record in run.records} == {"agent invalid action"}
     assert not (tmp_path / "run" / "audit.jsonl").exists()
     overall = json.loads((tmp_path / "run" / "overall.json").read_text())
-    assert overall["validation"]["task error"] == 1
+    assert overall["validation"]["agent invalid action"] == 1
     assert overall["custom"] == {}  # It cannot be graded against a record that is not there.
 
 
-def test_pages_that_never_end_are_left_after_a_few(tmp_path: Path) -> None:
+def test_pages_that_never_end_are_left_after_a_few(tmp_path: Path, policy: PolicyServer) -> None:
     def body(handler: BaseHTTPRequestHandler) -> str:
         base_url = f"http://{handler.headers['host']}/fhir"
         return json.dumps(bundle(following=f"{base_url}?_getpages={handler.path.count('9')}9"))
 
     benchmark = build_benchmark(tmp_path, [task(7, ONE)])
     with fhir_server(always(200, body)) as (url, requests):
-        run = predict(benchmark.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
+        run = predict(benchmark.tasks, out=tmp_path / "run", record=url, **policy.options)
     assert run.records[0].result.status == "completed"
     assert len([path for path in requests if "_count=5000" not in path]) <= 8
 
@@ -93,10 +96,12 @@ def test_an_answer_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "body", ["no json", "[]", '{"resourceType": "Bundle", "entry": 7}', '{"entry": [null]}', "null"]
 )
-def test_an_answer_that_is_no_fhir_breaks_nothing(body: str, tmp_path: Path) -> None:
+def test_an_answer_that_is_no_fhir_breaks_nothing(
+    body: str, tmp_path: Path, policy: PolicyServer
+) -> None:
     benchmark = build_benchmark(tmp_path, [task(3, ONE), task(4, ONE), task(2, ONE)])
     with fhir_server(always(200, lambda _: body)) as (url, requests):
-        run = predict(benchmark.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
+        run = predict(benchmark.tasks, out=tmp_path / "run", record=url, **policy.options)
     assert {record.status for record in run.records} <= {CaseStatus.ANSWERED, CaseStatus.FAILED}
     assert not any("Unforeseen" in record.error for record in run.records)
     assert not any(path.startswith("POST") for path in requests)

@@ -309,8 +309,9 @@ def test_what_is_applied_is_found_in_the_same_task_and_forgotten_after_it(
 def test_a_run_without_a_record_is_refused_before_it_begins(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
+    server = {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
     with pytest.raises(CallerError, match="--record"):
-        predict(benchmark.tasks, out=tmp_path / "run", pipeline="scripted")
+        predict(benchmark.tasks, out=tmp_path / "run", pipeline="typed", **server)
     assert not (tmp_path / "run").exists()
 
 

@@ -1,7 +1,7 @@
-"""Arithmetic, clocks, doses and readings of instructions, each by itself."""
+"""Arithmetic, clocks, doses and payloads of writes, by themselves."""
 
 import contextlib
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -9,27 +9,16 @@ from hypothesis import strategies as st
 
 from archqa.agents.tools.calculator import CalculationError, calculate
 from archqa.errors import Unusable
-from archqa.tasks.medagentbench.clock import (
-    age_on,
-    format_datetime,
-    parse_lookback,
-    parse_next_day_time,
-    parse_now,
-    subtract_years,
-)
+from archqa.tasks.medagentbench.clock import format_datetime, parse_now
 from archqa.tasks.medagentbench.dosing import Dose, parse_dosing
-from archqa.tasks.medagentbench.instruction import parse_instruction
-from archqa.tasks.medagentbench.write_checks import TaskText, same_unit
+from archqa.tasks.medagentbench.write_checks import same_unit
 from archqa.tasks.medagentbench.write_intents import (
-    LOINC,
     MedicationOrder,
     PayloadFormat,
     ServiceOrder,
     VitalSign,
 )
-from tests.tasks.medagentbench.invented import MAGNESIUM, POTASSIUM, task
-
-NOW = datetime(2024, 2, 29, 23, 30, tzinfo=UTC)
+from tests.tasks.medagentbench.invented import MAGNESIUM, POTASSIUM
 
 
 @pytest.mark.parametrize(
@@ -74,39 +63,10 @@ def test_times_are_relative_to_the_clock_of_the_task() -> None:
         parse_now("The code is MG.")
 
 
-@pytest.mark.parametrize(
-    ("text", "hours"),
-    [
-        ("within last 24 hours", 24),
-        ("over the past 3 days", 72),
-        ("in the last 30 minutes", 0.5),
-        ("ever", None),
-    ],
-)
-def test_spans_are_read(text: str, hours: float | None) -> None:
-    lookback = parse_lookback(text)
-    assert (lookback.total_seconds() / 3600 if lookback else None) == hours
-
-
-@pytest.mark.parametrize(
-    ("text", "time"),
-    [
-        ("the next day at 8am", "2024-03-01T08:00:00+00:00"),
-        ("tomorrow at 12:30 pm", "2024-03-01T12:30:00+00:00"),
-        ("the following day at 12am", "2024-03-01T00:00:00+00:00"),
-        ("at 8am", None),
-    ],
-)
-def test_the_next_morning_is_a_day_later(text: str, time: str | None) -> None:
-    next_time = parse_next_day_time(NOW, text)
-    assert (format_datetime(next_time) if next_time else None) == time
-
-
-def test_ages_and_years_know_leap_days() -> None:
-    assert [age_on(born, NOW) for born in ("2000-02-29", "2000-03-01", "2024-02-29")] == [24, 23, 0]
-    assert subtract_years(NOW, 1).date().isoformat() == "2023-02-28"
-    with pytest.raises(Unusable, match="date of birth"):
-        age_on("no date", NOW)
+def test_ages_know_leap_days() -> None:
+    now = {"now": "2024-02-29T23:30:00+00:00"}
+    born = ("2000-02-29", "2000-03-01", "2024-02-29")
+    assert [calculate(f"age('{day}', now)", now) for day in born] == [24, 23, 0]
 
 
 @pytest.mark.parametrize(
@@ -141,22 +101,6 @@ def test_other_tables_are_read_too_and_prose_is_none() -> None:
     assert parse_dosing("Give what seems right.") is None
 
 
-def test_instructions_are_read_by_general_rules() -> None:
-    row = task(9, "AB1234567")
-    parsed = parse_instruction(TaskText(row["instruction"], row["context"]))
-    assert parsed.patient == "AB1234567"
-    assert parsed.codes == {"ndc": "40032-917-01", "loinc": "2823-3", "lab": "K"}
-    assert parsed.code_names == {"ndc": "potassium", "loinc": "serum potassium level"}
-    assert (parsed.asks_to_order, parsed.lookback, parsed.max_age_years) == (True, None, None)
-    row = task(10, "S1234567")
-    parsed = parse_instruction(TaskText(row["instruction"], row["context"]))
-    assert (parsed.codes["loinc"], parsed.codes["lab"], parsed.max_age_years) == (
-        "4548-4",
-        "A1C",
-        1,
-    )
-
-
 def test_units_that_mean_the_same_are_the_same() -> None:
     assert same_unit("mmol/L", "mEq/L")
     assert not same_unit("mmol/L", "mg/dL")
@@ -172,7 +116,7 @@ def test_both_shapes_of_every_write() -> None:
     test = ServiceOrder(
         patient="S1",
         at=vital.at,
-        system=LOINC,
+        system="http://loinc.org",
         code="2823-3",
         name="K",
         note="please",

@@ -1,13 +1,21 @@
 """Writes of the agent with typed tools: shown first, justified, refused with a reason, told by id."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from archqa.fhir import Store
 from archqa.llm.model import Reply, Request
 from archqa.llm.scripted import tool_call_reply
-from tests.tasks.medagentbench.invented import SENTENCE, SyntheticBenchmark, task
+from tests.tasks.medagentbench.invented import (
+    SENTENCE,
+    SyntheticBenchmark,
+    build_benchmark,
+    observation,
+    task,
+)
 from tests.tasks.medagentbench.typed_agent import (
     ScriptedAgent,
     finish,
@@ -108,6 +116,19 @@ def test_a_write_that_contradicts_the_record_is_refused_with_the_reason(
     assert any(reason in objection for objection in shown["against_it"])
     assert again_shown["written"] is False
     assert record.result.written == ()
+
+
+def test_a_measurement_in_another_unit_justifies_no_order(tmp_path: Path) -> None:
+    benchmark = build_benchmark(tmp_path)
+    more = tmp_path / "more.ndjson"
+    result = observation(TWO, "MG", 0.7, "2023-11-13T08:00:00+00:00", 9, "mmol/L")
+    more.write_text(json.dumps(result))
+    Store.open(benchmark.store).load([more])
+    order = {**ORDER, "evidence": [f"Observation/{TWO}-9"]}
+    agent = ScriptedAgent(LOOK, tool_call_reply(("order_medication", order)), finish(0.7))
+    run_task(benchmark, tmp_path, task(5, TWO), agent)
+    reasons = tool_results(agent.requests)[2]["against_it"]
+    assert any("is in another unit than the instruction's" in reason for reason in reasons)
 
 
 def test_a_write_without_evidence_is_refused(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:

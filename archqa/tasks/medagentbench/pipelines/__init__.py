@@ -1,1 +1,1 @@
-"""MedAgentBench's conversation with a model, with typed tools, and by a fixed policy."""
+"""MedAgentBench's conversation with a model and with typed tools."""

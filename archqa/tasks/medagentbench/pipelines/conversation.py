@@ -4,7 +4,6 @@ Agents act on a record through the benchmark's conversation.
 
 paper       the baseline: a model writes GET, POST and FINISH itself
 typed       a model calls typed tools; each action is a turn of the same conversation
-scripted    a fixed policy with the same tools and no model
 do-nothing  replies FINISH([]) at once
 """
 
@@ -30,7 +29,6 @@ from archqa.tasks.medagentbench.agents import (
 )
 from archqa.tasks.medagentbench.function_file import function_inputs, load_functions
 from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL
-from archqa.tasks.medagentbench.pipelines.scripted_policy import run_policy
 from archqa.tasks.medagentbench.protocol import (
     COMPLETED,
     CONTEXT_LIMIT,
@@ -44,11 +42,11 @@ from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.medagentbench.session import ClinicalSession
 from archqa.tasks.medagentbench.settings import (
     ClinicalSettings,
-    ClinicalToolSettings,
     PaperAgentSettings,
     PayloadFormat,
+    TypedAgentSettings,
 )
-from archqa.tasks.medagentbench.tool_implementations import ActionFailed, ToolImplementations
+from archqa.tasks.medagentbench.tool_implementations import ToolImplementations
 from archqa.tasks.medagentbench.tool_schemas import clinical_tools
 from archqa.tasks.medagentbench.typed_tool import ClinicalTool
 from archqa.tasks.medagentbench.write_checks import TaskText
@@ -82,7 +80,7 @@ async def paper(
 
 
 async def typed(
-    task: ClinicalTask, context: RunContext, settings: ClinicalToolSettings
+    task: ClinicalTask, context: RunContext, settings: TypedAgentSettings
 ) -> PipelineResult:
     """A model with typed tools."""
     prompt = _prompt(_paper_task(task))
@@ -91,17 +89,6 @@ async def typed(
         conversation = ClinicalConversation(MedAgentTypedAgent(), typed_task, context)
         with _status_of_failures(tools):
             await _call_tools(conversation, tools, _TOOL_TURNS_PER_ROUND * settings.rounds)
-        return _pipeline_result(tools)
-
-
-async def scripted(
-    task: ClinicalTask, context: RunContext, settings: ClinicalToolSettings
-) -> PipelineResult:
-    """The fixed policy."""
-    prompt = _prompt(_paper_task(task))
-    with _open_task(task, context, settings, prompt, settings.shape) as tools:
-        with _status_of_failures(tools):
-            await asyncio.to_thread(run_policy, tools.session.task_text, tools)
         return _pipeline_result(tools)
 
 
@@ -157,7 +144,7 @@ def _status_of_failures(tools: ToolImplementations) -> Iterator[None]:
         tools.controller.end(INVALID_ACTION)
         failure.result = _result(tools)
         raise
-    except (ActionFailed, CaseFailed) as failure:
+    except CaseFailed as failure:
         tools.remarks.append(str(failure))
         tools.controller.end(TASK_ERROR)
 
@@ -287,7 +274,7 @@ CLINICAL_PIPELINES = (
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
         agents=(MedAgentTypedAgent.name,),
         reads_notes=False,
-        settings_type=ClinicalToolSettings,
+        settings_type=TypedAgentSettings,
         fhir_profile="hapi",
     ),
     Pipeline(
@@ -301,17 +288,6 @@ CLINICAL_PIPELINES = (
         settings_type=PipelineSettings,
         fhir_profile="hapi",
         needs_record=False,
-    ),
-    Pipeline(
-        name="scripted",
-        summary="a fixed policy for MedAgentBench that tests environment and graders, no model score",
-        backend="script",
-        run=scripted,
-        prompts=(MedAgentPaperAgent.prompt,),
-        agents=(),
-        reads_notes=False,
-        settings_type=ClinicalToolSettings,
-        fhir_profile="hapi",
     ),
 )
 """The pipelines of this task."""

@@ -18,7 +18,6 @@ from scoring.tasks import medagentbench
 from scoring.tasks.medagentbench_transcript import Task
 
 Grading = Literal["official", "clinical", "both"]
-_WITHOUT_MODEL = {"scripted", "do-nothing"}
 
 
 class ClinicalScores(NamedTuple):
@@ -63,20 +62,14 @@ def score_clinical(
         **common,
     )
     scores.warnings.extend(warnings)
-    scores.warnings.extend(_policy_warning(pipeline))
+    if pipeline == "do-nothing":
+        scores.warnings.append("the pipeline do-nothing is no score of any model.")
     faults = {row["task_id"]: _faults(row) for row in graded.rows}
     return ClinicalScores(scores, scores.tables["baselines"], faults, graded)
 
 
 def _are_transcripts(rows: Sequence[Mapping[str, Any]]) -> bool:
     return bool(rows) and all("output" in row for row in rows)
-
-
-def _policy_warning(pipeline: str) -> list[str]:
-    """A warning for a pipeline without a model."""
-    if pipeline not in _WITHOUT_MODEL:
-        return []
-    return [f"the pipeline {pipeline} is a fixed policy: this is no score of any model."]
 
 
 def _faults(row: Mapping[str, Any]) -> dict[str, Any]:

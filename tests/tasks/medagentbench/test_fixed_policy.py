@@ -1,4 +1,4 @@
-"""The scripted policy through the real door.
+"""A model that follows fixed rules does the tasks with the typed tools.
 
 It proves environment, tools and graders, and is no model's score.
 """
@@ -12,6 +12,7 @@ import pytest
 from archqa.evaluation.scoring import score
 from archqa.fhir import Store
 from archqa.runs.predict import predict
+from tests.fakes.fixed_policy import PolicyServer
 from tests.tasks.medagentbench.invented import (
     SyntheticBenchmark,
     build_benchmark,
@@ -22,9 +23,11 @@ from tests.tasks.medagentbench.invented import (
 
 
 @pytest.fixture(scope="module")
-def finished(benchmark: SyntheticBenchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(
+    benchmark: SyntheticBenchmark, policy: PolicyServer, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     out = tmp_path_factory.mktemp("runs") / "run"
-    predict(benchmark.tasks, out=out, pipeline="scripted", record=str(benchmark.store))
+    predict(benchmark.tasks, out=out, record=str(benchmark.store), **policy.options)
     return out
 
 
@@ -102,10 +105,11 @@ def test_the_shapes_that_break_fhir_are_warnings_in_the_benchmarks_mode(finished
 
 @pytest.mark.parametrize("mode", ["validate", "apply"])
 def test_writes_have_fhirs_shape_where_they_are_checked(
-    mode: str, benchmark: SyntheticBenchmark, tmp_path: Path
+    mode: str, benchmark: SyntheticBenchmark, tmp_path: Path, policy: PolicyServer
 ) -> None:
     out = tmp_path / "run"
-    predict(benchmark.tasks, out=out, pipeline="scripted", record=str(benchmark.store), writes=mode)
+    record = str(benchmark.store)
+    predict(benchmark.tasks, out=out, record=record, writes=mode, **policy.options)
     audit = lines(out / "audit.jsonl")
     assert len(audit) == 11
     assert {entry["status"] for entry in audit} == {201 if mode == "apply" else 200}
@@ -124,38 +128,42 @@ def test_writes_have_fhirs_shape_where_they_are_checked(
 
 
 def test_the_benchmarks_shape_is_refused_where_writes_are_checked(
-    benchmark: SyntheticBenchmark, tmp_path: Path
+    benchmark: SyntheticBenchmark, tmp_path: Path, policy: PolicyServer
 ) -> None:
     out = tmp_path / "run"
     run = predict(
         benchmark.tasks,
         out=out,
-        pipeline="scripted",
         record=str(benchmark.store),
         writes="validate",
         shape="benchmark",
+        **policy.options,
     )
     referral = next(record for record in run.records if record.id == "task8_1")
     assert referral.result.history[-2]["content"].startswith(
         "Invalid POST request: note must be a list"
     )
-    assert any("note" in remark for remark in referral.remarks)
+    assert "note must be a list" in referral.result.explanation
 
 
-def test_a_record_may_be_read_only(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+def test_a_record_may_be_read_only(
+    benchmark: SyntheticBenchmark, tmp_path: Path, policy: PolicyServer
+) -> None:
     out = tmp_path / "run"
     predict(
         benchmark.tasks,
         out=out,
-        pipeline="scripted",
         record=str(benchmark.store),
         writes="read-only",
+        **policy.options,
     )
     assert {entry["status"] for entry in lines(out / "audit.jsonl")} == {403}
     assert score(out).scores.scores["query_success_rate"] == 100
 
 
-def test_an_order_that_stands_already_is_not_written_again(tmp_path: Path) -> None:
+def test_an_order_that_stands_already_is_not_written_again(
+    tmp_path: Path, policy: PolicyServer
+) -> None:
     benchmark = build_benchmark(tmp_path, [task(8, "S9000001")])
     standing = {
         "resourceType": "ServiceRequest",
@@ -170,15 +178,16 @@ def test_an_order_that_stands_already_is_not_written_again(tmp_path: Path) -> No
     more.write_text(json.dumps(standing))
     Store.open(benchmark.store).load([more])
     run = predict(
-        benchmark.tasks, out=tmp_path / "run", pipeline="scripted", record=str(benchmark.store)
+        benchmark.tasks, out=tmp_path / "run", record=str(benchmark.store), **policy.options
     )
     [record] = run.records
-    assert any("written for this patient already (standing)" in remark for remark in record.remarks)
-    [entry] = lines(tmp_path / "run" / "audit.jsonl")
-    assert entry["status"] == 409
+    assert "written for this patient already (standing)" in record.result.explanation
+    assert record.result.written == ()
 
 
-def test_a_measurement_in_another_unit_is_no_ground_for_an_order(tmp_path: Path) -> None:
+def test_a_measurement_in_another_unit_is_no_ground_for_an_order(
+    tmp_path: Path, policy: PolicyServer
+) -> None:
     benchmark = build_benchmark(tmp_path, [task(5, "S9000099")])
     more = tmp_path / "more.ndjson"
     extra = (
@@ -188,12 +197,16 @@ def test_a_measurement_in_another_unit_is_no_ground_for_an_order(tmp_path: Path)
     more.write_text("".join(json.dumps(resource) + "\n" for resource in extra))
     Store.open(benchmark.store).load([more])
     run = predict(
-        benchmark.tasks, out=tmp_path / "run", pipeline="scripted", record=str(benchmark.store)
+        benchmark.tasks, out=tmp_path / "run", record=str(benchmark.store), **policy.options
     )
-    assert any("another unit" in remark for remark in run.records[0].remarks)
+    [record] = run.records
+    assert "this one is in mmol/L" in record.result.explanation
+    assert record.result.written == ()
 
 
-def test_a_person_may_decline(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+def test_a_person_may_decline(
+    benchmark: SyntheticBenchmark, tmp_path: Path, policy: PolicyServer
+) -> None:
     asked_types: list[str] = []
 
     def decline(url: str, payload: Any) -> bool:
@@ -201,18 +214,19 @@ def test_a_person_may_decline(benchmark: SyntheticBenchmark, tmp_path: Path) -> 
         return False
 
     out = tmp_path / "run"
-    predict(
-        benchmark.tasks, out=out, pipeline="scripted", record=str(benchmark.store), confirm=decline
-    )
+    record = str(benchmark.store)
+    predict(benchmark.tasks, out=out, record=record, confirm=decline, **policy.options)
     assert sorted(set(asked_types)) == ["MedicationRequest", "Observation", "ServiceRequest"]
     assert {entry["status"] for entry in lines(out / "audit.jsonl")} == {409}
 
 
-def test_the_benchmarks_own_tasks_are_solved_end_to_end(tasks_v1: Path, tmp_path: Path) -> None:
+def test_the_benchmarks_own_tasks_are_solved_end_to_end(
+    tasks_v1: Path, tmp_path: Path, policy: PolicyServer
+) -> None:
     benchmark = tmp_path / "record.db"
     data = [tasks_v1.parent / name for name in ("Patient.ndjson", "Observation.ndjson")]
     Store.open(benchmark, create=True).load(data)
-    predict(tasks_v1, out=tmp_path / "run", pipeline="scripted", record=str(benchmark))
+    predict(tasks_v1, out=tmp_path / "run", record=str(benchmark), **policy.options)
     report = score(tmp_path / "run", key=tasks_v1, record=str(benchmark))
     rates = {
         name: rate for name, rate in report.scores.scores.items() if name.endswith("success_rate")
@@ -224,4 +238,3 @@ def test_the_benchmarks_own_tasks_are_solved_end_to_end(tasks_v1: Path, tmp_path
         "FINISH([-1])": 14,
         "FINISH()": 6,
     }
-    assert any("no score of any model" in warning for warning in report.scores.warnings)
