@@ -91,13 +91,11 @@ class Plan(FrozenModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept_one_query(cls, fields: Any) -> Any:
-        """Read `query`, which planner/v1 asks for, as a list of one."""
+    def _read_null_as_absent(cls, fields: Any) -> Any:
+        """Models write null for a list or a text that they leave out."""
         if not isinstance(fields, dict):
             return fields
-        fields = {name: value for name, value in fields.items() if value is not None}
-        query = fields.pop("query", None)
-        return fields if query is None else {**fields, "queries": (query,)}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 def _judgement_lines() -> tuple[str, ...]:

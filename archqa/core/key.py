@@ -21,11 +21,10 @@ class KeyReview(FrozenModel):
     """How a case's labels came from reviews.
 
     runs, run_versions: what the reviewers had before them, empty if `blind`. disagreements: how
-    many sentences have no label because reviewers differ. A key from before the log of reviews
-    names no reviewers.
+    many sentences have no label because reviewers differ.
     """
 
-    reviewers: tuple[str, ...] = ()
+    reviewers: tuple[str, ...]
     runs: tuple[str, ...] = ()
     run_versions: tuple[str, ...] = ()
     blind: bool = False

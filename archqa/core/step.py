@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from pydantic import model_validator
-
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
 
@@ -32,11 +30,3 @@ class Step(FrozenModel):
     rejected: str = ""
     mended: bool = False
     usage: Usage = Usage()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_former_name(cls, fields: Any) -> Any:
-        """Traces written before version 0.1.0 was released say `mind`."""
-        if isinstance(fields, dict) and "mind" in fields:
-            return {"backend" if name == "mind" else name: fields[name] for name in fields}
-        return fields

@@ -91,7 +91,7 @@ class RunFolder:
                 tasks.find(manifest.task)
                 return manifest
         except (OSError, ValueError, RecursionError):
-            mistake = ": is not a run's description."
+            mistake = ": is damaged, or was written by an archqa before its first release."
             raise InputError(path, [mistake], "Run `archqa predict` anew.") from None
         except CallerError:
             mistake = ": is of a task that this archqa does not have."

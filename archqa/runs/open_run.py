@@ -15,7 +15,6 @@ from archqa.runs.plan import Plan
 from archqa.runs.record import RunManifest, RunStatus
 from archqa.runs.run import write_cases
 from archqa.safety.storage import storage_errors
-from archqa.settings.names import nest
 from archqa.tasks import pipelines
 
 _log = logging.getLogger(__name__)
@@ -168,10 +167,9 @@ def _changed_settings(existing: RunManifest, planned: RunManifest) -> list[str]:
 def _comparable_settings(manifest: RunManifest) -> dict[str, Any]:
     """Return the settings that may change a prediction, by name.
 
-    Of the pipelines' settings, only those of the run's own pipeline. Runs of earlier versions have
-    the settings of all pipelines, under their short names.
+    Of the pipelines' settings, only those of the run's own pipeline.
     """
-    values = nest(manifest.settings)
+    values = dict(manifest.settings)
     own_settings = _section(_section(values.pop("pipelines", {})).get(manifest.pipeline))
     settings = {}
     for name, value in _leaves(values):

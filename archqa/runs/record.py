@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from pydantic import FiniteFloat, ValidationInfo, field_serializer, field_validator, model_validator
+from pydantic import FiniteFloat, ValidationInfo, field_serializer, field_validator
 
 from archqa.core import html
 from archqa.core.answer import CitedAnswer
@@ -75,16 +75,8 @@ class RunManifest(FrozenModel):
     @field_validator("settings", "backends", mode="before")
     @classmethod
     def _drop_secrets_in_urls(cls, value: Any) -> Any:
-        """Manifests of earlier versions may hold URLs with passwords, which reports would show."""
+        """A manifest is shown in reports and passed on: no URL in it holds a password."""
         return _without_secrets(value)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_former_name(cls, fields: Any) -> Any:
-        """Manifests written before version 0.1.0 was released say `minds`."""
-        if isinstance(fields, dict) and "minds" in fields:
-            return {"backends" if name == "minds" else name: fields[name] for name in fields}
-        return fields
 
 
 def _without_secrets(value: Any) -> Any:

@@ -86,7 +86,7 @@ def _steps_of(path: Path) -> Iterator[_ModelStep]:
             if not line.endswith("\n"):
                 continue  # The line was cut short by a kill.
             step = json.loads(line)
-            if step.get("backend", step.get("mind")) == "model":
+            if step.get("backend") == "model":
                 yield _model_step(step)
 
 

@@ -125,25 +125,10 @@ def _assign(target: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def _canonical(name: str, value: Any) -> Any:
-    """Return the value with former and alternative names inside it replaced."""
-    if not isinstance(value, Mapping):
+    """Return the value with the names of pipelines as they are spelt."""
+    if name != "pipelines" or not isinstance(value, Mapping):
         return value
-    if name == "agents":
-        return {agent: _agent(settings) for agent, settings in value.items()}
-    if name == "pipelines":
-        return {_pipeline_name(pipeline): section for pipeline, section in value.items()}
-    return value
-
-
-def _agent(settings: Any) -> Any:
-    """Return an agent's settings with `backend` for its former name, `mind`."""
-    if not isinstance(settings, Mapping):
-        return settings
-    renamed = {}
-    for name, value in settings.items():
-        current_name = "backend" if name == "mind" else name
-        renamed[current_name] = value
-    return renamed
+    return {_pipeline_name(pipeline): section for pipeline, section in value.items()}
 
 
 def _pipeline_name(name: str) -> str:

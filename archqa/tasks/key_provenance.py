@@ -10,10 +10,6 @@ from archqa.safety.storage import storage_errors
 
 _MAX_NAMES = 4
 
-BEFORE_THE_LOG = (
-    "an earlier archqa, which kept the run's own choice for every sentence that nobody had touched"
-)
-
 
 class ScoredKeys(NamedTuple):
     """The keys of the scored cases, by case, and the ids of each case's sentences."""
@@ -26,8 +22,7 @@ class KeyProvenance(NamedTuple):
     """What a key is: a file that archqa knows nothing more of, or one made of reviews.
 
     from_this_run: the reviewers had an answer of the scored run before them. equals_run: moreover
-    every label says what that run had chosen. is_logged: False for a key of reviews from before
-    the log of reviews, whose labels may be nobody's. The counts are of the scored cases.
+    every label says what that run had chosen. The counts are of the scored cases.
     """
 
     path: str
@@ -38,7 +33,6 @@ class KeyProvenance(NamedTuple):
     blind: bool = False
     from_this_run: bool = False
     equals_run: bool = False
-    is_logged: bool = True
     cases: int = 0
     cases_from_this_run: int = 0
     reviewed_sentences: int = 0
@@ -48,7 +42,7 @@ class KeyProvenance(NamedTuple):
     @property
     def circular(self) -> bool:
         """Whether a score against this key may measure the run by its own predictions."""
-        return self.from_this_run or not self.is_logged
+        return self.from_this_run
 
     def meeting(self, *, equals_run: bool) -> "KeyProvenance":
         """The same with what a comparison of the labels and the run's choices has shown.
@@ -64,8 +58,6 @@ class KeyProvenance(NamedTuple):
         name = Path(self.path).name
         if self.kind == "file":
             return f"Scored against the key file {name}."
-        if not self.is_logged:
-            return f"Scored against {name}, made by {BEFORE_THE_LOG}."
         labels = f"{_count(self.reviewed_sentences, 'label')} by {_listed(self.reviewers)}"
         return f"Scored against reviews ({name}): {labels}, {self._seen}."
 
@@ -95,11 +87,6 @@ class KeyProvenance(NamedTuple):
 
     def _trust_warning(self) -> str:
         name = Path(self.path).name
-        if not self.is_logged:
-            return (
-                f"{name} was made by {BEFORE_THE_LOG}: its labels may be the run's own, and this "
-                "score may say nothing. Review the cases anew."
-            )
         if not self.from_this_run:
             return ""
         who = _listed(self.reviewers)
@@ -144,7 +131,6 @@ def key_provenance(
         runs=_distinct(name for review in reviews for name in review.runs),
         blind=all(review.blind for review in reviews),
         from_this_run=own > 0,
-        is_logged=all(review.reviewers for review in reviews),
         cases=len(labelled),
         cases_from_this_run=own,
         reviewed_sentences=sum(len(key.labels) for key in labelled),

@@ -91,10 +91,9 @@ def test_a_benchmark_question_is_not_declined() -> None:
         PlannerAgent().check(PlannerTask(question="q"), plan)
 
 
-def test_one_query_may_be_given_as_the_first_prompt_asked_for_it() -> None:
-    plan = Plan.model_validate({"thought": "t", "look_up": [], "query": COUNT})
-    assert plan.queries == (Query.model_validate(COUNT),)
-    assert Plan.model_validate({"look_up": ["a"], "query": None}).queries == ()
+def test_null_is_an_absent_field() -> None:
+    plan = Plan.model_validate({"look_up": ["a"], "queries": None, "not_in_language": None})
+    assert (plan.look_up, plan.queries) == (("a",), ())
 
 
 def test_a_limit_of_the_query_language_is_no_judgement() -> None:

@@ -106,7 +106,7 @@ def test_with_mixed_backends_the_model_is_called_for_its_agents_only(tmp_path: P
     embedded = [
         word
         for agent in ("context", "general_expert", "recruiting", "specialist")
-        for word in ("--set", f"agents.{agent}.mind=embedded")
+        for word in ("--set", f"agents.{agent}.backend=embedded")
     ]
     with FakeServer() as server:
         result = archqa(

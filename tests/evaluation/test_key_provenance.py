@@ -9,6 +9,7 @@ import pytest
 
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
+from archqa.errors import InputError
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.report import report_html
 from archqa.review.event import Seen, record_version, sentence_field
@@ -141,22 +142,17 @@ def test_sentences_on_which_reviewers_disagree_are_said_to_be_left_out(run: Path
     assert "1 sentence of the reviewed cases without a label (on 1" in report.scores.warnings[0]
 
 
-def test_a_key_from_before_the_log_is_not_trusted(run: Path, tmp_path: Path) -> None:
-    rows = []
-    for case in CASES:
-        labels = own_labels(run, case)
-        answers = [{"sentence_id": name, "relevance": label} for name, label in labels.items()]
-        review = {"thumb": "down", "run": "one", "at": "2026-09-01T10:00:00+00:00"}
-        rows.append({"case_id": case.id, "answers": answers, "review": review})
+@pytest.mark.parametrize("review", [{"run": "one"}, {"reviewers": 3}, {"reviewers": [None]}])
+def test_a_key_of_reviews_without_reviewers_is_refused(
+    run: Path, tmp_path: Path, review: Any
+) -> None:
     key = tmp_path / "old_key.json"
-    key.write_text(json.dumps(rows))
-    report = scored(run, key)
-    assert report.key is not None
-    assert report.key.circular
-    assert "its labels may be the run's own" in " ".join(report.scores.warnings)
+    key.write_text(json.dumps([{"case_id": CASES[0].id, "answers": [], "review": review}]))
+    with pytest.raises(InputError, match="names no reviewers"):
+        scored(run, key)
 
 
-@pytest.mark.parametrize("review", [7, "x", [], {"reviewers": 3}, {"reviewers": [None]}])
+@pytest.mark.parametrize("review", [7, "x", []])
 def test_a_strange_review_in_a_key_does_no_harm(run: Path, tmp_path: Path, review: Any) -> None:
     answers = [{"sentence_id": name, "relevance": "essential"} for name in CASES[0].sentence_ids]
     key = tmp_path / "strange_key.json"

@@ -41,7 +41,8 @@ def test_a_question_that_is_not_understood_is_refused(record: Path) -> None:
 
 
 def test_the_planner_answers_where_a_model_is_set_up(record: Path) -> None:
-    query = {"thought": "t", "look_up": [], "query": {"what": "hospital_visit", "summary": "count"}}
+    query = {"what": "hospital_visit", "summary": "count"}
+    plan = {"thought": "t", "look_up": [], "queries": [query]}
     settings = load_settings(
         typed={"model": "m", "base_url": "http://127.0.0.1:9/v1"}, assignments=("cache=false",)
     )
@@ -50,7 +51,7 @@ def test_the_planner_answers_where_a_model_is_set_up(record: Path) -> None:
         patient="p",
         record=record,
         settings=settings,
-        scripted=ScriptedModel([json.dumps(query)]),
+        scripted=ScriptedModel([json.dumps(plan)]),
     )
     assert answer.query == "How many hospital visits are there?"
     assert str(len(VISITS)) in answer.text

@@ -5,14 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import archqa
 from archqa.agents.registry import AGENT_NAMES
 from archqa.errors import CallerError
-from archqa.runs.batch.batch_run import open_batch
 from archqa.runs.plan import choose_pipeline
 from archqa.runs.predict import predict
 from archqa.runs.ray.worker import WorkerConfig
@@ -26,29 +24,6 @@ from archqa.tasks.pipelines import all_pipelines, find
 from archqa.tasks.settings import pipeline_sections
 from tests.cli.test_commands import archqa as command
 
-FLAT_SETTINGS = {
-    "model": None, "base_url": None, "pipeline": None, "record": None, "jobs": 3,
-    "requests_per_minute": None, "tokens_per_minute": None, "timeout": 180.0, "tries": 5,
-    "first_wait": 0.5, "max_cost": None, "cache": True, "cache_gib": 4.0, "cache_dir": "/tmp/absent",
-    "runner": "local", "ray_address": None, "workers": None, "answer_key": None,
-    "prices": {}, "agents": {"decision": {"mind": "embedded", "model": None}},
-    "labels": "multiclass", "context": True, "experts": True, "most_experts": 4,
-    "screen": "per-sentence", "batch_size": 8, "strategy": "cited", "word_limit": 75,
-    "fallback": True, "operating_point": "recall", "official": True, "iterations": 30,
-    "context_limit": 32000, "planner_turns": 6, "conventions": None, "code_seconds": 30.0,
-    "code_memory_mib": 512, "writes": "record", "shape": None, "rounds": 8, "memory": None,
-}  # fmt: skip
-"""The settings in the `run.json` of runs written before they were nested."""
-
-
-def as_written_before(run: Path) -> None:
-    """Replace a run's settings by the flat ones of earlier versions."""
-    manifest = json.loads((run / "run.json").read_text())
-    own = manifest["settings"]["pipelines"][manifest["pipeline"]]
-    kept = {"pipeline": manifest["settings"]["pipeline"], "agents": {}, **own}
-    manifest["settings"] = {**FLAT_SETTINGS, **kept}
-    (run / "run.json").write_text(json.dumps(manifest))
-
 
 @pytest.mark.parametrize(
     ("short", "full"),
@@ -61,7 +36,6 @@ def as_written_before(run: Path) -> None:
         ("ray_address=auto", "ray.address=auto"),
         ("operating_point=recall", "pipelines.embedded.operating_point=recall"),
         ("writes=validate", "pipelines.paper.writes=validate"),
-        ("agents.decision.mind=embedded", "agents.decision.backend=embedded"),
     ],
 )
 def test_a_short_and_a_full_name_set_the_same(short: str, full: str) -> None:
@@ -94,7 +68,7 @@ def test_what_is_typed_wins_over_the_environment_and_that_over_the_file(
     file.write_text(
         'jobs = 2\nrequests_per_minute = 500\ncache_dir = "/tmp/replies"\nlabels = "multiclass"\n'
         "[pipelines.dmis]\nbatch_size = 5\nmost_experts = 3\nword_limit = 60\n"
-        '[agents.decision]\nmind = "embedded"\n'
+        '[agents.decision]\nbackend = "embedded"\n'
     )
     monkeypatch.setenv("ARCHQA_JOBS", "4")
     monkeypatch.setenv("ARCHQA_PIPELINES__DMIS__MOST_EXPERTS", "6")
@@ -167,7 +141,7 @@ def test_typed_settings_without_effect_are_refused_all_at_once() -> None:
     assert "operating_point: dmis does not use it. Pipelines that use it: embedded." in message
     assert "rounds: dmis does not use it. Pipelines that use it: paper (medagentbench)" in message
     assert "writes: dmis does not use it." in message
-    assert "paper (medagentbench), typed (medagentbench), scripted (medagentbench)" in message
+    assert "paper (medagentbench), typed (medagentbench)" in message
 
 
 @pytest.mark.parametrize(
@@ -259,23 +233,14 @@ def test_a_run_keeps_the_settings_of_its_own_pipeline_and_no_secret(tmp_path: Pa
     assert "api_key" not in text
 
 
-def test_a_run_with_flat_settings_is_still_read_scored_and_resumed(tmp_path: Path) -> None:
+def test_a_run_from_before_the_first_release_is_refused_with_the_reason(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    changes: dict[str, Any] = {"pipeline": "embedded", "labels": "multiclass"}
-    predict("mini", out=out, **changes)
-    as_written_before(out)
-    assert archqa.score(out).scores.scores["strict_micro_f1"] > 0
-    assert predict("mini", out=out, resume=True, **changes).complete
-    with pytest.raises(CallerError, match=r"settings\.labels differ"):
-        predict("mini", out=out, resume=True, pipeline="embedded")
-
-
-def test_a_run_with_flat_settings_can_go_on_as_a_batch(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    predict("mini", out=out, pipeline="embedded", operating_point="recall")
-    as_written_before(out)
-    assert open_batch(out, Settings()).folder.path == out
-    assert Run.open(out).complete
+    predict("mini", out=out, pipeline="embedded")
+    text = (out / "run.json").read_text()
+    (out / "run.json").write_text(text.replace('"backends"', '"minds"'))
+    result = command("show", str(out))
+    assert result.returncode == 3
+    assert "was written by an archqa before its first release" in result.stderr
 
 
 def test_a_worker_of_a_cluster_gets_the_same_settings(tmp_path: Path) -> None:

@@ -62,17 +62,19 @@ def _key(node: JsonNode) -> CaseKey:
         clinician_answer=node.text("clinician_answer"),
         clinician_answer_without_citations=node.text("clinician_answer_without_citations"),
         clinician_answer_sentences=_clinician_sentences(node.rows("clinician_answer_sentences")),
-        review=_review(node.value("review")),
+        review=_review(node),
     )
 
 
-def _review(value: Any) -> KeyReview | None:
-    """What a row says of its reviews. A row from before their log names a run, and no reviewers."""
+def _review(node: JsonNode) -> KeyReview | None:
+    """What a row says of its reviews; None where its labels do not come from reviews."""
+    value = node.value("review")
     if not isinstance(value, Mapping):
         return None
     reviewers = _names(value.get("reviewers"))
     if not reviewers:
-        return KeyReview(runs=_names([value.get("run")]))
+        node.add_error("review", "names no reviewers; write the key of the reviews anew.")
+        return None
     disagreements = value.get("disagreements")
     return KeyReview(
         reviewers=reviewers,

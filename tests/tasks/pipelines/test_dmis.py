@@ -1,4 +1,4 @@
-"""The six stages with scripted minds: who is asked, in which order, and what happens when one of them fails."""
+"""The six stages with scripted models: who is asked, in which order, and what happens when one of them fails."""
 
 import asyncio
 import json
