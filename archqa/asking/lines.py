@@ -43,13 +43,6 @@ _HEADING_MARKS = re.compile(r"^[\s#*=_-]+|[\s:#*=_-]+$")
 _CLAUSE_BREAK = re.compile(r"[;,]\s+|\.\s+(?=[A-Z])|\s+(?=(?:but|however|although|while|which)\b)")
 
 
-class LimitedLines(NamedTuple):
-    """The lines that fit in a number of words, and those that were left out."""
-
-    lines: tuple[AnswerLine, ...]
-    left_out: tuple[AnswerLine, ...]
-
-
 class _Text(NamedTuple):
     """A sentence with single spaces; `offsets` are the places of its characters in the sentence."""
 
@@ -97,14 +90,6 @@ def texts_with_headings(
             prefix = f"{_HEADING_MARKS.sub('', heading)}: "
         texts.append(prefix + " ".join(sentence.text.split()))
     return texts
-
-
-def limit_words(lines: Sequence[AnswerLine], max_words: int) -> LimitedLines:
-    """Drop whole lines from the end until at most `max_words` words are left."""
-    kept = list(lines)
-    while kept and sum(len(line.text.split()) for line in kept) > max_words:
-        kept.pop()
-    return LimitedLines(tuple(kept), tuple(lines[len(kept) :]))
 
 
 def order_for_reading(case: Case, selected: Sequence[int]) -> list[int]:

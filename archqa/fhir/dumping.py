@@ -51,7 +51,6 @@ class DumpReport(FrozenModel):
 
     by_type: dict[str, int]
     files: tuple[str, ...]
-    bytes_written: int
     reflowed: int
     remarks: tuple[str, ...] = ()
 
@@ -169,7 +168,6 @@ class _DumpWriter:
         return DumpReport(
             by_type=dict(sorted(self._by_type.items())),
             files=tuple(names),
-            bytes_written=sum((self._folder / name).stat().st_size for name in names),
             reflowed=self._reflowed,
             remarks=tuple(self._remarks),
         )

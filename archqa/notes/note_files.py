@@ -57,11 +57,6 @@ class NoteText(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
-def read_note_file(path: Path | str) -> str:
-    """Return the text of a note; `-` reads standard input. Raises InputError and MissingExtra."""
-    return read_note(path).text
-
-
 @without_suppressed_causes
 def read_note(path: Path | str) -> NoteText:
     """Return the text of a note with remarks; `-` reads standard input.
@@ -74,13 +69,13 @@ def read_note(path: Path | str) -> NoteText:
 
 
 @without_suppressed_causes
-def note_text(content: bytes, kind: str = "", charset: str = "", name: str = "The note") -> str:
+def note_text(content: bytes, kind: str = "", charset: str = "") -> str:
     """Return the text of a note's bytes.
 
-    `kind` is a suffix (`.html`) or a media type (`text/html`), `charset` that of the media type,
-    `name` what messages call it. Raises InputError and MissingExtra.
+    `kind` is a suffix (`.html`) or a media type (`text/html`), `charset` that of the media type.
+    Raises InputError and MissingExtra.
     """
-    return _checked(name, content, kind, charset).text
+    return _checked("The note", content, kind, charset).text
 
 
 def _read_bytes(path: Path) -> bytes:

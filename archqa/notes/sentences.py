@@ -64,7 +64,7 @@ def split_note(note: str, *, prefix: str = "") -> tuple[Sentence, ...]:
     return tuple(sentences)
 
 
-def case_from_text(question: str, note: str, case_id: str = "note") -> Case:
+def case_from_text(question: str, note: str) -> Case:
     """Return a case of a question and a pasted note. Raises CallerError if either has no word."""
     question = whole_text(as_text(question, "The question"))
     note = whole_text(as_text(note, "The note"))
@@ -72,7 +72,7 @@ def case_from_text(question: str, note: str, case_id: str = "note") -> Case:
     if not question:
         raise CallerError("There is no question.\nAsk something the note could answer.")
     return Case(
-        id=case_id,
+        id="note",
         patient_narrative=question,
         clinician_question=question,
         note_excerpt=note,

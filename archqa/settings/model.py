@@ -37,8 +37,6 @@ from archqa.tasks.settings import sections_model
 if TYPE_CHECKING:
     from archqa.tasks.pipeline import Pipeline
 
-SettingsType = TypeVar("SettingsType", bound=PipelineSettings)
-
 DEFAULT_MODEL = "gpt-4.1"
 """The paper's model for every stage but the first (§4)."""
 

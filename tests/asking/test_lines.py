@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from archqa.asking.answer import AnswerLine
-from archqa.asking.lines import answer_lines, limit_words, texts_with_headings
+from archqa.asking.lines import answer_lines, texts_with_headings
 from archqa.asking.yes_no import YesNo, yes_no_answer
 from archqa.core.case import Case, Sentence
 
@@ -97,15 +96,6 @@ def test_short_lines_and_lines_without_shared_words_are_not_marked(question: str
     short, long = answer_lines(case, [0, 1], {})
     assert short.answering is None
     assert (long.answering is None) == (question == "shoe size?")
-
-
-def test_a_limit_of_words_drops_whole_lines_from_the_end_and_names_them() -> None:
-    lines = [AnswerLine(text=text, citations=("1",)) for text in ("one two", "three", "four five")]
-    limited = limit_words(lines, 4)
-    assert [line.text for line in limited.lines] == ["one two", "three"]
-    assert [line.text for line in limited.left_out] == ["four five"]
-    assert limit_words(lines, 5).left_out == ()
-    assert limit_words(lines, 1).lines == ()
 
 
 def test_a_heading_tells_of_whom_a_sentence_is_before_yes_or_no_is_read() -> None:

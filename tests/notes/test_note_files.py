@@ -14,7 +14,6 @@ from archqa.notes.note_files import (
     MAX_NOTE_CHARACTERS,
     note_text,
     read_note,
-    read_note_file,
 )
 from archqa.notes.sentences import split_note
 
@@ -81,7 +80,7 @@ def test_text_in_windows_1252_is_read_with_a_remark(tmp_path: Path) -> None:
 
 def test_a_note_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{\\rtf1 He is well.}")))
-    assert read_note_file("-").strip() == "He is well."
+    assert read_note("-").text.strip() == "He is well."
 
 
 def test_html_becomes_lines_items_and_rows() -> None:
@@ -195,7 +194,7 @@ def test_what_is_no_note_gets_one_sentence_and_the_way_out(
     if name == "note.pdf":
         pytest.importorskip("pypdf")
     with pytest.raises(InputError, match=says) as caught:
-        read_note_file(write(tmp_path, name, content))
+        read_note(write(tmp_path, name, content))
     assert len(str(caught.value).split("\n")) == 2
     assert SECRET not in str(caught.value)
     assert caught.value.__context__ is None
@@ -210,9 +209,9 @@ def test_a_pdf_that_is_locked_or_has_no_text_is_refused(password: str, says: str
 
 def test_a_folder_and_an_absent_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder"):
-        read_note_file(tmp_path)
+        read_note(tmp_path)
     with pytest.raises(InputError, match="No such file"):
-        read_note_file(tmp_path / "absent.txt")
+        read_note(tmp_path / "absent.txt")
 
 
 def test_a_damaged_pdf_leaves_the_log_of_its_reader_as_it_was() -> None:

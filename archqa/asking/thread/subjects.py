@@ -13,7 +13,6 @@ from archqa.query.everyday.tokens import plain
 from archqa.query.everyday.vocabulary import Vocabulary
 
 _ARTICLES = frozenset({"a", "an", "the"})
-_POSSESSIVES = frozenset({"his", "her", "my", "their", "our", "its"})
 _PERSONS = frozenset({"he", "she", "i", "they", "we", "patient", "pt"})
 _BEFORE_NOUNS = frozenset({"article", "pronoun", "preposition", "demonstrative"})
 _PREPOSITIONS = frozenset({"on", "in", "of", "for", "with", "to", "at"})

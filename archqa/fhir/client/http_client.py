@@ -164,12 +164,12 @@ class FhirClient:
         """Return the server's CapabilityStatement."""
         return _parse_object(self.fetch("metadata"))
 
-    def fetch(self, url: str, headers: dict[str, str] | None = None) -> str:
+    def fetch(self, url: str) -> str:
         """Return the body of a `GET` as text; transient failures are retried.
 
         Raises `FhirError`, `ServerUnavailable`.
         """
-        return self._reply(url, headers or {}).text
+        return self._reply(url, {}).text
 
     def close(self) -> None:
         """Close the connections."""

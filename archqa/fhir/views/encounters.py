@@ -68,11 +68,6 @@ class Encounters:
         """ICU stays only."""
         return self.of_kind(EncounterKind.ICU)
 
-    @property
-    def emergency(self) -> "Encounters":
-        """Visits to the emergency department only."""
-        return self.of_kind(EncounterKind.EMERGENCY)
-
     def of_kind(self, kind: EncounterKind) -> "Encounters":
         """Return the encounters of one kind."""
         return Encounters(encounter for encounter in self.all if encounter_kind(encounter) is kind)

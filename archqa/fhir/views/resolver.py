@@ -92,19 +92,10 @@ class Resolver:
         """Return the `hasMember` of a test: organisms, or susceptibilities of an organism."""
         return self.at(observation, "hasMember")
 
-    def sources(self, observation: Resource) -> list[Resource]:
-        """Return the `derivedFrom` of an observation."""
-        return self.at(observation, "derivedFrom")
-
     def specimen(self, observation: Resource) -> Resource | None:
         """Return the specimen of an observation."""
         specimens = self.at(observation, "specimen")
         return specimens[0] if specimens else None
-
-    def whole(self, encounter: Resource) -> Resource | None:
-        """Return the visit that an ICU stay is part of."""
-        visits = self.at(encounter, "partOf")
-        return visits[0] if visits else None
 
     def stays(self, encounter: Resource) -> list[Stay]:
         """Return the locations of an encounter with start and end, as listed."""

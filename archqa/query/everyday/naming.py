@@ -1,6 +1,5 @@
 """What a clause names: concepts and names of the record, as limits of queries."""
 
-from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 from archqa.query.concepts import Concept
@@ -53,9 +52,6 @@ class Nameable(NamedTuple):
     def concepts_of(self, mark: Mark) -> tuple[Concept, ...]:
         """The concepts of a mark that name such rows."""
         return tuple(each for each in mark.concepts if each.kind in self.concepts)
-
-
-Separate = Callable[[Mark], Iterable[NameLimit]]
 
 
 def names_of(account: Account, nameable: Nameable) -> Named:

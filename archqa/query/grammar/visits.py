@@ -4,12 +4,10 @@ An ordinal next to a word for a visit belongs to the visit; any other is a posit
 """
 
 import re
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from archqa.query.grammar.text import MaskedText
 from archqa.query.scope import Position, Visit, VisitKind
-
-Which = Position | Literal["current"]
 
 _ORDINALS: dict[str, str] = {
     "third_to_last": r"third[- ](?:to|from)?[- ]?(?:the )?last|antepenultimate",

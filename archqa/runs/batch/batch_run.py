@@ -64,7 +64,6 @@ class BatchRound(FrozenModel):
     number: int
     digests: tuple[str, ...]
     batch_id: str | None = None
-    output_ids: tuple[str, ...] = ()
     status: Literal["written", "submitted", "fetched"] = "written"
 
 
