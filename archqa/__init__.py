@@ -10,6 +10,8 @@ archqa.ask("Why was she given antibiotics?", note="...").text
 import logging as _logging
 import typing as _typing
 
+from archqa.core.version import __version__
+
 if _typing.TYPE_CHECKING:
     from archqa import fhir
     from archqa.asking.answer import Answer
@@ -24,8 +26,6 @@ if _typing.TYPE_CHECKING:
     from archqa.runs.predict import predict
     from archqa.runs.run import Run
     from archqa.tasks import load_cases
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Answer",

@@ -26,10 +26,7 @@ Every message says what happened, then what to do. None holds record text.
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-
-if TYPE_CHECKING:
-    from archqa.core.result import TaskResult
+from typing import Any, ParamSpec, TypeVar
 
 _MAX_NAME_BYTES = 255
 """Of a file or folder on the usual file systems."""
@@ -138,7 +135,7 @@ class CaseFailed(ArchqaError):
     kept and shown with the answers, while the message may go to a log.
     """
 
-    result: "TaskResult | None" = None
+    result: object = None
 
     def __init__(self, message: str = "", details: str = "") -> None:
         self.details = details

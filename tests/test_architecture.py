@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,77 @@ def test_the_version_is_written_once_and_is_in_the_changelog() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert "version" in project["dynamic"]
     assert f"## {archqa.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """What runs at import time; imports for type checkers and inside functions do not count."""
+    modules = {_module_name(path): path for path in SOURCE_FILES}
+    imports = {name: _imported_modules(name, path, modules) for name, path in modules.items()}
+    assert _find_cycle(imports) == []
+
+
+def test_a_circle_of_imports_is_found() -> None:
+    assert _find_cycle({"a": {"b"}, "b": {"c", "d"}, "c": set(), "d": {"b"}}) == ["b", "d", "b"]
+    assert _find_cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported_modules(name: str, path: Path, modules: Mapping[str, Path]) -> set[str]:
+    """Return the modules that a module names in the imports it executes when it is imported."""
+    package = name if path.stem == "__init__" else name.rpartition(".")[0]
+    imported = set()
+    for statement in _executed_imports(ast.parse(path.read_text(encoding="utf-8")).body):
+        if isinstance(statement, ast.Import):
+            imported.update(alias.name for alias in statement.names)
+            continue
+        base = statement.module or ""
+        if statement.level:
+            base = importlib.util.resolve_name("." * statement.level + base, package)
+        for alias in statement.names:
+            submodule = f"{base}.{alias.name}"
+            imported.add(submodule if submodule in modules else base)
+    return (imported & modules.keys()) - {name}
+
+
+def _executed_imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    for statement in body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            yield statement
+        elif isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+            yield from _executed_imports(statement.orelse)
+        elif isinstance(statement, ast.If | ast.Try | ast.With | ast.ClassDef):
+            for field in ("body", "orelse", "finalbody"):
+                yield from _executed_imports(getattr(statement, field, []))
+
+
+def _find_cycle(imports: Mapping[str, set[str]]) -> list[str]:
+    """Return the modules of one circle, the first one again at its end; empty if there is none."""
+    finished: set[str] = set()
+    path: list[str] = []
+
+    def visit(name: str) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in finished:
+            return []
+        path.append(name)
+        for imported in sorted(imports[name]):
+            cycle = visit(imported)
+            if cycle:
+                return cycle
+        path.pop()
+        finished.add(name)
+        return []
+
+    for name in sorted(imports):
+        cycle = visit(name)
+        if cycle:
+            return cycle
+    return []
 
 
 def _called_names(path: Path) -> set[str]:

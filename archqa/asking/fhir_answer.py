@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import archqa
 from archqa.asking.answer import Answer
+from archqa.core.version import __version__
 from archqa.fhir.views.answer_bundle import AnsweredLine, AnsweredQuestion, answer_bundle
 
 
@@ -16,7 +16,7 @@ def fhir_answer(answer: Answer) -> dict[str, Any]:
         status=answer.status.value,
         lines=tuple(AnsweredLine(line.text, line.citations) for line in answer.lines),
         at=at,
-        version=archqa.__version__,
+        version=__version__,
         message=answer.message,
         patient=answer.patient["id"] if answer.patient else None,
         model=answer.answered_by.model or "",

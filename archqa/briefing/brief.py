@@ -1,23 +1,16 @@
 """`archqa.brief`: the summary of one patient for a visit."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from archqa.asking.clock import clock
-from archqa.asking.patient import find_patient
 from archqa.asking.question import parse_time
-from archqa.briefing.brief_values import Brief, BriefLine, BriefSection
-from archqa.briefing.drafts import LineDraft
-from archqa.briefing.evidence import EvidenceTexts
-from archqa.briefing.note_lines import patient_notes, recent_lines
-from archqa.briefing.notes import NoteLine
-from archqa.briefing.patient_rows import PatientRows
-from archqa.briefing.sections import SectionKind, chosen_sections
-from archqa.briefing.verification import confirmed
+from archqa.briefing.brief_values import Brief
+from archqa.briefing.sections import chosen_sections
+from archqa.briefing.summary import PERFORMER, brief_of, summarize_record
 from archqa.errors import CallerError, InputError, without_suppressed_causes
-from archqa.fhir import FhirError, Record, connect
+from archqa.fhir import FhirError, connect
 from archqa.llm.model import Model
 from archqa.runs.destinations import Announce, Announcer, Destination, run_destinations
 from archqa.safety.arguments import as_text
@@ -26,26 +19,6 @@ from archqa.safety.whole_characters import whole_text
 from archqa.settings import Settings, load_settings
 
 AGENT = "brief_writing"
-PERFORMER = "queries of the record"
-
-
-class WrittenSection(NamedTuple):
-    """A section whose lines their evidence confirms."""
-
-    kind: SectionKind
-    lines: tuple[LineDraft, ...]
-    message: str
-
-
-class RecordSummary(NamedTuple):
-    """A patient's summary as the record gives it, and what a model may write it from."""
-
-    patient: dict[str, str]
-    now: datetime
-    sections: tuple[WrittenSection, ...]
-    note_lines: tuple[NoteLine, ...]
-    evidence: EvidenceTexts
-    remarks: tuple[str, ...]
 
 
 @without_suppressed_causes
@@ -84,7 +57,7 @@ def brief(
         announce(brief_destinations(settings, record, asks_model=asks_model))
     with connect(record, allow_plain_http=settings.allow_plain_http) as opened:
         try:
-            summary = _record_summary(opened, name, parse_time(now), kinds)
+            summary = summarize_record(opened, name, parse_time(now), kinds)
         except FhirError as error:
             raise InputError(record, [f": {error}"]) from None
         if not asks_model:
@@ -121,68 +94,3 @@ def brief_destinations(
 
     destinations = run_destinations(settings.replace(record=str(record)), BRIEF_MODEL)
     return tuple(each for each in destinations if asks_model or each.gets_queries)
-
-
-def _record_summary(
-    record: Record, name: str, now: datetime | None, kinds: Sequence[SectionKind]
-) -> RecordSummary:
-    match = find_patient(record, name)
-    asked_at = clock(record, match.id, now, patient=match.resource)
-    patient = PatientRows(record, match.id, asked_at.now)
-    evidence = EvidenceTexts(patient, patient_notes(patient).sentences)
-    written = []
-    remarks = [asked_at.remark] if asked_at.remark else []
-    for kind in kinds:
-        draft = kind.write(patient)
-        lines, rejected = confirmed(draft.lines, evidence, patient)
-        message = draft.message if lines or not draft.lines else ""
-        written.append(WrittenSection(kind, tuple(lines), message))
-        if rejected:
-            remarks.append(left_out(rejected, kind))
-    return RecordSummary(
-        match.as_json,
-        asked_at.now,
-        tuple(written),
-        tuple(recent_lines(patient)),
-        evidence,
-        tuple(remarks),
-    )
-
-
-def left_out(count: int, kind: SectionKind) -> str:
-    """Return the remark that lines were left out, without what they said."""
-    lines = "1 line" if count == 1 else f"{count} lines"
-    return f"{lines} of “{kind.title}” left out: what they cite does not confirm them."
-
-
-def brief_of(summary: RecordSummary, performer: str) -> Brief:
-    """Return the summary with its evidence."""
-    sections = tuple(_section(section) for section in summary.sections)
-    cited = _citations(sections)
-    return Brief(
-        patient=summary.patient,
-        now=summary.now.replace(tzinfo=None).isoformat(timespec="seconds"),
-        sections=sections,
-        evidence=tuple(summary.evidence.evidence(citation) for citation in cited),
-        remarks=summary.remarks,
-        performer=performer,
-    )
-
-
-def _section(section: WrittenSection) -> BriefSection:
-    lines = [
-        BriefLine(text=draft.text, citations=draft.citations, date=draft.date)
-        for draft in section.lines
-    ]
-    message = section.message if lines else section.message or section.kind.empty
-    return BriefSection(
-        name=section.kind.name, title=section.kind.title, lines=tuple(lines), message=message
-    )
-
-
-def _citations(sections: Iterable[BriefSection]) -> list[str]:
-    """The ids of all evidence, in the order of the lines."""
-    cited = [
-        citation for section in sections for line in section.lines for citation in line.citations
-    ]
-    return list(dict.fromkeys(cited))

@@ -17,11 +17,11 @@ from archqa.agents.brief_writing import (
     WrittenBrief,
     WrittenLine,
 )
-from archqa.briefing.brief import PERFORMER, RecordSummary, WrittenSection, brief_of
 from archqa.briefing.brief_values import Brief
 from archqa.briefing.drafts import LineDraft
 from archqa.briefing.note_lines import citations_of, newest_first
 from archqa.briefing.notes import NoteLine
+from archqa.briefing.summary import PERFORMER, RecordSummary, WrittenSection, brief_of
 from archqa.briefing.verification import text_problem, told_counts
 from archqa.core.step import Step
 from archqa.core.usage import sum_usage

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-import archqa
 from archqa import resources
 from archqa.cli.console import console, print_json
 from archqa.cli.local_servers import HOW_TO_START
@@ -16,6 +15,7 @@ from archqa.cli.options import AllowPlainHttpOption, ConfigOption, JsonOption
 from archqa.cli.server_checks import Check, check_server
 from archqa.cli.settings import command_settings
 from archqa.core.extras import known_extras
+from archqa.core.version import __version__
 from archqa.engine import Engine
 from archqa.errors import ArchqaError
 from archqa.evaluation.scoring import metric_availability
@@ -72,7 +72,7 @@ def _checks(settings: Settings, tried_model: str | None) -> Iterator[Check]:
     prompts = resources.prompts_dir()
     bundled_cases = resources.mini_dataset_dir()
     cache_state = "on" if settings.cache.enabled else "off"
-    yield Check("archqa", True, f"{archqa.__version__} on Python {platform.python_version()}")
+    yield Check("archqa", True, f"{__version__} on Python {platform.python_version()}")
     yield Check("aiohttp", True, metadata.version("aiohttp"))
     yield Check("prompts", prompts.is_dir(), str(prompts))
     yield Check("bundled cases", bundled_cases.is_dir(), str(bundled_cases))

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 import typer.completion
 
-import archqa
 from archqa.cli import interruption
 from archqa.cli.console import (
     forget_retries,
@@ -24,6 +23,7 @@ from archqa.cli.console import (
 )
 from archqa.cli.lazy import CommandEntry, LazyGroup
 from archqa.core.near_misses import did_you_mean
+from archqa.core.version import __version__
 from archqa.errors import ArchqaError, ServerUnavailable, StorageError
 from archqa.safety.server_urls import without_secrets
 from archqa.safety.storage import storage_error
@@ -291,7 +291,7 @@ def main(
 ) -> None:
     """Do what the options before a command ask for."""
     if version:
-        print_line(f"archqa {archqa.__version__}")
+        print_line(f"archqa {__version__}")
         raise typer.Exit
     for shell, action in (
         (install_completion, _typer.install_callback),

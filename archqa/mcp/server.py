@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-import archqa
+from archqa.core.version import __version__
 from archqa.errors import MissingExtra
 from archqa.mcp.limits import CallLimits
 from archqa.mcp.tools import RecordTools
@@ -55,7 +55,7 @@ def build_server(tools: RecordTools, limits: CallLimits) -> "MCPServer[Any]":
         "archqa",
         title="archqa: a FHIR record",
         instructions=_instructions(tools, limits),
-        version=archqa.__version__,
+        version=__version__,
         log_level="WARNING",
         subscriptions=False,
     )

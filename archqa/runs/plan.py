@@ -8,10 +8,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-import archqa
 from archqa import tasks
 from archqa.agents.registry import prompts_of
 from archqa.core.question import Item
+from archqa.core.version import __version__
 from archqa.runs.case_selection import Selection
 from archqa.runs.folder import new_run_name
 from archqa.runs.plug_in_origins import plug_in_origins
@@ -106,7 +106,7 @@ def _prompt_digests(pipeline: Pipeline, settings: Settings) -> dict[str, str]:
 
 
 def _versions() -> dict[str, str]:
-    versions = {"archqa": archqa.__version__, "python": platform.python_version()}
+    versions = {"archqa": __version__, "python": platform.python_version()}
     for name in _LIBRARIES:
         versions[name] = metadata.version(name)
     return versions
@@ -114,7 +114,7 @@ def _versions() -> dict[str, str]:
 
 def _git_revision() -> str | None:
     """Return the revision of the checkout archqa runs from; None in an installed wheel."""
-    checkout = Path(archqa.__file__).resolve().parent.parent
+    checkout = Path(__file__).resolve().parents[2]
     if not (checkout / ".git").exists():
         return None
     command = ["git", "-C", str(checkout), "rev-parse", "HEAD"]

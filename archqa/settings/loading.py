@@ -160,7 +160,7 @@ def _build(files: Sequence[SettingsFile], typed: dict[str, Any]) -> Settings:
     values: dict[str, Any] = {}
     for file in files:
         merge(values, file.values)
-    merge(values, nest(environment_values()))
+    merge(values, nest(environment_values(Settings.model_fields)))
     merge(values, typed)
     try:
         settings = Settings(**values)

@@ -226,9 +226,10 @@ class Settings(BaseModel):
 
     def __init__(self, **settings: Any) -> None:
         """Validate values by short or full name; they take precedence over the environment."""
-        for layer in (environment_values(), settings):
-            use_plug_ins_named_in(layer, type(self).model_fields)
-        values = nest(environment_values())
+        fields = type(self).model_fields
+        for layer in (environment_values(fields), settings):
+            use_plug_ins_named_in(layer, fields)
+        values = nest(environment_values(fields))
         merge(values, nest(settings))
         super().__init__(**values)
         shared = shared_values()

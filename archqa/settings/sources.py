@@ -3,7 +3,7 @@
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,19 @@ _SHARED_VARIABLES = {"OPENAI_BASE_URL": "base_url", "OPENAI_API_KEY": "api_key"}
 """Variables of OpenAI's own Python package, which other programs need too."""
 
 
-def environment_values() -> dict[str, Any]:
+def environment_values(names: Collection[str]) -> dict[str, Any]:
     """Return the settings in variables such as `ARCHQA_JOBS` and `ARCHQA_AGENTS__CONTEXT__MODEL`.
 
-    Variables that name no setting are somebody else's and left alone.
+    `names` are the full names of settings outside sections. Other programs may have variables with
+    this prefix: those that name no setting are ignored.
     """
     values: dict[str, Any] = {}
     for variable, text in os.environ.items():
-        if variable.upper().startswith(PREFIX):
-            _assign(values, variable[len(PREFIX) :].lower().split("__"), _decoded(text))
+        if not variable.upper().startswith(PREFIX):
+            continue
+        path = variable[len(PREFIX) :].lower().split("__")
+        if path[0] in names or full_names(path[0]):
+            _assign(values, path, _decoded(text))
     return values
 
 
@@ -59,8 +63,6 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _assign(values: dict[str, Any], path: list[str], value: Any) -> None:
     *sections, name = path
-    if not _is_setting(path[0]):
-        return
     for section in sections:
         inner = values.setdefault(section, {})
         if not isinstance(inner, dict):
@@ -69,12 +71,6 @@ def _assign(values: dict[str, Any], path: list[str], value: Any) -> None:
     if isinstance(values.get(name), Mapping) and not isinstance(value, Mapping):
         return
     values[name] = value
-
-
-def _is_setting(name: str) -> bool:
-    from archqa.settings.model import Settings
-
-    return name in Settings.model_fields or bool(full_names(name))
 
 
 def _decoded(text: str) -> Any:

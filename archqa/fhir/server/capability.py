@@ -6,7 +6,7 @@ does not hold is answered too.
 
 from typing import Any
 
-import archqa
+from archqa.core.version import __version__
 from archqa.fhir.profile import Profile
 from archqa.fhir.request_budget import DEFAULT_LIMITS
 from archqa.fhir.search.compartment import SUPPORTED_COMPARTMENTS
@@ -65,7 +65,7 @@ def capability_statement(
         "date": _DATE,
         "kind": "instance",
         "instantiates": [f"{_BULK_DATA}/CapabilityStatement/bulk-data"],
-        "software": {"name": f"archqa ({profile.name} profile)", "version": archqa.__version__},
+        "software": {"name": f"archqa ({profile.name} profile)", "version": __version__},
         "implementation": {"description": _holdings(types), "url": base},
         "fhirVersion": "4.0.1",
         "format": ["json", "application/fhir+json"],

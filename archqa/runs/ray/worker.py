@@ -4,11 +4,11 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import archqa
 from archqa.agents.registry import prompts_of
 from archqa.core.question import Item
 from archqa.core.step import Step
 from archqa.core.usage import sum_usage
+from archqa.core.version import __version__
 from archqa.errors import ArchqaError, CallerError
 from archqa.runs.backends import Backends, log_remark
 from archqa.runs.folder import RunFolder
@@ -127,9 +127,9 @@ def _settings(config: WorkerConfig) -> Settings:
 def _check_same_version(config: WorkerConfig, pipeline: Pipeline) -> None:
     """Raise `CallerError` where this node has another archqa or other prompts than the driver."""
     prompts = {name: prompts_of(name, pipeline.agents).digest(name) for name in config.prompts}
-    if archqa.__version__ != config.version or prompts != config.prompts:
+    if __version__ != config.version or prompts != config.prompts:
         raise CallerError(
-            f"A node of the cluster has another archqa ({archqa.__version__}, "
+            f"A node of the cluster has another archqa ({__version__}, "
             f"the run has {config.version}), or other prompts.\nInstall the same on all nodes."
         )
 
