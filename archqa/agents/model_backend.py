@@ -2,15 +2,20 @@
 what was wrong.
 """
 
+import logging
+import time
 from typing import Generic, NamedTuple, TypeVar
 
 from archqa.agents.agent import Agent, RunContext
 from archqa.core.step import Step
+from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
-from archqa.errors import CaseFailed, Refused, Truncated, Unusable
+from archqa.errors import ArchqaError, CaseFailed, Refused, Truncated, Unusable
 from archqa.llm.model import FinishReason, Message, Model, Reply, Request, ToolSpec
 from archqa.llm.prompts import Prompts, default_prompts, prompts_in
 from archqa.llm.structured import Rejected, parse_output, strict_schema
+
+_log = logging.getLogger(__name__)
 
 Task = TypeVar("Task", bound=FrozenModel)
 Output = TypeVar("Output", bound=FrozenModel)
@@ -143,13 +148,35 @@ class ModelBackend:
             return None
 
     async def _ask(self, call: _Call[Task, Output], request: Request) -> Reply:
-        """The reply; a request that fails is recorded as a step as well."""
+        """The reply; a request is logged, and one that fails is recorded as a step as well."""
+        started = time.monotonic()
         try:
-            return await self._model.ask(request)
-        except CaseFailed as failure:
-            no_reply = Reply(text="", finish=FinishReason.EMPTY)
-            self._record(call, request, no_reply, None, rejected=failure.full_text)
+            reply = await self._model.ask(request)
+        except ArchqaError as failure:
+            milliseconds = 1000 * (time.monotonic() - started)
+            self._log_request(call, self._name, type(failure).__name__, milliseconds, Usage())
+            if isinstance(failure, CaseFailed):
+                no_reply = Reply(text="", finish=FinishReason.EMPTY)
+                self._record(call, request, no_reply, None, rejected=failure.full_text)
             raise
+        status = "cached" if reply.usage.cached_calls else reply.finish.value
+        milliseconds = 1000 * reply.usage.seconds
+        self._log_request(call, reply.served_by or self._name, status, milliseconds, reply.usage)
+        return reply
+
+    def _log_request(
+        self, call: _Call[Task, Output], model: str, status: str, milliseconds: float, usage: Usage
+    ) -> None:
+        """Log one line; the time is the server's, and of a failure all that passed."""
+        _log.info(
+            "model request: agent %s, model %s, status %s, %.0f ms, tokens %d in %d out",
+            call.agent.name,
+            model,
+            status,
+            milliseconds,
+            usage.prompt_tokens,
+            usage.completion_tokens,
+        )
 
     def _request(
         self,

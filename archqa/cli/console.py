@@ -177,7 +177,7 @@ def number_table(title: str, *columns: str) -> Table:
 
 
 def configure_logging(*, verbose: bool, quiet: bool = False) -> None:
-    """Log to stderr: warnings; with `verbose` progress too, with `quiet` errors only.
+    """Log to stderr: warnings; with `verbose` each request and case too, with `quiet` errors only.
 
     Retries are counted for `print_retries`, and logged one by one with `verbose`. Record text is
     never logged.
@@ -186,7 +186,7 @@ def configure_logging(*, verbose: bool, quiet: bool = False) -> None:
     level = logging.WARNING
     if verbose or quiet:
         level = logging.INFO if verbose else logging.ERROR
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _StderrHandler()
     handler.setFormatter(_PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
     for library in ("httpx2", "httpcore2"):
@@ -194,6 +194,13 @@ def configure_logging(*, verbose: bool, quiet: bool = False) -> None:
         logging.getLogger(library).setLevel(logging.WARNING)
     logging.getLogger().setLevel(level)
     _retries.watch(verbose=verbose)
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to what `sys.stderr` is at that moment: a progress bar puts lines above itself."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr)
 
 
 class _PrintableFormatter(logging.Formatter):

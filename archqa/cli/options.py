@@ -99,5 +99,9 @@ QuietOption = Annotated[
 
 VerboseOption = Annotated[
     bool,
-    typer.Option("--verbose", "-v", help="Log more on stderr; never record text."),
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Log every model request, FHIR request and case on stderr; never record text.",
+    ),
 ]

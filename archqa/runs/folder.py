@@ -10,6 +10,7 @@ files replace the former ones in one step. What cannot be read or written raises
 
 import hashlib
 import json
+import logging
 import os
 import secrets
 import string
@@ -30,6 +31,8 @@ from archqa.runs.lock import LOCK_NAME
 from archqa.runs.record import SCHEMA_VERSION, CaseRecord, RunManifest
 from archqa.safety.private_files import private_draft, remove_drafts
 from archqa.safety.storage import storage_errors
+
+_log = logging.getLogger(__name__)
 
 _MAX_NAME_LENGTH = 120
 
@@ -113,8 +116,12 @@ class RunFolder:
         return tasks.find(self.manifest().task).result_type
 
     def add(self, record: CaseRecord) -> None:
-        """Append the record of a case; it is on disk when this returns."""
+        """Append the record of a case, which is on disk when this returns, and log how it ended."""
         self._append("cases.jsonl", record.model_dump_json(), sync=True)
+        calls = record.usage.calls + record.usage.cached_calls
+        _log.info(
+            "case %s: %s, %.1f s, model calls %d", record.id, record.status, record.seconds, calls
+        )
 
     def add_step(self, case_id: str, step: Step) -> None:
         """Append a step to the trace of a case."""

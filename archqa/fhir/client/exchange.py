@@ -1,6 +1,8 @@
 """One request and its whole reply: redirects are errors, and bodies are read up to a limit."""
 
+import logging
 import threading
+import time
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -8,6 +10,7 @@ import httpx2
 
 from archqa.errors import CallerError
 from archqa.fhir.outcome import FhirError
+from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
 from archqa.safety.base_urls import check_encrypted, fhir_server_problem
 from archqa.safety.http_replies import (
     ACCEPTED_ENCODING,
@@ -17,6 +20,10 @@ from archqa.safety.http_replies import (
     redirect_error,
 )
 from archqa.safety.server_urls import proxy_for
+
+_log = logging.getLogger(__name__)
+
+_OTHER_NAMES = frozenset({"metadata", "$export", ".well-known"})
 
 
 class _ProxyTransport(httpx2.BaseTransport):
@@ -67,10 +74,39 @@ def open_http(
 def exchange(
     client: httpx2.Client, request: httpx2.Request, limit: int, **options: Any
 ) -> httpx2.Response:
-    """Send a request and read its reply; `options` are those of `httpx2.Client.send`.
+    """Send a request, read its reply and log both in a line without ids and search values.
 
-    Raises `Redirected`, `FhirError` for a reply over `limit` bytes, and `httpx2.HTTPError`.
+    `options` are those of `httpx2.Client.send`. Raises `Redirected`, `FhirError` for a reply over
+    `limit` bytes, and `httpx2.HTTPError`.
     """
+    started = time.monotonic()
+    status = "failed"
+    try:
+        reply = _exchange(client, request, limit, options)
+        status = str(reply.status_code)
+        return reply
+    except Exception as error:
+        status = type(error).__name__
+        raise
+    finally:
+        milliseconds = 1000 * (time.monotonic() - started)
+        what = _requested_type(request.url.path)
+        _log.info(
+            "FHIR request: %s %s, status %s, %.0f ms", request.method, what, status, milliseconds
+        )
+
+
+def _requested_type(path: str) -> str:
+    """The resource type or operation in a URL's path, `-` if it has none; never an id."""
+    for segment in path.split("/"):
+        if segment in R4_RESOURCE_TYPES or segment in _OTHER_NAMES:
+            return segment
+    return "-"
+
+
+def _exchange(
+    client: httpx2.Client, request: httpx2.Request, limit: int, options: dict[str, Any]
+) -> httpx2.Response:
     reply = client.send(request, stream=True, **options)
     try:
         if is_redirect(reply.status_code):
