@@ -1,9 +1,9 @@
 """Stage 4 of 6: a specialist looks at the labels from the view of the field (paper §3.2,
 Domain-Specific).
 
-The paper's specialists label every sentence anew. Since `specialist/v2` they are shown the general
-expert's labels and state only what they would change, which costs a fraction of the tokens. A reply
-that labels every sentence, as `specialist/v1` asks for, is as good.
+The paper's specialists label every sentence anew. Here they are shown the general expert's labels
+and state only what they would change, which costs a fraction of the tokens. A reply that labels
+every sentence is accepted as well.
 """
 
 from collections.abc import Iterable, Mapping

@@ -139,7 +139,7 @@ def test_a_run_shows_and_records_the_overridden_prompt(
     """The transcript that is graded begins with the message that was sent."""
     folder = tmp_path / "prompts"
     shutil.copytree(resources.prompts_dir(), folder)
-    shutil.copytree(folder / "medagent_paper/v1", folder / "medagent_paper/v9")
+    shutil.copytree(folder / "medagent_paper/v2", folder / "medagent_paper/v9")
     with (folder / "medagent_paper/v9/user.jinja").open("a") as template:
         template.write(f"\n{MARKER}\n")
     prompts = Prompts(folder)

@@ -14,7 +14,9 @@ from archqa.agents.general_expert import (
     GeneralExpertBatchAgent,
     SentenceLabellingTask,
 )
+from archqa.agents.line_support import LineSupportAgent
 from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
+from archqa.agents.registry import AGENT_NAMES, load_agents
 from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case
@@ -93,6 +95,23 @@ def test_a_released_prompt_is_never_edited() -> None:
         reversed(line.split("  ")) for line in lock.read_text(encoding="utf-8").splitlines()
     )
     assert {name: prompts.digest(name) for name in names} == released
+
+
+def test_the_repository_has_only_prompts_that_an_agent_uses() -> None:
+    prompts = default_prompts()
+    used = {JudgeAgent.prompt, LineSupportAgent.prompt, "repair/v1"}
+    for name in AGENT_NAMES:
+        used.update(agent.prompt for agent in load_agents(name))
+    folders = {path.parent for path in prompts.folder.glob("*/v*/*")}
+    names = {str(folder.relative_to(prompts.folder)) for folder in folders}
+    assert {name for name in names if not name.startswith("shared/")} == used
+
+
+def test_every_shared_text_is_part_of_a_prompt() -> None:
+    folder = default_prompts().folder
+    templates = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.jinja"))
+    for path in folder.glob("shared/*/*"):
+        assert f'"{path.relative_to(folder)}"' in templates, path
 
 
 @pytest.mark.parametrize(

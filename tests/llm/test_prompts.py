@@ -128,7 +128,7 @@ def test_a_note_cannot_close_itself_in_any_prompt_of_a_case() -> None:
     sentence = Sentence(id="1", text=evil)
     case = Case(id="1", patient_narrative=evil, clinician_question=evil, sentences=(sentence,))
     task = SentenceLabellingTask(case=case, context=evil, sentence=sentence)
-    user = default_prompts().render("general_expert/v1", dict(task))[1].content
+    user = default_prompts().render(GeneralExpertAgent.prompt, dict(task))[1].content
     for tag in ("note", "message", "context", "clinician_question", "sentence"):
         assert (user.count(f"<{tag}>"), user.count(f"</{tag}>")) == (1, 1)
     assert "{{ 7 * 7 }}" in user
@@ -154,7 +154,9 @@ def test_nine_tenths_of_the_screening_prompts_are_one_shared_prefix(case: Case) 
         SentenceLabellingTask(case=case, context="Some context.", sentence=sentence)
         for sentence in case.sentences
     ]
-    prompts = [as_sent(default_prompts().render("general_expert/v1", dict(task))) for task in tasks]
+    prompts = [
+        as_sent(default_prompts().render(GeneralExpertAgent.prompt, dict(task))) for task in tasks
+    ]
     shared = shared_prefix_length(*prompts)
     assert shared * len(prompts) >= 0.9 * sum(len(prompt) for prompt in prompts)
 
@@ -165,7 +167,9 @@ def test_the_prompts_of_specialists_share_a_prefix(case: Case) -> None:
         SpecialistTask(case=case, context="Some.", specialty=specialty)
         for specialty in ("cardiology", "surgery")
     ]
-    prompts = [as_sent(default_prompts().render("specialist/v1", dict(task))) for task in tasks]
+    prompts = [
+        as_sent(default_prompts().render(SpecialistAgent.prompt, dict(task))) for task in tasks
+    ]
     assert shared_prefix_length(*prompts) >= 0.95 * len(prompts[0])
 
 

@@ -19,7 +19,7 @@ from archqa.tasks.pipeline_inputs import PipelineInputs
 
 OWN_WORDING = (
     "The function descriptions are archqa's own wording "
-    "(prompts/medagent_paper/v1/functions.json), "
+    "(prompts/medagent_paper/v2/functions.json), "
     "not the benchmark's; --functions FILE sends those of its funcs_v1.json."
 )
 

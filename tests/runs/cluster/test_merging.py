@@ -111,7 +111,8 @@ def test_parts_of_other_data_settings_or_prompts_are_refused(cases: Path, tmp_pa
 def test_the_pace_and_the_place_of_parts_may_differ(cases: Path, tmp_path: Path) -> None:
     one, two = shards(cases, 2)
     manifest = json.loads((two / "run.json").read_text())
-    other = {"jobs": 3, "base_url": "http://elsewhere/v1", "requests_per_minute": 7}
+    limits = {**manifest["settings"]["limits"], "jobs": 3, "requests_per_minute": 7}
+    other = {"limits": limits, "base_url": "http://elsewhere/v1"}
     (two / "run.json").write_text(
         json.dumps({**manifest, "settings": {**manifest["settings"], **other}})
     )

@@ -104,17 +104,16 @@ def test_without_a_function_file_the_run_says_that_the_wording_is_archqas(
 ) -> None:
     run, _ = run_baseline(benchmark, tmp_path)
     [remark] = run.manifest.remarks
-    assert "archqa's own wording (prompts/medagent_paper/v1/functions.json)" in remark
+    assert "archqa's own wording (prompts/medagent_paper/v2/functions.json)" in remark
     assert run.manifest.inputs == {}
 
 
-def test_without_a_function_file_version_2_of_the_prompt_reads_like_version_1() -> None:
+def test_without_a_function_file_the_prompt_has_archqas_functions() -> None:
     fields = dict(MedAgentPaperTask(instruction="How old?", context="Now.", api_base="http://x/"))
-    versions = [
-        default_prompts().render(f"medagent_paper/{version}", fields) for version in ("v1", "v2")
-    ]
-    assert versions[0] == versions[1]
-    assert MedAgentPaperAgent.prompt == "medagent_paper/v2"
+    prompts = default_prompts()
+    functions = prompts.folder / MedAgentPaperAgent.prompt / "functions.json"
+    *_, message = prompts.render(MedAgentPaperAgent.prompt, fields)
+    assert functions.read_text(encoding="utf-8").strip() in message.content
 
 
 def test_a_run_is_not_resumed_with_another_function_file(

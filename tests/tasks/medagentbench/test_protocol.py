@@ -69,7 +69,7 @@ def test_the_nine_functions_have_the_benchmarks_names_and_parameters(shared: Pat
             return {name: bare(child) for name, child in node.items() if name != "description"}
         return [bare(child) for child in node] if isinstance(node, list) else node
 
-    archqa_file = Path(__file__).parents[3] / "prompts" / "medagent_paper" / "v1" / "functions.json"
+    archqa_file = Path(__file__).parents[3] / "prompts" / "medagent_paper" / "v2" / "functions.json"
     benchmark_file = shared / "fhir" / "medagentbench" / "funcs_v1.json"
     assert bare(json.loads(archqa_file.read_text())) == bare(json.loads(benchmark_file.read_text()))
 
