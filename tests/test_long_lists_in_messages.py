@@ -77,8 +77,6 @@ def predict_cases_that_are_not_there(folder: Path) -> object:
     return archqa(*arguments, "--out", str(folder / "run")).stderr
 
 
-
-
 def cite_sentences_that_the_note_has_not(folder: Path) -> object:
     check_ids(FAULTY, Case(id="1"), "You cite")
     return "accepted"

@@ -11,6 +11,15 @@ from tests.query.invented import random_record
 
 RESOURCES = random_record(3)
 NOW = "Assume the current time is 2131-12-31 23:59:00."
+PUBLISHED_PIPELINES = (
+    "single-turn-request",
+    "single-turn-retriever",
+    "single-turn-retriever-code",
+    "multi-turn-retriever",
+    "multi-turn-retriever-code",
+)
+"""The five agents of the benchmark's paper."""
+
 COLUMNS = (
     "split",
     "question_id",

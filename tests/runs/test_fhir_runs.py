@@ -22,9 +22,9 @@ from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.settings import load_settings
 from archqa.tasks import find, load_cases
-from archqa.tasks.fhir_agentbench.pipelines.published_agents import BENCHMARK_AGENT_NAMES
 from tests.fakes.server import FakeServer
 from tests.runs.fhir_questions import (
+    PUBLISHED_PIPELINES,
     VISITS,
     ids_of_patient,
     question_rows,
@@ -217,7 +217,7 @@ def test_a_record_on_a_server_gives_the_same_answers_as_the_file(
     assert from_server == from_file
 
 
-@pytest.mark.parametrize("pipeline", [*BENCHMARK_AGENT_NAMES, "planner"])
+@pytest.mark.parametrize("pipeline", [*PUBLISHED_PIPELINES, "planner"])
 def test_every_agent_ends_every_question_against_a_server(
     questions: Path, record: Path, tmp_path: Path, pipeline: str
 ) -> None:

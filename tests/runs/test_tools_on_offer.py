@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from archqa.runs.predict import predict
-from archqa.tasks.fhir_agentbench.pipelines.published_agents import BENCHMARK_AGENT_NAMES
 from tests.fakes.server import FakeServer
 from tests.llm.strict_rules import NAME, violations
+from tests.runs.fhir_questions import PUBLISHED_PIPELINES
 
 MAX_DESCRIPTION = 1024
 """Characters (OpenAI API reference, "tools")."""
 
 
-@pytest.mark.parametrize("pipeline", BENCHMARK_AGENT_NAMES)
+@pytest.mark.parametrize("pipeline", PUBLISHED_PIPELINES)
 def test_every_tool_on_offer_is_a_documented_function(
     pipeline: str, questions: Path, record: Path, tmp_path: Path
 ) -> None:

@@ -23,7 +23,6 @@ from archqa.llm.model import FinishReason, Message, Model, Reply, Request, ToolC
 from archqa.llm.transport import HttpTransport
 from archqa.query import Query
 from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
-    BENCHMARK_AGENT_NAMES,
     NO_FINAL_ANSWER,
 )
 from archqa.tasks.fhir_agentbench.result import RecordResult
@@ -31,6 +30,7 @@ from archqa.tasks.fhir_agentbench.retrieval_tools import GetResourcesByPatientFh
 from archqa.tasks.pipelines import PipelineResult, find
 from tests.fhir.invented import build_store
 from tests.query.invented import random_record
+from tests.runs.fhir_questions import PUBLISHED_PIPELINES
 from tests.server.llama import llama_server, missing
 
 pytestmark = pytest.mark.server
@@ -119,7 +119,7 @@ async def ended(
         return failure, steps
 
 
-@pytest.mark.parametrize("pipeline", BENCHMARK_AGENT_NAMES)
+@pytest.mark.parametrize("pipeline", PUBLISHED_PIPELINES)
 async def test_every_agent_ends_its_question(
     pipeline: str, model: ServerModel, record: Store
 ) -> None:

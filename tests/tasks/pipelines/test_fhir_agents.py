@@ -26,11 +26,11 @@ from archqa.llm.scripted import (
     truncated_reply,
 )
 from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
-    BENCHMARK_AGENT_NAMES,
     NO_FINAL_ANSWER,
 )
 from archqa.tasks.pipelines import find
 from tests.fhir.invented import build_store, ward_resources
+from tests.runs.fhir_questions import PUBLISHED_PIPELINES
 
 QUESTION = RecordQuestion(
     id="q1",
@@ -88,20 +88,11 @@ def of_type(*kinds: str) -> Any:
     )
 
 
-def test_names_map_to_the_benchmarks() -> None:
-    assert BENCHMARK_AGENT_NAMES == {
-        "single-turn-request": "single_turn_request",
-        "single-turn-retriever": "single_turn_resource",
-        "single-turn-retriever-code": "single_turn_code_resource",
-        "multi-turn-retriever": "multi_turn_resource",
-        "multi-turn-retriever-code": "multi_turn_code_resource",
-    }
-    assert all(
-        find(name, "fhir-agentbench").fhir_profile == "gcp" for name in BENCHMARK_AGENT_NAMES
-    )
+def test_the_published_agents_search_as_googles_server_does() -> None:
+    assert all(find(name, "fhir-agentbench").fhir_profile == "gcp" for name in PUBLISHED_PIPELINES)
 
 
-@pytest.mark.parametrize("pipeline", BENCHMARK_AGENT_NAMES)
+@pytest.mark.parametrize("pipeline", PUBLISHED_PIPELINES)
 def test_every_agent_is_told_question_patient_and_assumption_and_nothing_else_of_the_question(
     ward: Store, pipeline: str
 ) -> None:
@@ -356,7 +347,7 @@ def test_without_the_quirks_data_are_made_small_and_pointers_show_a_sample(ward:
     assert "one of them, shortened" in pointers
 
 
-@pytest.mark.parametrize("pipeline", BENCHMARK_AGENT_NAMES)
+@pytest.mark.parametrize("pipeline", PUBLISHED_PIPELINES)
 def test_a_conversation_needs_a_model(pipeline: str, ward: Store) -> None:
     chosen = find(pipeline, "fhir-agentbench")
     context = RunContext(dict.fromkeys(chosen.agents, GrammarBackend(ward)), fhir_record=ward)

@@ -53,15 +53,6 @@ from archqa.tasks.fhir_agentbench.settings import (
 )
 from archqa.tasks.pipeline import PipelineResult
 
-BENCHMARK_AGENT_NAMES = {
-    "single-turn-request": "single_turn_request",
-    "single-turn-retriever": "single_turn_resource",
-    "single-turn-retriever-code": "single_turn_code_resource",
-    "multi-turn-retriever": "multi_turn_resource",
-    "multi-turn-retriever-code": "multi_turn_code_resource",
-}
-"""The names of archqa's pipelines, and of the strategies in the benchmark's code."""
-
 FINAL_PHRASE = "the final answer is:"
 """The phrase that ends a conversation of several turns, in upper or lower case."""
 
