@@ -31,9 +31,10 @@ async def answer_from_chart(question: Question, models: ModelBackends) -> Answer
     """
     location = checked_location(question.options.record)
     if is_server_url(str(location)):
+        destinations = chart_destinations(question.settings, location)
         check_encrypted(str(location), allow_plain_http=question.settings.allow_plain_http)
         announce = question.options.announce or Announcer()
-        announce(chart_destinations(question.settings, location))
+        announce(destinations)
     with connect(location, allow_plain_http=question.settings.allow_plain_http) as opened:
         chart = await asyncio.to_thread(open_patient_chart, question, opened)
         if await asyncio.to_thread(_has_documents, question, chart):
