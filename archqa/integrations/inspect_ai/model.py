@@ -20,9 +20,9 @@ from inspect_ai.util import JSONSchema
 
 from archqa.core.usage import Usage
 from archqa.errors import ContextTooLong
-from archqa.llm.inlined_schema import RecursiveSchemaError, without_references
 from archqa.llm.likelihood import parse_logprobs
 from archqa.llm.model import FinishReason, Message, Reply, Request, ToolCall, ToolSpec
+from archqa.llm.structured import RecursiveSchemaError, without_references
 
 _TOP_LOGPROBS = 20
 _UNREADABLE = "(arguments that are no JSON)"
