@@ -36,7 +36,7 @@ from archqa.mcp.limits import CallLimits
 from archqa.mcp.records import ServedRecord
 from archqa.mcp.tools import RecordTools
 from archqa.runs.destinations import describe
-from archqa.runs.server_addresses import check_model_server
+from archqa.runs.model_server import check_model_server
 from archqa.safety.local_access import check_token, new_token
 from archqa.safety.local_server import check_protected, listen, server_url
 from archqa.safety.server_urls import is_loopback

@@ -7,7 +7,7 @@ import hashlib
 import json
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
@@ -149,6 +149,27 @@ class Model(Protocol):
     async def ask(self, request: Request) -> Reply:
         """Answer one request."""
         ...
+
+
+class OfferedModel(NamedTuple):
+    """A model in a server's list; an empty text and None stand for what the server does not say.
+
+    `context` is what a prompt and its reply may have together, `trained_context` what the model was
+    trained on: a server may be started with less.
+    """
+
+    id: str
+    owned_by: str = ""
+    context: int | None = None
+    trained_context: int | None = None
+
+
+def find_offered(name: str, models: list[OfferedModel]) -> OfferedModel | None:
+    """Return the model of this name; Ollama's list has the tag `:latest`, which requests may omit."""
+    for model in models:
+        if model.id in (name, f"{name}:latest"):
+            return model
+    return None
 
 
 class TransientError(Exception):

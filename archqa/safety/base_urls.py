@@ -56,12 +56,6 @@ def host_of(url: str) -> str:
     return host if is_plain else "an invalid address"
 
 
-def join_path(base_url: str, path: str) -> str:
-    """The URL of a path below a base URL, whose query (Azure's `api-version`) comes last."""
-    base, question_mark, query = base_url.partition("?")
-    return f"{base.rstrip('/')}{path}{question_mark}{query}"
-
-
 def _problem(url: str, parameters: frozenset[str], place_of_secrets: str) -> str:
     try:
         parts = urlsplit(url)

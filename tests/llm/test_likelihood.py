@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from archqa.llm.client import parse_completion
+from archqa.llm.completion import label_probabilities
 from archqa.llm.dialect import Dialect
-from archqa.llm.likelihood import label_probabilities
 from archqa.llm.model import Message, Reply, Request, Token
 
 LABELS = ("essential", "supplementary", "not-relevant")

@@ -2,19 +2,20 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from archqa.agents.labelling import Verdict
 from archqa.errors import AuthenticationFailed, Refused, ToolsNotSupported
-from archqa.llm.client import ServerModel, parse_completion
-from archqa.llm.dialect import Dialect
+from archqa.llm.client import ServerModel
+from archqa.llm.completion import parse_completion
+from archqa.llm.dialect import Dialect, first_dialect
 from archqa.llm.model import FinishReason, Message, TransientError
-from archqa.llm.providers import first_dialect, key_headers
-from archqa.llm.server_api import ServerApi
+from archqa.llm.server import ModelServer
 from archqa.llm.structured import parse_output
-from archqa.llm.transport import HttpTransport
 from tests.fakes.dialects import FLAGGED, KEY, SIGNATURE
 from tests.fakes.server import FakeServer
 from tests.llm.asking import make_request
@@ -29,11 +30,12 @@ async def provider(
     server: FakeServer, key: str = KEY, path: str = "", known_as: str = ""
 ) -> AsyncIterator[ServerModel]:
     """A model behind a fake provider, treated as the server at the address `known_as`."""
-    transport = HttpTransport(server.base_url + path, key, 5.0)
+    dialect = first_dialect(known_as) if known_as else None
+    model = ServerModel(server.base_url + path, key, timeout=5.0, initial_dialect=dialect)
     try:
-        yield ServerModel(transport, first_dialect=first_dialect(known_as) if known_as else None)
+        yield model
     finally:
-        await transport.close()
+        await model.close()
 
 
 def format_of(body: dict[str, Any]) -> str:
@@ -64,15 +66,30 @@ async def test_azure_gets_its_key_in_its_own_header_and_its_version_with_each_re
         ("http://127.0.0.1:8000/v1", "eyJh.eyJb.c", {"Authorization": "Bearer eyJh.eyJb.c"}),
     ],
 )  # fmt: skip
-def test_a_key_stands_in_one_header_alone(url: str, key: str, header: dict[str, str]) -> None:
-    assert key_headers(url, key) == header
+async def test_a_key_stands_in_one_header_alone_in_requests_of_all_kinds(
+    url: str, key: str, header: dict[str, str], tmp_path: Path
+) -> None:
+    requests: list[httpx2.Request] = []
 
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        requests.append(request)
+        return httpx2.Response(200, json={"data": [], "id": "f", "status": "completed"})
 
-async def test_the_list_of_models_and_batches_are_asked_with_the_same_header() -> None:
-    async with ServerApi("https://x.openai.azure.com/openai/v1", "k") as api:
-        headers = api._http.headers
-        assert headers["api-key"] == "k"
-        assert "authorization" not in headers
+    (tmp_path / "lines").write_text("{}")
+    transport = httpx2.MockTransport(answer)
+    async with ModelServer(url, key, transport=transport) as server:
+        await server.chat({"model": "m", "messages": []})
+        await server.models()
+        await server.upload_batch_file(tmp_path / "lines")
+        await server.create_batch("f")
+        await server.batch("b")
+        await server.save_file("f", tmp_path / "file")
+    assert len(requests) == 6
+    for request in requests:
+        names = {"Authorization", "api-key"}
+        assert {name: request.headers.get(name) for name in names} == {
+            name: header.get(name) for name in names
+        }
 
 
 @pytest.mark.parametrize(("name", "path"), [("azure", "?api-version=1"), ("openrouter", "")])

@@ -20,7 +20,6 @@ from archqa.errors import CaseFailed
 from archqa.fhir import Store
 from archqa.llm.client import ServerModel
 from archqa.llm.model import FinishReason, Message, Model, Reply, Request, ToolCall
-from archqa.llm.transport import HttpTransport
 from archqa.query import Query
 from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
     NO_FINAL_ANSWER,
@@ -61,9 +60,9 @@ def base_url() -> Iterator[str]:
 
 @pytest.fixture
 async def model(base_url: str) -> AsyncIterator[ServerModel]:
-    wire = HttpTransport(base_url, "none", timeout=300)
-    yield ServerModel(wire)
-    await wire.close()
+    server_model = ServerModel(base_url, "none", timeout=300)
+    yield server_model
+    await server_model.close()
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from inspect_ai.util import JSONSchema
 
 from archqa.core.usage import Usage
 from archqa.errors import ContextTooLong
-from archqa.llm.likelihood import parse_logprobs
+from archqa.llm.completion import parse_logprobs
 from archqa.llm.model import FinishReason, Message, Reply, Request, ToolCall, ToolSpec
 from archqa.llm.structured import RecursiveSchemaError, without_references
 

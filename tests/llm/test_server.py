@@ -11,13 +11,12 @@ import pytest
 from archqa.errors import (
     ArchqaError,
     AuthenticationFailed,
-    CallerError,
     ModelError,
     Redirected,
     ServerUnavailable,
 )
-from archqa.llm.offered_models import OfferedModel, find_offered
-from archqa.llm.server_api import ServerApi
+from archqa.llm.model import OfferedModel, find_offered
+from archqa.llm.server import ModelServer
 from tests.fakes.server import FakeServer
 
 Handler = Callable[[httpx2.Request], httpx2.Response]
@@ -26,8 +25,8 @@ KEY = "sk-canary"
 RECORD_TEXT = "The patient was given aspirin."
 
 
-def server_api(handler: Handler, base_url: str = "http://127.0.0.1/v1/") -> ServerApi:
-    return ServerApi(base_url, KEY, transport=httpx2.MockTransport(handler))
+def model_server(handler: Handler, base_url: str = "http://127.0.0.1/v1/") -> ModelServer:
+    return ModelServer(base_url, KEY, transport=httpx2.MockTransport(handler))
 
 
 def status_reply(status: int) -> Handler:
@@ -35,7 +34,7 @@ def status_reply(status: int) -> Handler:
     return lambda request: httpx2.Response(status, text=f"{KEY}: {RECORD_TEXT}")
 
 
-async def error_of_upload(server: ServerApi, folder: Path) -> ArchqaError:
+async def error_of_upload(server: ModelServer, folder: Path) -> ArchqaError:
     path = folder / "round-1.jsonl"
     path.write_text(RECORD_TEXT)
     with pytest.raises(ArchqaError) as caught:
@@ -44,7 +43,7 @@ async def error_of_upload(server: ServerApi, folder: Path) -> ArchqaError:
     return caught.value
 
 
-async def error_of_models(server: ServerApi) -> ArchqaError:
+async def error_of_models(server: ModelServer) -> ArchqaError:
     with pytest.raises(ArchqaError) as caught:
         async with server:
             await server.models()
@@ -53,7 +52,7 @@ async def error_of_models(server: ServerApi) -> ArchqaError:
 
 async def test_the_models_of_a_server_are_listed_in_its_order() -> None:
     with FakeServer(models=("tiny-7b", "big-70b")) as fake:
-        async with ServerApi(fake.base_url, KEY) as server:
+        async with ModelServer(fake.base_url, KEY) as server:
             models = await server.models()
     assert [(model.id, model.owned_by) for model in models] == [
         ("tiny-7b", "fake"),
@@ -80,7 +79,7 @@ async def test_the_context_length_is_read_where_a_server_tells_it(
     def answer(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, json={"data": [{"id": "tiny-7b", **row}]})
 
-    async with server_api(answer) as server:
+    async with model_server(answer) as server:
         [model] = await server.models()
     assert (model.context, model.trained_context) == (context, trained_context)
 
@@ -104,7 +103,7 @@ async def test_a_file_is_uploaded_as_a_form_with_the_key_as_a_bearer_token(tmp_p
         requests.append(request)
         return httpx2.Response(200, json={"id": "file-1", "object": "file"})
 
-    async with ServerApi("http://127.0.0.1/v1", KEY, transport=httpx2.MockTransport(keep)) as api:
+    async with ModelServer("http://127.0.0.1/v1", KEY, transport=httpx2.MockTransport(keep)) as api:
         assert await api.upload_batch_file(path) == "file-1"
     [request] = requests
     assert (request.method, request.url.path) == ("POST", "/v1/files")
@@ -123,7 +122,7 @@ async def test_a_batch_is_created_from_a_file_for_chat_completions_within_a_day(
         bodies.append(json.loads(request.content))
         return httpx2.Response(200, json={"id": "batch-1", "status": "validating"})
 
-    async with server_api(create) as server:
+    async with model_server(create) as server:
         batch = await server.create_batch("file-1")
     assert (batch.id, batch.status, batch.request_counts) == ("batch-1", "validating", None)
     assert bodies == [
@@ -142,7 +141,7 @@ async def test_an_id_of_a_server_is_one_part_of_the_path(tmp_path: Path) -> None
         paths.append(request.url.raw_path)
         return httpx2.Response(200, content=b"lines")
 
-    async with server_api(answer) as server:
+    async with model_server(answer) as server:
         await server.save_file("a/b?c", tmp_path / "lines")
     assert (tmp_path / "lines").read_bytes() == b"lines"
     assert paths == [b"/v1/files/a%2Fb%3Fc/content"]
@@ -150,8 +149,8 @@ async def test_an_id_of_a_server_is_one_part_of_the_path(tmp_path: Path) -> None
 
 async def test_a_refused_key_is_an_error_of_its_own(tmp_path: Path) -> None:
     for error in (
-        await error_of_models(server_api(status_reply(401))),
-        await error_of_upload(server_api(status_reply(401)), tmp_path),
+        await error_of_models(model_server(status_reply(401))),
+        await error_of_upload(model_server(status_reply(401)), tmp_path),
     ):
         assert isinstance(error, AuthenticationFailed)
         assert str(error) == (
@@ -163,7 +162,7 @@ async def test_a_refused_key_is_an_error_of_its_own(tmp_path: Path) -> None:
 async def test_a_refused_batch_names_the_status_and_a_way_without_batches(
     status: int, tmp_path: Path
 ) -> None:
-    error = await error_of_upload(server_api(status_reply(status)), tmp_path)
+    error = await error_of_upload(model_server(status_reply(status)), tmp_path)
     assert type(error) is ModelError
     assert f"refuses the batch with HTTP {status}." in str(error)
     assert "--resume" in str(error)
@@ -171,7 +170,7 @@ async def test_a_refused_batch_names_the_status_and_a_way_without_batches(
 
 @pytest.mark.parametrize("status", [404, 500])
 async def test_a_server_without_a_list_of_models_is_unavailable(status: int) -> None:
-    error = await error_of_models(server_api(status_reply(status)))
+    error = await error_of_models(model_server(status_reply(status)))
     assert isinstance(error, ServerUnavailable)
     assert f"does not list its models (HTTP {status})." in str(error)
 
@@ -183,7 +182,7 @@ async def test_a_redirect_is_not_followed() -> None:
         paths.append(request.url.path)
         return httpx2.Response(307, headers={"location": "http://127.0.0.2/elsewhere"})
 
-    error = await error_of_models(server_api(redirect))
+    error = await error_of_models(model_server(redirect))
     assert isinstance(error, Redirected)
     assert paths == ["/v1/models"]
 
@@ -192,8 +191,8 @@ async def test_a_server_that_cannot_be_reached_is_unavailable(tmp_path: Path) ->
     def fail(request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ConnectError(f"{KEY} {RECORD_TEXT}")
 
-    upload_error = await error_of_upload(server_api(fail), tmp_path)
-    models_error = await error_of_models(server_api(fail))
+    upload_error = await error_of_upload(model_server(fail), tmp_path)
+    models_error = await error_of_models(model_server(fail))
     assert isinstance(upload_error, ServerUnavailable)
     assert "cannot be reached" in str(upload_error)
     assert isinstance(models_error, ServerUnavailable)
@@ -205,27 +204,16 @@ async def test_a_reply_of_another_form_is_an_error(content: str, tmp_path: Path)
     def answer(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, text=content)
 
-    assert isinstance(await error_of_models(server_api(answer)), ServerUnavailable)
-    assert isinstance(await error_of_upload(server_api(answer), tmp_path), ModelError)
+    assert isinstance(await error_of_models(model_server(answer)), ServerUnavailable)
+    assert isinstance(await error_of_upload(model_server(answer), tmp_path), ModelError)
 
 
 @pytest.mark.parametrize("status", [200, 302, 401, 500])
 async def test_no_error_shows_a_key_or_record_text(status: int, tmp_path: Path) -> None:
     for error in (
-        await error_of_models(server_api(status_reply(status))),
-        await error_of_upload(server_api(status_reply(status)), tmp_path),
+        await error_of_models(model_server(status_reply(status))),
+        await error_of_upload(model_server(status_reply(status)), tmp_path),
     ):
         shown = "".join(traceback.format_exception(error))
         assert KEY not in shown
         assert RECORD_TEXT not in shown
-
-
-def test_an_invalid_url_is_the_callers_error() -> None:
-    with pytest.raises(CallerError, match="not a URL"):
-        ServerApi("http://[bad", KEY)
-
-
-def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
-    with pytest.raises(CallerError, match="user name or a password") as caught:
-        ServerApi(f"http://user:{KEY}@127.0.0.1/v1", KEY)
-    assert KEY not in str(caught.value)
