@@ -40,9 +40,6 @@ _TRANSIENT_STATUS_CODES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529
 
 _NO_TOOLS_STATUS_CODES = frozenset({400, 404, 422, 500, 501})
 
-_FORBIDDEN = 403
-"""With which OpenAI refuses the token probabilities of its reasoning models."""
-
 _TOO_LONG = re.compile(r"context[ _](?:length|window|size)|prompt is too long")
 """How OpenAI, Azure, vLLM, llama.cpp and Anthropic say that a prompt does not fit (lower case)."""
 
@@ -158,11 +155,7 @@ class ServerModel:
         weaker: Dialect | None = None
         if not _is_filtered(status, text):
             if status in _DIALECT_STATUS_CODES and not _TOO_LONG.search(text):
-                weaker = dialect.fallback_for(
-                    text, structured=structured, likelihoods=request.likelihoods
-                )
-            elif status == _FORBIDDEN and request.likelihoods and "logprobs" in text:
-                weaker = dialect.without_likelihoods()
+                weaker = dialect.fallback_for(text, structured=structured)
             elif status == 500 and structured:
                 # Servers without json_schema may crash on it instead of refusing it: two crashes
                 # are no passing fault.
@@ -184,7 +177,7 @@ def _parse_json(body: bytes) -> Any:
 
 def _is_filtered(status: int, text: str) -> bool:
     """Whether a filter of the provider refused the prompt; `text` is the body in lower case."""
-    if status == _FORBIDDEN:
+    if status == 403:
         return bool(_FLAGGED.search(text))
     return status == 400 and bool(_FILTER_CODES & set(_error_codes(text)))
 
@@ -202,7 +195,7 @@ def _error_for(refusal: "httpx2.Response", text: str, request: Request, server: 
             f"{server} cannot let {request.model} call tools.\n"
             "Take a model that can, or a --pipeline that needs none (`archqa list pipelines`)."
         )
-    if status in {401, _FORBIDDEN} or (status == 400 and _WRONG_KEY in text):
+    if status in {401, 403} or (status == 400 and _WRONG_KEY in text):
         return AuthenticationFailed(
             f"{server} refuses the key (HTTP {status}).\nSet OPENAI_API_KEY to a key it accepts."
         )

@@ -1,19 +1,14 @@
-"""What a chat completion holds: text, tool calls, counts of tokens, and token probabilities.
+"""What a chat completion holds: text, tool calls and counts of tokens.
 
 Source: the OpenAI API reference, "Chat completions"; vLLM and llama.cpp give the same, with the gaps
 that are noted here.
 """
 
 import json
-import math
-import re
-from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 from archqa.core.usage import Usage
-from archqa.llm.model import FinishReason, Reply, Token, ToolCall, TransientError
+from archqa.llm.model import FinishReason, Reply, ToolCall, TransientError
 from archqa.llm.prices import Price
 
 _FILTERED = "content_filter"
@@ -21,12 +16,6 @@ _FILTERED = "content_filter"
 
 _MAX_TOKENS = 10**9
 """Of one request. No model reads or writes a thousandth of it; more is a fault of the server."""
-
-_MIN_TOTAL = 0.5
-"""Minimal sum of the choices' probabilities; below it, the token is not about the choice."""
-
-_MIN_PROBABILITY = 0.01
-"""Alternatives below it are dropped: replies are stored."""
 
 
 def parse_completion(completion: Any, price: Price | None, seconds: float = 0.0) -> Reply:
@@ -59,7 +48,6 @@ def parse_completion(completion: Any, price: Price | None, seconds: float = 0.0)
             usage=_parse_usage(completion, price, seconds),
             served_by=model if isinstance(model, str) else "",
             tool_calls=tool_calls,
-            tokens=parse_logprobs(choice),
         )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise not_a_completion(error) from None
@@ -125,79 +113,3 @@ def _count(completion: Any, *path: str) -> int | None:
         node = node.get(key)
     is_number = isinstance(node, int) and not isinstance(node, bool)
     return node if is_number and 0 <= node <= _MAX_TOKENS else None
-
-
-def parse_logprobs(choice: Any) -> tuple[Token, ...]:
-    """The tokens in a choice of a chat completion; empty if they are absent or malformed."""
-    try:
-        tokens = []
-        for row in choice["logprobs"]["content"]:
-            tokens.append(Token(text=row["token"], likely=_parse_alternatives(row)))
-        return tuple(tokens)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-        return ()
-
-
-def _parse_alternatives(row: Any) -> dict[str, float]:
-    """The alternatives of one token, and the token itself, by probability."""
-    probabilities = {}
-    for alternative in [*(row.get("top_logprobs") or ()), row]:
-        logprob = float(alternative["logprob"])
-        if math.isnan(logprob):
-            raise ValueError("a probability is no number")
-        logprob = min(0.0, logprob)
-        probabilities[alternative["token"]] = math.exp(logprob)
-    alternatives = {}
-    for text, probability in probabilities.items():
-        if probability >= _MIN_PROBABILITY:
-            alternatives[text] = round(probability, 4)
-    return alternatives
-
-
-def label_probabilities(
-    reply: Reply,
-    field: str,
-    choices: Sequence[str],
-) -> list[dict[str, float] | None]:
-    """Choice to probability for each time a JSON reply fills `field`, in order; None where it
-    cannot be told.
-
-    Empty if the server gave no token probabilities.
-    """
-    if not reply.tokens:
-        return []
-    lengths = [len(token.text) for token in reply.tokens]
-    token_starts = list(accumulate(lengths[:-1], initial=0))
-    text = "".join(token.text for token in reply.tokens)
-    probabilities = []
-    for match in re.finditer(rf'"{re.escape(field)}"\s*:\s*"', text):
-        start = match.end()
-        if start < len(text):
-            index = bisect_right(token_starts, start) - 1
-            prefix = text[token_starts[index] : start]
-            probabilities.append(_choice_probabilities(reply.tokens[index], prefix, choices))
-    return probabilities
-
-
-def _choice_probabilities(
-    token: Token,
-    prefix: str,
-    choices: Sequence[str],
-) -> dict[str, float] | None:
-    """The probabilities of choices by the token with their first letter, which follows `prefix`."""
-    totals = dict.fromkeys(choices, 0.0)
-    for text, probability in token.likely.items():
-        if not text.startswith(prefix) or text == prefix:
-            continue
-        beginning = text.removeprefix(prefix)
-        matches = []
-        for choice in choices:
-            # A token is the beginning of a choice, or all of it with the closing quote.
-            if choice.startswith(beginning) or beginning.startswith(f'{choice}"'):
-                matches.append(choice)
-        if len(matches) == 1:
-            totals[matches[0]] += probability
-    total = sum(totals.values())
-    if total < _MIN_TOTAL:
-        return None
-    return {choice: probability / total for choice, probability in totals.items()}

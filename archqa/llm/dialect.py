@@ -16,9 +16,6 @@ from urllib.parse import urlsplit
 from archqa.core.value import FrozenModel
 from archqa.llm.model import Message, Request
 
-TOP_LOGPROBS = 5
-"""Alternatives requested for each token, where probabilities are requested."""
-
 _LAST_MESSAGE_REFUSED = re.compile(
     r"assistant.{0,80}(?:end of the list|prefill)"
     r"|(?:last role|must end with|end with a).{0,80}(?:user|assistant)"
@@ -57,7 +54,6 @@ class Dialect(FrozenModel):
     system_role: bool = True
     parallel_tools: bool = True
     assistant_last: bool = True
-    likelihoods: bool = True
     require_parameters: bool = False
 
     def arguments(self, request: Request) -> dict[str, Any]:
@@ -85,38 +81,16 @@ class Dialect(FrozenModel):
             arguments["tools"] = tools
             if self.parallel_tools:
                 arguments["parallel_tool_calls"] = True
-        if request.likelihoods and self.likelihoods:
-            arguments |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         if self.require_parameters:
             arguments["provider"] = {"require_parameters": True}
         return arguments
 
-    def fallback_for(
-        self, refusal: str, *, structured: bool, likelihoods: bool = True
-    ) -> "Dialect | None":
+    def fallback_for(self, refusal: str, *, structured: bool) -> "Dialect | None":
         """The dialect without the parameter that `refusal` (lower case) names; None if it names
         none of them.
 
-        `structured`: the structure of the reply may be the cause; `likelihoods`: token
-        probabilities were asked for.
+        `structured`: the structure of the reply may be the cause.
         """
-        without = self._without_named_parameter(refusal)
-        if without is not None:
-            return without
-        if self.require_parameters and _NO_PROVIDER in refusal:
-            # More of a router's providers do with one requirement less.
-            if self.likelihoods and likelihoods:
-                return self.without_likelihoods()
-            weaker = self.with_weaker_structure() if structured else None
-            return weaker or self.model_copy(update={"require_parameters": False})
-        if structured and any(keyword in refusal for keyword in _STRUCTURE_KEYWORDS):
-            return self.with_weaker_structure()
-        return None
-
-    def _without_named_parameter(self, refusal: str) -> "Dialect | None":
-        """The dialect without the parameter, or the kind of message, that a refusal names."""
-        if self.likelihoods and "logprobs" in refusal:
-            return self.without_likelihoods()
         if self.temperature and "temperature" in refusal:
             return self.model_copy(update={"temperature": False})
         if self.max_tokens_field == "max_tokens" and "max_completion_tokens" in refusal:
@@ -127,11 +101,13 @@ class Dialect(FrozenModel):
             return self.model_copy(update={"assistant_last": False})
         if self.parallel_tools and "parallel_tool_calls" in refusal:
             return self.model_copy(update={"parallel_tools": False})
+        if self.require_parameters and _NO_PROVIDER in refusal:
+            # More of a router's providers do with one requirement less.
+            weaker = self.with_weaker_structure() if structured else None
+            return weaker or self.model_copy(update={"require_parameters": False})
+        if structured and any(keyword in refusal for keyword in _STRUCTURE_KEYWORDS):
+            return self.with_weaker_structure()
         return None
-
-    def without_likelihoods(self) -> "Dialect":
-        """The same without token probabilities."""
-        return self.model_copy(update={"likelihoods": False})
 
     def with_weaker_structure(self) -> "Dialect | None":
         """One step from schema to JSON mode to text; None below that."""
@@ -203,14 +179,14 @@ def _without_system(messages: list[Message]) -> list[Message]:
 def first_dialect(base_url: str) -> Dialect:
     """What to send first to a server.
 
-    Anthropic's endpoint ignores `response_format` and `logprobs`, so that the schema stands in the
-    prompt. OpenRouter may pass a request to a provider that ignores them, unless told not to.
+    Anthropic's endpoint ignores `response_format`, so that the schema stands in the prompt.
+    OpenRouter may pass a request to a provider that ignores it, unless told not to.
     Sources, as remembered in November 2026 (neither could be tried): Anthropic, "OpenAI SDK
     compatibility"; OpenRouter, "Provider routing".
     """
     host = (urlsplit(base_url).hostname or "").lower()
     if host == _ANTHROPIC_HOST:
-        return Dialect(structure=StructuredOutputMode.TEXT, likelihoods=False)
+        return Dialect(structure=StructuredOutputMode.TEXT)
     if host == _OPENROUTER_HOST:
         return Dialect(require_parameters=True)
     return Dialect()

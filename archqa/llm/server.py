@@ -49,9 +49,7 @@ with _without_variable("OPENAI_LOG"):  # It would set up logging for the whole p
     import openai
 
 MAX_REPLY_BYTES = 16 * 2**20
-"""Bytes of one decoded reply but a file; 4,096 tokens with twenty alternatives each are about 8
-MiB.
-"""
+"""Bytes of one decoded reply but a file."""
 
 MAX_FILE_BYTES = 4 * 2**30
 """Bytes of one batch's results: 50,000 replies of 4,096 tokens are about 1 GiB."""

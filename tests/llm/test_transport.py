@@ -176,7 +176,7 @@ CONVERSATION = (
 @pytest.mark.parametrize(
     "request_fields",
     [
-        {"max_tokens": 7, "likelihoods": True},
+        {"max_tokens": 7},
         {"output_schema": None, "temperature": None},
         {"messages": CONVERSATION, "tools": (ADD,), "temperature": 0.3},
     ],

@@ -20,11 +20,9 @@ from inspect_ai.util import JSONSchema
 
 from archqa.core.usage import Usage
 from archqa.errors import ContextTooLong
-from archqa.llm.completion import parse_logprobs
 from archqa.llm.model import FinishReason, Message, Reply, Request, ToolCall, ToolSpec
 from archqa.llm.structured import RecursiveSchemaError, without_references
 
-_TOP_LOGPROBS = 20
 _UNREADABLE = "(arguments that are no JSON)"
 """Stands for arguments that Inspect could not read; archqa then tells the model so."""
 
@@ -111,8 +109,6 @@ def _config(request: Request) -> GenerateConfig:
         "max_tokens": request.max_tokens,
         "response_schema": _response_schema(request),
     }
-    if request.likelihoods:
-        values |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
     return GenerateConfig(**{name: value for name, value in values.items() if value is not None})
 
 
@@ -138,7 +134,6 @@ def _reply(output: ModelOutput) -> Reply:
         usage=_usage(output),
         served_by=output.model,
         tool_calls=calls,
-        tokens=_tokens(output),
     )
 
 
@@ -172,9 +167,3 @@ def _usage(output: ModelOutput) -> Usage:
         cost_usd=output.usage.total_cost,
         seconds=seconds,
     )
-
-
-def _tokens(output: ModelOutput) -> Any:
-    if not output.choices or output.choices[0].logprobs is None:
-        return ()
-    return parse_logprobs({"logprobs": output.choices[0].logprobs.model_dump()})
