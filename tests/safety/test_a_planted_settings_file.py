@@ -116,6 +116,22 @@ def test_with_a_server_of_the_users_own_nothing_goes_elsewhere(
     assert trap.connections == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("model", '"m"'), ("models", '["m"]'), ("model", '"m@lab"'), ("models", '["m@lab"]')],
+)
+def test_no_model_that_the_file_names_for_an_agent_gets_the_note(
+    name: str, value: str, folder: Path, user_config: Path, trap: Trap
+) -> None:
+    """The user's server is only defined, and its address is in the environment: neither is a request."""
+    user_config.write_text(f'[servers.lab]\nbase_url = "{trap.base_url}"\n')
+    plant(folder, f"[agents.note_answer]\n{name} = {value}\n")
+    result = command(*ASK, **SECRETS, OPENAI_BASE_URL=trap.base_url)
+    assert trap.connections == 0
+    assert result.returncode == 0, result.stderr
+    assert f"agents.note_answer.{name}" in ignored_line(result)
+
+
 def test_a_typed_embedded_pipeline_stays_on_this_machine(
     folder: Path, user_config: Path, trap: Trap
 ) -> None:
