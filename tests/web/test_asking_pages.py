@@ -186,6 +186,18 @@ async def test_a_slip_in_a_name_shows_who_may_be_meant(people: httpx2.AsyncClien
     assert 'name="chosen"' not in nobody
 
 
+async def test_patients_whose_names_only_begin_alike_are_not_shown(
+    runs: Path, tmp_path: Path
+) -> None:
+    """Mario Lopez may be Maria Lopez misspelt; the name of Mark Lowell is not disclosed."""
+    people = [patient("near", "Lopez", ["Maria"]), patient("other", "Lowell", ["Mark"])]
+    record = str(build_store(tmp_path / "people", people).path)
+    async with client_of(runs, record) as client:
+        page = await answer_page(client, question="How old was she?", patient="Mario Lopez")
+    assert re.findall(r'name="chosen" value="(\w+)"', page) == ["near"]
+    assert "Lowell" not in page
+
+
 async def test_asking_again_brings_the_form_back_as_it_was(chart: httpx2.AsyncClient) -> None:
     fields = {"question": WHY, "about": "both", "note": NOTE, "patient": "p1", "now": "2150-04-01"}
     url = await ask(chart, **fields)
