@@ -1,13 +1,13 @@
 """The table of a run's cases: one row a case, the worst first."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from archqa.core.case import Case
 from archqa.core.question import ClinicalTask, Item
 from archqa.report.page import shorten, strip_bidi
-from archqa.report.record_summaries import RecordSummary
+from archqa.report.report_data import ReportData
 from archqa.runs.record import CaseStatus
 
 NOT_REACHED = "not reached"
@@ -34,7 +34,8 @@ _COLUMNS = (
     TableColumn("seconds", "Time", "seconds"),
     TableColumn("reviewed_by", "Reviewed", "names"),
 )
-_ALWAYS_SHOWN = frozenset({"question", "status"})
+_FULL_COLUMNS = frozenset({"question", "status"})
+_OPTIONAL_COLUMNS = frozenset({"specialty", "sure", "tokens", "cost", "seconds"})
 _FILTERED_OR_SORTED = (
     "status", "specialty", "score", "sure", "tokens", "cost", "seconds", "review"
 )  # fmt: skip
@@ -59,12 +60,12 @@ class CaseRow(NamedTuple):
     specialty: str
     status: str
     score: float | None
-    sure: float | None
-    tokens: int | None
-    cost: float | None
-    seconds: float | None
-    error: str
-    remarks: int
+    sure: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    error: str = ""
+    remarks: int = 0
     reviewed_by: tuple[str, ...] = ()
     disagreement: bool = False
 
@@ -78,8 +79,7 @@ class CaseRow(NamedTuple):
     @property
     def values(self) -> dict[str, Any]:
         """What rows of a page are sorted and filtered by, besides their text."""
-        values = {name: getattr(self, name) for name in _FILTERED_OR_SORTED}
-        return {name: value for name, value in values.items() if value not in ("", None)}
+        return filled_fields(self, _FILTERED_OR_SORTED)
 
     def as_json(self) -> dict[str, Any]:
         """The row as the page's script reads it."""
@@ -87,20 +87,37 @@ class CaseRow(NamedTuple):
 
 
 def case_rows(
-    items: Sequence[Item],
-    summaries: Mapping[str, RecordSummary],
-    scores: Mapping[str, float],
+    data: ReportData,
     review_mark: Callable[[str], ReviewMark] | None = None,
     *,
     text: bool = True,
 ) -> tuple[CaseRow, ...]:
-    """Return a row for each case, the worst first. `scores` are by case id.
+    """Return a row for each case, the worst first; `review_mark` says who has reviewed a case.
 
     Without `text`, the rows hold no text of the record.
     """
+    scores = data.case_scores
     rows = []
-    for index, item in enumerate(items):
-        row = _row(index, item, summaries.get(item.id), scores.get(item.id), text=text)
+    for index, item in enumerate(data.run.cases):
+        row = CaseRow(
+            case_index=index,
+            id=strip_bidi(item.id),
+            question=short_question(item) if text else "",
+            specialty=specialty(item),
+            status=NOT_REACHED,
+            score=scores.get(item.id),
+        )
+        summary = data.summaries.get(item.id)
+        if summary is not None:
+            row = row._replace(
+                status=summary.status,
+                sure=summary.sure,
+                tokens=summary.tokens,
+                cost=summary.cost,
+                seconds=summary.seconds,
+                error=shorten(summary.error, _MAX_ERROR_LENGTH) if text else "",
+                remarks=len(summary.remarks),
+            )
         if review_mark:
             reviewers, disagreement = review_mark(item.id)
             row = row._replace(reviewed_by=reviewers, disagreement=disagreement)
@@ -108,23 +125,50 @@ def case_rows(
     return tuple(sorted(rows, key=_worst_first))
 
 
+def _worst_first(row: CaseRow) -> tuple[float, bool, int]:
+    """Return the key of the order: failed cases without a score lead, those not reached end it."""
+    failed = row.status == CaseStatus.FAILED.value
+    if row.score is not None:
+        worth = row.score
+    elif failed:
+        worth = -1.0
+    else:
+        worth = math.inf
+    return worth, not failed, row.case_index
+
+
 def table_columns(rows: Iterable[CaseRow], *, reviews: bool = False) -> tuple[TableColumn, ...]:
     """Return the columns that have something to show: without a model, there are no tokens."""
-    shown = set(_ALWAYS_SHOWN)
+    keys = set(_FULL_COLUMNS)
     if reviews:
-        shown.add("reviewed_by")
+        keys.add("reviewed_by")
     for row in rows:
-        for name in ("specialty", "sure", "score", "tokens", "cost", "seconds"):
+        for name in _OPTIONAL_COLUMNS:
             if getattr(row, name) not in ("", None, 0):
-                shown.add(name)
+                keys.add(name)
         if row.score is not None:
-            shown.add("score")
-    return tuple(column for column in _COLUMNS if column.key in shown)
+            keys.add("score")
+    return tuple(column for column in _COLUMNS if column.key in keys)
 
 
-def specialties(rows: Iterable[CaseRow]) -> tuple[str, ...]:
+def filled_fields(row: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return fields of a row by name, without those that are empty or unknown."""
+    fields = {}
+    for name in names:
+        value = getattr(row, name)
+        if value not in ("", None):
+            fields[name] = value
+    return fields
+
+
+def specialty(item: Item) -> str:
+    """Return the specialty of a case; empty for questions and tasks on a record."""
+    return item.clinical_specialty if isinstance(item, Case) else ""
+
+
+def specialties(items: Iterable[Item]) -> tuple[str, ...]:
     """Return the specialties of the cases in alphabetical order."""
-    return tuple(sorted({row.specialty for row in rows if row.specialty}))
+    return tuple(sorted(set(map(specialty, items)) - {""}))
 
 
 def question_text(item: Item) -> str:
@@ -139,43 +183,6 @@ def question_text(item: Item) -> str:
     return line if line.isascii() else strip_bidi(line)
 
 
-def _row(
-    index: int, item: Item, summary: RecordSummary | None, score: float | None, *, text: bool
-) -> CaseRow:
-    row = CaseRow(
-        case_index=index,
-        id=strip_bidi(item.id),
-        question=shorten(question_text(item), _MAX_QUESTION_LENGTH) if text else "",
-        specialty=item.clinical_specialty if isinstance(item, Case) else "",
-        status=NOT_REACHED,
-        score=score,
-        sure=None,
-        tokens=None,
-        cost=None,
-        seconds=None,
-        error="",
-        remarks=0,
-    )
-    if summary is None:
-        return row
-    return row._replace(
-        status=summary.status,
-        sure=summary.sure,
-        tokens=summary.tokens,
-        cost=summary.cost,
-        seconds=summary.seconds,
-        error=shorten(summary.error, _MAX_ERROR_LENGTH) if text else "",
-        remarks=len(summary.remarks),
-    )
-
-
-def _worst_first(row: CaseRow) -> tuple[float, bool, int]:
-    """Return the key of the order: failed cases without a score lead, those not reached end it."""
-    failed = row.status == CaseStatus.FAILED.value
-    if row.score is not None:
-        worth = row.score
-    elif failed:
-        worth = -1.0
-    else:
-        worth = math.inf
-    return worth, not failed, row.case_index
+def short_question(item: Item) -> str:
+    """Return the question of an item as a row has it."""
+    return shorten(question_text(item), _MAX_QUESTION_LENGTH)
