@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -260,13 +259,6 @@ def serve(
         ),
     ] = None,
     no_token: NoTokenOption = False,
-    export_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep bulk exports in this folder, also for the next server.  [default: a temporary "
-            "one]"
-        ),
-    ] = None,
     cors: Annotated[
         list[str] | None,
         typer.Option(
@@ -293,18 +285,14 @@ def serve(
     check_protected(host, has_token=not no_token)
     record = _open_record(store, profile, writes)
     writer = fhir.Writer(record, writes, _open_audit_log(audit))
-    exports = fhir.Exports(record, export_dir)
     listening = listen(host, port)
     base = server_url(host, listening, f"/{path.strip('/')}")
     print_notice(f"serving {store} at {base} ({profile}, {writes.value}); end with Ctrl-C")
     served_token = None if no_token else own_token or new_token()
     print_notice(_who_may_read(own_token, no_token=no_token))
     print_line(base if own_token else url_with_token(base, served_token))
-    service = fhir.FhirService(record, base, writer, exports, needs_token=not no_token)
-    with closing(exports):
-        serve_http(
-            service, host=host, path=path, token=served_token, listening=listening, cors=origins
-        )
+    service = fhir.FhirService(record, base, writer)
+    serve_http(service, host=host, path=path, token=served_token, listening=listening, cors=origins)
 
 
 def _own_token(token: str | None, *, no_token: bool) -> str | None:

@@ -26,7 +26,6 @@ if _typing.TYPE_CHECKING:
     from archqa.fhir.outcome import FhirError
     from archqa.fhir.profile import ARCHQA, GCP, HAPI, PROFILES, Profile
     from archqa.fhir.record import CodeCount, Entry, Page, Record, Resource, WritableRecord
-    from archqa.fhir.server.exports import Exports
     from archqa.fhir.server.response import FhirResponse
     from archqa.fhir.server.service import FhirService
     from archqa.fhir.sharded_store import ShardedStore, is_sharded
@@ -58,7 +57,6 @@ __all__ = [
     "Entry",
     "ExportOrder",
     "ExportServer",
-    "Exports",
     "FhirClient",
     "FhirError",
     "FhirResponse",
@@ -112,7 +110,6 @@ _MODULES = {
     "Entry": "archqa.fhir.record",
     "ExportOrder": "archqa.fhir.bulk_import",
     "ExportServer": "archqa.fhir.client.export_server",
-    "Exports": "archqa.fhir.server.exports",
     "FhirClient": "archqa.fhir.client.http_client",
     "FhirError": "archqa.fhir.outcome",
     "FhirResponse": "archqa.fhir.server.response",

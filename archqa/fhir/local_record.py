@@ -23,18 +23,11 @@ from archqa.fhir.request_budget import (
 )
 from archqa.fhir.search import compartment, statistics
 from archqa.fhir.search.compartment import EverythingRequest
-from archqa.fhir.search.last_observations import LastRequest, last_observations
 from archqa.fhir.search.query import Query
 from archqa.fhir.search.query_parser import QueryParser
 from archqa.fhir.search.searcher import ResultKey, Searcher
 from archqa.fhir.search.value_clauses import SqlClause
-from archqa.fhir.search.versions import (
-    HistoryPage,
-    HistoryRequest,
-    ResourceVersion,
-    fetch_history,
-    fetch_version,
-)
+from archqa.fhir.search.versions import ResourceVersion, fetch_version
 from archqa.fhir.values.json_spans import parse
 from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
@@ -165,11 +158,6 @@ class LocalRecord(ABC):
         with self.read_session() as session:
             return fetch_version(session.connection, resource_type, resource_id)
 
-    def history(self, request: HistoryRequest) -> HistoryPage:
-        """Return one page of the history of a resource, a type or the record."""
-        with self.read_session() as session:
-            return fetch_history(session.connection, request)
-
     def search(
         self,
         query: str,
@@ -228,12 +216,6 @@ class LocalRecord(ABC):
         with self.read_session() as session:
             searcher = self.searcher(session)
             return compartment.fetch_everything(session.connection, searcher, owner, request)
-
-    def last_observations(self, request: LastRequest) -> Page:
-        """Return one page of `Observation/$lastn`. Raises `FhirError`."""
-        with self.read_session() as session:
-            searcher = self.searcher(session)
-            return last_observations(session.connection, searcher, request)
 
     def counts(self, patient: str | None = None) -> dict[str, int]:
         """Return the number of resources of each type, in the whole record or of one patient."""

@@ -87,7 +87,7 @@ def test_uvicorn_is_started_quietly_on_loopback(
     assert config.log_level == "warning"
     assert config.access_log is False
     assert config.limit_concurrency == 512
-    assert config.lifespan == "on"  # Its end removes the exports.
+    assert config.lifespan == "off"
     assert config.proxy_headers is False
     assert config.ws == "none"
 

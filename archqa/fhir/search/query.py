@@ -98,8 +98,6 @@ class Query:
     ignored: Ignored = field(default_factory=lambda: Ignored(Handling.REFUSE))
     params: tuple[tuple[str, str], ...] = ()
     """The parameters of the request without `_offset`: the link to the next page repeats them."""
-    path: str = ""
-    """The path of the link to the next page if it is not the type."""
 
     @property
     def counts_only(self) -> bool:

@@ -36,9 +36,6 @@ _GOOD_ENOUGH_UNSCOPED = 20_000
 _MAX_CACHED_NUMBERS = 50_000
 """Numbers of a result that are cached, so that the next page need not search again."""
 
-_MAX_MATCHES = 500_000
-"""Matches of which an operation takes a choice: all of their numbers are in memory."""
-
 _FETCHED_AT_ONCE = 500
 """Resources that are in memory while they are still compressed."""
 
@@ -114,9 +111,9 @@ class Searcher:
         if has_next:
             params = with_count(query.params, page_size)
             next_params = (*params, ("_offset", str(query.offset + count)))
-            next_url = build_search_url(query.path or query.type, next_params)
+            next_url = build_search_url(query.type, next_params)
         return Page(
-            query=build_search_url(query.path or query.type, query.params),
+            query=build_search_url(query.type, query.params),
             entries=tuple(entries),
             total=total,
             next=next_url,
@@ -230,16 +227,6 @@ class Searcher:
         self._totals.setdefault(where, len(cached))
         end = query.offset + count
         return cached[query.offset : end], end < len(cached)
-
-    def all_matches(self, query: Query) -> tuple[list[int], list[str]]:
-        """Return the numbers of all matches, and the notices. Raises `FhirError` for too many."""
-        compiler = FilterCompiler(self._connection, self._profile, self._schemas)
-        where = self._where(query, compiler)
-        numbers = self._matches(query, compiler, where, _MAX_MATCHES + 1, 0)
-        if len(numbers) > _MAX_MATCHES:
-            problem = f"More than {_MAX_MATCHES} resources match."
-            raise FhirError(f"{problem} Name a patient, a code or a date.", 400, "too-costly")
-        return list(numbers), compiler.notices
 
     def cached_numbers(self, key: SqlClause, find: Callable[[], list[int]]) -> list[int]:
         """Return the numbers that `find` finds, from the cache if the key was asked for before."""

@@ -25,7 +25,6 @@ from archqa.fhir.server.body_coding import (
     is_worth_compressing,
 )
 from archqa.fhir.server.content_types import refusal_of_content_type
-from archqa.fhir.server.file_replies import send_file
 from archqa.fhir.server.methods import answers
 from archqa.fhir.server.request_limits import (
     BodyReader,
@@ -35,7 +34,6 @@ from archqa.fhir.server.request_limits import (
 )
 from archqa.fhir.server.response import FhirResponse
 from archqa.fhir.server.service import FhirService
-from archqa.fhir.server.smart_configuration import SMART_PATH
 from archqa.fhir.server.streaming import ChunkSender
 from archqa.safety.cross_origin import CrossOrigin
 from archqa.safety.local_access import (
@@ -120,10 +118,7 @@ class FhirApplication:
         send: Send,
     ) -> None:
         """Answer one connection."""
-        if scope["type"] == "lifespan":
-            await _handle_lifespan(receive, send)
-            self._service.exports.close()
-        elif scope["type"] == "http":
+        if scope["type"] == "http":
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -132,9 +127,11 @@ class FhirApplication:
         headers = self._cross_origin.reply_headers(scope)
         if has_token_in_url:
             headers = (*headers, self._access.cookie_header(scope))
-        if refusal is not None and not (refusal.status == 401 and self._is_public(scope)):
+        is_preflight = self._cross_origin.is_preflight(scope)
+        # Browsers send no token with a preflight.
+        if refusal is not None and not (refusal.status == 401 and is_preflight):
             response = _problem(refusal.status, _ISSUE_CODES[refusal.status], refusal.text)
-        elif self._cross_origin.is_preflight(scope):
+        elif is_preflight:
             response = FhirResponse(204, "")
             headers = (*headers, *self._cross_origin.preflight_headers())
         elif has_token_in_url and is_navigation(scope):
@@ -145,13 +142,6 @@ class FhirApplication:
         await _send_response(response, scope, send, headers)
         if response.chunks is not None and scope["method"] != "HEAD":
             await self._chunks.send(response.chunks, receive, send)
-        if response.file is not None and scope["method"] != "HEAD":
-            await send_file(response.file, receive, send)
-
-    def _is_public(self, scope: Scope) -> bool:
-        """Whether a request needs no token: browsers and SMART apps send none with these two."""
-        url = self._relative_url(without_token(scope)) or ""
-        return url.partition("?")[0] == SMART_PATH or self._cross_origin.is_preflight(scope)
 
     async def _log_in(self, scope: Scope, send: Send) -> None:
         login = self._access.login(scope, _SECURITY_HEADERS)
@@ -245,7 +235,7 @@ def serve(
     application = FhirApplication(
         service, path=path, token=token, on_loopback=is_loopback(host), cors=cors
     )
-    run_server(application, listening or listen(host, port), lifespan=True)
+    run_server(application, listening or listen(host, port))
 
 
 def _problem(status: int, code: str, text: str) -> FhirResponse:
@@ -253,28 +243,17 @@ def _problem(status: int, code: str, text: str) -> FhirResponse:
     return FhirResponse(status, body, {"content-type": "application/fhir+json"})
 
 
-async def _handle_lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
-
-
 async def _send_response(
     response: FhirResponse, scope: Scope, send: Send, more_headers: Headers
 ) -> None:
     body = response.body.encode()
-    part = response.file
     headers = {**response.headers, "vary": "Accept, Accept-Encoding"}
     accepted = ",".join(header_values(scope, b"accept-encoding"))
     if is_worth_compressing(body) and accepts_gzip(accepted):
         body = await asyncio.to_thread(compress, body)
         headers["content-encoding"] = "gzip"
-    is_whole = response.chunks is None and part is None
-    if part is not None:
-        headers["content-length"] = str(part.end - part.start)
-    elif is_whole and response.status not in {204, 304}:  # A 304's would be the resource's length.
+    is_whole = response.chunks is None
+    if is_whole and response.status not in {204, 304}:  # A 304's would be the resource's length.
         headers["content-length"] = str(len(body))
     if response.status == 401:
         headers["www-authenticate"] = "Bearer"

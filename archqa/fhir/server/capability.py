@@ -19,21 +19,12 @@ from archqa.fhir.write.writer import WriteMode
 
 _DATE = "2026-11-26"
 _R4 = "http://hl7.org/fhir/OperationDefinition"
-_BULK_DATA = "http://hl7.org/fhir/uv/bulkdata"
-_BULK_OPERATION = f"{_BULK_DATA}/OperationDefinition"
-SYSTEM_OPERATIONS = {"export": f"{_BULK_OPERATION}/export"}
-"""The operations of the whole record, with their definitions."""
-TYPE_OPERATIONS = {
+OPERATION_DEFINITIONS = {
     "Encounter": {"everything": f"{_R4}/Encounter-everything"},
-    "Group": {"export": f"{_BULK_OPERATION}/group-export"},
-    "Observation": {"lastn": f"{_R4}/Observation-lastn"},
-    "Patient": {
-        "everything": f"{_R4}/Patient-everything",
-        "export": f"{_BULK_OPERATION}/patient-export",
-    },
+    "Patient": {"everything": f"{_R4}/Patient-everything"},
 }
-"""The operations of single types and their resources; every type has `$validate` besides."""
-_VALIDATE = f"{_R4}/Resource-validate"
+"""The operations of each type and their definitions."""
+
 _COMPARTMENTS = "http://hl7.org/fhir/CompartmentDefinition"
 _SYNTAX = (
     "Chains and _has follow up to three references. Modifiers: :missing on all parameters; :not, :text"
@@ -47,16 +38,13 @@ def capability_statement(
 ) -> dict[str, Any]:
     """Return the CapabilityStatement of a record that holds these types."""
     resources = [_resource(name, types, profile, mode) for name in sorted(R4_RESOURCE_TYPES)]
-    interactions = ["history-system"]
-    if mode is WriteMode.APPLY:
-        interactions += ["transaction", "batch"]
+    interactions = ["transaction", "batch"] if mode is WriteMode.APPLY else []
     rest = {
         "mode": "server",
         "documentation": f"{_limits(profile)} {_SYNTAX}",
         "resource": resources,
         "interaction": _codes(interactions),
         "searchParam": _general_parameters(),
-        "operation": _operations(SYSTEM_OPERATIONS),
         "compartment": [f"{_COMPARTMENTS}/{name.lower()}" for name in SUPPORTED_COMPARTMENTS],
     }
     return {
@@ -64,7 +52,6 @@ def capability_statement(
         "status": "active",
         "date": _DATE,
         "kind": "instance",
-        "instantiates": [f"{_BULK_DATA}/CapabilityStatement/bulk-data"],
         "software": {"name": f"archqa ({profile.name} profile)", "version": __version__},
         "implementation": {"description": _holdings(types), "url": base},
         "fhirVersion": "4.0.1",
@@ -107,23 +94,22 @@ def _resource(
     resource_type: str, types: list[str], profile: Profile, mode: WriteMode
 ) -> dict[str, Any]:
     is_writable = mode is not WriteMode.READ_ONLY and resource_type in REQUIRED_ELEMENTS
-    interactions = ["read", "vread", "history-instance", "history-type", "search-type"]
+    interactions = ["read", "vread", "search-type"]
     if is_writable:
         interactions.append("create")
     own = sorted(parameters(resource_type).values(), key=lambda parameter: parameter.name)
     includes = [f"{resource_type}:{item.name}" for item in own if item.kind is Kind.REFERENCE]
-    operations = {**TYPE_OPERATIONS.get(resource_type, {}), "validate": _VALIDATE}
     return {
         "type": resource_type,
         "interaction": _codes(interactions),
         "versioning": "versioned",
-        "readHistory": True,
-        "conditionalCreate": is_writable and mode is not WriteMode.RECORD,
+        "readHistory": False,
+        "conditionalCreate": False,
         "conditionalRead": "full-support",
         "searchParam": [*map(_declared, own), *_extensions(resource_type, profile)],
         "searchInclude": ["*", *includes],
         "searchRevInclude": ["*", *_referring(resource_type, types)],
-        "operation": _operations(operations),
+        "operation": _operations(OPERATION_DEFINITIONS.get(resource_type, {})),
     }
 
 

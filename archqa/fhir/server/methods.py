@@ -17,12 +17,8 @@ _READ = ("GET", "HEAD")
 _METHODS = (
     (r"", (*_READ, "POST")),
     (r"metadata", _READ),
-    (r"\.well-known/smart-configuration", _READ),
-    (r"\$export/[^/]+", (*_READ, "DELETE")),
-    (r"\$export/[^/]+/[^/]+", _READ),
     (r"(?:.*/)?_search", ("POST",)),
-    (r"_history", _READ),
-    (r"(?P<type>\w+)/[^/]+/_history(?:/[^/]+)?", _READ),
+    (r"(?P<type>\w+)/[^/]+/_history/[^/]+", _READ),
     (r"(?P<type>\w+)", (*_READ, "POST")),
     (r"(?P<type>\w+)/[^/]+", _READ),
     (r"\w+/[^/]+/(?P<type>\w+)", _READ),

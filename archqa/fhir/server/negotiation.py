@@ -9,7 +9,6 @@ from typing import NamedTuple
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
 from archqa.fhir.search.result_parameters import check_format
-from archqa.fhir.server.export_paths import is_of_started_export
 from archqa.fhir.server.response import Headers
 from archqa.fhir.values.formats import (
     FHIR_JSON,
@@ -52,18 +51,13 @@ def check_formats(params: Params) -> None:
 def reply_type(url: str, headers: Headers, profile: Profile) -> str:
     """Return the media type that the reply to a request has. Raises `FhirError` (406)."""
     accept = headers.get("accept", "")
-    if not accept.strip() or _names_format(url) or _is_of_export(url):
+    if not accept.strip() or _names_format(url):
         return profile.content_type
     best = _best_type(accept)
     if best is None:
         problem = f"Only JSON is supported: Accept: {FHIR_JSON}."
         raise FhirError(problem, 406, "not-supported")
     return profile.content_type.replace(FHIR_JSON, best)
-
-
-def _is_of_export(url: str) -> bool:
-    """Whether the reply has a type of its own: files of exports are NDJSON."""
-    return "export/" in url and is_of_started_export(parse_search_url(url)[0])
 
 
 def _names_format(url: str) -> bool:

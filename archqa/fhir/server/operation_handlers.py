@@ -1,7 +1,6 @@
-"""Answer `$everything`, `$lastn` and `$validate`, by GET and by POST.
+"""Answer `$everything`, by GET and by POST.
 
-Sources: hl7.org/fhir/R4/patient-operation-everything.html, encounter-operation-everything.html,
-observation-operation-lastn.html, resource-operation-validate.html.
+Sources: hl7.org/fhir/R4/patient-operation-everything.html, encounter-operation-everything.html.
 """
 
 from collections.abc import Iterable
@@ -11,13 +10,10 @@ from typing import TYPE_CHECKING
 from archqa.fhir.profile import ARCHQA, GCP, Profile
 from archqa.fhir.record import Page
 from archqa.fhir.search.compartment import EverythingRequest
-from archqa.fhir.search.last_observations import parse_last_request
 from archqa.fhir.search.outcome_entry import outcome_entries
-from archqa.fhir.search.unsupported import without_ignored
 from archqa.fhir.server.capability import largest_page
 from archqa.fhir.server.handling import (
     EVERYTHING_PARAMETERS,
-    preferred_handling,
     supported_parameters,
     warning_header,
 )
@@ -25,7 +21,6 @@ from archqa.fhir.server.negotiation import check_formats
 from archqa.fhir.server.operation_input import operation_params
 from archqa.fhir.server.response import FhirResponse
 from archqa.fhir.server.searchset import decode_page_token, write_searchset
-from archqa.fhir.server.validate_operation import validate
 from archqa.fhir.values.urls import Params, build_search_url, with_count
 
 if TYPE_CHECKING:
@@ -48,15 +43,6 @@ def answer_everything(service: "FhirService", call: "OperationCall") -> FhirResp
     return _searchset(service, page, params, ignored.warned)
 
 
-def answer_last(service: "FhirService", call: "OperationCall") -> FhirResponse:
-    """Answer `Observation/$lastn`. Raises `FhirError` with every mistake of the request."""
-    params = _params(call)
-    lenient = preferred_handling(call.headers)
-    request = parse_last_request(decode_page_token(params), service.record.profile, lenient)
-    page = service.record.last_observations(request)
-    return _searchset(service, page, without_ignored(params, page.ignored), page.warned)
-
-
 def _params(call: "OperationCall") -> Params:
     params = operation_params(call.params, call.body, call.headers)
     check_formats(params)
@@ -77,11 +63,3 @@ def _searchset(
 def link_profile(profile: Profile) -> Profile:
     """Return a profile whose links an operation can use: hapi has them for searches only."""
     return GCP if profile is GCP else ARCHQA
-
-
-def answer_validate(service: "FhirService", call: "OperationCall") -> FhirResponse:
-    """Answer `Type/$validate` or `Type/[id]/$validate`. Raises `FhirError`."""
-    body = call.body if call.method == "POST" else None
-    place = "/".join(part for part in (call.resource_type, call.resource_id) if part)
-    path = f"{place}/$validate"
-    return FhirResponse(200, validate(service.record, service.writer, path, call.params, body))

@@ -9,12 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archqa.fhir.outcome import FhirError
-from archqa.fhir.server.export_routes import start_export
-from archqa.fhir.server.operation_handlers import (
-    answer_everything,
-    answer_last,
-    answer_validate,
-)
+from archqa.fhir.server.operation_handlers import answer_everything
 from archqa.fhir.server.response import FhirResponse, Headers
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.text import quotable
@@ -25,9 +20,6 @@ if TYPE_CHECKING:
 
 ANY_TYPE = R4_RESOURCE_TYPES
 """For operations on every type of resource."""
-
-NO_TYPE = frozenset({""})
-"""For operations at `Level.SYSTEM`: no type is named there."""
 
 
 class Level(StrEnum):
@@ -83,23 +75,6 @@ OPERATIONS = {
             {Level.INSTANCE: frozenset({"Patient", "Encounter"})},
             _READ_OR_POST,
             answer_everything,
-        ),
-        Operation("lastn", {Level.TYPE: frozenset({"Observation"})}, _READ_OR_POST, answer_last),
-        Operation(
-            "validate",
-            {Level.TYPE: ANY_TYPE, Level.INSTANCE: ANY_TYPE},
-            _READ_OR_POST,
-            answer_validate,
-        ),
-        Operation(
-            "export",
-            {
-                Level.SYSTEM: NO_TYPE,
-                Level.TYPE: frozenset({"Patient"}),
-                Level.INSTANCE: frozenset({"Group"}),
-            },
-            ("GET", "POST"),
-            start_export,
         ),
     )
 }

@@ -1,8 +1,8 @@
 """Bundles of requests: a batch has independent entries, a transaction succeeds or fails as a whole.
 
 `GET` works in every mode; `POST Type` and `PUT Type/id` load new resources, in mode apply. The
-conditions of an entry (`ifNoneExist`, `ifNoneMatch`, `ifModifiedSince`, `ifMatch`) hold as the
-headers do. Source: hl7.org/fhir/R4/http.html#transaction, bundle.html#Bundle.entry.request.
+conditions of an entry (`ifNoneMatch`, `ifModifiedSince`, `ifMatch`) hold as the headers do.
+Source: hl7.org/fhir/R4/http.html#transaction, bundle.html#Bundle.entry.request.
 """
 
 import json
@@ -21,7 +21,6 @@ from archqa.fhir.server.response import Headers
 from archqa.fhir.server.versions import entity_tag, matches_entity_tag
 from archqa.fhir.values import dates
 from archqa.fhir.values.request_json import InvalidBody, parse_request_body
-from archqa.fhir.write.conditional_create import find_existing
 from archqa.fhir.write.overlay import Overlay
 from archqa.fhir.write.validation import REQUIRED_ELEMENTS, Finding
 from archqa.fhir.write.writer import WriteResult
@@ -45,7 +44,7 @@ _CONDITIONS = {
 
 _ALLOWED_CONDITIONS = {
     "GET": {"if-none-match", "if-modified-since"},
-    "POST": {"if-none-exist"},
+    "POST": set(),
     "PUT": {"if-match", "if-none-match"},
 }
 
@@ -120,8 +119,6 @@ class _BundleProcessor:
         self._get = get
         self._writes = writes
         self._references = references
-        self._existing: dict[int, ResourceVersion] | None = None
-        """What conditional creates of a transaction find before it begins, by position."""
         self._answered: list[tuple[Request, WriteResult]] = []
         """The writes that are not in the audit log yet."""
 
@@ -142,10 +139,9 @@ class _BundleProcessor:
         order = sorted(positions, key=lambda position: _rank(requests[position]))
         responses: dict[int, str] = {}
         with self._transaction():
-            self._find_existing(requests)
             for position in order:
                 try:
-                    responses[position] = self._process(requests[position], position)
+                    responses[position] = self._process(requests[position])
                 except FhirError as error:
                     self._log(error.status)
                     raise _transaction_error(position, error) from None
@@ -169,30 +165,8 @@ class _BundleProcessor:
             self._writes.log(request.method, request.url, request.resource, result)
         self._answered.clear()
 
-    def _find_existing(self, requests: Sequence[Request | None]) -> None:
-        """Find what the conditional creates match, so that every entry refers to it."""
-        existing: dict[int, ResourceVersion] = {}
-        for position, request in enumerate(requests):
-            try:
-                match = None if request is None else self._match(request)
-            except FhirError as error:
-                raise _transaction_error(position, error) from None
-            if match is not None:
-                existing[position] = match
-        self._existing = existing
-
-    def _match(self, request: Request) -> ResourceVersion | None:
-        """Return the resource that a conditional create finds; other entries refer to it."""
-        criteria = request.conditions.get("if-none-exist")
-        if criteria is None or self._overlay is None or request.method != "POST":
-            return None
-        match = find_existing(self._overlay, request.url, criteria)
-        if match is not None and request.full_url:
-            self._references[request.full_url] = match.reference
-        return match
-
-    def _process(self, request: Request | None, position: int | None = None) -> str:
-        """Return the entry of the response, as JSON; `position` is that in a transaction."""
+    def _process(self, request: Request | None) -> str:
+        """Return the entry of the response, as JSON."""
         check_budget()
         if request is None:
             raise FhirError("An entry needs a request GET, POST or PUT, and a resource to write.")
@@ -201,11 +175,6 @@ class _BundleProcessor:
             return self._read(request)
         assert self._overlay is not None
         assert request.resource is not None
-        match = self._match(request)
-        if match is not None:
-            if self._existing is not None and position not in self._existing:
-                raise FhirError("ifNoneExist: another entry creates what matches.", 412, "conflict")
-            return self._answer(request, match, WriteResult(status=200, location=match.location))
         resource = _rewrite_references(request.resource, self._references)
         warnings = tuple(self._writes.find_warnings(resource))
         stored = self._write(self._overlay, request, resource)

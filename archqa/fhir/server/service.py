@@ -16,10 +16,7 @@ from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.request_budget import current_budget, forbid_streaming
 from archqa.fhir.search.summaries import part_of_resource
 from archqa.fhir.search.unsupported import Ignored, without_ignored
-from archqa.fhir.server.capability import capability_statement, largest_page
-from archqa.fhir.server.export_paths import is_export, is_of_started_export
-from archqa.fhir.server.export_routes import export_reply
-from archqa.fhir.server.exports import Exports
+from archqa.fhir.server.capability import capability_statement
 from archqa.fhir.server.handling import (
     GENERAL_PARAMETERS,
     METADATA_PARAMETERS,
@@ -32,7 +29,6 @@ from archqa.fhir.server.handling import (
 from archqa.fhir.server.metadata_parameters import parse_subset
 from archqa.fhir.server.methods import allowed_methods, method_not_allowed
 from archqa.fhir.server.negotiation import check_formats, reply_type
-from archqa.fhir.server.operation_handlers import link_profile
 from archqa.fhir.server.operations import call_of, is_operation
 from archqa.fhir.server.preferences import preferred_return
 from archqa.fhir.server.read_parameters import requested_subset
@@ -44,8 +40,7 @@ from archqa.fhir.server.searchset import (
     write_searchset,
     write_searchset_chunks,
 )
-from archqa.fhir.server.smart_configuration import SMART_PATH, smart_configuration
-from archqa.fhir.server.versions import is_history, read_history, validators
+from archqa.fhir.server.versions import is_vread, read_version, validators
 from archqa.fhir.server.write_replies import reply_to_create
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import (
@@ -65,26 +60,17 @@ _RETRY_AFTER_SECONDS = "5"
 
 
 class FhirService:
-    """Answer FHIR requests from one record. `base` is the address that links begin with.
-
-    `exports` has the bulk exports (default: new ones in a temporary folder); manifests of them say
-    that their files need a token if `needs_token`.
-    """
+    """Answer FHIR requests from one record. `base` is the address that links begin with."""
 
     def __init__(
         self,
         record: LocalRecord,
         base: str = "http://localhost:8080/fhir",
         writer: Writer | None = None,
-        exports: Exports | None = None,
-        *,
-        needs_token: bool = False,
     ) -> None:
         self.record = record
         self.base = base.rstrip("/")
         self.writer = writer or Writer(record)
-        self.exports = exports or Exports(record)
-        self.needs_token = needs_token
 
     def get(self, url: str) -> FhirResponse:
         """Answer `GET`; the URL is relative (`Observation?patient=…`) or begins with the base."""
@@ -136,8 +122,6 @@ class FhirService:
         methods = allowed_methods(path)
         if method not in methods:
             return method_not_allowed(methods)
-        if is_of_started_export(path):
-            return export_reply(self, method, path, headers)
         if method not in {"GET", "HEAD", "POST"} and not is_operation(path):
             raise FhirError("There is nothing at this URL.", 404, "not-supported")
         check_formats(params)
@@ -158,13 +142,14 @@ class FhirService:
     def _read(self, path: str, params: Params, headers: Headers) -> FhirResponse:
         if path == "metadata":
             return self._metadata(params, headers)
-        if path == SMART_PATH:
-            return smart_configuration()
         if not path and "_getpages" in dict(params):
             path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
-        if is_history(path):
-            return self._versioned(path, self._history(path, params), headers)
+        if is_vread(path):
+            return self._versioned(path, read_version(self.record, path, params), headers)
+        if "_history" in path.split("/"):
+            message = "A history is not supported; Type/id/_history/version reads a version."
+            raise FhirError(message, 404, "not-supported")
         resource_type, slash, resource_id = path.partition("/")
         is_id = slash and "/" not in resource_id
         if is_id and resource_type in R4_RESOURCE_TYPES:
@@ -230,24 +215,18 @@ class FhirService:
         text = write_searchset(page, self.base, self.record.profile, self_url)
         return FhirResponse(200, text, reply_headers)
 
-    def _history(self, path: str, params: Params) -> str:
-        profile = self.record.profile
-        max_count = largest_page(profile)
-        return read_history(self.record, path, params, self.base, link_profile(profile), max_count)
-
     def _create(self, path: str, body: str, headers: Headers) -> FhirResponse:
         if path not in R4_RESOURCE_TYPES:
             hint = did_you_mean(path, R4_RESOURCE_TYPES)
             message = f"There is no such resource type to create.{hint}"
             raise FhirError(message, 404, "not-supported")
+        if "if-none-exist" in headers:
+            raise FhirError(
+                "A conditional create (If-None-Exist) is not supported.", 400, "not-supported"
+            )
         preference = preferred_return(headers)
-        result = self.writer.post(
-            path,
-            body,
-            url=f"{self.base}/{path}",
-            who=headers.get("x-archqa-who", ""),
-            if_none_exist=headers.get("if-none-exist"),
-        )
+        url = f"{self.base}/{path}"
+        result = self.writer.post(path, body, url=url, who=headers.get("x-archqa-who", ""))
         return FhirResponse(*reply_to_create(result, self.record, self.base, preference))
 
     def _process_bundle(self, body: str, headers: Headers) -> str:
@@ -258,9 +237,6 @@ class FhirService:
 
         def get(url: str, conditions: Headers) -> tuple[int, str, Headers]:
             relative_url = url.strip().removeprefix(self.base)
-            if is_export(parse_search_url(relative_url)[0]):
-                outcome = operation_outcome(["No export in a Bundle."], "error", "not-supported")
-                return 400, json.dumps(outcome), {}
             response = self.handle("GET", relative_url, "", {**preference, **conditions})
             return response.status, response.body, response.headers
 

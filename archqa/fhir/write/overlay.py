@@ -73,19 +73,28 @@ class Overlay(LocalRecord):
             raise FhirError(reason, 422)
         if self.text(resource["resourceType"], resource["id"]) is not None:
             raise FhirError("There is a resource of this type and id already.", 409, "conflict")
-        with self._lock, self._transaction():
+        with self.transaction():
             self._loader.insert_batch(index_batch_of([ParsedResource(text, resource, {})]))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Keep the additions of the block if it succeeds, discard them if it fails."""
+        """Keep the additions of the block if it succeeds, discard them if it fails.
+
+        A block within another is part of it.
+        """
+        connection = self._session.connection
         with self._lock:
+            if connection.in_transaction:
+                yield
+                return
+            connection.execute("BEGIN")
             try:
-                with self._transaction():
-                    yield
+                yield
             except BaseException:
+                connection.execute("ROLLBACK")
                 self._loader = self._new_loader()  # The old one remembers what was rolled back.
                 raise
+            connection.execute("COMMIT")
 
     def added(self) -> list[Resource]:
         """Return the additions, in order."""
@@ -97,7 +106,7 @@ class Overlay(LocalRecord):
     def reset(self) -> None:
         """Discard the additions."""
         with self._lock:
-            with self._transaction():
+            with self.transaction():
                 for table in schema.TABLE_COLUMNS:
                     self._session.connection.execute(f"DELETE FROM main.{table}")
             self._loader = self._new_loader()
@@ -119,21 +128,6 @@ class Overlay(LocalRecord):
 
     def _new_loader(self) -> Loader:
         return Loader(self._session.connection, "main", _FIRST_NUMBER)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Run the block in a transaction, or as part of the open one."""
-        connection = self._session.connection
-        if connection.in_transaction:
-            yield
-            return
-        connection.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
 
 
 def _open_layers(path: Path) -> Connection:

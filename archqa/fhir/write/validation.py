@@ -44,13 +44,6 @@ _REQUEST_STATUSES = "draft active on-hold revoked completed entered-in-error unk
 _REQUEST_INTENTS = "order original-order reflex-order filler-order instance-order option"
 _REQUEST_PRIORITIES = "routine urgent asap stat"
 
-R4_REQUIRED_ELEMENTS = {
-    "Observation": {"status", "code"},
-    "MedicationRequest": {"status", "intent", "medication[x]", "subject"},
-    "ServiceRequest": {"status", "intent", "subject"},
-}
-"""The elements among them that R4 requires too."""
-
 VALUE_SETS = {
     "Observation": {
         "status": "registered preliminary final amended corrected cancelled entered-in-error"
@@ -75,27 +68,6 @@ _LISTS = {"dosageInstruction", "doseAndRate"}
 _CHOICES = {"value", "medication"}
 _DATES = {"effectiveDateTime", "authoredOn", "occurrenceDateTime", "issued", "effectiveInstant"}
 _TIME_WITH_ZONE = re.compile(r".*T.*(?:Z|[+-]\d\d:\d\d)")
-
-
-_REQUIRED = "is required."
-_NEEDS_TIME_ZONE = "must carry a time and its zone, like 2023-11-13T10:15:00+00:00."
-_NOT_A_PATIENT = "must be Patient/id."
-_OWN_RULES = (_NEEDS_TIME_ZONE, _NOT_A_PATIENT, "needs ")
-"""The beginnings of the rules that this server has for what is written, and R4 has not."""
-
-
-def as_r4_findings(findings: list[Finding], resource_type: str) -> list[Finding]:
-    """Return findings on a resource that is not to be written: own rules are warnings then."""
-    weakened = []
-    for finding in findings:
-        is_own = finding.message.startswith(_OWN_RULES)
-        if finding.message == _REQUIRED:
-            is_own = finding.path not in R4_REQUIRED_ELEMENTS[resource_type]
-        if is_own and finding.level == "error":
-            message = f"{finding.message.removesuffix('.')} to be written here (not by R4)."
-            finding = finding.model_copy(update={"level": "warn", "message": message})
-        weakened.append(finding)
-    return weakened
 
 
 def validate_resource(
@@ -129,7 +101,7 @@ def _check_required(resource: dict[str, Any], resource_type: str) -> Iterator[Fi
         if is_excused or _is_present(resource, name):
             continue
         path = f"{name}[x]" if name in _CHOICES else name
-        yield _error(path, _REQUIRED)
+        yield _error(path, "is required.")
 
 
 def _is_present(resource: dict[str, Any], name: str) -> bool:
@@ -157,7 +129,7 @@ def _check_subject(
     if isinstance(reference, str):
         target = parse_reference(reference)
     if target is None or target.type != "Patient":
-        yield _error("subject.reference", _NOT_A_PATIENT)
+        yield _error("subject.reference", "must be Patient/id.")
     elif not has_patient(target.id):
         yield _error("subject.reference", "there is no such patient in this record.")
 
@@ -235,7 +207,7 @@ def _check_time(value: Any, path: str) -> Iterator[Finding]:
     if not isinstance(value, str) or parse_time_range(value) is None:
         yield _error(path, "must be a dateTime like 2023-11-13T10:15:00+00:00.")
     elif not _TIME_WITH_ZONE.fullmatch(value):
-        yield _error(path, _NEEDS_TIME_ZONE)
+        yield _error(path, "must carry a time and its zone, like 2023-11-13T10:15:00+00:00.")
 
 
 def _check_quantity(value: Any, path: str) -> Iterator[Finding]:

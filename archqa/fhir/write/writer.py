@@ -8,8 +8,7 @@ apply      check and store: in an overlay that can be reset, or on a server
 Modes validate and apply also compare with a record on this machine (`RecordChecks`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from archqa.core.value import FrozenModel
@@ -20,8 +19,6 @@ from archqa.fhir.record import Record, WritableRecord
 from archqa.fhir.values import dates
 from archqa.fhir.values.request_json import InvalidBody, parse_request_body
 from archqa.fhir.write.audit import AuditEntry, AuditLog
-from archqa.fhir.write.conditional_create import find_existing
-from archqa.fhir.write.overlay import Overlay
 from archqa.fhir.write.record_checks import RecordChecks
 from archqa.fhir.write.validation import Finding, validate_resource
 
@@ -29,7 +26,7 @@ __all__ = ["WriteMode", "WriteResult", "Writer"]
 
 _SEVERITIES = {"error": "error", "warn": "warning", "info": "information"}
 
-NO_PROBLEM = (
+_NO_PROBLEM = (
     "No problem was found by the checks this server makes: the elements that it requires, value"
     " sets, the patient, shapes, units, doses, and open orders of the same."
 )
@@ -38,8 +35,7 @@ NO_PROBLEM = (
 class WriteResult(FrozenModel):
     """The result of one write.
 
-    `status` is the HTTP status; `stored` the resource if one was stored. `location` is that of the
-    stored resource, or of the one that a conditional create found.
+    `status` is the HTTP status; `stored` the resource if one was stored, at `location`.
     """
 
     status: int
@@ -52,9 +48,9 @@ class WriteResult(FrozenModel):
         """Whether the write was accepted in its mode."""
         return self.status < 400
 
-    def outcome(self, no_problem: str = NO_PROBLEM) -> dict[str, Any]:
+    def outcome(self) -> dict[str, Any]:
         """Return the findings as an OperationOutcome, which says so if there are none."""
-        findings = self.findings or (Finding(level="info", path="", message=no_problem),)
+        findings = self.findings or (Finding(level="info", path="", message=_NO_PROBLEM),)
         issues = [_issue(finding) for finding in findings]
         return {"resourceType": "OperationOutcome", "issue": issues}
 
@@ -88,20 +84,17 @@ class Writer:
         who: str = "",
         evidence: Sequence[str] = (),
         against: Sequence[str] = (),
-        if_none_exist: str | None = None,
     ) -> WriteResult:
         """Write one resource; `body` is its JSON. Never raises for a bad body: see the findings.
 
         `against` are reasons of the caller to refuse: with any, nothing is written and they are
-        logged. `if_none_exist` are the criteria of a conditional create: a resource that matches
-        is the result, with status 200, and nothing is written.
+        logged.
         """
         payload = _parse(body)
         if against:
             result = _refuse(409, against)
         else:
-            with self._alone():
-                result = self._write(resource_type, payload, if_none_exist)
+            result = self._write(resource_type, payload)
         logged = body if isinstance(payload, InvalidBody) else payload
         self.log_write(
             "POST",
@@ -144,26 +137,11 @@ class Writer:
         """Return what the record says against a resource: warnings, none if it is on a server."""
         return self._checks.findings(resource) if self._checks else []
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Write nothing else in the block: of two conditional creates, one finds the other's."""
-        if self.mode is WriteMode.APPLY and isinstance(self.record, Overlay):
-            with self.record.transaction():
-                yield
-        else:
-            yield
-
-    def _write(
-        self, resource_type: str, payload: Any, if_none_exist: str | None = None
-    ) -> WriteResult:
+    def _write(self, resource_type: str, payload: Any) -> WriteResult:
         if self.mode is WriteMode.READ_ONLY:
             return _refuse(403, ["this record is read-only."])
         if isinstance(payload, InvalidBody):
             return _refuse(400, [f"the body {payload}"])
-        if if_none_exist is not None:
-            existing = self._existing(resource_type, if_none_exist)
-            if existing is not None:
-                return existing
         findings = tuple(validate_resource(payload, resource_type, self.has_patient))
         if self.mode is WriteMode.RECORD:
             return WriteResult(status=200, findings=tuple(map(_as_warning, findings)))
@@ -189,20 +167,6 @@ class Writer:
             location=location,
             stored=stored,
         )
-
-    def _existing(self, resource_type: str, criteria: str) -> WriteResult | None:
-        """Return the result of a conditional create that finds a resource, or is refused."""
-        if not isinstance(self.record, LocalRecord):
-            return _refuse(501, ["a conditional create needs a record on this machine."])
-        try:
-            existing = find_existing(self.record, resource_type, criteria)
-        except FhirError as error:
-            return _refuse(error.status, error.diagnostics)
-        if existing is None:
-            return None
-        message = "a resource matches If-None-Exist: nothing is created."
-        finding = Finding(level="info", path="", message=message)
-        return WriteResult(status=200, findings=(finding,), location=existing.location)
 
     def has_patient(self, patient: str) -> bool:
         """Whether the record has a Patient of this id."""
