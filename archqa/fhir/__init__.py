@@ -26,7 +26,7 @@ if _typing.TYPE_CHECKING:
     from archqa.fhir.outcome import FhirError
     from archqa.fhir.profile import ARCHQA, GCP, HAPI, PROFILES, Profile
     from archqa.fhir.record import CodeCount, Entry, Page, Record, Resource, WritableRecord
-    from archqa.fhir.server.response import FhirResponse
+    from archqa.fhir.server.context import FhirResponse
     from archqa.fhir.server.service import FhirService
     from archqa.fhir.sharded_store import ShardedStore, is_sharded
     from archqa.fhir.splitting import Shard, split_by_patient
@@ -112,7 +112,7 @@ _MODULES = {
     "ExportServer": "archqa.fhir.client.export_server",
     "FhirClient": "archqa.fhir.client.http_client",
     "FhirError": "archqa.fhir.outcome",
-    "FhirResponse": "archqa.fhir.server.response",
+    "FhirResponse": "archqa.fhir.server.context",
     "FhirService": "archqa.fhir.server.service",
     "Finding": "archqa.fhir.write.validation",
     "ImportProgress": "archqa.fhir.bulk_import",

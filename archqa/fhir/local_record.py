@@ -12,6 +12,7 @@ from sqlite3 import Connection
 from typing import Self
 
 from archqa.errors import InputError
+from archqa.fhir.index.blobs import ResourceReader, StoredResource
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import CodeCount, Entry, Page, Resource, SearchParams
@@ -19,6 +20,7 @@ from archqa.fhir.request_budget import (
     CHUNK_LIMITS,
     BudgetedConnection,
     check_budget,
+    count_resource,
     current_budget,
 )
 from archqa.fhir.search import compartment, statistics
@@ -27,9 +29,8 @@ from archqa.fhir.search.query import Query
 from archqa.fhir.search.query_parser import QueryParser
 from archqa.fhir.search.searcher import ResultKey, Searcher
 from archqa.fhir.search.value_clauses import SqlClause
-from archqa.fhir.search.versions import ResourceVersion, fetch_version
 from archqa.fhir.values.json_spans import parse
-from archqa.fhir.values.references import ReferenceTarget
+from archqa.fhir.values.references import ReferenceTarget, parse_path
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import flatten_params, parse_search_url
 
@@ -137,26 +138,22 @@ class LocalRecord(ABC):
 
     def text(self, resource_type: str, resource_id: str) -> str | None:
         """Return the JSON text of one resource exactly as it was loaded, or None."""
-        self.check_type(resource_type)
-        sql = "SELECT n FROM resource WHERE id = ? AND type = (SELECT k FROM type WHERE name = ?)"
-        with self.read_session() as session:
-            row = session.connection.execute(sql, (resource_id, resource_type)).fetchone()
-            if row is None:
-                return None
-            (resource,) = self.searcher(session).fetch([row[0]])
-            return resource.text
+        resource = self.stored(resource_type, resource_id)
+        if resource is None:
+            return None
+        count_resource(resource.text)
+        return resource.text
 
-    def check_type(self, resource_type: str) -> None:
-        """Raise `FhirError` (404) for a type FHIR does not have."""
+    def stored(self, resource_type: str, resource_id: str) -> StoredResource | None:
+        """Return one resource with its version, or None; it does not count for a reply's room.
+
+        Raises `FhirError` (404) for a type FHIR does not have.
+        """
         if resource_type not in R4_RESOURCE_TYPES:
             hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
             raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
-
-    def version(self, resource_type: str, resource_id: str) -> ResourceVersion | None:
-        """Return one resource with its version, or None; it does not count for a reply's room."""
-        self.check_type(resource_type)
         with self.read_session() as session:
-            return fetch_version(session.connection, resource_type, resource_id)
+            return ResourceReader(session.connection).find(resource_type, resource_id)
 
     def search(
         self,
@@ -172,11 +169,11 @@ class LocalRecord(ABC):
         record's own unless another is named.
         Raises `FhirError` with every mistake of the search.
         """
-        path, url_params = parse_search_url(query)
-        resource_type, path_params = compartment.parse_compartment_path(path)
-        all_params = [*path_params, *url_params, *flatten_params(params)]
+        url, url_params = parse_search_url(query)
+        path = parse_path(url)
+        all_params = [*compartment.search_within(path), *url_params, *flatten_params(params)]
         profile = profile or self.profile
-        parsed = QueryParser(resource_type, profile, lenient).parse(all_params)
+        parsed = QueryParser(path.tail or path.type, profile, lenient).parse(all_params)
         with self.read_session() as session:
             return self.searcher(session, profile).run(parsed)
 

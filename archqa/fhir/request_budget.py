@@ -118,6 +118,22 @@ def forbid_streaming() -> None:
         budget.may_stream = False
 
 
+def count_resource(text: str) -> None:
+    """Count a resource of the reply that this thread makes. Raises `FhirError` if it is full."""
+    budget = _current.get()
+    if budget is not None:
+        budget.check_room()
+        budget.spend_resource(text)
+
+
+def count_text(text: str) -> None:
+    """Count another text of the reply that this thread makes. Raises `FhirError` if it is full."""
+    budget = _current.get()
+    if budget is not None:
+        budget.check_room()
+        budget.spend_text(text)
+
+
 def check_budget() -> None:
     """Raise if the request that this thread answers has to stop."""
     budget = _current.get()

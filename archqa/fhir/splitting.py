@@ -13,6 +13,7 @@ from sqlite3 import Connection
 from typing import NamedTuple
 
 from archqa.errors import CallerError
+from archqa.fhir.index.blobs import ResourceReader
 from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.search.shared_resources import owner_elements
 from archqa.fhir.sharded_store import LAYOUT_FILE_NAME, ShardLayout, shard_of, shard_path
@@ -85,9 +86,9 @@ def _write_drafts(store: Store, drafts: list[Path]) -> None:
     every_shard = range(1, len(drafts) + 1)
     with store.read_session() as session, ExitStack() as stack:
         files = [stack.enter_context(private_draft(draft)) for draft in drafts]
-        searcher = store.searcher(session)
+        reader = ResourceReader(session.connection)
         for numbers, shards_of in _batches(session.connection, len(drafts)):
-            resources = searcher.fetch(numbers)
+            resources = reader.fetch(numbers)
             for n, resource in zip(numbers, resources, strict=True):
                 line = f"{on_one_line(resource.text)}\n".encode()
                 for shard in shards_of.get(n, every_shard):

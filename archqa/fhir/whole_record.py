@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sqlite3 import Connection
 from typing import NamedTuple
 
+from archqa.fhir.index.blobs import ResourceReader
 from archqa.fhir.local_record import LocalRecord
 
 _BATCH_SIZE = 500
@@ -46,7 +47,7 @@ def read_type(
             numbers = _next_numbers(connection, resource_type, last, state.last_number)
             if not numbers:
                 return
-            stored = record.searcher(session).fetch(numbers)
+            stored = ResourceReader(connection).fetch(numbers)
         yield [WholeResource(resource.id, resource.text) for resource in stored]
         last = numbers[-1]
 

@@ -104,7 +104,7 @@ def test_a_locked_record_says_when_to_ask_again(
     def locked(*_: object) -> None:
         raise schema.RecordLocked(ward_store.path, [": another load is writing it."])
 
-    monkeypatch.setattr(Store, "text", locked)
+    monkeypatch.setattr(Store, "session", locked)
     reply = FhirService(ward_store, BASE).get("Patient/p1")
     assert (reply.status, reply.headers["retry-after"]) == (503, "5")
     assert json.loads(reply.body)["issue"][0]["code"] == "transient"

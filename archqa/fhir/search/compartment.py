@@ -13,6 +13,7 @@ from sqlite3 import Connection
 from typing import Any, Self
 
 from archqa.fhir.index import reference_graph
+from archqa.fhir.index.blobs import ResourceReader
 from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import Page
@@ -21,8 +22,7 @@ from archqa.fhir.search.reachable_targets import reachable_targets
 from archqa.fhir.search.result_parameters import check_subset, parse_elements, parse_summary
 from archqa.fhir.search.searcher import Searcher
 from archqa.fhir.search.shared_resources import owner_elements
-from archqa.fhir.search.stored_resource import entry_of
-from archqa.fhir.search.summaries import WHOLE, Subset
+from archqa.fhir.search.summaries import WHOLE, Subset, entry_of
 from archqa.fhir.search.value_clauses import SqlClause, reference_clause
 from archqa.fhir.values.compartments import (
     R4_COMPARTMENTS,
@@ -30,7 +30,7 @@ from archqa.fhir.values.compartments import (
     member_paths,
 )
 from archqa.fhir.values.dates import EARLIEST, LATEST, TimeRange, parse_time_range
-from archqa.fhir.values.references import ReferenceTarget
+from archqa.fhir.values.references import ReferenceTarget, RequestPath
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import parameters
 from archqa.fhir.values.urls import Params, build_search_url, escape
@@ -41,26 +41,21 @@ _PAGE_SIZE = 1000
 """Resources on a page of `$everything` by default."""
 
 
-def parse_compartment_path(path: str) -> tuple[str, Params]:
-    """Return the type of a search path, and the parameters that its compartment means.
+def search_within(path: RequestPath) -> Params:
+    """Return the parameters that the compartment of a search path means: none without one.
 
-    Raises `FhirError`.
+    Raises `FhirError` for a path that is no search.
     """
-    parts = path.split("/")
-    if len(parts) > 1 and parts[-1] == "_search":
-        parts.pop()
-    if len(parts) == 1:
-        return parts[0], []
-    if len(parts) == 3 and parts[0] in R4_COMPARTMENTS:
-        return _search_within(*parts)
-    if parts[0] not in R4_RESOURCE_TYPES:
-        hint = did_you_mean(parts[0], R4_RESOURCE_TYPES)
+    compartment, resource_type = path.type, path.tail
+    if not path.id and not path.is_operation:
+        return []
+    if compartment not in R4_RESOURCE_TYPES:
+        hint = did_you_mean(compartment, R4_RESOURCE_TYPES)
         raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
-    message = "A search is written Type?name=value or Patient/id/Type?name=value."
-    raise FhirError(message, 404, "not-supported")
-
-
-def _search_within(compartment: str, owner: str, resource_type: str) -> tuple[str, Params]:
+    is_search = resource_type and "/" not in resource_type and not path.is_operation
+    if not is_search or compartment not in R4_COMPARTMENTS:
+        message = "A search is written Type?name=value or Patient/id/Type?name=value."
+        raise FhirError(message, 404, "not-supported")
     if resource_type == "*":
         problem = "A search of all types of a compartment is not supported"
         alternative = "name a type, or ask for $everything"
@@ -74,14 +69,14 @@ def _search_within(compartment: str, owner: str, resource_type: str) -> tuple[st
         problem = f"The compartment of a {compartment} is not supported"
         raise FhirError(f"{problem}; those of {supported} are.", 404, "not-supported")
     if resource_type == compartment:
-        return resource_type, [("_id", escape(owner))]
+        return [("_id", escape(path.id))]
     name = _deciding_parameter(compartment, resource_type)
     if not name:
         message = f"{resource_type} is not in the compartment of a {compartment}."
         raise FhirError(message, 404, "not-supported")
     # `context` may refer to an episode of care as well, so that an encounter is named with its type.
-    value = owner if compartment == "Patient" else f"{compartment}/{owner}"
-    return resource_type, [(name, escape(value))]
+    value = path.id if compartment == "Patient" else f"{compartment}/{path.id}"
+    return [(name, escape(value))]
 
 
 def _deciding_parameter(compartment: str, resource_type: str) -> str:
@@ -219,7 +214,7 @@ def fetch_everything(
     """
 
     def find() -> list[int]:
-        candidates = _resources_of(connection, searcher, owner)
+        candidates = _resources_of(connection, owner)
         return [n for n in candidates if _passes(connection, n, request)]
 
     key = SqlClause("$everything", (*owner, request.limits))
@@ -227,7 +222,7 @@ def fetch_everything(
     on_page = numbers[request.offset : request.offset + request.count]
     if request.counts_only:
         on_page = []
-    resources = searcher.fetch(on_page)
+    resources = ResourceReader(connection).fetch(on_page)
     is_cut = len(resources) < len(on_page)
     page_size = len(resources) if is_cut else request.count
     end = request.offset + page_size
@@ -242,11 +237,9 @@ def fetch_everything(
     )
 
 
-def _resources_of(
-    connection: Connection, searcher: Searcher, owner: ReferenceTarget
-) -> Iterable[int]:
+def _resources_of(connection: Connection, owner: ReferenceTarget) -> Iterable[int]:
     if owner.type == "Encounter":
-        return resources_of_encounter(connection, searcher, owner.id)
+        return resources_of_encounter(connection, owner.id)
     return _resources_of_patient(connection, owner.id)
 
 

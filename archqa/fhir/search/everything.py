@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from sqlite3 import Connection
 
 from archqa.fhir.index import reference_graph
+from archqa.fhir.index.blobs import ResourceReader
 from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.outcome import FhirError
-from archqa.fhir.search.searcher import Searcher
 from archqa.fhir.values.compartments import compartment_members, member_paths
 from archqa.fhir.values.references import ReferenceTarget, parse_reference
 from archqa.fhir.values.search_parameters import parameters
@@ -26,7 +26,7 @@ _REFERENCE = re.compile(r'"(?:reference|url)"\s*:\s*("(?:[^"\\]|\\.)*")')
 _IDS_PER_STATEMENT = 5000
 
 
-def resources_of_encounter(connection: Connection, searcher: Searcher, encounter: str) -> list[int]:
+def resources_of_encounter(connection: Connection, encounter: str) -> list[int]:
     """Return the numbers of all resources of an encounter, itself first.
 
     Raises `FhirError` (404) if there is no such encounter.
@@ -35,7 +35,7 @@ def resources_of_encounter(connection: Connection, searcher: Searcher, encounter
     if not own:
         raise FhirError("There is no such encounter.", 404, "not-found")
     members = members_of_encounter(connection, encounter) - own
-    referenced = _referenced_by(connection, searcher, own | members)
+    referenced = _referenced_by(connection, own | members)
     return [*own, *sorted(members), *sorted(referenced - own - members)]
 
 
@@ -55,12 +55,12 @@ def _member_elements(connection: Connection) -> list[int]:
     return [p for p, resource_type, path in rows if path in paths.get(resource_type, ())]
 
 
-def _referenced_by(connection: Connection, searcher: Searcher, numbers: set[int]) -> set[int]:
+def _referenced_by(connection: Connection, numbers: set[int]) -> set[int]:
     """Return what these resources refer to; references of resources of no patient are followed."""
     referenced: set[int] = set()
     new = numbers
     while new:
-        targets = _targets_in_text(searcher, new)
+        targets = _targets_in_text(connection, new)
         targets |= _resolved_targets(connection, new)
         latest = resources_named(connection, targets) - referenced - numbers
         referenced |= latest
@@ -68,10 +68,10 @@ def _referenced_by(connection: Connection, searcher: Searcher, numbers: set[int]
     return referenced
 
 
-def _targets_in_text(searcher: Searcher, numbers: Iterable[int]) -> set[ReferenceTarget]:
+def _targets_in_text(connection: Connection, numbers: Iterable[int]) -> set[ReferenceTarget]:
     targets: set[ReferenceTarget] = set()
-    for text in searcher.texts(sorted(numbers)):
-        for literal in _REFERENCE.findall(text):
+    for resource in ResourceReader(connection).read(sorted(numbers)):
+        for literal in _REFERENCE.findall(resource.text):
             target = parse_reference(json.loads(literal))
             if target is not None:
                 targets.add(target)

@@ -5,18 +5,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from sqlite3 import Connection
 
-from archqa.fhir.index.blobs import BlobReader
-from archqa.fhir.index.reference_graph import sql_number_list
+from archqa.fhir.index.blobs import ResourceReader
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import Entry, Page
-from archqa.fhir.request_budget import check_budget, current_budget
+from archqa.fhir.request_budget import current_budget
 from archqa.fhir.search.compiled_filter import INDEX_TABLES, CompiledFilter, with_schema
 from archqa.fhir.search.filter_compiler import FilterCompiler
 from archqa.fhir.search.includes import MAX_INCLUDED, find_included
 from archqa.fhir.search.outcome_entry import outcome_entries
 from archqa.fhir.search.query import Query, SortKey
-from archqa.fhir.search.stored_resource import StoredResource, entry_of
+from archqa.fhir.search.summaries import entry_of
 from archqa.fhir.search.value_clauses import SqlClause, joined_args
 from archqa.fhir.values.search_parameters import Kind
 from archqa.fhir.values.urls import build_search_url, with_count
@@ -35,10 +34,6 @@ _GOOD_ENOUGH_UNSCOPED = 20_000
 
 _MAX_CACHED_NUMBERS = 50_000
 """Numbers of a result that are cached, so that the next page need not search again."""
-
-_FETCHED_AT_ONCE = 500
-"""Resources that are in memory while they are still compressed."""
-
 
 ResultKey = tuple[SqlClause, tuple[SortKey, ...]]
 """The key of a cached result: what matches, and its order."""
@@ -64,7 +59,7 @@ class Searcher:
         self._read_later = read_later
         self._schemas = schemas
         self._profile = profile
-        self._reader = BlobReader(connection)
+        self._reader = ResourceReader(connection)
         self._totals = totals
         self._results = results
 
@@ -303,7 +298,7 @@ class Searcher:
 
     def entries(self, query: Query, numbers: Iterable[int], mode: str = "match") -> list[Entry]:
         """Return the entries for these resources, as many as the reply has room for."""
-        resources = self.fetch(numbers)
+        resources = self._reader.fetch(numbers)
         # The list of elements does not apply to included resources (search.html#elements).
         subset = query.subset if mode == "match" else replace(query.subset, elements=())
         entries = []
@@ -318,45 +313,6 @@ class Searcher:
             problem = "The included resources do not fit into one reply."
             raise FhirError(f"{problem} Ask for fewer matches with _count.", 400, "too-costly")
         return entries
-
-    def fetch(self, numbers: Iterable[int]) -> list[StoredResource]:
-        """Return the resources with these numbers, in this order.
-
-        A request gets as many as its reply has room for, and the last of them may exceed it.
-        Raises `FhirError` if there is no room at all.
-        """
-        ordered = list(numbers)
-        resources: list[StoredResource] = []
-        budget = current_budget()
-        if budget is not None and ordered:
-            budget.check_room()
-        for start in range(0, len(ordered), _FETCHED_AT_ONCE):
-            for resource in self._read(ordered[start : start + _FETCHED_AT_ONCE]):
-                if budget is not None and not budget.has_room:
-                    return resources
-                resources.append(resource)
-                if budget is not None:
-                    budget.spend_resource(resource.text)
-        return resources
-
-    def texts(self, numbers: list[int]) -> Iterator[str]:
-        """Yield the text of each of these resources, which are not for the reply."""
-        for start in range(0, len(numbers), _FETCHED_AT_ONCE):
-            check_budget()
-            for resource in self._read(numbers[start : start + _FETCHED_AT_ONCE]):
-                yield resource.text
-
-    def _read(self, numbers: list[int]) -> Iterator[StoredResource]:
-        """Yield the resources with these numbers, in this order, each decompressed when needed."""
-        sql = (
-            "SELECT r.n, k.name, r.id, r.d, r.body FROM resource r JOIN type k ON k.k = r.type"
-            f" WHERE r.n IN ({sql_number_list(numbers)})"
-        )
-        rows = {n: row for n, *row in self._connection.execute(sql)}
-        for n in numbers:
-            resource_type, resource_id, d, blob = rows[n]
-            text = self._reader.decompress(d, blob)
-            yield StoredResource(resource_type, resource_id, text)
 
 
 _SORT_VALUES = {

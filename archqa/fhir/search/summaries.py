@@ -8,6 +8,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from archqa.fhir.index.blobs import StoredResource
+from archqa.fhir.record import Entry
+from archqa.fhir.request_budget import check_budget
 from archqa.fhir.values.element_table import ALWAYS, ResourceElements, resource_elements
 from archqa.fhir.values.json_spans import members
 
@@ -31,6 +34,13 @@ class Subset:
 
 
 WHOLE = Subset()
+
+
+def entry_of(resource: StoredResource, subset: Subset, mode: str = "match") -> Entry:
+    """Return the entry for a resource, or for the part of it that is asked for."""
+    check_budget()
+    text = part_of_resource(resource.text, resource.type, subset)
+    return Entry(resource.type, resource.id, text, mode)
 
 
 def part_of_resource(text: str, resource_type: str, subset: Subset) -> str:

@@ -5,36 +5,31 @@ It listens on loopback by default; any other address needs a token. Who may use 
 """
 
 import asyncio
-import json
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
-from archqa.fhir.outcome import operation_outcome
 from archqa.fhir.request_budget import (
     DEFAULT_LIMITS,
     RequestBudget,
     RequestCancelled,
     RequestLimits,
 )
-from archqa.fhir.server.body_coding import (
-    DamagedBody,
-    UnsupportedCoding,
-    accepts_gzip,
-    compress,
-    is_worth_compressing,
-)
-from archqa.fhir.server.content_types import refusal_of_content_type
-from archqa.fhir.server.methods import answers
-from archqa.fhir.server.request_limits import (
+from archqa.fhir.server.context import FhirResponse, error_response
+from archqa.fhir.server.negotiation import accepts_gzip
+from archqa.fhir.server.service import FhirService
+from archqa.fhir.server.transfer import (
     BodyReader,
     BodyTooLong,
+    ChunkSender,
+    DamagedBody,
     TooManyBodies,
+    UnsupportedCoding,
+    compress,
+    is_worth_compressing,
     run_request,
 )
-from archqa.fhir.server.response import FhirResponse
-from archqa.fhir.server.service import FhirService
-from archqa.fhir.server.streaming import ChunkSender
+from archqa.fhir.values.formats import FHIR_JSON
 from archqa.safety.cross_origin import CrossOrigin
 from archqa.safety.local_access import (
     Headers,
@@ -42,7 +37,6 @@ from archqa.safety.local_access import (
     Receive,
     Scope,
     Send,
-    header_values,
     is_navigation,
     without_token,
 )
@@ -55,14 +49,7 @@ MAX_REQUEST_BYTES = 16 * 2**20
 _WAIT_FACTOR = 4
 """A request may wait for its turn: it times out after so many times the limit of a search."""
 
-
-_ISSUE_CODES = {
-    400: "structure",
-    401: "login",
-    403: "forbidden",
-    415: "not-supported",
-    421: "forbidden",
-}
+_ISSUE_CODES = {400: "structure", 401: "login", 403: "forbidden", 421: "forbidden"}
 """FHIR issue types of what is refused before the record is asked."""
 
 _SECURITY_HEADERS: Headers = (
@@ -111,26 +98,19 @@ class FhirApplication:
         self._chunks = ChunkSender(self._semaphore, seconds, seconds * _WAIT_FACTOR)
         service.record.time_limit = seconds
 
-    async def __call__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
-        if scope["type"] == "http":
-            await self._answer(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
         refusal = self._access.refusal(scope)
         has_token_in_url = self._access.has_token_in_url(scope)
+        is_preflight = self._cross_origin.is_preflight(scope)
         headers = self._cross_origin.reply_headers(scope)
         if has_token_in_url:
             headers = (*headers, self._access.cookie_header(scope))
-        is_preflight = self._cross_origin.is_preflight(scope)
         # Browsers send no token with a preflight.
         if refusal is not None and not (refusal.status == 401 and is_preflight):
-            response = _problem(refusal.status, _ISSUE_CODES[refusal.status], refusal.text)
+            response = error_response(refusal.status, _ISSUE_CODES[refusal.status], refusal.text)
         elif is_preflight:
             response = FhirResponse(204, "")
             headers = (*headers, *self._cross_origin.preflight_headers())
@@ -154,49 +134,43 @@ class FhirApplication:
             time_limit = self._seconds * _WAIT_FACTOR
             return await asyncio.wait_for(self._respond(scope, receive), time_limit)
         except TimeoutError:
-            return _problem(503, "throttled", "The server is busy. Ask again, or for less.")
+            text = "The server is busy. Ask again, or for less."
+            return error_response(503, "throttled", text)
         except RequestCancelled:
-            return _problem(503, "throttled", "The client has left.")
+            return error_response(503, "throttled", "The client has left.")
         except BodyTooLong:
             limit = f"A body may have at most {self._bodies.max_bytes} bytes."
-            return _problem(413, "too-long", limit)
+            return error_response(413, "too-long", limit)
         except TooManyBodies:
-            return _problem(503, "throttled", "The server is busy. Ask again later.")
+            return error_response(503, "throttled", "The server is busy. Ask again later.")
         except UnsupportedCoding:
-            problem = _problem(415, "not-supported", "Send the body as it is, or as gzip.")
-            return replace(problem, headers={**problem.headers, "accept-encoding": "gzip"})
+            text = "Send the body as it is, or as gzip."
+            return error_response(415, "not-supported", text, {"accept-encoding": "gzip"})
         except DamagedBody:
-            return _problem(400, "structure", "The body is not one whole gzip stream.")
+            return error_response(400, "structure", "The body is not one whole gzip stream.")
         except Exception:  # The client must not see any details.
-            return _problem(500, "exception", "The server failed at this request.")
+            return error_response(500, "exception", "The server failed at this request.")
 
     async def _respond(self, scope: Scope, receive: Receive) -> FhirResponse:
-        headers: dict[str, str] = {}
-        for name, value in scope["headers"]:
-            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-            headers[key] = f"{headers[key]}, {text}" if key in headers else text
+        method = scope["method"]
+        headers = _joined_headers(scope)
         url = self._relative_url(scope)
         if url is None:
-            return _problem(404, "not-found", f"The record is at {self._path}.")
-        refusal = refusal_of_content_type(scope) if answers(scope["method"], url) else None
+            return error_response(404, "not-found", f"The record is at {self._path}.")
+        refusal = self._service.refuse_body(method, url, headers)
         if refusal is not None:
-            return _problem(refusal.status, _ISSUE_CODES[refusal.status], refusal.text)
+            return refusal
         async with self._bodies.read(receive, headers) as body:
-            return await self._handle(scope["method"], url, body, headers, receive)
-
-    async def _handle(
-        self, method: str, url: str, body: bytes, headers: Mapping[str, str], receive: Receive
-    ) -> FhirResponse:
-        try:
-            text = body.decode()
-        except UnicodeDecodeError:
-            return _problem(400, "structure", "The body is not UTF-8.")
-        return await run_request(
-            lambda: self._service.handle(method, url, text, headers),
-            RequestBudget(self._limits, may_stream=True),
-            receive,
-            self._semaphore,
-        )
+            try:
+                text = body.decode()
+            except UnicodeDecodeError:
+                return error_response(400, "structure", "The body is not UTF-8.")
+            return await run_request(
+                lambda: self._service.handle(method, url, text, headers),
+                RequestBudget(self._limits, may_stream=True),
+                receive,
+                self._semaphore,
+            )
 
     def _relative_url(self, scope: Scope) -> str | None:
         """Return the URL below the record's path; None outside of it.
@@ -205,12 +179,10 @@ class FhirApplication:
         """
         raw = scope.get("raw_path") or scope["path"].encode()
         path = "/" + "/".join(part for part in raw.decode("latin-1").split("/") if part)
-        if not path.startswith(self._path):
+        below = path.removeprefix(self._path)
+        if not path.startswith(self._path) or (below and below[0] not in "/&"):
             return None
-        rest = path.removeprefix(self._path)
-        if rest and rest[0] not in "/&":
-            return None
-        url = rest.lstrip("/")
+        url = below.lstrip("/")
         query = scope.get("query_string", b"").decode("latin-1")
         return f"{url}?{query}" if query else url
 
@@ -238,17 +210,24 @@ def serve(
     run_server(application, listening or listen(host, port))
 
 
-def _problem(status: int, code: str, text: str) -> FhirResponse:
-    body = json.dumps(operation_outcome([text], "error", code))
-    return FhirResponse(status, body, {"content-type": "application/fhir+json"})
+def _joined_headers(scope: Scope) -> dict[str, str]:
+    """Return the headers of a request; the values of repeated ones are joined (RFC 9110, 5.3)."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers
 
 
 async def _send_response(
     response: FhirResponse, scope: Scope, send: Send, more_headers: Headers
 ) -> None:
+    """Send a reply; of a streamed one, what comes before its chunks."""
     body = response.body.encode()
     headers = {**response.headers, "vary": "Accept, Accept-Encoding"}
-    accepted = ",".join(header_values(scope, b"accept-encoding"))
+    if body:
+        headers.setdefault("content-type", FHIR_JSON)
+    accepted = _joined_headers(scope).get("accept-encoding", "")
     if is_worth_compressing(body) and accepts_gzip(accepted):
         body = await asyncio.to_thread(compress, body)
         headers["content-encoding"] = "gzip"
@@ -259,8 +238,7 @@ async def _send_response(
         headers["www-authenticate"] = "Bearer"
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     all_headers = [*pairs, *more_headers, *_SECURITY_HEADERS]
-    start = {"type": "http.response.start", "status": response.status, "headers": all_headers}
-    await send(start)
+    await send({"type": "http.response.start", "status": response.status, "headers": all_headers})
     is_head = scope["method"] == "HEAD"
     if is_whole or is_head:
         await send({"type": "http.response.body", "body": b"" if is_head else body})

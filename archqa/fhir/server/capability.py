@@ -11,11 +11,13 @@ from archqa.fhir.profile import Profile
 from archqa.fhir.request_budget import DEFAULT_LIMITS
 from archqa.fhir.search.compartment import SUPPORTED_COMPARTMENTS
 from archqa.fhir.search.result_parameters import RESULT_PARAMETERS
-from archqa.fhir.server.request_bundle import MAX_ENTRIES
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
 from archqa.fhir.values.search_parameters import Kind, Parameter, parameters
 from archqa.fhir.write.validation import REQUIRED_ELEMENTS
 from archqa.fhir.write.writer import WriteMode
+
+MAX_ENTRIES = 5000
+"""Requests in a Bundle."""
 
 _DATE = "2026-11-26"
 _R4 = "http://hl7.org/fhir/OperationDefinition"

@@ -1,4 +1,7 @@
-"""Parse references of any form. Source: hl7.org/fhir/R4/references.html#literal."""
+"""References and request paths: where `Type/id` is parsed.
+
+Sources: hl7.org/fhir/R4/references.html#literal, http.html#general.
+"""
 
 import re
 from functools import lru_cache
@@ -33,3 +36,40 @@ def parse_reference(reference: str) -> ReferenceTarget | None:
     if _BARE_ID.fullmatch(reference):
         return ReferenceTarget("", reference)
     return None
+
+
+class RequestPath(NamedTuple):
+    """A path below a server's base, by its parts, which are empty where it has none.
+
+    `tail` follows the id (`Observation`, `_history/1`); `action` is a last part `_search` or
+    `$everything`.
+    """
+
+    type: str = ""
+    id: str = ""
+    tail: str = ""
+    action: str = ""
+
+    @property
+    def version(self) -> str:
+        """The version that `Type/id/_history/version` names, else empty."""
+        folder, _, version = self.tail.partition("/")
+        return version if folder == "_history" and "/" not in version else ""
+
+    @property
+    def is_operation(self) -> bool:
+        """Whether the path calls an operation, be it one that the server has or not."""
+        return self.action.startswith("$")
+
+    def __str__(self) -> str:
+        return "/".join(part for part in self if part)
+
+
+def parse_path(path: str) -> RequestPath:
+    """Return the parts of a relative path without a query: `Patient/1/Observation/_search`."""
+    place, _, action = path.rpartition("/")
+    if action != "_search" and not action.startswith("$"):
+        place, action = path, ""
+    resource_type, _, rest = place.partition("/")
+    resource_id, _, tail = rest.partition("/")
+    return RequestPath(resource_type, resource_id, tail, action)

@@ -15,6 +15,7 @@ from sqlite3 import Connection
 
 from archqa.fhir.index import schema
 from archqa.fhir.index.batch import index_batch_of
+from archqa.fhir.index.blobs import ResourceReader
 from archqa.fhir.index.loading import Loader
 from archqa.fhir.index.resource_reader import ParsedResource, invalid_resource_reason
 from archqa.fhir.local_record import LocalRecord, ReadSession
@@ -101,7 +102,8 @@ class Overlay(LocalRecord):
         with self.read_session() as session:
             rows = session.connection.execute("SELECT n FROM main.resource ORDER BY n")
             numbers = [n for (n,) in rows]
-            return [json.loads(stored.text) for stored in self.searcher(session).fetch(numbers)]
+            stored = ResourceReader(session.connection).fetch(numbers)
+            return [json.loads(resource.text) for resource in stored]
 
     def reset(self) -> None:
         """Discard the additions."""
