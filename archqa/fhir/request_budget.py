@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.record import FhirError
 
 
 class RequestCancelled(Exception):

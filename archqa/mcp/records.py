@@ -9,8 +9,8 @@ from archqa.asking.candidates import PatientMatch, SeveralPatients
 from archqa.asking.patient import find_patient
 from archqa.errors import CallerError
 from archqa.fhir import Overlay, Page, Record, Resource
-from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.request_budget import RequestLimits
+from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.urls import parse_search_url
 from archqa.mcp.one_patient import (
     ONE_PATIENT,

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 
 from archqa.fhir import FhirService
-from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.server.application import FhirApplication
+from archqa.fhir.store import LocalRecord
 from archqa.safety.local_server import build_server, listen, server_url
 
 TOKEN = "loopback-token"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.request_budget import check_budget, current_budget
-from archqa.fhir.values.json_spans import parse
+from archqa.fhir.values.json_text import parse
 
 _WINDOW_BITS = -13
 """Raw deflate with a window of 8 KiB."""
@@ -45,7 +45,12 @@ def compress_blobs(texts: Sequence[bytes]) -> CompressedBlobs:
         step = len(texts) // _DICTIONARY_SAMPLES
         dictionary = b"".join(texts[::step])[-_DICTIONARY_SIZE:]
     prototype = zlib.compressobj(
-        _LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, dictionary
+        _LEVEL,
+        zlib.DEFLATED,
+        _WINDOW_BITS,
+        _MEMORY_LEVEL,
+        zlib.Z_DEFAULT_STRATEGY,
+        dictionary,
     )
     blobs = []
     for text in texts:
@@ -147,7 +152,13 @@ class ResourceReader:
     def _resource(self, row: tuple[int, str, str, int, int, int, bytes]) -> StoredResource:
         _, resource_type, resource_id, replacements, updated, d, blob = row
         text = self._blobs.decompress(d, blob)
-        return StoredResource(resource_type, resource_id, text, replacements, updated)
+        return StoredResource(
+            resource_type,
+            resource_id,
+            text,
+            replacements,
+            updated,
+        )
 
 
 _SELECT = (

@@ -1,35 +1,33 @@
 """The FHIR server as an ASGI application over `FhirService`, served by uvicorn (extra `server`).
 
 It listens on loopback by default; any other address needs a token. Who may use it is decided in
-`safety/local_access.py`. Request bodies, times and concurrent searches are limited.
+`safety/local_access.py`. Request bodies, times and concurrent searches are limited, and work ends
+with its request: when a client leaves, or takes nothing for too long, it is stopped.
+Source on gzip, both ways: RFC 9110, sections 8.4 and 12.5.3.
 """
 
 import asyncio
+import logging
 import socket
-from collections.abc import Iterable
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any, TypeVar
 
+from archqa.fhir.record import FhirError
 from archqa.fhir.request_budget import (
+    CHUNK_LIMITS,
     DEFAULT_LIMITS,
     RequestBudget,
     RequestCancelled,
     RequestLimits,
+    use_budget,
 )
+from archqa.fhir.search.result_parameters import FHIR_JSON
 from archqa.fhir.server.context import FhirResponse, error_response
 from archqa.fhir.server.negotiation import accepts_gzip
 from archqa.fhir.server.service import FhirService
-from archqa.fhir.server.transfer import (
-    BodyReader,
-    BodyTooLong,
-    ChunkSender,
-    DamagedBody,
-    TooManyBodies,
-    UnsupportedCoding,
-    compress,
-    is_worth_compressing,
-    run_request,
-)
-from archqa.fhir.values.formats import FHIR_JSON
 from archqa.safety.cross_origin import CrossOrigin
 from archqa.safety.local_access import (
     Headers,
@@ -43,13 +41,32 @@ from archqa.safety.local_access import (
 from archqa.safety.local_server import check_protected, listen, require_uvicorn, run_server
 from archqa.safety.server_urls import is_loopback
 
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_GZIP = zlib.MAX_WBITS | 16
+_LEVEL = 1
+"""The fastest: searchsets shrink to a tenth by it, and replies are sent once."""
+
+_MIN_COMPRESSED_BYTES = 1024
+"""Shorter replies are not worth it."""
+
+_MAX_BODIES = 8
+"""Bodies of the greatest length that are in memory at the same time."""
+
 MAX_REQUEST_BYTES = 16 * 2**20
 """Bytes of a request's body."""
 
 _WAIT_FACTOR = 4
 """A request may wait for its turn: it times out after so many times the limit of a search."""
 
-_ISSUE_CODES = {400: "structure", 401: "login", 403: "forbidden", 421: "forbidden"}
+_ISSUE_CODES = {
+    400: "structure",
+    401: "login",
+    403: "forbidden",
+    421: "forbidden",
+}
 """FHIR issue types of what is refused before the record is asked."""
 
 _SECURITY_HEADERS: Headers = (
@@ -60,6 +77,163 @@ _SECURITY_HEADERS: Headers = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 )
+
+
+class UnsupportedCoding(Exception):
+    """A body in a coding other than gzip."""
+
+
+class DamagedBody(Exception):
+    """A body that is not one whole gzip stream."""
+
+
+class BodyTooLong(Exception):
+    """A body longer than the limit."""
+
+
+class TooManyBodies(Exception):
+    """The bodies of all requests together would be more than the server keeps in memory."""
+
+
+class BodyReader:
+    """Read bodies of at most `max_bytes`, and of so many times that together."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._bytes_in_memory = 0
+
+    @asynccontextmanager
+    async def read(self, receive: Receive, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """Provide the body for as long as its request is answered.
+
+        Raises `BodyTooLong`, where the length is declared before any of it is read,
+        `TooManyBodies`, `UnsupportedCoding` and `DamagedBody` for what is not gzip as said, and
+        `RequestCancelled` if the client leaves before the end: half a body is no request. The
+        limit is that of the unpacked body.
+        """
+        length = headers.get("content-length", "")
+        is_number = length.isascii() and length.isdecimal() and len(length) < 20
+        if is_number and int(length) > self.max_bytes:
+            raise BodyTooLong
+        coding = headers.get("content-encoding", "").strip().lower()
+        if coding not in {"", "identity", "gzip", "x-gzip"}:
+            raise UnsupportedCoding
+        stream = zlib.decompressobj(_GZIP) if coding.endswith("gzip") else None
+        body = bytearray()
+        has_more = True
+        try:
+            while has_more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise RequestCancelled
+                part = message.get("body", b"")
+                if stream is not None:
+                    part = _unpack(stream, part, self.max_bytes - len(body) + 1)
+                body += part
+                self._bytes_in_memory += len(part)
+                if len(body) > self.max_bytes:
+                    raise BodyTooLong
+                if self._bytes_in_memory > _MAX_BODIES * self.max_bytes:
+                    raise TooManyBodies
+                has_more = message.get("more_body", False)
+            if stream is not None and not stream.eof:
+                raise DamagedBody
+            yield bytes(body)
+        finally:
+            self._bytes_in_memory -= len(body)
+
+
+def _unpack(stream: Any, part: bytes, limit: int) -> bytes:
+    """Return at most `limit` unpacked bytes. What follows the one stream would be lost."""
+    try:
+        unpacked: bytes = stream.decompress(part, limit)
+    except zlib.error:
+        raise DamagedBody from None
+    if stream.unused_data:
+        raise DamagedBody
+    return unpacked
+
+
+async def run_request(
+    handle: Callable[[], T],
+    budget: RequestBudget,
+    receive: Receive,
+    slots: asyncio.Semaphore,
+) -> T:
+    """Run a request in a thread, in one of the slots, and return its reply.
+
+    When the client leaves or the caller gives up, the budget is cancelled, so that the thread stops
+    soon; its slot is free only then. Raises `RequestCancelled` if the client has left.
+    """
+
+    def run() -> T:
+        budget.start()
+        with use_budget(budget):
+            return handle()
+
+    def drop_error(thread: "asyncio.Future[Any]") -> None:
+        """Retrieve the error of an abandoned request; asyncio would log it."""
+        if not thread.cancelled():
+            thread.exception()
+
+    await slots.acquire()
+    thread = asyncio.get_running_loop().run_in_executor(None, run)
+    thread.add_done_callback(lambda _: slots.release())
+    # The next message after the body says that the client has left.
+    watch = asyncio.ensure_future(receive())
+    either: set[asyncio.Future[Any]] = {thread, watch}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        has_left = watch.done() and watch.result()["type"] == "http.disconnect"
+        if has_left and not thread.done():
+            raise RequestCancelled
+        return await asyncio.shield(thread)
+    finally:
+        watch.cancel()
+        budget.cancel()
+        thread.add_done_callback(drop_error)
+
+
+class ChunkSender:
+    """Send the chunks of streamed replies; a chunk has to be made, and taken, within `seconds`.
+
+    Each is made when the client has taken the one before it, so that a page of any size needs the
+    memory of one chunk and 8 bytes for a match. The limits of time and of resources hold for each
+    chunk. `slots` are those of all requests: a reply has one only while a chunk of it is made.
+    """
+
+    def __init__(self, slots: asyncio.Semaphore, seconds: float, wait_seconds: float) -> None:
+        self._slots = slots
+        self._seconds = seconds
+        self._wait_seconds = wait_seconds
+
+    async def send(self, chunks: Iterator[str], receive: Receive, send: Send) -> None:
+        """Send all chunks as the body. If that fails the body has no end, as clients notice."""
+        try:
+            while True:
+                budget = RequestBudget(CHUNK_LIMITS.lasting(self._seconds))
+                making = run_request(
+                    lambda: next(chunks, None),
+                    budget,
+                    receive,
+                    self._slots,
+                )
+                chunk = await asyncio.wait_for(making, self._wait_seconds)
+                if chunk is None:
+                    break
+                part = {
+                    "type": "http.response.body",
+                    "body": chunk.encode(),
+                    "more_body": True,
+                }
+                await asyncio.wait_for(send(part), self._seconds)
+            await send({"type": "http.response.body", "body": b""})
+        except (RequestCancelled, TimeoutError):
+            return
+        except FhirError as error:
+            _log.error("A streamed reply ended early: %s", error)
+        except Exception as error:  # Its text may hold something of the record.
+            _log.error("A streamed reply ended early: %s", type(error).__name__)
 
 
 class FhirApplication:
@@ -89,7 +263,10 @@ class FhirApplication:
         self._path = "/" + path.strip("/")
         self._cross_origin = CrossOrigin.of(cors)
         self._access = LocalAccess(
-            token, on_loopback, "archqa fhir serve", self._cross_origin.origins
+            token,
+            on_loopback,
+            "archqa fhir serve",
+            self._cross_origin.origins,
         )
         self._bodies = BodyReader(max_request_bytes)
         self._seconds = seconds
@@ -119,13 +296,22 @@ class FhirApplication:
             return
         else:
             response = await self._respond_in_time(without_token(scope), receive)
-        await _send_response(response, scope, send, headers)
+        await _send_response(
+            response,
+            scope,
+            send,
+            headers,
+        )
         if response.chunks is not None and scope["method"] != "HEAD":
             await self._chunks.send(response.chunks, receive, send)
 
     async def _log_in(self, scope: Scope, send: Send) -> None:
         login = self._access.login(scope, _SECURITY_HEADERS)
-        start = {"type": "http.response.start", "status": login.status, "headers": login.headers}
+        start = {
+            "type": "http.response.start",
+            "status": login.status,
+            "headers": login.headers,
+        }
         await send(start)
         await send({"type": "http.response.body", "body": login.body})
 
@@ -145,7 +331,12 @@ class FhirApplication:
             return error_response(503, "throttled", "The server is busy. Ask again later.")
         except UnsupportedCoding:
             text = "Send the body as it is, or as gzip."
-            return error_response(415, "not-supported", text, {"accept-encoding": "gzip"})
+            return error_response(
+                415,
+                "not-supported",
+                text,
+                {"accept-encoding": "gzip"},
+            )
         except DamagedBody:
             return error_response(400, "structure", "The body is not one whole gzip stream.")
         except Exception:  # The client must not see any details.
@@ -205,7 +396,11 @@ def serve(
     require_uvicorn("The FHIR server (uvicorn)", "server")
     check_protected(host, has_token=token is not None)
     application = FhirApplication(
-        service, path=path, token=token, on_loopback=is_loopback(host), cors=cors
+        service,
+        path=path,
+        token=token,
+        on_loopback=is_loopback(host),
+        cors=cors,
     )
     run_server(application, listening or listen(host, port))
 
@@ -220,7 +415,10 @@ def _joined_headers(scope: Scope) -> dict[str, str]:
 
 
 async def _send_response(
-    response: FhirResponse, scope: Scope, send: Send, more_headers: Headers
+    response: FhirResponse,
+    scope: Scope,
+    send: Send,
+    more_headers: Headers,
 ) -> None:
     """Send a reply; of a streamed one, what comes before its chunks."""
     body = response.body.encode()
@@ -228,8 +426,13 @@ async def _send_response(
     if body:
         headers.setdefault("content-type", FHIR_JSON)
     accepted = _joined_headers(scope).get("accept-encoding", "")
-    if is_worth_compressing(body) and accepts_gzip(accepted):
-        body = await asyncio.to_thread(compress, body)
+    if len(body) >= _MIN_COMPRESSED_BYTES and accepts_gzip(accepted):
+        body = await asyncio.to_thread(
+            zlib.compress,
+            body,
+            _LEVEL,
+            _GZIP,
+        )
         headers["content-encoding"] = "gzip"
     is_whole = response.chunks is None
     if is_whole and response.status not in {204, 304}:  # A 304's would be the resource's length.
@@ -238,7 +441,13 @@ async def _send_response(
         headers["www-authenticate"] = "Bearer"
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     all_headers = [*pairs, *more_headers, *_SECURITY_HEADERS]
-    await send({"type": "http.response.start", "status": response.status, "headers": all_headers})
+    await send(
+        {
+            "type": "http.response.start",
+            "status": response.status,
+            "headers": all_headers,
+        }
+    )
     is_head = scope["method"] == "HEAD"
     if is_whole or is_head:
         await send({"type": "http.response.body", "body": b"" if is_head else body})

@@ -9,10 +9,10 @@ from typing import Any
 from archqa.core.version import __version__
 from archqa.fhir.profile import Profile
 from archqa.fhir.request_budget import DEFAULT_LIMITS
-from archqa.fhir.search.compartment import SUPPORTED_COMPARTMENTS
+from archqa.fhir.search.compartments import SUPPORTED_COMPARTMENTS
 from archqa.fhir.search.result_parameters import RESULT_PARAMETERS
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
-from archqa.fhir.values.search_parameters import Kind, Parameter, parameters
+from archqa.fhir.values.search_parameters import Kind, parameters
 from archqa.fhir.write.validation import REQUIRED_ELEMENTS
 from archqa.fhir.write.writer import WriteMode
 
@@ -36,17 +36,27 @@ _SYNTAX = (
 
 
 def capability_statement(
-    base: str, types: list[str], profile: Profile, mode: WriteMode
+    base: str,
+    types: list[str],
+    profile: Profile,
+    mode: WriteMode,
 ) -> dict[str, Any]:
     """Return the CapabilityStatement of a record that holds these types."""
     resources = [_resource(name, types, profile, mode) for name in sorted(R4_RESOURCE_TYPES)]
     interactions = ["transaction", "batch"] if mode is WriteMode.APPLY else []
+    names = {"_has"}
+    names.update(name.partition(":")[0] for name in RESULT_PARAMETERS)
+    general_parameters = []
+    for name in sorted(names):
+        kind = "number" if name in {"_count", "_offset"} else "string"
+        general_parameters.append({"name": name, "type": kind})
+    holdings = ", ".join(sorted(types)) or "no resource yet"
     rest = {
         "mode": "server",
         "documentation": f"{_limits(profile)} {_SYNTAX}",
         "resource": resources,
         "interaction": _codes(interactions),
-        "searchParam": _general_parameters(),
+        "searchParam": general_parameters,
         "compartment": [f"{_COMPARTMENTS}/{name.lower()}" for name in SUPPORTED_COMPARTMENTS],
     }
     return {
@@ -55,16 +65,14 @@ def capability_statement(
         "date": _DATE,
         "kind": "instance",
         "software": {"name": f"archqa ({profile.name} profile)", "version": __version__},
-        "implementation": {"description": _holdings(types), "url": base},
+        "implementation": {
+            "description": f"A FHIR record in one file. It holds: {holdings}.",
+            "url": base,
+        },
         "fhirVersion": "4.0.1",
         "format": ["json", "application/fhir+json"],
         "rest": [rest],
     }
-
-
-def _holdings(types: list[str]) -> str:
-    type_names = ", ".join(sorted(types)) or "no resource yet"
-    return f"A FHIR record in one file. It holds: {type_names}."
 
 
 def _limits(profile: Profile) -> str:
@@ -85,22 +93,25 @@ def largest_page(profile: Profile) -> int:
     return min(profile.max_count or limit, limit)
 
 
-def _general_parameters() -> list[dict[str, str]]:
-    """Return the parameters that shape the results of a search for any type, and `_has`."""
-    names = sorted({"_has", *(name.partition(":")[0] for name in RESULT_PARAMETERS)})
-    numbers = {"_count", "_offset"}
-    return [{"name": name, "type": "number" if name in numbers else "string"} for name in names]
-
-
 def _resource(
-    resource_type: str, types: list[str], profile: Profile, mode: WriteMode
+    resource_type: str,
+    types: list[str],
+    profile: Profile,
+    mode: WriteMode,
 ) -> dict[str, Any]:
     is_writable = mode is not WriteMode.READ_ONLY and resource_type in REQUIRED_ELEMENTS
     interactions = ["read", "vread", "search-type"]
     if is_writable:
         interactions.append("create")
-    own = sorted(parameters(resource_type).values(), key=lambda parameter: parameter.name)
-    includes = [f"{resource_type}:{item.name}" for item in own if item.kind is Kind.REFERENCE]
+    search_parameters = []
+    includes = []
+    for name, parameter in sorted(parameters(resource_type).items()):
+        search_parameters.append({"name": name, "type": parameter.kind.value})
+        if parameter.kind is Kind.REFERENCE:
+            includes.append(f"{resource_type}:{name}")
+    operations = []
+    for name, url in OPERATION_DEFINITIONS.get(resource_type, {}).items():
+        operations.append({"name": name, "definition": url})
     return {
         "type": resource_type,
         "interaction": _codes(interactions),
@@ -108,25 +119,31 @@ def _resource(
         "readHistory": False,
         "conditionalCreate": False,
         "conditionalRead": "full-support",
-        "searchParam": [*map(_declared, own), *_extensions(resource_type, profile)],
+        "searchParam": [*search_parameters, *_extensions(resource_type, profile)],
         "searchInclude": ["*", *includes],
         "searchRevInclude": ["*", *_referring(resource_type, types)],
-        "operation": _operations(OPERATION_DEFINITIONS.get(resource_type, {})),
+        "operation": operations,
     }
-
-
-def _declared(parameter: Parameter) -> dict[str, str]:
-    return {"name": parameter.name, "type": parameter.kind.value}
 
 
 def _extensions(resource_type: str, profile: Profile) -> list[dict[str, str]]:
     """Return the parameters that the archqa profile has beside R4's."""
     if not profile.extensions_enabled:
         return []
-    extensions = [{"name": "id", "type": "token", "documentation": "read as _id"}]
+    extensions = [
+        {
+            "name": "id",
+            "type": "token",
+            "documentation": "read as _id",
+        }
+    ]
     if "patient" not in parameters(resource_type):
         documentation = "what the resources of this patient refer to"
-        extension = {"name": "patient", "type": "reference", "documentation": documentation}
+        extension = {
+            "name": "patient",
+            "type": "reference",
+            "documentation": documentation,
+        }
         extensions.append(extension)
     return extensions
 
@@ -144,7 +161,3 @@ def _referring(resource_type: str, types: list[str]) -> list[str]:
 
 def _codes(codes: list[str]) -> list[dict[str, str]]:
     return [{"code": code} for code in codes]
-
-
-def _operations(operations: dict[str, str]) -> list[dict[str, str]]:
-    return [{"name": name, "definition": url} for name, url in operations.items()]

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from archqa.fhir.local_record import LocalRecord
-from archqa.fhir.outcome import operation_outcome
 from archqa.fhir.profile import Profile
+from archqa.fhir.record import operation_outcome
+from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.references import RequestPath
 from archqa.fhir.values.urls import Params
 from archqa.fhir.write.writer import Writer
@@ -34,12 +34,17 @@ class FhirResponse:
 
 
 def error_response(
-    status: int, code: str, text: str, headers: Headers | None = None
+    status: int,
+    code: str,
+    text: str,
+    headers: Headers | None = None,
 ) -> FhirResponse:
     """Return a response whose body is an OperationOutcome with one issue."""
     severity = "fatal" if status == 500 else "error"
     return FhirResponse(
-        status, json.dumps(operation_outcome([text], severity, code)), headers or {}
+        status,
+        json.dumps(operation_outcome([text], severity, code)),
+        headers or {},
     )
 
 

@@ -10,25 +10,25 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.profile import Profile
-from archqa.fhir.search.result_parameters import check_format, unknown_format
-from archqa.fhir.search.unsupported import (
+from archqa.fhir.record import FhirError, operation_outcome
+from archqa.fhir.search.query import (
     Handling,
     Ignored,
     UnsupportedParameter,
     handling_of,
     without_ignored,
 )
-from archqa.fhir.server.context import Headers, RequestContext
-from archqa.fhir.values.formats import (
+from archqa.fhir.search.result_parameters import (
     FHIR_JSON,
     JSON_TYPES,
     FormatKind,
+    check_format,
     is_our_version,
     read_format,
     split_media_type,
 )
+from archqa.fhir.server.context import Headers, RequestContext
 from archqa.fhir.values.resource_types import did_you_mean
 from archqa.fhir.values.text import quotable
 from archqa.fhir.values.urls import Params
@@ -43,7 +43,7 @@ _HANDLING = re.compile(r"handling\s*=\s*\"?(strict|lenient)\"?(?=[\s,;]|$)")
 _RETURN = re.compile(r'(?:^|[,;])\s*return\s*=\s*"?([^\s,;"]*)', re.IGNORECASE)
 
 _MAX_MISTAKES = 5
-"""Unknown parameters of a request that are reported."""
+"""Mistakes of a request that are reported."""
 
 
 class ReturnPreference(StrEnum):
@@ -75,33 +75,31 @@ def preferred_handling(headers: Headers) -> bool | None:
 
 
 def supported_parameters(
-    context: RequestContext, params: Params, known: frozenset[str], subject: str
+    context: RequestContext,
+    params: Params,
+    known: frozenset[str],
+    subject: str,
 ) -> tuple[Params, Ignored]:
     """Return the parameters that a request other than a search has, and those that it has not.
 
     Raises `FhirError`, with near misses, if these are not ignored.
     """
     ignored = Ignored(handling_of(context.profile, preferred_handling(context.headers)))
-    names = ", ".join(sorted(known))
-    unknown: list[str] = []
-    malformed: list[str] = []
+    mistakes = []
     for name, value in params:
-        if name not in known:
-            problem = f"{subject} has no parameter {quotable(name)}.{did_you_mean(name, known)}"
-            error = UnsupportedParameter(f"{problem} It has: {names}.")
-            mistakes = unknown
-        elif name == "_format" and read_format(value) is FormatKind.UNKNOWN:
-            error = unknown_format(value)
-            mistakes = malformed
-        elif name == "_pretty" and value not in {"", "true", "false"}:
-            error = UnsupportedParameter("_pretty is true or false.")
-            mistakes = malformed
-        else:
-            continue
-        if not ignored.add(error, (name, value)):
-            mistakes.append(str(error))
-    if unknown or malformed:
-        raise FhirError(unknown[:_MAX_MISTAKES] or malformed)
+        try:
+            if name not in known:
+                problem = f"{subject} has no parameter {quotable(name)}.{did_you_mean(name, known)}"
+                raise UnsupportedParameter(f"{problem} It has: {', '.join(sorted(known))}.")
+            if name == "_format":
+                check_format(value)
+            if name == "_pretty" and value not in {"", "true", "false"}:
+                raise UnsupportedParameter("_pretty is true or false.")
+        except UnsupportedParameter as error:
+            if not ignored.add(error, (name, value)):
+                mistakes.append(str(error))
+    if mistakes:
+        raise FhirError(mistakes[:_MAX_MISTAKES])
     return without_ignored(params, ignored.pairs), ignored
 
 

@@ -11,11 +11,10 @@ import re
 from email.utils import format_datetime, parsedate_to_datetime
 
 from archqa.fhir.index.blobs import StoredResource
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.record import FhirError
 from archqa.fhir.request_budget import count_resource, count_text
+from archqa.fhir.search.query import WHOLE, Ignored, Subset, UnsupportedFeature, part_of_resource
 from archqa.fhir.search.query_parser import QueryParser
-from archqa.fhir.search.summaries import WHOLE, Subset, part_of_resource
-from archqa.fhir.search.unsupported import Ignored, UnsupportedFeature
 from archqa.fhir.server.capability import capability_statement
 from archqa.fhir.server.context import FhirResponse, Headers, RequestContext
 from archqa.fhir.server.negotiation import (
@@ -34,11 +33,26 @@ _ENTITY_TAG = re.compile(r'\*|(?:W/)?"[^"]*"|[^\s,"]+')
 def read(context: RequestContext) -> FhirResponse:
     """Answer `GET Type/id`, or the part of the resource that `_elements` or `_summary` name."""
     resource_type = context.path.type
-    params, ignored = supported_parameters(context, context.params, READ_PARAMETERS, "A read")
-    subset = _requested_subset(context, params, resource_type, ignored)
+    params, ignored = supported_parameters(
+        context,
+        context.params,
+        READ_PARAMETERS,
+        "A read",
+    )
+    subset = _requested_subset(
+        context,
+        params,
+        resource_type,
+        ignored,
+    )
     resource = _existing(context)
     text = part_of_resource(resource.text, resource_type, subset)
-    return _versioned(context, resource, text, ignored_header(ignored))
+    return _versioned(
+        context,
+        resource,
+        text,
+        ignored_header(ignored),
+    )
 
 
 def read_version(context: RequestContext) -> FhirResponse:
@@ -53,29 +67,52 @@ def read_version(context: RequestContext) -> FhirResponse:
     if resource.version != context.path.version:
         message = f"The record has no such version of this {resource.type}, but its last one."
         raise FhirError(message, 404, "not-found")
-    return _versioned(context, resource, resource.text, {})
+    return _versioned(
+        context,
+        resource,
+        resource.text,
+        {},
+    )
 
 
 def read_metadata(context: RequestContext) -> FhirResponse:
     """Answer `GET metadata`; of the modes there is `full` alone."""
     resource_type = "CapabilityStatement"
     known = READ_PARAMETERS | {"mode"}
-    params, ignored = supported_parameters(context, context.params, known, resource_type)
+    params, ignored = supported_parameters(
+        context,
+        context.params,
+        known,
+        resource_type,
+    )
     for name, value in params:
         if name == "mode" and value not in {"", "full"}:
             problem = "Of the modes of metadata there is full here, and no other."
             if not ignored.add(UnsupportedFeature(problem), (name, value)):
                 raise FhirError(problem)
-    subset = _requested_subset(context, params, resource_type, ignored)
+    subset = _requested_subset(
+        context,
+        params,
+        resource_type,
+        ignored,
+    )
     types = list(context.record.counts())
-    statement = capability_statement(context.base, types, context.profile, context.writer.mode)
+    statement = capability_statement(
+        context.base,
+        types,
+        context.profile,
+        context.writer.mode,
+    )
     text = part_of_resource(json.dumps(statement), resource_type, subset)
     count_text(text)
     return FhirResponse(200, text, ignored_header(ignored))
 
 
 def _requested_subset(
-    context: RequestContext, params: Params, resource_type: str, ignored: Ignored
+    context: RequestContext,
+    params: Params,
+    resource_type: str,
+    ignored: Ignored,
 ) -> Subset:
     """Return the part of a resource that is asked for. What is ignored is added to `ignored`."""
     subset_params = [pair for pair in params if pair[0] in {"_elements", "_summary"}]
@@ -102,7 +139,10 @@ def _existing(context: RequestContext) -> StoredResource:
 
 
 def _versioned(
-    context: RequestContext, resource: StoredResource, text: str, more_headers: Headers
+    context: RequestContext,
+    resource: StoredResource,
+    text: str,
+    more_headers: Headers,
 ) -> FhirResponse:
     """Return a text with the tag and date of its version, or 304 if the client has it.
 

@@ -4,8 +4,8 @@ A new interaction is a line of `ROUTES`. Sources: hl7.org/fhir/R4/http.html#summ
 operations.html#executing.
 """
 
-from archqa.fhir.outcome import FhirError
-from archqa.fhir.search.compartment import search_within
+from archqa.fhir.record import FhirError
+from archqa.fhir.search.compartments import search_within
 from archqa.fhir.server.context import Handler
 from archqa.fhir.server.reading import read, read_metadata, read_version
 from archqa.fhir.server.searching import everything, read_page, search

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from archqa.errors import ArchqaError
 from archqa.fhir.index.schema import RecordLocked
-from archqa.fhir.local_record import LocalRecord
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.record import FhirError
+from archqa.fhir.search.result_parameters import is_our_version, split_media_type
 from archqa.fhir.server.context import FhirResponse, Headers, RequestContext, error_response
 from archqa.fhir.server.negotiation import check_formats, reply_type
 from archqa.fhir.server.routes import MethodNotAllowed, accepted_bodies, find_handler
-from archqa.fhir.values.formats import is_our_version, split_media_type
+from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.references import parse_path
 from archqa.fhir.values.urls import parse_search_url
 from archqa.fhir.write.writer import Writer
@@ -40,7 +40,12 @@ class FhirService:
 
     def get(self, url: str, headers: Headers | None = None) -> FhirResponse:
         """Answer `GET`; the URL is relative (`Observation?patient=…`) or begins with the base."""
-        return self.handle("GET", url.strip().removeprefix(self.base), "", headers)
+        return self.handle(
+            "GET",
+            url.strip().removeprefix(self.base),
+            "",
+            headers,
+        )
 
     def post(self, url: str, body: str, who: str = "") -> FhirResponse:
         """Answer `POST`; `who` is the name of the author for the audit log."""
@@ -52,7 +57,11 @@ class FhirService:
         )
 
     def handle(
-        self, method: str, url: str, body: str = "", headers: Headers | None = None
+        self,
+        method: str,
+        url: str,
+        body: str = "",
+        headers: Headers | None = None,
     ) -> FhirResponse:
         """Answer any request; `url` is relative to the base.
 
@@ -81,11 +90,21 @@ class FhirService:
             response = FhirResponse(error.status, json.dumps(error.outcome()))
         except MethodNotAllowed as error:
             allow = {"allow": ", ".join(error.allowed)}
-            response = error_response(405, "not-supported", str(error), allow)
+            response = error_response(
+                405,
+                "not-supported",
+                str(error),
+                allow,
+            )
         except RecordLocked:
             message = "The record is being loaded just now. Ask again later."
             retry_after = {"retry-after": _RETRY_AFTER_SECONDS}
-            response = error_response(503, "transient", message, retry_after)
+            response = error_response(
+                503,
+                "transient",
+                message,
+                retry_after,
+            )
         except ArchqaError as error:
             _log.error("%s", type(error).__name__)
             message = "The record cannot be read. Its owner finds more in the log."

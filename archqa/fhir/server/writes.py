@@ -13,8 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from archqa.fhir.index.blobs import StoredResource
-from archqa.fhir.outcome import FhirError
-from archqa.fhir.record import Resource
+from archqa.fhir.record import FhirError, Resource
 from archqa.fhir.request_budget import check_budget, forbid_streaming
 from archqa.fhir.server.capability import MAX_ENTRIES
 from archqa.fhir.server.context import FhirResponse, RequestContext
@@ -27,8 +26,8 @@ from archqa.fhir.server.negotiation import (
 )
 from archqa.fhir.server.reading import entity_tag, matches_entity_tag, version_headers
 from archqa.fhir.values import dates
+from archqa.fhir.values.json_text import InvalidBody, parse_request_body
 from archqa.fhir.values.references import parse_reference
-from archqa.fhir.values.request_json import InvalidBody, parse_request_body
 from archqa.fhir.write.overlay import Overlay
 from archqa.fhir.write.validation import REQUIRED_ELEMENTS, Finding
 from archqa.fhir.write.writer import WriteMode, WriteResult
@@ -50,7 +49,11 @@ _ALLOWED_CONDITIONS = {
     "PUT": {"ifMatch", "ifNoneMatch"},
 }
 
-_RANKS = {"POST": 0, "PUT": 1, "GET": 2}
+_RANKS = {
+    "POST": 0,
+    "PUT": 1,
+    "GET": 2,
+}
 """The order of a transaction (hl7.org/fhir/R4/http.html#trules)."""
 
 
@@ -59,7 +62,12 @@ def create(context: RequestContext) -> FhirResponse:
 
     A client that gets the resource gets the warnings in a header.
     """
-    supported_parameters(context, context.params, GENERAL_PARAMETERS, "A write")
+    supported_parameters(
+        context,
+        context.params,
+        GENERAL_PARAMETERS,
+        "A write",
+    )
     if "if-none-exist" in context.headers:
         problem = "A conditional create (If-None-Exist) is not supported."
         raise FhirError(problem, 400, "not-supported")
@@ -101,7 +109,12 @@ def process_bundle(context: RequestContext) -> FhirResponse:
     Raises `FhirError` for an invalid Bundle, and for the first bad entry of a transaction, of which
     nothing is stored then.
     """
-    supported_parameters(context, context.params, GENERAL_PARAMETERS, "A write")
+    supported_parameters(
+        context,
+        context.params,
+        GENERAL_PARAMETERS,
+        "A write",
+    )
     forbid_streaming()
     bundle_type, entries = _parse_bundle(context.body)
     overlay = None
@@ -111,7 +124,12 @@ def process_bundle(context: RequestContext) -> FhirResponse:
     preference = preferred_return(context.headers)
     if overlay is None and writes:
         raise FhirError("Bundles are loaded in mode apply only.", 403, "forbidden")
-    bundle = _Bundle(context, overlay, writes, preference)
+    bundle = _Bundle(
+        context,
+        overlay,
+        writes,
+        preference,
+    )
     if bundle_type == "transaction":
         responses = bundle.process_transaction(entries)
     else:
@@ -154,12 +172,24 @@ def _parse_entry(item: Any) -> _Entry | None:
     method, url, resource = request.get("method"), request.get("url"), item.get("resource")
     conditions = {name: str(request[name]) for name in _CONDITIONS if name in request}
     if method == "GET" and isinstance(url, str):
-        return _Entry("GET", url, None, "", conditions)
+        return _Entry(
+            "GET",
+            url,
+            None,
+            "",
+            conditions,
+        )
     if method not in {"POST", "PUT"} or not isinstance(resource, dict):
         return None
     if not isinstance(url, str):
         url = ""
-    return _Entry(method, url, resource, str(item.get("fullUrl", "")), conditions)
+    return _Entry(
+        method,
+        url,
+        resource,
+        str(item.get("fullUrl", "")),
+        conditions,
+    )
 
 
 class _Bundle:
@@ -232,7 +262,13 @@ class _Bundle:
             if status is not None:
                 finding = Finding(level="error", path="", message="another entry failed: undone.")
                 result = WriteResult(status=status, findings=(*result.findings, finding))
-            self._context.writer.log_write(entry.method, entry.url, entry.resource, result, who=who)
+            self._context.writer.log_write(
+                entry.method,
+                entry.url,
+                entry.resource,
+                result,
+                who=who,
+            )
         self._unlogged.clear()
 
     def _process(self, entry: _Entry | None) -> str:

@@ -12,6 +12,7 @@ from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
 _LITERAL = re.compile(
     r"(?:.*/)?([A-Za-z]{1,64})/([A-Za-z0-9._-]{1,128})(?:/_history/[A-Za-z0-9._-]{1,64})?"
 )
+_CONDITIONAL = re.compile(r"(?:https?://.*/)?([A-Za-z]{1,64})(\?.+)", re.DOTALL)
 _BARE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -36,6 +37,17 @@ def parse_reference(reference: str) -> ReferenceTarget | None:
     if _BARE_ID.fullmatch(reference):
         return ReferenceTarget("", reference)
     return None
+
+
+def parse_conditional_reference(reference: str) -> ReferenceTarget | None:
+    """Return the target of `Type?identifier=…`, with the condition as its id; None of others.
+
+    Source: hl7.org/fhir/R4/http.html#trules.
+    """
+    match = _CONDITIONAL.fullmatch(reference) if "?" in reference else None
+    if match is None or match[1] not in R4_RESOURCE_TYPES:
+        return None
+    return ReferenceTarget(match[1], match[2])
 
 
 class RequestPath(NamedTuple):
@@ -72,4 +84,9 @@ def parse_path(path: str) -> RequestPath:
         place, action = path, ""
     resource_type, _, rest = place.partition("/")
     resource_id, _, tail = rest.partition("/")
-    return RequestPath(resource_type, resource_id, tail, action)
+    return RequestPath(
+        resource_type,
+        resource_id,
+        tail,
+        action,
+    )

@@ -17,13 +17,11 @@ from archqa.fhir.index import schema
 from archqa.fhir.index.batch import index_batch_of
 from archqa.fhir.index.blobs import ResourceReader
 from archqa.fhir.index.loading import Loader
-from archqa.fhir.index.resource_reader import ParsedResource, invalid_resource_reason
-from archqa.fhir.local_record import LocalRecord, ReadSession
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.index.sources import ParsedResource, invalid_resource_reason
 from archqa.fhir.profile import Profile
-from archqa.fhir.record import Resource
+from archqa.fhir.record import FhirError, Resource
 from archqa.fhir.request_budget import BudgetedConnection
-from archqa.fhir.store import Store
+from archqa.fhir.store import LocalRecord, ReadSession, Store
 from archqa.fhir.values import dates
 
 _FIRST_NUMBER = 2**40
@@ -58,9 +56,17 @@ class Overlay(LocalRecord):
         if not isinstance(meta, dict):
             raise FhirError("meta must be a JSON object.", 422)
         now = dates.format_instant(dates.utc_now_microseconds())
-        members["meta"] = {**meta, "versionId": "1", "lastUpdated": now}
+        members["meta"] = {
+            **meta,
+            "versionId": "1",
+            "lastUpdated": now,
+        }
         new_id = new_id or str(uuid.uuid4())
-        stored = {"resourceType": resource_type, "id": new_id, **members}
+        stored = {
+            "resourceType": resource_type,
+            "id": new_id,
+            **members,
+        }
         self.put(json.dumps(stored, ensure_ascii=False), stored)
         return stored
 
