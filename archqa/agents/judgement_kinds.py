@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from archqa.query.everyday.tables import read_table
+from archqa.core.tables import read_rows
 
 _LIMIT_OF_LANGUAGE = "The query language"
 """Reasons that begin so are no judgements: the planner hands such a question over instead."""
@@ -13,7 +13,7 @@ def judgement_reasons() -> dict[str, str]:
     """Why a judgement of each kind is declined (`query/everyday/data/reasons.tsv`)."""
     return {
         kind: reason
-        for kind, reason in read_table("reasons.tsv")
+        for kind, reason in read_rows("query/everyday/data/reasons.tsv", 2)
         if not is_limit_of_language(reason)
     }
 

@@ -11,7 +11,7 @@ from archqa.asking.statement_terms import (
     find_term,
     find_terms,
 )
-from archqa.asking.word_patterns import read_word_lists
+from archqa.core.tables import read_rows
 from archqa.notes.tokens import stems
 
 _QUALIFIER = re.compile(
@@ -55,5 +55,5 @@ def is_all_else_said(question: str, asked: Sequence[TermMention], sentence: str)
 @cache
 def _setting_words() -> frozenset[str]:
     """Return the stems that do not tell one finding from another."""
-    rows = read_word_lists("setting_words.tsv")
+    rows = read_rows("asking/data/setting_words.tsv", 1)
     return frozenset(word for row in rows for word in row[0].split())

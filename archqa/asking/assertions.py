@@ -10,7 +10,8 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-from archqa.asking.word_patterns import read_word_lists, whole_word_pattern
+from archqa.asking.word_patterns import whole_word_pattern
+from archqa.core.tables import read_rows
 
 MAX_WORDS_BACK = 8
 """Words between a mention and a cue that follows it ("pneumonia has now been ruled out")."""
@@ -132,7 +133,7 @@ def _reaches(cue: Cue, start: int, end: int, sentence: str, boundaries: list[int
 @cache
 def _cue_patterns() -> tuple[tuple[str, bool, re.Pattern[str]], ...]:
     patterns = []
-    for kind, direction, forms in read_word_lists("assertion_cues.tsv"):
+    for kind, direction, forms in read_rows("asking/data/assertion_cues.tsv", 3):
         pattern = whole_word_pattern(forms)
         if pattern is not None:
             patterns.append((kind, direction == "after", pattern))

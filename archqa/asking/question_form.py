@@ -5,7 +5,7 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.asking.statement_terms import find_terms
-from archqa.asking.word_patterns import read_word_lists
+from archqa.core.tables import read_rows
 
 MAX_TELEGRAPHIC_WORDS = 7
 
@@ -160,5 +160,5 @@ def _has(name: str, text: str) -> bool:
 
 @cache
 def _feature_patterns() -> dict[str, re.Pattern[str]]:
-    rows = read_word_lists("question_forms.tsv")
+    rows = read_rows("asking/data/question_forms.tsv", 2)
     return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in rows}

@@ -5,7 +5,7 @@ from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from archqa.asking.record_displays import clean_name, sentence_case
-from archqa.asking.word_patterns import read_word_lists
+from archqa.core.tables import read_rows
 from archqa.query.concepts import concept_named, matches_code
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
@@ -66,7 +66,7 @@ def row_words(what: str) -> RowWords:
 @cache
 def _row_words() -> dict[str, RowWords]:
     words = {}
-    for what, nouns, named, lead, dated, silent in read_word_lists("record_rows.tsv"):
+    for what, nouns, named, lead, dated, silent in read_rows("asking/data/record_rows.tsv", 6):
         kind = KINDS[what]
         singular, plural = nouns.split("|") if nouns != "-" else (kind.singular, kind.plural)
         words[what] = RowWords(
@@ -78,7 +78,7 @@ def _row_words() -> dict[str, RowWords]:
 @cache
 def field_words() -> dict[str, FieldWords]:
     """Return how the fields are said."""
-    rows = read_word_lists("record_fields.tsv")
+    rows = read_rows("asking/data/record_fields.tsv", 3)
     return {field: FieldWords(said, absent) for field, said, absent in rows}
 
 
@@ -104,7 +104,7 @@ def _assertion_patterns() -> tuple[tuple[Assertion, re.Pattern[str]], ...]:
         "past": "past",
         "positive": "positive",
     }
-    for assertion, where, words in read_word_lists("result_words.tsv"):
+    for assertion, where, words in read_rows("asking/data/result_words.tsv", 3):
         alternatives = "|".join(re.escape(word) for word in words.split("|"))
         pattern = re.compile(_PATTERNS[where].format(alternatives), re.IGNORECASE)
         patterns.append((assertions[assertion], pattern))
@@ -140,7 +140,7 @@ def concept_text(name: str) -> str:
 
 @cache
 def _acronyms() -> dict[str, str]:
-    return {row[0].lower(): row[0] for row in read_word_lists("acronyms.tsv")}
+    return {row[0].lower(): row[0] for row in read_rows("asking/data/acronyms.tsv", 1)}
 
 
 def row_status(row: Row) -> str:

@@ -5,7 +5,7 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.asking.record_displays import without_marks
-from archqa.asking.word_patterns import read_word_lists
+from archqa.core.tables import read_rows
 from archqa.query.model import Query, RowKind
 
 _OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
@@ -76,5 +76,5 @@ def _plain(concept: str) -> str:
 @cache
 def _related() -> dict[tuple[str, str, str], tuple[str, ...]]:
     """By kind, concept and other kind: the concepts of the other kind that tell of it."""
-    rows = read_word_lists("related_concepts.tsv")
+    rows = read_rows("asking/data/related_concepts.tsv", 4)
     return {(what, concept, other): tuple(cell.split("|")) for what, concept, other, cell in rows}

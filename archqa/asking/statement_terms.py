@@ -9,7 +9,8 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-from archqa.asking.word_patterns import read_word_lists, whole_word_pattern
+from archqa.asking.word_patterns import whole_word_pattern
+from archqa.core.tables import read_rows
 
 
 class Relation(StrEnum):
@@ -45,7 +46,7 @@ class TermMention(NamedTuple):
 def load_terms() -> tuple[Term, ...]:
     """Return the terms in the order of the file."""
     terms = []
-    for name, kind, same, narrower, opposite in read_word_lists("statements.tsv"):
+    for name, kind, same, narrower, opposite in read_rows("asking/data/statements.tsv", 5):
         forms = {
             Relation.SAME: same,
             Relation.NARROWER: narrower,
@@ -89,7 +90,7 @@ def body_part_spans(text: str) -> list[tuple[int, int]]:
 @cache
 def _body_part_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     patterns = []
-    for name, forms in read_word_lists("body_parts.tsv"):
+    for name, forms in read_rows("asking/data/body_parts.tsv", 2):
         pattern = whole_word_pattern(forms)
         if pattern is not None:
             patterns.append((name, pattern))

@@ -2,17 +2,8 @@
 
 import re
 from functools import cache
-from pathlib import Path
 
-from archqa.resources import table_rows
-
-_DATA_DIR = Path(__file__).parent / "data"
 _GAP = r"(?:[\s,]+[\w'-]+){0,3}[\s,]+"
-
-
-def read_word_lists(name: str) -> tuple[tuple[str, ...], ...]:
-    """Return the rows of `data/<name>`."""
-    return table_rows(_DATA_DIR / name)
 
 
 @cache

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import cache
-from pathlib import Path
 
 from archqa.asking.record_numbers import counted
 from archqa.asking.word_patterns import whole_word_pattern
@@ -19,9 +18,9 @@ from archqa.briefing.patient_rows import (
     whole_name,
     without_closed,
 )
+from archqa.core.tables import read_rows
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
-from archqa.resources import table_rows
 
 MAX_PROBLEMS = 30
 RECORDED_AS_ACTIVE = "What the record has as active."
@@ -29,7 +28,6 @@ UNKNOWN_WHETHER_ACTIVE = "The record does not say which of these are current."
 RESOLVED_WITHIN = timedelta(days=365)
 OLD_AFTER_YEARS = 15
 
-_DATA_DIR = Path(__file__).parent / "data"
 _ACUTE = re.compile(r"\bacute\b(?! on chronic)", re.IGNORECASE)
 _STAGE = re.compile(r"\bstage (\d|[iv]{1,3})\b", re.IGNORECASE)
 _ROMAN = {"i": 1, "ii": 2, "iii": 3, "iv": 4, "v": 5}
@@ -142,7 +140,8 @@ def _is_superseded(name: str, names: list[str]) -> bool:
         same = [other for other in names if _STAGE.sub("", other) == _STAGE.sub("", name)]
         stages = [match[1] for match in map(_STAGE.search, same) if match]
         return any(_stage_number(stage) > _stage_number(own[1]) for stage in stages)
-    pairs = [row for row in table_rows(_DATA_DIR / "superseded.tsv") if row[0] in name.casefold()]
+    superseded = read_rows("briefing/data/superseded.tsv", 2)
+    pairs = [row for row in superseded if row[0] in name.casefold()]
     return any(further in other.casefold() for _, further in pairs for other in names)
 
 
@@ -201,7 +200,7 @@ def _ended_between(row: Row, since: datetime, now: datetime) -> bool:
 
 @cache
 def _life_pattern() -> re.Pattern[str]:
-    words = "|".join(row[0] for row in table_rows(_DATA_DIR / "circumstances.tsv"))
+    words = "|".join(row[0] for row in read_rows("briefing/data/circumstances.tsv", 1))
     pattern = whole_word_pattern(words)
     assert pattern is not None  # The table has rows.
     return pattern

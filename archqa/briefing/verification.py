@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from pathlib import Path
 
 from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
 from archqa.asking.record_measured import unit_text
@@ -14,11 +13,10 @@ from archqa.briefing.evidence import EvidenceTexts
 from archqa.briefing.note_lines import QUOTE_MARKS
 from archqa.briefing.patient_rows import PatientRows, whole_name
 from archqa.briefing.trends import ARROWS, arrow
+from archqa.core.tables import read_rows
 from archqa.query.concepts import ingredients_of
 from archqa.query.concepts.drug_names import read_drugs
-from archqa.resources import table_rows
 
-_DATA_DIR = Path(__file__).parent / "data"
 _QUOTE = re.compile(r"“([^“”]+)”")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _SEPARATOR = re.compile(r"; |: |, | / |\n")
@@ -71,7 +69,7 @@ def _shown(sources: str) -> str:
 @cache
 def _line_words() -> frozenset[str]:
     """The words of lines that are archqa's own, not the record's."""
-    return frozenset(row[0] for row in table_rows(_DATA_DIR / "line_words.tsv"))
+    return frozenset(row[0] for row in read_rows("briefing/data/line_words.tsv", 1))
 
 
 def text_problem(

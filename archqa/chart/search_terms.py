@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from archqa.chart.word_tables import pattern, read_rows
+from archqa.chart.word_tables import pattern
+from archqa.core.tables import read_rows
 from archqa.notes.tokens import stems, stop_words
 from archqa.query.concepts.concept import Concept
 from archqa.query.concepts.phrases import find_concepts
@@ -117,7 +118,7 @@ def _synonyms_of_words() -> dict[str, tuple[tuple[str, ...], ...]]:
 @cache
 def _synonym_groups() -> tuple[tuple[tuple[str, ...], ...], ...]:
     groups = []
-    for (names,) in read_rows("synonyms.tsv"):
+    for (names,) in read_rows("chart/data/synonyms.tsv", 1):
         groups.append(tuple(_split(name) for name in names.split("|")))
     return tuple(groups)
 

@@ -4,12 +4,10 @@ Source: UCUM (ucum.org).
 """
 
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-from archqa.resources import table_rows
+from archqa.core.tables import read_rows
 
-_TABLE = Path(__file__).parent / "data" / "units.tsv"
 _NO_FORMS = "-"
 
 
@@ -32,7 +30,7 @@ def find_unit(text: str) -> Unit | None:
 def _units() -> dict[str, Unit]:
     """Return the units by UCUM code, by every form, and by both in lower case."""
     units: dict[str, Unit] = {}
-    for ucum, forms, quantity, size in table_rows(_TABLE):
+    for ucum, forms, quantity, size in read_rows("core/data/units.tsv", 4):
         unit = Unit(ucum, quantity, float(size))
         units[ucum] = unit
         for form in forms.split("|") if forms != _NO_FORMS else ():

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
+from archqa.engine import DATA_DIR
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.engine.features import Matrix, rarity
 from archqa.engine.gradient_boosting import Forest, Tree
 from archqa.engine.logistic_regression import expit
 from archqa.engine.sentence_encoder import SentenceEncoder, default_encoder
-from archqa.engine.tables import DATA_DIR
 from archqa.errors import InputError
 from archqa.notes.concepts import concept_names
 from archqa.notes.sections import sentence_positions, text_without_list_marker

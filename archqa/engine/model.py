@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.value import FrozenModel
+from archqa.engine import DATA_DIR
 from archqa.engine.features import FeatureTable, Matrix
 from archqa.engine.gated_regression import StyleGatedRegression
-from archqa.engine.tables import DATA_DIR
 from archqa.errors import InputError
 from archqa.safety.private_files import write_private_text
 from archqa.safety.storage import storage_errors

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
-from archqa.engine.tables import read_rows
+from archqa.core.tables import read_rows
 from archqa.notes.concepts import find_mentions
 
 MAX_WORDS = 15
@@ -174,10 +174,10 @@ def _relation(gender: str) -> re.Pattern[str]:
 
 @cache
 def _substitutions(kind: str) -> tuple[Substitution, ...]:
-    """Return the rows of `data/asking.tsv` of one kind; the replacement may be absent."""
+    """Return the rows of `data/asking.tsv` of one kind."""
     substitutions = []
-    for row_kind, pattern, *replacement in read_rows("asking.tsv"):
+    for row_kind, pattern, replacement in read_rows("engine/data/asking.tsv", 3):
         if row_kind == kind:
             compiled = re.compile(pattern, re.IGNORECASE)
-            substitutions.append(Substitution(compiled, "".join(replacement[:1])))
+            substitutions.append(Substitution(compiled, replacement))
     return tuple(substitutions)

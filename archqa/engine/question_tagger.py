@@ -16,8 +16,8 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from archqa.core.value import FrozenModel
+from archqa.engine import DATA_DIR
 from archqa.engine.onnx_sessions import open_session
-from archqa.engine.tables import DATA_DIR
 from archqa.engine.wordpiece import CLS, SEP, tokenize_text
 
 ENCODER_FILE = DATA_DIR / "question_tagger.onnx"

@@ -8,7 +8,7 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from archqa.notes.tables import read_rows
+from archqa.core.tables import read_rows
 from archqa.notes.tokens import MAX_TEXT_LENGTH
 
 PREFIX_LENGTH = 3
@@ -64,7 +64,7 @@ def concept_names(text: str) -> frozenset[str]:
 def load_terminology() -> dict[str, Concept]:
     """Return the concepts by name."""
     concepts = {}
-    for name, kind, specialty, _, plain in read_rows("terms.tsv"):
+    for name, kind, specialty, _, plain in read_rows("notes/data/terms.tsv", 5):
         concepts[name] = Concept(name, kind, specialty, plain)
     return concepts
 
@@ -83,7 +83,7 @@ def _candidate_matchers(text: str) -> list[_Matcher]:
 def _matchers_by_prefix() -> dict[str, tuple[int, ...]]:
     """Index `_matchers` by the literal prefix of their forms, "" for forms without one."""
     index: dict[str, list[int]] = {}
-    for number, (_, _, _, forms, _) in enumerate(read_rows("terms.tsv")):
+    for number, (_, _, _, forms, _) in enumerate(read_rows("notes/data/terms.tsv", 5)):
         prefixes = {_literal_prefix(form) for form in _split_forms(forms)}
         for prefix in prefixes:
             index.setdefault(prefix, []).append(number)
@@ -101,7 +101,7 @@ def _literal_prefix(form: str) -> str:
 def _matchers() -> tuple[_Matcher, ...]:
     terminology = load_terminology()
     matchers = []
-    for name, _, _, forms, _ in read_rows("terms.tsv"):
+    for name, _, _, forms, _ in read_rows("notes/data/terms.tsv", 5):
         exact: list[str] = []
         ignoring_case: list[str] = []
         for form in _split_forms(forms):

@@ -7,7 +7,7 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from archqa.notes.tables import read_rows
+from archqa.core.tables import read_rows
 from archqa.notes.tokens import MAX_TEXT_LENGTH
 
 GLOSSARY_SOURCE = "archqa glossary 1 (CC0-1.0)"
@@ -53,7 +53,7 @@ def _entries() -> dict[str, Entry]:
     """Return entries by their exact form, and plain words by their lower-case form too."""
     exact = {}
     lower_case = {}
-    for row in read_rows("glossary.tsv"):
+    for row in read_rows("notes/data/glossary.tsv", 3):
         entry = Entry(*row[:3])
         exact[entry.term] = entry
         if not entry.is_abbreviation():

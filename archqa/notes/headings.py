@@ -7,8 +7,8 @@ heading has words of headings only.
 import re
 from functools import cache
 
+from archqa.core.tables import read_rows
 from archqa.notes.sections import OTHER_SECTION, section_kind
-from archqa.notes.tables import read_rows
 
 _MARKER = re.compile(r"^(?:[\W_]*\s|#+|\(?(?:\d{1,2}|[A-Za-z]|[IVXivx]{1,4})[.)]\s*)*")
 _LABEL = re.compile(r"([^\W\d_][^:.!?\n]{0,60}):\s+(?=\S)")
@@ -70,5 +70,8 @@ def _is_known_in_capitals(title: str) -> bool:
 @cache
 def _heading_words() -> tuple[frozenset[str], frozenset[str]]:
     """Return the words that name sections, and those that may stand before them."""
-    words = {role: frozenset(listed.split()) for role, listed in read_rows("heading_words.tsv")}
+    words = {
+        role: frozenset(listed.split())
+        for role, listed in read_rows("notes/data/heading_words.tsv", 2)
+    }
     return words["head"], words["modifier"]

@@ -7,7 +7,7 @@ that knows languages is needed to tell English from the rest.
 import re
 from functools import cache
 
-from archqa.notes.tables import read_rows
+from archqa.core.tables import read_rows
 
 ENGLISH = "english"
 OTHER_LANGUAGE_REMARK = (
@@ -47,6 +47,6 @@ def _function_words() -> tuple[frozenset[str], frozenset[str]]:
     """Return the words of English alone, and those of other languages that English has not."""
     english: set[str] = set()
     other: set[str] = set()
-    for language, words in read_rows("function_words.tsv"):
+    for language, words in read_rows("notes/data/function_words.tsv", 2):
         (english if language == ENGLISH else other).update(words.split())
     return frozenset(english - other), frozenset(other - english)

@@ -3,7 +3,7 @@
 import re
 from functools import cache, lru_cache
 
-from archqa.notes.tables import read_rows
+from archqa.core.tables import read_rows
 
 _TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)?|\d+(?:\.\d+)?")
 _NUMBER = re.compile(r"\d+(?:[./]\d+)*")
@@ -55,7 +55,9 @@ def stem(word: str) -> str:
 @cache
 def stop_words() -> frozenset[str]:
     """Return the words without content of their own (`data/stopwords.tsv`)."""
-    return frozenset(word for row in read_rows("stopwords.tsv") for word in row[0].split())
+    return frozenset(
+        word for row in read_rows("notes/data/stopwords.tsv", 1) for word in row[0].split()
+    )
 
 
 def _is_content_word(word: str) -> bool:

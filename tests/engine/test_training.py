@@ -10,8 +10,7 @@ from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.engine.cross_encoder import default_cross_encoder
 from archqa.engine.evaluation_statistics import assign_folds, reliability_bins
-from archqa.engine.model import save
-from archqa.engine.tables import DATA_DIR
+from archqa.engine.model import DATA_DIR, save
 from archqa.engine.training import regression
 from archqa.engine.training.auxiliary_corpus import read_corpus
 from archqa.engine.training.cross_validation import evaluate

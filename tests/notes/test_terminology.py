@@ -1,11 +1,5 @@
 from archqa.notes.concepts import concept_names, load_terminology
 from archqa.notes.glossary import explain_terms
-from archqa.notes.tables import read_rows
-
-
-def test_every_row_of_a_word_list_has_all_columns() -> None:
-    assert {len(row) for row in read_rows("sections.tsv")} == {2}
-    assert {len(row) for row in read_rows("terms.tsv")} == {5}
 
 
 def test_lay_and_clinical_terms_name_the_same_concept() -> None:

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from archqa.core.tables import read_mapping
 from archqa.report.answer_text import answer_text
 from archqa.report.metric_names import metric_label
 from archqa.report.resource_names import resource_name
-from archqa.resources import table_rows
 from scoring.tasks import archehr2025, archehr2026, fhir_agentbench, medagentbench
 from tests.conftest import ROOT
-
-TABLE = ROOT / "archqa" / "report" / "data" / "metric_names.tsv"
 
 
 def _leaderboard_names() -> set[str]:
@@ -31,7 +29,7 @@ def test_every_official_score_has_a_name_of_its_own() -> None:
     labels = [metric_label(name) for name in names]
     assert len(set(labels)) == len(labels)
     assert [label for label in labels if "_" in label or not label[0].isupper()] == []
-    assert names <= {name for name, _ in table_rows(TABLE)}
+    assert names <= set(read_mapping("report/data/metric_names.tsv"))
 
 
 def test_an_unknown_score_is_shown_by_its_name_in_words() -> None:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from archqa.asking.word_patterns import read_word_lists
 from archqa.chart.search_terms import content_words
+from archqa.core.tables import read_mapping
 from archqa.query.concepts.phrases import find_concepts
 
 _MAX_SUBJECT_WORDS = 6
@@ -111,5 +111,5 @@ def _subject(text: str) -> str:
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    patterns = {row[0]: row[1] for row in read_word_lists("question_parts.tsv")}
+    patterns = read_mapping("asking/data/question_parts.tsv")
     return re.compile(patterns[name], re.IGNORECASE)

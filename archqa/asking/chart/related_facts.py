@@ -7,8 +7,8 @@ from datetime import date
 from archqa.asking.answer import Answer, AnswerLine, Status
 from archqa.asking.asked_words import blanked
 from archqa.asking.statement_terms import body_part_spans
-from archqa.asking.word_patterns import read_word_lists
 from archqa.chart.search_terms import content_words, without_carrying_words
+from archqa.core.tables import read_mapping
 from archqa.query.concepts.phrases import find_concepts
 from archqa.query.everyday import Vocabulary
 from archqa.query.everyday.background import DECIDING
@@ -55,7 +55,7 @@ def related_questions(question: str, vocabulary: Vocabulary, today: date) -> lis
 
 def _named(question: str) -> Iterator[list[str]]:
     """Yield for each name the simple questions about its meanings."""
-    words_of_kind = {row[0]: row[1] for row in read_word_lists("related_questions.tsv")}
+    words_of_kind = read_mapping("asking/data/related_questions.tsv")
     of_body = body_part_spans(question)
     kinds: dict[tuple[int, int], dict[str, None]] = {}
     for match in find_concepts(question):

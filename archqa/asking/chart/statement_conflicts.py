@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from archqa.asking.answer import Answer, Evidence
 from archqa.asking.chart.question_parts import asks_present
-from archqa.asking.word_patterns import read_word_lists
 from archqa.chart.chart_notes import ChartNotes, Place
 from archqa.chart.note_search import texts_with_term
 from archqa.chart.search_terms import concept_term
+from archqa.core.tables import read_mapping
 from archqa.query.concepts.concept import Concept
 from archqa.query.concepts.phrases import find_concepts
 
@@ -123,5 +123,5 @@ def _words_between(text: str, first: tuple[int, int], second: tuple[int, int]) -
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    rows = {row[0]: row[1] for row in read_word_lists("drug_statements.tsv")}
+    rows = read_mapping("asking/data/drug_statements.tsv")
     return re.compile(rf"\b(?:{rows[name]})\b", re.IGNORECASE)

@@ -10,8 +10,8 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.case import Sentence
+from archqa.core.tables import read_rows
 from archqa.engine.answer.span_extraction import extract_spans
-from archqa.engine.tables import read_rows
 from archqa.notes.concepts import concept_names
 from archqa.notes.tokens import stems
 
@@ -220,7 +220,7 @@ def _count_numbers(words: list[str]) -> int:
 @cache
 def _short_forms() -> tuple[tuple[re.Pattern[str], str], ...]:
     short_forms = []
-    for long_form, short_form in read_rows("shorter.tsv"):
+    for long_form, short_form in read_rows("engine/data/shorter.tsv", 2):
         pattern = re.compile(long_form, re.IGNORECASE)
         short_forms.append((pattern, short_form))
     return tuple(short_forms)
@@ -228,4 +228,6 @@ def _short_forms() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 @cache
 def _openers() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(row[0], re.IGNORECASE) for row in read_rows("openers.tsv"))
+    return tuple(
+        re.compile(row[0], re.IGNORECASE) for row in read_rows("engine/data/openers.tsv", 1)
+    )

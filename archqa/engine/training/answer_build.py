@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from archqa.engine import DATA_DIR
 from archqa.engine.answer_finder import NETWORK_FILE, SETTINGS_FILE, AnswerFinderSettings
 from archqa.engine.answer_windows import MAX_WINDOW_TOKENS
 from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
-from archqa.engine.tables import DATA_DIR
 from archqa.engine.training import answer_calibration, answer_training, fine_tuning
 from archqa.engine.training.asked_corpus import AskedQuestion
 from archqa.engine.training.fine_tuning import TrainingConfig

@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 from archqa.core.case import Case
 from archqa.core.case_digest import case_digest
 from archqa.core.key import CaseKey
-from archqa.engine import cross_encoder
+from archqa.engine import DATA_DIR, cross_encoder
 from archqa.engine.evaluation_statistics import assign_folds
-from archqa.engine.tables import DATA_DIR
 from archqa.engine.training import fine_tuning, out_of_fold
 from archqa.engine.training.auxiliary_corpus import AuxiliaryCase, AuxiliaryCorpus
 from archqa.engine.training.fine_tuning import EpochSampler, TrainingConfig

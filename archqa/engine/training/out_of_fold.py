@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.engine.tables import read_rows
+from archqa.core.tables import read_rows
 
 OUT_OF_FOLD_FILE = "reader_heldout.tsv"
 HEADER = "# case digest\tlog-odds of each sentence, by a reader that had not read the case\n"
@@ -22,7 +22,7 @@ HEADER = "# case digest\tlog-odds of each sentence, by a reader that had not rea
 def load_out_of_fold_logits() -> dict[str, NDArray[np.float64]]:
     """Return logits of shape (sentences,) by case digest."""
     logits_by_digest = {}
-    for digest, logits in read_rows(OUT_OF_FOLD_FILE):
+    for digest, logits in read_rows(f"engine/data/{OUT_OF_FOLD_FILE}", 2):
         values = [float(logit) for logit in logits.split()]
         logits_by_digest[digest] = np.array(values)
     return logits_by_digest

@@ -4,8 +4,8 @@ Source: hl7.org/fhir/R4/compartmentdefinition-encounter.html.
 """
 
 from functools import cache
-from pathlib import Path
 
+from archqa.core.tables import read_rows
 from archqa.fhir.values.search_parameters import Kind, parameters
 
 R4_COMPARTMENTS = ("Device", "Encounter", "Patient", "Practitioner", "RelatedPerson")
@@ -16,12 +16,9 @@ R4_COMPARTMENTS = ("Device", "Encounter", "Patient", "Practitioner", "RelatedPer
 def compartment_members(compartment: str) -> dict[str, tuple[str, ...]]:
     """Return the types in a compartment with their search parameters; empty if not supported."""
     members = {}
-    text = (Path(__file__).parent / "compartments.tsv").read_text(encoding="utf-8")
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            name, resource_type, names = line.split("\t")
-            if name == compartment:
-                members[resource_type] = tuple(names.split())
+    for name, resource_type, names in read_rows("fhir/values/compartments.tsv", 3):
+        if name == compartment:
+            members[resource_type] = tuple(names.split())
     return members
 
 

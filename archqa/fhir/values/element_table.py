@@ -6,7 +6,8 @@ Source: the StructureDefinitions of hl7.org/fhir/R4/resourcelist.html, in `resou
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+
+from archqa.core.tables import read_rows
 
 ALWAYS = frozenset({"resourceType", "id", "meta", "implicitRules", "modifierExtension"})
 """Members that no part of a resource goes without: what it is, and what changes its meaning."""
@@ -57,11 +58,9 @@ def elements_of_any_type() -> frozenset[str]:
 @cache
 def _table() -> dict[str, tuple[str, str, str]]:
     table = {}
-    text = (Path(__file__).parent / "resource_elements.tsv").read_text(encoding="utf-8")
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            resource_type, mandatory, summary, others = line.split("\t")
-            table[resource_type] = (mandatory, summary, others)
+    for resource_type, *elements in read_rows("fhir/values/resource_elements.tsv", 4):
+        mandatory, summary, others = elements
+        table[resource_type] = (mandatory, summary, others)
     return table
 
 

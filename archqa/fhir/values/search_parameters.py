@@ -6,7 +6,8 @@ Source: hl7.org/fhir/R4/searchparameter-registry.html.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
+
+from archqa.core.tables import Row, read_rows
 
 
 class Kind(StrEnum):
@@ -121,21 +122,18 @@ def is_concept_element(resource_type: str, path: str) -> bool:
 
 
 @cache
-def _rows() -> dict[str, list[list[str]]]:
+def _rows() -> dict[str, list[Row]]:
     """Return the cells of the table by resource type."""
-    rows: dict[str, list[list[str]]] = {}
-    path = Path(__file__).parent / "search_parameters.tsv"
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            cells = line.split("\t")
-            rows.setdefault(cells[0], []).append(cells)
+    rows: dict[str, list[Row]] = {}
+    for row in read_rows("fhir/values/search_parameters.tsv", 5, optional=1):
+        rows.setdefault(row[0], []).append(row)
     return rows
 
 
-def _read_parameter(cells: list[str]) -> Parameter:
+def _read_parameter(cells: Row) -> Parameter:
     """Read type, name, kind, elements (`~` marks extra ones) and perhaps targets."""
     name, kind = cells[1], Kind(cells[2])
-    last = tuple(cells[4].split()) if len(cells) > 4 else ()
+    last = tuple(cells[4].split())
     if kind is Kind.COMPOSITE:
         halves = tuple(_read_half(name, cell) for cell in cells[3].split("$"))
         return Parameter(name, kind, (), halves=halves, groups=last)

@@ -7,14 +7,12 @@ datatypes.html#timing.
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from archqa.core.tables import read_rows
 from archqa.core.units import find_unit
 from archqa.fhir.record import Resource
-from archqa.resources import table_rows
 
-_DATA = Path(__file__).parent / "data"
 _EVERY_HOURS = re.compile(r"q ?(\d{1,2}) ?(?:h|hr|hrs|hours)(?![a-z])")
 _DAYS = {"s": 1 / 86400, "min": 1 / 1440, "h": 1 / 24, "d": 1, "wk": 7, "mo": 30, "a": 365}
 """The days of a unit of time (hl7.org/fhir/R4/valueset-units-of-time.html)."""
@@ -181,7 +179,7 @@ def _abbreviated(concept: Any) -> float:
 @cache
 def _timing_codes() -> dict[str, float]:
     codes = {}
-    for names, number in table_rows(_DATA / "timing_codes.tsv"):
+    for names, number in read_rows("fhir/write/data/timing_codes.tsv", 2):
         codes.update(dict.fromkeys(names.lower().split("|"), float(number)))
     return codes
 
@@ -226,7 +224,7 @@ def _maxima_of(name: str) -> Iterator[DailyMaximum]:
 def _daily_maxima() -> tuple[tuple[re.Pattern[str], DailyMaximum], ...]:
     joint = r"\s*(?:[-/+]+|\band\b|\bwith\b|\bw/)\s*"
     maxima = []
-    for cell, dose, unit_name, _ in table_rows(_DATA / "daily_maxima.tsv"):
+    for cell, dose, unit_name, _ in read_rows("fhir/write/data/daily_maxima.tsv", 4):
         names = cell.split("|")
         unit = find_unit(unit_name)
         assert unit is not None
@@ -242,5 +240,6 @@ def _daily_maxima() -> tuple[tuple[re.Pattern[str], DailyMaximum], ...]:
 
 @cache
 def _local_forms() -> re.Pattern[str]:
-    words = "|".join(re.escape(word.lower()) for (word,) in table_rows(_DATA / "local_forms.tsv"))
+    rows = read_rows("fhir/write/data/local_forms.tsv", 1)
+    words = "|".join(re.escape(word.lower()) for (word,) in rows)
     return re.compile(rf"\b(?:{words})\b")

@@ -4,7 +4,7 @@ import re
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple, cast
 
-from archqa.query.concepts.data_files import list_of, read_rows
+from archqa.core.tables import read_rows, split_cell
 
 Reading = Literal["exact", "prefix", "hierarchy", "local"]
 
@@ -64,8 +64,8 @@ def has_prefix(code: str, prefix: str) -> bool:
 @cache
 def _systems_by_url() -> dict[str, CodeSystem]:
     systems = {}
-    for name, url, other_urls, reading in read_rows("code_systems.tsv"):
+    for name, url, other_urls, reading in read_rows("query/concepts/data/code_systems.tsv", 4):
         system = CodeSystem(name, url, cast("Reading", reading))
-        for each in (url, *list_of(other_urls)):
+        for each in (url, *split_cell(other_urls)):
             systems[each] = system
     return systems

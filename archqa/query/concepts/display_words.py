@@ -2,15 +2,15 @@
 
 from functools import cache, lru_cache
 
+from archqa.core.tables import read_rows, split_cell
 from archqa.query.concepts.concept import DisplayRule
-from archqa.query.concepts.data_files import list_of, read_rows
 from archqa.query.concepts.words import stems
 
 
 @cache
 def word_list(use: str) -> tuple[frozenset[str], ...]:
     """Return the word sets of a row of `display_words.tsv`; of an unknown use, none."""
-    for row_use, words in read_rows("display_words.tsv"):
+    for row_use, words in read_rows("query/concepts/data/display_words.tsv", 2):
         if row_use == use:
             return word_sets(words)
     return ()
@@ -24,7 +24,7 @@ def single_words(use: str) -> frozenset[str]:
 
 def word_sets(cell: str) -> tuple[frozenset[str], ...]:
     """Return the alternatives of a cell, each as the set of its words."""
-    alternatives = (content_words(entry) for entry in list_of(cell))
+    alternatives = (content_words(entry) for entry in split_cell(cell))
     return tuple(words for words in alternatives if words)
 
 
@@ -59,7 +59,7 @@ def _has(words: frozenset[str], word: str) -> bool:
 
 @cache
 def _empty_words() -> frozenset[str]:
-    for use, words in read_rows("display_words.tsv"):
+    for use, words in read_rows("query/concepts/data/display_words.tsv", 2):
         if use == "empty":
-            return frozenset(stem for word in list_of(words) for stem in stems(word))
+            return frozenset(stem for word in split_cell(words) for stem in stems(word))
     return frozenset()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from archqa.query.concepts.data_files import list_of, read_rows
+from archqa.core.tables import read_rows, split_cell
 
 DISPLAY_ONLY = "display"
 
@@ -33,10 +33,10 @@ class _Brand(NamedTuple):
 
 
 def _single_drugs(brands: dict[tuple[str, ...], list[_Brand]]) -> Iterator[Drug]:
-    rows = {row[0]: row for row in read_rows("ingredients.tsv")}
+    rows = {row[0]: row for row in read_rows("query/concepts/data/ingredients.tsv", 4, optional=1)}
     for name in dict.fromkeys((*_ingredients_of_classes(), *rows, *_ingredients_of_brands())):
         _, other_names, rxnorm, *where = rows.get(name, (name, "-", "-"))
-        own_names = (name, *list_of(other_names))
+        own_names = (name, *split_cell(other_names))
         asked_names = () if DISPLAY_ONLY in where else own_names
         of_brand = brands.get((name,), [])
         yield Drug(
@@ -61,19 +61,19 @@ def _combinations(brands: dict[tuple[str, ...], list[_Brand]]) -> Iterator[Drug]
 
 def _brands_by_ingredients() -> dict[tuple[str, ...], list[_Brand]]:
     brands: dict[tuple[str, ...], list[_Brand]] = {}
-    for name, ingredients, *where in read_rows("brands.tsv"):
-        brands.setdefault(list_of(ingredients), []).append(_Brand(name, DISPLAY_ONLY in where))
+    for name, ingredients, *where in read_rows("query/concepts/data/brands.tsv", 3, optional=1):
+        brands.setdefault(split_cell(ingredients), []).append(_Brand(name, DISPLAY_ONLY in where))
     return brands
 
 
 def _ingredients_of_brands() -> Iterator[str]:
-    for _, ingredients, *_ in read_rows("brands.tsv"):
-        yield from list_of(ingredients)
+    for _, ingredients, *_ in read_rows("query/concepts/data/brands.tsv", 3, optional=1):
+        yield from split_cell(ingredients)
 
 
 def _ingredients_of_classes() -> Iterator[str]:
-    for _, _, rules, _ in read_rows("drug_classes.tsv"):
-        for rule in list_of(rules):
+    for _, _, rules, _ in read_rows("query/concepts/data/drug_classes.tsv", 4):
+        for rule in split_cell(rules):
             name = rule.partition("@")[0]
             if name != "any":
                 yield name

@@ -4,7 +4,7 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from archqa.query.concepts.data_files import read_rows
+from archqa.core.tables import read_rows
 from archqa.query.concepts.display_words import single_words, word_sets
 from archqa.query.concepts.drug_names import read_drugs
 from archqa.query.concepts.words import stems
@@ -91,4 +91,4 @@ def _name_index() -> _NameIndex:
 
 @cache
 def _forms() -> dict[str, tuple[frozenset[str], ...]]:
-    return {form: word_sets(words) for form, words in read_rows("forms.tsv")}
+    return {form: word_sets(words) for form, words in read_rows("query/concepts/data/forms.tsv", 2)}

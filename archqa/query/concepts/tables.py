@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import NamedTuple, TypeVar
 
+from archqa.core.tables import read_rows, split_cell
 from archqa.query.concepts.code_systems import normal_code, systems_by_name
 from archqa.query.concepts.concept import Concept, ConceptKind, DisplayRule
-from archqa.query.concepts.data_files import list_of, read_rows
 from archqa.query.concepts.display_words import word_sets
 from archqa.query.concepts.drug_names import Drug, read_drugs
 
@@ -56,17 +56,19 @@ def _concepts_by_name() -> dict[tuple[ConceptKind, str], Concept]:
 
 
 def _measurements() -> Iterator[NamedConcept]:
-    for name, phrases, codes, displays, unit, parts in read_rows("measurements.tsv"):
+    for name, phrases, codes, displays, unit, parts in read_rows(
+        "query/concepts/data/measurements.tsv", 6
+    ):
         alternatives = tuple(DisplayRule(words) for words in word_sets(displays))
         concept = Concept(
             kind="measurement",
             name=name,
             codes=_codes_of(codes, "loinc"),
             display_rules=alternatives,
-            parts=list_of(parts),
+            parts=split_cell(parts),
             unit=None if unit == "-" else unit,
         )
-        yield NamedConcept(concept, list_of(phrases))
+        yield NamedConcept(concept, split_cell(phrases))
 
 
 def _drugs(classes: Iterable[NamedConcept]) -> Iterator[NamedConcept]:
@@ -90,17 +92,17 @@ def _drugs(classes: Iterable[NamedConcept]) -> Iterator[NamedConcept]:
 
 
 def _drug_classes() -> Iterator[NamedConcept]:
-    rows = {row[0]: row for row in read_rows("drug_classes.tsv")}
+    rows = {row[0]: row for row in read_rows("query/concepts/data/drug_classes.tsv", 4)}
     for name, phrases, _, parts in rows.values():
-        rules = _united(name, lambda row: list_of(row[2]), rows)
+        rules = _united(name, lambda row: split_cell(row[2]), rows)
         concept = Concept(
             kind="drug_class",
             name=name,
             codes=_rxnorm_codes_of(rules),
             ingredients=rules,
-            parts=list_of(parts),
+            parts=split_cell(parts),
         )
-        yield NamedConcept(concept, list_of(phrases))
+        yield NamedConcept(concept, split_cell(phrases))
 
 
 def _conditions() -> Iterator[NamedConcept]:
@@ -124,6 +126,10 @@ class _CodedTable(NamedTuple):
     systems: tuple[str, ...]
     has_past: bool = True
 
+    @property
+    def columns(self) -> int:
+        return self._words + 3 + self.has_past
+
     def codes(self, row: Row) -> tuple[Code, ...]:
         cells = zip(row[2:], self.systems, strict=False)
         return tuple(code for cell, system in cells for code in _codes_of(cell, system))
@@ -142,7 +148,7 @@ class _CodedTable(NamedTuple):
 
 def _coded_concepts(table: _CodedTable) -> Iterator[NamedConcept]:
     """Return the concepts of a table; each has the codes and words of its parts too."""
-    rows = {row[0]: row for row in read_rows(table.file)}
+    rows = {row[0]: row for row in read_rows(f"query/concepts/data/{table.file}", table.columns)}
     for name, row in rows.items():
         concept = Concept(
             kind=table.kind,
@@ -150,9 +156,9 @@ def _coded_concepts(table: _CodedTable) -> Iterator[NamedConcept]:
             codes=_united(name, table.codes, rows),
             past_codes=_united(name, table.past_codes, rows),
             display_rules=_united(name, table.display_rules, rows),
-            parts=list_of(row[_PARTS]),
+            parts=split_cell(row[_PARTS]),
         )
-        yield NamedConcept(concept, list_of(row[1]))
+        yield NamedConcept(concept, split_cell(row[1]))
 
 
 def _united(
@@ -160,7 +166,7 @@ def _united(
 ) -> tuple[T, ...]:
     """Return what a row and all its parts have, each once."""
     united = dict.fromkeys(of_row(rows[name]))
-    for part in list_of(rows[name][_PARTS]):
+    for part in split_cell(rows[name][_PARTS]):
         united.update(dict.fromkeys(_united(part, of_row, rows)))
     return tuple(united)
 
@@ -168,7 +174,7 @@ def _united(
 def _codes_of(cell: str, default_system: str) -> tuple[Code, ...]:
     """Return the codes of a cell; `icd10:Z853` names another system than the column's."""
     codes = []
-    for entry in list_of(cell, " "):
+    for entry in split_cell(cell, " "):
         name, colon, code = entry.partition(":")
         system = systems_by_name()[name if colon else default_system]
         codes.append((system.url, normal_code(system, code if colon else entry)))

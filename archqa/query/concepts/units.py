@@ -3,9 +3,9 @@
 from functools import cache
 from typing import NamedTuple
 
+from archqa.core.tables import read_rows
 from archqa.core.units import Unit, find_unit
 from archqa.query.concepts.concept import Concept
-from archqa.query.concepts.data_files import read_rows
 
 _ANY_CONCEPT = "*"
 _MASS, _AMOUNT, _EQUIVALENT = (
@@ -89,7 +89,7 @@ def _by_molar_mass(value: float, source: Unit, wanted: Unit, name: str) -> float
 def _molar_masses() -> dict[str, _MolarMass]:
     return {
         name: _MolarMass(None if grams == "-" else float(grams), int(charge) or None)
-        for name, grams, charge in read_rows("molar_masses.tsv")
+        for name, grams, charge in read_rows("query/concepts/data/molar_masses.tsv", 3)
     }
 
 
@@ -97,5 +97,7 @@ def _molar_masses() -> dict[str, _MolarMass]:
 def _lines() -> dict[tuple[str, str, str], _Line]:
     return {
         (concept, from_unit, to_unit): _Line(float(factor), float(offset))
-        for concept, from_unit, to_unit, factor, offset in read_rows("linear_conversions.tsv")
+        for concept, from_unit, to_unit, factor, offset in read_rows(
+            "query/concepts/data/linear_conversions.tsv", 5
+        )
     }

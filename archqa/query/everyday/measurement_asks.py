@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, cast
 
+from archqa.core.tables import read_rows
 from archqa.query.everyday.asks import Ask, Form, counts, fields_of, unit_of
 from archqa.query.everyday.marks import Account
 from archqa.query.everyday.naming import Named
-from archqa.query.everyday.tables import read_table
 from archqa.query.model import ReturnedField
 from archqa.query.scope import Position
 
@@ -132,7 +132,7 @@ def _names_one_value(question: MeasurementQuestion) -> bool:
 
 def _is_status(named: Named) -> bool:
     names = {concept for limit in named.limits for concept in limit.concepts}
-    statuses = {row[0] for row in read_table("status_measurements.tsv")}
+    statuses = {row[0] for row in read_rows("query/everyday/data/status_measurements.tsv", 1)}
     return bool(names) and names <= statuses
 
 
@@ -206,7 +206,7 @@ def _asks_how_far(account: Account) -> bool:
 
 
 def _worst(name: str) -> tuple[str, ...]:
-    rows = read_table("worst.tsv")
+    rows = read_rows("query/everyday/data/worst.tsv", 2)
     return tuple(extreme for extreme, names in rows if name in names.split("|"))
 
 

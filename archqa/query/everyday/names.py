@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
+from archqa.core.tables import read_rows
 from archqa.query.concepts.words import stem, stems
 from archqa.query.everyday.marks import Mark
-from archqa.query.everyday.tables import read_table
 from archqa.query.everyday.tokens import Token
 from archqa.query.everyday.vocabulary import Name, Vocabulary
 
@@ -120,12 +120,16 @@ def _replaced(marks: Sequence[Mark], named: Mark) -> list[Mark]:
 @cache
 def _generic_words() -> frozenset[str]:
     """Words that name nothing by themselves: sides, forms, degrees, tags of code systems."""
-    words = (word for row in read_table("generic_words.tsv") for word in row[-1].split())
+    words = (
+        word
+        for row in read_rows("query/everyday/data/generic_words.tsv", 2)
+        for word in row[1].split()
+    )
     return frozenset(map(stem, words)) | frozenset(map(stem, _function_words()))
 
 
 @cache
 def _function_words() -> frozenset[str]:
     """Words that neither begin nor end a name: without, not, only, daily."""
-    rows = read_table("generic_words.tsv")
+    rows = read_rows("query/everyday/data/generic_words.tsv", 2)
     return frozenset(word for kind, words in rows if kind == "function" for word in words.split())

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from archqa.core.tables import read_rows
 from archqa.query.concepts import concept_named
 from archqa.query.everyday.marks import Mark
-from archqa.query.everyday.tables import phrases_of, read_table
+from archqa.query.everyday.tables import phrases_of
 from archqa.query.everyday.tokens import Token
 
 _AT_END = "$"
@@ -84,11 +85,11 @@ def all_phrases() -> tuple[Phrase, ...]:
 
 
 def _read_phrases() -> Iterator[Phrase]:
-    for kind, value, cell in read_table("phrases.tsv"):
+    for kind, value, cell in read_rows("query/everyday/data/phrases.tsv", 3):
         yield from _phrases(kind, value, cell)
-    for category, cell in read_table("judgements.tsv"):
+    for category, cell in read_rows("query/everyday/data/judgements.tsv", 2):
         yield from _phrases("judgement", category, cell)
-    for why, cell in read_table("fillers.tsv"):
+    for why, cell in read_rows("query/everyday/data/fillers.tsv", 2):
         yield from _phrases("filler", why, cell)
 
 

@@ -2,12 +2,13 @@
 
 from functools import cache
 
+from archqa.core.tables import read_rows
 from archqa.query.concepts.words import stems
 from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.general_rows import read_general_rows
 from archqa.query.everyday.marks import Account
 from archqa.query.everyday.reading import Declined
-from archqa.query.everyday.tables import phrases_of, read_table
+from archqa.query.everyday.tables import phrases_of
 
 _IMAGING = frozenset(
     {"chest x-ray", "x-ray", "ct scan", "mri scan", "ultrasound", "mammogram", "echocardiogram"}
@@ -35,6 +36,6 @@ def _names_device(account: Account) -> bool:
 
 @cache
 def _devices() -> frozenset[tuple[str, ...]]:
-    rows = read_table("known_names.tsv")
+    rows = read_rows("query/everyday/data/known_names.tsv", 3)
     phrases = (words for kind, cell, _ in rows if kind == "device" for words in phrases_of(cell))
     return frozenset(stems(" ".join(words)) for words in phrases)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from archqa.core.tables import read_rows
 from archqa.query.everyday.marks import Mark
-from archqa.query.everyday.tables import read_table
 from archqa.query.everyday.tokens import Token, words_of
 from archqa.query.everyday.vocabulary import Vocabulary
 
@@ -77,7 +77,7 @@ def _opening(tokens: Sequence[Token], start: int) -> int | None:
 def _relatives() -> tuple[_Relative, ...]:
     """The relatives of the table, those of several words first."""
     relatives = []
-    for gender, alone, others in read_table("relatives.tsv"):
+    for gender, alone, others in read_rows("query/everyday/data/relatives.tsv", 3):
         for cell, stands_alone in ((alone, True), (others, False)):
             for phrase in cell.split("|"):
                 relatives.append(_Relative(words_of(phrase), gender, stands_alone))

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from archqa.core.tables import read_rows
 from archqa.query.concepts import Concept, find_concepts
 from archqa.query.concepts.words import stem, stems
 from archqa.query.everyday.marks import Clause, Mark
-from archqa.query.everyday.tables import phrases_of, read_table
+from archqa.query.everyday.tables import phrases_of
 from archqa.query.everyday.vocabulary import Name
 from archqa.query.model import RowKind
 
@@ -29,7 +30,7 @@ def known_names(tokens: Sequence[str]) -> Iterator[Mark]:
 @cache
 def _known_phrases() -> tuple[tuple[tuple[str, ...], tuple[Name, ...]], ...]:
     phrases = []
-    for kind, cell, displays in read_table("known_names.tsv"):
+    for kind, cell, displays in read_rows("query/everyday/data/known_names.tsv", 3):
         names = tuple(_known_name(kind, display) for display in displays.split("|"))
         for words in phrases_of(cell):
             phrases.append((tuple(map(stem, words)), names))
@@ -80,7 +81,7 @@ def _is_only_disease(mark: Mark) -> bool:
 
 @cache
 def _diseases() -> frozenset[str]:
-    phrases = (row[0] for row in read_table("vaccine_diseases.tsv"))
+    phrases = (row[0] for row in read_rows("query/everyday/data/vaccine_diseases.tsv", 1))
     return frozenset(" ".join(stems(phrase)) for phrase in phrases)
 
 

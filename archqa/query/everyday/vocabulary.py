@@ -6,9 +6,9 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary, ref
 
+from archqa.core.tables import read_rows
 from archqa.fhir import CodeCount, Record, Store
 from archqa.query.concepts.words import stem, stems
-from archqa.query.everyday.tables import read_table
 from archqa.query.model import RowKind
 
 
@@ -184,7 +184,7 @@ def _display(code: CodeCount) -> str:
 def _kinds_by_type() -> dict[str, dict[str, RowKind]]:
     """The kinds of rows by resource type and element."""
     kinds: dict[str, dict[str, RowKind]] = defaultdict(dict)
-    for resource_type, element, kind in read_table("names.tsv"):
+    for resource_type, element, kind in read_rows("query/everyday/data/names.tsv", 3):
         kinds[resource_type][element] = kind  # type: ignore[assignment]
     return dict(kinds)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from archqa.core.tables import read_rows, split_cell
 from archqa.query.concepts import concept_named, convert, find_concepts, load_concepts, ucum_unit
-from archqa.query.concepts.data_files import list_of, read_rows
 
-DATA = Path("archqa/query/concepts/data")
+DATA = Path("query/concepts/data")
 ROOT = Path(__file__).resolve().parents[3]
-TABLES = sorted((ROOT / DATA).glob("*.tsv"))
+TABLES = sorted((ROOT / "archqa" / DATA).glob("*.tsv"))
 LOINC, SNOMED = "http://loinc.org", "http://snomed.info/sct"
 PRINTED_BY_US_CORE = {"3150-6"}
 """The code of the inhaled oxygen concentration in US Core; its check digit does not fit."""
@@ -107,9 +107,9 @@ def test_a_class_has_the_ingredients_and_codes_of_its_subclasses() -> None:
 
 
 def test_conversions_belong_to_measurements_and_known_units() -> None:
-    for name, *_ in read_rows("molar_masses.tsv"):
+    for name, *_ in read_rows(DATA / "molar_masses.tsv", 3):
         assert concept_named("measurement", name)
-    for name, from_unit, to_unit, *_ in read_rows("linear_conversions.tsv"):
+    for name, from_unit, to_unit, *_ in read_rows(DATA / "linear_conversions.tsv", 5):
         concept = None if name == "*" else concept_named("measurement", name)
         there = convert(40, from_unit, to_unit, concept)
         assert there is not None
@@ -126,9 +126,8 @@ def test_every_table_names_its_sources_and_has_even_rows(table: Path) -> None:
     optional = 1 if table.stem in ("brands", "ingredients") else 0
     if table.stem == "display_words":
         columns = 2
-    for row in read_rows(table.name):
-        assert columns - optional <= len(row) <= columns, row
-        assert all(cell and cell == cell.strip() for cell in row), row
+    for row in read_rows(table, columns, optional):
+        assert all(row[: columns - optional]), row
 
 
 def test_the_licences_of_the_code_systems_stand_in_the_tables() -> None:
@@ -138,11 +137,14 @@ def test_the_licences_of_the_code_systems_stand_in_the_tables() -> None:
         "(LOINC) Committee and is available at no cost under the license at "
         "http://loinc.org/license."
     )
-    assert loinc in (ROOT / DATA / "measurements.tsv").read_text(encoding="utf-8")
+    assert loinc in (ROOT / "archqa" / DATA / "measurements.tsv").read_text(encoding="utf-8")
     for table in ("conditions.tsv", "procedures.tsv"):
-        assert "used by permission of SNOMED International" in (ROOT / DATA / table).read_text()
+        assert (
+            "used by permission of SNOMED International"
+            in (ROOT / "archqa" / DATA / table).read_text()
+        )
     assert "courtesy of the U.S. National Library of Medicine" in (
-        ROOT / DATA / "ingredients.tsv"
+        ROOT / "archqa" / DATA / "ingredients.tsv"
     ).read_text(encoding="utf-8")
 
 
@@ -161,9 +163,9 @@ def test_every_phrase_is_found_as_its_concept() -> None:
 
 
 def test_rules_of_classes_name_known_forms() -> None:
-    forms = {form for form, _ in read_rows("forms.tsv")}
-    for _, _, rules, _ in read_rows("drug_classes.tsv"):
-        used = {rule.partition("@")[2].lstrip("-") for rule in list_of(rules)} - {""}
+    forms = {form for form, _ in read_rows(DATA / "forms.tsv", 2)}
+    for _, _, rules, _ in read_rows(DATA / "drug_classes.tsv", 4):
+        used = {rule.partition("@")[2].lstrip("-") for rule in split_cell(rules)} - {""}
         assert used <= forms
 
 

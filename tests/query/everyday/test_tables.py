@@ -2,10 +2,11 @@
 
 from collections import Counter
 
+from archqa.core.tables import read_rows
 from archqa.query.concepts import concept_named
 from archqa.query.everyday.general_rows import general_kinds
 from archqa.query.everyday.phrases import all_phrases
-from archqa.query.everyday.tables import phrases_of, read_table
+from archqa.query.everyday.tables import phrases_of
 from archqa.query.kinds import KINDS
 
 FORBIDDEN = {
@@ -32,9 +33,12 @@ def test_the_single_words_that_carry_nothing_are_few() -> None:
 
 def test_no_phrase_has_two_meanings() -> None:
     meanings = set()
-    for kind, value, cell in read_table("phrases.tsv"):
+    for kind, value, cell in read_rows("query/everyday/data/phrases.tsv", 3):
         meanings |= {(words, kind, value) for words in _phrases(cell)}
-    for kind, cell in (*read_table("judgements.tsv"), *read_table("fillers.tsv")):
+    for kind, cell in (
+        *read_rows("query/everyday/data/judgements.tsv", 2),
+        *read_rows("query/everyday/data/fillers.tsv", 2),
+    ):
         meanings |= {(words, "word", kind) for words in _phrases(cell)}
     times = Counter(words for words, _, _ in meanings)
     ambiguous = {" ".join(words) for words, count in times.items() if count > 1}
@@ -47,8 +51,8 @@ def _phrases(cell: str) -> list[tuple[str, ...]]:
 
 
 def test_every_judgement_has_a_reason() -> None:
-    kinds = {kind for kind, _ in read_table("judgements.tsv")}
-    assert kinds <= {kind for kind, _ in read_table("reasons.tsv")}
+    kinds = {kind for kind, _ in read_rows("query/everyday/data/judgements.tsv", 2)}
+    assert kinds <= {kind for kind, _ in read_rows("query/everyday/data/reasons.tsv", 2)}
 
 
 def test_general_kinds_return_what_their_rows_have() -> None:
@@ -59,8 +63,8 @@ def test_general_kinds_return_what_their_rows_have() -> None:
 
 
 def test_measurements_of_the_tables_are_concepts() -> None:
-    names = [row[0] for row in read_table("status_measurements.tsv")]
-    names += [row[0] for row in read_table("measured_conditions.tsv")]
+    names = [row[0] for row in read_rows("query/everyday/data/status_measurements.tsv", 1)]
+    names += [row[0] for row in read_rows("query/everyday/data/measured_conditions.tsv", 2)]
     assert all(concept_named("measurement", name).name == name for name in names)
-    for _, condition in read_table("measured_conditions.tsv"):
+    for _, condition in read_rows("query/everyday/data/measured_conditions.tsv", 2):
         assert concept_named("condition", condition).name == condition
