@@ -37,6 +37,7 @@ PACKAGES = {
     "notes",
     "fhir",
     "llm",
+    "terminology",
     "core",
     "safety",
 }

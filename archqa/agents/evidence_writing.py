@@ -3,7 +3,7 @@
 from archqa.agents.agent import Agent, CaseTask
 from archqa.agents.cited_lines import Line, Lines, check_citations, check_lines, restrict_citations
 from archqa.core.answer import WORD_LIMIT
-from archqa.notes.tokens import stems
+from archqa.terminology.words import stems
 
 
 class EvidenceDecisionTask(CaseTask):

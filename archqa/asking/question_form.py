@@ -4,8 +4,9 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from archqa.asking.statement_terms import find_terms
 from archqa.core.tables import read_rows
+from archqa.terminology.concept import Aspect
+from archqa.terminology.concepts import find_mentions
 
 MAX_TELEGRAPHIC_WORDS = 7
 
@@ -124,8 +125,10 @@ def _is_telegraphic(text: str) -> bool:
         return True
     if _has("names_attribute", text):
         return False
-    kinds = "FHQPD" if _PRIOR.match(text) else "FHQ"
-    return any(mention.term.kind in kinds for mention in find_terms(text))
+    aspects = {Aspect.FINDING, Aspect.HABIT, Aspect.ALLERGY}
+    if _PRIOR.match(text):
+        aspects |= {Aspect.PROCEDURE, Aspect.DRUG}
+    return any(mention.concept.aspect in aspects for mention in find_mentions(text))
 
 
 class QuestionForm(NamedTuple):

@@ -3,10 +3,8 @@
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from functools import cache
 
 from archqa.asking.record_numbers import counted
-from archqa.asking.word_patterns import whole_word_pattern
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
 from archqa.briefing.patient_rows import (
     PatientRows,
@@ -18,9 +16,10 @@ from archqa.briefing.patient_rows import (
     whole_name,
     without_closed,
 )
-from archqa.core.tables import read_rows
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
+from archqa.terminology.concepts import related
+from archqa.terminology.cues import cue_pattern
 
 MAX_PROBLEMS = 30
 RECORDED_AS_ACTIVE = "What the record has as active."
@@ -82,7 +81,9 @@ def resolved_problems(patient: PatientRows) -> SectionDraft:
 
 def is_circumstance(name: str) -> bool:
     """Whether a condition is a finding on a person's life or its care, not on their health."""
-    return bool(_NO_DISORDER.search(name)) and bool(_life_pattern().search(name))
+    return bool(_NO_DISORDER.search(name)) and bool(
+        cue_pattern("name", "circumstance").search(name)
+    )
 
 
 def _section(
@@ -140,9 +141,11 @@ def _is_superseded(name: str, names: list[str]) -> bool:
         same = [other for other in names if _STAGE.sub("", other) == _STAGE.sub("", name)]
         stages = [match[1] for match in map(_STAGE.search, same) if match]
         return any(_stage_number(stage) > _stage_number(own[1]) for stage in stages)
-    superseded = read_rows("briefing/data/superseded.tsv", 2)
-    pairs = [row for row in superseded if row[0] in name.casefold()]
-    return any(further in other.casefold() for _, further in pairs for other in names)
+    further: list[str] = []
+    for earlier, later in related("superseded by").items():
+        if earlier in name.casefold():
+            further += later
+    return any(later in other.casefold() for later in further for other in names)
 
 
 def _stage_number(stage: str) -> int:
@@ -196,11 +199,3 @@ def _resolved_line(patient: PatientRows, row: Row) -> LineDraft:
 
 def _ended_between(row: Row, since: datetime, now: datetime) -> bool:
     return row.local_end is not None and since <= row.local_end <= now
-
-
-@cache
-def _life_pattern() -> re.Pattern[str]:
-    words = "|".join(row[0] for row in read_rows("briefing/data/circumstances.tsv", 1))
-    pattern = whole_word_pattern(words)
-    assert pattern is not None  # The table has rows.
-    return pattern

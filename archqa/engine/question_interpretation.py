@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows
-from archqa.notes.concepts import find_mentions
+from archqa.terminology.topics import topics_of
 
 MAX_WORDS = 15
 """Words of a question that are scored (ArchEHR-QA 2026, subtask 1)."""
@@ -137,7 +137,7 @@ def _patient_gender(message: str) -> str:
 
 def _information(question: str) -> float:
     """Score clinical mentions and an interrogative; penalise words beyond the limit."""
-    score = float(len(find_mentions(question)))
+    score = float(len(topics_of(question)))
     if _INTERROGATIVE.match(question):
         score += 0.5
     excess_words = max(0, len(question.split()) - MAX_WORDS)

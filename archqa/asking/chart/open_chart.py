@@ -21,8 +21,8 @@ from archqa.chart.templated import own_texts
 from archqa.engine.wordpiece import tokenize_text
 from archqa.fhir import Record, Resource
 from archqa.notes.documents import Document
-from archqa.query.concepts.phrases import find_concepts
 from archqa.query.everyday import patient_vocabulary
+from archqa.terminology.concepts import find_concepts
 
 _SEARCHED = {
     "Observation": ("observation", "observations"),

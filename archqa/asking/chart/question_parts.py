@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from archqa.chart.search_terms import content_words
 from archqa.core.tables import read_mapping
-from archqa.query.concepts.phrases import find_concepts
+from archqa.terminology.concepts import find_concepts
 
 _MAX_SUBJECT_WORDS = 6
 _SENTENCE_END = re.compile(r"(?<=[?!;])\s+|(?<=\.)\s+(?=[A-Z\"'(])")

@@ -6,13 +6,13 @@ from datetime import date
 
 from archqa.asking.answer import Answer, AnswerLine, Status
 from archqa.asking.asked_words import blanked
-from archqa.asking.statement_terms import body_part_spans
 from archqa.chart.search_terms import content_words, without_carrying_words
 from archqa.core.tables import read_mapping
-from archqa.query.concepts.phrases import find_concepts
 from archqa.query.everyday import Vocabulary
 from archqa.query.everyday.background import DECIDING
 from archqa.query.everyday.marking import mark
+from archqa.terminology.concepts import find_concepts
+from archqa.terminology.people import body_part_spans
 
 AskRecord = Callable[[str], Answer]
 """Answers a question in everyday words from the resources."""

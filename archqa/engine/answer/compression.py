@@ -12,8 +12,8 @@ from typing import NamedTuple
 from archqa.core.case import Sentence
 from archqa.core.tables import read_rows
 from archqa.engine.answer.span_extraction import extract_spans
-from archqa.notes.concepts import concept_names
-from archqa.notes.tokens import stems
+from archqa.terminology.topics import topics_of
+from archqa.terminology.words import stems
 
 _LIST_MARKER = re.compile(
     r"^\s*(?:[•*#]+|-(?!\d))*\s*(?:PROBLEM\b\s*)?(?:#?\s*\d{0,3}\s*[:.)](?!\d))?\s*",
@@ -209,7 +209,7 @@ def _content(text: str, question_terms: frozenset[str]) -> float:
     """Count words, numbers twice, and (doubly) the terms of the question."""
     words = text.split()
     numbers = _count_numbers(words)
-    shared_terms = question_terms & {*stems(text), *concept_names(text)}
+    shared_terms = question_terms & {*stems(text), *topics_of(text)}
     return len(words) + numbers + 2.0 * len(shared_terms)
 
 

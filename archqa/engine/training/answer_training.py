@@ -16,7 +16,7 @@ from archqa.engine.training.asked_corpus import AskedQuestion
 from archqa.engine.training.fine_tuning import TrainingConfig
 from archqa.engine.training.regression import ProgressCallback
 from archqa.engine.windows import TokenWindow
-from archqa.notes.tokens import stems
+from archqa.terminology.words import stems
 
 DROPPED_LAYERS = (7, 10)
 """Layers, from 0, whose removal changed the first rank of 60 training questions least; without them

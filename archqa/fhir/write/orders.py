@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from archqa.core.tables import read_rows
-from archqa.core.units import find_unit
 from archqa.fhir.record import Resource
+from archqa.terminology.units import find_unit
 
 _EVERY_HOURS = re.compile(r"q ?(\d{1,2}) ?(?:h|hr|hrs|hours)(?![a-z])")
 _DAYS = {"s": 1 / 86400, "min": 1 / 1440, "h": 1 / 24, "d": 1, "wk": 7, "mo": 30, "a": 365}

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from archqa.core.units import find_unit
 from archqa.errors import ArchqaError
 from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.outcome import FhirError
@@ -30,6 +29,7 @@ from archqa.fhir.write.orders import (
     ordered_item,
 )
 from archqa.fhir.write.validation import Finding
+from archqa.terminology.units import find_unit
 
 _LIMITS = RequestLimits(seconds=2.0, resources=3000)
 """What the checks of one resource may read, apart from what the reply to a request may hold."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from archqa.core.tables import read_mapping
 from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.general_rows import read_general_rows
 from archqa.query.everyday.marks import Account
 from archqa.query.everyday.naming import Named, NameLimit
 from archqa.query.everyday.reading import Declined
+from archqa.terminology.concepts import related
 
 
 def read_care_plans(account: Account) -> Draft | Declined:
@@ -24,9 +24,9 @@ def read_care_plans(account: Account) -> Draft | Declined:
 
 def _of_condition(limit: NameLimit) -> NameLimit:
     """The limit with the condition whose values a measurement tells: cholesterol, sugar."""
-    conditions_by_measurement = read_mapping("query/everyday/data/measured_conditions.tsv")
-    conditions = [conditions_by_measurement.get(each, each) for each in limit.concepts]
-    return limit._replace(concepts=tuple(conditions))
+    conditions = related("condition of measurement")
+    names = [name for each in limit.concepts for name in conditions.get(each, (each,))]
+    return limit._replace(concepts=tuple(names))
 
 
 def _reasons(limit: NameLimit) -> Iterator[str]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-from archqa.query.concepts import Concept
 from archqa.query.everyday.marks import Account, Clause, Mark
+from archqa.terminology.concept import Concept
 
 _BETWEEN = frozenset({"filler", "person_name"})
 

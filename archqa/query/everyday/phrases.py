@@ -6,10 +6,10 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows
-from archqa.query.concepts import concept_named
 from archqa.query.everyday.marks import Mark
 from archqa.query.everyday.tables import phrases_of
 from archqa.query.everyday.tokens import Token
+from archqa.terminology.concepts import concept_named
 
 _AT_END = "$"
 _AT_START = "^"

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
-from archqa.core.tables import read_rows
+from archqa.core.tables import read_rows, split_cell
 from archqa.fhir import CodeCount, Record
 from archqa.fhir.values.text import normalise_text
 from archqa.query.grammar.text import lookup_key
@@ -151,13 +151,12 @@ class Vocabulary:
 
 @lru_cache
 def synonyms() -> tuple[Synonym, ...]:
-    """The general abbreviations and synonyms, from `data/synonyms.tsv`."""
+    """The general abbreviations and synonyms, from `record_names.tsv`."""
     result = []
-    for kind, phrases, names in read_rows("query/grammar/data/synonyms.tsv", 3):
+    for kind, phrases, names in read_rows("terminology/data/record_names.tsv", 3):
         name_kind = cast("NameKind", kind)
-        record_names = tuple(map(str.strip, names.split("|")))
-        for phrase in phrases.split(","):
-            result.append(Synonym(name_kind, lookup_key(phrase), record_names))
+        for phrase in split_cell(phrases):
+            result.append(Synonym(name_kind, lookup_key(phrase), split_cell(names)))
     return tuple(result)
 
 

@@ -8,9 +8,9 @@ text: "could you pull up mom 's last glucose ?"
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from archqa.core.tables import read_rows
 from archqa.query.everyday.marks import SILENT, Clause, Mark
 from archqa.query.scope import Span
+from archqa.terminology.concepts import related
 
 _KIND_OF_SLOT = {"span": "span", "test": "number", "newest": "newest"}
 _DRUGS = frozenset({"drug", "drug_class", "medication", "administration"})
@@ -168,9 +168,7 @@ def _fill(clause: Clause, marks: tuple[Mark, ...], text: str) -> str:
 def _name_kind(mark: Mark) -> str:
     if mark.concepts:
         concept = mark.concepts[0]
-        if concept.name in {
-            row[0] for row in read_rows("query/everyday/data/status_measurements.tsv", 1)
-        }:
+        if concept.name in related("status"):
             return "status"
         return _KIND_OF_NAME.get(concept.kind, concept.kind)
     return _KIND_OF_NAME.get(mark.names[0].kind, mark.names[0].kind)

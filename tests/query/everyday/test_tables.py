@@ -3,7 +3,6 @@
 from collections import Counter
 
 from archqa.core.tables import read_rows
-from archqa.query.concepts import concept_named
 from archqa.query.everyday.general_rows import general_kinds
 from archqa.query.everyday.phrases import all_phrases
 from archqa.query.everyday.tables import phrases_of
@@ -60,11 +59,3 @@ def test_general_kinds_return_what_their_rows_have() -> None:
         fields = {"reason" if field == "for_what" else field for field in kind.fields}
         asked = {*fields, kind.listed, kind.named} - {"-"}
         assert asked <= KINDS[kind.what].returns, kind.what
-
-
-def test_measurements_of_the_tables_are_concepts() -> None:
-    names = [row[0] for row in read_rows("query/everyday/data/status_measurements.tsv", 1)]
-    names += [row[0] for row in read_rows("query/everyday/data/measured_conditions.tsv", 2)]
-    assert all(concept_named("measurement", name).name == name for name in names)
-    for _, condition in read_rows("query/everyday/data/measured_conditions.tsv", 2):
-        assert concept_named("condition", condition).name == condition

@@ -1,0 +1,321 @@
+"""The concepts of the tables: by name, in questions, in sentences of notes, and how they relate."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from typing import NamedTuple, TypeVar
+
+from archqa.core.tables import EMPTY, Row, read_rows, split_cell
+from archqa.terminology.code_systems import normal_code, systems_by_name
+from archqa.terminology.concept import (
+    Aspect,
+    Code,
+    Concept,
+    ConceptKind,
+    ConceptMatch,
+    DisplayRule,
+    Forms,
+    Mention,
+    Relation,
+    read_forms,
+)
+from archqa.terminology.drugs import Drug, read_drugs
+from archqa.terminology.matching import Matcher, Reading
+from archqa.terminology.words import common_forms, word_sets
+
+T = TypeVar("T")
+
+_UNCONFIRMED = "~"
+_CONDITION_SYSTEMS = ("snomed", "icd10", "icd9")
+_PROCEDURE_SYSTEMS = ("snomed", "icd10pcs", "icd9pcs")
+_PARTS = -1
+"""The column of parts is the last of every table that has one."""
+
+_ASPECTS: dict[ConceptKind, Aspect] = {
+    "measurement": Aspect.HABIT,
+    "drug": Aspect.DRUG,
+    "drug_class": Aspect.DRUG,
+    "condition": Aspect.FINDING,
+    "vaccine": Aspect.PROCEDURE,
+    "procedure": Aspect.PROCEDURE,
+}
+"""Of what is measured, sentences are read for habits only: smoking, alcohol, drug use."""
+
+
+@cache
+def load_concepts() -> tuple[Concept, ...]:
+    """Return the concepts that rows of a record can have: measurements, drugs, then the others."""
+    classes = tuple(_drug_classes())
+    return (
+        *_measurements(),
+        *_drugs(classes),
+        *classes,
+        *_coded_concepts(_CodedTable("condition", "conditions", _CONDITION_SYSTEMS)),
+        *_coded_concepts(_CodedTable("vaccine", "vaccines", ("cvx",), has_past=False)),
+        *_coded_concepts(_CodedTable("procedure", "procedures", _PROCEDURE_SYSTEMS)),
+    )
+
+
+@cache
+def load_stated_concepts() -> tuple[Concept, ...]:
+    """Return the concepts that sentences of notes are read for."""
+    findings = []
+    for name, aspect, cell in read_rows("terminology/data/findings.tsv", 3):
+        forms = read_forms(cell)
+        stated = {Relation.SAME: forms.asked, **forms.stated}
+        findings.append(Concept("finding", name, Aspect(aspect), stated=stated))
+    return (*findings, *(concept for concept in load_concepts() if concept.stated))
+
+
+def concept_named(kind: ConceptKind, name: str) -> Concept:
+    """Return a concept by its name in the tables.
+
+    Raises:
+        KeyError: No concept of this kind has this name.
+    """
+    return _concepts_by_name()[kind, name]
+
+
+@cache
+def _concepts_by_name() -> dict[tuple[str, str], Concept]:
+    return {(concept.kind, concept.name): concept for concept in load_concepts()}
+
+
+# In questions and in sentences
+
+
+@lru_cache(maxsize=1024)
+def find_concepts(question: str) -> tuple[ConceptMatch, ...]:
+    """Return the concepts that a question names, in its order, the longest forms first.
+
+    Whole words in any number (`statin`, `statins`); no spelling is corrected. Of an ambiguous
+    form all concepts are returned, with one span.
+    """
+    return tuple(ConceptMatch(*match) for match in _question_matcher().find(question))
+
+
+@cache
+def _question_matcher() -> Matcher[Concept]:
+    forms = ((concept, concept.forms) for concept in load_concepts())
+    return Matcher(forms, Reading.QUESTION)
+
+
+def find_mentions(sentence: str) -> list[Mention]:
+    """Return the mentions of all concepts in order, without those inside a longer one."""
+    mentions = [mention for of_one in mentions_by_concept(sentence).values() for mention in of_one]
+    outer = [mention for mention in mentions if not _is_inside_another(mention, mentions)]
+    return sorted(outer, key=lambda mention: mention.start)
+
+
+def mentions_of(concept: Concept, sentence: str) -> list[Mention]:
+    """Return the mentions of one concept; an opposite hides what it contains ("not nontender")."""
+    return list(mentions_by_concept(sentence).get(concept, ()))
+
+
+@lru_cache(maxsize=1024)
+def mentions_by_concept(sentence: str) -> Mapping[Concept, list[Mention]]:
+    """Return the mentions by concept, without those inside an opposite of the same concept."""
+    mentions: dict[Concept, list[Mention]] = defaultdict(list)
+    for start, end, (concept, relation) in _sentence_matcher().find(sentence):
+        mentions[concept].append(Mention(concept, relation, start, end))
+    for concept, of_one in mentions.items():
+        opposites = [each for each in of_one if each.relation is Relation.OPPOSITE]
+        mentions[concept] = [each for each in of_one if not _is_inside_another(each, opposites)]
+    return mentions
+
+
+@cache
+def _sentence_matcher() -> Matcher[tuple[Concept, Relation]]:
+    forms = (
+        ((concept, relation), of_relation)
+        for concept in load_stated_concepts()
+        for relation, of_relation in concept.stated.items()
+    )
+    return Matcher(forms, Reading.SENTENCE)
+
+
+def _is_inside_another(mention: Mention, mentions: Iterable[Mention]) -> bool:
+    for other in mentions:
+        contains = other.start <= mention.start and mention.end <= other.end
+        if contains and _rank(other) > _rank(mention):
+            return True
+    return False
+
+
+def _rank(mention: Mention) -> tuple[int, bool]:
+    """Return what ranks mentions of the same words: the longer, then what is not an opposite."""
+    return mention.end - mention.start, mention.relation is not Relation.OPPOSITE
+
+
+# Relations
+
+
+@cache
+def related(relation: str) -> dict[str, tuple[str, ...]]:
+    """Return by name the names of what is related to it; of an unknown relation, nothing.
+
+    The relations are those of `relations.tsv`, such as `diagnosis by observation`.
+    """
+    rows = read_rows("terminology/data/relations.tsv", 3)
+    return {name: split_cell(others) for known, name, others in rows if known == relation}
+
+
+@cache
+def disease_forms() -> frozenset[str]:
+    """Return the forms of vaccines that name the disease too, in common forms ("tetanus")."""
+    rows = read_rows("terminology/data/vaccines.tsv", 6)
+    forms = (form for row in rows for form in read_forms(row[1]).diseases)
+    return frozenset(" ".join(common_forms(form)) for form in forms)
+
+
+# The tables
+
+
+class _TableCode(NamedTuple):
+    """A code of a table, and whether a public source was seen to have it."""
+
+    code: Code
+    is_confirmed: bool = True
+
+
+def _measurements() -> Iterator[Concept]:
+    for name, cell, codes, displays, unit, parts in read_rows("terminology/data/tests.tsv", 6):
+        yield _concept(
+            "measurement",
+            name,
+            read_forms(cell),
+            _codes_of(codes, "loinc"),
+            display_rules=tuple(DisplayRule(words) for words in word_sets(displays)),
+            parts=split_cell(parts),
+            unit=None if unit == EMPTY else unit,
+        )
+
+
+def _drugs(classes: Iterable[Concept]) -> Iterator[Concept]:
+    """Return the drugs; a form that names a whole class with the drug is left to the class."""
+    ingredients_by_form = {form: each.ingredients for each in classes for form in each.forms}
+    for drug in read_drugs():
+        asked = tuple(
+            form for form in drug.forms.asked if drug.name not in ingredients_by_form.get(form, ())
+        )
+        yield _concept(
+            "drug",
+            drug.name,
+            drug.forms._replace(asked=asked),
+            _rxnorm_codes(drug),
+            ingredients=drug.ingredients,
+        )
+
+
+def _drug_classes() -> Iterator[Concept]:
+    rows = {row[0]: row for row in read_rows("terminology/data/drug_classes.tsv", 4)}
+    drugs = {drug.name: drug for drug in read_drugs()}
+    for name, cell, _, parts in rows.values():
+        rules = _united(name, lambda row: split_cell(row[2]), rows)
+        # The ingredients that belong to the class in every form.
+        unrestricted = [drugs[rule] for rule in rules if "@" not in rule and rule in drugs]
+        yield _concept(
+            "drug_class",
+            name,
+            read_forms(cell),
+            tuple(code for drug in unrestricted for code in _rxnorm_codes(drug)),
+            ingredients=rules,
+            parts=split_cell(parts),
+        )
+
+
+class _CodedTable(NamedTuple):
+    """A table with the columns name, forms, codes by system, words, not, past and parts."""
+
+    kind: ConceptKind
+    name: str
+    systems: tuple[str, ...]
+    has_past: bool = True
+
+    def rows(self) -> tuple[Row, ...]:
+        columns = self._words + (4 if self.has_past else 3)
+        return read_rows(f"terminology/data/{self.name}.tsv", columns)
+
+    def codes(self, row: Row) -> tuple[_TableCode, ...]:
+        cells = zip(row[2:], self.systems, strict=False)
+        return tuple(code for cell, system in cells for code in _codes_of(cell, system))
+
+    def display_rules(self, row: Row) -> tuple[DisplayRule, ...]:
+        words, excluded = row[self._words], word_sets(row[self._words + 1])
+        return tuple(DisplayRule(each, excluded) for each in word_sets(words))
+
+    def past_codes(self, row: Row) -> tuple[_TableCode, ...]:
+        return _codes_of(row[self._words + 2], "") if self.has_past else ()
+
+    @property
+    def _words(self) -> int:
+        return 2 + len(self.systems)
+
+
+def _coded_concepts(table: _CodedTable) -> Iterator[Concept]:
+    """Return the concepts of a table; each has the codes and words of its parts too."""
+    rows = {row[0]: row for row in table.rows()}
+    for name, row in rows.items():
+        yield _concept(
+            table.kind,
+            name,
+            read_forms(row[1]),
+            _united(name, table.codes, rows),
+            _united(name, table.past_codes, rows),
+            display_rules=_united(name, table.display_rules, rows),
+            parts=split_cell(row[_PARTS]),
+        )
+
+
+def _concept(
+    kind: ConceptKind,
+    name: str,
+    forms: Forms,
+    codes: tuple[_TableCode, ...],
+    past_codes: tuple[_TableCode, ...] = (),
+    *,
+    display_rules: tuple[DisplayRule, ...] = (),
+    ingredients: tuple[str, ...] = (),
+    parts: tuple[str, ...] = (),
+    unit: str | None = None,
+) -> Concept:
+    return Concept(
+        kind=kind,
+        name=name,
+        aspect=_ASPECTS[kind],
+        forms=forms.asked,
+        stated=forms.stated,
+        codes=tuple(each.code for each in codes),
+        past_codes=tuple(each.code for each in past_codes),
+        unconfirmed=frozenset(each.code for each in (*codes, *past_codes) if not each.is_confirmed),
+        display_rules=display_rules,
+        ingredients=ingredients,
+        parts=parts,
+        unit=unit,
+    )
+
+
+def _united(
+    name: str, of_row: Callable[[Row], tuple[T, ...]], rows: dict[str, Row]
+) -> tuple[T, ...]:
+    """Return what a row and all its parts have, each once."""
+    united = dict.fromkeys(of_row(rows[name]))
+    for part in split_cell(rows[name][_PARTS]):
+        united.update(dict.fromkeys(_united(part, of_row, rows)))
+    return tuple(united)
+
+
+def _codes_of(cell: str, default_system: str) -> tuple[_TableCode, ...]:
+    """Return the codes of a cell; `icd10:Z853` names another system than the column's."""
+    codes = []
+    for entry in split_cell(cell, " "):
+        plain = entry.removeprefix(_UNCONFIRMED)
+        name, colon, code = plain.partition(":")
+        system = systems_by_name()[name if colon else default_system]
+        normalised = normal_code(system, code if colon else plain)
+        codes.append(_TableCode((system.url, normalised), is_confirmed=plain == entry))
+    return tuple(codes)
+
+
+def _rxnorm_codes(drug: Drug) -> tuple[_TableCode, ...]:
+    return _codes_of(drug.rxnorm or EMPTY, "rxnorm")
