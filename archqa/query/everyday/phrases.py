@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from archqa.core.tables import read_rows
 from archqa.query.everyday.marks import Mark
-from archqa.query.everyday.tables import phrases_of
-from archqa.query.everyday.tokens import Token
+from archqa.query.everyday.tokens import Token, phrases_of
 from archqa.terminology.concepts import concept_named
 
 _AT_END = "$"

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from archqa.terminology.matching import expand_form
+
 _SIGNS = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": "-"})
 _TOKEN = re.compile(r"[a-z0-9]+(?:\.\d+)?(?:'[a-z]+)?|[^\sa-z0-9]", re.IGNORECASE)
 _DOTTED = re.compile(r"(?<![a-z.])(?:[a-z]\.){2,4}(?![a-z])", re.IGNORECASE)
@@ -51,6 +53,13 @@ def tokenize(text: str) -> tuple[Token, ...]:
 def words_of(phrase: str) -> tuple[str, ...]:
     """The words of a phrase of a table, as they stand in a question."""
     return tuple(token.text for token in tokenize(phrase) if not token.is_sign)
+
+
+def phrases_of(cell: str) -> Iterator[tuple[str, ...]]:
+    """The phrases that a cell of a table stands for, as words; see `terminology/matching.py`."""
+    for pattern in cell.split("|"):
+        for form in expand_form(pattern):
+            yield words_of(form)
 
 
 def _spelled_out(word: str) -> Iterator[str]:

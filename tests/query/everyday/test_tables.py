@@ -5,7 +5,7 @@ from collections import Counter
 from archqa.core.tables import read_rows
 from archqa.query.everyday.general_rows import general_kinds
 from archqa.query.everyday.phrases import all_phrases
-from archqa.query.everyday.tables import phrases_of
+from archqa.query.everyday.tokens import phrases_of
 from archqa.query.kinds import KINDS
 
 FORBIDDEN = {
