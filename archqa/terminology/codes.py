@@ -12,6 +12,7 @@ from archqa.terminology.words import (
     display_word_sets,
     display_words,
     single_display_words,
+    word_list,
 )
 
 _SEMANTIC_TAG = re.compile(
@@ -50,7 +51,7 @@ def matches_code(
     A display names a measurement only when it has no other word: `Hemoglobin A1c` is no
     hemoglobin, `Glucose, Urine` no blood glucose.
 
-    A code that is not confirmed counts only where the display is empty or fits the concept.
+    An uncertain code counts only where the display is empty or fits the concept.
 
     Args:
         concept: The concept that is asked of.
@@ -62,7 +63,7 @@ def matches_code(
     read_as = code_system(system, code or "")
     normalised = normal_code(read_as, code or "")
     if normalised and _is_listed(concept, read_as, normalised, past=True):
-        is_certain = (read_as.url, normalised) not in concept.unconfirmed
+        is_certain = _is_listed(concept, read_as, normalised, past=True, certain=True)
         if is_certain or fits_display(concept, display or ""):
             return past or _is_listed(concept, read_as, normalised, past=False)
     if concept.kind in ("drug", "drug_class"):
@@ -75,7 +76,7 @@ def matches_code(
 def fits_display(concept: Concept, display: str) -> bool:
     """Tell whether a display may be a name of a concept: it is empty, or shares a telling word.
 
-    "Vaccine", "test" and such words tell nothing; of a medicine the ingredients decide.
+    "Vaccine", "test", "removed" and such words tell nothing; of a medicine the ingredients decide.
     """
     if not display:
         return True
@@ -90,11 +91,14 @@ def _telling_words(concept: Concept) -> frozenset[str]:
     names = (concept.name, *concept.forms)
     words = {word for name in names for word in common_forms(name)}
     words.update(word for rule in concept.display_rules for word in rule.words)
-    return frozenset(words) - single_display_words("kind")
+    words -= single_display_words("kind") | word_list("stop")
+    return frozenset(word for word in words if not word.isdigit())
 
 
-def _is_listed(concept: Concept, system: CodeSystem, code: str, *, past: bool) -> bool:
-    codes = _codes_of(concept, system.url, past=past)
+def _is_listed(
+    concept: Concept, system: CodeSystem, code: str, *, past: bool, certain: bool = False
+) -> bool:
+    codes = _codes_of(concept, system.url, past=past, certain=certain)
     if system.comparison == "prefix":
         return any(has_prefix(code, prefix) for prefix in codes)
     return code in codes
@@ -107,8 +111,10 @@ def _code_decides(concept: Concept, system: CodeSystem, code: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _codes_of(concept: Concept, url: str, *, past: bool) -> frozenset[str]:
-    codes = (*concept.codes, *(concept.past_codes if past else ()))
+def _codes_of(concept: Concept, url: str, *, past: bool, certain: bool = False) -> frozenset[str]:
+    codes = {*concept.codes, *(concept.past_codes if past else ())}
+    if certain:
+        codes -= concept.uncertain
     return frozenset(code for system, code in codes if system == url)
 
 

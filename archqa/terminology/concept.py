@@ -96,7 +96,7 @@ class Concept:
 
     `forms` name it in questions, `stated` in sentences of notes, by their relation to it.
     `codes` code it; in those of ICD `?` is any one character. `past_codes` say that the patient
-    had it once. `unconfirmed` are codes that no public source was seen to have.
+    had it once. `uncertain` are codes that no public source was seen to have, or that are wider.
     `parts` name the measurements of a panel (the one that stands for it first), the subclasses of
     a class of drugs, or what a condition, vaccine or procedure includes.
     `ingredients` of a drug are all in one product; a drug class has any of its ingredients,
@@ -111,7 +111,7 @@ class Concept:
     stated: dict[Relation, tuple[str, ...]] = field(default_factory=dict)
     codes: tuple[Code, ...] = ()
     past_codes: tuple[Code, ...] = ()
-    unconfirmed: frozenset[Code] = frozenset()
+    uncertain: frozenset[Code] = frozenset()
     display_rules: tuple[DisplayRule, ...] = ()
     ingredients: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ from archqa.terminology.words import common_forms, word_sets
 
 T = TypeVar("T")
 
-_UNCONFIRMED = "~"
+_UNCERTAIN = "~"
 _CONDITION_SYSTEMS = ("snomed", "icd10", "icd9")
 _PROCEDURE_SYSTEMS = ("snomed", "icd10pcs", "icd9pcs")
 _PARTS = -1
@@ -172,10 +172,10 @@ def disease_forms() -> frozenset[str]:
 
 
 class _TableCode(NamedTuple):
-    """A code of a table, and whether a public source was seen to have it."""
+    """A code of a table, and whether it is certain that it codes the concept."""
 
     code: Code
-    is_confirmed: bool = True
+    is_certain: bool
 
 
 def _measurements() -> Iterator[Concept]:
@@ -287,7 +287,7 @@ def _concept(
         stated=forms.stated,
         codes=tuple(each.code for each in codes),
         past_codes=tuple(each.code for each in past_codes),
-        unconfirmed=frozenset(each.code for each in (*codes, *past_codes) if not each.is_confirmed),
+        uncertain=frozenset(each.code for each in (*codes, *past_codes) if not each.is_certain),
         display_rules=display_rules,
         ingredients=ingredients,
         parts=parts,
@@ -309,11 +309,11 @@ def _codes_of(cell: str, default_system: str) -> tuple[_TableCode, ...]:
     """Return the codes of a cell; `icd10:Z853` names another system than the column's."""
     codes = []
     for entry in split_cell(cell, " "):
-        plain = entry.removeprefix(_UNCONFIRMED)
+        plain = entry.removeprefix(_UNCERTAIN)
         name, colon, code = plain.partition(":")
         system = systems_by_name()[name if colon else default_system]
         normalised = normal_code(system, code if colon else plain)
-        codes.append(_TableCode((system.url, normalised), is_confirmed=plain == entry))
+        codes.append(_TableCode((system.url, normalised), plain == entry))
     return tuple(codes)
 
 
