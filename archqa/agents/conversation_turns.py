@@ -7,7 +7,7 @@ are from stand in `data/conversation_turns.tsv`.
 from functools import cache
 from typing import Literal, NamedTuple, cast
 
-from archqa.core.tables import Row, read_rows
+from archqa.core.tables import TableRow, read_rows
 from archqa.core.value import FrozenModel
 
 _TABLE = "agents/data/conversation_turns.tsv"
@@ -66,7 +66,7 @@ def conversation_turns() -> dict[str, ConversationTurns]:
     return {row[0]: _parse_row(row) for row in read_rows(_TABLE, 10)}
 
 
-def _parse_row(row: Row) -> ConversationTurns:
+def _parse_row(row: TableRow) -> ConversationTurns:
     agent, low, expected, high, limit, factor, result, reply, basis, source = row
     return ConversationTurns(
         agent=agent,

@@ -24,7 +24,7 @@ def is_judgement(question: str) -> bool:
 
 @cache
 def _judgement_pattern() -> re.Pattern[str]:
-    patterns = [
-        row[1].replace("PERSON", _PERSON) for row in read_rows("asking/data/judgements.tsv", 2)
-    ]
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
+    rows = read_rows("asking/data/question_patterns.tsv", 3)
+    patterns = [pattern for group, _, pattern in rows if group == "judgement"]
+    joined = "|".join(f"(?:{pattern.replace('PERSON', _PERSON)})" for pattern in patterns)
+    return re.compile(joined, re.IGNORECASE)

@@ -157,11 +157,13 @@ def question_form(question: str) -> QuestionForm:
 
 
 def _has(name: str, text: str) -> bool:
-    """Whether a text has the feature of that name in `data/question_forms.tsv`."""
+    """Whether a text has the form of that name in `data/question_patterns.tsv`."""
     return _feature_patterns()[name].search(text) is not None
 
 
 @cache
 def _feature_patterns() -> dict[str, re.Pattern[str]]:
-    rows = read_rows("asking/data/question_forms.tsv", 2)
-    return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in rows}
+    rows = read_rows("asking/data/question_patterns.tsv", 3)
+    return {
+        name: re.compile(pattern, re.IGNORECASE) for group, name, pattern in rows if group == "form"
+    }

@@ -5,7 +5,7 @@ from functools import cache, lru_cache
 from typing import Literal, NamedTuple, cast
 
 from archqa.asking.record_displays import clean_name, sentence_case
-from archqa.core.tables import read_rows
+from archqa.core.tables import TableRow, read_rows
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
 from archqa.query.model import Query
@@ -62,7 +62,7 @@ def row_words(what: str) -> RowWords:
 @cache
 def _row_words() -> dict[str, RowWords]:
     words = {}
-    for what, nouns, named, lead, dated, silent in read_rows("asking/data/record_rows.tsv", 6):
+    for what, nouns, named, lead, dated, silent in _words_of("row"):
         kind = KINDS[what]
         singular, plural = nouns.split("|") if nouns != "-" else (kind.singular, kind.plural)
         words[what] = RowWords(
@@ -74,8 +74,12 @@ def _row_words() -> dict[str, RowWords]:
 @cache
 def field_words() -> dict[str, FieldWords]:
     """Return how the fields are said."""
-    rows = read_rows("asking/data/record_fields.tsv", 3)
-    return {field: FieldWords(said, absent) for field, said, absent in rows}
+    return {field: FieldWords(said, absent) for field, said, absent, *_ in _words_of("field")}
+
+
+def _words_of(kind: str) -> list[TableRow]:
+    rows = read_rows("asking/data/record_words.tsv", 7, optional=3)
+    return [row[1:] for row in rows if row[0] == kind]
 
 
 def asserts(text: str) -> Assertion:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from archqa.errors import InputError
 
-Row = tuple[str, ...]
+TableRow = tuple[str, ...]
 
 EMPTY = "-"
 
@@ -19,11 +19,11 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @cache
-def read_rows(table: str | Path, columns: int, optional: int = 0) -> tuple[Row, ...]:
+def read_rows(table: str | Path, columns: int, optional: int = 0) -> tuple[TableRow, ...]:
     """Return the rows of a table, each with `columns` cells; read once.
 
     Args:
-        table: Path below the package, such as `"asking/data/judgements.tsv"`.
+        table: Path below the package, such as `"asking/data/question_patterns.tsv"`.
         columns: Number of cells of a row.
         optional: Number of cells at the end that a row may lack; they are returned as "".
 
@@ -31,7 +31,7 @@ def read_rows(table: str | Path, columns: int, optional: int = 0) -> tuple[Row, 
         InputError: Rows have fewer or more cells; it names all of them by line.
     """
     path = _PACKAGE / table
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     mistakes: list[str] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if line.startswith("#") or not line.strip():

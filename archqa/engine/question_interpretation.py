@@ -174,9 +174,9 @@ def _relation(gender: str) -> re.Pattern[str]:
 
 @cache
 def _substitutions(kind: str) -> tuple[Substitution, ...]:
-    """Return the rows of `data/asking.tsv` of one kind."""
+    """Return the rows of `data/rewording.tsv` of one kind."""
     substitutions = []
-    for row_kind, pattern, replacement in read_rows("engine/data/asking.tsv", 3):
+    for row_kind, pattern, replacement in read_rows("engine/data/rewording.tsv", 3, optional=1):
         if row_kind == kind:
             compiled = re.compile(pattern, re.IGNORECASE)
             substitutions.append(Substitution(compiled, replacement))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple, TypeVar
 
-from archqa.core.tables import EMPTY, Row, read_rows, split_cell
+from archqa.core.tables import EMPTY, TableRow, read_rows, split_cell
 from archqa.terminology.code_systems import normal_code, systems_by_name
 from archqa.terminology.concept import (
     Aspect,
@@ -232,19 +232,19 @@ class _CodedTable(NamedTuple):
     systems: tuple[str, ...]
     has_past: bool = True
 
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[TableRow, ...]:
         columns = self._words + (4 if self.has_past else 3)
         return read_rows(f"terminology/data/{self.name}.tsv", columns)
 
-    def codes(self, row: Row) -> tuple[_TableCode, ...]:
+    def codes(self, row: TableRow) -> tuple[_TableCode, ...]:
         cells = zip(row[2:], self.systems, strict=False)
         return tuple(code for cell, system in cells for code in _codes_of(cell, system))
 
-    def display_rules(self, row: Row) -> tuple[DisplayRule, ...]:
+    def display_rules(self, row: TableRow) -> tuple[DisplayRule, ...]:
         words, excluded = row[self._words], word_sets(row[self._words + 1])
         return tuple(DisplayRule(each, excluded) for each in word_sets(words))
 
-    def past_codes(self, row: Row) -> tuple[_TableCode, ...]:
+    def past_codes(self, row: TableRow) -> tuple[_TableCode, ...]:
         return _codes_of(row[self._words + 2], "") if self.has_past else ()
 
     @property
@@ -296,7 +296,7 @@ def _concept(
 
 
 def _united(
-    name: str, of_row: Callable[[Row], tuple[T, ...]], rows: dict[str, Row]
+    name: str, of_row: Callable[[TableRow], tuple[T, ...]], rows: dict[str, TableRow]
 ) -> tuple[T, ...]:
     """Return what a row and all its parts have, each once."""
     united = dict.fromkeys(of_row(rows[name]))

@@ -6,7 +6,7 @@ Source: UCUM (ucum.org).
 from functools import cache
 from typing import NamedTuple
 
-from archqa.core.tables import EMPTY, Row, read_rows, split_cell
+from archqa.core.tables import EMPTY, TableRow, read_rows, split_cell
 from archqa.terminology.concept import Concept
 
 _ANY_CONCEPT = "*"
@@ -132,6 +132,6 @@ def _lines() -> dict[tuple[str, str, str], _Line]:
     }
 
 
-def _conversions(kind: str) -> list[Row]:
+def _conversions(kind: str) -> list[TableRow]:
     rows = read_rows("terminology/data/conversions.tsv", 6, optional=2)
     return [row for row in rows if row[0] == kind]

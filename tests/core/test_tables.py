@@ -4,6 +4,7 @@ import pytest
 
 from archqa.core.tables import read_mapping, read_rows, split_cell
 from archqa.errors import InputError
+from tests.conftest import ROOT
 
 
 def _table(folder: Path, text: str) -> Path:
@@ -38,3 +39,9 @@ def test_every_row_with_other_cells_is_named_by_file_and_line(tmp_path: Path) ->
 def test_a_dash_is_an_empty_cell() -> None:
     assert split_cell("-") == ()
     assert split_cell("heart attack|mi") == ("heart attack", "mi")
+
+
+def test_the_package_has_few_tables_and_each_says_what_it_is() -> None:
+    tables = sorted((ROOT / "archqa").rglob("*.tsv"))
+    assert len(tables) <= 45
+    assert [table.name for table in tables if not table.read_text().startswith("#")] == []

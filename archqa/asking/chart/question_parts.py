@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from archqa.chart.search_terms import content_words
-from archqa.core.tables import read_mapping
+from archqa.core.tables import read_rows
 from archqa.terminology.concepts import find_concepts
 
 _MAX_SUBJECT_WORDS = 6
@@ -111,5 +111,6 @@ def _subject(text: str) -> str:
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    patterns = read_mapping("asking/data/question_parts.tsv")
+    rows = read_rows("asking/data/question_patterns.tsv", 3)
+    patterns = {part: pattern for group, part, pattern in rows if group == "part"}
     return re.compile(patterns[name], re.IGNORECASE)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from archqa.core.tables import read_mapping
+from archqa.core.tables import read_rows
 
 PERSONAL_DETAILS = frozenset({"identifier", "contact", "address", "phone", "email", "patient_name"})
 """Facts of a patient's row."""
@@ -58,12 +58,12 @@ class AskedDetails(NamedTuple):
 def asked_details(question: str) -> AskedDetails:
     """Return what of the person a question asks for."""
     text = question.casefold().replace("’", "'")
-    details = read_mapping("asking/data/personal_details.tsv")
-    words_of = {detail: _pattern(words) for detail, words in details.items()}
+    rows = read_rows("asking/data/personal_details.tsv", 3)
+    words_of = {detail: _pattern(words) for kind, detail, words in rows if kind == "detail"}
     other = words_of.pop(_NOT_ASKING)
     asked = frozenset(detail for detail, words in words_of.items() if _names(text, words, other))
-    kinds = read_mapping("asking/data/identifier_types.tsv")
-    types = [_pattern(of) for words, of in kinds.items() if _pattern(words).search(text)]
+    identifiers = [(words, of_type) for kind, words, of_type in rows if kind == "identifier"]
+    types = [_pattern(of_type) for words, of_type in identifiers if _pattern(words).search(text)]
     return AskedDetails(asked, tuple(types))
 
 

@@ -42,23 +42,25 @@ def whole_phrases() -> dict[tuple[str, ...], Phrase]:
 @cache
 def references() -> tuple[Phrase, ...]:
     """Return the phrases that refer to the last question, the longest first."""
-    rows = read_rows("asking/thread/data/references.tsv", 3)
-    phrases = [phrase for row in rows for phrase in _phrases(*row)]
-    return _longest_first(phrases)
+    return _longest_first(_phrases_of("reference"))
 
 
 @cache
 def edge_words(place: str) -> tuple[Phrase, ...]:
     """Return the phrases that say nothing at the `start` or the `end`, the longest first."""
-    rows = [row for row in read_rows("asking/thread/data/edge_words.tsv", 2) if row[0] == place]
-    return _longest_first([phrase for row in rows for phrase in _phrases(row[0], "", row[1])])
+    return _longest_first([phrase for phrase in _phrases_of("edge") if phrase.kind == place])
 
 
 @cache
 def subject_kind_phrases() -> tuple[Phrase, ...]:
     """Return the phrases that are said of one kind of subject."""
-    rows = read_rows("asking/thread/data/subject_kinds.tsv", 2)
-    return tuple(phrase for kind, cell in rows for phrase in _phrases(kind, kind, cell))
+    return tuple(_phrases_of("subject"))
+
+
+def _phrases_of(group: str) -> list[Phrase]:
+    """Return the phrases of a group of `references.tsv`, in its order."""
+    rows = read_rows("asking/thread/data/references.tsv", 4)
+    return [phrase for row in rows if row[0] == group for phrase in _phrases(*row[1:])]
 
 
 @cache

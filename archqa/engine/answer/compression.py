@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.case import Sentence
-from archqa.core.tables import read_rows
+from archqa.core.tables import TableRow, read_rows
 from archqa.engine.answer.span_extraction import extract_spans
 from archqa.terminology.topics import topics_of
 from archqa.terminology.words import stems
@@ -219,15 +219,14 @@ def _count_numbers(words: list[str]) -> int:
 
 @cache
 def _short_forms() -> tuple[tuple[re.Pattern[str], str], ...]:
-    short_forms = []
-    for long_form, short_form in read_rows("engine/data/shorter.tsv", 2):
-        pattern = re.compile(long_form, re.IGNORECASE)
-        short_forms.append((pattern, short_form))
-    return tuple(short_forms)
+    return tuple((re.compile(row[1], re.IGNORECASE), row[2]) for row in _rows("shorter"))
 
 
 @cache
 def _openers() -> tuple[re.Pattern[str], ...]:
-    return tuple(
-        re.compile(row[0], re.IGNORECASE) for row in read_rows("engine/data/openers.tsv", 1)
-    )
+    return tuple(re.compile(row[1], re.IGNORECASE) for row in _rows("dropped"))
+
+
+def _rows(kind: str) -> list[TableRow]:
+    rows = read_rows("engine/data/rewording.tsv", 3, optional=1)
+    return [row for row in rows if row[0] == kind]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
-from archqa.core.tables import Row, read_rows
+from archqa.core.tables import TableRow, read_rows
 
 
 class Kind(StrEnum):
@@ -122,15 +122,15 @@ def is_concept_element(resource_type: str, path: str) -> bool:
 
 
 @cache
-def _rows() -> dict[str, list[Row]]:
+def _rows() -> dict[str, list[TableRow]]:
     """Return the cells of the table by resource type."""
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[TableRow]] = {}
     for row in read_rows("fhir/values/search_parameters.tsv", 5, optional=1):
         rows.setdefault(row[0], []).append(row)
     return rows
 
 
-def _read_parameter(cells: Row) -> Parameter:
+def _read_parameter(cells: TableRow) -> Parameter:
     """Read type, name, kind, elements (`~` marks extra ones) and perhaps targets."""
     name, kind = cells[1], Kind(cells[2])
     last = tuple(cells[4].split())

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from archqa.core.tables import read_rows
 from archqa.fhir.record import Resource
+from archqa.terminology.concepts import related
 from archqa.terminology.units import find_unit
+from archqa.terminology.words import word_list
 
 _EVERY_HOURS = re.compile(r"q ?(\d{1,2}) ?(?:h|hr|hrs|hours)(?![a-z])")
 _DAYS = {"s": 1 / 86400, "min": 1 / 1440, "h": 1 / 24, "d": 1, "wk": 7, "mo": 30, "a": 365}
@@ -178,10 +180,8 @@ def _abbreviated(concept: Any) -> float:
 
 @cache
 def _timing_codes() -> dict[str, float]:
-    codes = {}
-    for names, number in read_rows("fhir/write/data/timing_codes.tsv", 2):
-        codes.update(dict.fromkeys(names.lower().split("|"), float(number)))
-    return codes
+    names_by_number = related("doses a day").items()
+    return {name.lower(): float(number) for number, names in names_by_number for name in names}
 
 
 class DailyMaximum(NamedTuple):
@@ -240,6 +240,5 @@ def _daily_maxima() -> tuple[tuple[re.Pattern[str], DailyMaximum], ...]:
 
 @cache
 def _local_forms() -> re.Pattern[str]:
-    rows = read_rows("fhir/write/data/local_forms.tsv", 1)
-    words = "|".join(re.escape(word.lower()) for (word,) in rows)
+    words = "|".join(map(re.escape, sorted(word_list("local"))))
     return re.compile(rf"\b(?:{words})\b")

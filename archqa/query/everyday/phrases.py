@@ -1,4 +1,4 @@
-"""The phrases of the tables: which stretches of a question they are found in."""
+"""The phrases of the table: which stretches of a question they are found in."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -76,20 +76,12 @@ def _is_start(tokens: Sequence[Token], place: int) -> bool:
 
 @cache
 def all_phrases() -> tuple[Phrase, ...]:
-    """The phrases of the three tables; of equal ones the first counts."""
+    """The phrases of `phrases.tsv`; of equal ones the first counts."""
     phrases: dict[tuple[tuple[str, ...], bool, bool], Phrase] = {}
-    for phrase in _read_phrases():
-        phrases.setdefault((phrase.words, phrase.at_end, phrase.at_start), phrase)
-    return tuple(phrases.values())
-
-
-def _read_phrases() -> Iterator[Phrase]:
     for kind, value, cell in read_rows("query/everyday/data/phrases.tsv", 3):
-        yield from _phrases(kind, value, cell)
-    for category, cell in read_rows("query/everyday/data/judgements.tsv", 2):
-        yield from _phrases("judgement", category, cell)
-    for why, cell in read_rows("query/everyday/data/fillers.tsv", 2):
-        yield from _phrases("filler", why, cell)
+        for phrase in _phrases(kind, value, cell):
+            phrases.setdefault((phrase.words, phrase.at_end, phrase.at_start), phrase)
+    return tuple(phrases.values())
 
 
 def _phrases(kind: str, value: str, cell: str) -> Iterator[Phrase]:
