@@ -305,6 +305,7 @@ def _united(
     return tuple(united)
 
 
+@cache
 def _codes_of(cell: str, default_system: str) -> tuple[_TableCode, ...]:
     """Return the codes of a cell; `icd10:Z853` names another system than the column's."""
     codes = []

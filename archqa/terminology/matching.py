@@ -81,6 +81,8 @@ class Matcher(Generic[Value]):
 
 def expand(cell: str) -> tuple[str, ...]:
     """Return the forms of a cell, those with alternatives written out."""
+    if not _ALTERNATIVES.search(cell):
+        return split_cell(cell)
     return tuple(form for pattern in split_cell(cell) for form in expand_form(pattern))
 
 
