@@ -88,9 +88,11 @@ def fits_display(concept: Concept, display: str) -> bool:
 @lru_cache(maxsize=2048)
 def _telling_words(concept: Concept) -> frozenset[str]:
     """Return the words of a concept's names that do not only tell its kind."""
-    names = (concept.name, *concept.forms)
-    words = {word for name in names for word in common_forms(name)}
-    words.update(word for rule in concept.display_rules for word in rule.words)
+    words: set[str] = set()
+    for name in (concept.name, *concept.forms):
+        words.update(common_forms(name))
+    for rule in concept.display_rules:
+        words |= rule.words
     words -= single_display_words("kind") | word_list("stop")
     return frozenset(word for word in words if not word.isdigit())
 
@@ -121,21 +123,23 @@ def _codes_of(concept: Concept, url: str, *, past: bool, certain: bool = False) 
 @cache
 def _codes_of_local_systems() -> frozenset[tuple[str, str]]:
     """Return the codes of local systems that some concept lists: they are no other concept's."""
-    return frozenset(
-        code
-        for concept in load_concepts()
-        for code in concept.codes
-        if code_system(code[0]).comparison == "local"
-    )
+    codes = set()
+    for concept in load_concepts():
+        for url, code in concept.codes:
+            if code_system(url).comparison == "local":
+                codes.add((url, code))
+    return frozenset(codes)
 
 
 def _names_drug(concept: Concept, display: str) -> bool:
     ingredients = ingredients_of(display)
     if concept.kind == "drug":
         return bool(ingredients) and set(concept.ingredients) <= set(ingredients)
-    rules = _dose_forms_by_ingredient(concept)
-    allowed = (*(rules.get(each, ()) for each in ingredients), rules.get(ANY_INGREDIENT, ()))
-    return any(_is_in_form(display, form) for forms in allowed for form in forms)
+    dose_forms = _dose_forms_by_ingredient(concept)
+    for name in (*ingredients, ANY_INGREDIENT):
+        if any(_is_in_form(display, form) for form in dose_forms.get(name, ())):
+            return True
+    return False
 
 
 @lru_cache(maxsize=512)
@@ -162,11 +166,9 @@ def _names_concept(concept: Concept, display: str, past: bool) -> bool:
         return False
     words = display_words(name)
     past_words = display_word_sets("past")
-    excluded = display_word_sets(f"not {concept.kind}")
-    if any(each <= words for each in excluded if not (past and each in past_words)):
-        return False
-    if not past and any(each <= words for each in past_words):
-        return False
+    for excluded in (*display_word_sets(f"not {concept.kind}"), *past_words):
+        if excluded <= words and not (past and excluded in past_words):
+            return False
     return any(_holds(words, rule) for rule in concept.display_rules)
 
 
@@ -193,5 +195,5 @@ def _names_measurement(concept: Concept, display: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _known_displays(concept: Concept) -> frozenset[frozenset[str]]:
-    displays = (rule.words - single_display_words("test") for rule in concept.display_rules)
-    return frozenset(words for words in displays if words)
+    displays = {rule.words - single_display_words("test") for rule in concept.display_rules}
+    return frozenset(displays) - {frozenset()}

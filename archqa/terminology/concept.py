@@ -76,7 +76,10 @@ def read_forms(cell: str) -> Forms:
             stated.setdefault(Relation.SAME, []).append(plain)
         if "&" in form[: len(form) - len(plain)]:
             diseases.append(plain)
-    of_relation = {relation: tuple(stated[relation]) for relation in Relation if relation in stated}
+    of_relation: dict[Relation, tuple[str, ...]] = {}
+    for relation in Relation:
+        if relation in stated:
+            of_relation[relation] = tuple(stated[relation])
     return Forms(tuple(asked), of_relation, tuple(display_only), tuple(diseases))
 
 

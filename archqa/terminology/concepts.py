@@ -19,7 +19,7 @@ from archqa.terminology.concept import (
     Relation,
     read_forms,
 )
-from archqa.terminology.drugs import Drug, read_drugs
+from archqa.terminology.drugs import read_drugs
 from archqa.terminology.matching import Matcher, Reading
 from archqa.terminology.words import common_forms, word_sets
 
@@ -59,12 +59,15 @@ def load_concepts() -> tuple[Concept, ...]:
 @cache
 def load_stated_concepts() -> tuple[Concept, ...]:
     """Return the concepts that sentences of notes are read for."""
-    findings = []
+    concepts = []
     for name, aspect, cell in read_rows("terminology/data/findings.tsv", 3):
         forms = read_forms(cell)
         stated = {Relation.SAME: forms.asked, **forms.stated}
-        findings.append(Concept("finding", name, Aspect(aspect), stated=stated))
-    return (*findings, *(concept for concept in load_concepts() if concept.stated))
+        concepts.append(Concept("finding", name, Aspect(aspect), stated=stated))
+    for concept in load_concepts():
+        if concept.stated:
+            concepts.append(concept)
+    return tuple(concepts)
 
 
 def concept_named(kind: ConceptKind, name: str) -> Concept:
@@ -81,9 +84,6 @@ def _concepts_by_name() -> dict[tuple[str, str], Concept]:
     return {(concept.kind, concept.name): concept for concept in load_concepts()}
 
 
-# In questions and in sentences
-
-
 @lru_cache(maxsize=1024)
 def find_concepts(question: str) -> tuple[ConceptMatch, ...]:
     """Return the concepts that a question names, in its order, the longest forms first.
@@ -91,20 +91,26 @@ def find_concepts(question: str) -> tuple[ConceptMatch, ...]:
     Whole words in any number (`statin`, `statins`); no spelling is corrected. Of an ambiguous
     form all concepts are returned, with one span.
     """
-    return tuple(ConceptMatch(*match) for match in _question_matcher().find(question))
+    matches = []
+    for start, end, concept in _question_matcher().find(question):
+        matches.append(ConceptMatch(start, end, concept))
+    return tuple(matches)
 
 
 @cache
 def _question_matcher() -> Matcher[Concept]:
-    forms = ((concept, concept.forms) for concept in load_concepts())
-    return Matcher(forms, Reading.QUESTION)
+    matcher: Matcher[Concept] = Matcher(Reading.QUESTION)
+    for concept in load_concepts():
+        matcher.add(concept, concept.forms)
+    return matcher
 
 
 def find_mentions(sentence: str) -> list[Mention]:
     """Return the mentions of all concepts in order, without those inside a longer one."""
-    mentions = [mention for of_one in mentions_by_concept(sentence).values() for mention in of_one]
-    outer = [mention for mention in mentions if not _is_inside_another(mention, mentions)]
-    return sorted(outer, key=lambda mention: mention.start)
+    mentions: list[Mention] = []
+    for of_concept in mentions_by_concept(sentence).values():
+        mentions += of_concept
+    return sorted(_without_inner(mentions, mentions), key=lambda mention: mention.start)
 
 
 def mentions_of(concept: Concept, sentence: str) -> list[Mention]:
@@ -116,38 +122,42 @@ def mentions_of(concept: Concept, sentence: str) -> list[Mention]:
 def mentions_by_concept(sentence: str) -> Mapping[Concept, list[Mention]]:
     """Return the mentions by concept, without those inside an opposite of the same concept."""
     mentions: dict[Concept, list[Mention]] = defaultdict(list)
+    opposites: dict[Concept, list[Mention]] = defaultdict(list)
     for start, end, (concept, relation) in _sentence_matcher().find(sentence):
-        mentions[concept].append(Mention(concept, relation, start, end))
-    for concept, of_one in mentions.items():
-        opposites = [each for each in of_one if each.relation is Relation.OPPOSITE]
-        mentions[concept] = [each for each in of_one if not _is_inside_another(each, opposites)]
+        mention = Mention(concept, relation, start, end)
+        mentions[concept].append(mention)
+        if relation is Relation.OPPOSITE:
+            opposites[concept].append(mention)
+    for concept, containing in opposites.items():
+        mentions[concept] = _without_inner(mentions[concept], containing)
     return mentions
 
 
 @cache
 def _sentence_matcher() -> Matcher[tuple[Concept, Relation]]:
-    forms = (
-        ((concept, relation), of_relation)
-        for concept in load_stated_concepts()
-        for relation, of_relation in concept.stated.items()
-    )
-    return Matcher(forms, Reading.SENTENCE)
+    matcher: Matcher[tuple[Concept, Relation]] = Matcher(Reading.SENTENCE)
+    for concept in load_stated_concepts():
+        for relation, forms in concept.stated.items():
+            matcher.add((concept, relation), forms)
+    return matcher
 
 
-def _is_inside_another(mention: Mention, mentions: Iterable[Mention]) -> bool:
-    for other in mentions:
-        contains = other.start <= mention.start and mention.end <= other.end
-        if contains and _rank(other) > _rank(mention):
-            return True
-    return False
+def _without_inner(mentions: list[Mention], containing: list[Mention]) -> list[Mention]:
+    """Return the mentions that are not inside one of the others, which must rank higher."""
+    outer = []
+    for mention in mentions:
+        for other in containing:
+            is_inside = other.start <= mention.start and mention.end <= other.end
+            if is_inside and _rank(other) > _rank(mention):
+                break
+        else:
+            outer.append(mention)
+    return outer
 
 
 def _rank(mention: Mention) -> tuple[int, bool]:
     """Return what ranks mentions of the same words: the longer, then what is not an opposite."""
     return mention.end - mention.start, mention.relation is not Relation.OPPOSITE
-
-
-# Relations
 
 
 @cache
@@ -156,19 +166,21 @@ def related(relation: str) -> dict[str, tuple[str, ...]]:
 
     The relations are those of `relations.tsv`, such as `diagnosis by observation`.
     """
-    rows = read_rows("terminology/data/relations.tsv", 3)
-    return {name: split_cell(others) for known, name, others in rows if known == relation}
+    names: dict[str, tuple[str, ...]] = {}
+    for row_relation, name, others in read_rows("terminology/data/relations.tsv", 3):
+        if row_relation == relation:
+            names[name] = split_cell(others)
+    return names
 
 
 @cache
 def disease_forms() -> frozenset[str]:
     """Return the forms of vaccines that name the disease too, in common forms ("tetanus")."""
-    rows = read_rows("terminology/data/vaccines.tsv", 6)
-    forms = (form for row in rows for form in read_forms(row[1]).diseases)
-    return frozenset(" ".join(common_forms(form)) for form in forms)
-
-
-# The tables
+    names = set()
+    for row in read_rows("terminology/data/vaccines.tsv", 6):
+        for form in read_forms(row[1]).diseases:
+            names.add(" ".join(common_forms(form)))
+    return frozenset(names)
 
 
 class _TableCode(NamedTuple):
@@ -193,32 +205,36 @@ def _measurements() -> Iterator[Concept]:
 
 def _drugs(classes: Iterable[Concept]) -> Iterator[Concept]:
     """Return the drugs; a form that names a whole class with the drug is left to the class."""
-    ingredients_by_form = {form: each.ingredients for each in classes for form in each.forms}
+    ingredients_by_form: dict[str, tuple[str, ...]] = {}
+    for each in classes:
+        ingredients_by_form.update(dict.fromkeys(each.forms, each.ingredients))
     for drug in read_drugs():
-        asked = tuple(
-            form for form in drug.forms.asked if drug.name not in ingredients_by_form.get(form, ())
-        )
+        asked = []
+        for form in drug.forms.asked:
+            if drug.name not in ingredients_by_form.get(form, ()):
+                asked.append(form)
         yield _concept(
             "drug",
             drug.name,
-            drug.forms._replace(asked=asked),
-            _rxnorm_codes(drug),
+            drug.forms._replace(asked=tuple(asked)),
+            _codes_of(drug.rxnorm, "rxnorm"),
             ingredients=drug.ingredients,
         )
 
 
 def _drug_classes() -> Iterator[Concept]:
-    rows = {row[0]: row for row in read_rows("terminology/data/drug_classes.tsv", 4)}
-    drugs = {drug.name: drug for drug in read_drugs()}
+    rows = _by_name(read_rows("terminology/data/drug_classes.tsv", 4))
+    rxnorm_codes = {drug.name: _codes_of(drug.rxnorm, "rxnorm") for drug in read_drugs()}
     for name, cell, _, parts in rows.values():
         rules = _united(name, lambda row: split_cell(row[2]), rows)
-        # The ingredients that belong to the class in every form.
-        unrestricted = [drugs[rule] for rule in rules if "@" not in rule and rule in drugs]
+        codes: list[_TableCode] = []
+        for rule in rules:  # One with a dose form ("timolol@oral") is no drug's name.
+            codes += rxnorm_codes.get(rule, ())
         yield _concept(
             "drug_class",
             name,
             read_forms(cell),
-            tuple(code for drug in unrestricted for code in _rxnorm_codes(drug)),
+            tuple(codes),
             ingredients=rules,
             parts=split_cell(parts),
         )
@@ -237,8 +253,10 @@ class _CodedTable(NamedTuple):
         return read_rows(f"terminology/data/{self.name}.tsv", columns)
 
     def codes(self, row: TableRow) -> tuple[_TableCode, ...]:
-        cells = zip(row[2:], self.systems, strict=False)
-        return tuple(code for cell, system in cells for code in _codes_of(cell, system))
+        codes: list[_TableCode] = []
+        for cell, system in zip(row[2:], self.systems, strict=False):
+            codes += _codes_of(cell, system)
+        return tuple(codes)
 
     def display_rules(self, row: TableRow) -> tuple[DisplayRule, ...]:
         words, excluded = row[self._words], word_sets(row[self._words + 1])
@@ -254,7 +272,7 @@ class _CodedTable(NamedTuple):
 
 def _coded_concepts(table: _CodedTable) -> Iterator[Concept]:
     """Return the concepts of a table; each has the codes and words of its parts too."""
-    rows = {row[0]: row for row in table.rows()}
+    rows = _by_name(table.rows())
     for name, row in rows.items():
         yield _concept(
             table.kind,
@@ -279,20 +297,25 @@ def _concept(
     parts: tuple[str, ...] = (),
     unit: str | None = None,
 ) -> Concept:
+    uncertain = [code for code, is_certain in (*codes, *past_codes) if not is_certain]
     return Concept(
         kind=kind,
         name=name,
         aspect=_ASPECTS[kind],
         forms=forms.asked,
         stated=forms.stated,
-        codes=tuple(each.code for each in codes),
-        past_codes=tuple(each.code for each in past_codes),
-        uncertain=frozenset(each.code for each in (*codes, *past_codes) if not each.is_certain),
+        codes=tuple(code for code, _ in codes),
+        past_codes=tuple(code for code, _ in past_codes),
+        uncertain=frozenset(uncertain),
         display_rules=display_rules,
         ingredients=ingredients,
         parts=parts,
         unit=unit,
     )
+
+
+def _by_name(rows: Iterable[TableRow]) -> dict[str, TableRow]:
+    return {row[0]: row for row in rows}
 
 
 def _united(
@@ -316,7 +339,3 @@ def _codes_of(cell: str, default_system: str) -> tuple[_TableCode, ...]:
         normalised = normal_code(system, code if colon else plain)
         codes.append(_TableCode((system.url, normalised), plain == entry))
     return tuple(codes)
-
-
-def _rxnorm_codes(drug: Drug) -> tuple[_TableCode, ...]:
-    return _codes_of(drug.rxnorm or EMPTY, "rxnorm")

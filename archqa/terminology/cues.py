@@ -54,7 +54,7 @@ def result_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     patterns = []
     for group, assertion, place, forms in read_rows(_TABLE, 4):
         if group == _RESULT:
-            alternatives = "|".join(re.escape(form) for form in split_cell(forms))
+            alternatives = "|".join(map(re.escape, split_cell(forms)))
             pattern = re.compile(_PLACES[place].format(alternatives), re.IGNORECASE)
             patterns.append((assertion, pattern))
     return tuple(patterns)
@@ -62,6 +62,8 @@ def result_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 @cache
 def _assertion_matcher() -> Matcher[Cue]:
-    rows = [row for row in read_rows(_TABLE, 4) if row[0] == _ASSERTION]
-    forms = ((Cue(kind, place == "after"), expand(forms)) for _, kind, place, forms in rows)
-    return Matcher(forms, Reading.SENTENCE)
+    matcher: Matcher[Cue] = Matcher(Reading.SENTENCE)
+    for group, kind, place, forms in read_rows(_TABLE, 4):
+        if group == _ASSERTION:
+            matcher.add(Cue(kind, reaches_after=place == "after"), expand(forms))
+    return matcher

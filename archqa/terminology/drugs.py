@@ -32,7 +32,8 @@ class Drug(NamedTuple):
     ingredients: tuple[str, ...]
     forms: Forms
     names: tuple[str, ...]
-    rxnorm: str = ""
+    rxnorm: str
+    """The cell of the table."""
 
 
 @cache
@@ -40,7 +41,10 @@ def read_drugs() -> tuple[Drug, ...]:
     """Return the single ingredients, then the combinations that a brand stands for."""
     rows = {row[0]: row for row in read_rows("terminology/data/drugs.tsv", 3)}
     names = dict.fromkeys((*_ingredients_of_classes(), *rows))
-    return tuple(_drug(*rows.get(name, (name, EMPTY, EMPTY))) for name in names)
+    drugs = []
+    for name in names:
+        drugs.append(_drug(*rows.get(name, (name, EMPTY, EMPTY))))
+    return tuple(drugs)
 
 
 @lru_cache(maxsize=16384)
@@ -74,7 +78,7 @@ def _drug(name: str, cell: str, rxnorm: str) -> Drug:
     if is_single and name not in forms.display_only:
         forms = forms._replace(asked=tuple(dict.fromkeys((name, *forms.asked))))
     names = (*forms.display_only, *forms.asked)
-    return Drug(name, ingredients, forms, names, "" if rxnorm == EMPTY else rxnorm)
+    return Drug(name, ingredients, forms, names, rxnorm)
 
 
 def _ingredients_of_classes() -> Iterator[str]:
@@ -87,8 +91,10 @@ def _ingredients_of_classes() -> Iterator[str]:
 
 def _known_ingredients(text: str) -> tuple[str, ...]:
     """Return the ingredients of the names in a text, the longest names first."""
-    named = [name for match in _name_matcher().find(text) for name in match.value]
-    return tuple(dict.fromkeys(named))
+    ingredients: dict[str, None] = {}
+    for match in _name_matcher().find(text):
+        ingredients.update(dict.fromkeys(match.value))
+    return tuple(ingredients)
 
 
 def _unknown_ingredient(part: str) -> tuple[str, ...]:
@@ -104,9 +110,12 @@ def _unknown_ingredient(part: str) -> tuple[str, ...]:
 @cache
 def _name_matcher() -> Matcher[tuple[str, ...]]:
     """Return the matcher of all names; of two drugs with one name, the first counts."""
-    ingredients: dict[str, tuple[str, ...]] = {}
+    known: set[tuple[str, ...]] = set()
+    matcher: Matcher[tuple[str, ...]] = Matcher(Reading.DISPLAY)
     for drug in read_drugs():
         for name in drug.names:
-            ingredients.setdefault(" ".join(common_forms(name)), drug.ingredients)
-    rows = ((of_name, (name,)) for name, of_name in ingredients.items())
-    return Matcher(rows, Reading.DISPLAY)
+            words = common_forms(name)
+            if words not in known:
+                known.add(words)
+                matcher.add(drug.ingredients, (name,))
+    return matcher

@@ -57,13 +57,16 @@ class Match(NamedTuple, Generic[Value]):
 class Matcher(Generic[Value]):
     """Finds the forms of many values; only forms that begin as a word of the text are tried."""
 
-    def __init__(self, forms: Iterable[tuple[Value, Iterable[str]]], reading: Reading) -> None:
-        """Index the forms, expanded as by `expand`, of each value."""
+    def __init__(self, reading: Reading) -> None:
         self._index: _WordIndex[Value] | _LetterIndex[Value]
         if reading in {Reading.QUESTION, Reading.DISPLAY}:
-            self._index = _WordIndex(forms, reading)
+            self._index = _WordIndex(reading)
         else:
-            self._index = _LetterIndex(forms, reading)
+            self._index = _LetterIndex(reading)
+
+    def add(self, value: Value, forms: Iterable[str]) -> None:
+        """Look for the forms of a value, written out as `expand` does."""
+        self._index.add(value, tuple(forms))
 
     def find(self, text: str) -> tuple[Match[Value], ...]:
         """Return what is named where.
@@ -83,7 +86,10 @@ def expand(cell: str) -> tuple[str, ...]:
     """Return the forms of a cell, those with alternatives written out."""
     if not _ALTERNATIVES.search(cell):
         return split_cell(cell)
-    return tuple(form for pattern in split_cell(cell) for form in expand_form(pattern))
+    forms: list[str] = []
+    for pattern in split_cell(cell):
+        forms += expand_form(pattern)
+    return tuple(forms)
 
 
 def expand_form(pattern: str) -> Iterator[str]:
@@ -129,15 +135,23 @@ _UNITS = frozenset({"hr", "k", "mg", "bpm", "g", "pt"})
 class _WordIndex(Generic[Value]):
     """Values by form: by stems, by exact words in lower case, and as written."""
 
-    def __init__(self, forms: Iterable[tuple[Value, Iterable[str]]], reading: Reading) -> None:
+    def __init__(self, reading: Reading) -> None:
         self._needs_joint = reading is Reading.QUESTION
         self._by_stems: dict[str, tuple[Value, ...]] = {}
         self._in_lower_case: dict[str, tuple[Value, ...]] = {}
         self._as_written: dict[str, tuple[Value, ...]] = {}
-        for value, of_value in forms:
-            for form in of_value:
-                self._add(form, value)
-        self._longest = max((form.count(" ") for form in self._by_stems), default=0) + 1
+        self._longest = 1
+
+    def add(self, value: Value, forms: tuple[str, ...]) -> None:
+        for form in forms:
+            if form.startswith(_EXACT):
+                key, known = form[1:], self._in_lower_case
+            elif form != form.lower():
+                key, known = " ".join(_written(read_words(form))), self._as_written
+            else:
+                key, known = " ".join(common_forms(form)), self._by_stems
+            known[key] = tuple(dict.fromkeys((*known.get(key, ()), value)))
+            self._longest = max(self._longest, key.count(" ") + 1)
 
     def find(self, text: str) -> Iterator[Match[Value]]:
         words = read_words(text)
@@ -151,16 +165,6 @@ class _WordIndex(Generic[Value]):
 
     def find_values(self, text: str) -> Iterator[Value]:
         yield from dict.fromkeys(match.value for match in self.find(text))
-
-    def _add(self, form: str, value: Value) -> None:
-        if form.startswith(_EXACT):
-            key, known = form[1:], self._in_lower_case
-        elif form != form.lower():
-            key, known = " ".join(word.written for word in read_words(form)), self._as_written
-        else:
-            key, known = " ".join(common_forms(form)), self._by_stems
-        others = known.get(key)
-        known[key] = tuple(dict.fromkeys((*others, value))) if others else (value,)
 
     def _longest_at(
         self, text: str, words: list[Word], place: int
@@ -182,11 +186,15 @@ class _WordIndex(Generic[Value]):
         return last - place
 
     def _named_by(self, words: list[Word]) -> tuple[Value, ...]:
-        written = " ".join(word.written for word in words)
-        by_stems = self._by_stems.get(" ".join(word.common for word in words), ())
+        written = " ".join(_written(words))
+        by_stems = self._by_stems.get(" ".join([word.common for word in words]), ())
         exact = self._in_lower_case.get(written.lower(), ())
         as_written = self._as_written.get(written, ())
         return tuple(dict.fromkeys((*by_stems, *exact, *as_written)))
+
+
+def _written(words: list[Word]) -> list[str]:
+    return [word.written for word in words]
 
 
 def _is_unit(words: list[Word], place: int) -> bool:
@@ -197,17 +205,16 @@ def _is_unit(words: list[Word], place: int) -> bool:
 class _LetterIndex(Generic[Value]):
     """Values by the first letters of their forms; a pattern is compiled when it is first tried."""
 
-    def __init__(self, forms: Iterable[tuple[Value, Iterable[str]]], reading: Reading) -> None:
+    def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._rows: list[tuple[Value, tuple[str, ...]]] = []
         self._patterns: dict[int, re.Pattern[str]] = {}
-        self._by_prefix: dict[str, list[int]] = defaultdict(list)
-        for value, of_value in forms:
-            row = tuple(form.removeprefix(_EXACT) for form in of_value)
-            if row:
-                for prefix in {_literal_prefix(form) for form in row}:
-                    self._by_prefix[prefix].append(len(self._rows))
-                self._rows.append((value, row))
+        self._by_prefix: dict[str, set[int]] = defaultdict(set)
+
+    def add(self, value: Value, forms: tuple[str, ...]) -> None:
+        for form in forms:
+            self._by_prefix[_literal_prefix(form)].add(len(self._rows))
+        self._rows.append((value, forms))
 
     def find(self, text: str) -> Iterator[Match[Value]]:
         for value, pattern in self._candidates(text):
@@ -233,13 +240,13 @@ class _LetterIndex(Generic[Value]):
 
 def _literal_prefix(form: str) -> str:
     """Return the first letters that every text of a form begins with, at most three."""
-    literal = _LITERAL_START.match(form.lower())
+    literal = _LITERAL_START.match(form.lower().removeprefix(_EXACT))
     assert literal is not None  # The pattern matches the empty string.
     return literal[0][:_PREFIX_LENGTH]
 
 
 def _as_regex(form: str, reading: Reading) -> str:
-    pieces = [_escape(piece, reading) for piece in form.split(" .. ")]
+    pieces = [_escape(piece, reading) for piece in form.removeprefix(_EXACT).split(" .. ")]
     regex = _GAP.join(pieces)
     return regex if form == form.lower() else f"(?-i:{regex})"
 

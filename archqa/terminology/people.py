@@ -22,18 +22,22 @@ class Relative(NamedTuple):
 @cache
 def relatives() -> tuple[Relative, ...]:
     """Return the forms by which people who ask call a relative."""
-    found = []
+    forms = []
     for _, gender, alone, after_my, _ in read_rows("terminology/data/people.tsv", 5):
-        found += [Relative(form, gender, stands_alone=True) for form in split_cell(alone)]
-        found += [Relative(form, gender, stands_alone=False) for form in split_cell(after_my)]
-    return tuple(found)
+        for form in split_cell(alone):
+            forms.append(Relative(form, gender, stands_alone=True))
+        for form in split_cell(after_my):
+            forms.append(Relative(form, gender, stands_alone=False))
+    return tuple(forms)
 
 
 @cache
 def relative_pattern() -> re.Pattern[str]:
     """Return the pattern of words for the people around a patient, as notes and questions have them."""
-    cells = (row[4] for row in read_rows("terminology/data/people.tsv", 5))
-    return compile_forms([form for cell in cells for form in expand(cell)], Reading.FITTED)
+    forms: list[str] = []
+    for *_, in_notes in read_rows("terminology/data/people.tsv", 5):
+        forms += expand(in_notes)
+    return compile_forms(forms, Reading.FITTED)
 
 
 def body_parts(text: str) -> frozenset[str]:
@@ -55,5 +59,7 @@ def sides() -> frozenset[str]:
 
 @cache
 def _body_matcher() -> Matcher[str]:
-    rows = read_rows("terminology/data/body_parts.tsv", 3)
-    return Matcher(((name, expand(forms)) for name, _, forms in rows), Reading.SENTENCE)
+    matcher: Matcher[str] = Matcher(Reading.SENTENCE)
+    for name, _, forms in read_rows("terminology/data/body_parts.tsv", 3):
+        matcher.add(name, expand(forms))
+    return matcher

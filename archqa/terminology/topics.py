@@ -29,11 +29,15 @@ def topics_of(text: str) -> frozenset[str]:
 @cache
 def load_topics() -> dict[str, Topic]:
     """Return the topics by name."""
-    rows = read_rows("terminology/data/topics.tsv", 5)
-    return {name: Topic(name, kind, specialty, plain) for name, kind, specialty, _, plain in rows}
+    topics = {}
+    for name, kind, specialty, _, plain in read_rows("terminology/data/topics.tsv", 5):
+        topics[name] = Topic(name, kind, specialty, plain)
+    return topics
 
 
 @cache
 def _matcher() -> Matcher[str]:
-    rows = read_rows("terminology/data/topics.tsv", 5)
-    return Matcher(((row[0], expand(row[3])) for row in rows), Reading.FITTED)
+    matcher: Matcher[str] = Matcher(Reading.FITTED)
+    for name, _, _, forms, _ in read_rows("terminology/data/topics.tsv", 5):
+        matcher.add(name, expand(forms))
+    return matcher

@@ -118,18 +118,18 @@ def _units() -> dict[str, Unit]:
 
 @cache
 def _molar_masses() -> dict[str, _MolarMass]:
-    return {
-        name: _MolarMass(None if grams == EMPTY else float(grams), int(charge) or None)
-        for _, name, grams, charge, *_ in _conversions("molar mass")
-    }
+    masses = {}
+    for _, name, grams, charge, *_ in _conversions("molar mass"):
+        masses[name] = _MolarMass(None if grams == EMPTY else float(grams), int(charge) or None)
+    return masses
 
 
 @cache
 def _lines() -> dict[tuple[str, str, str], _Line]:
-    return {
-        (concept, from_unit, to_unit): _Line(float(factor), float(offset))
-        for _, concept, from_unit, to_unit, factor, offset in _conversions("line")
-    }
+    lines = {}
+    for _, concept, from_unit, to_unit, factor, offset in _conversions("line"):
+        lines[concept, from_unit, to_unit] = _Line(float(factor), float(offset))
+    return lines
 
 
 def _conversions(kind: str) -> list[TableRow]:

@@ -77,10 +77,10 @@ class Word(NamedTuple):
 
 def read_words(text: str) -> list[Word]:
     """Return the words of `text`; a possessive ending belongs to the place of its word."""
-    return [
-        Word(match[1], match.start(), match.end(), common_form(match[1]))
-        for match in _WORD.finditer(text)
-    ]
+    words = []
+    for match in _WORD.finditer(text):
+        words.append(Word(match[1], match.start(), match.end(), common_form(match[1])))
+    return words
 
 
 def common_forms(text: str) -> tuple[str, ...]:
@@ -146,10 +146,10 @@ def word_list(*names: str) -> frozenset[str]:
 
 @cache
 def _word_lists() -> dict[str, frozenset[str]]:
-    words: dict[str, list[str]] = {}
-    for name, listed in read_rows("terminology/data/words.tsv", 2):
-        words.setdefault(name, []).extend(listed.split())
-    return {name: frozenset(listed) for name, listed in words.items()}
+    lists: dict[str, frozenset[str]] = {}
+    for name, words in read_rows("terminology/data/words.tsv", 2):
+        lists[name] = lists.get(name, frozenset()) | frozenset(words.split())
+    return lists
 
 
 @lru_cache(maxsize=65536)
@@ -165,8 +165,8 @@ def display_words(display: str) -> frozenset[str]:
 
 def word_sets(cell: str) -> tuple[frozenset[str], ...]:
     """Return the alternatives of a cell, each as the set of its words."""
-    alternatives = (display_words(entry) for entry in split_cell(cell))
-    return tuple(words for words in alternatives if words)
+    alternatives = map(display_words, split_cell(cell))
+    return tuple(filter(None, alternatives))
 
 
 @cache
@@ -184,4 +184,4 @@ def single_display_words(use: str) -> frozenset[str]:
 @cache
 def _empty_words() -> frozenset[str]:
     words = read_mapping("terminology/data/display_words.tsv")["empty"]
-    return frozenset(common for word in split_cell(words) for common in common_forms(word))
+    return frozenset(common_forms(words))
