@@ -89,7 +89,7 @@ def displays() -> dict[str, Descriptions]:
     return seen
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("system", ["icd10", "icd9"])
 def test_every_prefix_of_icd_exists_and_describes_its_concept(system: str) -> None:
     described = icd_10_cm() if system == "icd10" else icd_9_cm()
