@@ -2,9 +2,10 @@
 
 import re
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from archqa.terminology.code_systems import CodeSystem, code_system, has_prefix, normal_code
-from archqa.terminology.concept import Concept, DisplayRule
+from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import load_concepts
 from archqa.terminology.drugs import ANY_INGREDIENT, has_form, ingredients_of
 from archqa.terminology.words import (
@@ -13,6 +14,7 @@ from archqa.terminology.words import (
     display_words,
     single_display_words,
     word_list,
+    word_sets,
 )
 
 _SEMANTIC_TAG = re.compile(
@@ -30,6 +32,16 @@ _DENIAL = re.compile(
     re.IGNORECASE,
 )
 """A display that says that something is not there: `No cough`."""
+
+
+class DisplayRule(NamedTuple):
+    """Words that a display holds, all of them, and sets of words of which it holds none fully.
+
+    A word that begins with `*` stands for every word that ends so (`*ectomy`).
+    """
+
+    words: frozenset[str]
+    excluded: tuple[frozenset[str], ...] = ()
 
 
 @lru_cache(maxsize=65536)
@@ -73,6 +85,16 @@ def matches_code(
     return bool(display) and _names_concept(concept, display or "", past)
 
 
+@lru_cache(maxsize=2048)
+def display_rules(concept: Concept) -> tuple[DisplayRule, ...]:
+    """Return the rules by which displays name a concept: one of them must hold."""
+    rules: dict[DisplayRule, None] = {}
+    for words, excluded in concept.displays:
+        for alternative in word_sets(words):
+            rules[DisplayRule(alternative, word_sets(excluded))] = None
+    return tuple(rules)
+
+
 def fits_display(concept: Concept, display: str) -> bool:
     """Tell whether a display may be a name of a concept: it is empty, or shares a telling word.
 
@@ -91,7 +113,7 @@ def _telling_words(concept: Concept) -> frozenset[str]:
     words: set[str] = set()
     for name in (concept.name, *concept.forms):
         words.update(common_forms(name))
-    for rule in concept.display_rules:
+    for rule in display_rules(concept):
         words |= rule.words
     words -= single_display_words("kind") | word_list("stop")
     return frozenset(word for word in words if not word.isdigit())
@@ -169,7 +191,7 @@ def _names_concept(concept: Concept, display: str, past: bool) -> bool:
     for excluded in (*display_word_sets(f"not {concept.kind}"), *past_words):
         if excluded <= words and not (past and excluded in past_words):
             return False
-    return any(_holds(words, rule) for rule in concept.display_rules)
+    return any(_holds(words, rule) for rule in display_rules(concept))
 
 
 def _holds(words: frozenset[str], rule: DisplayRule) -> bool:
@@ -195,5 +217,5 @@ def _names_measurement(concept: Concept, display: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _known_displays(concept: Concept) -> frozenset[frozenset[str]]:
-    displays = {rule.words - single_display_words("test") for rule in concept.display_rules}
+    displays = {rule.words - single_display_words("test") for rule in display_rules(concept)}
     return frozenset(displays) - {frozenset()}

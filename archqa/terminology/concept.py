@@ -1,6 +1,6 @@
 """A clinical concept: what it is called in questions and in sentences, and how records code it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
@@ -38,13 +38,17 @@ class Relation(StrEnum):
     OPPOSITE = "opposite"
 
 
+StatedForms = tuple[tuple[Relation, tuple[str, ...]], ...]
+"""Forms that sentences state, by their relation to the concept."""
+
+
 class Forms(NamedTuple):
     """The forms of a cell by who reads them."""
 
     asked: tuple[str, ...]
     """Looked for in questions."""
 
-    stated: dict[Relation, tuple[str, ...]]
+    stated: StatedForms
     """Looked for in sentences of notes."""
 
     display_only: tuple[str, ...]
@@ -76,30 +80,23 @@ def read_forms(cell: str) -> Forms:
             stated.setdefault(Relation.SAME, []).append(plain)
         if "&" in form[: len(form) - len(plain)]:
             diseases.append(plain)
-    of_relation: dict[Relation, tuple[str, ...]] = {}
-    for relation in Relation:
-        if relation in stated:
-            of_relation[relation] = tuple(stated[relation])
-    return Forms(tuple(asked), of_relation, tuple(display_only), tuple(diseases))
+    return Forms(
+        asked=tuple(asked),
+        stated=tuple((relation, tuple(of_relation)) for relation, of_relation in stated.items()),
+        display_only=tuple(display_only),
+        diseases=tuple(diseases),
+    )
 
 
-class DisplayRule(NamedTuple):
-    """Words that a display holds, all of them, and sets of words of which it holds none fully.
-
-    A word that begins with `*` stands for every word that ends so (`*ectomy`).
-    """
-
-    words: frozenset[str]
-    excluded: tuple[frozenset[str], ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Concept:
     """One thing, whatever it is called. There is one object for each, so identity is equality.
 
     `forms` name it in questions, `stated` in sentences of notes, by their relation to it.
     `codes` code it; in those of ICD `?` is any one character. `past_codes` say that the patient
     had it once. `uncertain` are codes that no public source was seen to have, or that are wider.
+    `displays` are cells of words of its displays, of which one alternative must be there, and of
+    words that exclude it; see `codes.py`.
     `parts` name the measurements of a panel (the one that stands for it first), the subclasses of
     a class of drugs, or what a condition, vaccine or procedure includes.
     `ingredients` of a drug are all in one product; a drug class has any of its ingredients,
@@ -111,11 +108,11 @@ class Concept:
     name: str
     aspect: Aspect
     forms: tuple[str, ...] = ()
-    stated: dict[Relation, tuple[str, ...]] = field(default_factory=dict)
+    stated: StatedForms = ()
     codes: tuple[Code, ...] = ()
     past_codes: tuple[Code, ...] = ()
     uncertain: frozenset[Code] = frozenset()
-    display_rules: tuple[DisplayRule, ...] = ()
+    displays: tuple[tuple[str, str], ...] = ()
     ingredients: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     unit: str | None = None

@@ -13,7 +13,6 @@ from archqa.terminology.concept import (
     Concept,
     ConceptKind,
     ConceptMatch,
-    DisplayRule,
     Forms,
     Mention,
     Relation,
@@ -21,7 +20,7 @@ from archqa.terminology.concept import (
 )
 from archqa.terminology.drugs import read_drugs
 from archqa.terminology.matching import Matcher, Reading
-from archqa.terminology.words import common_forms, word_sets
+from archqa.terminology.words import common_forms
 
 T = TypeVar("T")
 
@@ -62,7 +61,7 @@ def load_stated_concepts() -> tuple[Concept, ...]:
     concepts = []
     for name, aspect, cell in read_rows("terminology/data/findings.tsv", 3):
         forms = read_forms(cell)
-        stated = {Relation.SAME: forms.asked, **forms.stated}
+        stated = ((Relation.SAME, forms.asked), *forms.stated)
         concepts.append(Concept("finding", name, Aspect(aspect), stated=stated))
     for concept in load_concepts():
         if concept.stated:
@@ -137,7 +136,7 @@ def mentions_by_concept(sentence: str) -> Mapping[Concept, list[Mention]]:
 def _sentence_matcher() -> Matcher[tuple[Concept, Relation]]:
     matcher: Matcher[tuple[Concept, Relation]] = Matcher(Reading.SENTENCE)
     for concept in load_stated_concepts():
-        for relation, forms in concept.stated.items():
+        for relation, forms in concept.stated:
             matcher.add((concept, relation), forms)
     return matcher
 
@@ -197,7 +196,7 @@ def _measurements() -> Iterator[Concept]:
             name,
             read_forms(cell),
             _codes_of(codes, "loinc"),
-            display_rules=tuple(DisplayRule(words) for words in word_sets(displays)),
+            displays=((displays, EMPTY),),
             parts=split_cell(parts),
             unit=None if unit == EMPTY else unit,
         )
@@ -258,9 +257,8 @@ class _CodedTable(NamedTuple):
             codes += _codes_of(cell, system)
         return tuple(codes)
 
-    def display_rules(self, row: TableRow) -> tuple[DisplayRule, ...]:
-        words, excluded = row[self._words], word_sets(row[self._words + 1])
-        return tuple(DisplayRule(each, excluded) for each in word_sets(words))
+    def displays(self, row: TableRow) -> tuple[tuple[str, str], ...]:
+        return ((row[self._words], row[self._words + 1]),)
 
     def past_codes(self, row: TableRow) -> tuple[_TableCode, ...]:
         return _codes_of(row[self._words + 2], "") if self.has_past else ()
@@ -280,7 +278,7 @@ def _coded_concepts(table: _CodedTable) -> Iterator[Concept]:
             read_forms(row[1]),
             _united(name, table.codes, rows),
             _united(name, table.past_codes, rows),
-            display_rules=_united(name, table.display_rules, rows),
+            displays=_united(name, table.displays, rows),
             parts=split_cell(row[_PARTS]),
         )
 
@@ -292,7 +290,7 @@ def _concept(
     codes: tuple[_TableCode, ...],
     past_codes: tuple[_TableCode, ...] = (),
     *,
-    display_rules: tuple[DisplayRule, ...] = (),
+    displays: tuple[tuple[str, str], ...] = (),
     ingredients: tuple[str, ...] = (),
     parts: tuple[str, ...] = (),
     unit: str | None = None,
@@ -307,7 +305,7 @@ def _concept(
         codes=tuple(code for code, _ in codes),
         past_codes=tuple(code for code, _ in past_codes),
         uncertain=frozenset(uncertain),
-        display_rules=display_rules,
+        displays=displays,
         ingredients=ingredients,
         parts=parts,
         unit=unit,

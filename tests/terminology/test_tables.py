@@ -185,7 +185,7 @@ def test_every_form_is_found_as_its_concept() -> None:
 
 def test_every_form_of_a_statement_is_found_as_its_concept_or_hidden_by_its_opposite() -> None:
     for concept in load_stated_concepts():
-        for relation, forms in concept.stated.items():
+        for relation, forms in concept.stated:
             for form in forms:
                 text = form.replace("*", "").replace(" .. ", " xx ")
                 relations = {mention.relation for mention in mentions_of(concept, text)}

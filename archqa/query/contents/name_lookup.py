@@ -18,6 +18,7 @@ from archqa.query.contents.inventory import (
 from archqa.query.execution.concept_limit import is_coded
 from archqa.query.execution.rows import Coding
 from archqa.query.kinds import KINDS, RowKind
+from archqa.terminology.codes import display_rules
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import load_concepts
 
@@ -121,7 +122,7 @@ def _concepts_of(what: RowKind, codings: tuple[Coding, ...]) -> tuple[str, ...]:
 
 def _breadth(concept: Concept) -> tuple[bool, int]:
     """How much a concept includes; a class of drugs more than a drug."""
-    rules = len(concept.codes) + len(concept.ingredients) + len(concept.display_rules)
+    rules = len(concept.codes) + len(concept.ingredients) + len(display_rules(concept))
     return concept.kind == "drug_class", rules
 
 
