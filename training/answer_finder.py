@@ -18,11 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from archqa.terminology.words import stems
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from archqa.core.case import Case, Sentence
+from archqa.engine import DATA_DIR
 from archqa.engine.answer_finder import (
     NETWORK_FILE,
     SETTINGS_FILE,
@@ -37,11 +39,9 @@ from archqa.engine.answer_windows import (
 )
 from archqa.engine.asked_kind import lacks_asked_kind
 from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
-from archqa.engine.tables import DATA_DIR
 from archqa.engine.windows import TokenWindow
 from archqa.notes.non_evidence import non_evidence_indices
 from archqa.notes.sentences import case_from_text
-from archqa.notes.tokens import stems
 from archqa.safety.private_files import write_private_text
 from training import export, fine_tuning, loading
 from training.corpora import ShortQuestion

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from archqa.resources import table_rows
+from archqa.core.tables import read_mapping
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -33,7 +33,6 @@ MARK_SYMBOLS = {
     "plain": "",
 }
 
-_METRIC_NAMES = Path(__file__).resolve().parent / "data" / "metric_names.tsv"
 _MAX_SHORT_ID_LENGTH = 12
 
 _BIDI_CONTROLS = str.maketrans(
@@ -159,12 +158,8 @@ def as_json(value: Any) -> str:
 
 def metric_label(name: str) -> str:
     """Return what people call a score; an unknown name with spaces for its underscores."""
-    return _metric_labels().get(name, name.replace("_", " "))
-
-
-@cache
-def _metric_labels() -> dict[str, str]:
-    return {row[0]: row[1] for row in table_rows(_METRIC_NAMES)}
+    labels = read_mapping("report/data/metric_names.tsv")
+    return labels.get(name, name.replace("_", " "))
 
 
 def resource_name(reference: str) -> ResourceName:

@@ -6,13 +6,11 @@ import re
 from pathlib import Path
 
 from archqa.core.question import RecordQuestion
+from archqa.core.tables import read_mapping
 from archqa.report import report_html
-from archqa.resources import table_rows
 from scoring.tasks import archehr2025, archehr2026, fhir_agentbench, medagentbench
 from tests.conftest import ROOT
 from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
-
-TABLE = ROOT / "archqa" / "report" / "data" / "metric_names.tsv"
 
 
 def _leaderboard_names() -> set[str]:
@@ -28,7 +26,7 @@ def _leaderboard_names() -> set[str]:
 def test_every_official_score_has_a_name_of_its_own() -> None:
     names = _leaderboard_names()
     assert len(names) > 40
-    label_of = dict(table_rows(TABLE))
+    label_of = read_mapping("report/data/metric_names.tsv")
     labels = [label_of[name] for name in names]
     assert len(set(labels)) == len(labels)
     assert [label for label in labels if "_" in label or not label[0].isupper()] == []

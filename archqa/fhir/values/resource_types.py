@@ -6,10 +6,9 @@ Source: the StructureDefinitions of hl7.org/fhir/R4/resourcelist.html, in `resou
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from archqa.core.near_misses import did_you_mean as nearest_names
-from archqa.resources import table_rows
+from archqa.core.tables import read_rows
 
 _NAMES = """
 Account ActivityDefinition AdverseEvent AllergyIntolerance Appointment AppointmentResponse
@@ -128,5 +127,5 @@ def elements_of_any_type() -> frozenset[str]:
 @cache
 def _cells() -> dict[str, tuple[str, ...]]:
     """Return the mandatory elements of each type, others of the summary, and all others."""
-    rows = table_rows(Path(__file__).parent / "resource_elements.tsv")
+    rows = read_rows("fhir/values/resource_elements.tsv", 4)
     return {resource_type: tuple(cells) for resource_type, *cells in rows}

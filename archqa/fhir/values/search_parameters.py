@@ -7,11 +7,8 @@ compartmentdefinition-encounter.html in `compartments.tsv`.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 
-from archqa.resources import table_rows
-
-_FOLDER = Path(__file__).parent
+from archqa.core.tables import TableRow, read_rows
 
 R4_COMPARTMENTS = ("Device", "Encounter", "Patient", "Practitioner", "RelatedPerson")
 """All compartments of R4. The table has the definitions of those that are supported by it."""
@@ -107,10 +104,10 @@ def parameters(resource_type: str) -> dict[str, Parameter]:
 
 
 @cache
-def _rows() -> dict[str, list[tuple[str, ...]]]:
+def _rows() -> dict[str, list[TableRow]]:
     """Return the rows of the table by resource type."""
-    rows: dict[str, list[tuple[str, ...]]] = {}
-    for cells in table_rows(_FOLDER / "search_parameters.tsv"):
+    rows: dict[str, list[TableRow]] = {}
+    for cells in read_rows("fhir/values/search_parameters.tsv", 5, optional=1):
         rows.setdefault(cells[0], []).append(cells)
     return rows
 
@@ -167,7 +164,7 @@ def is_concept_element(resource_type: str, path: str) -> bool:
 def compartment_members(compartment: str) -> dict[str, tuple[str, ...]]:
     """Return the types in a compartment with their search parameters; empty if not supported."""
     members = {}
-    for name, resource_type, names in table_rows(_FOLDER / "compartments.tsv"):
+    for name, resource_type, names in read_rows("fhir/values/compartments.tsv", 3):
         if name == compartment:
             members[resource_type] = tuple(names.split())
     return members

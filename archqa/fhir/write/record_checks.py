@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archqa.core.units import find_unit
+from archqa.core.tables import read_rows
 from archqa.errors import ArchqaError
 from archqa.fhir.record import FhirError, Resource
 from archqa.fhir.request_budget import RequestBudget, RequestLimits, check_budget, use_budget
@@ -24,7 +24,9 @@ from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.references import parse_reference
 from archqa.fhir.values.urls import escape
 from archqa.fhir.write.validation import Finding
-from archqa.resources import table_rows
+from archqa.terminology.concepts import related
+from archqa.terminology.units import find_unit
+from archqa.terminology.words import word_list
 
 _LIMITS = RequestLimits(seconds=2.0, resources=3000)
 """What the checks of one resource may read, apart from what the reply to a request may hold."""
@@ -219,8 +221,8 @@ def _positive(value: Any, default: float) -> float:
 @cache
 def _timing_codes() -> dict[str, float]:
     codes = {}
-    for names, number in table_rows(_DATA / "timing_codes.tsv"):
-        codes.update(dict.fromkeys(names.lower().split("|"), float(number)))
+    for number, names in related("doses a day").items():
+        codes.update({name.lower(): float(number) for name in names})
     return codes
 
 
@@ -257,7 +259,7 @@ def daily_maximum(order: Resource, item: OrderedItem) -> DailyMaximum | None:
 def _daily_maxima() -> tuple[tuple[re.Pattern[str], DailyMaximum], ...]:
     joint = r"\s*(?:[-/+]+|\band\b|\bwith\b|\bw/)\s*"
     maxima = []
-    for cell, dose, unit_name, _ in table_rows(_DATA / "daily_maxima.tsv"):
+    for cell, dose, unit_name, _ in read_rows("fhir/write/data/daily_maxima.tsv", 4):
         names = cell.split("|")
         unit = find_unit(unit_name)
         assert unit is not None
@@ -281,7 +283,7 @@ def _daily_maxima() -> tuple[tuple[re.Pattern[str], DailyMaximum], ...]:
 
 @cache
 def _local_forms() -> re.Pattern[str]:
-    words = "|".join(re.escape(word.lower()) for (word,) in table_rows(_DATA / "local_forms.tsv"))
+    words = "|".join(map(re.escape, sorted(word_list("local"))))
     return re.compile(rf"\b(?:{words})\b")
 
 
