@@ -5,7 +5,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Asked for by exact version, so that the build without CUDA is taken where pip has one at hand.
+# Asked for by exact version, so that the build without CUDA is taken where pip has one.
 TORCH ?= torch==2.13.0
 # A worker for each core; the tests of one file stay together, since they share slow fixtures. Files are
 # handed out in the order of tests/conftest.py, the slowest first, so that no worker waits for another at the end.
