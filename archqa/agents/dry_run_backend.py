@@ -4,17 +4,13 @@ A reply in the cache is used as it is. Elsewhere the embedded engine's output st
 model's, so that later prompts have about the length they will have.
 """
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from archqa.agents.agent import Agent, Backend, RunContext
+from archqa.agents.agent import Agent, Backend, Output, RunContext, Task
 from archqa.agents.model_backend import ModelBackend
-from archqa.core.value import FrozenModel
 from archqa.errors import CaseFailed, Unusable
 from archqa.llm.cache import ServerCache
 from archqa.llm.model import Message, Reply, Request, ToolSpec
-
-Task = TypeVar("Task", bound=FrozenModel)
-Output = TypeVar("Output", bound=FrozenModel)
 
 
 class DryRunCall(NamedTuple):
@@ -58,7 +54,7 @@ class DryRunBackend:
 
         The call counts also where nothing can stand in for its reply, which raises `CaseFailed`.
         """
-        request = self._model.first_request(agent, task)
+        request = self._model.request(agent, task)
         reply = self._cached_reply(request)
         output = self._model.parse_reply(agent, task, reply) if reply is not None else None
         if reply is not None and output is not None:

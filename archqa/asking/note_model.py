@@ -1,12 +1,8 @@
 """Answers a question about a note by a model, which then checks every line against what it cites."""
 
 from archqa.agents.agent import RunContext
+from archqa.agents.line_check import AnswerVerdict, LineCheckTask, NoteAnswerCheckAgent
 from archqa.agents.note_answer import NoteAnswer, NoteAnswerAgent, NoteAnswerTask, NoteLine
-from archqa.agents.note_answer_check import (
-    NoteAnswerCheckAgent,
-    NoteAnswerCheckTask,
-    NoteAnswerVerdict,
-)
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
@@ -80,12 +76,12 @@ async def _checked_answer(case: Case, context: RunContext) -> Answer:
     return _answered(case, output, verdict)
 
 
-async def _check(case: Case, output: NoteAnswer, context: RunContext) -> NoteAnswerVerdict:
-    task = NoteAnswerCheckTask.from_lines(case, output.lines)
+async def _check(case: Case, output: NoteAnswer, context: RunContext) -> AnswerVerdict:
+    task = LineCheckTask.of_note(case, output.lines)
     return await NoteAnswerCheckAgent().run(task, context)
 
 
-def _answered(case: Case, output: NoteAnswer, verdict: NoteAnswerVerdict) -> Answer:
+def _answered(case: Case, output: NoteAnswer, verdict: AnswerVerdict) -> Answer:
     """Return the supported lines; without any, or if they miss the question, that it is not found."""
     supported: list[NoteLine] = []
     for number, line in enumerate(output.lines, start=1):

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from archqa.agents.agent import Agent, RunContext
-from archqa.agents.decision import DecisionAgent, DecisionTask
+from archqa.agents.answer import DecisionAgent, DecisionTask
 from archqa.agents.labelling import Verdict
-from archqa.agents.line_support import LineSupportAgent
+from archqa.agents.line_check import LineSupportAgent
 from archqa.agents.model_backend import ModelBackend
 from archqa.agents.registry import AGENT_NAMES, load_agents
 from archqa.core.case import Case, Sentence

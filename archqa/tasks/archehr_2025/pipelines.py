@@ -11,22 +11,25 @@ from archqa.agents.agent import CaseTask, RunContext
 from archqa.agents.answer import (
     CompressionAgent,
     CompressionTask,
+    DecisionAgent,
+    DecisionOutput,
+    DecisionTask,
     SummaryAgent,
     SummaryTask,
     concatenate_question_and_evidence,
 )
 from archqa.agents.context import MedicalContextAgent
-from archqa.agents.decision import DecisionAgent, DecisionOutput, DecisionTask
 from archqa.agents.engine_backend import EngineBackend
-from archqa.agents.general_expert import (
+from archqa.agents.labelling import (
     BatchLabellingTask,
     GeneralExpertAgent,
     GeneralExpertBatchAgent,
+    LabellingTask,
     SentenceLabellingTask,
+    SpecialistAgent,
+    SpecialistTask,
 )
-from archqa.agents.labelling import LabellingTask
 from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
-from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.core.answer import CitedAnswer
 from archqa.core.case import Case, Sentence
 from archqa.core.id_lists import list_ids

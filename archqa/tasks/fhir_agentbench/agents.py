@@ -6,10 +6,10 @@ pipelines decide the order of the turns; this module has the agents' tasks and p
 one turn of a conversation.
 """
 
-from archqa.agents.agent import Agent, RunContext
+from archqa.agents.agent import Agent, RunContext, check_finish
 from archqa.agents.conversation import Conversation
 from archqa.core.value import FrozenModel
-from archqa.errors import ContextTooLong, Refused, Truncated, Unusable
+from archqa.errors import ContextTooLong, Unusable
 from archqa.llm.model import CHARACTERS_PER_TOKEN, FinishReason, Reply, ToolSpec
 from archqa.tasks.fhir_agentbench.retrieval_tools import RESOURCE_TYPES
 
@@ -126,7 +126,8 @@ class FhirConversation(Conversation[RecordQuestionTask]):
             self._check_length()
             reply = await self.next_reply(tools)
             if reply.finish is not FinishReason.EMPTY:
-                self._check_finish(reply)
+                if not reply.tool_calls or reply.finish is not FinishReason.LENGTH:
+                    check_finish(self._agent.name, reply)
                 self.messages.append(reply.as_message)
                 return reply
             self.add_prompt_text("repair/v1/empty.jinja")
@@ -142,10 +143,3 @@ class FhirConversation(Conversation[RecordQuestionTask]):
         if self.tokens > self._max_tokens:
             excess = f"Input tokens exceeded: {self.tokens} > {self._max_tokens}"
             raise ContextTooLong(f"{excess} (estimated: characters / {CHARACTERS_PER_TOKEN})")
-
-    def _check_finish(self, reply: Reply) -> None:
-        name = self._agent.name
-        if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
-            raise Refused(f"{name}: the model declined ({reply.finish}).")
-        if reply.finish is FinishReason.LENGTH and not reply.tool_calls:
-            raise Truncated(f"{name}: the reply was cut off; raise agents.{name}.max_tokens.")

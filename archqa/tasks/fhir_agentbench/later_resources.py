@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from archqa.agents.tools.tool import ToolResult, tool_error
+from archqa.agents.tools import ToolResult, tool_error
 from archqa.fhir import Record, Resource
 from archqa.query.execution.elements import text_at
 from archqa.query.execution.later_rows import LEFT_OUT

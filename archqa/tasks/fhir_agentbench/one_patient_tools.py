@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from archqa.agents.tools.tool import ToolResult, tool_error
+from archqa.agents.tools import ToolResult, tool_error
 from archqa.fhir import Record, Resource
 from archqa.fhir.values.references import parse_reference
 from archqa.tasks.fhir_agentbench.retrieval_tools import (

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from archqa.agents.tools.sandbox import CodeResult, SandboxLimits, run_code, truncate
-from archqa.agents.tools.tool import Tool, ToolResult
+from archqa.agents.sandbox import CodeResult, SandboxLimits, run_code, truncate
+from archqa.agents.tools import Tool, ToolResult
 from archqa.core.value import FrozenModel
 from archqa.fhir import Record
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from archqa.agents.tools.tool import ToolResult
+from archqa.agents.tools import ToolResult
 from archqa.core.result import TaskResult, reference_names
 from archqa.fhir import project, project_all
 from archqa.fhir.record import Resource

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from archqa.agents.tools.tool import Tool, ToolResult, group_by_type, tool_error
+from archqa.agents.tools import Tool, ToolResult, group_by_type, tool_error
 from archqa.core.value import FrozenModel
 from archqa.fhir import FhirError, Record
 from archqa.fhir.record import Resource

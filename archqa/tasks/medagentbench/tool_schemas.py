@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
-from archqa.agents.tools.calculator import calculate
+from archqa.agents.calculator import calculate
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.tasks.medagentbench.clock import format_datetime

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from archqa.agents.tools.calculator import CalculationError
-from archqa.agents.tools.tool import Tool, ToolResult, tool_error
+from archqa.agents.calculator import CalculationError
+from archqa.agents.tools import Tool, ToolResult, tool_error
 from archqa.core.value import FrozenModel
 from archqa.fhir import Record
 from archqa.llm.model import ToolSpec

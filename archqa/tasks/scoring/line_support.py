@@ -4,13 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from archqa.agents.line_support import (
+from archqa.agents.line_check import (
     CitedText,
+    LineCheckTask,
     LineSupportAgent,
-    LineSupportTask,
-    LineSupportVerdicts,
-    LineToJudge,
-    LineVerdict,
+    LineToCheck,
+    SupportVerdicts,
 )
 from archqa.core.usage import Usage
 from archqa.errors import CallerError
@@ -132,19 +131,19 @@ def _is_judged(line: CitedLine) -> bool:
     return line.is_counted and bool(line.cited_text.strip())
 
 
-def _task(lines: Sequence[CitedLine]) -> LineSupportTask:
+def _task(lines: Sequence[CitedLine]) -> LineCheckTask:
     judged = filter(_is_judged, lines)
     to_judge = []
     for number, line in enumerate(judged, start=1):
         sources = tuple(
             CitedText(id=line_votes.id, text=line_votes.text) for line_votes in line.sentences
         )
-        to_judge.append(LineToJudge(number=str(number), text=line.text, sources=sources))
-    return LineSupportTask(lines=tuple(to_judge))
+        to_judge.append(LineToCheck(number=str(number), text=line.text, sources=sources))
+    return LineCheckTask(lines=tuple(to_judge))
 
 
 def _votes(
-    row: str, lines: Sequence[CitedLine], opinions: Sequence[Opinion[LineSupportVerdicts]]
+    row: str, lines: Sequence[CitedLine], opinions: Sequence[Opinion[SupportVerdicts]]
 ) -> Iterator[LineVotes]:
     """The votes on line_votes line of one answer."""
     number = 0
@@ -157,10 +156,10 @@ def _votes(
         yield LineVotes(row, line, votes)
 
 
-def _vote(opinion: Opinion[LineSupportVerdicts], number: str) -> LineVote:
+def _vote(opinion: Opinion[SupportVerdicts], number: str) -> LineVote:
     if opinion.output is None:
         return LineVote(None, opinion.failure)
-    verdict: LineVerdict | None = opinion.output.by_number.get(number)
+    verdict = opinion.output.by_number.get(number)
     if verdict is None:
         return LineVote(None, _UNUSABLE)
     return LineVote(verdict.verdict, verdict.reason)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archqa.agents.tools.calculator import CalculationError, calculate
+from archqa.agents.calculator import CalculationError, calculate
 from archqa.errors import Unusable
 from archqa.tasks.medagentbench.clock import format_datetime, parse_now
 from archqa.tasks.medagentbench.dosing import Dose, parse_dosing

@@ -4,8 +4,8 @@ import asyncio
 import re
 from datetime import datetime
 
+from archqa.agents import sandbox
 from archqa.agents.agent import RunContext
-from archqa.agents.tools import sandbox
 from archqa.core.question import RecordQuestion
 from archqa.errors import CaseFailed, Unusable
 from archqa.fhir import Record

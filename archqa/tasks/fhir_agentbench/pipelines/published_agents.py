@@ -20,8 +20,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from archqa.agents.agent import Agent, RunContext
-from archqa.agents.tools.sandbox import SandboxLimits
-from archqa.agents.tools.tool import Tool, ToolResult, tool_error, tools_by_name
+from archqa.agents.sandbox import SandboxLimits
+from archqa.agents.tools import Tool, ToolResult, tool_error, tools_by_name
 from archqa.core.question import RecordQuestion
 from archqa.errors import CaseFailed, Unusable
 from archqa.fhir import Record

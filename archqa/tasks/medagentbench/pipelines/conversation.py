@@ -172,7 +172,7 @@ async def _call_tools(
         if not controller.running:
             return
         if idle_turns:
-            conversation.add_own_prompt_text("tool.jinja")
+            conversation.add_message(conversation.own_prompt_text("tool.jinja"))
     controller.end(LIMIT_REACHED)
 
 

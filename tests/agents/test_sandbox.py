@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archqa.agents.tools import sandbox_prelude
-from archqa.agents.tools.sandbox import SandboxLimits, run_code
-from tests.agents.tools.hostile import snippets
+from archqa.agents import sandbox_prelude
+from archqa.agents.sandbox import SandboxLimits, run_code
+from tests.agents.hostile import snippets
 from tests.fhir.invented import ward_resources
 
 SMALL = SandboxLimits(seconds=0.1, memory_mib=64, characters=2000)

@@ -20,6 +20,7 @@ Arguments = TypeVar("Arguments", bound=FrozenModel)
 
 _MAX_ERRORS = 5
 _SCHEMA_KEYWORDS = frozenset({"type", "description", "enum", "default"})
+"""What the benchmark's schemas say of a property."""
 
 
 class ToolResult(NamedTuple):
@@ -57,7 +58,11 @@ class Tool(Generic[Arguments]):
     def spec(self) -> ToolSpec:
         """The tool as a model is offered it."""
         schema = self.takes.model_json_schema()
-        properties = {name: _plain(node) for name, node in schema.get("properties", {}).items()}
+        properties = {}
+        for name, node in schema.get("properties", {}).items():
+            properties[name] = {
+                keyword: value for keyword, value in node.items() if keyword in _SCHEMA_KEYWORDS
+            }
         parameters = {
             "type": "object",
             "properties": properties,
@@ -76,7 +81,12 @@ class Tool(Generic[Arguments]):
         try:
             args = self.takes.model_validate(_parse_object(arguments))
         except ValidationError as error:
-            return tool_error("arguments", f"{self.name}: {_error_message(error)}")
+            details = error.errors(include_url=False, include_input=False, include_context=False)
+            messages = []
+            for detail in details[:_MAX_ERRORS]:
+                path = ".".join(map(str, detail["loc"])) or "arguments"
+                messages.append(f"{path}: {detail['msg']}")
+            return tool_error("arguments", f"{self.name}: {'; '.join(messages)}.")
         except ValueError as error:
             return tool_error("arguments", f"{self.name}: {error}")
         try:
@@ -108,17 +118,3 @@ def _parse_object(text: str) -> dict[str, Any]:
         raise ValueError("the arguments must be a JSON object.")
     whole: dict[str, Any] = whole_json(arguments)
     return whole
-
-
-def _error_message(error: ValidationError) -> str:
-    details = error.errors(include_url=False, include_input=False, include_context=False)
-    messages = []
-    for detail in details[:_MAX_ERRORS]:
-        path = ".".join(map(str, detail["loc"])) or "arguments"
-        messages.append(f"{path}: {detail['msg']}")
-    return "; ".join(messages) + "."
-
-
-def _plain(node: dict[str, Any]) -> dict[str, Any]:
-    """A property in the form of the benchmark's schemas."""
-    return {keyword: value for keyword, value in node.items() if keyword in _SCHEMA_KEYWORDS}

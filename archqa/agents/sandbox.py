@@ -9,7 +9,6 @@ import datetime
 import json
 import re
 from collections.abc import Mapping
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -59,15 +58,26 @@ def run_code(
 
     Nothing persists: each call starts a new, empty worker. Raises `MissingExtra`.
     """
-    monty = _monty()
+    try:
+        import pydantic_monty as monty
+    except ImportError:
+        raise MissingExtra("The code sandbox (pydantic-monty)") from None
     limits = limits or SandboxLimits()
+    resource_limits = monty.ResourceLimits(
+        max_feed_duration_secs=limits.seconds,
+        max_memory=limits.memory_mib * _MEBIBYTE,
+        max_recursion_depth=200,
+        max_suspensions=100,
+        max_total_sleep_secs=0.0,
+    )
+    prelude = Path(__file__).with_name("sandbox_prelude.py").read_text(encoding="utf-8")
     printed = monty.CollectString(_MAX_PRINTED)
     try:
         with (
             monty.Monty(max_processes=1, request_timeout=limits.seconds + _SECONDS_TO_LOAD) as pool,
-            pool.checkout(limits=_limits(monty, limits), os_policy={"sleep": "zero"}) as session,
+            pool.checkout(limits=resource_limits, os_policy={"sleep": "zero"}) as session,
         ):
-            session.feed_run(_prelude())
+            session.feed_run(prelude)
             by_type = dict(resources)
             # The benchmark's messages to the model use the longer name.
             inputs = {"retrieved_resources": by_type, "retrieved_fhir_resources": by_type}
@@ -92,44 +102,20 @@ def truncate(text: str, max_characters: int) -> str:
     return f"{text[:max_characters]}… (truncated, {missing} more characters)"
 
 
-def _monty() -> Any:
-    try:
-        import pydantic_monty
-    except ImportError:
-        raise MissingExtra("The code sandbox (pydantic-monty)") from None
-    return pydantic_monty
-
-
-def _limits(monty: Any, limits: SandboxLimits) -> Any:
-    return monty.ResourceLimits(
-        max_feed_duration_secs=limits.seconds,
-        max_memory=limits.memory_mib * _MEBIBYTE,
-        max_recursion_depth=200,
-        max_suspensions=100,
-        max_total_sleep_secs=0.0,
-    )
-
-
-@cache
-def _prelude() -> str:
-    return Path(__file__).with_name("sandbox_prelude.py").read_text(encoding="utf-8")
-
-
 def _without_imports(code: str) -> str:
     """The code with imports of `statistics` as assignments: the prelude defines it, and it cannot
     be imported.
     """
+
+    def assignments(match: re.Match[str]) -> str:
+        statements = []
+        for imported in match[2].split(","):
+            name, _, alias = (part.strip() for part in imported.partition(" as "))
+            statements.append(f"{alias or name} = statistics.{name}")
+        return match[1] + "; ".join(statements)
+
     code = _IMPORT.sub(lambda match: f"{match[1]}{match[2] or 'statistics'} = statistics", code)
-    return _FROM.sub(_assignments, code)
-
-
-def _assignments(match: re.Match[str]) -> str:
-    return match[1] + "; ".join(map(_assignment, match[2].split(",")))
-
-
-def _assignment(imported: str) -> str:
-    name, _, alias = (part.strip() for part in imported.partition(" as "))
-    return f"{alias or name} = statistics.{name}"
+    return _FROM.sub(assignments, code)
 
 
 def _fault(monty: Any, error: Exception, limits: SandboxLimits) -> tuple[Fault, str]:
@@ -163,18 +149,18 @@ def _too_long(limits: SandboxLimits) -> str:
 
 def _as_json_values(value: Any) -> Any:
     """An answer as JSON values: times as text, sets as sorted lists, anything else as its text."""
+
+    def as_json(value: Any) -> Any:
+        if isinstance(value, datetime.datetime):
+            return value.isoformat(" ")
+        if isinstance(value, datetime.date):
+            return value.isoformat()
+        if isinstance(value, set | frozenset):
+            return sorted(value, key=str)
+        return str(value)
+
     try:
-        text = json.dumps(value, default=_as_json, ensure_ascii=False)
+        text = json.dumps(value, default=as_json, ensure_ascii=False)
         return whole_json(json.loads(text, parse_constant=str))
     except (ValueError, TypeError, RecursionError):
         return f"(a {type(value).__name__} that JSON has no form for)"
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, datetime.datetime):
-        return value.isoformat(" ")
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    if isinstance(value, set | frozenset):
-        return sorted(value, key=str)
-    return str(value)

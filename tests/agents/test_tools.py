@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from archqa.agents.tools.sandbox import SandboxLimits
-from archqa.agents.tools.tool import Tool, ToolResult
+from archqa.agents.sandbox import SandboxLimits
+from archqa.agents.tools import Tool, ToolResult
 from archqa.fhir import Store
 from archqa.tasks.fhir_agentbench.one_patient_tools import GetResourcesOfThisPatient
 from archqa.tasks.fhir_agentbench.python_tool import ExecutePythonCode
