@@ -9,7 +9,7 @@ from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong
 from archqa.notes.non_evidence import headings_of_sentences
 from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 REMOVED = "Lines were left out that the sentences they cite do not support."
 NOTHING_LEFT = "The model gave an answer, but the sentences it cites do not support it."

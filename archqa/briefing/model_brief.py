@@ -32,7 +32,7 @@ from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 MAX_NOTE_LINES = 200
 """Lines of notes that a model is shown, the newest ones: a sentence alone may mislead."""

@@ -10,7 +10,7 @@ from archqa.evaluation.scoring import ScoreSettings, score
 from archqa.report.report_data import load_gold_questions, load_note_keys
 from archqa.report.scoreboard import earliest_metric
 from archqa.runs.run import Run
-from archqa.tasks.fhir_agentbench.cases import FhirQuestion
+from archqa.tasks.fhir_agentbench.task import FhirQuestion
 
 
 class Gold(NamedTuple):

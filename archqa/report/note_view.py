@@ -10,7 +10,7 @@ from archqa.core.key import CaseKey
 from archqa.core.probability import mean_probabilities
 from archqa.report.page import shorten
 from archqa.runs.record import CaseRecord
-from archqa.tasks.archehr_2026.result import ArchehrResult
+from archqa.tasks.archehr_2025.task import ArchehrResult
 
 MARK_LABELS = {
     "right": "cited, essential",

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 from archqa.report.answer_text import answer_text
 from archqa.report.timeline import TimelinePanel, timeline_panels
 from archqa.runs.record import CaseRecord
-from archqa.tasks.fhir_agentbench.cases import FhirQuestion
-from archqa.tasks.fhir_agentbench.result import RecordResult
+from archqa.tasks.fhir_agentbench.task import FhirQuestion, RecordResult
 
 _MAX_ROWS = 200
 _MARK_SYMBOLS = {"right": "✓", "wrong": "✕", "missed": "○", "cited": "▸"}

@@ -15,7 +15,7 @@ from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.report.record_summaries import RecordSummary, read_summaries
 from archqa.runs.record import RunStatus
 from archqa.runs.run import Run
-from archqa.tasks.fhir_agentbench.cases import FhirAgentBench, FhirQuestion, load_questions
+from archqa.tasks.fhir_agentbench.task import FhirAgentBench, FhirQuestion, load_questions
 
 
 class ReportData(NamedTuple):

@@ -13,7 +13,7 @@ from archqa.agents.dry_run_backend import DryRunCall
 from archqa.llm.model import CHARACTERS_PER_TOKEN, Request
 from archqa.llm.prices import Price
 from archqa.settings import Settings
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 
 class Amount(NamedTuple):

@@ -7,21 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archqa.tasks.archehr_2025.cases import dump_json
+    from archqa.tasks.archehr_2025.task import dump_json
     from archqa.tasks.archehr_2026.task import (
         clinician_sentences,
         with_clinician_answers,
     )
     from archqa.tasks.case_files import (
         complete,
-        find_key,
         load_cases,
         load_cases_to_answer,
-        load_key,
         load_notes,
         recognise,
     )
-    from archqa.tasks.key_matching import check_key_matches
+    from archqa.tasks.keys import check_key_matches, find_key, load_key
     from archqa.tasks.registry import all_tasks, default_task, find, names, register
     from archqa.tasks.task import CaseFile, CompletedCase, EndedRun, KeyFile, Task
 
@@ -50,18 +48,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "archqa.tasks.archehr_2025.cases": ("dump_json",),
+    "archqa.tasks.archehr_2025.task": ("dump_json",),
     "archqa.tasks.archehr_2026.task": (
         "clinician_sentences",
         "with_clinician_answers",
     ),
-    "archqa.tasks.key_matching": ("check_key_matches",),
+    "archqa.tasks.keys": ("check_key_matches", "find_key", "load_key"),
     "archqa.tasks.case_files": (
         "complete",
-        "find_key",
         "load_cases",
         "load_cases_to_answer",
-        "load_key",
         "load_notes",
         "recognise",
     ),

@@ -11,19 +11,7 @@ from archqa import plug_ins
 from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError, PlugInError
 from archqa.tasks import registry
-from archqa.tasks.pipeline import NoteResult, Pipeline, PipelineResult, PipelineSettings
-
-__all__ = [
-    "NoteResult",
-    "Pipeline",
-    "PipelineResult",
-    "PipelineSettings",
-    "all_pipelines",
-    "default",
-    "find",
-    "for_task",
-    "task_names",
-]
+from archqa.tasks.pipeline import Pipeline
 
 
 def all_pipelines() -> tuple[Pipeline, ...]:
@@ -37,11 +25,11 @@ def all_pipelines() -> tuple[Pipeline, ...]:
 
 def task_names(pipeline: Pipeline) -> tuple[str, ...]:
     """The names of the tasks that a pipeline can do."""
-    return tuple(
-        task.name
-        for task in registry.all_tasks()
-        if task.name in pipeline.tasks or pipeline in task.pipelines()
-    )
+    names = []
+    for task in registry.all_tasks():
+        if task.name in pipeline.tasks or pipeline in task.pipelines():
+            names.append(task.name)
+    return tuple(names)
 
 
 def for_task(task: str) -> tuple[Pipeline, ...]:
@@ -77,10 +65,10 @@ def find_plug_in(name: str) -> Pipeline | None:
 
 def built_in_names() -> frozenset[str]:
     """The names of the pipelines of registered tasks, which no plug-in can take."""
-    tasks = filter(registry.is_registered, registry.names())
-    return frozenset(
-        pipeline.name for task in tasks for pipeline in registry.find(task).pipelines()
-    )
+    names: set[str] = set()
+    for task in filter(registry.is_registered, registry.names()):
+        names.update(pipeline.name for pipeline in registry.find(task).pipelines())
+    return frozenset(names)
 
 
 def _of_plug_ins() -> Iterator[Pipeline]:

@@ -30,7 +30,7 @@ from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.llm.prompts import Prompts, default_prompts
 from archqa.tasks import load_cases
-from archqa.tasks.fhir_agentbench.judge import JudgeAgent, JudgeTask
+from archqa.tasks.fhir_agentbench.agents import JudgeAgent, JudgeTask
 from tests.agents.rendering import UPDATING, check_snapshot
 
 AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]

@@ -12,13 +12,14 @@ import pytest
 from archqa.agents.sandbox import SandboxLimits
 from archqa.agents.tools import Tool, ToolResult
 from archqa.fhir import Store
-from archqa.tasks.fhir_agentbench.one_patient_tools import GetResourcesOfThisPatient
-from archqa.tasks.fhir_agentbench.python_tool import ExecutePythonCode
-from archqa.tasks.fhir_agentbench.retrieval_tools import (
+from archqa.tasks.fhir_agentbench.tools import (
+    ExecutePythonCode,
     FhirRequestGet,
     GetResourceById,
     GetResourcesByPatientFhirId,
     GetResourcesByResourceId,
+    GetResourcesOfThisPatient,
+    LaterResources,
 )
 from tests.fhir.invented import build_store, ward_resources
 
@@ -116,7 +117,9 @@ def test_an_id_that_the_record_lacks_is_an_error(ward: Store) -> None:
 
 def test_the_patient_is_read_by_its_id_where_only_one_patient_may_be_told_of(ward: Store) -> None:
     arguments = {"resource_type": "Patient", "patient_fhir_id": "p1"}
-    assert ids(call(GetResourcesOfThisPatient("p1"), ward, **arguments)) == {"Patient": ["p1"]}
+    assert ids(call(GetResourcesOfThisPatient("p1", LaterResources()), ward, **arguments)) == {
+        "Patient": ["p1"]
+    }
 
 
 def test_a_get_sees_one_page_and_nothing_of_a_read_unless_told_otherwise(ward: Store) -> None:

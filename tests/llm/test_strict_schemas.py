@@ -16,7 +16,7 @@ from archqa.core.step import Step
 from archqa.core.value import FrozenModel
 from archqa.errors import Unusable
 from archqa.llm.structured import SentenceId, strict_schema
-from archqa.tasks.fhir_agentbench.judge import JudgeAgent
+from archqa.tasks.fhir_agentbench.agents import JudgeAgent
 from tests.fakes.server import FakeServer
 from tests.llm import strict_rules
 from tests.llm.asking import server_model

@@ -70,7 +70,7 @@ SUMS = Sums(
 SETTINGS = """
 from pydantic import Field
 
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 
 class AdderSettings(PipelineSettings):

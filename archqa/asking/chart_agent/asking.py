@@ -17,7 +17,7 @@ from archqa.asking.record_numbers import counted
 from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong
 from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 REMOVED = "Lines were left out that what they cite does not support."
 NOTHING_LEFT = "The model gave an answer, but what it cites does not support it."

@@ -13,18 +13,16 @@ from archqa.core.case import Case, Phrase
 from archqa.core.id_lists import list_ids
 from archqa.core.key import CaseKey, ClinicianSentence
 from archqa.errors import CallerError
-from archqa.tasks.archehr_2025.cases import ArchehrQa
-from archqa.tasks.archehr_2025.task import CITATION_METRICS
+from archqa.tasks.archehr_2025.task import CITATION_METRICS, ArchehrQa, ArchehrResult
 from archqa.tasks.archehr_2026 import (
     ANSWER_GENERATION,
     EVIDENCE_ALIGNMENT,
     EVIDENCE_IDENTIFICATION,
     QUESTION_INTERPRETATION,
 )
-from archqa.tasks.archehr_2026.result import ArchehrResult
-from archqa.tasks.case_files import find_key, load_key
 from archqa.tasks.files.mistakes import is_blank
-from archqa.tasks.files.node import Content
+from archqa.tasks.files.source import Content
+from archqa.tasks.keys import find_key, load_key
 from archqa.tasks.task import CaseFile, CompletedCase, ExportFormat, MissingPart, ScoreDisplay
 
 _NO_MESSAGE = MissingPart(

@@ -6,12 +6,12 @@ pipelines decide the order of the turns; this module has the agents' tasks and p
 one turn of a conversation.
 """
 
-from archqa.agents.agent import Agent, RunContext, check_finish
+from archqa.agents.agent import Agent, Rejected, RunContext, check_finish
 from archqa.agents.conversation import Conversation
 from archqa.core.value import FrozenModel
 from archqa.errors import ContextTooLong, Unusable
 from archqa.llm.model import CHARACTERS_PER_TOKEN, FinishReason, Reply, ToolSpec
-from archqa.tasks.fhir_agentbench.retrieval_tools import RESOURCE_TYPES
+from archqa.tasks.fhir_agentbench.tools import RESOURCE_TYPES
 
 _MAX_EMPTY_REPLIES = 5
 """Empty replies in a row after which a turn fails (the benchmark's retries of one call)."""
@@ -123,7 +123,10 @@ class FhirConversation(Conversation[RecordQuestionTask]):
         Raises `CaseFailed`, `ModelError`.
         """
         for _ in range(_MAX_EMPTY_REPLIES):
-            self._check_length()
+            tokens = self.tokens
+            if tokens > self._max_tokens:
+                excess = f"Input tokens exceeded: {tokens} > {self._max_tokens}"
+                raise ContextTooLong(f"{excess} (estimated: characters / {CHARACTERS_PER_TOKEN})")
             reply = await self.next_reply(tools)
             if reply.finish is not FinishReason.EMPTY:
                 if not reply.tool_calls or reply.finish is not FinishReason.LENGTH:
@@ -139,7 +142,38 @@ class FhirConversation(Conversation[RecordQuestionTask]):
         first_call = last_turn.tool_calls[:1]
         self.messages[-1] = last_turn.model_copy(update={"tool_calls": first_call})
 
-    def _check_length(self) -> None:
-        if self.tokens > self._max_tokens:
-            excess = f"Input tokens exceeded: {self.tokens} > {self._max_tokens}"
-            raise ContextTooLong(f"{excess} (estimated: characters / {CHARACTERS_PER_TOKEN})")
+
+class JudgeTask(FrozenModel):
+    """A question, what is right by the benchmark, and what was replied."""
+
+    question: str
+    reference: str
+    reply: str
+
+
+class Ruling(FrozenModel):
+    """Whether the reply is right, and why.
+
+    The reason comes first, so that it is thought of first.
+    """
+
+    rationale: str
+    correct: bool
+
+
+class JudgeAgent(Agent[JudgeTask, Ruling]):
+    """Decides whether a reply states the reference answer. It is used only where no rule decides.
+
+    Source: the benchmark's evaluation (glee4810/FHIR-AgentBench at bbb4290), whose rules for the
+    judge `prompts/judge/v1` states in archqa's wording.
+    """
+
+    name = "judge"
+    prompt = "judge/v1"
+    task_type = JudgeTask
+    output_type = Ruling
+
+    def check(self, task: JudgeTask, output: Ruling) -> None:
+        """Reject a ruling without a reason."""
+        if not output.rationale.strip():
+            raise Rejected('Your "rationale" is empty. Say in one sentence what you compared.')

@@ -24,8 +24,13 @@ class FileErrors:
 
     def raise_if_any(self) -> None:
         """Raise one `InputError` with all errors, in the order of the file's lines, if there are any."""
+
+        def line(error: str) -> int:
+            match = _LINE.match(error)
+            return int(match[1]) if match else 0
+
         if self._errors:
-            raise InputError(self._path, sorted(self._errors, key=_line), self._fix)
+            raise InputError(self._path, sorted(self._errors, key=line), self._fix)
 
 
 def printable(name: str) -> str:
@@ -56,18 +61,7 @@ def likely_typos(names: Iterable[str], fields: Iterable[str]) -> list[tuple[str,
     for name in names:
         if name in fields or len(name) > _MAX_ID_LENGTH:
             continue
-        if meant := _nearest(name, absent):
-            typos.append((name, meant))
+        similar = near_misses(name, absent, min_similarity=0.85)
+        if similar:
+            typos.append((name, similar[0]))
     return typos
-
-
-def _line(error: str) -> int:
-    match = _LINE.match(error)
-    if match is None:
-        return 0
-    return int(match[1])
-
-
-def _nearest(name: str, fields: list[str]) -> str:
-    similar = near_misses(name, fields, min_similarity=0.85)
-    return similar[0] if similar else ""

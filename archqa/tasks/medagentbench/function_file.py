@@ -15,7 +15,7 @@ from archqa.errors import InputError
 from archqa.tasks.files.json_node import JsonContent, JsonNode, parse_json
 from archqa.tasks.files.mistakes import FileErrors
 from archqa.tasks.files.source import Source, read_source
-from archqa.tasks.pipeline_inputs import PipelineInputs
+from archqa.tasks.pipeline import PipelineInputs
 
 OWN_WORDING = (
     "The function descriptions are archqa's own wording "

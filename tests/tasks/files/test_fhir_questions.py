@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from archqa.errors import InputError
-from archqa.tasks.fhir_agentbench.cases import load_questions, parse_numpy_array
+from archqa.tasks.fhir_agentbench.task import load_questions, parse_numpy_array
 
 ROW = {
     "split": "train",

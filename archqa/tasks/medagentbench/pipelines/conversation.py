@@ -50,8 +50,7 @@ from archqa.tasks.medagentbench.tool_implementations import ToolImplementations
 from archqa.tasks.medagentbench.tool_schemas import clinical_tools
 from archqa.tasks.medagentbench.typed_tool import ClinicalTool
 from archqa.tasks.medagentbench.write_checks import TaskText
-from archqa.tasks.pipeline import Pipeline, PipelineResult, PipelineSettings
-from archqa.tasks.pipeline_inputs import PipelineInputs
+from archqa.tasks.pipeline import Pipeline, PipelineInputs, PipelineResult, PipelineSettings
 
 _MAX_IDLE_TURNS = 3
 """Replies in a row without a tool call after which the typed agent is stopped."""

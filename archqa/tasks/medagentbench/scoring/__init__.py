@@ -16,11 +16,15 @@ from archqa.tasks.medagentbench.files import overall
 from archqa.tasks.medagentbench.scoring.grading import load_tasks
 from archqa.tasks.medagentbench.scoring.rates import score_clinical
 from archqa.tasks.medagentbench.task import MEDAGENTBENCH
-from archqa.tasks.official_files import write_leaderboard
-from archqa.tasks.row_checks import repeated_ids
-from archqa.tasks.scoring import Gold, ScoringBridge, ScoringInputs, ScoringRequest
-from archqa.tasks.scoring.row_scorer import Rows, RowScorer
-from archqa.tasks.scoring.score_report import ScoreReport
+from archqa.tasks.scoring import (
+    Gold,
+    ScoringBridge,
+    ScoringInputs,
+    ScoringRequest,
+    repeated_ids,
+    write_leaderboard,
+)
+from archqa.tasks.scoring.score_report import Rows, RowScorer, ScoreReport
 from archqa.tasks.task import EndedRun
 from scoring import Scores
 from scoring.tasks.medagentbench_transcript import Task

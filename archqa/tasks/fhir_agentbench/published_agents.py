@@ -16,16 +16,16 @@ the end of the question, tokens are estimated as characters / 4.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Iterable
 from typing import Any, NamedTuple
 
 from archqa.agents.agent import Agent, RunContext
 from archqa.agents.sandbox import SandboxLimits
-from archqa.agents.tools import Tool, ToolResult, tool_error, tools_by_name
+from archqa.agents.tools import Tool, tool_error, tools_by_name
 from archqa.core.question import RecordQuestion
 from archqa.errors import CaseFailed, Unusable
 from archqa.fhir import Record
-from archqa.llm.model import Message, Reply, ToolCall
+from archqa.llm.model import Reply, ToolCall
 from archqa.tasks.fhir_agentbench.agents import (
     FhirConversation,
     FhirMultiTurnAgent,
@@ -37,19 +37,20 @@ from archqa.tasks.fhir_agentbench.agents import (
     RecordQuestionTask,
     TypeCount,
 )
-from archqa.tasks.fhir_agentbench.python_tool import ExecutePythonCode
-from archqa.tasks.fhir_agentbench.result import RecordResult, RetrievedResources
-from archqa.tasks.fhir_agentbench.retrieval_tools import (
-    FhirRequestGet,
-    GetResourceById,
-    GetResourcesByPatientFhirId,
-    GetResourcesByResourceId,
-)
 from archqa.tasks.fhir_agentbench.settings import (
     CodeAgentSettings,
     MultiTurnCodeSettings,
     MultiTurnSettings,
     PublishedAgentSettings,
+)
+from archqa.tasks.fhir_agentbench.task import RecordResult
+from archqa.tasks.fhir_agentbench.tools import (
+    ExecutePythonCode,
+    FhirRequestGet,
+    GetResourceById,
+    GetResourcesByPatientFhirId,
+    GetResourcesByResourceId,
+    RetrievedResources,
 )
 from archqa.tasks.pipeline import PipelineResult
 
@@ -81,22 +82,17 @@ async def single_turn_request(
     question: RecordQuestion, context: RunContext, settings: PublishedAgentSettings
 ) -> PipelineResult:
     """Searches that the model writes, once, side by side; then the answer."""
-
-    async def answer(state: _State) -> str:
-        return await _read_once(state, (FhirRequestGet(official=settings.official),))
-
-    return await _run(answer, _start(FhirRequestAgent(), question, context, settings))
+    state = _start(FhirRequestAgent(), question, context, settings)
+    tools = (FhirRequestGet(official=settings.official),)
+    return await _result(state, _read_once(state, tools))
 
 
 async def single_turn_retriever(
     question: RecordQuestion, context: RunContext, settings: PublishedAgentSettings
 ) -> PipelineResult:
     """All resources of the types that the model names, once; then the answer."""
-
-    async def answer(state: _State) -> str:
-        return await _read_once(state, (GetResourcesByPatientFhirId(),))
-
-    return await _run(answer, _start(FhirRetrieverAgent(), question, context, settings))
+    state = _start(FhirRetrieverAgent(), question, context, settings)
+    return await _result(state, _read_once(state, (GetResourcesByPatientFhirId(),)))
 
 
 async def single_turn_retriever_code(
@@ -104,32 +100,36 @@ async def single_turn_retriever_code(
 ) -> PipelineResult:
     """Retrieve the types that the model names, run its code over them, and ask for the answer.
 
-    Both happen once; the model does not read the data.
+    Both happen once, and of the code only the first call counts; the model does not read the data.
     """
-
-    async def answer(state: _State) -> str:
-        return await _code_once(state, _python_tool(state, settings))
-
     state = _start(FhirRetrieverCodeAgent(), question, context, settings, summaries_only=True)
-    return await _run(answer, state)
+
+    async def answer() -> str:
+        retrieval: Tools = (GetResourcesByPatientFhirId(),)
+        reply = await _ask_for_tool_call(state, retrieval)
+        await _run_tools(state, retrieval, reply.tool_calls)
+        code: Tools = (_python_tool(state, settings),)
+        reply = await _ask_for_tool_call(state, code, only_first=True)
+        state.conversation.keep_first_tool_call()
+        await _run_tools(state, code, reply.tool_calls[:1])
+        return (await state.conversation.ask()).text
+
+    return await _result(state, answer())
 
 
 async def multi_turn_retriever(
     question: RecordQuestion, context: RunContext, settings: MultiTurnSettings
 ) -> PipelineResult:
     """The model retrieves by patient and by id, as often as it needs, and reads all of it."""
-
-    async def answer(state: _State) -> str:
-        return await _until_answered(state, _retrieval_tools(settings), settings.iterations)
-
-    return await _run(answer, _start(FhirMultiTurnAgent(), question, context, settings))
+    state = _start(FhirMultiTurnAgent(), question, context, settings)
+    answer = _until_answered(state, _retrieval_tools(settings), settings.iterations)
+    return await _result(state, answer)
 
 
 async def multi_turn_retriever_code(
     question: RecordQuestion, context: RunContext, settings: MultiTurnCodeSettings
 ) -> PipelineResult:
     """The model retrieves as often as it needs without reading data, and computes with code."""
-
     retrieval = _retrieval_tools(settings)
     return await answer_by_code(FhirMultiTurnCodeAgent(), question, context, settings, retrieval)
 
@@ -145,11 +145,6 @@ async def answer_by_code(
     leaves_out_later_rows: bool = False,
 ) -> PipelineResult:
     """Let an agent retrieve and compute in turns. Raises `CaseFailed`, `ModelError`."""
-
-    async def answer(state: _State) -> str:
-        tools = (*retrieval, _python_tool(state, settings))
-        return await _until_answered(state, tools, settings.iterations)
-
     state = _start(
         agent,
         question,
@@ -159,7 +154,8 @@ async def answer_by_code(
         type_counts=type_counts,
         leaves_out_later_rows=leaves_out_later_rows,
     )
-    return await _run(answer, state)
+    tools = (*retrieval, _python_tool(state, settings))
+    return await _result(state, _until_answered(state, tools, settings.iterations))
 
 
 def _start(
@@ -188,56 +184,36 @@ def _start(
     )
 
 
-async def _run(answer: Callable[[_State], Awaitable[str]], state: _State) -> PipelineResult:
-    """The result of a strategy; a failure carries what was retrieved before it."""
+async def _result(state: _State, answer: Awaitable[str]) -> PipelineResult:
+    """The result of a conversation; a failure carries what was retrieved before it."""
+    text, failure = None, None
     try:
-        text = await answer(state)
-    except CaseFailed as failure:
-        failure.result = _result(state, None)
-        raise
-    return PipelineResult(result=_result(state, text))
-
-
-def _result(state: _State, answer: str | None) -> RecordResult:
-    messages = state.conversation.messages[1:]
-    return RecordResult(
-        answer=answer,
+        text = await answer
+    except CaseFailed as error:
+        failure = error
+    trace = []
+    for message in state.conversation.messages[1:]:
+        entry = message.model_dump()
+        # The submission has a summary in place of record data, which the run's own trace has.
+        entry["content"] = state.summaries.get(message.content, message.content)
+        trace.append(entry)
+    result = RecordResult(
+        answer=text,
         retrieved=state.retrieved.ids,
-        cited=state.retrieved.mentioned_ids(answer or ""),
-        trace=tuple(_trace_entry(message, state.summaries) for message in messages),
+        cited=state.retrieved.mentioned_ids(text or ""),
+        trace=tuple(trace),
         faults=dict(state.retrieved.faults),
     )
-
-
-def _trace_entry(message: Message, summaries: dict[str, str]) -> dict[str, Any]:
-    """A message for the submission, record data replaced by its summary.
-
-    The run's own trace has the data.
-    """
-    entry = message.model_dump()
-    if message.content in summaries:
-        entry["content"] = summaries[message.content]
-    return entry
+    if failure is not None:
+        failure.result = result
+        raise failure
+    return PipelineResult(result=result)
 
 
 async def _read_once(state: _State, tools: Tools) -> str:
     """One turn with tools, one without."""
     reply = await _ask_for_tool_call(state, tools)
-    for call in reply.tool_calls:
-        await _run_tool(state, tools, call)
-    return (await state.conversation.ask()).text
-
-
-async def _code_once(state: _State, python_tool: ExecutePythonCode) -> str:
-    """A turn that retrieves, one that computes (only its first call counts), one without tools."""
-    retrieval: Tools = (GetResourcesByPatientFhirId(),)
-    retrieval_reply = await _ask_for_tool_call(state, retrieval)
-    for call in retrieval_reply.tool_calls:
-        await _run_tool(state, retrieval, call)
-    code: Tools = (python_tool,)
-    code_reply = await _ask_for_tool_call(state, code, only_first=True)
-    state.conversation.keep_first_tool_call()
-    await _run_tool(state, code, code_reply.tool_calls[0])
+    await _run_tools(state, tools, reply.tool_calls)
     return (await state.conversation.ask()).text
 
 
@@ -246,8 +222,7 @@ async def _until_answered(state: _State, tools: Tools, max_turns: int) -> str:
     specs = tuple(tool.spec for tool in tools)
     for _ in range(max_turns):
         reply = await state.conversation.ask(specs)
-        for call in reply.tool_calls:
-            await _run_tool(state, tools, call)
+        await _run_tools(state, tools, reply.tool_calls)
         if FINAL_PHRASE in reply.text.lower():
             return reply.text
     return NO_FINAL_ANSWER
@@ -270,28 +245,22 @@ async def _ask_for_tool_call(state: _State, tools: Tools, *, only_first: bool = 
     return reply
 
 
-async def _run_tool(state: _State, tools: Tools, call: ToolCall) -> None:
-    """Carry out a tool call and add its result to the conversation."""
+async def _run_tools(state: _State, tools: Tools, calls: Iterable[ToolCall]) -> None:
+    """Carry out tool calls and add their results to the conversation, as the model reads them."""
     by_name = tools_by_name(tools)
-    if call.name in by_name:
-        result = await asyncio.to_thread(by_name[call.name].call, state.record, call.arguments)
-    else:
-        names = ", ".join(by_name)
-        result = tool_error("tool", f"There is no tool of that name. There are: {names}.")
-    state.retrieved.add(result)
-    state.conversation.add_tool_result(_message(state, result), call.id)
-
-
-def _message(state: _State, result: ToolResult) -> str:
-    """The result of a tool as the model reads it."""
-    if not result.resources:
-        return str(result.content)
-    summary = state.retrieved.summarise(result)
-    if state.summaries_only:
-        return summary
-    text = state.retrieved.render(result)
-    state.summaries[text] = summary
-    return text
+    for call in calls:
+        if call.name in by_name:
+            result = await asyncio.to_thread(by_name[call.name].call, state.record, call.arguments)
+        else:
+            names = ", ".join(by_name)
+            result = tool_error("tool", f"There is no tool of that name. There are: {names}.")
+        state.retrieved.add(result)
+        text = str(result.content)
+        if result.resources:
+            summary = state.retrieved.summarise(result)
+            text = summary if state.summaries_only else state.retrieved.render(result)
+            state.summaries[text] = summary
+        state.conversation.add_tool_result(text, call.id)
 
 
 def _retrieval_tools(settings: PublishedAgentSettings) -> Tools:
