@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from archqa.report.page import shorten
 from archqa.runs.record import CaseRecord
-from archqa.tasks.medagentbench.result import ConversationResult
+from archqa.tasks.medagentbench.task import ConversationResult
 
 _MAX_TURN_LENGTH = 4000
 _MAX_TURNS = 40

@@ -17,23 +17,19 @@ if TYPE_CHECKING:
         load_cases,
         load_cases_to_answer,
         load_notes,
-        recognise,
     )
     from archqa.tasks.keys import check_key_matches, find_key, load_key
-    from archqa.tasks.registry import all_tasks, default_task, find, names, register
-    from archqa.tasks.task import CaseFile, CompletedCase, EndedRun, KeyFile, Task
+    from archqa.tasks.registry import find, names
+    from archqa.tasks.task import CaseFile, CompletedCase, EndedRun, Task
 
 __all__ = [
     "CaseFile",
     "CompletedCase",
     "EndedRun",
-    "KeyFile",
     "Task",
-    "all_tasks",
     "check_key_matches",
     "clinician_sentences",
     "complete",
-    "default_task",
     "dump_json",
     "find",
     "find_key",
@@ -42,8 +38,6 @@ __all__ = [
     "load_key",
     "load_notes",
     "names",
-    "recognise",
-    "register",
     "with_clinician_answers",
 ]
 
@@ -59,17 +53,14 @@ _MODULES = {
         "load_cases",
         "load_cases_to_answer",
         "load_notes",
-        "recognise",
     ),
-    "archqa.tasks.registry": ("all_tasks", "default_task", "find", "names", "register"),
-    "archqa.tasks.task": ("CaseFile", "CompletedCase", "EndedRun", "KeyFile", "Task"),
-}
-_MODULE_OF = {
-    attribute: module for module, attributes in _MODULES.items() for attribute in attributes
+    "archqa.tasks.registry": ("find", "names"),
+    "archqa.tasks.task": ("CaseFile", "CompletedCase", "EndedRun", "Task"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'archqa.tasks' has no attribute {name!r}")
-    return getattr(import_module(_MODULE_OF[name]), name)
+    for module, attributes in _MODULES.items():
+        if name in attributes:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'archqa.tasks' has no attribute {name!r}")

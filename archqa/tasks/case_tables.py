@@ -8,6 +8,7 @@ from archqa.core.near_misses import did_you_mean
 from archqa.core.question import Item
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, quoted
+from archqa.tasks.files.mistakes import are_texts
 from archqa.tasks.files.source import Source
 from archqa.tasks.registry import all_tasks, find
 from archqa.tasks.task import Task
@@ -38,7 +39,7 @@ def read_table(table: object, task_name: str | None) -> tuple[Source, Task]:
         if not table.columns.is_unique:
             raise CallerError("Two columns of the table have one name.\nRename one of them.")
         if table.index.is_unique:
-            labels = [str(label) for label in table.index]
+            labels = list(map(str, table.index))
         rows = list(map(_plain, table.to_dict("records")))
     else:
         rows = list(map(_row_of, table if isinstance(table, Iterable) else ()))
@@ -50,8 +51,10 @@ def read_table(table: object, task_name: str | None) -> tuple[Source, Task]:
     else:
         task = find(task_name)
     _check_columns(columns, task)
-    labels = labels or [str(number) for number in range(1, len(rows) + 1)]
-    named = [_in_full(row, task, label) for row, label in zip(rows, labels, strict=True)]
+    named = []
+    for number, row in enumerate(rows, start=1):
+        label = labels[number - 1] if labels else str(number)
+        named.append(_in_full(row, task, label))
     text = json.dumps(named, ensure_ascii=False, default=str)
     return Source(TABLE_PATH, text.encode("utf-8", "surrogatepass")), task
 
@@ -90,9 +93,11 @@ def _plain(cell: Any) -> Any:
 
 def _fit(columns: Iterable[str], task: Task) -> tuple[int, int]:
     """How well columns fit a task; the task that they fit best is theirs, the earliest of several."""
-    known = {_full_name(name, task) for name in columns}.intersection(task.columns.names)
-    needed = sum(not known.isdisjoint(group) for group in task.columns.required)
-    return needed - len(task.columns.required), len(known)
+    known = set(task.columns.names).intersection(_full_name(name, task) for name in columns)
+    missing = 0
+    for group in task.columns.required:
+        missing += known.isdisjoint(group)
+    return -missing, len(known)
 
 
 def _full_name(column: str, task: Task) -> str:
@@ -138,7 +143,8 @@ def _in_full(row: Mapping[str, Any], task: Task, label: str) -> dict[str, Any]:
             case_id = int(case_id)  # pandas makes 5.0 of 5 in a column with gaps.
         content[id_column] = str(case_id)
     sentences = content.get("sentences")
-    if isinstance(sentences, list) and all(isinstance(text, str) for text in sentences):
-        numbered = enumerate(sentences, start=1)
-        content["sentences"] = [{"id": str(number), "text": text} for number, text in numbered]
+    if are_texts(sentences):
+        content["sentences"] = []
+        for number, text in enumerate(sentences, start=1):
+            content["sentences"].append({"id": str(number), "text": text})
     return content

@@ -15,7 +15,7 @@ from archqa.core.key import CaseKey, ClinicianSentence, KeyReview
 from archqa.core.near_misses import near_misses
 from archqa.errors import InputError, without_suppressed_causes
 from archqa.tasks.files.json_node import JsonContent, JsonNode
-from archqa.tasks.files.mistakes import FileErrors, printable
+from archqa.tasks.files.mistakes import FileErrors, are_texts, printable
 from archqa.tasks.files.source import read_source, resolve_path
 from archqa.tasks.task import CaseSource, KeyFile
 
@@ -26,7 +26,7 @@ _KEY_FIELDS = (
     "clinician_answer_without_citations",
     "clinician_answer_sentences",
 )
-_LABELS = [str(label) for label in Relevance]
+_LABELS = list(map(str, Relevance))
 _ID = re.compile(r"[A-Za-z0-9_.:-]+")
 _DIGITS = re.compile(r"[0-9-]*-[0-9-]*")
 _RANGE = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
@@ -202,7 +202,7 @@ def _citations(row: JsonNode) -> tuple[str, ...]:
     value = row.value("citations")
     if isinstance(value, str):
         value = value.split(",") if value.strip() else []
-    if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
+    if not are_texts(value):
         if "citations" in row:
             row.add_error("citations", f"{_FORMS}.")
         return ()

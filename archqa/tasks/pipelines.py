@@ -34,8 +34,11 @@ def task_names(pipeline: Pipeline) -> tuple[str, ...]:
 
 def for_task(task: str) -> tuple[Pipeline, ...]:
     """The pipelines that can do a task, those of plug-ins last."""
-    further = (pipeline for pipeline in _of_plug_ins() if task in pipeline.tasks)
-    return (*registry.find(task).pipelines(), *further)
+    pipelines = list(registry.find(task).pipelines())
+    for pipeline in _of_plug_ins():
+        if task in pipeline.tasks:
+            pipelines.append(pipeline)
+    return tuple(pipelines)
 
 
 def find(name: str, task: str | None = None) -> Pipeline:
@@ -100,14 +103,14 @@ def default(task: str, *, model: bool) -> Pipeline:
     for pipeline in pipelines:
         if pipeline.backend == backend:
             return pipeline
+    names = [pipeline.name for pipeline in pipelines]
     scripts = [pipeline.name for pipeline in pipelines if pipeline.backend == "script"]
     if scripts:
         raise CallerError(
             f"{task} needs a model, or --pipeline {'|'.join(scripts)}.\n"
             "Add --model NAME or --base-url URL; a key in the environment alone sends nothing."
         )
-    names = ", ".join(pipeline.name for pipeline in pipelines)
     raise CallerError(
         f"{task} needs a model.\n"
-        f"Add --model NAME or --base-url URL, or choose a --pipeline of {names}."
+        f"Add --model NAME or --base-url URL, or choose a --pipeline of {', '.join(names)}."
     )

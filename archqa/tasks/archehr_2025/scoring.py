@@ -93,9 +93,13 @@ class KeyFiles(NamedTuple):
             fingerprints["second_key"] = self.second.sha256
             second_references = read(self.second.keys)
             _check_second_labels(self.second.path, references, second_references)
-        sentence_ids = {reference.case_id: tuple(reference.sentences) for reference in references}
-        keys = self.key.keys
-        scored = {case_id: keys[case_id] for case_id in sentence_ids if case_id in keys}
+        sentence_ids = {}
+        scored = {}
+        for reference in references:
+            case_id = reference.case_id
+            sentence_ids[case_id] = tuple(reference.sentences)
+            if case_id in self.key.keys:
+                scored[case_id] = self.key.keys[case_id]
         return Gold(
             references,
             second_references,
@@ -203,7 +207,7 @@ def load_gold(inputs: ScoringInputs) -> Gold[Reference]:
                 case_id=case.id,
                 question=case.patient_narrative,
                 sentences=case.text_of,
-                labels={sentence_id: label.value for sentence_id, label in key.labels.items()},
+                labels=dict(key.labels),
                 narrative=case.patient_narrative,
                 clinician_question=case.clinician_question,
                 clinician_answer=key.clinician_answer,

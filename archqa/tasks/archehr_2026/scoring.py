@@ -16,7 +16,7 @@ from archqa.errors import CallerError, InputError
 from archqa.tasks.archehr_2025.scoring import KeyFiles
 from archqa.tasks.archehr_2025.task import CITATION_METRICS
 from archqa.tasks.archehr_2026.task import submitted_claims
-from archqa.tasks.files.mistakes import printable
+from archqa.tasks.files.mistakes import are_texts, printable
 from archqa.tasks.files.source import read_source
 from archqa.tasks.registry import default_task
 from archqa.tasks.scoring import (
@@ -25,7 +25,6 @@ from archqa.tasks.scoring import (
     ScoringBridge,
     ScoringInputs,
     ScoringRequest,
-    are_ids,
     shorten_quotes,
     write_leaderboard,
 )
@@ -83,7 +82,7 @@ class SubtaskScoring(ScoringBridge):
                 is_link = (
                     isinstance(link, dict)
                     and isinstance(link.get("answer_id"), str)
-                    and are_ids(link.get("evidence_id"))
+                    and are_texts(link.get("evidence_id"))
                 )
                 if not is_link:
                     yield (
@@ -133,14 +132,16 @@ class SubtaskScoring(ScoringBridge):
         run = request.submission.run
         if self.subtask != 3 or run is None or run.ended is None:
             return None
-        answers = {case.item.id: case.answer for case in run.ended() if case.answer}
-        lines: dict[str, tuple[CitedLine, ...]] = {}
-        for reference in gold.references:
-            answer = answers.get(reference.case_id)
+        sentences_of = {reference.case_id: reference.sentences for reference in gold.references}
+        lines: dict[str, tuple[CitedLine, ...]] = dict.fromkeys(sentences_of, ())
+        for case in run.ended():
+            sentences = sentences_of.get(case.item.id)
+            if case.answer is None or sentences is None:
+                continue
             cited = []
-            for claim in submitted_claims(answer) if answer else ():
-                cited.append(CitedLine.citing(claim.text, claim.citations, reference.sentences))
-            lines[reference.case_id] = tuple(cited)
+            for claim in submitted_claims(case.answer):
+                cited.append(CitedLine.citing(claim.text, claim.citations, sentences))
+            lines[case.item.id] = tuple(cited)
         return lines
 
 
@@ -266,19 +267,22 @@ def _references(
             continue
         case = by_id.get(case_id, Case(id=case_id))
         key, sentences = keys[case_id], answers[case_id]
-        citations: dict[str, tuple[str, ...]] = {}
-        if has_citations:
-            citations = {sentence.id: sentence.citations for sentence in sentences}
+        citations = {}
+        answer_sentences = {}
+        for sentence in sentences:
+            answer_sentences[sentence.id] = sentence.text
+            if has_citations:
+                citations[sentence.id] = sentence.citations
         answer_text = " ".join(sentence.text for sentence in sentences)
         reference = Reference(
             case_id=case.id,
             sentences=case.text_of,
-            labels={sentence_id: label.value for sentence_id, label in key.labels.items()},
+            labels=dict(key.labels),
             narrative=case.patient_narrative,
             clinician_question=case.clinician_question,
             clinician_answer=key.clinician_answer_without_citations or answer_text,
             citations=citations,
-            answer_sentences={sentence.id: sentence.text for sentence in sentences},
+            answer_sentences=answer_sentences,
             undecided=key.without_label(case.sentence_ids),
         )
         references.append(reference)

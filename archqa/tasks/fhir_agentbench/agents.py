@@ -2,23 +2,13 @@
 record.
 
 Source: Lee et al., "FHIR-AgentBench" (ML4H 2025), §4, and glee4810/FHIR-AgentBench at bbb4290. The
-pipelines decide the order of the turns; this module has the agents' tasks and prompts, and takes
-one turn of a conversation.
+pipelines decide the order of the turns; this module has the agents' tasks and prompts, and the
+judge of their answers.
 """
 
-from archqa.agents.agent import Agent, Rejected, RunContext, check_finish
-from archqa.agents.conversation import Conversation
+from archqa.agents.agent import Agent, Rejected
 from archqa.core.value import FrozenModel
-from archqa.errors import ContextTooLong, Unusable
-from archqa.llm.model import CHARACTERS_PER_TOKEN, FinishReason, Reply, ToolSpec
 from archqa.tasks.fhir_agentbench.tools import RESOURCE_TYPES
-
-_MAX_EMPTY_REPLIES = 5
-"""Empty replies in a row after which a turn fails (the benchmark's retries of one call)."""
-
-_TOKENS_PER_MESSAGE = 4
-_TOKENS_PER_PROMPT = 2
-"""Tokens that the benchmark's count adds for each message, and once for the whole prompt."""
 
 
 class TypeCount(FrozenModel):
@@ -90,57 +80,6 @@ class RecordCodeAgent(FhirMultiTurnCodeAgent):
     """The same outside of the benchmark: it is told the types that the record holds."""
 
     prompt = "fhir_multi_turn_code/v4"
-
-
-class FhirConversation(Conversation[RecordQuestionTask]):
-    """A conversation about one question.
-
-    A prompt of more than `max_tokens` raises `ContextTooLong`.
-    """
-
-    def __init__(
-        self,
-        agent: Agent[RecordQuestionTask, FinalMessage],
-        task: RecordQuestionTask,
-        context: RunContext,
-        max_tokens: int,
-    ) -> None:
-        super().__init__(agent, task, context)
-        self._max_tokens = max_tokens
-
-    @property
-    def tokens(self) -> int:
-        """The prompt as the benchmark counts it, with characters / 4 for its tokenizer: tool calls
-        do not count.
-        """
-        characters = sum(len(message.content) for message in self.messages)
-        per_message = _TOKENS_PER_MESSAGE * len(self.messages)
-        return characters // CHARACTERS_PER_TOKEN + per_message + _TOKENS_PER_PROMPT
-
-    async def ask(self, tools: tuple[ToolSpec, ...] = ()) -> Reply:
-        """The model's next turn; an empty one is asked for again.
-
-        Raises `CaseFailed`, `ModelError`.
-        """
-        for _ in range(_MAX_EMPTY_REPLIES):
-            tokens = self.tokens
-            if tokens > self._max_tokens:
-                excess = f"Input tokens exceeded: {tokens} > {self._max_tokens}"
-                raise ContextTooLong(f"{excess} (estimated: characters / {CHARACTERS_PER_TOKEN})")
-            reply = await self.next_reply(tools)
-            if reply.finish is not FinishReason.EMPTY:
-                if not reply.tool_calls or reply.finish is not FinishReason.LENGTH:
-                    check_finish(self._agent.name, reply)
-                self.messages.append(reply.as_message)
-                return reply
-            self.add_prompt_text("repair/v1/empty.jinja")
-        raise Unusable(f"{self._agent.name}: the model gave {_MAX_EMPTY_REPLIES} empty replies.")
-
-    def keep_first_tool_call(self) -> None:
-        """Remove all but the first tool call of the last turn."""
-        last_turn = self.messages[-1]
-        first_call = last_turn.tool_calls[:1]
-        self.messages[-1] = last_turn.model_copy(update={"tool_calls": first_call})
 
 
 class JudgeTask(FrozenModel):

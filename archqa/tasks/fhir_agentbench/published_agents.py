@@ -17,17 +17,16 @@ the end of the question, tokens are estimated as characters / 4.
 
 import asyncio
 from collections.abc import Awaitable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
-from archqa.agents.agent import Agent, RunContext
+from archqa.agents.agent import Agent, RunContext, check_finish
+from archqa.agents.conversation import Conversation
 from archqa.agents.sandbox import SandboxLimits
 from archqa.agents.tools import Tool, tool_error, tools_by_name
 from archqa.core.question import RecordQuestion
-from archqa.errors import CaseFailed, Unusable
-from archqa.fhir import Record
-from archqa.llm.model import Reply, ToolCall
+from archqa.errors import CaseFailed, ContextTooLong, Unusable
+from archqa.llm.model import CHARACTERS_PER_TOKEN, FinishReason, Reply, ToolCall, ToolSpec
 from archqa.tasks.fhir_agentbench.agents import (
-    FhirConversation,
     FhirMultiTurnAgent,
     FhirMultiTurnCodeAgent,
     FhirRequestAgent,
@@ -35,7 +34,6 @@ from archqa.tasks.fhir_agentbench.agents import (
     FhirRetrieverCodeAgent,
     FinalMessage,
     RecordQuestionTask,
-    TypeCount,
 )
 from archqa.tasks.fhir_agentbench.settings import (
     CodeAgentSettings,
@@ -60,39 +58,161 @@ FINAL_PHRASE = "the final answer is:"
 NO_FINAL_ANSWER = "No final answer reached within iteration limit."
 
 Tools = tuple[Tool[Any], ...]
+
 _MAX_TOOL_NAME_CHARACTERS = 60
+_MAX_EMPTY_REPLIES = 5
+"""Empty replies in a row after which a turn fails (the benchmark's retries of one call)."""
+
+_TOKENS_PER_MESSAGE = 4
+_TOKENS_PER_PROMPT = 2
+"""Tokens that the benchmark's count adds for each message, and once for the whole prompt."""
 
 
-class _State(NamedTuple):
-    """One question in progress.
+class RecordConversation(Conversation[RecordQuestionTask]):
+    """A conversation about one question, and what was retrieved in it.
 
-    `summaries` maps the text of resources in a message to its summary for the trace.
-
-    With `summaries_only`, the model reads summaries of retrieved resources instead of their data.
+    A prompt of more tokens than the context limit raises `ContextTooLong`. `summaries` maps the text
+    of resources in a message to its summary for the trace. With `summaries_only`, the model reads
+    summaries of retrieved resources instead of their data.
     """
 
-    conversation: FhirConversation
-    record: Record
-    retrieved: RetrievedResources
-    summaries: dict[str, str]
-    summaries_only: bool = False
+    def __init__(
+        self,
+        agent: Agent[RecordQuestionTask, FinalMessage],
+        task: RecordQuestionTask,
+        context: RunContext,
+        settings: PublishedAgentSettings,
+        *,
+        summaries_only: bool = False,
+    ) -> None:
+        super().__init__(agent, task, context)
+        self.record = context.store
+        self.retrieved = RetrievedResources(official=settings.official)
+        self.summaries: dict[str, str] = {}
+        self._summaries_only = summaries_only
+        self._max_tokens = settings.context_limit
+
+    @property
+    def tokens(self) -> int:
+        """The prompt as the benchmark counts it, with characters / 4 for its tokenizer: tool calls
+        do not count.
+        """
+        characters = sum(len(message.content) for message in self.messages)
+        per_message = _TOKENS_PER_MESSAGE * len(self.messages)
+        return characters // CHARACTERS_PER_TOKEN + per_message + _TOKENS_PER_PROMPT
+
+    async def ask(self, tools: tuple[ToolSpec, ...] = ()) -> Reply:
+        """The model's next turn; an empty one is asked for again.
+
+        Raises `CaseFailed`, `ModelError`.
+        """
+        for _ in range(_MAX_EMPTY_REPLIES):
+            tokens = self.tokens
+            if tokens > self._max_tokens:
+                excess = f"Input tokens exceeded: {tokens} > {self._max_tokens}"
+                raise ContextTooLong(f"{excess} (estimated: characters / {CHARACTERS_PER_TOKEN})")
+            reply = await self.next_reply(tools)
+            if reply.finish is not FinishReason.EMPTY:
+                if not reply.tool_calls or reply.finish is not FinishReason.LENGTH:
+                    check_finish(self._agent.name, reply)
+                self.messages.append(reply.as_message)
+                return reply
+            self.add_prompt_text("repair/v1/empty.jinja")
+        raise Unusable(f"{self._agent.name}: the model gave {_MAX_EMPTY_REPLIES} empty replies.")
+
+    async def read_once(self, tool: Tool[Any]) -> str:
+        """The answer after one turn with a tool and one without."""
+        reply = await self.ask_for_tool_call(tool)
+        await self.run_tools((tool,), reply.tool_calls)
+        return (await self.ask()).text
+
+    async def until_answered(self, tools: Tools, max_turns: int) -> str:
+        """Turns until a message contains `FINAL_PHRASE`; its whole text is the answer."""
+        specs = tuple(tool.spec for tool in tools)
+        for _ in range(max_turns):
+            reply = await self.ask(specs)
+            await self.run_tools(tools, reply.tool_calls)
+            if FINAL_PHRASE in reply.text.lower():
+                return reply.text
+        return NO_FINAL_ANSWER
+
+    async def ask_for_tool_call(self, tool: Tool[Any], *, only_first: bool = False) -> Reply:
+        """A turn that calls the only tool offered; of the calls only the first may count.
+
+        Raises `Unusable` with the benchmark's message if it does not.
+        """
+        reply = await self.ask((tool.spec,))
+        if not reply.tool_calls:
+            raise Unusable("No tool calls found in the response")
+        calls = reply.tool_calls[:1] if only_first else reply.tool_calls
+        for call in calls:
+            if call.name != tool.name:
+                name = call.name[:_MAX_TOOL_NAME_CHARACTERS]
+                raise Unusable(f"Expected '{tool.name}' tool call, but got '{name}'")
+        self.messages[-1] = self.messages[-1].model_copy(update={"tool_calls": calls})
+        return reply.model_copy(update={"tool_calls": calls})
+
+    async def run_tools(self, tools: Tools, calls: Iterable[ToolCall]) -> None:
+        """Carry out tool calls and add their results, as the model reads them."""
+        by_name = tools_by_name(tools)
+        for call in calls:
+            if call.name in by_name:
+                tool = by_name[call.name]
+                result = await asyncio.to_thread(tool.call, self.record, call.arguments)
+            else:
+                names = ", ".join(by_name)
+                result = tool_error("tool", f"There is no tool of that name. There are: {names}.")
+            self.retrieved.add(result)
+            text = str(result.content)
+            if result.resources:
+                summary = self.retrieved.summarise(result)
+                text = summary if self._summaries_only else self.retrieved.render(result)
+                self.summaries[text] = summary
+            self.add_tool_result(text, call.id)
+
+    async def result(self, answer: Awaitable[str]) -> PipelineResult:
+        """The result with this answer; a failure carries what was retrieved before it."""
+        text, failure = None, None
+        try:
+            text = await answer
+        except CaseFailed as error:
+            failure = error
+        trace = []
+        for message in self.messages[1:]:
+            entry = message.model_dump()
+            # The submission has a summary in place of record data, which the run's trace has.
+            entry["content"] = self.summaries.get(message.content, message.content)
+            trace.append(entry)
+        result = RecordResult(
+            answer=text,
+            retrieved=self.retrieved.ids,
+            cited=self.retrieved.mentioned_ids(text or ""),
+            trace=tuple(trace),
+            faults=dict(self.retrieved.faults),
+        )
+        if failure is not None:
+            failure.result = result
+            raise failure
+        return PipelineResult(result=result)
 
 
 async def single_turn_request(
     question: RecordQuestion, context: RunContext, settings: PublishedAgentSettings
 ) -> PipelineResult:
     """Searches that the model writes, once, side by side; then the answer."""
-    state = _start(FhirRequestAgent(), question, context, settings)
-    tools = (FhirRequestGet(official=settings.official),)
-    return await _result(state, _read_once(state, tools))
+    task = record_task(question)
+    conversation = RecordConversation(FhirRequestAgent(), task, context, settings)
+    tool = FhirRequestGet(official=settings.official)
+    return await conversation.result(conversation.read_once(tool))
 
 
 async def single_turn_retriever(
     question: RecordQuestion, context: RunContext, settings: PublishedAgentSettings
 ) -> PipelineResult:
     """All resources of the types that the model names, once; then the answer."""
-    state = _start(FhirRetrieverAgent(), question, context, settings)
-    return await _result(state, _read_once(state, (GetResourcesByPatientFhirId(),)))
+    task = record_task(question)
+    conversation = RecordConversation(FhirRetrieverAgent(), task, context, settings)
+    return await conversation.result(conversation.read_once(GetResourcesByPatientFhirId()))
 
 
 async def single_turn_retriever_code(
@@ -102,28 +222,31 @@ async def single_turn_retriever_code(
 
     Both happen once, and of the code only the first call counts; the model does not read the data.
     """
-    state = _start(FhirRetrieverCodeAgent(), question, context, settings, summaries_only=True)
+    task = record_task(question)
+    conversation = RecordConversation(
+        FhirRetrieverCodeAgent(), task, context, settings, summaries_only=True
+    )
 
     async def answer() -> str:
-        retrieval: Tools = (GetResourcesByPatientFhirId(),)
-        reply = await _ask_for_tool_call(state, retrieval)
-        await _run_tools(state, retrieval, reply.tool_calls)
-        code: Tools = (_python_tool(state, settings),)
-        reply = await _ask_for_tool_call(state, code, only_first=True)
-        state.conversation.keep_first_tool_call()
-        await _run_tools(state, code, reply.tool_calls[:1])
-        return (await state.conversation.ask()).text
+        retrieval = GetResourcesByPatientFhirId()
+        reply = await conversation.ask_for_tool_call(retrieval)
+        await conversation.run_tools((retrieval,), reply.tool_calls)
+        code = _python_tool(conversation, settings)
+        reply = await conversation.ask_for_tool_call(code, only_first=True)
+        await conversation.run_tools((code,), reply.tool_calls)
+        return (await conversation.ask()).text
 
-    return await _result(state, answer())
+    return await conversation.result(answer())
 
 
 async def multi_turn_retriever(
     question: RecordQuestion, context: RunContext, settings: MultiTurnSettings
 ) -> PipelineResult:
     """The model retrieves by patient and by id, as often as it needs, and reads all of it."""
-    state = _start(FhirMultiTurnAgent(), question, context, settings)
-    answer = _until_answered(state, _retrieval_tools(settings), settings.iterations)
-    return await _result(state, answer)
+    task = record_task(question)
+    conversation = RecordConversation(FhirMultiTurnAgent(), task, context, settings)
+    tools = _retrieval_tools(settings)
+    return await conversation.result(conversation.until_answered(tools, settings.iterations))
 
 
 async def multi_turn_retriever_code(
@@ -131,136 +254,30 @@ async def multi_turn_retriever_code(
 ) -> PipelineResult:
     """The model retrieves as often as it needs without reading data, and computes with code."""
     retrieval = _retrieval_tools(settings)
-    return await answer_by_code(FhirMultiTurnCodeAgent(), question, context, settings, retrieval)
+    task = record_task(question)
+    return await answer_by_code(FhirMultiTurnCodeAgent(), task, context, settings, retrieval)
 
 
 async def answer_by_code(
     agent: Agent[RecordQuestionTask, FinalMessage],
-    question: RecordQuestion,
+    task: RecordQuestionTask,
     context: RunContext,
     settings: MultiTurnCodeSettings,
     retrieval: Tools,
-    *,
-    type_counts: tuple[TypeCount, ...] = (),
-    leaves_out_later_rows: bool = False,
 ) -> PipelineResult:
     """Let an agent retrieve and compute in turns. Raises `CaseFailed`, `ModelError`."""
-    state = _start(
-        agent,
-        question,
-        context,
-        settings,
-        summaries_only=True,
-        type_counts=type_counts,
-        leaves_out_later_rows=leaves_out_later_rows,
-    )
-    tools = (*retrieval, _python_tool(state, settings))
-    return await _result(state, _until_answered(state, tools, settings.iterations))
+    conversation = RecordConversation(agent, task, context, settings, summaries_only=True)
+    tools = (*retrieval, _python_tool(conversation, settings))
+    return await conversation.result(conversation.until_answered(tools, settings.iterations))
 
 
-def _start(
-    agent: Agent[RecordQuestionTask, FinalMessage],
-    question: RecordQuestion,
-    context: RunContext,
-    settings: PublishedAgentSettings,
-    *,
-    summaries_only: bool = False,
-    type_counts: tuple[TypeCount, ...] = (),
-    leaves_out_later_rows: bool = False,
-) -> _State:
-    task = RecordQuestionTask(
+def record_task(question: RecordQuestion) -> RecordQuestionTask:
+    """What an agent of the benchmark is told of a question."""
+    return RecordQuestionTask(
         question=question.question,
         patient_fhir_id=question.patient_fhir_id,
         assumption=question.assumption,
-        type_counts=type_counts,
-        leaves_out_later_rows=leaves_out_later_rows,
     )
-    return _State(
-        FhirConversation(agent, task, context, settings.context_limit),
-        context.store,
-        RetrievedResources(official=settings.official),
-        {},
-        summaries_only,
-    )
-
-
-async def _result(state: _State, answer: Awaitable[str]) -> PipelineResult:
-    """The result of a conversation; a failure carries what was retrieved before it."""
-    text, failure = None, None
-    try:
-        text = await answer
-    except CaseFailed as error:
-        failure = error
-    trace = []
-    for message in state.conversation.messages[1:]:
-        entry = message.model_dump()
-        # The submission has a summary in place of record data, which the run's own trace has.
-        entry["content"] = state.summaries.get(message.content, message.content)
-        trace.append(entry)
-    result = RecordResult(
-        answer=text,
-        retrieved=state.retrieved.ids,
-        cited=state.retrieved.mentioned_ids(text or ""),
-        trace=tuple(trace),
-        faults=dict(state.retrieved.faults),
-    )
-    if failure is not None:
-        failure.result = result
-        raise failure
-    return PipelineResult(result=result)
-
-
-async def _read_once(state: _State, tools: Tools) -> str:
-    """One turn with tools, one without."""
-    reply = await _ask_for_tool_call(state, tools)
-    await _run_tools(state, tools, reply.tool_calls)
-    return (await state.conversation.ask()).text
-
-
-async def _until_answered(state: _State, tools: Tools, max_turns: int) -> str:
-    """Turns until a message contains `FINAL_PHRASE`; its whole text is the answer."""
-    specs = tuple(tool.spec for tool in tools)
-    for _ in range(max_turns):
-        reply = await state.conversation.ask(specs)
-        await _run_tools(state, tools, reply.tool_calls)
-        if FINAL_PHRASE in reply.text.lower():
-            return reply.text
-    return NO_FINAL_ANSWER
-
-
-async def _ask_for_tool_call(state: _State, tools: Tools, *, only_first: bool = False) -> Reply:
-    """A turn that calls the only tool offered.
-
-    Raises `Unusable` with the benchmark's message if it does not.
-    """
-    reply = await state.conversation.ask(tuple(tool.spec for tool in tools))
-    if not reply.tool_calls:
-        raise Unusable("No tool calls found in the response")
-    expected = tools[0].name
-    calls = reply.tool_calls[:1] if only_first else reply.tool_calls
-    for call in calls:
-        if call.name != expected:
-            name = call.name[:_MAX_TOOL_NAME_CHARACTERS]
-            raise Unusable(f"Expected '{expected}' tool call, but got '{name}'")
-    return reply
-
-
-async def _run_tools(state: _State, tools: Tools, calls: Iterable[ToolCall]) -> None:
-    """Carry out tool calls and add their results to the conversation, as the model reads them."""
-    by_name = tools_by_name(tools)
-    for call in calls:
-        if call.name in by_name:
-            result = await asyncio.to_thread(by_name[call.name].call, state.record, call.arguments)
-        else:
-            names = ", ".join(by_name)
-            result = tool_error("tool", f"There is no tool of that name. There are: {names}.")
-        state.retrieved.add(result)
-        text = str(result.content)
-        if result.resources:
-            summary = state.retrieved.summarise(result)
-            text = summary if state.summaries_only else state.retrieved.render(result)
-            state.summaries[text] = summary
-        state.conversation.add_tool_result(text, call.id)
 
 
 def _retrieval_tools(settings: PublishedAgentSettings) -> Tools:
@@ -268,6 +285,8 @@ def _retrieval_tools(settings: PublishedAgentSettings) -> Tools:
     return (GetResourcesByPatientFhirId(), by_id)
 
 
-def _python_tool(state: _State, settings: CodeAgentSettings) -> ExecutePythonCode:
+def _python_tool(
+    conversation: RecordConversation, settings: CodeAgentSettings
+) -> ExecutePythonCode:
     limits = SandboxLimits(seconds=settings.code_seconds, memory_mib=settings.code_memory_mib)
-    return ExecutePythonCode(state.retrieved.resources, limits)
+    return ExecutePythonCode(conversation.retrieved.resources, limits)

@@ -30,18 +30,6 @@ _FIELDS = {
 }
 """Fields of `RecordResult` by the benchmark's keys."""
 
-_ARCHQA_FIELDS = (
-    "faults",
-    "query",
-    "further_queries",
-    "sentence",
-    "rows",
-    "warnings",
-    "declined",
-    "handed_over",
-)
-"""Fields that the benchmark's records do not have."""
-
 
 class RecordResult(TaskResult):
     """The answer to a question.
@@ -97,9 +85,10 @@ class RecordResult(TaskResult):
     def to_json(self) -> dict[str, Any]:
         """The fields under the benchmark's keys, and archqa's own if they are not empty."""
         fields = self.model_dump(mode="json")
-        benchmark_fields = {key: fields[name] for key, name in _FIELDS.items()}
-        archqa_fields = {name: fields[name] for name in _ARCHQA_FIELDS if fields[name]}
-        return {**benchmark_fields, "trace": fields["trace"], **archqa_fields}
+        content = {key: fields.pop(name) for key, name in _FIELDS.items()}
+        content["trace"] = fields.pop("trace")
+        content.update((name, value) for name, value in fields.items() if value)
+        return content
 
 
 def rows_by_reference(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

@@ -57,6 +57,7 @@ from archqa.tasks.fhir_agentbench.published_agents import (
     FINAL_PHRASE,
     NO_FINAL_ANSWER,
     answer_by_code,
+    record_task,
 )
 from archqa.tasks.fhir_agentbench.settings import MultiTurnCodeSettings, TypedQuerySettings
 from archqa.tasks.fhir_agentbench.task import Ids, RecordResult
@@ -273,19 +274,18 @@ async def hand_over(planning: Planning, reason: str) -> RecordResult:
     context, patient = planning.context, planning.question.patient_fhir_id
     if RecordCodeAgent.name not in context.backends or not sandbox.is_installed():
         raise failure
+    type_counts = []
     counts = await asyncio.to_thread(context.store.counts, patient)
+    for resource_type, count in counts.items():
+        if count:
+            type_counts.append(TypeCount(type=resource_type, count=count))
     end = planning.cutoff
     later = LaterResources(end)
+    changes: dict[str, Any] = {"type_counts": type_counts, "leaves_out_later_rows": bool(end)}
+    task = record_task(planning.question).model_copy(update=changes)
+    tools = (GetResourcesOfThisPatient(patient, later), GetReferredResources(patient, later))
     try:
-        outcome = await answer_by_code(
-            RecordCodeAgent(),
-            planning.question,
-            context,
-            CODE_AGENT_SETTINGS,
-            (GetResourcesOfThisPatient(patient, later), GetReferredResources(patient, later)),
-            type_counts=tuple(TypeCount(type=name, count=n) for name, n in counts.items() if n),
-            leaves_out_later_rows=end is not None,
-        )
+        outcome = await answer_by_code(RecordCodeAgent(), task, context, CODE_AGENT_SETTINGS, tools)
     except CaseFailed:
         raise failure from None
     result = outcome.result
@@ -375,16 +375,20 @@ def _execute(
 def _result(planning: Planning, results: tuple[QueryResult, ...]) -> RecordResult:
     rows: list[Row] = []
     warnings: dict[str, None] = {}
+    retrieved: Ids = {}
+    cited: Ids = {}
     for result in results:
         rows += result.rows
         warnings.update(dict.fromkeys(result.warnings))
+        _add_ids(retrieved, result.retrieved)
+        _add_ids(cited, result.evidence)
     if len(rows) > _MAX_ROWS:
         warnings[f"{len(rows) - _MAX_ROWS} more rows are not listed."] = None
     chosen_first = sorted(rows, key=lambda row: not row.chosen)
     return RecordResult(
         answer="; ".join(map(format_agent_answer, results)),
-        retrieved=_united(result.retrieved for result in results),
-        cited=_united(result.evidence for result in results),
+        retrieved=retrieved,
+        cited=cited,
         trace=tuple(planning.trace),
         sentence=" ".join(result.query.sentence for result in results),
         rows=tuple(map(row_fields, chosen_first[:_MAX_ROWS])),
@@ -393,18 +397,15 @@ def _result(planning: Planning, results: tuple[QueryResult, ...]) -> RecordResul
     )
 
 
-def _united(parts: Iterable[Ids]) -> Ids:
-    """The ids of all parts by type, each once."""
-    united: dict[str, dict[str, None]] = {}
-    for part in parts:
-        for resource_type, ids in part.items():
-            united.setdefault(resource_type, {}).update(dict.fromkeys(ids))
-    return {resource_type: tuple(ids) for resource_type, ids in united.items()}
+def _add_ids(ids: Ids, further: Ids) -> None:
+    """Add the ids of another result by type, each once."""
+    for resource_type, names in further.items():
+        ids[resource_type] = tuple(dict.fromkeys((*ids.get(resource_type, ()), *names)))
 
 
 def _query_results(queries: Iterable[Query]) -> dict[str, Any]:
     """The fields of a result that hold queries."""
-    fields = [query_fields(query) for query in queries]
+    fields = list(map(query_fields, queries))
     return {"query": next(iter(fields), None), "further_queries": tuple(fields[1:])}
 
 

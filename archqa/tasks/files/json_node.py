@@ -33,8 +33,10 @@ class _Object(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        counts = Counter(name for name, _ in pairs)
-        self.repeated_names = [name for name, count in counts.items() if count > 1]
+        self.repeated_names: list[str] = []
+        if len(self) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            self.repeated_names = [name for name, count in counts.items() if count > 1]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from archqa.core.near_misses import near_misses
 from archqa.errors import InputError
@@ -46,6 +47,11 @@ def printable(name: str) -> str:
 def is_blank(text: str) -> bool:
     """Whether a text shows nothing: it is empty, or all white space and invisible characters."""
     return not any(character.isprintable() and not character.isspace() for character in text)
+
+
+def are_texts(value: object) -> TypeGuard[list[str]]:
+    """Whether a value is a list of texts."""
+    return isinstance(value, list) and all(isinstance(element, str) for element in value)
 
 
 def likely_typos(names: Iterable[str], fields: Iterable[str]) -> list[tuple[str, str]]:

@@ -8,11 +8,11 @@ searches for them.
 """
 
 import json
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from archqa.fhir.record import Resource
 from archqa.safety.whole_characters import whole_json
-from archqa.tasks.medagentbench.gateway import FhirGateway
+from archqa.tasks.medagentbench.session import FhirGateway
 from archqa.tasks.medagentbench.settings import MAX_ROUNDS
 
 RUNNING = "running"
@@ -161,12 +161,10 @@ def parse_resources(text: str) -> list[Resource]:
         return []
     if content.get("resourceType") != "Bundle":
         return [content] if "id" in content else []
-    return _bundle_resources(content)
-
-
-def _bundle_resources(bundle: dict[str, Any]) -> list[Resource]:
-    entries = bundle.get("entry")
-    if not isinstance(entries, list):
-        return []
-    resources = [entry.get("resource") for entry in entries if isinstance(entry, dict)]
-    return [resource for resource in resources if isinstance(resource, dict)]
+    entries = content.get("entry")
+    resources = []
+    for entry in entries if isinstance(entries, list) else ():
+        resource = entry.get("resource") if isinstance(entry, dict) else None
+        if isinstance(resource, dict):
+            resources.append(resource)
+    return resources

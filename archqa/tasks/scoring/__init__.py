@@ -365,11 +365,6 @@ def is_id(value: Any) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool) and value != ""
 
 
-def are_ids(value: Any) -> bool:
-    """Whether a value is a list of texts."""
-    return isinstance(value, list) and all(isinstance(element, str) for element in value)
-
-
 def repeated_ids(rows: Sequence[Any], field: str, verb: str) -> Iterator[str]:
     """An error for each id that several rows have, such as `question_id q1: answered 2 times`."""
     ids = [row.get(field) for row in rows if isinstance(row, dict)]

@@ -14,14 +14,13 @@ from archqa.errors import CallerError
 from archqa.safety.spreadsheets import formula_free
 from archqa.tasks.fhir_agentbench.scoring import error_analysis
 from archqa.tasks.fhir_agentbench.task import FhirQuestion, load_questions
-from archqa.tasks.files.mistakes import printable
+from archqa.tasks.files.mistakes import are_texts, printable
 from archqa.tasks.scoring import (
     Gold,
     ScoringBridge,
     ScoringInputs,
     ScoringRequest,
     Submission,
-    are_ids,
     is_id,
     repeated_ids,
     unwritable,
@@ -69,7 +68,7 @@ class FhirAgentBenchScoring(ScoringBridge):
             question_id = printable(str(row["question_id"]))
             for field in ("agent_fhir_resources", "cited_fhir_resources"):
                 resources = row.get(field)
-                is_mapping = isinstance(resources, dict) and all(map(are_ids, resources.values()))
+                is_mapping = isinstance(resources, dict) and all(map(are_texts, resources.values()))
                 if resources is not None and not is_mapping:
                     yield f'question {question_id}: {field} must read {{"Observation": ["id", "id"]}}.'
         yield from repeated_ids(rows, "question_id", "answered")
@@ -90,7 +89,7 @@ class FhirAgentBenchScoring(ScoringBridge):
     def score(self, request: ScoringRequest) -> ScoreReport:
         """Score answers and resources; with a judge, also the answers that no rule decides."""
         gold = load_gold(request.inputs)
-        questions = [to_scoring_question(question) for question in gold.references]
+        questions = list(map(to_scoring_question, gold.references))
         rows = request.selected_rows(gold.selection, "question_id")
         settings: dict[str, Any] = {
             **request.settings.resampling,
@@ -205,14 +204,11 @@ class _Reply(NamedTuple):
     reply: str
 
 
-class _Ballot(NamedTuple):
-    """One vote on one reply.
+class _Ballots(NamedTuple):
+    """The votes on one reply, and why; a vote is None where the model gave no usable ruling."""
 
-    `correct` is None where the model gave no usable ruling, `why` says why.
-    """
-
-    correct: bool | None
-    why: str
+    votes: list[bool | None]
+    why: list[str]
 
 
 class JudgeVotes:
@@ -236,21 +232,19 @@ class JudgeVotes:
         )
         tasks = [JudgeTask(**reply._asdict()) for reply in replies]
         opinions, self.usage = judge.judge(JudgeAgent(), tasks)
-        self._ballots: dict[_Reply, list[_Ballot]] = {}
+        self._ballots: dict[_Reply, _Ballots] = {}
         self._votes: dict[_Reply, Iterator[bool]] = {}
         self.warnings: list[str] = []
         unusable = 0
-        for reply, votes in zip(replies, opinions, strict=True):
-            ballots = []
-            for opinion in votes:
+        for reply, opinions_of_reply in zip(replies, opinions, strict=True):
+            ballots = _Ballots([], [])
+            for opinion in opinions_of_reply:
                 ruling = opinion.output
-                if ruling is None:
-                    ballots.append(_Ballot(None, opinion.failure))
-                    unusable += 1
-                else:
-                    ballots.append(_Ballot(ruling.correct, ruling.rationale))
+                ballots.votes.append(ruling.correct if ruling else None)
+                ballots.why.append(ruling.rationale if ruling else opinion.failure)
+            unusable += ballots.votes.count(None)
             self._ballots[reply] = ballots
-            self._votes[reply] = cycle([bool(ballot.correct) for ballot in ballots])
+            self._votes[reply] = cycle(map(bool, ballots.votes))
         if unusable:
             self.warnings.append(
                 f"{unusable} votes of the judge were unusable and count against the reply."
@@ -273,7 +267,7 @@ class JudgeVotes:
             ballots = self._ballots.get(reply)
             if ballots is None:
                 continue
-            votes = [ballot.correct for ballot in ballots]
+            votes = ballots.votes
             majority = sum(map(bool, votes)) * 2 > len(votes)
             is_unanimous = len(set(votes)) == 1 and None not in votes
             gold = parse_gold_answer(question.true_answer)
@@ -289,7 +283,7 @@ class JudgeVotes:
                 "votes": votes,
                 "counted": majority,
                 "strict_comparer": strict,
-                "why": [ballot.why for ballot in ballots],
+                "why": ballots.why,
             }
 
 

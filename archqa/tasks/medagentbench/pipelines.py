@@ -9,16 +9,14 @@ do-nothing  replies FINISH([]) at once
 
 import asyncio
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from archqa.agents.agent import RunContext
 from archqa.core.question import ClinicalTask
 from archqa.errors import ArchqaError, CaseFailed, ContextTooLong, Refused, Unusable
-from archqa.llm.model import FinishReason, Reply
+from archqa.llm.model import FinishReason, Reply, ToolCall
 from archqa.llm.prompts import default_prompts
 from archqa.tasks.medagentbench.agents import (
     ClinicalConversation,
@@ -26,9 +24,9 @@ from archqa.tasks.medagentbench.agents import (
     MedAgentPaperTask,
     MedAgentTypedAgent,
     MedAgentTypedTask,
+    function_inputs,
+    load_functions,
 )
-from archqa.tasks.medagentbench.function_file import function_inputs, load_functions
-from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL
 from archqa.tasks.medagentbench.protocol import (
     COMPLETED,
     CONTEXT_LIMIT,
@@ -38,19 +36,17 @@ from archqa.tasks.medagentbench.protocol import (
     TaskController,
     parse_turn,
 )
-from archqa.tasks.medagentbench.result import ConversationResult
-from archqa.tasks.medagentbench.session import ClinicalSession
+from archqa.tasks.medagentbench.session import FHIR_BASE_URL, ClinicalSession
 from archqa.tasks.medagentbench.settings import (
     ClinicalSettings,
     PaperAgentSettings,
     PayloadFormat,
     TypedAgentSettings,
 )
-from archqa.tasks.medagentbench.tool_implementations import ToolImplementations
-from archqa.tasks.medagentbench.tool_schemas import clinical_tools
-from archqa.tasks.medagentbench.typed_tool import ClinicalTool
+from archqa.tasks.medagentbench.task import ConversationResult
+from archqa.tasks.medagentbench.tools import Actions, ClinicalTool, clinical_tools
 from archqa.tasks.medagentbench.write_checks import TaskText
-from archqa.tasks.pipeline import Pipeline, PipelineInputs, PipelineResult, PipelineSettings
+from archqa.tasks.pipeline import Pipeline, PipelineResult, PipelineSettings
 
 _MAX_IDLE_TURNS = 3
 """Replies in a row without a tool call after which the typed agent is stopped."""
@@ -66,29 +62,46 @@ async def paper(
     task: ClinicalTask, context: RunContext, settings: PaperAgentSettings
 ) -> PipelineResult:
     """The benchmark's own agent: the model's reply is the turn."""
-    conversation = ClinicalConversation(
-        MedAgentPaperAgent(), _paper_task(task, settings.functions), context
-    )
-    with _open_task(task, context, settings, conversation.first_user_message) as tools:
-        with _status_of_failures(tools):
-            while tools.controller.running:
-                reply = _check_not_declined(await conversation.ask())
-                answer = await asyncio.to_thread(tools.controller.handle_turn, reply.text)
-                conversation.add_message(answer or "")
-        return _pipeline_result(tools)
+    paper_task = _paper_task(task, settings.functions)
+    conversation = ClinicalConversation(MedAgentPaperAgent(), paper_task, context)
+
+    async def take_turns(actions: Actions) -> None:
+        while actions.controller.running:
+            reply = _check_not_declined(await conversation.ask())
+            answer = await asyncio.to_thread(actions.controller.handle_turn, reply.text)
+            conversation.add_message(answer or "")
+
+    return await _act(task, context, settings, conversation.first_user_message, take_turns)
 
 
 async def typed(
     task: ClinicalTask, context: RunContext, settings: TypedAgentSettings
 ) -> PipelineResult:
-    """A model with typed tools."""
+    """A model with typed tools, until the task ends, it stops calling them, or no turn is left."""
+    typed_task = MedAgentTypedTask(instruction=task.instruction, context=task.context)
+    conversation = ClinicalConversation(MedAgentTypedAgent(), typed_task, context)
+
+    async def take_turns(actions: Actions) -> None:
+        controller = actions.controller
+        tools = clinical_tools(actions)
+        specs = tuple(tool.spec for tool in tools.values())
+        idle_turns = 0
+        for _ in range(_TOOL_TURNS_PER_ROUND * settings.rounds):
+            reply = _check_not_declined(await conversation.ask(specs))
+            for call in reply.tool_calls:
+                result = await asyncio.to_thread(_call_tool, tools, actions, call)
+                conversation.add_tool_result(result, call.id)
+            idle_turns = 0 if reply.tool_calls else idle_turns + 1
+            if idle_turns == _MAX_IDLE_TURNS:
+                controller.end(INVALID_ACTION)
+            if not controller.running:
+                return
+            if idle_turns:
+                conversation.add_message(conversation.own_prompt_text("tool.jinja"))
+        controller.end(LIMIT_REACHED)
+
     prompt = _prompt(_paper_task(task))
-    with _open_task(task, context, settings, prompt, settings.shape) as tools:
-        typed_task = MedAgentTypedTask(instruction=task.instruction, context=task.context)
-        conversation = ClinicalConversation(MedAgentTypedAgent(), typed_task, context)
-        with _status_of_failures(tools):
-            await _call_tools(conversation, tools, _TOOL_TURNS_PER_ROUND * settings.rounds)
-        return _pipeline_result(tools)
+    return await _act(task, context, settings, prompt, take_turns, settings.shape)
 
 
 async def do_nothing(
@@ -110,15 +123,19 @@ async def do_nothing(
     return PipelineResult(result=result)
 
 
-@contextmanager
-def _open_task(
+async def _act(
     task: ClinicalTask,
     context: RunContext,
     settings: ClinicalSettings,
     prompt: str,
+    take_turns: Callable[[Actions], Awaitable[None]],
     payload_format: PayloadFormat | None = None,
-) -> Iterator[ToolImplementations]:
-    """The tools of one task, on a conversation that begins with `prompt`."""
+) -> PipelineResult:
+    """The result of a conversation that begins with `prompt`, in which an agent acts on the record.
+
+    A failure gives the conversation its status. Raises `Refused`, and `Unusable` if there was no
+    FINISH, with the transcript.
+    """
     session = ClinicalSession(
         context.store,
         TaskText(task.instruction, task.context),
@@ -129,64 +146,43 @@ def _open_task(
     )
     with session:
         controller = TaskController(prompt, session.gateway, session, settings.rounds)
-        yield ToolImplementations(controller, session, payload_format)
-
-
-@contextmanager
-def _status_of_failures(tools: ToolImplementations) -> Iterator[None]:
-    """Give the conversation the status of a failure; a failing server ends the task itself."""
-    try:
-        yield
-    except ContextTooLong:
-        tools.controller.end(CONTEXT_LIMIT)
-    except Refused as failure:
-        tools.controller.end(INVALID_ACTION)
-        failure.result = _result(tools)
-        raise
-    except CaseFailed as failure:
-        tools.remarks.append(str(failure))
-        tools.controller.end(TASK_ERROR)
-
-
-async def _call_tools(
-    conversation: ClinicalConversation[MedAgentTypedTask],
-    implementations: ToolImplementations,
-    max_turns: int,
-) -> None:
-    """Let the model call tools until the task ends, it stops calling them, or no turn is left."""
-    controller = implementations.controller
-    tools = clinical_tools(implementations)
-    specs = tuple(tool.spec for tool in tools.values())
-    idle_turns = 0
-    for _ in range(max_turns):
-        reply = _check_not_declined(await conversation.ask(specs))
-        for call in reply.tool_calls:
-            result = await asyncio.to_thread(
-                _call_tool, tools, implementations, call.name, call.arguments
-            )
-            conversation.add_tool_result(result, call.id)
-        idle_turns = 0 if reply.tool_calls else idle_turns + 1
-        if idle_turns == _MAX_IDLE_TURNS:
+        actions = Actions(controller, session, payload_format)
+        failure: CaseFailed | None = None
+        try:
+            await take_turns(actions)
+        except ContextTooLong:
+            controller.end(CONTEXT_LIMIT)
+        except Refused as refusal:
             controller.end(INVALID_ACTION)
-        if not controller.running:
-            return
-        if idle_turns:
-            conversation.add_message(conversation.own_prompt_text("tool.jinja"))
-    controller.end(LIMIT_REACHED)
+            failure = refusal
+        except CaseFailed as error:
+            actions.remarks.append(str(error))
+            controller.end(TASK_ERROR)
+        if failure is None and controller.status != COMPLETED:
+            failure = Unusable(f"The conversation ended with the status: {controller.status}.")
+        result = ConversationResult(
+            status=controller.status,
+            result=controller.result,
+            history=tuple(controller.history),
+            explanation=actions.explanation,
+            cited=_ids_by_type(actions.cited),
+            retrieved=_ids_by_type(controller.resources_read),
+            written=tuple(session.attempts),
+            why_not=tuple(actions.remarks),
+        )
+        if failure is not None:
+            failure.result = result
+            raise failure
+        return PipelineResult(result=result, remarks=tuple(actions.remarks))
 
 
-def _call_tool(
-    tools: dict[str, ClinicalTool[Any]],
-    implementations: ToolImplementations,
-    name: str,
-    arguments: str,
-) -> str:
+def _call_tool(tools: dict[str, ClinicalTool[Any]], actions: Actions, call: ToolCall) -> str:
     """The result of a tool call as JSON; errors, and an unknown tool, are results as well."""
-    if name not in tools:
+    if call.name not in tools:
         error = f"There is no tool of that name. There are: {', '.join(tools)}."
         return json.dumps({"error": error})
     try:
-        result = tools[name].call(implementations.session.record, arguments)
+        result = tools[call.name].call(actions.session.record, call.arguments)
         return json.dumps(result.content, ensure_ascii=False)
     except ArchqaError as failure:
         return json.dumps({"error": str(failure)})
@@ -213,43 +209,13 @@ def _paper_task(task: ClinicalTask, functions: Path | None = None) -> MedAgentPa
     )
 
 
-def _paper_inputs(settings: PaperAgentSettings) -> PipelineInputs:
-    return function_inputs(settings.functions)
-
-
-def _pipeline_result(tools: ToolImplementations) -> PipelineResult:
-    """The result of a completed conversation.
-
-    Raises `Unusable` with the transcript if there was no FINISH.
-    """
-    if tools.controller.status != COMPLETED:
-        failure = Unusable(f"The conversation ended with the status: {tools.controller.status}.")
-        failure.result = _result(tools)
-        raise failure
-    return PipelineResult(result=_result(tools), remarks=tuple(tools.remarks))
-
-
-def _result(tools: ToolImplementations) -> ConversationResult:
-    """The benchmark's status, result and history, with explanation, citations, reads and writes."""
-    return ConversationResult(
-        status=tools.controller.status,
-        result=tools.controller.result,
-        history=tuple(tools.controller.history),
-        explanation=tools.explanation,
-        cited=_ids_by_type(tools.cited),
-        retrieved=_ids_by_type(tools.controller.resources_read),
-        written=tuple(tools.session.attempts),
-        why_not=tuple(tools.remarks),
-    )
-
-
 def _ids_by_type(references: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Ids by type of references such as `Observation/1`."""
-    ids = defaultdict(list)
+    ids: dict[str, tuple[str, ...]] = {}
     for reference in references:
         resource_type, _, resource_id = reference.partition("/")
-        ids[resource_type].append(resource_id)
-    return {resource_type: tuple(of_type) for resource_type, of_type in ids.items()}
+        ids[resource_type] = (*ids.get(resource_type, ()), resource_id)
+    return ids
 
 
 CLINICAL_PIPELINES = (
@@ -263,7 +229,7 @@ CLINICAL_PIPELINES = (
         reads_notes=False,
         settings_type=PaperAgentSettings,
         fhir_profile="hapi",
-        inputs=_paper_inputs,
+        inputs=lambda settings: function_inputs(settings.functions),
     ),
     Pipeline(
         name="typed",
