@@ -34,6 +34,7 @@ __all__ = [
     "check_finish",
     "check_ids",
     "join_ids",
+    "step_of",
 ]
 
 
@@ -253,6 +254,20 @@ class RunContext:
     def backend(self, agent: str) -> PromptingBackend:
         """The backend that runs the agent of this name."""
         return self.backends[agent]
+
+
+def step_of(
+    agent: Agent[Task, Output], task: Task, output: Output | None, rejected: str, **fields: Any
+) -> Step:
+    """The step of a call: what came of it, and `fields` that say who did it."""
+    return Step(
+        agent=agent.name,
+        about=agent.call_label(task),
+        parsed=None if output is None else output.model_dump(mode="json"),
+        rejected=rejected,
+        mended=bool(rejected) and output is not None,
+        **fields,
+    )
 
 
 def check_finish(agent: str, reply: Reply) -> None:

@@ -2,7 +2,15 @@
 
 from dataclasses import replace
 
-from archqa.agents.agent import Agent, Backend, Output, RenderingBackend, RunContext, Task
+from archqa.agents.agent import (
+    Agent,
+    Backend,
+    Output,
+    RenderingBackend,
+    RunContext,
+    Task,
+    step_of,
+)
 from archqa.core.step import Step
 from archqa.core.usage import Usage
 from archqa.errors import Unusable
@@ -73,16 +81,9 @@ class CheckedBackend(RenderingBackend):
         output: Output | None,
         rejected: str = "",
     ) -> Step:
-        return Step(
-            agent=agent.name,
-            about=agent.call_label(task),
-            backend=self.kind,
-            model=self.kind,
-            parsed=None if output is None else output.model_dump(mode="json"),
-            rejected=rejected,
-            mended=bool(rejected) and output is not None,
-            usage=Usage(calls=1, cost_usd=None),
-        )
+        usage = Usage(calls=1, cost_usd=None)
+        fields = {"backend": self.kind, "model": self.kind, "usage": usage}
+        return step_of(agent, task, output, rejected, **fields)
 
 
 def _counting(context: RunContext, recorded: list[Step]) -> RunContext:

@@ -6,11 +6,12 @@ model's, so that later prompts have about the length they will have.
 
 from typing import NamedTuple
 
-from archqa.agents.agent import Agent, Backend, Output, RunContext, Task
+from archqa.agents.agent import Agent, Backend, Output, RenderingBackend, RunContext, Task
 from archqa.agents.model_backend import ModelBackend
 from archqa.errors import CaseFailed, Unusable
 from archqa.llm.cache import ServerCache
 from archqa.llm.model import Message, Reply, Request, ToolSpec
+from archqa.llm.prompts import Prompts
 
 
 class DryRunCall(NamedTuple):
@@ -26,7 +27,7 @@ class DryRunCall(NamedTuple):
     server: str = ""
 
 
-class DryRunBackend:
+class DryRunBackend(RenderingBackend):
     """Runs the agents of one case without a model; appends each call it would make to `calls`.
 
     `cache` has the replies of the server that `model` would ask; None without a cache. `server`
@@ -73,13 +74,9 @@ class DryRunBackend:
         """The prompt version that the model would be shown."""
         return self._model.prompt_name(agent)
 
-    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
-        """The first messages that the model would be shown."""
-        return self._model.initial_messages(agent, task)
-
-    def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
-        """A fixed text of the prompts folder."""
-        return self._model.prompt_text(agent, template)
+    def prompts_of(self, agent: Agent[Task, Output]) -> Prompts:
+        """The folder that the model's prompts would be rendered from."""
+        return self._model.prompts_of(agent)
 
     async def converse(
         self,

@@ -4,7 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, cast
 
-from archqa.agents.agent import Agent, CaseTask, Output, RunContext, SingleReplyBackend, Task
+from archqa.agents.agent import (
+    Agent,
+    CaseTask,
+    Output,
+    RunContext,
+    SingleReplyBackend,
+    Task,
+    step_of,
+)
 from archqa.agents.alignment import AlignmentAgent, AlignmentTask, AnswerLinks, EvidenceLinks
 from archqa.agents.answer import (
     CompressionAgent,
@@ -36,7 +44,6 @@ from archqa.agents.recruiting import RecruitedExperts, RecruitingAgent, Recruiti
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.probability import mean_probabilities
-from archqa.core.step import Step
 from archqa.core.value import FrozenModel
 from archqa.engine import Engine
 from archqa.engine.answer_linking import predict_links
@@ -63,16 +70,8 @@ class EngineBackend(SingleReplyBackend):
         output, rejected = agent.checked(task, written)
         if output is None:
             raise Unusable(f"{agent.name}: the embedded engine's output fails its check.")
-        step = Step(
-            agent=agent.name,
-            about=agent.call_label(task),
-            backend=self.kind,
-            model=f"embedded:{self.engine.fingerprint[:12]}",
-            parsed=output.model_dump(mode="json"),
-            rejected=rejected,
-            mended=bool(rejected),
-        )
-        context.record_step(step)
+        model = f"embedded:{self.engine.fingerprint[:12]}"
+        context.record_step(step_of(agent, task, output, rejected, backend=self.kind, model=model))
         return output
 
     async def judgements(self, case: Case, specialty: str = "") -> tuple[Judgement, ...]:

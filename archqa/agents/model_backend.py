@@ -7,8 +7,15 @@ import time
 from contextlib import suppress
 from typing import Generic, NamedTuple
 
-from archqa.agents.agent import Agent, Output, RenderingBackend, RunContext, Task, check_finish
-from archqa.core.step import Step
+from archqa.agents.agent import (
+    Agent,
+    Output,
+    RenderingBackend,
+    RunContext,
+    Task,
+    check_finish,
+    step_of,
+)
 from archqa.core.usage import Usage
 from archqa.errors import ArchqaError, CaseFailed, Unusable
 from archqa.llm.model import FinishReason, Message, Model, Reply, Request, ToolSpec
@@ -207,14 +214,6 @@ class ModelBackend(RenderingBackend):
         output: Output | None,
         rejected: str = "",
     ) -> None:
-        step = Step(
-            agent=call.agent.name,
-            about=call.agent.call_label(call.task),
-            backend=self.kind,
-            model=reply.served_by or self._name,
-            parsed=None if output is None else output.model_dump(mode="json"),
-            rejected=rejected,
-            mended=bool(rejected) and output is not None,
-            **self.turn_fields(call.agent, request.messages, reply),
-        )
-        call.context.record_step(step)
+        fields = self.turn_fields(call.agent, request.messages, reply)
+        fields.update(backend=self.kind, model=reply.served_by or self._name)
+        call.context.record_step(step_of(call.agent, call.task, output, rejected, **fields))

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from archqa.agents.agent import Agent
     from archqa.llm.prompts import Prompts
 
-_FHIR = "archqa.tasks.fhir_agentbench.agents"
-_MEDAGENT = "archqa.tasks.medagentbench.agents"
-
 AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "context": ("archqa.agents.context:MedicalContextAgent",),
     "general_expert": (
@@ -43,16 +40,16 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "brief_writing": ("archqa.agents.brief_writing:BriefWritingAgent",),
     "brief_check": ("archqa.agents.line_check:BriefCheckAgent",),
     "planner": ("archqa.agents.planner:PlannerAgent",),
-    "fhir_request": (f"{_FHIR}:FhirRequestAgent",),
-    "fhir_retriever": (f"{_FHIR}:FhirRetrieverAgent",),
-    "fhir_retriever_code": (f"{_FHIR}:FhirRetrieverCodeAgent",),
-    "fhir_multi_turn": (f"{_FHIR}:FhirMultiTurnAgent",),
+    "fhir_request": ("archqa.tasks.fhir_agentbench.agents:FhirRequestAgent",),
+    "fhir_retriever": ("archqa.tasks.fhir_agentbench.agents:FhirRetrieverAgent",),
+    "fhir_retriever_code": ("archqa.tasks.fhir_agentbench.agents:FhirRetrieverCodeAgent",),
+    "fhir_multi_turn": ("archqa.tasks.fhir_agentbench.agents:FhirMultiTurnAgent",),
     "fhir_multi_turn_code": (
-        f"{_FHIR}:FhirMultiTurnCodeAgent",
-        f"{_FHIR}:RecordCodeAgent",
+        "archqa.tasks.fhir_agentbench.agents:FhirMultiTurnCodeAgent",
+        "archqa.tasks.fhir_agentbench.agents:RecordCodeAgent",
     ),
-    "clinical_paper": (f"{_MEDAGENT}:MedAgentPaperAgent",),
-    "clinical_typed": (f"{_MEDAGENT}:MedAgentTypedAgent",),
+    "clinical_paper": ("archqa.tasks.medagentbench.agents:MedAgentPaperAgent",),
+    "clinical_typed": ("archqa.tasks.medagentbench.agents:MedAgentTypedAgent",),
 }
 
 AGENT_NAMES = tuple(AGENT_CLASSES)

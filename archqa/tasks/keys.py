@@ -84,9 +84,16 @@ def find_key(case_path: str | Path) -> Path | None:
 
 def check_key_matches(cases: Iterable[Case], keys: Mapping[str, CaseKey]) -> list[str]:
     """Warnings, one sentence each, about mismatches that distort scores; empty if there are none."""
-    by_id = {case.id: case for case in cases}
-    without_key = [printable(case_id) for case_id in by_id if case_id not in keys]
-    without_case = [printable(case_id) for case_id in keys if case_id not in by_id]
+    without_key = []
+    without_case = dict.fromkeys(keys)
+    mismatches = []
+    for case in cases:
+        if case.id not in keys:
+            without_key.append(printable(case.id))
+            continue
+        without_case.pop(case.id, None)
+        for mismatch in _mismatches(case, keys[case.id]):
+            mismatches.append(f"case {printable(case.id)}: {mismatch}")
     warnings = []
     if len(without_key) == 1:
         warnings.append(f"case {without_key[0]} has no key: it will not be scored.")
@@ -94,18 +101,15 @@ def check_key_matches(cases: Iterable[Case], keys: Mapping[str, CaseKey]) -> lis
         count = f"{len(without_key)} cases have no key"
         warnings.append(f"{count} and will not be scored: {list_ids(without_key)}.")
     if len(without_case) == 1:
+        [case_id] = map(printable, without_case)
         warnings.append(
-            f"the key has a case {without_case[0]} that the file has not: "
-            "it will score as unanswered."
+            f"the key has a case {case_id} that the file has not: it will score as unanswered."
         )
     elif without_case:
         count = f"the key has {len(without_case)} cases that the file has not"
-        warnings.append(f"{count}, which will score as unanswered: {list_ids(without_case)}.")
-    for case_id, case in by_id.items():
-        if case_id in keys:
-            for mismatch in _mismatches(case, keys[case_id]):
-                warnings.append(f"case {printable(case_id)}: {mismatch}")
-    return warnings
+        ids = list_ids(list(map(printable, without_case)))
+        warnings.append(f"{count}, which will score as unanswered: {ids}.")
+    return [*warnings, *mismatches]
 
 
 def _mismatches(case: Case, key: CaseKey) -> Iterator[str]:

@@ -99,12 +99,14 @@ def default(task: str, *, model: bool) -> Pipeline:
     Raises `CallerError` if the task needs a model.
     """
     backend = "model" if model else "embedded"
-    pipelines = registry.find(task).pipelines()
-    for pipeline in pipelines:
+    names = []
+    scripts = []
+    for pipeline in registry.find(task).pipelines():
         if pipeline.backend == backend:
             return pipeline
-    names = [pipeline.name for pipeline in pipelines]
-    scripts = [pipeline.name for pipeline in pipelines if pipeline.backend == "script"]
+        names.append(pipeline.name)
+        if pipeline.backend == "script":
+            scripts.append(pipeline.name)
     if scripts:
         raise CallerError(
             f"{task} needs a model, or --pipeline {'|'.join(scripts)}.\n"

@@ -1,9 +1,10 @@
 """Scores ArchEHR-QA 2025: cited answers against the labels of a key."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from archqa.core.case import Case
 from archqa.core.case_digest import case_digest
@@ -23,30 +24,17 @@ from archqa.tasks.scoring import (
     ScoringRequest,
     write_leaderboard,
 )
-from archqa.tasks.scoring.score_report import Baselines, Rows, RowScorer, ScoreReport
+from archqa.tasks.scoring.score_report import Baselines, RowScorer, ScoreReport
 from archqa.tasks.task import EndedRun, KeyFile
-from scoring import Scores
 from scoring.tasks import archehr2025
 from scoring.tasks.archehr2025 import Reference
 
-
-class LabelledCase(Protocol):
-    """A reference of either year."""
-
-    @property
-    def case_id(self) -> str:
-        """The case's id."""
-
-    @property
-    def sentences(self) -> Mapping[str, str]:
-        """Sentence id → text."""
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """Sentence id → label."""
+if TYPE_CHECKING:
+    from scoring.tasks import archehr2026
 
 
-Labelled = TypeVar("Labelled", bound=LabelledCase)
+Labelled = TypeVar("Labelled", Reference, "archehr2026.Reference")
+"""A reference of either year."""
 
 
 class KeyFiles(NamedTuple):
@@ -111,7 +99,7 @@ class KeyFiles(NamedTuple):
 
 
 def _check_second_labels(
-    path: Path, references: Iterable[LabelledCase], second_references: Iterable[LabelledCase]
+    path: Path, references: Iterable[Labelled], second_references: Iterable[Labelled]
 ) -> None:
     known_ids = {}
     for reference in references:
@@ -146,12 +134,7 @@ class Archehr2025Scoring(ScoringBridge):
     def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
         """Scores rows over the cases that have labels; a single case by its citations alone."""
         references = {row.case_id: row for row in load_gold(inputs).references if row.labels}
-
-        def score(
-            rows: Rows, references: Sequence[Reference], metrics: tuple[str, ...] | None
-        ) -> Scores:
-            return archehr2025.score(rows, references, metrics=metrics, bootstrap=0)
-
+        score = partial(archehr2025.score, bootstrap=0)
         return RowScorer(references, score, CITATION_METRICS)
 
     def score(self, request: ScoringRequest) -> ScoreReport:
@@ -159,14 +142,13 @@ class Archehr2025Scoring(ScoringBridge):
         gold = load_gold(request.inputs)
         rows = request.selected_rows(gold.selection, "case_id")
         self.check_strictly(request, lambda: archehr2025.refusals(rows, gold.references))
-        settings = {
+        score = partial(
+            archehr2025.score,
+            rows,
+            gold.references,
+            reference_order=request.settings.reference_order,
             **request.settings.text_metrics,
-            "reference_order": request.settings.reference_order,
-        }
-
-        def score(**overrides: Any) -> Scores:
-            return archehr2025.score(rows, gold.references, **{**settings, **overrides})
-
+        )
         scores = self.compute(request, score)
         scores.warnings.extend(_fitted_case_warnings(request.submission.run))
         if request.official_path:

@@ -6,8 +6,9 @@ Source: archehr-qa.xml of the shared tasks of 2025 (soni-sarvesh/archehr-qa at 7
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Self, TypeVar
 
 from archqa.core.answer import WORD_LIMIT
@@ -15,7 +16,7 @@ from archqa.core.case import Case, Phrase, Sentence
 from archqa.core.result import TaskResult
 from archqa.core.value import FrozenModel
 from archqa.tasks.archehr_2025 import NAME
-from archqa.tasks.files.mistakes import FileErrors, is_blank, printable
+from archqa.tasks.files.mistakes import FileErrors, is_blank, refuse_repeated_ids
 from archqa.tasks.files.source import FORMAT_HINT, Content, Node, Source, read_source
 from archqa.tasks.task import (
     CaseSource,
@@ -41,6 +42,7 @@ _COLUMNS = TableColumns(
     optional=(*_TEXTS, *_LISTS),
     short_names={"id": "case_id", "question": "clinician_question", "note": "note_excerpt"},
 )
+_TAKEN = "is taken by an earlier one; give each its own."
 _IDENTIFYING = frozenset({"patient_narrative", "clinician_question", "note_excerpt", "sentences"})
 
 _NO_QUESTION = MissingPart(
@@ -119,7 +121,7 @@ class ArchehrQa(Task):
                 for part in self.missing_parts(case):
                     node.add_error(part.field, part.problem)
             cases.append(case)
-        _refuse_repeated_ids(nodes, cases, "case_id")
+        refuse_repeated_ids(nodes, map(attrgetter("id"), cases), "case_id", _TAKEN)
         mistakes.raise_if_any()
         return tuple(cases)
 
@@ -191,20 +193,8 @@ def _passages(case: Node, name: str, kind: type[Passage]) -> tuple[Passage, ...]
         if kind is Sentence:
             fields["paragraph_id"] = row.text("paragraph_id")
         passages.append(kind(**fields, start_char_index=row.number("start_char_index")))
-    _refuse_repeated_ids(rows, passages, "id")
+    refuse_repeated_ids(rows, map(attrgetter("id"), passages), "id", _TAKEN)
     return tuple(passages)
-
-
-def _refuse_repeated_ids(
-    nodes: Sequence[Node], values: Sequence[Case | Sentence | Phrase], name: str
-) -> None:
-    earlier_ids: set[str] = set()
-    for node, value in zip(nodes, values, strict=True):
-        if value.id and value.id in earlier_ids:
-            node.add_error(
-                name, f"'{printable(value.id)}' is taken by an earlier one; give each its own."
-            )
-        earlier_ids.add(value.id)
 
 
 def _case_fields(case: Case) -> dict[str, Any]:

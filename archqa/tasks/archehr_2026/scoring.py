@@ -4,7 +4,8 @@ Keys without `clinician_answer_sentences` (ours, and those of 2025) have them as
 `clinician_answer` that end in `|ids|`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,6 @@ from archqa.tasks.scoring import (
     write_leaderboard,
 )
 from archqa.tasks.scoring.score_report import Baselines, ScoreReport
-from scoring import Scores
 from scoring.line_support import CitedLine
 from scoring.submission import parse_answer
 from scoring.tasks import archehr2026
@@ -98,16 +98,15 @@ class SubtaskScoring(ScoringBridge):
             request, lambda: archehr2026.refusals(rows, gold.references, self.subtask)
         )
         lines_of_run = self._lines_of_run(request, gold)
-        settings = {
+        score = partial(
+            archehr2026.score,
+            rows,
+            gold.references,
+            subtask=self.subtask,
+            on_unknown="count",
+            cited_lines=lines_of_run,
             **request.settings.text_metrics,
-            "subtask": self.subtask,
-            "on_unknown": "count",
-            "cited_lines": lines_of_run,
-        }
-
-        def score(**overrides: Any) -> Scores:
-            return archehr2026.score(rows, gold.references, **{**settings, **overrides})
-
+        )
         scores = self.compute(request, score)
         scores.warnings[:] = map(shorten_quotes, scores.warnings)
         if request.official_path:
@@ -189,28 +188,25 @@ def load_gold(inputs: ScoringInputs, subtask: Subtask) -> Gold[Reference]:
 
 def baselines(gold: Gold[Reference], subtask: Subtask) -> Baselines:
     """Subtask 2: every sentence, and the second annotator's essential ones. Subtask 4: every link."""
+    submissions: dict[str, list[dict[str, Any]]] = {}
 
-    def submission(
-        references: Iterable[Reference], predict: Callable[[Reference], Any]
-    ) -> list[dict[str, Any]]:
-        return [{"case_id": each.case_id, "prediction": predict(each)} for each in references]
+    def predict(baseline: str, reference: Reference, prediction: list[Any]) -> None:
+        row = {"case_id": reference.case_id, "prediction": prediction}
+        submissions.setdefault(baseline, []).append(row)
 
-    def all_links(reference: Reference) -> list[dict[str, Any]]:
-        all_ids = list(reference.sentences)
-        return [{"answer_id": name, "evidence_id": all_ids} for name in reference.citations]
-
-    metrics = CITATION_METRICS if subtask == 2 else _LINK_METRICS
-    submissions = {}
+    metrics = CITATION_METRICS
     if subtask == 2:
-        submissions["cite_everything"] = submission(
-            gold.references, lambda reference: list(reference.labels)
-        )
-        if gold.second_references:
-            submissions["second_reader"] = submission(
-                gold.second_references, lambda reference: sorted(reference.labelled("essential"))
-            )
+        for reference in gold.references:
+            predict("cite_everything", reference, list(reference.labels))
+        for reference in gold.second_references:
+            predict("second_reader", reference, sorted(reference.labelled("essential")))
     if subtask == 4:
-        submissions["link_everything"] = submission(gold.references, all_links)
+        metrics = _LINK_METRICS
+        for reference in gold.references:
+            links = []
+            for answer_id in reference.citations:
+                links.append({"answer_id": answer_id, "evidence_id": list(reference.sentences)})
+            predict("link_everything", reference, links)
     scores = {}
     for name, rows in submissions.items():
         result = archehr2026.score(
@@ -273,7 +269,7 @@ def _references(
             answer_sentences[sentence.id] = sentence.text
             if has_citations:
                 citations[sentence.id] = sentence.citations
-        answer_text = " ".join(sentence.text for sentence in sentences)
+        answer_text = " ".join(answer_sentences.values())
         reference = Reference(
             case_id=case.id,
             sentences=case.text_of,

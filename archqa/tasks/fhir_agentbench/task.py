@@ -16,7 +16,13 @@ from archqa.core.question import RecordQuestion
 from archqa.core.result import TaskResult, reference_names
 from archqa.core.value import FrozenModel
 from archqa.tasks.fhir_agentbench import NAME
-from archqa.tasks.files.mistakes import FileErrors, is_blank, likely_typos, printable
+from archqa.tasks.files.mistakes import (
+    FileErrors,
+    is_blank,
+    likely_typos,
+    printable,
+    refuse_repeated_ids,
+)
 from archqa.tasks.files.source import Row, Source, read_rows, read_source
 from archqa.tasks.task import CaseSource, CompletedCase, ScoreDisplay, TableColumns, Task
 
@@ -223,28 +229,24 @@ class FhirAgentBench(Task):
         return records
 
 
-def load_questions(source: CaseSource, *, gold: bool = True) -> QuestionFile:
-    """The questions of a file, in its order.
-
-    Without `gold`, the file may lack answers and resources.
+def load_questions(source: CaseSource) -> QuestionFile:
+    """The questions of a file with their gold, in its order.
 
     Raises `InputError` with every mistake of the file: absent columns, broken rows, missing or
     repeated ids, answers and resources that are not literals of their form.
     """
-    required = (*_REQUIRED, *_GOLD) if gold else _REQUIRED
 
     def parse(row: Row) -> FhirQuestion:
         fields: dict[str, Any] = {}
         for name in (*_REQUIRED, *_OPTIONAL):
-            fields[name] = _parse_text(row, name, required=name in required)
-        if gold or row.value("true_answer") is not None:
-            fields["true_answer"] = _parse_answer(row)
-        if gold or row.value("true_fhir_ids") is not None:
-            fields["true_fhir_ids"] = _parse_resources(row)
-        return FhirQuestion.model_validate(fields)
+            fields[name] = _parse_text(row, name, required=name in _REQUIRED)
+        return FhirQuestion(
+            true_answer=_parse_answer(row), true_fhir_ids=_parse_resources(row), **fields
+        )
 
     opened = read_source(source)
-    return QuestionFile(opened.path, opened.sha256, _read_questions(opened, required, parse))
+    questions = _read_questions(opened, (*_REQUIRED, *_GOLD), parse)
+    return QuestionFile(opened.path, opened.sha256, questions)
 
 
 def parse_numpy_array(printed: str) -> list[Any]:
@@ -282,14 +284,13 @@ def _read_questions(
     mistakes.raise_if_any()  # An absent column would be a mistake of every row below.
     rows = read_rows(source, mistakes)
     questions = tuple(map(parse, rows))
-    earlier_ids: set[str] = set()
-    for row, question in zip(rows, questions, strict=True):
-        name = question.id if isinstance(question, RecordQuestion) else question.question_id
-        if name and name in earlier_ids:
-            row.add_error(
-                "question_id", f"'{printable(name)}' stands in an earlier row too; keep one."
-            )
-        earlier_ids.add(name)
+    ids = []
+    for question in questions:
+        if isinstance(question, RecordQuestion):
+            ids.append(question.id)
+        else:
+            ids.append(question.question_id)
+    refuse_repeated_ids(rows, ids, "question_id", "stands in an earlier row too; keep one.")
     mistakes.raise_if_any()
     return questions
 

@@ -208,6 +208,11 @@ class Planned(NamedTuple):
     plan: Plan
     results: tuple[QueryResult, ...] = ()
 
+    @property
+    def queries(self) -> list[Query]:
+        """The queries as they were carried out."""
+        return [result.query for result in self.results]
+
 
 async def plan_and_execute(planning: Planning) -> Planned:
     """Ask the planner until its queries have rows, or it hands over, up to the limit of turns.
@@ -337,8 +342,7 @@ def _is_final(planning: Planning, planned: Planned, empty: Planned | None) -> bo
         if result.chosen or result.query.what not in contents.kinds:
             continue
         if may_be_asked_otherwise(result, contents, planning.execute):
-            repeated = [result.query for result in results]
-            return empty is not None and [result.query for result in empty.results] == repeated
+            return empty is not None and empty.queries == planned.queries
     return True
 
 

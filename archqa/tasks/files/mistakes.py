@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Iterable
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from archqa.core.near_misses import near_misses
 from archqa.errors import InputError
+
+if TYPE_CHECKING:
+    from archqa.tasks.files.source import Node, Row
 
 _MAX_ID_LENGTH = 40
 _LINE = re.compile(r":([0-9]+):")
@@ -52,6 +55,17 @@ def is_blank(text: str) -> bool:
 def are_texts(value: object) -> TypeGuard[list[str]]:
     """Whether a value is a list of texts."""
     return isinstance(value, list) and all(isinstance(element, str) for element in value)
+
+
+def refuse_repeated_ids(
+    rows: Iterable["Row | Node"], ids: Iterable[str], field: str, problem: str
+) -> None:
+    """Add an error to each row whose id an earlier row has; `problem` goes on after the id."""
+    earlier_ids: set[str] = set()
+    for row, row_id in zip(rows, ids, strict=True):
+        if row_id and row_id in earlier_ids:
+            row.add_error(field, f"'{printable(row_id)}' {problem}")
+        earlier_ids.add(row_id)
 
 
 def likely_typos(names: Iterable[str], fields: Iterable[str]) -> list[tuple[str, str]]:

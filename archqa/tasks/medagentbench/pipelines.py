@@ -33,6 +33,7 @@ from archqa.tasks.medagentbench.protocol import (
     INVALID_ACTION,
     LIMIT_REACHED,
     TASK_ERROR,
+    Actions,
     TaskController,
     parse_turn,
 )
@@ -44,7 +45,7 @@ from archqa.tasks.medagentbench.settings import (
     TypedAgentSettings,
 )
 from archqa.tasks.medagentbench.task import ConversationResult
-from archqa.tasks.medagentbench.tools import Actions, ClinicalTool, clinical_tools
+from archqa.tasks.medagentbench.tools import ClinicalTool, clinical_tools
 from archqa.tasks.medagentbench.write_checks import TaskText
 from archqa.tasks.pipeline import Pipeline, PipelineResult, PipelineSettings
 
@@ -145,7 +146,7 @@ async def _act(
         confirm=context.confirm,
     )
     with session:
-        controller = TaskController(prompt, session.gateway, session, settings.rounds)
+        controller = TaskController(prompt, session, settings.rounds)
         actions = Actions(controller, session, payload_format)
         failure: CaseFailed | None = None
         try:

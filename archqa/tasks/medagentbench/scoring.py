@@ -120,7 +120,7 @@ class MedAgentBenchScoring(ScoringBridge):
     def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
         """Grades conversations against the record of the inputs."""
 
-        def score(rows: Rows, tasks: Sequence[Task], _: tuple[str, ...] | None) -> Scores:
+        def score(rows: Rows, tasks: Sequence[Task], **_: Any) -> Scores:
             return score_rows(rows, tasks, inputs, ScoreSettings(bootstrap=0)).scores
 
         return RowScorer({task.id: task for task in load_gold(inputs).references}, score)

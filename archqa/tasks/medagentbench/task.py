@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from archqa.core.question import ClinicalTask
 from archqa.core.result import TaskResult, reference_names
 from archqa.errors import ArchqaError, InputError
 from archqa.tasks.files.json_node import JsonContent, JsonNode
-from archqa.tasks.files.mistakes import FileErrors, is_blank, printable
+from archqa.tasks.files.mistakes import FileErrors, is_blank, refuse_repeated_ids
 from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.medagentbench import NAME
 from archqa.tasks.task import CaseSource, CompletedCase, EndedRun, ScoreDisplay, TableColumns, Task
@@ -94,12 +95,8 @@ class MedAgentBench(Task):
                 context=_verbatim(row, "context"),
             )
             tasks.append(task)
-        earlier_ids: set[str] = set()
-        for row, task in zip(rows, tasks, strict=True):
-            if task.id and task.id in earlier_ids:
-                problem = f"'{printable(task.id)}' stands in an earlier task too; keep one."
-                row.add_error("id", problem)
-            earlier_ids.add(task.id)
+        ids = map(attrgetter("id"), tasks)
+        refuse_repeated_ids(rows, ids, "id", "stands in an earlier task too; keep one.")
         mistakes.raise_if_any()
         return tuple(tasks)
 

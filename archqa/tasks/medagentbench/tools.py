@@ -7,9 +7,8 @@ instruction and the resources read before they are posted.
 Source of the set: the eleven tools of MedAgentBench v2 (Chen et al., PSB 2026).
 """
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
@@ -18,36 +17,18 @@ from archqa.agents.calculator import CalculationError, calculate
 from archqa.agents.tools import Tool, ToolResult, tool_error
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
-from archqa.errors import ArchqaError
 from archqa.fhir import Record
 from archqa.fhir.record import Resource
-from archqa.fhir.values.references import parse_reference
-from archqa.fhir.values.urls import build_search_url
 from archqa.llm.model import ToolSpec
 from archqa.tasks.medagentbench.dosing import normalize_number, parse_dosing
-from archqa.tasks.medagentbench.protocol import POST_ACCEPTED, TaskController, parse_resources
-from archqa.tasks.medagentbench.session import (
-    FHIR_BASE_URL,
-    ClinicalSession,
-    format_datetime,
-    parse_instant,
-    parse_now,
-)
+from archqa.tasks.medagentbench.protocol import ActionFailed, Actions
+from archqa.tasks.medagentbench.session import format_datetime, parse_instant
 from archqa.tasks.medagentbench.settings import PayloadFormat
-from archqa.tasks.medagentbench.write_checks import (
-    WriteContext,
-    missing_reads,
-    objections,
-    same_unit,
-)
-
-_MAX_PAGES = 3
-"""Pages read of one search: an agent has eight turns."""
+from archqa.tasks.medagentbench.write_checks import same_unit
 
 _MAX_RESOURCES = 50
 """Resources shown of one search."""
 
-_ACCEPTED = POST_ACCEPTED.partition(" and ")[0]
 _INVALID_STATUSES = {"entered-in-error", "cancelled"}
 _TIME_ELEMENTS = (
     "effectiveDateTime",
@@ -66,131 +47,6 @@ _CATEGORY_SYSTEMS = {
 }
 _DEFAULT_PRIORITIES = {PayloadFormat.BENCHMARK: "stat", PayloadFormat.R4: "routine"}
 """The benchmark's function file asks for "stat", whatever an instruction says."""
-
-
-class ActionFailed(ArchqaError):
-    """The action was refused or failed; the message tells the agent why."""
-
-
-class Actions:
-    """The actions of an agent in one task.
-
-    `cited` are the resources that the answer rests on, `created` those that were stored by
-    `Type/id`, `remarks` tell of refused writes.
-    """
-
-    def __init__(
-        self,
-        controller: TaskController,
-        session: ClinicalSession,
-        payload_format: PayloadFormat | None = None,
-    ) -> None:
-        self.controller = controller
-        self.session = session
-        self.payload_format = payload_format or session.payload_format
-        self.cited: list[str] = []
-        self.created: dict[str, Resource] = {}
-        self.explanation = ""
-        self.remarks: list[str] = []
-
-    @property
-    def now(self) -> datetime:
-        """The task's clock. Raises `Unusable` if the task names no time."""
-        return parse_now(self.session.task_text.context)
-
-    @property
-    def known_resources(self) -> dict[str, Resource]:
-        """The resources that were read or stored in this task, by `Type/id`."""
-        return {**self.controller.resources_read, **self.created}
-
-    def search(self, resource_type: str, params: Iterable[tuple[str, str]]) -> list[Resource]:
-        """The matches on the first pages of a search. Raises `ActionFailed`."""
-        url: str | None = f"{FHIR_BASE_URL}{build_search_url(resource_type, params)}"
-        resources: list[Resource] = []
-        for _ in range(_MAX_PAGES):
-            if url is None:
-                break
-            answer = self._take_turn(f"GET {url}")
-            page = self.controller.last_page
-            if not page:
-                raise ActionFailed(answer)
-            resources += parse_resources(page)
-            # A write and FINISH need the last two turns.
-            url = _next_link(page) if self.controller.rounds_left > 2 else None
-        return [resource for resource in resources if resource.get("resourceType") == resource_type]
-
-    def refusal_reasons(self, payload: dict[str, Any], evidence: tuple[str, ...]) -> list[str]:
-        """Every reason against a write; nothing is written."""
-        in_record = self.session.write_context(payload)
-        context = WriteContext(
-            self.known_resources,
-            tuple(self.controller.requested_urls),
-            tuple(self.controller.accepted_writes),
-            in_record.existing_resources,
-            in_record.patient_exists,
-        )
-        task_text = self.session.task_text
-        return [
-            *objections(payload, task_text, context, evidence),
-            *missing_reads(payload, task_text, context, evidence),
-        ]
-
-    def write(self, payload: dict[str, Any], evidence: tuple[str, ...]) -> str:
-        """Check a payload and post it; returns its reference, empty where nothing is stored.
-
-        Raises `ActionFailed` with every reason against it.
-        """
-        url = f"{FHIR_BASE_URL}{payload['resourceType']}"
-        body = json.dumps(payload)
-        reasons = self.refusal_reasons(payload, evidence)
-        if reasons:
-            self.session.write(url, body, evidence, tuple(reasons))
-            answer = " ".join(reasons)
-        else:
-            self.controller.evidence = evidence
-            answer = self._take_turn(f"POST {url}\n{body}")
-        if reasons or not answer.startswith(_ACCEPTED):
-            self.remarks.append(f"{payload['resourceType']} refused")
-            raise ActionFailed(answer)
-        location = parse_reference(str(self.session.attempts[-1]["location"]))
-        if location is None or not location.type:
-            return ""
-        reference = f"{location.type}/{location.id}"
-        self.created[reference] = {**payload, "id": location.id}
-        return reference
-
-    def finish(
-        self, answers: Sequence[Any], explanation: str = "", cited: Sequence[str] = ()
-    ) -> None:
-        """End the conversation with these answers.
-
-        Explanation and citations are stored apart from them.
-        """
-        self.explanation = explanation
-        self.cited = list(dict.fromkeys(cited))
-        self._take_turn(f"FINISH({json.dumps(list(answers), ensure_ascii=False)})")
-
-    def _take_turn(self, text: str) -> str:
-        if not self.controller.running:
-            raise ActionFailed("The task has ended; there are no turns left.")
-        if self.controller.rounds_left == 1 and not text.startswith("FINISH"):
-            raise ActionFailed("Only one turn is left: finish.")
-        return self.controller.handle_turn(text) or ""
-
-
-def _next_link(page: str) -> str | None:
-    """The link to the next page of a searchset, if it leads to the same server."""
-    try:
-        bundle = json.loads(page)
-    except (ValueError, RecursionError):
-        return None
-    links = bundle.get("link") if isinstance(bundle, dict) else None
-    for link in links if isinstance(links, list) else ():
-        if isinstance(link, dict) and link.get("relation") == "next":
-            url = str(link.get("url"))
-            if url.startswith(FHIR_BASE_URL.rstrip("/")):
-                return url
-    return None
 
 
 Arguments = TypeVar("Arguments", bound=FrozenModel)

@@ -75,15 +75,19 @@ class LineVotes(NamedTuple):
     votes: tuple[LineVote, ...] = ()
 
     @property
+    def verdicts(self) -> list[str | None]:
+        """The verdict of each vote."""
+        return [vote.verdict for vote in self.votes]
+
+    @property
     def is_supported(self) -> bool:
         """Whether the majority of the votes finds the line supported; a tie does not."""
-        supported = sum(vote.verdict == "supported" for vote in self.votes)
-        return supported * 2 > len(self.votes)
+        return self.verdicts.count("supported") * 2 > len(self.votes)
 
     @property
     def is_split(self) -> bool:
         """Whether votes differ on what counts, or one is unusable."""
-        verdicts = {vote.verdict for vote in self.votes}
+        verdicts = set(self.verdicts)
         return None in verdicts or ("supported" in verdicts and len(verdicts) > 1)
 
     def as_json(self) -> dict[str, Any]:
@@ -92,7 +96,7 @@ class LineVotes(NamedTuple):
             "case_id": self.row,
             "line": self.line.text,
             "cited": [sentence._asdict() for sentence in self.line.sentences],
-            "verdicts": [vote.verdict for vote in self.votes],
+            "verdicts": self.verdicts,
             "counted": self.is_supported,
             "lexical_rule": is_carried(self.line, LineSupport.share),
             "why": [vote.why for vote in self.votes] or ["cites no sentence of the note"],
@@ -163,7 +167,7 @@ def with_judged_lines(report: ScoreReport, request: ScoringRequest, rows: RowLin
             unsupported.append(line.as_json())
         if line.is_split:
             disagreements.append(line.as_json())
-        unusable += sum(vote.verdict is None for vote in line.votes)
+        unusable += line.verdicts.count(None)
     add_judged_lines(metric, judged, report.scores)
     if unusable:
         report.scores.warnings.append(

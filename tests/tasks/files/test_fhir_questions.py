@@ -126,12 +126,6 @@ def test_all_absent_columns_are_named_at_once_with_the_nearest_name() -> None:
     )
 
 
-def test_gold_may_be_withheld_where_it_is_not_needed() -> None:
-    withheld = table({}, without=("true_answer", "true_fhir_ids"))
-    (question,) = load_questions(withheld, gold=False).questions
-    assert (question.true_answer, question.true_fhir_ids) == ("", {})
-
-
 def test_a_field_larger_than_the_csv_modules_limit_is_read_and_the_limit_restored() -> None:
     before = csv.field_size_limit()
     ids = [f"{number:036d}" for number in range(5000)]

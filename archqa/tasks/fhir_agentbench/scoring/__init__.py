@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -75,38 +76,30 @@ class FhirAgentBenchScoring(ScoringBridge):
 
     def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
         """Scores rows without a judge."""
-
-        def score(
-            rows: Rows, questions: Sequence[Question], metrics: tuple[str, ...] | None
-        ) -> Scores:
-            return fhir_agentbench.score(rows, questions, metrics=metrics, bootstrap=0)
-
         questions = {}
         for question in load_gold(inputs).references:
             questions[question.question_id] = to_scoring_question(question)
-        return RowScorer(questions, score)
+        return RowScorer(questions, partial(fhir_agentbench.score, bootstrap=0))
 
     def score(self, request: ScoringRequest) -> ScoreReport:
         """Score answers and resources; with a judge, also the answers that no rule decides."""
         gold = load_gold(request.inputs)
         questions = list(map(to_scoring_question, gold.references))
         rows = request.selected_rows(gold.selection, "question_id")
-        settings: dict[str, Any] = {
+        score = partial(
+            fhir_agentbench.score,
+            rows,
+            questions,
+            metrics=request.settings.metrics,
             **request.settings.resampling,
-            "metrics": request.settings.metrics,
-        }
-
-        def score(**overrides: Any) -> Scores:
-            return fhir_agentbench.score(rows, questions, **{**settings, **overrides})
-
+        )
         votes = None
         if request.judge and request.settings.includes("answer_correctness"):
             # Malformed rows must show before a model is paid.
-            self.compute(request, lambda **overrides: score(**{"bootstrap": 0, **overrides}))
+            self.compute(request, partial(score, bootstrap=0))
             votes = JudgeVotes(request.judge, rows, questions)
-            settings["judge"] = votes
-            settings["judge_name"] = request.judge.name
-            settings["votes"] = request.judge.votes
+            judge = request.judge
+            score = partial(score, judge=votes, judge_name=judge.name, votes=judge.votes)
         scores = self.compute(request, score)
         if request.official_path:
             write_evaluation(request.official_path, scores, request.submission, gold.references)
@@ -161,12 +154,14 @@ def baselines(questions: Sequence[Question]) -> Baselines:
         scores: dict[str, float] = fhir_agentbench.score(rows, questions, bootstrap=0).scores
         return scores
 
-    declined = dict.fromkeys((question.question_id for question in questions), NO_ANSWER)
+    declined = {}
+    counts: dict[str, Counter[str]] = {}
+    for question in questions:
+        declined[question.question_id] = NO_ANSWER
+        counts.setdefault(question.template, Counter())[question.reference] += 1
     scores = {"always_no_answer": scores_of(declined)}
-    if any(question.template for question in questions):
-        counts: dict[str, Counter[str]] = {}
-        for question in questions:
-            counts.setdefault(question.template, Counter())[question.reference] += 1
+    has_templates = any(counts)
+    if has_templates:
         answers = {}
         for question in questions:
             # The template's other questions: a question's own answer does not count.
