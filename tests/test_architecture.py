@@ -40,6 +40,7 @@ PACKAGES = {
     "notes",
     "fhir",
     "llm",
+    "terminology",
     "core",
     "safety",
 }
@@ -103,7 +104,7 @@ def test_only_the_command_lines_print_or_exit() -> None:
 
 
 def test_importing_a_core_module_imports_no_heavy_package() -> None:
-    heavy = "('aiohttp', 'httpx2', 'onnxruntime', 'typer')"
+    heavy = "('aiohttp', 'openai', 'httpx2', 'onnxruntime', 'typer')"
     program = (
         f"import sys, archqa.core.case; print([m for m in sys.modules if m.startswith({heavy})])"
     )

@@ -2,16 +2,15 @@
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, cast
 
 from pydantic import ConfigDict, Field
 
 from archqa.agents.agent import Agent, RunContext, Task
+from archqa.core.tables import read_rows
 from archqa.core.value import FrozenModel
 from archqa.llm.model import Message, Reply, ToolCall, ToolSpec
 from archqa.llm.structured import Rejected, parse_output
-from archqa.resources import table_rows
 
 
 class Conversation(Generic[Task]):
@@ -61,7 +60,7 @@ class Conversation(Generic[Task]):
         return self._backend.prompt_text(self._agent, template)
 
 
-_TABLE = Path(__file__).parent / "data" / "conversation_turns.tsv"
+_TABLE = "agents/data/conversation_turns.tsv"
 _NO_LIMIT = "-"
 
 Basis = Literal["measured", "benchmark", "assumed"]
@@ -115,7 +114,7 @@ class ConversationTurns(NamedTuple):
 def conversation_turns() -> dict[str, ConversationTurns]:
     """The agents that converse in several turns, by name."""
     by_agent = {}
-    for row in table_rows(_TABLE):
+    for row in read_rows(_TABLE, 10):
         agent, low, expected, high, limit, factor, result, reply, basis, source = row
         by_agent[agent] = ConversationTurns(
             agent=agent,

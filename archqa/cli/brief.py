@@ -34,7 +34,6 @@ from archqa.cli.options import (
 from archqa.cli.settings import command_settings
 from archqa.cli.waiting import shown_when_slow
 from archqa.errors import CallerError
-from archqa.report.brief_page import brief_html
 from archqa.runs.destinations import Announcer
 from archqa.safety.private_files import write_private_text
 
@@ -150,6 +149,8 @@ def _print(summary: Brief, form: Format) -> None:
 
 def _text(summary: Brief, form: Format) -> str:
     if form is Format.HTML:
+        from archqa.report import brief_html  # Only the page needs templates.
+
         return brief_html(summary)
     if form is Format.JSON:
         return json.dumps(summary.as_json(), ensure_ascii=False, indent=2) + "\n"

@@ -73,7 +73,7 @@ def _checks(settings: Settings, tried_model: str | None) -> Iterator[Check]:
     bundled_cases = resources.mini_dataset_dir()
     cache_state = "on" if settings.cache.enabled else "off"
     yield Check("archqa", True, f"{__version__} on Python {platform.python_version()}")
-    yield Check("aiohttp", True, metadata.version("aiohttp"))
+    yield Check("openai", True, metadata.version("openai"))
     yield Check("prompts", prompts.is_dir(), str(prompts))
     yield Check("bundled cases", bundled_cases.is_dir(), str(bundled_cases))
     yield Check("reply cache", True, f"{settings.cache.location} ({cache_state})")

@@ -7,7 +7,7 @@ import typer
 
 from archqa import fhir
 from archqa.cli.console import console, print_json, print_notice, set_quiet
-from archqa.cli.fhir_notes import progress_bar
+from archqa.cli.fhir_load import progress_bar
 from archqa.cli.options import AllowPlainHttpOption, JsonOption, QuietOption
 from archqa.cli.records import open_record
 

@@ -9,8 +9,7 @@ import typer
 
 from archqa import fhir
 from archqa.cli.console import print_json, print_line, print_notice, print_problem, set_quiet
-from archqa.cli.fhir_notes import index_notes_of, print_indexed, progress_bar
-from archqa.cli.load_report import print_load_report
+from archqa.cli.fhir_load import index_notes_of, print_indexed, print_load_report, progress_bar
 from archqa.cli.options import AllowPlainHttpOption, JsonOption, QuietOption
 from archqa.cli.records import plain_http_allowed
 from archqa.errors import CallerError

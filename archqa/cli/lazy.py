@@ -15,13 +15,14 @@ class CommandEntry(NamedTuple):
     """A command's name, the module that defines it, its line in the list of commands, and the
     panel of that list.
 
-    The module has either a function `command`, or a group of commands called `app`.
+    The module has either the function, or a group of commands called `app`.
     """
 
     name: str
     module: str
     help: str
     panel: str = ""
+    function: str = "command"
 
 
 class LazyCommand(TyperCommand):
@@ -38,7 +39,7 @@ class LazyCommand(TyperCommand):
         if hasattr(module, "app"):
             return get_group(module.app)
         single = typer.Typer(add_completion=False)
-        single.command(self._entry.name)(module.command)
+        single.command(self._entry.name)(getattr(module, self._entry.function))
         return get_command(single)
 
 

@@ -16,7 +16,7 @@ from archqa.cli.settings import command_settings
 from archqa.core.near_misses import unknown_name
 from archqa.errors import ArchqaError, CallerError
 from archqa.evaluation.scoring import built_in_metric_names, metric_names
-from archqa.llm.offered_models import OfferedModel
+from archqa.llm.model import OfferedModel
 from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
 from archqa.runs.event_loop import run_sync

@@ -32,13 +32,11 @@ from archqa.cli.options import (
 )
 from archqa.cli.settings import command_settings, print_embedded_notice
 from archqa.errors import CallerError
-from archqa.mcp.limits import CallLimits
-from archqa.mcp.records import ServedRecord
-from archqa.mcp.tools import RecordTools
+from archqa.mcp import CallLimits, RecordTools, ServedRecord
 from archqa.runs.destinations import describe
-from archqa.runs.server_addresses import check_model_server
+from archqa.runs.model_server import check_model_server
 from archqa.safety.local_access import check_token, new_token
-from archqa.safety.local_server import check_protected, listen, server_url
+from archqa.safety.local_server import check_protected, listen, run_server, server_url
 from archqa.safety.server_urls import is_loopback
 from archqa.settings import Settings
 
@@ -94,7 +92,7 @@ def command(
       archqa mcp --record record.db --http --port 8585
     """
     configure_logging(verbose=verbose, quiet=quiet)
-    from archqa.mcp.server import build_server  # It needs the extra.
+    from archqa.mcp.server import HTTP_PATH, build_server, http_application  # It needs the extra.
 
     _check_transport(http=http, no_token=no_token, host=host)
     options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
@@ -108,13 +106,12 @@ def command(
             print_notice("the client that started this command gets record text.")
             server.run("stdio")
             return
-        from archqa.mcp.http import PATH, serve_http
-
         listening = listen(host, port)
         token = _print_token(no_token=no_token)
         print_notice("every client with the token gets record text; press Ctrl+C to end.")
-        print_line(server_url(host, listening, PATH))
-        serve_http(server, listening, token=token, on_loopback=is_loopback(host))
+        print_line(server_url(host, listening, HTTP_PATH))
+        app = http_application(server, token=token, on_loopback=is_loopback(host))
+        run_server(app, listening, lifespan=True)
 
 
 def _check_transport(*, http: bool, no_token: bool, host: str) -> None:

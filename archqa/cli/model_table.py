@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from archqa.llm.offered_models import OfferedModel
+from archqa.llm.model import OfferedModel
 from archqa.safety.terminal import printable
 
 _UNKNOWN = "not told"

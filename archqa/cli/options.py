@@ -17,6 +17,11 @@ RecordOption = Annotated[
     typer.Option("--record", help="A FHIR store or server (FHIR benchmarks)."),
 ]
 
+ProfileOption = Annotated[
+    str,
+    typer.Option("--profile", help="The server behaviour to imitate: archqa, gcp or hapi."),
+]
+
 PipelineOption = Annotated[
     str | None,
     typer.Option("--pipeline", help="See `archqa list pipelines`."),

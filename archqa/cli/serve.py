@@ -16,7 +16,7 @@ from archqa.cli.options import (
 from archqa.cli.settings import command_settings
 from archqa.errors import MissingExtra
 from archqa.fhir import connect
-from archqa.runs.server_addresses import check_model_server
+from archqa.runs.model_server import check_model_server
 from archqa.safety.base_urls import is_server_url
 from archqa.safety.local_access import new_token
 from archqa.safety.local_server import (
@@ -71,7 +71,7 @@ def command(
     try:
         import uvicorn  # noqa: F401
 
-        from archqa.web.app import WebConfig, create_app
+        from archqa.web import WebConfig, create_app
     except ImportError:
         raise MissingExtra("The web part (FastAPI, uvicorn)", "web") from None
     check_protected(host, has_token=not no_token)

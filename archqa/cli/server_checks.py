@@ -5,11 +5,9 @@ from typing import NamedTuple
 
 from archqa.cli.model_table import context_text
 from archqa.errors import ArchqaError
-from archqa.llm.model import FinishReason
-from archqa.llm.offered_models import OfferedModel, find_offered
+from archqa.llm.model import FinishReason, OfferedModel, find_offered
 from archqa.runs.event_loop import run_sync
-from archqa.runs.model_server import list_models
-from archqa.runs.server_trial import MAX_TOKENS, Trial, try_model
+from archqa.runs.model_server import MAX_TOKENS, Trial, list_models, try_model
 from archqa.settings import DEFAULT_MODEL, Settings
 
 _MAX_MODELS_SHOWN = 5

@@ -2,10 +2,9 @@
 
 from functools import cache
 from importlib import util
-from pathlib import Path
 from typing import NamedTuple
 
-_TABLE = Path(__file__).parent / "data" / "extras.tsv"
+from archqa.core.tables import read_rows
 
 
 class Extra(NamedTuple):
@@ -30,8 +29,7 @@ class Extra(NamedTuple):
 def known_extras() -> tuple[Extra, ...]:
     """Every extra, in alphabetical order."""
     extras = []
-    for line in _TABLE.read_text(encoding="utf-8").splitlines()[1:]:
-        name, modules, gives = line.split("\t")
+    for name, modules, gives in read_rows("core/data/extras.tsv", 3):
         extras.append(Extra(name, tuple(modules.split()), gives))
     return tuple(extras)
 

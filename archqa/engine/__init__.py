@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from archqa.core.case_digest import case_digest
     from archqa.engine.engine import Engine
 
+DATA_DIR = Path(__file__).parent / "data"
+"""The shipped networks, weights and tables."""
+
 __all__ = ["Engine", "case_digest", "fitted_on"]
 
 _PUBLIC = {
@@ -27,7 +30,7 @@ def fitted_on() -> frozenset[str]:
 
     Read from the model's file alone: scores of a run are told by it, without loading an engine.
     """
-    path = Path(__file__).parent / "data" / "default.json"
+    path = DATA_DIR / "default.json"
     model = json.loads(path.read_text(encoding="utf-8"))
     return frozenset((*model["fitted_on"], *model["reader_further"]))
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from archqa import tasks
 from archqa.evaluation.scoring import score
-from archqa.llm.budget import Budget
+from archqa.llm.limits import Budget
 from archqa.runs import cost_estimate
 from archqa.runs.case_selection import Selection
 from archqa.runs.cost_estimate import CostEstimate

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from archqa.errors import ServerUnavailable
 from archqa.llm.cache import ServerCache
-from archqa.llm.client import parse_completion
+from archqa.llm.completion import parse_completion
 from archqa.llm.dialect import Dialect
 from archqa.llm.model import Reply, Request, TransientError
 from archqa.llm.prices import Price
@@ -87,33 +87,33 @@ def read_batch_output(lines: Iterable[str], price_of: PriceOf) -> Iterator[Batch
     Raises `ValueError` with the number of an invalid line.
     """
     for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield _parse_line(line, number, price_of)
+        if not line.strip():
+            continue
+        try:
+            row = whole_json(json.loads(line))
+            key = str(row["custom_id"])
+            response = row.get("response") or {}
+            error = row.get("error")
+            status = response.get("status_code")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise ValueError(f":{number}: is not a line of a batch output file.") from None
+        if not response:
+            yield BatchReply(key, None, "the request expired")
+        elif error or status != 200:
+            yield BatchReply(key, None, f"HTTP {status}")
+        else:
+            yield _parse_reply(key, response.get("body"), price_of)
 
 
-def _parse_line(line: str, number: int, price_of: PriceOf) -> BatchReply:
+def _parse_reply(key: str, body: Any, price_of: PriceOf) -> BatchReply:
+    """The reply of a successful request, at the batch's price."""
+    model = body.get("model", "") if isinstance(body, dict) else ""
     try:
-        row = whole_json(json.loads(line))
-        key = str(row["custom_id"])
-        response = row.get("response") or {}
-        error = row.get("error")
-        status = response.get("status_code")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ValueError(f":{number}: is not a line of a batch output file.") from None
-    if not response:
-        return BatchReply(key, None, "the request expired")
-    if error or status != 200:
-        return BatchReply(key, None, f"HTTP {status}")
-    try:
-        return BatchReply(key, _discounted_reply(response["body"], price_of), "")
-    except (TransientError, KeyError, TypeError) as invalid:
+        reply = parse_completion(body, price_of(str(model)))
+    except TransientError as invalid:
         return BatchReply(key, None, str(invalid))
-
-
-def _discounted_reply(body: dict[str, Any], price_of: PriceOf) -> Reply:
-    reply = parse_completion(body, price_of(str(body.get("model", ""))))
     cost = reply.usage.cost_usd
-    if cost is None:
-        return reply
-    usage = reply.usage.model_copy(update={"cost_usd": cost * DISCOUNT})
-    return reply.model_copy(update={"usage": usage})
+    if cost is not None:
+        usage = reply.usage.model_copy(update={"cost_usd": cost * DISCOUNT})
+        reply = reply.model_copy(update={"usage": usage})
+    return BatchReply(key, reply, "")

@@ -2,7 +2,7 @@
 
 A reply is committed before it is used. The file holds record text, so only its owner can read it
 (mode 0600, in a folder of mode 0700). Values are JSON. Refusals, cut-off and empty replies are not
-stored: asking again may do better.
+stored: asking again may do better. A run goes on without a cache that fails.
 """
 
 import asyncio
@@ -10,14 +10,16 @@ import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from archqa.core.usage import Usage
-from archqa.errors import InputError, StorageError
+from archqa.errors import InputError, ServerUnavailable, StorageError
 from archqa.llm.model import FinishReason, Model, Reply, Request
+from archqa.safety.file_lock import LocksUnsupported, acquire_lock, release_lock
 from archqa.safety.storage import storage_errors
 
 GIBIBYTE = 2**30
@@ -31,13 +33,24 @@ _RETRY_PAUSE = 0.02
 _SIZE_CHECK_INTERVAL = 100
 """Replies stored between two checks of the size."""
 
+MAX_WAIT = 600.0
+"""Seconds to wait for another process's reply: one that is stopped must not stop others."""
+
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 0.5
+"""Seconds between two looks at a request of another process."""
+
+_STALE_AGE = 3600.0
+"""Seconds after which the file of a killed process is cleared away."""
+
+_FAILURES = (InputError, StorageError, ServerUnavailable)
+"""What a cache raises when it fails, and not when it is set up wrongly."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS reply (
     digest TEXT PRIMARY KEY, model TEXT NOT NULL, stored_at REAL NOT NULL, reply TEXT NOT NULL
 ) WITHOUT ROWID
 """
-
-_PUT = "INSERT OR REPLACE INTO reply (digest, model, stored_at, reply) VALUES (?, ?, ?, ?)"
 
 
 class CacheStats(NamedTuple):
@@ -66,30 +79,6 @@ class ReplyStore(Protocol):
         ...
 
 
-class ReplyCache(ReplyStore, Protocol):
-    """A store of replies that can be inspected: `SqliteCache` is a file on this machine,
-    `PostgresCache` a server for several machines.
-    """
-
-    def stats(self) -> CacheStats:
-        """How many replies there are, of which models."""
-        ...
-
-    def clear(self) -> int:
-        """Delete every reply; returns how many there were."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def close(self) -> None:
-        """Close the file or the connection."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
 class InFlightRequests(Protocol):
     """The requests that are being asked now by anyone who shares a cache."""
 
@@ -104,79 +93,71 @@ class InFlightRequests(Protocol):
         ...
 
 
-class SqliteCache:
-    """Replies in a file.
-
-    Safe with several processes (WAL). Raises `InputError` if the file is not a cache, and
-    `StorageError` where it cannot be read or written, or is locked for too long.
+class ReplyCache(ABC):
+    """Replies in a table: `SqliteCache` is a file on this machine, `PostgresCache` a server for
+    several machines.
 
     Beyond `max_bytes` of content the oldest replies are deleted, a tenth at a time.
     """
 
-    is_remote = False
+    is_remote: bool
+    table: ClassVar[str]
+    reply_column: ClassVar[str] = "reply"
 
-    def __init__(self, path: Path, max_bytes: int = 4 * GIBIBYTE) -> None:
-        self.path = path
+    def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._stored_count = 0
-        with storage_errors(path):
-            _create_private_file(path)
-        with self._opening():
-            self._connection = sqlite3.connect(
-                path,
-                timeout=LOCK_TIMEOUT,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            self._prepare()
+
+    @abstractmethod
+    def run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run one statement with `?` for each value, in a transaction; returns its rows.
+
+        An error quotes no content.
+        """
+
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes of content."""
+
+    @abstractmethod
+    def clear(self) -> int:
+        """Delete every reply and free the space; returns how many there were."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the file or the connections."""
 
     def get(self, key: str) -> Reply | None:
-        """The stored reply, or None, also for one that is damaged."""
-        # As bytes: text that is not UTF-8 would be an error of the whole query.
-        rows = self._run("SELECT CAST(reply AS BLOB) FROM reply WHERE digest = ?", key)
-        return parse_reply(rows[0][0]) if rows else None
+        """The stored reply, or None, also for one that is damaged: it is asked for again."""
+        rows = self.run(f"SELECT {self.reply_column} FROM {self.table} WHERE digest = ?", key)
+        try:
+            return Reply.model_validate_json(rows[0][0]) if rows else None
+        except (ValueError, TypeError):
+            return None
 
     def put(self, key: str, reply: Reply, model: str = "") -> None:
-        """Store a reply; it is on disk when this returns."""
-        row = (key, model or reply.served_by, time.time(), reply.model_dump_json())
-        self._run(_PUT, *row)
+        """Store a reply; it is durable when this returns."""
+        values = (key, model or reply.served_by, time.time(), reply.model_dump_json())
+        self.run(
+            f"INSERT INTO {self.table} (digest, model, stored_at, reply) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at, "
+            "reply = excluded.reply",
+            *values,
+        )
         self._stored_count += 1
         if self._stored_count % _SIZE_CHECK_INTERVAL == 0:
-            while self._size() > self._max_bytes:
-                self._delete_oldest()
+            while self.size() > self._max_bytes:
+                count = max(1, len(self) // 10)
+                oldest = f"SELECT digest FROM {self.table} ORDER BY stored_at LIMIT ?"
+                self.run(f"DELETE FROM {self.table} WHERE digest IN ({oldest})", count)
 
     def stats(self) -> CacheStats:
         """How many replies there are, of which models."""
-        rows = self._run("SELECT model, count(*) FROM reply GROUP BY model ORDER BY model")
-        return CacheStats(len(self), self._size(), dict(rows))
-
-    def clear(self) -> int:
-        """Delete every reply and free the space; returns how many there were."""
-        count = len(self)
-        self._run("DELETE FROM reply")
-        self._run("VACUUM")
-        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
-        return count
-
-    def _size(self) -> int:
-        """Bytes of pages in use."""
-        used_pages = self._pragma("page_count") - self._pragma("freelist_count")
-        return used_pages * self._pragma("page_size")
-
-    def _pragma(self, name: str) -> int:
-        return int(self._run(f"PRAGMA {name}")[0][0])
-
-    def _delete_oldest(self) -> None:
-        count = max(1, len(self) // 10)
-        oldest = "SELECT digest FROM reply ORDER BY stored_at LIMIT ?"
-        self._run(f"DELETE FROM reply WHERE digest IN ({oldest})", count)
+        rows = self.run(f"SELECT model, count(*) FROM {self.table} GROUP BY model ORDER BY model")
+        return CacheStats(len(self), self.size(), dict(rows))
 
     def __len__(self) -> int:
-        return int(self._run("SELECT count(*) FROM reply")[0][0])
-
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
+        return int(self.run(f"SELECT count(*) FROM {self.table}")[0][0])
 
     def __enter__(self) -> Self:
         return self
@@ -184,14 +165,63 @@ class SqliteCache:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Run one statement; returns its rows. SQLite's messages quote no content."""
+
+class SqliteCache(ReplyCache):
+    """Replies in a file.
+
+    Safe with several processes (WAL). Raises `InputError` if the file is not a cache, and
+    `StorageError` where it cannot be read or written, or is locked for too long.
+    """
+
+    is_remote = False
+    table = "reply"
+    reply_column = "CAST(reply AS BLOB)"
+    """As bytes: text that is not UTF-8 would be an error of the whole query."""
+
+    def __init__(self, path: Path, max_bytes: int = 4 * GIBIBYTE) -> None:
+        super().__init__(max_bytes)
+        self.path = path
+        with storage_errors(path):
+            _create_private_file(path)
+        try:
+            self._connection = sqlite3.connect(
+                path,
+                timeout=LOCK_TIMEOUT,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            self._prepare()
+        except sqlite3.Error as error:
+            mistake = f": the cache cannot be opened ({error})."
+            raise InputError(path, [mistake], _advice(error)) from None
+
+    def run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run one statement. SQLite's messages quote no content."""
         try:
             return self._connection.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise StorageError(
                 f"{self.path}: the cache cannot be read or written ({error}).\n{_advice(error)}"
             ) from None
+
+    def size(self) -> int:
+        """Bytes of pages in use."""
+        values = {}
+        for name in ("page_count", "freelist_count", "page_size"):
+            values[name] = int(self.run(f"PRAGMA {name}")[0][0])
+        return (values["page_count"] - values["freelist_count"]) * values["page_size"]
+
+    def clear(self) -> int:
+        """Delete every reply and free the space; returns how many there were."""
+        count = len(self)
+        self.run("DELETE FROM reply")
+        self.run("VACUUM")
+        self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+        return count
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
 
     def _prepare(self) -> None:
         """Create the table. Two processes that do so at once may refuse each other immediately,
@@ -212,21 +242,62 @@ class SqliteCache:
                     raise
                 time.sleep(_RETRY_PAUSE)
 
-    @contextmanager
-    def _opening(self) -> Iterator[None]:
+
+class OptionalCache:
+    """The replies of a cache, for as long as it works.
+
+    `on_failure` is called once, with a sentence for the remarks of the run. Raises what is no
+    failure of the cache: an invalid URL, a missing client.
+    """
+
+    def __init__(
+        self, open_cache: Callable[[], ReplyCache], on_failure: Callable[[str], object]
+    ) -> None:
+        self._cache: ReplyCache | None = None
+        self._on_failure = on_failure
+        self.is_on = True
+        self.is_remote = False
         try:
-            yield
-        except sqlite3.Error as error:
-            mistake = f": the cache cannot be opened ({error})."
-            raise InputError(self.path, [mistake], _advice(error)) from None
+            self._cache = open_cache()
+            self.is_remote = self._cache.is_remote
+        except _FAILURES as error:
+            self._switch_off(error)
 
+    def get(self, key: str) -> Reply | None:
+        """The stored reply; None also without a cache."""
+        if self._cache is None or not self.is_on:
+            return None
+        try:
+            return self._cache.get(key)
+        except _FAILURES as error:
+            self._switch_off(error)
+            return None
 
-def parse_reply(text: str | bytes) -> Reply | None:
-    """A reply as it is stored; None if it is damaged, so that it is asked for again."""
-    try:
-        return Reply.model_validate_json(text)
-    except (ValueError, TypeError):
-        return None
+    def put(self, key: str, reply: Reply, model: str = "") -> None:
+        """Store a reply, if there is a cache."""
+        if self._cache is None or not self.is_on:
+            return
+        try:
+            self._cache.put(key, reply, model)
+        except _FAILURES as error:
+            self._switch_off(error)
+        except ValueError:
+            return  # A reply that is no text, such as half a character, is used but not stored.
+
+    def close(self) -> None:
+        """Close the cache."""
+        if self._cache is not None:
+            self._cache.close()
+
+    def _switch_off(self, error: Exception) -> None:
+        """Use the cache no more, and report it once: several threads may fail at the same time."""
+        if not self.is_on:
+            return
+        self.is_on = False
+        reason, *_ = str(error).splitlines()
+        self._on_failure(
+            f"The cache of replies is switched off, so that replies are paid for again: {reason}"
+        )
 
 
 class ServerCache:
@@ -335,6 +406,74 @@ class CachedModel:
             await asyncio.to_thread(self._cache.put, request, reply)
         else:
             self._cache.put(request, reply)
+
+
+class InFlightFiles:
+    """The requests that the processes of this machine are asking now, so that none is paid for twice.
+
+    Each is a locked file in a folder next to the cache. The kernel unlocks the file of a process
+    that dies, and anyone who waits for its reply asks in its place. Where files cannot be locked,
+    every request is the caller's to ask.
+
+    `is_needed` tells whether replies are still shared: without a cache, waiting helps nobody.
+    """
+
+    def __init__(self, folder: Path, is_needed: Callable[[], bool] = lambda: True) -> None:
+        self._folder = folder
+        self._is_needed = is_needed
+        self._descriptors: dict[str, int] = {}
+        self._works = True
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._clear_stale_files()
+        except (OSError, LocksUnsupported):
+            self._works = False
+
+    async def acquire(self, key: str) -> bool:
+        """Return True as soon as nobody else asks this request; the caller may ask it then."""
+        deadline = time.monotonic() + MAX_WAIT
+        pause = _FIRST_PAUSE
+        while not self._try_to_acquire(key) and time.monotonic() < deadline:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return True
+
+    def release(self, key: str) -> None:
+        """The request has ended, whatever the outcome."""
+        descriptor = self._descriptors.pop(key, None)
+        if descriptor is not None:
+            release_lock(self._folder / key, descriptor)
+
+    def close(self) -> None:
+        """Release what is left."""
+        for key in tuple(self._descriptors):
+            self.release(key)
+
+    def _try_to_acquire(self, key: str) -> bool:
+        """Whether the request is ours, or cannot be anybody's."""
+        if not (self._works and self._is_needed()):
+            return True
+        try:
+            descriptor = acquire_lock(self._folder / key)
+        except (OSError, LocksUnsupported):
+            self._works = False
+            return True
+        if descriptor is None:
+            return False
+        self._descriptors[key] = descriptor
+        return True
+
+    def _clear_stale_files(self) -> None:
+        newest = time.time() - _STALE_AGE
+        for path in self._folder.iterdir():
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < newest:
+                    self._clear(path)
+
+    def _clear(self, path: Path) -> None:
+        descriptor = acquire_lock(path)
+        if descriptor is not None:
+            release_lock(path, descriptor)
 
 
 def _as_cached(reply: Reply) -> Reply:

@@ -1,23 +1,20 @@
 """The parts of the chat-completions protocol that a server supports, learned from its refusals.
 
-What cannot be learned that way, `providers` knows from the address.
-
 Servers differ: some have no strict JSON schema (llama-cpp-python answers 500), reasoning models
 take no temperature, newer ones require `max_completion_tokens`, some templates have no system role,
 some call one tool at a time, some require the last message to be the user's. The first request uses
-everything; when a refusal names a parameter, all later requests do without it.
+everything; when a refusal names a parameter, all later requests do without it. A parameter that is
+ignored without a word cannot be learned that way: `first_dialect` knows it from the address.
 """
 
 import json
 import re
 from enum import IntEnum
 from typing import Any
+from urllib.parse import urlsplit
 
 from archqa.core.value import FrozenModel
-from archqa.llm.model import Message, Request, ToolCall
-
-TOP_LOGPROBS = 5
-"""Alternatives requested for each token, where probabilities are requested."""
+from archqa.llm.model import Message, Request
 
 _LAST_MESSAGE_REFUSED = re.compile(
     r"assistant.{0,80}(?:end of the list|prefill)"
@@ -29,6 +26,9 @@ own.
 
 _NO_PROVIDER = "requested parameters"
 """How OpenRouter says that no provider of a model supports all that was sent."""
+
+_ANTHROPIC_HOST = "api.anthropic.com"
+_OPENROUTER_HOST = "openrouter.ai"
 
 _STRUCTURE_KEYWORDS = ("response_format", "json_schema", "json_object", "schema", "grammar")
 
@@ -54,7 +54,6 @@ class Dialect(FrozenModel):
     system_role: bool = True
     parallel_tools: bool = True
     assistant_last: bool = True
-    likelihoods: bool = True
     require_parameters: bool = False
 
     def arguments(self, request: Request) -> dict[str, Any]:
@@ -67,38 +66,31 @@ class Dialect(FrozenModel):
             arguments[self.max_tokens_field] = request.max_tokens
         if request.temperature is not None and self.temperature:
             arguments["temperature"] = request.temperature
-        if request.output_schema is not None and self.structure is not StructuredOutputMode.TEXT:
-            arguments["response_format"] = self._response_format(request)
+        if request.output_schema is not None:
+            if self.structure is StructuredOutputMode.SCHEMA:
+                schema = {
+                    "name": request.schema_name,
+                    "strict": True,
+                    "schema": request.output_schema,
+                }
+                arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
+            elif self.structure is StructuredOutputMode.JSON:
+                arguments["response_format"] = {"type": "json_object"}
         if request.tools:
-            arguments |= self._tools(request)
-        if request.likelihoods and self.likelihoods:
-            arguments |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+            tools = [{"type": "function", "function": tool.model_dump()} for tool in request.tools]
+            arguments["tools"] = tools
+            if self.parallel_tools:
+                arguments["parallel_tool_calls"] = True
         if self.require_parameters:
             arguments["provider"] = {"require_parameters": True}
         return arguments
 
-    def fallback_for(
-        self, refusal: str, *, structured: bool, likelihoods: bool = True
-    ) -> "Dialect | None":
+    def fallback_for(self, refusal: str, *, structured: bool) -> "Dialect | None":
         """The dialect without the parameter that `refusal` (lower case) names; None if it names
         none of them.
 
-        `structured`: the structure of the reply may be the cause; `likelihoods`: token
-        probabilities were asked for.
+        `structured`: the structure of the reply may be the cause.
         """
-        without = self._without_what_is_named(refusal)
-        if without is not None:
-            return without
-        if self.require_parameters and _NO_PROVIDER in refusal:
-            return self._for_more_providers(structured=structured, likelihoods=likelihoods)
-        if structured and self.structure > StructuredOutputMode.TEXT and _about_structure(refusal):
-            return self.with_weaker_structure()
-        return None
-
-    def _without_what_is_named(self, refusal: str) -> "Dialect | None":
-        """The dialect without the parameter, or the kind of message, that a refusal names."""
-        if self.likelihoods and "logprobs" in refusal:
-            return self.without_likelihoods()
         if self.temperature and "temperature" in refusal:
             return self.model_copy(update={"temperature": False})
         if self.max_tokens_field == "max_tokens" and "max_completion_tokens" in refusal:
@@ -109,18 +101,13 @@ class Dialect(FrozenModel):
             return self.model_copy(update={"assistant_last": False})
         if self.parallel_tools and "parallel_tool_calls" in refusal:
             return self.model_copy(update={"parallel_tools": False})
+        if self.require_parameters and _NO_PROVIDER in refusal:
+            # More of a router's providers do with one requirement less.
+            weaker = self.with_weaker_structure() if structured else None
+            return weaker or self.model_copy(update={"require_parameters": False})
+        if structured and any(keyword in refusal for keyword in _STRUCTURE_KEYWORDS):
+            return self.with_weaker_structure()
         return None
-
-    def without_likelihoods(self) -> "Dialect":
-        """The same without token probabilities."""
-        return self.model_copy(update={"likelihoods": False})
-
-    def _for_more_providers(self, *, structured: bool, likelihoods: bool) -> "Dialect":
-        """The dialect that more of a router's providers support: one requirement less."""
-        if self.likelihoods and likelihoods:
-            return self.without_likelihoods()
-        weaker = self.with_weaker_structure() if structured else None
-        return weaker or self.model_copy(update={"require_parameters": False})
 
     def with_weaker_structure(self) -> "Dialect | None":
         """One step from schema to JSON mode to text; None below that."""
@@ -138,23 +125,6 @@ class Dialect(FrozenModel):
             messages.append(Message(role="user", content="Go on."))
         return [_message_body(message) for message in messages]
 
-    def _tools(self, request: Request) -> dict[str, Any]:
-        tools = [{"type": "function", "function": tool.model_dump()} for tool in request.tools]
-        arguments: dict[str, Any] = {"tools": tools}
-        if self.parallel_tools:
-            arguments["parallel_tool_calls"] = True
-        return arguments
-
-    def _response_format(self, request: Request) -> dict[str, Any]:
-        if self.structure is StructuredOutputMode.JSON:
-            return {"type": "json_object"}
-        schema = {
-            "name": request.schema_name,
-            "strict": True,
-            "schema": request.output_schema,
-        }
-        return {"type": "json_schema", "json_schema": schema}
-
 
 def _message_body(message: Message) -> dict[str, Any]:
     """A message in the protocol's form."""
@@ -166,26 +136,21 @@ def _message_body(message: Message) -> dict[str, Any]:
         }
     if not message.tool_calls:
         return {"role": message.role, "content": message.content}
+    tool_calls = []
+    for call in message.tool_calls:
+        body: dict[str, Any] = {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        if call.extra_content:
+            body["extra_content"] = call.extra_content
+        tool_calls.append(body)
     return {
         "role": message.role,
         "content": message.content or None,
-        "tool_calls": [_tool_call_body(call) for call in message.tool_calls],
+        "tool_calls": tool_calls,
     }
-
-
-def _tool_call_body(call: ToolCall) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": call.arguments},
-    }
-    if call.extra_content:
-        body["extra_content"] = call.extra_content
-    return body
-
-
-def _about_structure(refusal: str) -> bool:
-    return any(keyword in refusal for keyword in _STRUCTURE_KEYWORDS)
 
 
 def _with_schema(message: Message, schema: dict[str, Any]) -> Message:
@@ -209,3 +174,19 @@ def _without_system(messages: list[Message]) -> list[Message]:
         return conversation
     content = f"{system}\n\n{conversation[0].content}"
     return [Message(role="user", content=content), *conversation[1:]]
+
+
+def first_dialect(base_url: str) -> Dialect:
+    """What to send first to a server.
+
+    Anthropic's endpoint ignores `response_format`, so that the schema stands in the prompt.
+    OpenRouter may pass a request to a provider that ignores it, unless told not to.
+    Sources, as remembered in November 2026 (neither could be tried): Anthropic, "OpenAI SDK
+    compatibility"; OpenRouter, "Provider routing".
+    """
+    host = (urlsplit(base_url).hostname or "").lower()
+    if host == _ANTHROPIC_HOST:
+        return Dialect(structure=StructuredOutputMode.TEXT)
+    if host == _OPENROUTER_HOST:
+        return Dialect(require_parameters=True)
+    return Dialect()

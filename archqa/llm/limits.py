@@ -1,5 +1,5 @@
-"""Limits on requests: how many are in flight, and how many requests and tokens may start in a
-minute.
+"""Limits on requests: how many are in flight, how many requests and tokens may start in a minute,
+how often a request is repeated, and what all of them may cost.
 
 What a server asks for applies to all later requests: `Retry-After` (RFC 9110, 10.2.3) and the
 `x-ratelimit-…` headers (OpenAI API reference, "Rate limits").
@@ -9,7 +9,10 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
+from archqa.core.usage import Usage
+from archqa.errors import BudgetExceeded, ServerUnavailable
 from archqa.llm.model import Model, Reply, Request, TransientError
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
@@ -115,3 +118,118 @@ def _parse_seconds(duration: str) -> float:
     if duration.replace(".", "", 1).isdigit():
         return float(duration)
     return 0.0
+
+
+class RetryingModel:
+    """Makes up to `tries` attempts with growing, jittered waits in seconds; then raises
+    `ServerUnavailable`.
+    """
+
+    def __init__(
+        self,
+        inner: Model,
+        *,
+        tries: int = 5,
+        first_wait: float = 0.5,
+        max_wait: float = 30.0,
+    ) -> None:
+        self._inner = inner
+        self._tries = tries
+        self._first_wait = first_wait
+        self._max_wait = max_wait
+
+    async def ask(self, request: Request) -> Reply:
+        """Answer one request, after retries if need be."""
+        import stamina  # Slow to import, and not every command calls a server.
+
+        attempts = stamina.retry_context(
+            on=_retry_wait,
+            attempts=self._tries,
+            timeout=None,
+            wait_initial=self._first_wait,
+            wait_max=self._max_wait,
+            wait_jitter=self._first_wait,
+        )
+        attempt_count = 0
+        try:
+            async for attempt in attempts:
+                attempt_count = attempt.num
+                with attempt:
+                    return await self._inner.ask(request)
+        except TransientError as fault:
+            raise ServerUnavailable(
+                f"The model's server failed {attempt_count} times; the last time: {fault}.\n"
+                "Try again later: --resume goes on where this run stopped."
+            ) from None
+        raise AssertionError("the loop returns or raises")
+
+
+def _retry_wait(error: Exception) -> bool | float:
+    """Whether to retry, or the seconds to wait where the server named them."""
+    if not isinstance(error, TransientError):
+        return False
+    if error.retry_after is None:
+        return True
+    if error.retry_after > MAX_RETRY_AFTER_SECONDS:
+        return False
+    return error.retry_after
+
+
+class BudgetProtocol(Protocol):
+    """A spending limit: of this process, or shared by several."""
+
+    async def check(self, model: str) -> None:
+        """Raise `BudgetExceeded` if the limit is reached, or if spending cannot be known."""
+        ...
+
+    async def add(self, usage: Usage) -> None:
+        """Count the usage of a reply."""
+        ...
+
+
+class Budget:
+    """The limit and the spending of all models of a run, or of several runs, together.
+
+    `limit_usd` is in US dollars; None sets no limit. `advice` says how to go on when it is spent.
+    """
+
+    def __init__(
+        self, limit_usd: float | None, advice: str = "Raise --max-cost and go on with --resume."
+    ) -> None:
+        self._limit_usd = limit_usd
+        self._advice = advice
+        self._usage = Usage()
+
+    async def check(self, model: str) -> None:
+        """Raise `BudgetExceeded` if the limit is reached, or if spending cannot be known."""
+        if self._limit_usd is None:
+            return
+        spent = self._usage.cost_usd
+        if spent is None:
+            raise BudgetExceeded(
+                f"The price of {model} is not known, so --max-cost cannot be kept.\n"
+                "Set it in the configuration ([prices]) or leave --max-cost out."
+            )
+        if spent >= self._limit_usd:
+            raise BudgetExceeded(
+                f"The budget of ${self._limit_usd:.2f} is spent (${spent:.4f}).\n{self._advice}"
+            )
+
+    async def add(self, usage: Usage) -> None:
+        """Count the usage of a reply."""
+        self._usage += usage
+
+
+class BudgetedModel:
+    """Asks only while the budget lasts; replies to requests already sent still count."""
+
+    def __init__(self, inner: Model, budget: BudgetProtocol) -> None:
+        self._inner = inner
+        self._budget = budget
+
+    async def ask(self, request: Request) -> Reply:
+        """Answer one request. Raises `BudgetExceeded`."""
+        await self._budget.check(request.model)
+        reply = await self._inner.ask(request)
+        await self._budget.add(reply.usage)
+        return reply

@@ -7,9 +7,9 @@ import hashlib
 import json
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
@@ -74,8 +74,7 @@ class Request(FrozenModel):
 
     `tools` are those that the model may call; the caller runs them and sends another request with
     their results. `repetition` distinguishes otherwise equal requests, so that a repeated one is
-    not answered from the cache. `likelihoods` asks for token probabilities, where the server gives
-    them.
+    not answered from the cache.
     """
 
     model: str
@@ -86,12 +85,11 @@ class Request(FrozenModel):
     max_tokens: int | None = None
     repetition: int = 0
     tools: tuple[ToolSpec, ...] = ()
-    likelihoods: bool = False
 
     @model_serializer(mode="wrap")
     def _without_tools(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As for `Message`."""
-        return _without_empty(dump(self), "tools", "likelihoods")
+        return _without_empty(dump(self), "tools")
 
     @cached_property
     def digest(self) -> str:
@@ -120,22 +118,16 @@ class FinishReason(StrEnum):
     EMPTY = "empty"
 
 
-class Token(FrozenModel):
-    """One token of a reply, and the probabilities of its alternatives, itself among them."""
-
-    text: str
-    likely: dict[str, float] = {}
-
-
 class Reply(FrozenModel):
     """A model's reply. `text` of a refusal is its wording; with `tool_calls` it may be empty."""
+
+    model_config = ConfigDict(extra="ignore")  # A cache may hold fields of another version.
 
     text: str
     finish: FinishReason = FinishReason.COMPLETE
     usage: Usage = Usage()
     served_by: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    tokens: tuple[Token, ...] = ()
 
     @property
     def as_message(self) -> Message:
@@ -149,6 +141,27 @@ class Model(Protocol):
     async def ask(self, request: Request) -> Reply:
         """Answer one request."""
         ...
+
+
+class OfferedModel(NamedTuple):
+    """A model in a server's list; an empty text and None stand for what the server does not say.
+
+    `context` is what a prompt and its reply may have together, `trained_context` what the model was
+    trained on: a server may be started with less.
+    """
+
+    id: str
+    owned_by: str = ""
+    context: int | None = None
+    trained_context: int | None = None
+
+
+def find_offered(name: str, models: list[OfferedModel]) -> OfferedModel | None:
+    """Return the model of this name; Ollama's list has the tag `:latest`, which requests may omit."""
+    for model in models:
+        if model.id in (name, f"{name}:latest"):
+            return model
+    return None
 
 
 class TransientError(Exception):

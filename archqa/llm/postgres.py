@@ -6,20 +6,15 @@ private as the record.
 """
 
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any
 
 from archqa.errors import CallerError, MissingExtra, ServerUnavailable
-from archqa.llm.cache import GIBIBYTE, CacheStats, parse_reply
-from archqa.llm.model import Reply
+from archqa.llm.cache import GIBIBYTE, ReplyCache
 
 if TYPE_CHECKING:
     import psycopg_pool
-
-_SIZE_CHECK_INTERVAL = 100
-"""Replies stored between two checks of the size."""
 
 _MAX_CONNECTIONS = 4
 """Connections of one process."""
@@ -34,92 +29,51 @@ _LOCK = "SELECT pg_advisory_xact_lock(4713227)"
 """Creating the same table twice at once would fail. The number is arbitrary; nothing else locks it.
 """
 
-_PUT = """
-INSERT INTO archqa_reply (digest, model, stored_at, reply) VALUES (%s, %s, %s, %s)
-ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at, reply = excluded.reply
-"""
-_DELETE_OLDEST = """
-DELETE FROM archqa_reply WHERE digest IN
-    (SELECT digest FROM archqa_reply ORDER BY stored_at LIMIT %s)
-"""
 
-
-class PostgresCache:
+class PostgresCache(ReplyCache):
     """The table of replies at a URL. Safe with several threads, processes and machines.
 
-    Beyond `max_bytes` of replies the oldest are deleted, a tenth at a time. Raises `CallerError`
-    for an invalid URL, `ServerUnavailable` if the server cannot be reached.
+    Raises `CallerError` for an invalid URL, `ServerUnavailable` if the server cannot be reached.
     """
 
     is_remote = True
+    table = "archqa_reply"
 
     def __init__(self, url: str, max_bytes: int = 4 * GIBIBYTE) -> None:
-        self._max_bytes = max_bytes
-        self._stored_count = 0
+        super().__init__(max_bytes)
         self._pool = _pool(url)
         try:
-            self._create_table()
+            with _server_errors(), self._pool.connection() as connection:
+                connection.execute(_LOCK)
+                connection.execute(_SCHEMA)
+                connection.execute(
+                    "SELECT digest, model, stored_at, reply FROM archqa_reply LIMIT 1"
+                )
         except BaseException:
             self._pool.close()
             raise
 
-    def get(self, key: str) -> Reply | None:
-        """The stored reply, or None."""
-        rows = self._run("SELECT reply FROM archqa_reply WHERE digest = %s", key)
-        return parse_reply(rows[0][0]) if rows else None
+    def run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run one statement in its own transaction. Raises `ServerUnavailable`, without record text."""
+        with _server_errors(), self._pool.connection() as connection:
+            cursor = connection.execute(statement.replace("?", "%s").encode(), values)
+            rows: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
+            return rows
 
-    def put(self, key: str, reply: Reply, model: str = "") -> None:
-        """Store a reply; it is committed when this returns."""
-        self._run(_PUT, key, model or reply.served_by, time.time(), reply.model_dump_json())
-        self._stored_count += 1
-        if self._stored_count % _SIZE_CHECK_INTERVAL == 0:
-            while self._size() > self._max_bytes:
-                self._run(_DELETE_OLDEST, max(1, len(self) // 10))
-
-    def stats(self) -> CacheStats:
-        """How many replies there are, of which models."""
-        rows = self._run("SELECT model, count(*) FROM archqa_reply GROUP BY model ORDER BY model")
-        return CacheStats(len(self), self._size(), dict(cast("list[tuple[str, int]]", rows)))
+    def size(self) -> int:
+        """Bytes of replies."""
+        rows = self.run("SELECT coalesce(sum(octet_length(reply)), 0) FROM archqa_reply")
+        return int(rows[0][0])
 
     def clear(self) -> int:
         """Delete every reply and free the space; returns how many there were."""
         count = len(self)
-        self._run("TRUNCATE archqa_reply")
+        self.run("TRUNCATE archqa_reply")
         return count
-
-    def _size(self) -> int:
-        """Bytes of replies."""
-        rows = self._run("SELECT coalesce(sum(octet_length(reply)), 0) FROM archqa_reply")
-        return int(rows[0][0])
-
-    def __len__(self) -> int:
-        return int(self._run("SELECT count(*) FROM archqa_reply")[0][0])
 
     def close(self) -> None:
         """Close the connections."""
         self._pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Run one statement in its own transaction; returns its rows.
-
-        Raises `ServerUnavailable`, without record text.
-        """
-        with _server_errors(), self._pool.connection() as connection:
-            cursor = connection.execute(statement.encode(), values)
-            rows: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
-            return rows
-
-    def _create_table(self) -> None:
-        with _server_errors(), self._pool.connection() as connection:
-            connection.execute(_LOCK)
-            connection.execute(_SCHEMA)
-            connection.execute("SELECT digest, model, stored_at, reply FROM archqa_reply LIMIT 1")
 
 
 @contextmanager

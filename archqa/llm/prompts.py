@@ -48,7 +48,16 @@ class Prompts:
 
         Raises `CallerError` if there is none.
         """
-        return self._template(name).render(values).strip()
+        import jinja2
+
+        try:
+            template = self._environment.get_template(name)
+        except jinja2.TemplateNotFound:
+            prompt, _, _ = name.rpartition("/")
+            if prompt and not any((folder / prompt).is_dir() for folder in self._folders):
+                raise unknown_name("prompt", prompt, self.names()) from None
+            raise CallerError(f"There is no prompt file {name} in {self.folder}.") from None
+        return template.render(values).strip()
 
     def names(self) -> list[str]:
         """Every prompt and version, such as `decision/v1`, in alphabetical order."""
@@ -58,8 +67,7 @@ class Prompts:
     def digest(self, name: str) -> str:
         """sha256 over the prompt's files and everything they include."""
         if name not in self._digests:
-            files = sorted(self._with_includes(self._files(name)))
-            parts = [f"{file}\n{self._source(file)}" for file in files]
+            parts = [f"{file}\n{source}" for file, source in sorted(self._sources(name).items())]
             text = "\n".join(parts)
             self._digests[name] = hashlib.sha256(text.encode()).hexdigest()
         return self._digests[name]
@@ -69,8 +77,8 @@ class Prompts:
         from jinja2 import meta
 
         names: set[str] = set()
-        for file in self._with_includes(self._files(name)):
-            names |= meta.find_undeclared_variables(self._parse(file))
+        for source in self._sources(name).values():
+            names |= meta.find_undeclared_variables(self._environment.parse(source))
         return names
 
     @cached_property
@@ -93,47 +101,26 @@ class Prompts:
         environment.filters["by_sentence"] = by_sentence
         return environment
 
-    def _files(self, name: str) -> list[str]:
-        for folder in self._folders:
-            if (folder / name).is_dir():
-                return [f"{name}/{path.name}" for path in sorted((folder / name).glob("*.jinja"))]
-        raise unknown_name("prompt", name, self.names())
-
-    def _with_includes(self, files: list[str]) -> set[str]:
+    def _sources(self, name: str) -> dict[str, str]:
+        """The text of a prompt's files, and of all that they include, by file."""
         from jinja2 import meta
 
-        visited: set[str] = set()
-        pending = list(files)
+        pending: list[str] = []
+        for folder in reversed(self._folders):
+            if (folder / name).is_dir():
+                pending = [f"{name}/{path.name}" for path in (folder / name).glob("*.jinja")]
+        if not pending:
+            raise unknown_name("prompt", name, self.names())
+        sources: dict[str, str] = {}
         while pending:
-            name = pending.pop()
-            if name not in visited:
-                visited.add(name)
-                includes = meta.find_referenced_templates(self._parse(name))
-                pending += filter(None, includes)
-        return visited
-
-    def _parse(self, name: str) -> "jinja2.nodes.Template":
-        return self._environment.parse(self._source(name))
-
-    def _source(self, name: str) -> str:
-        paths = [folder / name for folder in self._folders]
-        path = next((path for path in paths if path.is_file()), paths[0])
-        return path.read_text(encoding="utf-8")
-
-    def _template(self, name: str) -> "jinja2.Template":
-        import jinja2
-
-        try:
-            return self._environment.get_template(name)
-        except jinja2.TemplateNotFound:
-            raise self._no_template(name) from None
-
-    def _no_template(self, name: str) -> CallerError:
-        """The error for a template that is absent: of a prompt that is, or of one that there is."""
-        prompt, _, _ = name.rpartition("/")
-        if prompt and not any((folder / prompt).is_dir() for folder in self._folders):
-            return unknown_name("prompt", prompt, self.names())
-        return CallerError(f"There is no prompt file {name} in {self.folder}.")
+            file = pending.pop()
+            if file not in sources:
+                paths = [folder / file for folder in self._folders]
+                path = next((path for path in paths if path.is_file()), paths[0])
+                sources[file] = path.read_text(encoding="utf-8")
+                syntax_tree = self._environment.parse(sources[file])
+                pending += filter(None, meta.find_referenced_templates(syntax_tree))
+        return sources
 
 
 @cache

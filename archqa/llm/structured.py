@@ -2,18 +2,19 @@
 to the type.
 
 The schema follows the strict subset of OpenAI's "Structured outputs": every property required, no
-other allowed.
+other allowed, and limits on enums: 1,000 values in a whole schema, and 15,000 characters of one
+enum with more than 250 values.
 """
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from archqa.llm.enum_limits import fits, may_be_listed, with_enums_once
 from archqa.safety.whole_characters import whole_json
 
 Output = TypeVar("Output", bound=BaseModel)
@@ -32,7 +33,12 @@ task.
 HIDDEN_FROM_MODEL = {"hidden": True}
 """Marks a field that models are not asked for: only other backends fill it."""
 
+MAX_ENUM_VALUES = 1000
+_LONG_ENUM = 250
+_MAX_CHARACTERS_OF_LONG_ENUM = 15_000
+
 _DROPPED_KEYWORDS = frozenset({"title", "default", "choices"})
+_DEFINITION = "#/$defs/"
 _REFERENCE = re.compile(r'"\$ref": "#/\$defs/([^"]+)"')
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 _THOUGHT = re.compile(r"^.*</think>", re.DOTALL)
@@ -47,6 +53,10 @@ class Rejected(Exception):
     """
 
 
+class RecursiveSchemaError(ValueError):
+    """A schema that refers to itself cannot be written without references."""
+
+
 def strict_schema(output: type[BaseModel], choices: AllowedValues | None = None) -> dict[str, Any]:
     """The strict JSON Schema of `output`, with the task's choices in the fields marked for them.
 
@@ -55,39 +65,39 @@ def strict_schema(output: type[BaseModel], choices: AllowedValues | None = None)
     """
     listed = {}
     for mark, values in (choices or {}).items():
-        if may_be_listed(values):
+        characters = sum(len(value) for value in values)
+        is_short = len(values) <= _LONG_ENUM or characters <= _MAX_CHARACTERS_OF_LONG_ENUM
+        if is_short and len(values) <= MAX_ENUM_VALUES:
             listed[mark] = values
-    schema = _schema_listing(output, listed)
-    while not fits(schema) and listed:
-        schema = with_enums_once(schema)
-        if not fits(schema):
+    schema = _strict_object(_schema(output), listed)
+    while _enum_value_count(schema) > MAX_ENUM_VALUES and listed:
+        schema = _with_shared_enums(schema)
+        if _enum_value_count(schema) > MAX_ENUM_VALUES:
             del listed[max(listed, key=lambda mark: len(listed[mark]))]
-            schema = _schema_listing(output, listed)
+            schema = _strict_object(_schema(output), listed)
     return schema
-
-
-def _schema_listing(output: type[BaseModel], choices: AllowedValues) -> dict[str, Any]:
-    """The strict schema with all these choices."""
-    schema = _strict(_schema(output), choices)
-    assert isinstance(schema, dict)
-    return _without_unused_definitions(schema)
-
-
-def parse_output(text: str, output: type[Output]) -> Output:
-    """The output in `text`, which may have fences, thoughts or prose around it.
-
-    Raises `Rejected`.
-    """
-    try:
-        return output.model_validate(_find_object(text))
-    except ValidationError as error:
-        raise Rejected(_error_message(error)) from None
 
 
 @cache
 def _schema(output: type[BaseModel]) -> dict[str, Any]:
     """Pydantic's own schema, generated once per type: it takes a fifth of the time of a call."""
     return output.model_json_schema()
+
+
+def _strict_object(schema: dict[str, Any], choices: AllowedValues) -> dict[str, Any]:
+    """The strict schema with these choices, without the definitions that they take the place of."""
+    strict: dict[str, Any] = _strict(schema, choices)
+    definitions = strict.pop("$defs", {})
+    used: set[str] = set()
+    pending = [strict]
+    while pending:
+        for name in _REFERENCE.findall(json.dumps(pending.pop())):
+            if name not in used:
+                used.add(name)
+                pending.append(definitions[name])
+    if not used:
+        return strict
+    return {"$defs": {name: definitions[name] for name in definitions if name in used}, **strict}
 
 
 def _strict(node: Any, choices: AllowedValues) -> Any:
@@ -100,59 +110,131 @@ def _strict(node: Any, choices: AllowedValues) -> Any:
         return {"type": "string", "enum": list(allowed_values)}
     strict: dict[str, Any] = {}
     for keyword, value in node.items():
-        if keyword not in _DROPPED_KEYWORDS:
-            strict[keyword] = _strict_value(keyword, value, choices)
+        if keyword in {"properties", "$defs"}:
+            # The keys are names, not keywords: only hidden ones go. Ids come first, so that what
+            # follows is said of a sentence already named.
+            strict[keyword] = {}
+            for name in sorted(value, key=lambda name: not _holds_ids(value[name])):
+                if not value[name].get("hidden"):
+                    strict[keyword][name] = _strict(value[name], choices)
+        elif keyword not in _DROPPED_KEYWORDS:
+            strict[keyword] = _strict(value, choices)
     if isinstance(strict.get("properties"), dict):
         strict["required"] = list(strict["properties"])
         strict["additionalProperties"] = False
     return strict
 
 
-def _without_unused_definitions(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without the `$defs` that choices have taken the place of."""
-    definitions = schema.pop("$defs", {})
-    used: dict[str, Any] = {}
-    names = _referenced_names(schema)
-    while names:
-        name = names.pop()
-        if name not in used:
-            used[name] = definitions[name]
-            names |= _referenced_names(definitions[name])
-    if not used:
-        return schema
-    return {"$defs": {name: definitions[name] for name in definitions if name in used}, **schema}
-
-
-def _referenced_names(node: Any) -> set[str]:
-    """The names of the definitions that a schema refers to."""
-    return set(_REFERENCE.findall(json.dumps(node)))
-
-
-def _strict_value(keyword: str, value: Any, choices: AllowedValues) -> Any:
-    """The strict value of a keyword.
-
-    Keys of `properties` and `$defs` are names, not keywords: only hidden ones go.
-    """
-    if keyword not in {"properties", "$defs"}:
-        return _strict(value, choices)
-    strict = {}
-    for name in sorted(value, key=lambda name: not _holds_ids(value[name])):
-        if not value[name].get("hidden"):
-            strict[name] = _strict(value[name], choices)
-    return strict
-
-
 def _holds_ids(schema: Mapping[str, Any]) -> bool:
-    """Whether a property is an id or a list of ids: these come first, so that what follows is said
-    of a sentence already named.
-    """
+    """Whether a property is an id of a sentence or a list of ids."""
     value: Mapping[str, Any] = schema.get("items", schema)
     return bool(value.get("choices") == _ID_CHOICES)
 
 
+def _enum_value_count(schema: dict[str, Any]) -> int:
+    """How many values the enums of a schema have together."""
+    return sum(len(enum["enum"]) for enum in _enums(schema))
+
+
+def _with_shared_enums(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with enums that stand in several places listed once in `$defs`."""
+    counts = Counter(json.dumps(enum) for enum in _enums(schema))
+    definitions: dict[str, Any] = {}
+    references: dict[str, Any] = {}
+    for enum, count in counts.items():
+        if count > 1:
+            name = f"choices_{len(definitions) + 1}"
+            definitions[name] = json.loads(enum)
+            references[enum] = {"$ref": f"{_DEFINITION}{name}"}
+    shared = dict(_with_references(schema, references))
+    if definitions:
+        shared["$defs"] = {**shared.get("$defs", {}), **definitions}
+    return shared
+
+
+def _enums(node: Any) -> Iterator[dict[str, Any]]:
+    """Every enum of texts in a schema."""
+    children: Sequence[Any] = ()
+    if isinstance(node, list):
+        children = node
+    elif isinstance(node, dict):
+        if isinstance(node.get("enum"), list):
+            yield node
+            return
+        children = list(node.values())
+    for child in children:
+        yield from _enums(child)
+
+
+def _with_references(node: Any, references: Mapping[str, Any]) -> Any:
+    """The schema with a reference in the place of each enum that has one, by the enum's JSON."""
+    if isinstance(node, list):
+        return [_with_references(child, references) for child in node]
+    if not isinstance(node, dict):
+        return node
+    if isinstance(node.get("enum"), list) and json.dumps(node) in references:
+        return references[json.dumps(node)]
+    return {keyword: _with_references(child, references) for keyword, child in node.items()}
+
+
+def without_references(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with every definition in the place of its references, for programs that read none.
+
+    Raises `RecursiveSchemaError`.
+    """
+    definitions = schema.get("$defs", {})
+    top_level = {name: value for name, value in schema.items() if name != "$defs"}
+    resolved: dict[str, Any] = _resolved(top_level, definitions, ())
+    return resolved
+
+
+def _resolved(value: Any, definitions: Mapping[str, Any], parents: tuple[str, ...]) -> Any:
+    if isinstance(value, list):
+        return [_resolved(item, definitions, parents) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    reference = value.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith(_DEFINITION):
+        return {name: _resolved(inner, definitions, parents) for name, inner in value.items()}
+    name = reference.removeprefix(_DEFINITION)
+    if name in parents:
+        raise RecursiveSchemaError(name)
+    siblings = {key: inner for key, inner in value.items() if key != "$ref"}
+    return _resolved({**definitions[name], **siblings}, definitions, (*parents, name))
+
+
+def parse_output(text: str, output: type[Output]) -> Output:
+    """The output in `text`, which may have fences, thoughts or prose around it.
+
+    Raises `Rejected`.
+    """
+    try:
+        return output.model_validate(_find_object(text))
+    except ValidationError as error:
+        # Without the input that pydantic quotes.
+        details = error.errors(include_url=False, include_input=False, include_context=False)
+    lines = ["Your JSON does not fit the schema."]
+    for detail in details[:_MAX_ERRORS]:
+        path = ".".join(map(str, detail["loc"]))
+        lines.append(f"{path or 'The object'}: {detail['msg']}.")
+    raise Rejected("\n".join(lines))
+
+
 def _find_object(text: str) -> Any:
-    """The first JSON object in a reply. Raises `Rejected` if there is none."""
-    for candidate in _candidates(text):
+    """The first JSON object in a reply. Raises `Rejected` if there is none.
+
+    Looked for in all of it, then in the content of its first fence, then from its first opening
+    brace.
+    """
+    candidates = [text]
+    without_thoughts = _THOUGHT.sub("", text)
+    fence = _FENCE.search(without_thoughts)
+    if fence:
+        candidates.append(fence[1])
+    start = _OBJECT_START.search(without_thoughts)
+    if start:
+        candidates.append(without_thoughts[start.start() :])
+    for candidate in candidates:
         try:
             node = json.JSONDecoder().raw_decode(candidate.strip())[0]
         except (ValueError, RecursionError):  # A number with too many digits is a ValueError, too.
@@ -160,29 +242,3 @@ def _find_object(text: str) -> Any:
         if isinstance(node, dict):
             return whole_json(node)
     raise Rejected("Your reply holds no complete JSON object. Reply with the JSON object alone.")
-
-
-def _candidates(text: str) -> Iterator[str]:
-    """All of a reply, then the content of its first fence, then its text from the first opening
-    brace.
-    """
-    yield text
-    without_thoughts = _THOUGHT.sub("", text)
-    fence = _FENCE.search(without_thoughts)
-    if fence:
-        yield fence[1]
-    start = _OBJECT_START.search(without_thoughts)
-    if start:
-        yield without_thoughts[start.start() :]
-
-
-def _error_message(error: ValidationError) -> str:
-    """Pydantic's findings, without the input that they quote."""
-    details = error.errors(include_url=False, include_input=False, include_context=False)
-    lines = [_error_line(detail["loc"], detail["msg"]) for detail in details[:_MAX_ERRORS]]
-    return "\n".join(["Your JSON does not fit the schema.", *lines])
-
-
-def _error_line(location: tuple[int | str, ...], message: str) -> str:
-    path = ".".join(map(str, location))
-    return f"{path or 'The object'}: {message}."

@@ -12,13 +12,17 @@ from archqa.core.question import Item, RecordQuestion
 from archqa.core.step import Step
 from archqa.engine import Engine
 from archqa.errors import CallerError
-from archqa.llm.budget import Budget, BudgetedModel, BudgetProtocol
 from archqa.llm.cache import InFlightRequests, ServerCache
 from archqa.llm.client import ServerModel
-from archqa.llm.limits import RateLimitedModel, RateLimiter
+from archqa.llm.limits import (
+    Budget,
+    BudgetedModel,
+    BudgetProtocol,
+    RateLimitedModel,
+    RateLimiter,
+    RetryingModel,
+)
 from archqa.llm.model import Model
-from archqa.llm.retries import RetryingModel
-from archqa.llm.transport import HttpTransport
 from archqa.runs.destinations import (
     Announce,
     AnnouncedModel,
@@ -26,10 +30,10 @@ from archqa.runs.destinations import (
     Destination,
     run_destinations,
 )
+from archqa.runs.model_server import check_model_server, server_address
 from archqa.runs.models import backend_kind, check_server_asked_for, model_endpoint
 from archqa.runs.own_backends import OwnBackend, open_backends
 from archqa.runs.reply_cache import RunCache
-from archqa.runs.server_addresses import check_model_server, open_transport
 from archqa.safety.base_urls import is_server_url
 from archqa.safety.server_urls import server_identity
 from archqa.settings import Settings
@@ -81,7 +85,7 @@ class Backends:
         self._scripted = model
         self.audit: AuditLog | None = None
         self.confirm: ConfirmWrite | None = None
-        self._transports: list[HttpTransport] = []
+        self._server_models: list[ServerModel] = []
         self._shared = shared or limits_of_one_process(settings)
         self._models: dict[str | None, Model] = {}
         self._kinds: dict[str, str] = {}
@@ -155,8 +159,8 @@ class Backends:
         """Close connections, the record, the cache and the caller's backends."""
         for own in self._own.values():
             await own.close()
-        for transport in self._transports:
-            await transport.close()
+        for server_model in self._server_models:
+            await server_model.close()
         for opened in (self._opened_record, self._shards):
             if opened is not None:
                 opened.close()
@@ -216,7 +220,7 @@ class Backends:
             check_model_server(self._settings, model_endpoint(self._settings, agent).base_url)
 
     def _check_servers(self) -> None:
-        """Connect all models now, to report a missing key or bad URL before writing anything."""
+        """Set up all models now, to report a missing key or bad URL before writing anything."""
         if self._scripted is None:
             check_server_asked_for(self._settings, self._pipeline)
         for agent in self._model_agents:
@@ -302,21 +306,22 @@ class Backends:
         return self._cache.cached(retrying, base_url)
 
     def _server_model(self, base_url: str | None) -> Model:
-        server = ServerModel(self._open(base_url), self._settings.price_of)
-        return AnnouncedModel(server, self.announce)
+        url, key = server_address(self._settings, base_url)
+        server_model = ServerModel(
+            url,
+            key,
+            timeout=self._settings.limits.timeout,
+            price_of=self._settings.price_of,
+            on_headers=self._shared.limiter.apply_rate_limit_headers,
+        )
+        self._server_models.append(server_model)
+        return AnnouncedModel(server_model, self.announce)
 
     def _server_cache(self, base_url: str | None) -> ServerCache | None:
         """The cached replies of one server; None without a cache."""
         if self._cache is None:
             return None
         return self._cache.of_server(base_url)
-
-    def _open(self, base_url: str | None) -> HttpTransport:
-        transport = open_transport(
-            self._settings, base_url, self._shared.limiter.apply_rate_limit_headers
-        )
-        self._transports.append(transport)
-        return transport
 
 
 def log_remark(remark: str) -> None:

@@ -29,12 +29,14 @@ def run_sync(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def _run(work: Coroutine[Any, Any, Result]) -> Result:
+    runner = asyncio.Runner()
     try:
-        with asyncio.Runner() as runner:
-            with _deferred_interruptions():
-                runner.get_loop().set_exception_handler(_report_unless_interrupted)
-            return runner.run(_until_stopped(work))
+        with _deferred_interruptions():
+            # Not `with runner`: that would make the loop before.
+            runner.get_loop().set_exception_handler(_report_unless_interrupted)
+        return runner.run(_until_stopped(work))
     finally:
+        runner.close()
         work.close()
 
 

@@ -1,17 +1,116 @@
-"""The models that a server lists, and the choice of one of them."""
+"""The model server of the settings: its address and key, its models, and one request to try it."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archqa.core.id_lists import list_ids
-from archqa.errors import CallerError, ServerUnavailable
+from archqa.core.value import FrozenModel
+from archqa.errors import AuthenticationFailed, CallerError, ServerUnavailable
+from archqa.llm.client import ServerModel
+from archqa.llm.dialect import StructuredOutputMode
+from archqa.llm.limits import RetryingModel
+from archqa.llm.model import FinishReason, Message, OfferedModel, Request
+from archqa.llm.structured import Rejected, parse_output, strict_schema
 from archqa.runs.event_loop import run_sync
 from archqa.runs.models import no_server_asked_for
-from archqa.runs.server_addresses import server_address
+from archqa.safety.base_urls import check_encrypted, model_server_problem
+from archqa.safety.server_urls import OPENAI_BASE_URL
 from archqa.settings import DEFAULT_MODEL, Settings
 
 if TYPE_CHECKING:
-    from archqa.llm.offered_models import OfferedModel
-    from archqa.llm.server_api import ServerApi
+    from archqa.llm.server import ModelServer
+
+MAX_TOKENS = 512
+"""Of the reply to the request that tries a model. A model that thinks first may need them all."""
+
+_QUESTION = "What colour is the sky on a clear day at noon? Answer with one word."
+"""It asks for what the schema does not allow: a model that nothing holds to the schema answers with
+the colour of the sky, one that is held to it must name a stone.
+"""
+
+_RESPONSE_FORMATS = {
+    StructuredOutputMode.SCHEMA: "json_schema",
+    StructuredOutputMode.JSON: "json_object",
+    StructuredOutputMode.TEXT: "",
+}
+
+
+class _Stone(FrozenModel):
+    """What the schema asks for."""
+
+    stone: Literal["basalt", "granite"]
+
+
+class Trial(NamedTuple):
+    """What the server did with the request.
+
+    `response_format` is the strictest form that it took: `json_schema`, `json_object`, or an empty
+    text where the schema had to be written into the prompt. `fits` says whether the reply keeps to
+    the schema; None for one that was cut off, empty or refused, which `finish` tells apart.
+    """
+
+    response_format: str
+    fits: bool | None
+    finish: FinishReason
+
+    @property
+    def schema_enforced(self) -> bool:
+        """Whether the server took the schema and the reply keeps to it."""
+        return self.response_format == "json_schema" and self.fits is True
+
+
+def check_model_server(settings: Settings, base_url: str | None) -> None:
+    """Raise `CallerError` for a URL that is none or holds a secret, and for plain http to another
+    machine where that is not allowed. None stands for api.openai.com.
+    """
+    if base_url is None:
+        return
+    problem = model_server_problem(base_url)
+    if problem:
+        raise CallerError(
+            f"The model server's base URL {problem}.\nFor example: http://127.0.0.1:8000/v1"
+        )
+    check_encrypted(base_url, allow_plain_http=settings.allow_plain_http)
+
+
+def server_address(settings: Settings, base_url: str | None) -> tuple[str, str]:
+    """Return a server's URL and the key for it.
+
+    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` as
+    `check_model_server` does.
+    """
+    secret = settings.api_key_for(base_url)
+    if secret is None and base_url is None:
+        raise AuthenticationFailed(
+            "There is no key for api.openai.com.\n"
+            "Set OPENAI_API_KEY, name another server with --base-url, or use --pipeline embedded."
+        )
+    check_model_server(settings, base_url)
+    key = "none" if secret is None else secret.get_secret_value()
+    return base_url or OPENAI_BASE_URL, key
+
+
+def open_server(settings: Settings) -> "ModelServer":
+    """A client for the list of models and the files of the server in the settings.
+
+    Raises as `server_address` does.
+    """
+    url, key = server_address(settings, settings.base_url)
+    from archqa.llm.server import ModelServer  # Its SDK is slow to import.
+
+    return ModelServer(url, key, settings.limits.timeout)
+
+
+async def list_models(settings: Settings) -> list[OfferedModel]:
+    """Return the models that the server offers (`GET /models`).
+
+    Raises `CallerError` if no server was asked for, and `ModelError`.
+    """
+    if not settings.has_model:
+        raise no_server_asked_for(
+            "The list of models comes from a model server", options="--base-url URL"
+        )
+    async with open_server(settings) as server:
+        return await server.models()
 
 
 def resolve_model(settings: Settings) -> Settings:
@@ -25,9 +124,8 @@ def resolve_model(settings: Settings) -> Settings:
     try:
         names = [model.id for model in run_sync(list_models(settings))]
     except ServerUnavailable:
-        return (
-            settings  # Not every server lists its models; the first request will show what it has.
-        )
+        # Not every server lists its models; the first request will show what it has.
+        return settings
     if not names or DEFAULT_MODEL in names:
         return settings
     if len(names) == 1:
@@ -35,26 +133,32 @@ def resolve_model(settings: Settings) -> Settings:
     raise CallerError(f"{settings.base_url} serves {list_ids(names)}.\nChoose one with --model.")
 
 
-async def list_models(settings: Settings) -> "list[OfferedModel]":
-    """Return the models that the server offers (`GET /models`).
+async def try_model(settings: Settings, model: str) -> Trial:
+    """Send one tiny request to the server of the settings, to see whether it keeps a reply to a
+    JSON Schema. No text of a record is in it.
 
-    Raises `CallerError` if no server was asked for, and `ModelError`.
-    """
-    if not settings.has_model:
-        raise no_server_asked_for(
-            "The list of models comes from a model server", options="--base-url URL"
-        )
-    async with open_server_api(settings) as server:
-        return await server.models()
-
-
-def open_server_api(settings: Settings) -> "ServerApi":
-    """A client for the list of models and the files of the server in the settings.
-
-    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid
+    Raises `ModelError`, `CaseFailed` for a context of a few tokens, and `CallerError` for an invalid
     URL.
     """
-    from archqa.llm.server_api import ServerApi  # Its HTTP library is slow to import.
-
     url, key = server_address(settings, settings.base_url)
-    return ServerApi(url, key, settings.limits.timeout)
+    server = ServerModel(url, key, timeout=settings.limits.timeout)
+    retries = settings.retries
+    retrying = RetryingModel(server, tries=retries.tries, first_wait=retries.first_wait)
+    request = Request(
+        model=model,
+        messages=(Message(role="user", content=_QUESTION),),
+        output_schema=strict_schema(_Stone),
+        schema_name="stone",
+        max_tokens=MAX_TOKENS,
+    )
+    try:
+        reply = await retrying.ask(request)
+    finally:
+        await server.close()
+    fits: bool | None = True
+    try:
+        parse_output(reply.text, _Stone)
+    except Rejected:
+        fits = False if reply.finish is FinishReason.COMPLETE else None
+    response_format = _RESPONSE_FORMATS[server.dialect_for(model).structure]
+    return Trial(response_format, fits, reply.finish)

@@ -23,7 +23,7 @@ from archqa.tasks import CaseFile, pipelines
 from archqa.tasks.case_tables import TABLE_PATH, CaseTable, is_table
 from archqa.tasks.pipeline import Pipeline
 
-_LIBRARIES = ("aiohttp", "pydantic", "onnxruntime", "numpy")
+_LIBRARIES = ("openai", "pydantic", "onnxruntime", "numpy")
 
 
 class Plan(NamedTuple):

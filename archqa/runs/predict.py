@@ -12,7 +12,7 @@ from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
 from archqa.errors import CallerError, without_suppressed_causes
 from archqa.fhir import AuditLog
-from archqa.llm.budget import BudgetProtocol
+from archqa.llm.limits import BudgetProtocol
 from archqa.llm.model import Model
 from archqa.runs.backends import Backends, SharedLimits, limits_of_one_process, log_remark
 from archqa.runs.case_selection import Selection

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from archqa.llm.cache import (
     GIBIBYTE,
     CachedModel,
+    InFlightFiles,
     InFlightRequests,
+    OptionalCache,
     ReplyCache,
     ServerCache,
     SqliteCache,
 )
-from archqa.llm.in_flight import InFlightFiles
 from archqa.llm.model import Model
-from archqa.llm.optional_cache import OptionalCache
 from archqa.llm.postgres import PostgresCache
 from archqa.safety.server_urls import server_identity
 from archqa.settings import Settings

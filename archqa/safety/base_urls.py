@@ -1,11 +1,16 @@
 """Which base URLs are taken: none that holds a secret, and no plain http across a network."""
 
+import ipaddress
+import re
 from urllib.parse import parse_qsl, urlsplit
 
 from archqa.errors import CallerError
 from archqa.safety.server_urls import is_loopback_url, server_identity
 
 _SCHEMES = frozenset({"http", "https"})
+
+_HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[^\[\]:]+))(?::[0-9]*)?")
+_IPV4 = re.compile(r"[0-9]+(?:\.[0-9]+){3}")
 
 _MAX_HOST_CHARACTERS = 300
 """A host name has at most 253 (RFC 1035, 2.3.4)."""
@@ -51,16 +56,10 @@ def host_of(url: str) -> str:
     return host if is_plain else "an invalid address"
 
 
-def join_path(base_url: str, path: str) -> str:
-    """The URL of a path below a base URL, whose query (Azure's `api-version`) comes last."""
-    base, question_mark, query = base_url.partition("?")
-    return f"{base.rstrip('/')}{path}{question_mark}{query}"
-
-
 def _problem(url: str, parameters: frozenset[str], place_of_secrets: str) -> str:
     try:
         parts = urlsplit(url)
-        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        has_host = _is_host(parts.netloc) and (parts.port is None or parts.port > 0)
     except ValueError:
         return "is not a URL"
     is_plain = url.isprintable() and not {" ", "\\"}.intersection(url)
@@ -74,3 +73,21 @@ def _problem(url: str, parameters: frozenset[str], place_of_secrets: str) -> str
     if "#" in url:
         return "holds a fragment (#), which no server receives"
     return ""
+
+
+def _is_host(netloc: str) -> bool:
+    """Whether a host and its port can be asked. Raises `ValueError` for an address that none has,
+    or a name that is none in IDNA.
+    """
+    host = _HOST.fullmatch(netloc.rpartition("@")[2])
+    if host is None:
+        return False
+    if host["ipv6"]:
+        ipaddress.IPv6Address(host["ipv6"])
+    elif _IPV4.fullmatch(host["name"]):
+        ipaddress.IPv4Address(host["name"])
+    elif not host["name"].isascii():
+        import idna  # Its tables are large, and few names need them.
+
+        idna.encode(host["name"].lower())
+    return True

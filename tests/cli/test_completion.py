@@ -71,7 +71,7 @@ def test_completing_a_command_imports_no_command_and_no_heavy_library() -> None:
     )
     assert process.returncode == 0, process.stderr
     modules = set(process.stdout.splitlines()[-1].split()[1:])
-    heavy = {"pandas", "numpy", "onnxruntime", "aiohttp", "lxml", "jinja2"}
+    heavy = {"pandas", "numpy", "onnxruntime", "aiohttp", "openai", "lxml", "jinja2"}
     assert modules.isdisjoint(heavy | {entry.module for entry in COMMANDS})
 
 

@@ -13,6 +13,8 @@ from archqa.cli.main import COMMANDS
 
 def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Every command below a group, by its whole name."""
+    if isinstance(command, LazyCommand):
+        command = command.load()
     if not hasattr(command, "commands"):
         yield name, command
         return

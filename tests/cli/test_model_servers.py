@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from archqa.llm.transport import HttpResponse, HttpTransport
 from tests.cli.test_commands import archqa
+from tests.fakes.model import FakeModel
 from tests.fakes.server import FakeServer
+from tests.fakes.wire import HttpRequest, HttpResponse
 
 
 def test_predict_with_a_server_shows_an_estimate_and_the_cost(tmp_path: Path) -> None:
@@ -142,14 +143,14 @@ def test_a_key_goes_to_the_server_it_belongs_to_and_to_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authorizations: dict[str, list[str]] = {}
-    original_post = HttpTransport.post
+    original_answer = FakeModel.answer
 
-    async def recording_post(self: HttpTransport, path: str, body: bytes) -> HttpResponse:
-        authorization = self._open_session().headers["Authorization"]
-        authorizations.setdefault(self.base_url, []).append(authorization)
-        return await original_post(self, path, body)
+    def recording_answer(self: FakeModel, request: HttpRequest) -> tuple[HttpResponse, float]:
+        server = f"http://{request.headers['host']}/v1"
+        authorizations.setdefault(server, []).append(request.headers["authorization"])
+        return original_answer(self, request)
 
-    monkeypatch.setattr(HttpTransport, "post", recording_post)
+    monkeypatch.setattr(FakeModel, "answer", recording_answer)
     with FakeServer() as own_server, FakeServer() as other_server:
         servers = [
             "--base-url",

@@ -12,6 +12,7 @@ from archqa.cli.main import COMMANDS
 ROOT = Path(__file__).resolve().parents[2]
 
 SLOW_MODULES = (
+    "openai",
     "aiohttp",
     "httpx2",
     "onnxruntime",
@@ -29,6 +30,7 @@ SLOW_MODULES = (
 )
 
 MODULES_OF_RECORDS_MODELS_AND_CLUSTERS = (
+    "openai",
     "aiohttp",
     "httpx2",
     "stamina",
@@ -37,7 +39,7 @@ MODULES_OF_RECORDS_MODELS_AND_CLUSTERS = (
     "archqa.fhir.store",
     "archqa.fhir.client.http_client",
     "archqa.query",
-    "archqa.llm.server_api",
+    "archqa.llm.server",
     "archqa.runs.ray.driver",
 )
 
@@ -110,6 +112,27 @@ def test_a_note_is_asked_without_what_runs_records_and_models_need(
     assert "archqa.engine.answer_finder" in modules
     not_needed = {*MODULES_OF_RUNS, *MODULES_OF_RECORDS_MODELS_AND_CLUSTERS}
     assert modules.isdisjoint(not_needed)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["predict", "mini", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--dry-run"],
+        ["batch", "submit", "mini", "--model", "m", "--limit", "1", "--offline", "--out", "RUN"],
+        ["ask", "What is her name?", "--patient", "p1", "--record", "RECORD"],
+        ["list", "pipelines"],
+    ],
+    ids=" ".join,
+)
+def test_the_sdk_of_model_servers_is_imported_where_a_model_is_asked(
+    words: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "p1.json").write_text('{"resourceType": "Patient", "id": "p1"}')
+    record, run = tmp_path / "record.db", tmp_path / "run"
+    imported_modules("fhir", "load", str(tmp_path / "p1.json"), "--into", str(record))
+    places = {"RUN": str(run), "RECORD": str(record)}
+    modules = imported_modules(*(places.get(word, word) for word in words))
+    assert modules.isdisjoint({"openai", "aiohttp"})
 
 
 def test_the_list_of_commands_imports_none_of_them() -> None:

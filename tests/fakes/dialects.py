@@ -109,13 +109,14 @@ def _openrouter_request(request: HttpRequest) -> HttpResponse | None:
 
 
 def _openrouter(body: Json) -> HttpResponse | None:
-    """No provider of this model has strict schemas or token probabilities."""
+    """No provider of this model has strict schemas."""
     if FLAGGED in _prompt(body):
         error = {"message": "This model requires moderation. Your input was flagged", "code": 403}
         return HttpResponse(403, json.dumps({"error": error}).encode())
     response_format = body.get("response_format") or {}
-    lacks = response_format.get("type") == "json_schema" or "logprobs" in body
-    if not lacks or not (body.get("provider") or {}).get("require_parameters"):
+    if response_format.get("type") != "json_schema" or not (body.get("provider") or {}).get(
+        "require_parameters"
+    ):
         return None
     error = {
         "message": "No endpoints found that can handle the requested parameters. To learn more about provider routing, "
@@ -145,11 +146,10 @@ def _gemini_request(request: HttpRequest) -> HttpResponse | None:
 
 
 def _gemini(body: Json) -> HttpResponse | None:
-    for unknown in ("logprobs", "parallel_tool_calls"):
-        if unknown in body:
-            return _gemini_error(
-                f'Invalid JSON payload received. Unknown name "{unknown}": Cannot find field.'
-            )
+    if "parallel_tool_calls" in body:
+        return _gemini_error(
+            'Invalid JSON payload received. Unknown name "parallel_tool_calls": Cannot find field.'
+        )
     calls = [call for message in body["messages"] for call in message.get("tool_calls", ())]
     if any(call.get("extra_content") != SIGNATURE for call in calls):
         return _gemini_error("Function call is missing a thought_signature in functionCall parts.")
@@ -178,13 +178,9 @@ def _anthropic(body: Json) -> HttpResponse | None:
 DIALECTS: dict[str, FakeDialect] = {
     "": FakeDialect(),
     "vllm-without-tools": FakeDialect(refusal=_vllm_tools),
-    "ollama": FakeDialect(
-        understood=_without("logprobs", "top_logprobs", "parallel_tool_calls", "provider")
-    ),
+    "ollama": FakeDialect(understood=_without("parallel_tool_calls", "provider")),
     "azure": FakeDialect(_azure_request, _azure_filter, shaped=_reshaped(_azure_reply)),
     "openrouter": FakeDialect(_openrouter_request, _openrouter, _openrouter_understood),
     "gemini": FakeDialect(_gemini_request, _gemini, shaped=_reshaped(_gemini_reply)),
-    "anthropic": FakeDialect(
-        _bearer_only, _anthropic, _without("response_format", "logprobs", "top_logprobs")
-    ),
+    "anthropic": FakeDialect(_bearer_only, _anthropic, _without("response_format")),
 }

@@ -237,6 +237,6 @@ FAULTS: dict[str, Effect | None] = {
     "no-tools": None,
     "no-parallel-tools": None,
     "no-assistant-last": None,
-    "forbidden-logprobs": None,
+    "forbidden-model": None,
 }
 """Every fault by name; those without an effect are gaps of a whole server, not accidents of one request."""

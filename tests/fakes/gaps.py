@@ -95,10 +95,8 @@ def _no_assistant_last(body: Json) -> HttpResponse | None:
     return error_response(400, "Cannot have 2 or more assistant messages at the end of the list.")
 
 
-def _forbidden_logprobs(body: Json) -> HttpResponse | None:
-    """As OpenAI's reasoning models; `forbidden` in a prompt stands for a key without the right to the model."""
-    if "logprobs" in body:
-        return error_response(403, "You are not allowed to request logprobs from this model")
+def _forbidden_model(body: Json) -> HttpResponse | None:
+    """As OpenAI; `forbidden` in a prompt stands for a key without the right to the model."""
     if "forbidden" in str(body["messages"][-1]["content"]):
         return error_response(403, "You are not allowed to sample from this model")
     return None
@@ -114,5 +112,5 @@ _OBJECTIONS: dict[str, Callable[[Json], HttpResponse | None]] = {
     "no-tools": _no_tools,
     "no-parallel-tools": _no_parallel_tools,
     "no-assistant-last": _no_assistant_last,
-    "forbidden-logprobs": _forbidden_logprobs,
+    "forbidden-model": _forbidden_model,
 }

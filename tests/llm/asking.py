@@ -1,8 +1,10 @@
 """What the tests of this room ask, and whom."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+
+import httpx2
 
 from archqa.agents.labelling import Verdict
 from archqa.llm.cache import CachedModel, InFlightRequests, ReplyCache, ServerCache
@@ -10,7 +12,6 @@ from archqa.llm.client import ServerModel
 from archqa.llm.model import Message, Model, Reply, Request
 from archqa.llm.prices import Price
 from archqa.llm.structured import strict_schema
-from archqa.llm.transport import HttpResponse, HttpTransport
 from tests.fakes.server import FakeServer, FakeServerProcess
 
 RECORD_TEXT = "Quagga-4711 was given 40 mg"
@@ -50,11 +51,11 @@ async def server_model(
     server: FakeServer | FakeServerProcess, patience: float = 5.0, price: Price | None = None
 ) -> AsyncIterator[ServerModel]:
     """A model behind the fake server, asked once a request."""
-    wire = HttpTransport(server.base_url, API_KEY, patience)
+    model = ServerModel(server.base_url, API_KEY, timeout=patience, price_of=lambda _: price)
     try:
-        yield ServerModel(wire, lambda _: price)
+        yield model
     finally:
-        await wire.close()
+        await model.close()
 
 
 async def ask_server(server: FakeServer, request: Request | None = None, **options: Any) -> Reply:
@@ -66,20 +67,7 @@ async def ask_server(server: FakeServer, request: Request | None = None, **optio
 def model_replying_with(content: bytes, status: int = 200, **headers: str) -> ServerModel:
     """A model whose server always sends these very bytes; no socket is opened."""
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
-
-    async def answer(_: bytes) -> HttpResponse:
-        return HttpResponse(status, sent, content)
-
-    return ServerModel(CannedTransport(answer))
-
-
-class CannedTransport:
-    """A line that ends in a function of the body."""
-
-    base_url = "http://server/v1"
-
-    def __init__(self, answer: Callable[[bytes], Awaitable[HttpResponse]]) -> None:
-        self._answer = answer
-
-    async def post(self, path: str, body: bytes) -> HttpResponse:
-        return await self._answer(body)
+    transport = httpx2.MockTransport(
+        lambda _: httpx2.Response(status, headers=sent, content=content)
+    )
+    return ServerModel("http://server/v1", API_KEY, transport=transport)

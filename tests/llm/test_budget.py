@@ -4,7 +4,7 @@ import pytest
 
 from archqa.core.usage import Usage
 from archqa.errors import BudgetExceeded
-from archqa.llm.budget import Budget, BudgetedModel
+from archqa.llm.limits import Budget, BudgetedModel
 from archqa.llm.model import Reply
 from archqa.llm.scripted import ScriptedModel
 from tests.llm.asking import make_request

@@ -1,7 +1,9 @@
 """The reply cache: what it stores, who can read it, and concurrent writers."""
 
 import asyncio
+import json
 import os
+import sqlite3
 import subprocess
 import sys
 from contextlib import suppress
@@ -225,3 +227,14 @@ def test_a_cleared_cache_is_empty_and_small(tmp_path: Path) -> None:
         assert cache.clear() == 300
         assert cache.stats().replies == 0
         assert cache.stats().size < 50_000
+
+
+def test_a_reply_that_another_version_stored_with_more_fields_is_used(tmp_path: Path) -> None:
+    with SqliteCache(tmp_path / "replies.db") as cache:
+        cache.put("key", PAID)
+    with sqlite3.connect(tmp_path / "replies.db") as connection:
+        stored = json.loads(connection.execute("SELECT reply FROM reply").fetchone()[0])
+        more = json.dumps({**stored, "tokens": []})
+        connection.execute("UPDATE reply SET reply = ?", (more,))
+    with SqliteCache(tmp_path / "replies.db") as cache:
+        assert cache.get("key") == PAID

@@ -3,19 +3,19 @@
 import asyncio
 from typing import Any
 
+import httpx2
 import pytest
 
 from archqa.errors import ModelError
 from archqa.llm.client import ServerModel
 from archqa.llm.dialect import Dialect, StructuredOutputMode
+from archqa.llm.limits import RetryingModel
 from archqa.llm.model import FinishReason, Message, TransientError
-from archqa.llm.retries import RetryingModel
 from archqa.llm.structured import parse_output
-from archqa.llm.transport import HttpResponse
 from tests.fakes.model import FakeModel, Options
 from tests.fakes.server import FakeServer
 from tests.fakes.wire import HttpRequest
-from tests.llm.asking import CannedTransport, ask_server, make_request, server_model
+from tests.llm.asking import API_KEY, ask_server, make_request, server_model
 
 
 def form(body: dict[str, Any]) -> str:
@@ -185,13 +185,15 @@ async def test_whoever_learns_of_a_refusal_late_still_finds_the_form_that_works(
     quick_is_done = asyncio.Event()
     server = FakeModel(Options(faults=("no-json-schema",)))
 
-    async def handle(body: bytes) -> HttpResponse:
+    async def handle(request: httpx2.Request) -> httpx2.Response:
+        body = request.content
         answer, _ = server.answer(HttpRequest("POST", "/v1/chat/completions", body))
         if b"slow" in body:
             await quick_is_done.wait()
-        return HttpResponse(answer.status, {}, answer.body)
+        return httpx2.Response(answer.status, content=answer.body)
 
-    model = ServerModel(CannedTransport(handle))
+    transport = httpx2.MockTransport(handle)
+    model = ServerModel("http://server/v1", API_KEY, transport=transport)
     slow = asyncio.create_task(model.ask(make_request("slow")))
     await asyncio.sleep(0)
     await model.ask(make_request("quick"))

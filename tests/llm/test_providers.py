@@ -2,19 +2,20 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from archqa.agents.labelling import Verdict
 from archqa.errors import AuthenticationFailed, Refused, ToolsNotSupported
-from archqa.llm.client import ServerModel, parse_completion
-from archqa.llm.dialect import Dialect
+from archqa.llm.client import ServerModel
+from archqa.llm.completion import parse_completion
+from archqa.llm.dialect import Dialect, first_dialect
 from archqa.llm.model import FinishReason, Message, TransientError
-from archqa.llm.providers import first_dialect, key_headers
-from archqa.llm.server_api import ServerApi
+from archqa.llm.server import ModelServer
 from archqa.llm.structured import parse_output
-from archqa.llm.transport import HttpTransport
 from tests.fakes.dialects import FLAGGED, KEY, SIGNATURE
 from tests.fakes.server import FakeServer
 from tests.llm.asking import make_request
@@ -29,11 +30,12 @@ async def provider(
     server: FakeServer, key: str = KEY, path: str = "", known_as: str = ""
 ) -> AsyncIterator[ServerModel]:
     """A model behind a fake provider, treated as the server at the address `known_as`."""
-    transport = HttpTransport(server.base_url + path, key, 5.0)
+    dialect = first_dialect(known_as) if known_as else None
+    model = ServerModel(server.base_url + path, key, timeout=5.0, initial_dialect=dialect)
     try:
-        yield ServerModel(transport, first_dialect=first_dialect(known_as) if known_as else None)
+        yield model
     finally:
-        await transport.close()
+        await model.close()
 
 
 def format_of(body: dict[str, Any]) -> str:
@@ -64,15 +66,30 @@ async def test_azure_gets_its_key_in_its_own_header_and_its_version_with_each_re
         ("http://127.0.0.1:8000/v1", "eyJh.eyJb.c", {"Authorization": "Bearer eyJh.eyJb.c"}),
     ],
 )  # fmt: skip
-def test_a_key_stands_in_one_header_alone(url: str, key: str, header: dict[str, str]) -> None:
-    assert key_headers(url, key) == header
+async def test_a_key_stands_in_one_header_alone_in_requests_of_all_kinds(
+    url: str, key: str, header: dict[str, str], tmp_path: Path
+) -> None:
+    requests: list[httpx2.Request] = []
 
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        requests.append(request)
+        return httpx2.Response(200, json={"data": [], "id": "f", "status": "completed"})
 
-async def test_the_list_of_models_and_batches_are_asked_with_the_same_header() -> None:
-    async with ServerApi("https://x.openai.azure.com/openai/v1", "k") as api:
-        headers = api._http.headers
-        assert headers["api-key"] == "k"
-        assert "authorization" not in headers
+    (tmp_path / "lines").write_text("{}")
+    transport = httpx2.MockTransport(answer)
+    async with ModelServer(url, key, transport=transport) as server:
+        await server.chat({"model": "m", "messages": []})
+        await server.models()
+        await server.upload_batch_file(tmp_path / "lines")
+        await server.create_batch("f")
+        await server.batch("b")
+        await server.save_file("f", tmp_path / "file")
+    assert len(requests) == 6
+    for request in requests:
+        names = {"Authorization", "api-key"}
+        assert {name: request.headers.get(name) for name in names} == {
+            name: header.get(name) for name in names
+        }
 
 
 @pytest.mark.parametrize(("name", "path"), [("azure", "?api-version=1"), ("openrouter", "")])
@@ -100,16 +117,11 @@ async def test_openrouter_must_find_a_provider_that_does_what_is_asked() -> None
     """Without that, it would pass a schema to one that ignores it, and prose would come back."""
     with FakeServer(dialect="openrouter", keep_bodies=True) as server:
         async with provider(server, known_as=OPENROUTER) as model:
-            reply = await model.ask(make_request(likelihoods=True))
-            await model.ask(make_request("another", likelihoods=True))
+            reply = await model.ask(make_request())
+            await model.ask(make_request("another"))
     assert parse_output(reply.text, Verdict)
-    forms = [(format_of(body), "logprobs" in body) for body in server.bodies]
-    assert forms == [
-        ("json_schema", True),
-        ("json_schema", False),
-        ("json_object", False),
-        ("json_object", False),
-    ]
+    forms = [format_of(body) for body in server.bodies]
+    assert forms == ["json_schema", "json_object", "json_object"]
     for body in server.bodies:
         assert body["provider"] == {"require_parameters": True}
 
@@ -120,21 +132,21 @@ def test_with_no_provider_at_all_for_what_is_sent_the_requirement_goes_last() ->
     steps: list[tuple[str, bool]] = []
     while dialect is not None and len(steps) < 9:
         steps.append((dialect.structure.name, dialect.require_parameters))
-        dialect = dialect.fallback_for(refusal, structured=True, likelihoods=False)
+        dialect = dialect.fallback_for(refusal, structured=True)
     assert steps == [("SCHEMA", True), ("JSON", True), ("TEXT", True), ("TEXT", False)]
 
 
 async def test_anthropics_endpoint_gets_the_schema_in_the_prompt() -> None:
-    """It ignores `response_format` and `logprobs` without a word."""
+    """It ignores `response_format` without a word."""
     with FakeServer(dialect="anthropic", keep_bodies=True) as server:
         async with provider(server, known_as=ANTHROPIC) as model:
-            reply = await model.ask(make_request(likelihoods=True))
+            reply = await model.ask(make_request())
             await model.ask(make_request("in prose", output_schema=None))
             await model.ask(make_request("once more"))
     assert parse_output(reply.text, Verdict)
     assert server.count == 3
     for body in server.bodies:
-        assert not {"response_format", "logprobs", "provider"} & set(body)
+        assert not {"response_format", "provider"} & set(body)
         assert 0 <= body["temperature"] <= 1
     assert "fits this JSON Schema" in server.bodies[2]["messages"][-1]["content"]
 
@@ -150,15 +162,15 @@ async def test_anthropics_endpoint_gets_no_prefilled_reply() -> None:
 async def test_gemini_is_asked_without_what_it_does_not_know_and_gets_its_signatures_back() -> None:
     with FakeServer(dialect="gemini", keep_bodies=True) as server:
         async with provider(server) as model:
-            await model.ask(make_request(likelihoods=True))
+            await model.ask(make_request())
             reply = await model.ask(asking())
             assert reply.tool_calls
             results = [tool_result("3", call.id) for call in reply.tool_calls]
             await model.ask(asking(reply.as_message, *results))
     last = server.bodies[-1]
     assert last["messages"][1]["tool_calls"][0]["extra_content"] == SIGNATURE
-    assert not {"logprobs", "parallel_tool_calls"} & set(last)
-    assert format_of(server.bodies[1]) == "json_schema"
+    assert "parallel_tool_calls" not in last
+    assert format_of(server.bodies[0]) == "json_schema"
 
 
 def test_a_call_of_other_servers_has_no_extra_content() -> None:
@@ -188,22 +200,19 @@ def test_a_router_whose_provider_failed_is_asked_again() -> None:
         parse_completion({"choices": [choice]}, None)
 
 
-async def test_a_reasoning_model_that_forbids_token_probabilities_is_asked_without() -> None:
-    """OpenAI refuses them with HTTP 403, which is no wrong key."""
-    with FakeServer("forbidden-logprobs", keep_bodies=True) as server:
+async def test_a_key_without_the_right_to_a_model_is_a_wrong_key() -> None:
+    with FakeServer("forbidden-model") as server:
         async with provider(server) as model:
-            await model.ask(make_request(likelihoods=True))
+            await model.ask(make_request())
             with pytest.raises(AuthenticationFailed):
                 await model.ask(make_request("forbidden"))
-    assert ["logprobs" in body for body in server.bodies[:2]] == [True, False]
 
 
-async def test_ollama_gives_no_probabilities_and_says_nothing_of_it() -> None:
+async def test_ollama_ignores_what_it_does_not_know() -> None:
     with FakeServer(dialect="ollama") as server:
         async with provider(server, "ollama") as model:
-            reply = await model.ask(make_request(likelihoods=True))
+            reply = await model.ask(make_request())
     assert parse_output(reply.text, Verdict)
-    assert reply.tokens == ()
 
 
 async def test_vllm_without_a_parser_of_tool_calls_says_what_it_lacks() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from archqa.errors import AuthenticationFailed, CaseFailed, ContextTooLong, ServerUnavailable
+from archqa.llm.limits import RetryingModel
 from archqa.llm.model import Reply, Request, TransientError
-from archqa.llm.retries import RetryingModel
 from archqa.llm.scripted import ScriptedModel
 from tests.fakes.server import FakeServer
 from tests.llm.asking import RECORD_TEXT, make_request, server_model

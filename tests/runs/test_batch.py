@@ -13,8 +13,8 @@ from archqa.cli import main
 from archqa.errors import InputError
 from archqa.llm.model import Message, Request
 from archqa.llm.scripted import ScriptedModel
-from archqa.llm.server_api import ServerApi
-from archqa.runs.batch.batch_run import open_batch
+from archqa.llm.server import ModelServer
+from archqa.runs.batch import open_batch
 from archqa.runs.predict import predict
 from archqa.runs.run import Run
 from archqa.settings import Settings
@@ -246,10 +246,10 @@ def test_a_server_is_handed_the_files_and_asked_for_what_came(
 ) -> None:
     server = BatchServer()
 
-    def open_server_api(settings: Settings) -> ServerApi:
-        return ServerApi("http://127.0.0.1/v1", "none", transport=httpx2.MockTransport(server))
+    def open_server(settings: Settings) -> ModelServer:
+        return ModelServer("http://127.0.0.1/v1", "none", transport=httpx2.MockTransport(server))
 
-    monkeypatch.setattr("archqa.runs.batch.server.open_server_api", open_server_api)
+    monkeypatch.setattr("archqa.runs.batch.open_server", open_server)
     run = tmp_path / "run"
     archqa_command(
         "batch", "submit", "mini", "--model", "gpt-4.1", "--out", str(run), capsys=capsys

@@ -22,16 +22,15 @@ def test_a_coroutine_is_run_with_and_without_a_loop_around_it() -> None:
 def test_an_interruption_of_the_loop_s_constructor_comes_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    finished = []
+    finished: list[asyncio.AbstractEventLoop] = []
+    make_loop = asyncio.new_event_loop
 
-    class InterruptedRunner(asyncio.Runner):
-        def get_loop(self) -> asyncio.AbstractEventLoop:
-            os.kill(os.getpid(), signal.SIGINT)
-            loop = super().get_loop()
-            finished.append(loop)
-            return loop
+    def interrupted() -> asyncio.AbstractEventLoop:
+        os.kill(os.getpid(), signal.SIGINT)
+        finished.append(make_loop())
+        return finished[-1]
 
-    monkeypatch.setattr(event_loop.asyncio, "Runner", InterruptedRunner)
+    monkeypatch.setattr(asyncio.events, "new_event_loop", interrupted)
     with pytest.raises(KeyboardInterrupt):
         event_loop.run_sync(double(1))
     assert finished[0].is_closed()

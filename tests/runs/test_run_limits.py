@@ -8,7 +8,7 @@ import pytest
 
 from archqa.core.id_lists import list_ids
 from archqa.errors import ServerUnavailable
-from archqa.runs.batch.batch_run import BatchRound, BatchRun
+from archqa.runs.batch import BatchRound, BatchRun
 from archqa.runs.case_selection import Selection
 from archqa.runs.folder import RunFolder
 from archqa.runs.plan import plan_run

@@ -296,7 +296,7 @@ def test_agents_are_those_of_the_pipelines() -> None:
 
 
 def test_settings_are_imported_without_slow_libraries() -> None:
-    slow = ("numpy", "onnxruntime", "aiohttp", "pandas", "lxml", "httpx2", "archqa.fhir")
+    slow = ("numpy", "onnxruntime", "aiohttp", "openai", "pandas", "lxml", "httpx2", "archqa.fhir")
     code = f"import archqa.settings, sys; print([m for m in {slow} if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(Path(archqa.__file__).parent.parent)}
     done = subprocess.run(

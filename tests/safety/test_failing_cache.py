@@ -13,9 +13,8 @@ import pytest
 from archqa.asking.ask import ask
 from archqa.errors import ServerUnavailable
 from archqa.llm import cache as reply_cache
-from archqa.llm.cache import CachedModel, ServerCache
+from archqa.llm.cache import CachedModel, OptionalCache, ServerCache
 from archqa.llm.model import Request
-from archqa.llm.optional_cache import OptionalCache
 from archqa.llm.scripted import ScriptedModel
 from archqa.runs.predict import predict
 from archqa.runs.run import Run

@@ -12,8 +12,7 @@ import pytest
 from archqa.errors import ArchqaError, ServerUnavailable
 from archqa.fhir import FhirClient
 from archqa.fhir.client.smart import ClientCredentials
-from archqa.llm.server_api import ServerApi
-from archqa.llm.transport import HttpTransport
+from archqa.llm.server import ModelServer
 from tests.cli.test_commands import ROOT, archqa
 from tests.safety.raw_server import MIB, Answer, RawServer, Response, endless
 
@@ -65,13 +64,12 @@ async def test_a_models_compressed_reply_is_measured_as_it_unpacks(
     encodings: tuple[str, ...], problem: str
 ) -> None:
     with RawServer(bomb(*encodings)) as server:
-        transport = HttpTransport(server.url, "key")
-        tracemalloc.start()
-        with pytest.raises(ServerUnavailable, match=problem):
-            await transport.post("/chat/completions", b"{}")
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        await transport.close()
+        async with ModelServer(server.url, "key") as model_server:
+            tracemalloc.start()
+            with pytest.raises(ServerUnavailable, match=problem):
+                await model_server.chat({"model": "m", "messages": []})
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
     assert peak < 60 * MIB
 
 
@@ -98,7 +96,7 @@ async def test_lists_of_models_and_batches_are_read_up_to_16_mib(
     packed: bool, gzip_bomb: Answer
 ) -> None:
     with RawServer(gzip_bomb if packed else endless) as server:
-        async with ServerApi(server.url, "key") as api:
+        async with ModelServer(server.url, "key") as api:
             with pytest.raises(ServerUnavailable, match="too long"):
                 await api.models()
             with pytest.raises(ArchqaError, match="too long"):
@@ -110,9 +108,9 @@ async def test_lists_of_models_and_batches_are_read_up_to_16_mib(
 async def test_results_of_a_batch_go_to_the_disk_up_to_a_limit(
     packed: bool, gzip_bomb: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archqa.llm.server_api.MAX_FILE_BYTES", 20 * MIB)
+    monkeypatch.setattr("archqa.llm.server.MAX_FILE_BYTES", 20 * MIB)
     with RawServer(gzip_bomb if packed else endless) as server:
-        async with ServerApi(server.url, "key") as api:
+        async with ModelServer(server.url, "key") as api:
             with pytest.raises(ArchqaError, match="too long"):
                 await api.save_file("f1", tmp_path / "results.jsonl")
     assert not names_in(tmp_path), "half a file is not kept"

@@ -110,17 +110,6 @@ def test_a_reply_with_half_a_character_is_read(change: Change, tmp_path: Path) -
         assert archqa(name, str(tmp_path / "run"), *options).returncode == 0
 
 
-@pytest.mark.parametrize("logprob", [math.nan, -HUGE, math.inf, "x"])
-def test_odd_token_probabilities_are_left_out(logprob: Any, tmp_path: Path) -> None:
-    rows = [{"token": HALF, "logprob": logprob, "top_logprobs": []}]
-
-    def change(content: dict[str, Any]) -> None:
-        content["choices"][0]["logprobs"] = {"content": rows}
-
-    assert answered(change, tmp_path / "run").returncode == 0
-    assert_valid_utf8(tmp_path / "run")
-
-
 def test_a_refusal_in_half_characters_is_a_refusal(tmp_path: Path) -> None:
     result = answered(
         with_message(refusal=f"{HALF}[/zzz]"), tmp_path / "run", "--task", "archehr-2026-st1"

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from archqa import fhir
-from archqa.llm.server_api import ServerApi
+from archqa.llm.server import ModelServer
 from tests.asking.test_asking import small_record
 from tests.safety.command_line import archqa, synthetic_run
 
@@ -96,7 +96,7 @@ def test_the_requests_of_a_batch_are_private(tmp_path: Path) -> None:
 async def test_the_replies_of_a_batch_are_private(tmp_path: Path) -> None:
     path = readable_file(tmp_path / "round-1.file-1.out.jsonl")
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"{}"))
-    async with ServerApi("http://127.0.0.1:1/v1", "key", transport=transport) as server:
+    async with ModelServer("http://127.0.0.1:1/v1", "key", transport=transport) as server:
         await server.save_file("file-1", path)
     assert mode_of(path) == "0o600"
 

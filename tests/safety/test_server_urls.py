@@ -10,6 +10,7 @@ from archqa.llm.model import Reply
 from archqa.llm.scripted import ScriptedModel
 from archqa.runs.cost_estimate import estimate_cost
 from archqa.runs.predict import predict
+from archqa.safety.base_urls import model_server_problem
 from archqa.safety.server_urls import server_identity
 from archqa.settings import Settings
 from archqa.tasks.pipelines import find
@@ -49,6 +50,25 @@ def test_spellings_of_one_server_are_equal(spelling: str) -> None:
 )
 def test_another_server_is_another_identity(url: str) -> None:
     assert server_identity(url) != server_identity("http://models.example/v1")
+
+
+@pytest.mark.parametrize(
+    ("host", "is_host"),
+    [
+        ("127.0.0.1:8000", True),
+        ("256.1.1.1", False),
+        ("[::1]:8000", True),
+        ("[::1]8000", False),
+        ("[1:2]", False),
+        ("[v1.a]", False),
+        ("münchen.example", True),
+        ("\N{SNOWMAN}.example", False),
+        (":8000", False),
+    ],
+)
+def test_a_host_is_an_address_or_a_name_that_can_be_looked_up(host: str, is_host: bool) -> None:
+    problem = model_server_problem(f"http://{host}/v1")
+    assert problem == ("" if is_host else "is not a URL")
 
 
 def test_azure_deployments_and_versions_are_told_apart() -> None:

@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 
 import archqa
-from archqa.llm import in_flight
-from archqa.llm.cache import SqliteCache
-from archqa.llm.in_flight import InFlightFiles
+from archqa.llm.cache import InFlightFiles, SqliteCache
 from archqa.llm.model import Reply, Request
 from archqa.runs.run import Run
 from archqa.safety import file_lock
@@ -106,7 +104,7 @@ def hold(folder: Path, key: str) -> Callable[[], None]:
 async def test_a_process_that_is_stopped_does_not_stop_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_flight, "MAX_WAIT", 0.1)
+    monkeypatch.setattr("archqa.llm.cache.MAX_WAIT", 0.1)
     files = InFlightFiles(tmp_path / "in_flight")
     with SqliteCache(tmp_path / "replies.db") as cache:
         model = CountingModel()

@@ -8,8 +8,9 @@ import pytest
 
 import archqa
 from archqa.evaluation.ablation import VARIANTS
-from archqa.llm.transport import HttpTransport, TransportError
-from archqa.runs.batch.server import upload
+from archqa.llm.model import TransientError
+from archqa.llm.server import ModelServer
+from archqa.runs.batch import upload
 from archqa.settings import Settings
 from tests.asking.test_asking import small_record
 from tests.cli.test_commands import CommandResult
@@ -43,11 +44,11 @@ def no_connection(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every request fails before it is sent; the servers asked are kept."""
     asked: list[str] = []
 
-    async def refuse(self: HttpTransport, path: str, body: bytes) -> None:
-        asked.append(self.base_url)
-        raise TransportError("the connection failed")
+    async def refuse(self: ModelServer, body: dict[str, Any]) -> None:
+        asked.append(self.name)
+        raise TransientError("the connection failed")
 
-    monkeypatch.setattr(HttpTransport, "post", refuse)
+    monkeypatch.setattr(ModelServer, "chat", refuse)
     return asked
 
 
@@ -216,7 +217,7 @@ class _Server:
 def test_a_batch_names_the_server_that_gets_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{upload.__module__}.open_server_api", lambda _: _Server())
+    monkeypatch.setattr(f"{upload.__module__}.open_server", lambda _: _Server())
     words = ["batch", "submit", "mini", "--model", "m", "--base-url", LAB, "--out", "run"]
     result = command(*words, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
@@ -230,11 +231,11 @@ def test_a_batch_goes_on_only_at_the_server_it_began_with(
 ) -> None:
     opened: list[str | None] = []
 
-    def open_server_api(settings: Settings) -> _Server:
+    def open_server(settings: Settings) -> _Server:
         opened.append(settings.base_url)
         return _Server()
 
-    monkeypatch.setattr(f"{upload.__module__}.open_server_api", open_server_api)
+    monkeypatch.setattr(f"{upload.__module__}.open_server", open_server)
     url = "https://lab.example/v1"
     words = ["batch", "submit", "mini", "--model", "m", "--base-url", url, "--out", "run"]
     offline = ["--offline"] if step == "submit" else []

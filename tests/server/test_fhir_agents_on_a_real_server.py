@@ -20,7 +20,6 @@ from archqa.errors import CaseFailed
 from archqa.fhir import Store
 from archqa.llm.client import ServerModel
 from archqa.llm.model import FinishReason, Message, Model, Reply, Request, ToolCall
-from archqa.llm.transport import HttpTransport
 from archqa.query import Query
 from archqa.tasks.fhir_agentbench.published_agents import (
     NO_FINAL_ANSWER,
@@ -62,9 +61,9 @@ def base_url() -> Iterator[str]:
 
 @pytest.fixture
 async def model(base_url: str) -> AsyncIterator[ServerModel]:
-    wire = HttpTransport(base_url, "none", timeout=300)
-    yield ServerModel(wire)
-    await wire.close()
+    server_model = ServerModel(base_url, "none", timeout=300)
+    yield server_model
+    await server_model.close()
 
 
 @pytest.fixture
@@ -102,13 +101,14 @@ def _example(name: str, arguments: dict[str, Any]) -> tuple[Message, ...]:
 
 
 async def ended(
-    pipeline: str, model: Model, record: Store, **settings: Any
+    pipeline: str, model: Model, record: Store
 ) -> tuple[PipelineResult | CaseFailed, list[Step]]:
+    """Run a pipeline with as few turns as have results of tools in them: each takes seconds."""
     chosen = find(pipeline, "fhir-agentbench")
     steps: list[Step] = []
-    backend = ModelBackend(model, "smollm2", max_tokens=120, turns=2)
+    backend = ModelBackend(model, "smollm2", max_tokens=120, turns=1)
     run_context = RunContext(dict.fromkeys(chosen.agents, backend), steps.append, record)
-    values = {"iterations": 3, "planner_turns": 2, **settings}
+    values = {"iterations": 2, "planner_turns": 1}
     own = chosen.settings_type
     names = own.model_fields.keys() & values.keys()
     try:

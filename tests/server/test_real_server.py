@@ -21,7 +21,6 @@ from archqa.errors import ContextTooLong, Truncated
 from archqa.llm.client import ServerModel
 from archqa.llm.model import FinishReason, Message, Request
 from archqa.llm.structured import strict_schema
-from archqa.llm.transport import HttpTransport
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
@@ -72,9 +71,9 @@ def run(base_url: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture
 async def model(base_url: str) -> AsyncIterator[ServerModel]:
-    wire = HttpTransport(base_url, "none", timeout=120)
-    yield ServerModel(wire)
-    await wire.close()
+    server_model = ServerModel(base_url, "none", timeout=120)
+    yield server_model
+    await server_model.close()
 
 
 def steps(run: Run) -> list[Step]:

@@ -9,8 +9,7 @@ from typing import Any
 
 from archqa.core.usage import Usage
 from archqa.errors import BudgetExceeded
-from archqa.llm.budget import Budget
-from archqa.llm.limits import MAX_RETRY_AFTER_SECONDS, RateLimiter
+from archqa.llm.limits import MAX_RETRY_AFTER_SECONDS, Budget, RateLimiter
 from archqa.runs.backends import SharedLimits
 from archqa.settings import Settings
 

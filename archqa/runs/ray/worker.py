@@ -79,7 +79,7 @@ class Worker:
             return failure
         if self._job.backends.uses_models:
             # Import now: a delayed first request would exceed the requests of its minute.
-            import aiohttp  # noqa: F401
+            import archqa.llm.server  # noqa: F401
         return None
 
     async def shards(self) -> frozenset[int]:

@@ -1,1 +1,0 @@
-"""Runs through the Batch API, one stage at a time."""
