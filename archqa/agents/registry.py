@@ -95,15 +95,10 @@ def prompts_of(prompt: str, agents: Iterable[str]) -> "Prompts":
     """The folder of an agent's prompt: that of the plug-in which has the agent, else archqa's own."""
     from archqa.llm.prompts import default_prompts, prompts_in
 
+    agent, _, _ = prompt.partition("/")  # `urgency/v2` is a version of the prompt of `urgency`.
     for plug_in in plug_ins_of(agents):
         for agent_class in load_agents(plug_in.name):
-            is_of_agent = _agent_of(agent_class.prompt) == _agent_of(prompt)
+            is_of_agent = agent_class.prompt.partition("/")[0] == agent
             if is_of_agent and agent_class.prompts_folder is not None:
                 return prompts_in(agent_class.prompts_folder)
     return default_prompts()
-
-
-def _agent_of(prompt: str) -> str:
-    """`urgency/v2` is a version of the prompt of `urgency`."""
-    name, _, _ = prompt.partition("/")
-    return name

@@ -110,18 +110,15 @@ def _load(
         if not isinstance(source, Source | bytes):
             path = as_path(source, "The case file")
             if path.suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX} and path.is_file():
-                return _load_cohort(path, prepare(default_task() if name is None else find(name)))
+                # They are archqa's own formats, and hold notes unless `--task` says otherwise.
+                task = prepare(default_task() if name is None else find(name))
+                if path.suffix == PARQUET_SUFFIX:
+                    cases, sha256 = open_parquet(path, task.read_line)
+                    return CaseFile(path, task.name, cases, sha256, "parquet")
+                cases, sha256 = open_jsonl(path, task.read_line)
+                return CaseFile(path, task.name, cases, sha256, "jsonl")
         opened = read_source(cast("CaseSource", source))
         task = recognise(opened) if name is None else find(name)
     task = prepare(task)
     cases = task.load(opened)
     return CaseFile(Path(opened.path), task.name, cases, opened.sha256, opened.content.format)
-
-
-def _load_cohort(path: Path, task: Task) -> CaseFile:
-    """JSON Lines and Parquet are archqa's own formats: they hold notes unless `--task` says otherwise."""
-    if path.suffix == PARQUET_SUFFIX:
-        cases, sha256 = open_parquet(path, task.read_line)
-        return CaseFile(path, task.name, cases, sha256, "parquet")
-    cases, sha256 = open_jsonl(path, task.read_line)
-    return CaseFile(path, task.name, cases, sha256, "jsonl")

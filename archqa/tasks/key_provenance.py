@@ -69,6 +69,8 @@ class KeyProvenance(NamedTuple):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of a score against this key must know; empty for a file."""
+        if self.kind == "file":
+            return ()
         warnings = []
         name = Path(self.path).name
         who = _listed(self.reviewers)

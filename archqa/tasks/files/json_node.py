@@ -67,11 +67,16 @@ class JsonContent:
             mistakes.add("", "the list is empty; it should hold at least one case.")
         nodes = []
         for number, entry in enumerate(self.value, start=1):
-            owner = _owner(entry, number)
-            if isinstance(entry, dict):
-                nodes.append(JsonNode(entry, "$", owner, mistakes))
-            else:
+            owner = f"entry {number}"
+            if not isinstance(entry, dict):
                 mistakes.add(f": {owner}, $", _not_an_object(entry))
+                continue
+            for name in _ID_FIELDS:
+                case_id = entry.get(name)
+                if isinstance(case_id, str) and not is_blank(case_id):
+                    owner = f"case {printable(case_id)}"
+                    break
+            nodes.append(JsonNode(entry, "$", owner, mistakes))
         return nodes
 
 
@@ -195,16 +200,6 @@ def parse_json(text: str, path: str) -> JsonContent:
 
 def _not_an_object(value: object) -> str:
     return f"is {_kind(value)}; it should be an object: {{…}}."
-
-
-def _owner(entry: object, number: int) -> str:
-    if not isinstance(entry, dict):
-        return f"entry {number}"
-    for name in _ID_FIELDS:
-        case_id = entry.get(name)
-        if isinstance(case_id, str) and not is_blank(case_id):
-            return f"case {printable(case_id)}"
-    return f"entry {number}"
 
 
 def _kind(value: object) -> str:

@@ -108,11 +108,6 @@ class Submission(NamedTuple):
         """The run's folder, or the folder that holds the file."""
         return self.run.folder if self.run else self.path.parent
 
-    @property
-    def run_folders(self) -> tuple[Path, ...]:
-        """The folder of the run that the rows are of; empty for a bare file outside of a run."""
-        return (self.folder,) if (self.folder / "run.json").is_file() else ()
-
 
 class KeySelection(NamedTuple):
     """The ids of the key that count, those that do not, and warnings about `--case-ids`.
@@ -320,7 +315,8 @@ class ScoringBridge(ABC):
         key = None
         if path is not None:
             sha256 = gold.fingerprints.get("key") or gold.fingerprints.get("data", "")
-            folders = request.submission.run_folders
+            folder = request.submission.folder
+            folders = (folder,) if (folder / "run.json").is_file() else ()
             is_met = scores.scores.get("strict_micro_f1") == 100
             provenance = key_provenance(path, sha256, gold.scored_keys, folders)
             key = provenance.meeting(equals_run=is_met)
