@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import Field
@@ -62,8 +62,8 @@ class Request(FrozenModel):
 class FhirRequestGet(Tool[Request]):
     """A GET request that returns resources by type."""
 
-    name: ClassVar[str] = "fhir_request_get"
-    description: ClassVar[str] = "FHIR GET request"
+    name = "fhir_request_get"
+    description = "FHIR GET request"
     takes = Request
 
     def __init__(self, *, official: bool = True) -> None:
@@ -92,8 +92,8 @@ class OfPatient(FrozenModel):
 class GetResourcesByPatientFhirId(Tool[OfPatient]):
     """All resources of one type and patient, all pages, without `text` and `meta`."""
 
-    name: ClassVar[str] = "get_resources_by_patient_fhir_id"
-    description: ClassVar[str] = "Get all FHIR resources of one type for a patient"
+    name = "get_resources_by_patient_fhir_id"
+    description = "Get all FHIR resources of one type for a patient"
     takes = OfPatient
 
     def run(self, record: Record, args: OfPatient) -> ToolResult:
@@ -114,8 +114,8 @@ class GetResourcesByResourceId(Tool[OfResource]):
     Its server ignores that parameter and returns the whole type.
     """
 
-    name: ClassVar[str] = "get_resources_by_resource_id"
-    description: ClassVar[str] = "Get FHIR resources of one type by resource id"
+    name = "get_resources_by_resource_id"
+    description = "Get FHIR resources of one type by resource id"
     takes = OfResource
 
     def run(self, record: Record, args: OfResource) -> ToolResult:
@@ -126,7 +126,7 @@ class GetResourcesByResourceId(Tool[OfResource]):
 class GetResourceById(GetResourcesByResourceId):
     """The one resource with an id, without `text` and `meta`."""
 
-    description: ClassVar[str] = "Get the one FHIR resource with this type and id"
+    description = "Get the one FHIR resource with this type and id"
 
     def run(self, record: Record, args: OfResource) -> ToolResult:
         """Read it; `Type/id` is an id, too. Raises `FhirError` (404) if there is none."""
@@ -300,10 +300,8 @@ class Code(FrozenModel):
 class ExecutePythonCode(Tool[Code]):
     """Runs code in which `retrieved_resources` maps each type to the resources retrieved so far."""
 
-    name: ClassVar[str] = "execute_python_code"
-    description: ClassVar[str] = (
-        "Execute Python code over retrieved_resources; the code must set `answer`"
-    )
+    name = "execute_python_code"
+    description = "Execute Python code over retrieved_resources; the code must set `answer`"
     takes = Code
 
     def __init__(self, retrieved: Mapping[str, Any], limits: SandboxLimits | None = None) -> None:
