@@ -16,8 +16,8 @@ from archqa.llm.structured import Rejected
 from archqa.query.execution.rows import Row
 from archqa.query.explanation import unconfirmed
 from archqa.runs.case_selection import Selection
-from archqa.tasks.key_matching import check_key_matches
-from archqa.tasks.medagentbench.function_file import load_functions
+from archqa.tasks.keys import check_key_matches
+from archqa.tasks.medagentbench.agents import load_functions
 from archqa.tasks.medagentbench.write_checks import TaskText, WriteContext, missing_reads
 from scoring.errors import ScoringError
 from scoring.tasks import archehr2025

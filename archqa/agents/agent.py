@@ -15,8 +15,9 @@ from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.core.step import Step
 from archqa.core.value import FrozenModel
-from archqa.errors import CallerError, Unusable
-from archqa.llm.model import Message, Reply, ToolSpec
+from archqa.errors import CallerError, Refused, Truncated, Unusable
+from archqa.llm.model import FinishReason, Message, Reply, ToolSpec
+from archqa.llm.prompts import Prompts, default_prompts, prompts_in
 from archqa.llm.structured import AllowedValues, Rejected
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ __all__ = [
     "Rejected",
     "RunContext",
     "SingleReplyBackend",
+    "check_finish",
     "check_ids",
     "join_ids",
+    "step_of",
 ]
 
 
@@ -61,6 +64,11 @@ class Agent(Generic[Task, Output]):
     task_type: type[Task]
     output_type: type[Output]
 
+    @classmethod
+    def prompts(cls) -> Prompts:
+        """The prompts of its folder."""
+        return prompts_in(cls.prompts_folder) if cls.prompts_folder else default_prompts()
+
     def choices(self, task: Task) -> AllowedValues:
         """The values allowed in output fields that are marked with `choices`, for this task."""
         return {"sentence": task.case.sentence_ids} if isinstance(task, CaseTask) else {}
@@ -73,6 +81,14 @@ class Agent(Generic[Task, Output]):
         is none.
         """
         return None
+
+    def checked(self, task: Task, output: Output) -> tuple[Output | None, str]:
+        """The output, or else what can be saved of it, and why it fails its check (empty if not)."""
+        try:
+            self.check(task, output)
+        except Rejected as rejection:
+            return self.salvage(task, output), str(rejection)
+        return output, ""
 
     def call_label(self, task: Task) -> str:
         """What distinguishes this call from the agent's other calls on the case, such as a sentence
@@ -140,6 +156,41 @@ class PromptingBackend(Backend, Protocol):
         ...
 
 
+class RenderingBackend:
+    """Base of the backends that converse: renders the agents' prompts for them."""
+
+    def prompts_of(self, agent: Agent[Task, Output]) -> Prompts:
+        """The folder that the agent's prompts are in."""
+        return agent.prompts()
+
+    def prompt_name(self, agent: Agent[Task, Output]) -> str:
+        """The prompt version used for this agent."""
+        return agent.prompt
+
+    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
+        """The agent's prompt, rendered for the task."""
+        return self.prompts_of(agent).render(self.prompt_name(agent), dict(task))
+
+    def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
+        """A fixed text of the prompts folder."""
+        return self.prompts_of(agent).render_text(template, {})
+
+    def turn_fields(
+        self, agent: Agent[Task, Output], messages: Iterable[Message], reply: Reply
+    ) -> dict[str, Any]:
+        """The fields of a `Step` that say what was sent and replied."""
+        prompt = self.prompt_name(agent)
+        return {
+            "prompt": prompt,
+            "prompt_digest": self.prompts_of(agent).digest(prompt),
+            "messages": tuple(message.model_dump() for message in messages),
+            "reply": reply.text,
+            "finish": reply.finish,
+            "tool_calls": tuple(call.model_dump() for call in reply.tool_calls),
+            "usage": reply.usage,
+        }
+
+
 class SingleReplyBackend:
     """Base of the backends that return an output at once and cannot hold a conversation."""
 
@@ -203,6 +254,30 @@ class RunContext:
     def backend(self, agent: str) -> PromptingBackend:
         """The backend that runs the agent of this name."""
         return self.backends[agent]
+
+
+def step_of(
+    agent: Agent[Task, Output], task: Task, output: Output | None, rejected: str, **fields: Any
+) -> Step:
+    """The step of a call: what came of it, and `fields` that say who did it."""
+    return Step(
+        agent=agent.name,
+        about=agent.call_label(task),
+        parsed=None if output is None else output.model_dump(mode="json"),
+        rejected=rejected,
+        mended=bool(rejected) and output is not None,
+        **fields,
+    )
+
+
+def check_finish(agent: str, reply: Reply) -> None:
+    """Raise `Refused` for a reply that the model or its provider declined, `Truncated` for one that
+    was cut off.
+    """
+    if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
+        raise Refused(f"{agent}: the model declined ({reply.finish}).")
+    if reply.finish is FinishReason.LENGTH:
+        raise Truncated(f"{agent}: the reply was cut off; raise agents.{agent}.max_tokens.")
 
 
 def check_ids(ids: Iterable[str], case: Case, accusation: str) -> None:

@@ -1,23 +1,136 @@
-"""Stage 6 of 6: the answer as submitted (paper §3.2, Final Answer Generation; §4.3.2 for the two
-strategies).
+"""Stages 5 and 6 of 6: the decision, and the answer as submitted (paper §3.2, Consensus and Final
+Answer Generation; §4.3.2 for the two strategies).
 
+`DecisionAgent` weighs all judgements, chooses the essential sentences and writes an answer.
 `CompressionAgent` shortens a cited answer to the word limit; `SummaryAgent` writes one from the
 chosen sentences alone. `concatenate_question_and_evidence` is the paper's submitted form and needs
 no model.
 """
 
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from archqa.agents.agent import Agent, CaseTask
-from archqa.agents.cited_lines import (
-    Lines,
-    check_citations,
-    check_lines,
-    check_word_limit,
-    restrict_citations,
-)
+from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
 from archqa.core.answer import WORD_LIMIT, CitedAnswer, Claim
 from archqa.core.case import Case
+from archqa.core.judgement import Judgement, LabelScheme
+from archqa.core.value import FrozenModel
+from archqa.llm.structured import SentenceId
+
+
+class Line(FrozenModel):
+    """One sentence of an answer and the ids of the note sentences that support it."""
+
+    text: str
+    citations: tuple[SentenceId, ...]
+
+
+class Lines(FrozenModel):
+    """An answer, one sentence a line."""
+
+    answer: tuple[Line, ...]
+
+    @classmethod
+    def from_answer(cls, answer: CitedAnswer) -> Self:
+        """An answer in the form that an agent returns."""
+        lines = []
+        for claim in answer.claims:
+            lines.append(Line(text=claim.text, citations=claim.citations))
+        return cls(answer=tuple(lines))
+
+    def as_answer(self) -> CitedAnswer:
+        """The cited answer: ids without spaces, none repeated in a line, empty lines left out."""
+        claims = []
+        for line in self.answer:
+            text = " ".join(line.text.split())
+            ids = dict.fromkeys(citation.strip() for citation in line.citations)
+            if text:
+                claims.append(Claim(text=text, citations=tuple(filter(None, ids))))
+        return CitedAnswer(claims=tuple(claims))
+
+
+def check_lines(case: Case, answer: CitedAnswer) -> None:
+    """The answer has text without citation marks, cites something, and every id it cites exists."""
+    if not answer.claims:
+        raise Rejected("Your answer is empty. Write it, one sentence a line.")
+    check_ids(answer.cited, case, "Your answer cites")
+    for claim in answer.claims:
+        if "|" in claim.text:
+            raise Rejected(
+                "Leave citation marks and pipes out of the text; ids go into `citations`."
+            )
+    if not answer.cited:
+        raise Rejected("Your answer cites nothing. Name the sentences each line rests on.")
+
+
+def check_citations(answer: CitedAnswer, essential: frozenset[str]) -> None:
+    """The answer cites exactly the essential sentences."""
+    missing = sorted(essential - answer.cited)
+    superfluous = sorted(answer.cited - essential)
+    if missing:
+        raise Rejected(
+            f"No line cites {join_ids(missing)}, which you hold to be essential. Cite every essential one."
+        )
+    if superfluous:
+        raise Rejected(
+            f"You cite {join_ids(superfluous)}, not among the essential sentences {join_ids(sorted(essential))}."
+        )
+
+
+def restrict_citations(answer: CitedAnswer, allowed: frozenset[str]) -> CitedAnswer | None:
+    """The answer without citations outside `allowed` and without pipes; None if it then cites
+    nothing.
+    """
+    claims = []
+    for claim in answer.claims:
+        text = " ".join(claim.text.replace("|", " ").split())
+        citations = tuple(citation for citation in claim.citations if citation in allowed)
+        if text:
+            claims.append(Claim(text=text, citations=citations))
+    restricted = CitedAnswer(claims=tuple(claims))
+    if not restricted.cited:
+        return None
+    return restricted
+
+
+class DecisionTask(CaseTask):
+    """The case and every agent's judgements, by the agent's name."""
+
+    judgements: dict[str, tuple[Judgement, ...]]
+    labels: LabelScheme = "binary"
+    word_limit: int = WORD_LIMIT
+
+
+class DecisionOutput(Lines):
+    """The essential sentences, and the answer that rests on them."""
+
+    essential: tuple[SentenceId, ...]
+
+
+class DecisionAgent(Agent[DecisionTask, DecisionOutput]):
+    """Consolidates all judgements into one essential set and one cited answer."""
+
+    name = "decision"
+    prompt = "decision/v2"
+    task_type = DecisionTask
+    output_type = DecisionOutput
+
+    def check(self, task: DecisionTask, output: DecisionOutput) -> None:
+        """The essential ids exist, and the answer cites exactly those."""
+        if not output.essential:
+            raise Rejected("You name no essential sentence. Name those the answer rests on.")
+        check_ids(output.essential, task.case, "You call essential")
+        answer = output.as_answer()
+        check_lines(task.case, answer)
+        check_citations(answer, frozenset(output.essential))
+
+    def salvage(self, task: DecisionTask, output: DecisionOutput) -> DecisionOutput | None:
+        """The answer with citations of the note only; the cited sentences are the essential ones."""
+        answer = restrict_citations(output.as_answer(), frozenset(task.case.sentence_ids))
+        if answer is None:
+            return None
+        lines = Lines.from_answer(answer)
+        essential = task.case.in_note_order(answer.cited)
+        return DecisionOutput(answer=lines.answer, essential=essential)
 
 
 class ShortAnswerTask(CaseTask):
@@ -44,7 +157,11 @@ class ShortAnswerAgent(Agent[Task, Lines]):
         """The answer is short enough and cites exactly what is required."""
         answer = output.as_answer()
         check_lines(task.case, answer)
-        check_word_limit(answer, task.word_limit)
+        if answer.words > task.word_limit:
+            raise Rejected(
+                f"Your answer has {answer.words} words; at most {task.word_limit} are allowed. "
+                "Keep every citation."
+            )
         check_citations(answer, task.required_citations)
 
     def salvage(self, task: Task, output: Lines) -> Lines | None:
@@ -103,12 +220,11 @@ def concatenate_question_and_evidence(case: Case, essential: frozenset[str]) -> 
     chosen = case.in_note_order(essential)
     sentences = [case.text_of[sentence_id] for sentence_id in chosen]
     texts = [case.patient_narrative, case.clinician_question, *sentences]
-    lines = [_without_pipes(text) for text in texts if text.strip()]
-    claims = [Claim(text=line, citations=()) for line in lines[:-1]]
-    claims.append(Claim(text=lines[-1], citations=chosen))
+    claims = []
+    for text in texts:
+        # One line without pipes: the scorer reads the last pipe of a line as a citation mark.
+        line = " ".join(text.replace("|", "/").split())
+        if line:
+            claims.append(Claim(text=line, citations=()))
+    claims[-1] = Claim(text=claims[-1].text, citations=chosen)
     return CitedAnswer(claims=tuple(claims))
-
-
-def _without_pipes(text: str) -> str:
-    """One line without pipes: the scorer would read the last pipe of a line as a citation mark."""
-    return " ".join(text.replace("|", "/").split())

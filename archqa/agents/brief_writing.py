@@ -1,18 +1,15 @@
 """Writes a patient's summary shorter, from lines and sentences that each have an id, citing them."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
 from archqa.agents.agent import Agent, Rejected, join_ids
 from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
+from archqa.agents.note_answer import MAX_LISTED_IDS
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues
-
-MAX_LISTED_IDS = 250
-"""Ids that a schema lists. OpenAI's "Structured outputs" limits the length of longer lists."""
 
 SectionName = Annotated[str, Field(json_schema_extra={"choices": "section"})]
 SourceId = Annotated[str, Field(json_schema_extra={"choices": "source"})]
@@ -60,8 +57,13 @@ class BriefWritingTask(FrozenModel):
     @property
     def sources(self) -> dict[str, str]:
         """The text of each source, by its id."""
-        lines = [line for section in self.sections for line in section.lines]
-        return {source.id: source.text for source in (*lines, *self.sentences)}
+        texts: dict[str, str] = {}
+        for section in self.sections:
+            for line in section.lines:
+                texts[line.id] = line.text
+        for sentence in self.sentences:
+            texts[sentence.id] = sentence.text
+        return texts
 
 
 class BriefWritingAgent(Agent[BriefWritingTask, WrittenBrief]):
@@ -82,7 +84,11 @@ class BriefWritingAgent(Agent[BriefWritingTask, WrittenBrief]):
 
     def check(self, task: BriefWritingTask, output: WrittenBrief) -> None:
         """Each line cites sources that have its numbers and drugs."""
-        problems = list(_problems(task, output))
+        problems = []
+        for number, line in enumerate(output.lines, start=1):
+            problem = _line_problem(task, line)
+            if problem:
+                problems.append(f"Line {number} {problem}")
         if problems:
             raise Rejected("\n".join(problems))
 
@@ -96,18 +102,11 @@ class BriefWritingAgent(Agent[BriefWritingTask, WrittenBrief]):
         return "repair" if task.problems else ""
 
 
-def _problems(task: BriefWritingTask, output: WrittenBrief) -> Iterator[str]:
-    for number, line in enumerate(output.lines, start=1):
-        problem = _line_problem(task, line)
-        if problem:
-            yield f"Line {number} {problem}"
-
-
 def _line_problem(task: BriefWritingTask, line: WrittenLine) -> str:
     """What is wrong with a line, for the model that wrote it; empty if nothing is."""
     sources = task.sources
     unknown = sorted(set(line.citations) - set(sources))
-    if line.section not in {section.name for section in task.sections}:
+    if all(section.name != line.section for section in task.sections):
         return "is of no section that was given."
     if not line.text.strip() or not line.citations:
         return "is empty or cites nothing. Name the lines or sentences that it rests on."

@@ -1,10 +1,11 @@
 """Answers a person's question from a patient's chart, record and notes, in lines with citations."""
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from archqa.agents.agent import Agent, Rejected, join_ids
-from archqa.agents.grounding import dates_in_figures, ungrounded_drugs, ungrounded_numbers
+from archqa.agents.agent import Agent, Rejected
+from archqa.agents.grounding import dates_in_figures, grounding_problems, names_words_of
+from archqa.agents.note_answer import AnswerStatus
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 
@@ -12,8 +13,6 @@ MAX_RELATED_LINES = 2
 """Lines beside an answer that the chart does not give."""
 
 MAX_MISSING_CHARACTERS = 240
-
-ChartStatus = Literal["answered", "not_found", "not_understood", "declined"]
 
 
 class ChartLine(FrozenModel):
@@ -27,7 +26,7 @@ class ChartReply(FrozenModel):
     """The answer; the reason comes first, so that it is thought of first."""
 
     rationale: str = ""
-    status: ChartStatus
+    status: AnswerStatus
     lines: tuple[ChartLine, ...] = ()
     missing: str = ""
     """What the chart does not state, or the judgement that is not made."""
@@ -92,7 +91,26 @@ class ChartAnswerAgent(Agent[ChartAnswerTask, ChartReply]):
 
 def check_reply(question: str, reply: ChartReply, shown: Mapping[str, ShownSource]) -> None:
     """Raise `Rejected`, with all that is wrong, if a reply or one of its lines is not acceptable."""
-    problems = list(_status_problems(question, reply))
+    problems = []
+    if reply.status == "answered":
+        if not reply.lines:
+            problems.append('"answered" needs lines. Without any, the status is another one.')
+    elif reply.status == "not_understood":
+        if reply.lines:
+            problems.append('With the status "not_understood" leave "lines" empty.')
+        if not names_words_of(question, reply.not_understood):
+            problems.append('Copy into "not_understood" the words of the question that you mean.')
+    else:
+        if len(reply.lines) > MAX_RELATED_LINES:
+            problems.append(
+                f'With the status "{reply.status}" give at most {MAX_RELATED_LINES} lines.'
+            )
+        if not reply.missing.strip():
+            problems.append('Name in "missing" what the chart does not state, or is not judged.')
+        if len(reply.missing) > MAX_MISSING_CHARACTERS:
+            problems.append(
+                'Name what is missing in a few words; facts belong into "lines", with citations.'
+            )
     for number, line in enumerate(reply.lines, start=1):
         problems += line_problems(question, line, number, shown)
     if problems:
@@ -109,56 +127,18 @@ def line_problems(
         return [f'Line {number}: leave pipes out of the text; marks go into "citations".']
     if not line.citations:
         return [f"Line {number} cites nothing. Name the marks of what states it."]
-    unknown = [mark for mark in dict.fromkeys(line.citations) if mark not in shown]
+    marks = list(dict.fromkeys(line.citations))
+    unknown = [mark for mark in marks if mark not in shown]
     if unknown:
         return [f"Line {number} cites {list_ids(unknown)}, which you were not shown."]
-    sources = [shown[mark] for mark in dict.fromkeys(line.citations)]
-    return list(_ungrounded(question, line, number, sources))
-
-
-def _status_problems(question: str, reply: ChartReply) -> Iterable[str]:
-    if reply.status == "answered":
-        if not reply.lines:
-            yield '"answered" needs lines. Without any, the status is another one.'
-        return
-    if reply.status == "not_understood":
-        yield from _not_understood_problems(question, reply)
-        return
-    if len(reply.lines) > MAX_RELATED_LINES:
-        yield f'With the status "{reply.status}" give at most {MAX_RELATED_LINES} lines.'
-    if not reply.missing.strip():
-        yield 'Name in "missing" what the chart does not state, or is not judged.'
-    if len(reply.missing) > MAX_MISSING_CHARACTERS:
-        yield 'Name what is missing in a few words; facts belong into "lines", with citations.'
-
-
-def _not_understood_problems(question: str, reply: ChartReply) -> Iterable[str]:
-    if reply.lines:
-        yield 'With the status "not_understood" leave "lines" empty.'
-    words = [_plain(word) for word in reply.not_understood if _plain(word)]
-    if not words or any(word not in _plain(question) for word in words):
-        yield 'Copy into "not_understood" the words of the question that you mean.'
-
-
-def _ungrounded(
-    question: str, line: ChartLine, number: int, sources: list[ShownSource]
-) -> Iterable[str]:
-    cited = join_ids(line.citations)
-    counts = f"{len(sources)} {len({name for one in sources for name in one.ids})}"
-    known = "\n".join([*(one.all_text for one in sources), question])
-    numbers = ungrounded_numbers(line.text, f"{known}\n{dates_in_figures(known)}\n{counts}")
-    if numbers:
-        yield (
-            f"Line {number}: {join_ids(numbers)} does not stand in {cited}. Write numbers as the "
-            "cited sources do, or cite the source that has them."
-        )
-    drugs = ungrounded_drugs(line.text, known)
-    if drugs:
-        yield (
-            f"Line {number}: {join_ids(drugs)} does not stand in {cited}. Call a drug as the cited "
-            "sources do, or cite the source that names it."
-        )
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+    texts = []
+    names: set[str] = set()
+    for mark in marks:
+        texts.append(shown[mark].all_text)
+        names.update(shown[mark].ids)
+    known = "\n".join([*texts, question])
+    # A line may say how many sources it cites.
+    further = f"{dates_in_figures(known)}\n{len(marks)} {len(names)}"
+    return grounding_problems(
+        line.text, number, line.citations, known, further=further, noun="source"
+    )

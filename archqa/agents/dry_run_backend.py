@@ -4,17 +4,14 @@ A reply in the cache is used as it is. Elsewhere the embedded engine's output st
 model's, so that later prompts have about the length they will have.
 """
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from archqa.agents.agent import Agent, Backend, RunContext
+from archqa.agents.agent import Agent, Backend, Output, RenderingBackend, RunContext, Task
 from archqa.agents.model_backend import ModelBackend
-from archqa.core.value import FrozenModel
 from archqa.errors import CaseFailed, Unusable
 from archqa.llm.cache import ServerCache
 from archqa.llm.model import Message, Reply, Request, ToolSpec
-
-Task = TypeVar("Task", bound=FrozenModel)
-Output = TypeVar("Output", bound=FrozenModel)
+from archqa.llm.prompts import Prompts
 
 
 class DryRunCall(NamedTuple):
@@ -30,7 +27,7 @@ class DryRunCall(NamedTuple):
     server: str = ""
 
 
-class DryRunBackend:
+class DryRunBackend(RenderingBackend):
     """Runs the agents of one case without a model; appends each call it would make to `calls`.
 
     `cache` has the replies of the server that `model` would ask; None without a cache. `server`
@@ -58,7 +55,7 @@ class DryRunBackend:
 
         The call counts also where nothing can stand in for its reply, which raises `CaseFailed`.
         """
-        request = self._model.first_request(agent, task)
+        request = self._model.request(agent, task)
         reply = self._cached_reply(request)
         output = self._model.parse_reply(agent, task, reply) if reply is not None else None
         if reply is not None and output is not None:
@@ -77,13 +74,9 @@ class DryRunBackend:
         """The prompt version that the model would be shown."""
         return self._model.prompt_name(agent)
 
-    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
-        """The first messages that the model would be shown."""
-        return self._model.initial_messages(agent, task)
-
-    def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
-        """A fixed text of the prompts folder."""
-        return self._model.prompt_text(agent, template)
+    def prompts_of(self, agent: Agent[Task, Output]) -> Prompts:
+        """The folder that the model's prompts would be rendered from."""
+        return self._model.prompts_of(agent)
 
     async def converse(
         self,

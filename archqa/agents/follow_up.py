@@ -60,19 +60,15 @@ class FollowUpAgent(Agent[FollowUpTask, RewrittenQuestion]):
             raise Rejected('"rewritten" needs the standalone question in "question".')
         if len(words) > MOST_WORDS:
             raise Rejected(f'"question" is one short question of at most {MOST_WORDS} words.')
-        _check_grounding(task, output)
-
-
-def _check_grounding(task: FollowUpTask, output: RewrittenQuestion) -> None:
-    numbers = ungrounded_numbers(output.question, task.sources)
-    if numbers:
-        raise Rejected(
-            f"{join_ids(numbers)} stands neither in the conversation nor in the new question. "
-            "Write numbers and dates as they stand there."
-        )
-    drugs = ungrounded_drugs(output.question, task.sources)
-    if drugs:
-        raise Rejected(
-            f"{join_ids(drugs)} stands neither in the conversation nor in the new question. "
-            "Name no other drug."
-        )
+        numbers = ungrounded_numbers(output.question, task.sources)
+        if numbers:
+            raise Rejected(
+                f"{join_ids(numbers)} stands neither in the conversation nor in the new question. "
+                "Write numbers and dates as they stand there."
+            )
+        drugs = ungrounded_drugs(output.question, task.sources)
+        if drugs:
+            raise Rejected(
+                f"{join_ids(drugs)} stands neither in the conversation nor in the new question. "
+                "Name no other drug."
+            )

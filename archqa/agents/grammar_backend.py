@@ -1,18 +1,14 @@
 """Runs the planner without a model: the grammar parses the question into a query."""
 
 import asyncio
-from typing import TypeVar, cast
+from typing import cast
 
-from archqa.agents.agent import Agent, RunContext, SingleReplyBackend
+from archqa.agents.agent import Agent, Output, RunContext, SingleReplyBackend, Task
 from archqa.agents.planner import Plan, PlannerAgent, PlannerTask
 from archqa.core.step import Step
-from archqa.core.value import FrozenModel
 from archqa.errors import Refused, Unusable
 from archqa.fhir import Record
 from archqa.query import Query
-
-Task = TypeVar("Task", bound=FrozenModel)
-Output = TypeVar("Output", bound=FrozenModel)
 
 _MODEL = "embedded:query-parser"
 
@@ -32,20 +28,21 @@ class GrammarBackend(SingleReplyBackend):
         """
         if not isinstance(agent, PlannerAgent) or not isinstance(task, PlannerTask):
             raise Unusable(f"The query parser cannot run the agent {agent.name}.")
+
+        def parsed() -> Query:
+            # Imported late: the grammar is slow to import, and only questions about a record need it.
+            from archqa.query.grammar import parse
+
+            return parse(task.question, task.assumption, self._record, task.patient_fhir_id)
+
         try:
-            query = await asyncio.to_thread(self._parse, task)
+            query = await asyncio.to_thread(parsed)
         except Refused as refusal:
             context.record_step(_step(agent.name, None, refusal.full_text))
             raise
         plan = Plan(queries=(query,))
         context.record_step(_step(agent.name, plan, ""))
         return cast("Output", plan)
-
-    def _parse(self, task: PlannerTask) -> Query:
-        # Imported late: the grammar is slow to import, and only questions about a record need it.
-        from archqa.query.grammar import parse
-
-        return parse(task.question, task.assumption, self._record, task.patient_fhir_id)
 
 
 def _step(agent: str, plan: Plan | None, rejected: str) -> Step:

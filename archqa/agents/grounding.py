@@ -1,6 +1,7 @@
 """Numbers and drug names of a line that its sources do not have, found without a model."""
 
 import re
+from collections.abc import Sequence
 
 from archqa.terminology.glossary import explain_terms
 
@@ -53,12 +54,15 @@ def dates_in_figures(text: str) -> str:
 
     They are the months that it names beside a number, and both years that `02/24` may mean.
     """
-    names = _MONTHS.split("|")
-    months = [
-        names.index((match[1] or match[2]).lower()) + 1 for match in _MONTH_NAME.finditer(text)
-    ]
-    years = [int(year) + century for year in _SHORT_YEAR.findall(text) for century in _CENTURIES]
-    return " ".join(map(str, (*months, *years)))
+    month_names = _MONTHS.split("|")
+    numbers = []
+    for match in _MONTH_NAME.finditer(text):
+        month = (match[1] or match[2]).lower()
+        numbers.append(month_names.index(month) + 1)
+    for year in _SHORT_YEAR.findall(text):
+        for century in _CENTURIES:
+            numbers.append(int(year) + century)
+    return " ".join(map(str, numbers))
 
 
 def ungrounded_drugs(text: str, sources: str) -> tuple[str, ...]:
@@ -67,6 +71,46 @@ def ungrounded_drugs(text: str, sources: str) -> tuple[str, ...]:
     known = f"{sources}\n{explanations}".casefold()
     missing = [name for name in _DRUG.findall(text) if name.casefold() not in known]
     return tuple(dict.fromkeys(missing))
+
+
+def grounding_problems(
+    text: str, number: int, citations: Sequence[str], known: str, *, further: str = "", noun: str
+) -> list[str]:
+    """Return, for its writer, what of line `number` the cited sources (`known`) do not have.
+
+    `further` holds numbers that the line may have besides; `noun` is the word for a source.
+    """
+    problems = []
+    cited = ", ".join(citations)
+    numbers = ungrounded_numbers(text, f"{known}\n{further}")
+    if numbers:
+        missing = ", ".join(numbers)
+        problems.append(
+            f"Line {number}: {missing} does not stand in {cited}. Write numbers as the "
+            f"cited {noun}s do, or cite the {noun} that has them."
+        )
+    drugs = ungrounded_drugs(text, known)
+    if drugs:
+        missing = ", ".join(drugs)
+        problems.append(
+            f"Line {number}: {missing} does not stand in {cited}. Call a drug as the cited "
+            f"{noun}s do, or cite the {noun} that names it."
+        )
+    return problems
+
+
+def names_words_of(question: str, words: Sequence[str]) -> bool:
+    """Whether words that were not understood are named, and all of them stand in the question."""
+    are_named = False
+    for word in map(_on_one_line, words):
+        if word and word not in _on_one_line(question):
+            return False
+        are_named = are_named or bool(word)
+    return are_named
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _numbers(text: str) -> list[str]:

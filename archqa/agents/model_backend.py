@@ -4,21 +4,25 @@ what was wrong.
 
 import logging
 import time
-from typing import Generic, NamedTuple, TypeVar
+from contextlib import suppress
+from typing import Generic, NamedTuple
 
-from archqa.agents.agent import Agent, RunContext
-from archqa.core.step import Step
+from archqa.agents.agent import (
+    Agent,
+    Output,
+    RenderingBackend,
+    RunContext,
+    Task,
+    check_finish,
+    step_of,
+)
 from archqa.core.usage import Usage
-from archqa.core.value import FrozenModel
-from archqa.errors import ArchqaError, CaseFailed, Refused, Truncated, Unusable
+from archqa.errors import ArchqaError, CaseFailed, Unusable
 from archqa.llm.model import FinishReason, Message, Model, Reply, Request, ToolSpec
-from archqa.llm.prompts import Prompts, default_prompts, prompts_in
+from archqa.llm.prompts import Prompts
 from archqa.llm.structured import Rejected, parse_output, strict_schema
 
 _log = logging.getLogger(__name__)
-
-Task = TypeVar("Task", bound=FrozenModel)
-Output = TypeVar("Output", bound=FrozenModel)
 
 
 class _Call(NamedTuple, Generic[Task, Output]):
@@ -29,7 +33,7 @@ class _Call(NamedTuple, Generic[Task, Output]):
     context: RunContext
 
 
-class ModelBackend:
+class ModelBackend(RenderingBackend):
     """Runs agents with one model; `turns` counts the first reply and the repair turns after it.
 
     `prompt` is a version to use instead of an agent's own, such as `decision/v1`. It applies to
@@ -66,18 +70,24 @@ class ModelBackend:
         call = _Call(agent, task, context)
         messages = self.initial_messages(agent, task)
         for turn in range(self._turns):
-            request = self._request(agent, task, messages, turn)
+            request = self.request(agent, task, messages, turn)
             reply = await self._ask(call, request)
             try:
                 output = self._checked_output(agent, task, reply)
             except Rejected as rejection:
+                reason = str(rejection)
                 salvaged = None
                 if turn == self._turns - 1:
-                    salvaged = self._salvage(call, reply)
-                self._record(call, request, reply, salvaged, rejected=str(rejection))
+                    with suppress(Rejected):
+                        output = parse_output(reply.text, agent.output_type)
+                        salvaged = agent.salvage(task, output)
+                self._record(call, request, reply, salvaged, rejected=reason)
                 if salvaged is not None:
                     return salvaged
-                messages = (*messages, *self._repair_messages(agent, reply, str(rejection)))
+                rejected_reply = Message(role="assistant", content=reply.text or "{}")
+                prompts = self.prompts_of(agent)
+                repair = prompts.render_text("repair/v1/user.jinja", {"why": reason})
+                messages = (*messages, rejected_reply, Message(role="user", content=repair))
             except CaseFailed as failure:
                 self._record(call, request, reply, None, rejected=failure.full_text)
                 if turn > 0:
@@ -96,13 +106,9 @@ class ModelBackend:
             return self._prompt_override
         return agent.prompt
 
-    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
-        """The agent's prompt, rendered for the task."""
-        return self._prompts_of(agent).render(self.prompt_name(agent), dict(task))
-
-    def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
-        """A fixed text of the prompts folder."""
-        return self._prompts_of(agent).render_text(template, {})
+    def prompts_of(self, agent: Agent[Task, Output]) -> Prompts:
+        """The folder that the agent's prompts are in, unless this backend has one for all."""
+        return self._prompts if self._prompts is not None else super().prompts_of(agent)
 
     async def converse(
         self,
@@ -136,9 +142,23 @@ class ModelBackend:
             tools=tools,
         )
 
-    def first_request(self, agent: Agent[Task, Output], task: Task) -> Request:
-        """The request of the first turn of `run`."""
-        return self._request(agent, task, self.initial_messages(agent, task), 0)
+    def request(
+        self,
+        agent: Agent[Task, Output],
+        task: Task,
+        messages: tuple[Message, ...] | None = None,
+        turn: int = 0,
+    ) -> Request:
+        """The request of one turn of `run`; of the first without `messages`."""
+        return Request(
+            model=self._name,
+            messages=messages or self.initial_messages(agent, task),
+            output_schema=strict_schema(agent.output_type, agent.choices(task)),
+            schema_name=agent.name,
+            temperature=self._temperature,
+            max_tokens=self._max_tokens,
+            repetition=turn,
+        )
 
     def parse_reply(self, agent: Agent[Task, Output], task: Task, reply: Reply) -> Output | None:
         """The output in a reply if it passes the agent's check, else None."""
@@ -178,55 +198,13 @@ class ModelBackend:
             usage.completion_tokens,
         )
 
-    def _request(
-        self,
-        agent: Agent[Task, Output],
-        task: Task,
-        messages: tuple[Message, ...],
-        turn: int,
-    ) -> Request:
-        return Request(
-            model=self._name,
-            messages=messages,
-            output_schema=strict_schema(agent.output_type, agent.choices(task)),
-            schema_name=agent.name,
-            temperature=self._temperature,
-            max_tokens=self._max_tokens,
-            repetition=turn,
-        )
-
     def _checked_output(self, agent: Agent[Task, Output], task: Task, reply: Reply) -> Output:
-        if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
-            raise Refused(f"{agent.name}: the model declined ({reply.finish}).")
+        check_finish(agent.name, reply)
         if reply.finish is FinishReason.EMPTY:
             raise Rejected("Your reply was empty. Reply with the JSON object.")
-        if reply.finish is FinishReason.LENGTH:
-            name = agent.name
-            raise Truncated(f"{name}: the reply was cut off; raise agents.{name}.max_tokens.")
         output = parse_output(reply.text, agent.output_type)
         agent.check(task, output)
         return output
-
-    def _salvage(self, call: _Call[Task, Output], reply: Reply) -> Output | None:
-        agent, task = call.agent, call.task
-        try:
-            output = parse_output(reply.text, agent.output_type)
-        except Rejected:
-            return None
-        return agent.salvage(task, output)
-
-    def _repair_messages(
-        self, agent: Agent[Task, Output], reply: Reply, reason: str
-    ) -> tuple[Message, Message]:
-        text = self._prompts_of(agent).render_text("repair/v1/user.jinja", {"why": reason})
-        rejected_reply = Message(role="assistant", content=reply.text or "{}")
-        return rejected_reply, Message(role="user", content=text)
-
-    def _prompts_of(self, agent: Agent[Task, Output]) -> Prompts:
-        """The folder that the agent's prompts are in, unless this backend has one for all."""
-        if self._prompts is not None:
-            return self._prompts
-        return prompts_in(agent.prompts_folder) if agent.prompts_folder else default_prompts()
 
     def _record(
         self,
@@ -236,21 +214,6 @@ class ModelBackend:
         output: Output | None,
         rejected: str = "",
     ) -> None:
-        prompt = self.prompt_name(call.agent)
-        step = Step(
-            agent=call.agent.name,
-            about=call.agent.call_label(call.task),
-            backend=self.kind,
-            model=reply.served_by or self._name,
-            prompt=prompt,
-            prompt_digest=self._prompts_of(call.agent).digest(prompt),
-            messages=tuple(message.model_dump() for message in request.messages),
-            reply=reply.text,
-            finish=reply.finish,
-            tool_calls=tuple(tool_call.model_dump() for tool_call in reply.tool_calls),
-            parsed=None if output is None else output.model_dump(mode="json"),
-            rejected=rejected,
-            mended=bool(rejected) and output is not None,
-            usage=reply.usage,
-        )
-        call.context.record_step(step)
+        fields = self.turn_fields(call.agent, request.messages, reply)
+        fields.update(backend=self.kind, model=reply.served_by or self._name)
+        call.context.record_step(step_of(call.agent, call.task, output, rejected, **fields))

@@ -2,8 +2,8 @@
 
 from typing import Literal, Self
 
-from archqa.agents.agent import Agent, CaseTask, Rejected, join_ids
-from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
+from archqa.agents.agent import Agent, CaseTask, Rejected
+from archqa.agents.grounding import grounding_problems, names_words_of
 from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
@@ -14,7 +14,7 @@ from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indice
 MAX_LISTED_IDS = 250
 """Ids that a schema lists. OpenAI's "Structured outputs" limits the length of longer lists."""
 
-NoteStatus = Literal["answered", "not_found", "not_understood", "declined"]
+AnswerStatus = Literal["answered", "not_found", "not_understood", "declined"]
 
 
 class NoteText(FrozenModel):
@@ -35,7 +35,7 @@ class NoteAnswer(FrozenModel):
     """The answer; the reason comes first, so that it is thought of first."""
 
     rationale: str
-    status: NoteStatus
+    status: AnswerStatus
     lines: tuple[NoteLine, ...]
     missing: str
     """What the note does not state, or the judgement that is not made."""
@@ -89,10 +89,16 @@ class NoteAnswerAgent(Agent[NoteAnswerTask, NoteAnswer]):
             return
         if not output.lines:
             raise Rejected('"answered" needs lines. Without any, the status is another one.')
-        headings = _headings(task.case)
+        headings = headings_of_sentences(task.case)
+        texts = {}
+        for index, sentence in enumerate(task.case.sentences):
+            texts[sentence.id] = f"{headings.get(index, '')}\n{sentence.text}"
         for number, line in enumerate(output.lines, start=1):
             _check_citations(task, line, number)
-            _check_grounding(line, number, _sources(task.case, headings, line))
+            known = "\n".join(texts[sentence_id] for sentence_id in line.citations)
+            problems = grounding_problems(line.text, number, line.citations, known, noun="sentence")
+            if problems:
+                raise Rejected(problems[0])
 
     def call_label(self, task: NoteAnswerTask) -> str:
         """Whether the call repairs an earlier answer."""
@@ -105,10 +111,7 @@ def _check_reason(task: NoteAnswerTask, output: NoteAnswer) -> None:
     if output.status != "not_understood":
         if not output.missing.strip():
             raise Rejected('Name in "missing" what the note does not state, or is not judged.')
-        return
-    question = _plain(task.question)
-    words = [word for word in output.not_understood if _plain(word)]
-    if not words or any(_plain(word) not in question for word in words):
+    elif not names_words_of(task.question, output.not_understood):
         raise Rejected('Copy into "not_understood" the words of the question that you mean.')
 
 
@@ -124,37 +127,3 @@ def _check_citations(task: NoteAnswerTask, line: NoteLine, number: int) -> None:
         raise Rejected(
             f"Line {number} cites {list_ids(unknown)}, which is no numbered sentence of the note."
         )
-
-
-def _check_grounding(line: NoteLine, number: int, sources: str) -> None:
-    cited = join_ids(line.citations)
-    numbers = ungrounded_numbers(line.text, sources)
-    if numbers:
-        raise Rejected(
-            f"Line {number}: {join_ids(numbers)} does not stand in {cited}. Write numbers as the "
-            "cited sentences do, or cite the sentence that has them."
-        )
-    drugs = ungrounded_drugs(line.text, sources)
-    if drugs:
-        raise Rejected(
-            f"Line {number}: {join_ids(drugs)} does not stand in {cited}. Call a drug as the cited "
-            "sentences do, or cite the sentence that names it."
-        )
-
-
-def _headings(case: Case) -> dict[str, str]:
-    """Return the heading of each sentence that has one, by sentence id."""
-    headings = headings_of_sentences(case)
-    return {case.sentences[index].id: heading for index, heading in headings.items()}
-
-
-def _sources(case: Case, headings: dict[str, str], line: NoteLine) -> str:
-    """Return the cited sentences with their headings."""
-    texts = []
-    for sentence_id in line.citations:
-        texts += [headings.get(sentence_id, ""), case.text_of[sentence_id]]
-    return "\n".join(texts)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())

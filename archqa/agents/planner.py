@@ -37,6 +37,11 @@ class QueryAttempt(FrozenModel):
     outcome: str
 
 
+def _judgement_lines() -> tuple[str, ...]:
+    """One line for each kind of judgement: its name, and why it is declined."""
+    return tuple(f"{kind}: {reason}" for kind, reason in judgement_reasons().items())
+
+
 class PlannerTask(FrozenModel):
     """A question, and what is known by now of the record and of earlier attempts.
 
@@ -56,7 +61,7 @@ class PlannerTask(FrozenModel):
     leaves_out_later_rows: bool = False
     kinds: tuple[str, ...] = Field(default_factory=kind_descriptions)
     concepts: tuple[str, ...] = Field(default_factory=concept_names)
-    judgements: tuple[str, ...] = Field(default_factory=lambda: _judgement_lines())
+    judgements: tuple[str, ...] = Field(default_factory=_judgement_lines)
 
 
 class Judgement(FrozenModel):
@@ -98,11 +103,6 @@ class Plan(FrozenModel):
         return {name: value for name, value in fields.items() if value is not None}
 
 
-def _judgement_lines() -> tuple[str, ...]:
-    """One line for each kind of judgement: its name, and why it is declined."""
-    return tuple(f"{kind}: {reason}" for kind, reason in judgement_reasons().items())
-
-
 class PlannerAgent(Agent[PlannerTask, Plan]):
     """Writes the queries; never computes."""
 
@@ -125,12 +125,7 @@ class PlannerAgent(Agent[PlannerTask, Plan]):
             )
         if len(output.queries) > task.most_queries:
             raise Rejected(f"Give at most {task.most_queries} in queries.")
-        if output.declined:
-            _check_judgement(task, output.declined)
-
-
-def _check_judgement(task: PlannerTask, judgement: Judgement) -> None:
-    if not task.everyday:
-        raise Rejected("This question is not declined. Give a query, or not_in_language.")
-    if judgement.kind not in judgement_reasons():
-        raise Rejected(f"declined.kind is one of {', '.join(judgement_reasons())}.")
+        if output.declined and not task.everyday:
+            raise Rejected("This question is not declined. Give a query, or not_in_language.")
+        if output.declined and output.declined.kind not in judgement_reasons():
+            raise Rejected(f"declined.kind is one of {', '.join(judgement_reasons())}.")

@@ -1,6 +1,5 @@
 """Stage 3 of 6: which specialists should judge this case (paper §3.2, Experts Recruitment)."""
 
-from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import Field
@@ -110,9 +109,6 @@ class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
 
     def salvage(self, task: RecruitingTask, output: RecruitedExperts) -> RecruitedExperts | None:
         """The first of the specialties."""
-        names = tuple(dict.fromkeys(_known_names(output.experts)))
-        return RecruitedExperts(experts=names[: task.most]) if names else None
-
-
-def _known_names(names: Iterable[str]) -> Iterable[str]:
-    return (name.strip().lower() for name in names if name.strip().lower() in SPECIALTIES)
+        names = dict.fromkeys(name.strip().lower() for name in output.experts)
+        known = tuple(name for name in names if name in SPECIALTIES)
+        return RecruitedExperts(experts=known[: task.most]) if known else None

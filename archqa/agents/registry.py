@@ -8,8 +8,8 @@ have options of their own. Other distributions add agents by entry points of the
 `archqa.agents`: an `Agent`, or a tuple of them.
 """
 
+import pkgutil
 from collections.abc import Iterable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from archqa import plug_ins
@@ -18,41 +18,38 @@ if TYPE_CHECKING:
     from archqa.agents.agent import Agent
     from archqa.llm.prompts import Prompts
 
-_FHIR = "archqa.tasks.fhir_agentbench.agents"
-_MEDAGENT = "archqa.tasks.medagentbench.agents"
-
 AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "context": ("archqa.agents.context:MedicalContextAgent",),
     "general_expert": (
-        "archqa.agents.general_expert:GeneralExpertAgent",
-        "archqa.agents.general_expert:GeneralExpertBatchAgent",
+        "archqa.agents.labelling:GeneralExpertAgent",
+        "archqa.agents.labelling:GeneralExpertBatchAgent",
     ),
     "recruiting": ("archqa.agents.recruiting:RecruitingAgent",),
-    "specialist": ("archqa.agents.specialist:SpecialistAgent",),
-    "decision": ("archqa.agents.decision:DecisionAgent",),
+    "specialist": ("archqa.agents.labelling:SpecialistAgent",),
+    "decision": ("archqa.agents.answer:DecisionAgent",),
     "answer": ("archqa.agents.answer:CompressionAgent", "archqa.agents.answer:SummaryAgent"),
     "question_interpretation": (
         "archqa.agents.question_interpretation:QuestionInterpretationAgent",
     ),
     "alignment": ("archqa.agents.alignment:AlignmentAgent",),
     "note_answer": ("archqa.agents.note_answer:NoteAnswerAgent",),
-    "note_answer_check": ("archqa.agents.note_answer_check:NoteAnswerCheckAgent",),
+    "note_answer_check": ("archqa.agents.line_check:NoteAnswerCheckAgent",),
     "chart_answer": ("archqa.agents.chart_answer:ChartAnswerAgent",),
-    "chart_answer_check": ("archqa.agents.chart_answer_check:ChartAnswerCheckAgent",),
+    "chart_answer_check": ("archqa.agents.line_check:ChartAnswerCheckAgent",),
     "follow_up": ("archqa.agents.follow_up:FollowUpAgent",),
     "brief_writing": ("archqa.agents.brief_writing:BriefWritingAgent",),
-    "brief_check": ("archqa.agents.brief_check:BriefCheckAgent",),
+    "brief_check": ("archqa.agents.line_check:BriefCheckAgent",),
     "planner": ("archqa.agents.planner:PlannerAgent",),
-    "fhir_request": (f"{_FHIR}:FhirRequestAgent",),
-    "fhir_retriever": (f"{_FHIR}:FhirRetrieverAgent",),
-    "fhir_retriever_code": (f"{_FHIR}:FhirRetrieverCodeAgent",),
-    "fhir_multi_turn": (f"{_FHIR}:FhirMultiTurnAgent",),
+    "fhir_request": ("archqa.tasks.fhir_agentbench.agents:FhirRequestAgent",),
+    "fhir_retriever": ("archqa.tasks.fhir_agentbench.agents:FhirRetrieverAgent",),
+    "fhir_retriever_code": ("archqa.tasks.fhir_agentbench.agents:FhirRetrieverCodeAgent",),
+    "fhir_multi_turn": ("archqa.tasks.fhir_agentbench.agents:FhirMultiTurnAgent",),
     "fhir_multi_turn_code": (
-        f"{_FHIR}:FhirMultiTurnCodeAgent",
-        f"{_FHIR}:RecordCodeAgent",
+        "archqa.tasks.fhir_agentbench.agents:FhirMultiTurnCodeAgent",
+        "archqa.tasks.fhir_agentbench.agents:RecordCodeAgent",
     ),
-    "clinical_paper": (f"{_MEDAGENT}:MedAgentPaperAgent",),
-    "clinical_typed": (f"{_MEDAGENT}:MedAgentTypedAgent",),
+    "clinical_paper": ("archqa.tasks.medagentbench.agents:MedAgentPaperAgent",),
+    "clinical_typed": ("archqa.tasks.medagentbench.agents:MedAgentTypedAgent",),
 }
 
 AGENT_NAMES = tuple(AGENT_CLASSES)
@@ -71,47 +68,37 @@ def load_agents(name: str) -> tuple["type[Agent[Any, Any]]", ...]:
     Raises `KeyError` for an unknown name, `PlugInError` for a plug-in that cannot be used.
     """
     if name in AGENT_CLASSES:
-        return tuple(_load(path) for path in AGENT_CLASSES[name])
+        return tuple(map(pkgutil.resolve_name, AGENT_CLASSES[name]))
     plug_in = plug_ins.find("agents", name)
     if plug_in is None:
         raise KeyError(name)
-    return _classes(plug_in)
+    loaded = plug_in.load()
+    classes = loaded if isinstance(loaded, tuple) else (loaded,)
+    for agent_class in classes:
+        own_name = getattr(agent_class, "name", None)
+        if own_name != plug_in.name:
+            raise plug_in.problem(f"is no agent of that name (its name is {own_name!r})")
+    return classes
 
 
 def plug_ins_of(names: Iterable[str]) -> tuple[plug_ins.PlugIn, ...]:
     """The plug-ins that agents of these names come from."""
-    plug_ins_of_names = (plug_ins.find("agents", name, AGENT_CLASSES) for name in names)
-    return tuple(plug_in for plug_in in plug_ins_of_names if plug_in is not None)
+    origins = []
+    for name in names:
+        plug_in = plug_ins.find("agents", name, AGENT_CLASSES)
+        if plug_in is not None:
+            origins.append(plug_in)
+    return tuple(origins)
 
 
 def prompts_of(prompt: str, agents: Iterable[str]) -> "Prompts":
     """The folder of an agent's prompt: that of the plug-in which has the agent, else archqa's own."""
     from archqa.llm.prompts import default_prompts, prompts_in
 
+    agent, _, _ = prompt.partition("/")  # `urgency/v2` is a version of the prompt of `urgency`.
     for plug_in in plug_ins_of(agents):
         for agent_class in load_agents(plug_in.name):
-            is_of_agent = _agent_of(agent_class.prompt) == _agent_of(prompt)
+            is_of_agent = agent_class.prompt.partition("/")[0] == agent
             if is_of_agent and agent_class.prompts_folder is not None:
                 return prompts_in(agent_class.prompts_folder)
     return default_prompts()
-
-
-def _agent_of(prompt: str) -> str:
-    """`urgency/v2` is a version of the prompt of `urgency`."""
-    name, _, _ = prompt.partition("/")
-    return name
-
-
-def _classes(plug_in: plug_ins.PlugIn) -> tuple["type[Agent[Any, Any]]", ...]:
-    loaded = plug_in.load()
-    classes = loaded if isinstance(loaded, tuple) else (loaded,)
-    for agent_class in classes:
-        name = getattr(agent_class, "name", None)
-        if name != plug_in.name:
-            raise plug_in.problem(f"is no agent of that name (its name is {name!r})")
-    return classes
-
-
-def _load(path: str) -> Any:
-    module, _, class_name = path.partition(":")
-    return getattr(import_module(module), class_name)

@@ -1,19 +1,15 @@
 """Answers a question about a note by a model, which then checks every line against what it cites."""
 
 from archqa.agents.agent import RunContext
+from archqa.agents.line_check import AnswerVerdict, LineCheckTask, NoteAnswerCheckAgent
 from archqa.agents.note_answer import NoteAnswer, NoteAnswerAgent, NoteAnswerTask, NoteLine
-from archqa.agents.note_answer_check import (
-    NoteAnswerCheckAgent,
-    NoteAnswerCheckTask,
-    NoteAnswerVerdict,
-)
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong
 from archqa.notes.non_evidence import headings_of_sentences
 from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 REMOVED = "Lines were left out that the sentences they cite do not support."
 NOTHING_LEFT = "The model gave an answer, but the sentences it cites do not support it."
@@ -80,12 +76,12 @@ async def _checked_answer(case: Case, context: RunContext) -> Answer:
     return _answered(case, output, verdict)
 
 
-async def _check(case: Case, output: NoteAnswer, context: RunContext) -> NoteAnswerVerdict:
-    task = NoteAnswerCheckTask.from_lines(case, output.lines)
+async def _check(case: Case, output: NoteAnswer, context: RunContext) -> AnswerVerdict:
+    task = LineCheckTask.of_note(case, output.lines)
     return await NoteAnswerCheckAgent().run(task, context)
 
 
-def _answered(case: Case, output: NoteAnswer, verdict: NoteAnswerVerdict) -> Answer:
+def _answered(case: Case, output: NoteAnswer, verdict: AnswerVerdict) -> Answer:
     """Return the supported lines; without any, or if they miss the question, that it is not found."""
     supported: list[NoteLine] = []
     for number, line in enumerate(output.lines, start=1):

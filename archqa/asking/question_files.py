@@ -76,7 +76,7 @@ def _read_text(path: Path) -> str:
 
 
 def _csv_lines(text: str, mistakes: list[str]) -> Iterator[_Line]:
-    from archqa.tasks.files.rows import large_csv_fields
+    from archqa.tasks.files.source import large_csv_fields
 
     with large_csv_fields():
         reader = csv.reader(io.StringIO(text, newline=""), strict=True)

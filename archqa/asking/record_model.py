@@ -28,8 +28,8 @@ from archqa.query.explanation import all_scalars
 from archqa.query.kinds import ERROR
 from archqa.settings import Settings
 from archqa.tasks import fhir_agentbench, pipelines
-from archqa.tasks.fhir_agentbench.later_resources import is_later
-from archqa.tasks.fhir_agentbench.result import RecordResult, row_text, rows_by_reference
+from archqa.tasks.fhir_agentbench.task import RecordResult, row_text, rows_by_reference
+from archqa.tasks.fhir_agentbench.tools import is_later
 from archqa.tasks.pipeline import Pipeline
 
 NOT_VERIFIED = "Code that a model wrote gave this answer; no query verified what it cites."

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from archqa.agents.agent import RunContext
-from archqa.agents.brief_check import BriefCheckAgent, BriefCheckTask, BriefVerdict
 from archqa.agents.brief_writing import (
     BriefSource,
     BriefWritingAgent,
@@ -17,6 +16,7 @@ from archqa.agents.brief_writing import (
     WrittenBrief,
     WrittenLine,
 )
+from archqa.agents.line_check import BriefCheckAgent, LineCheckTask, LineVerdicts
 from archqa.briefing.brief_values import Brief
 from archqa.briefing.drafts import LineDraft
 from archqa.briefing.note_lines import citations_of, newest_first
@@ -32,7 +32,7 @@ from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 MAX_NOTE_LINES = 200
 """Lines of notes that a model is shown, the newest ones: a sentence alone may mislead."""
@@ -105,10 +105,10 @@ async def write_lines(task: BriefWritingTask, context: RunContext) -> tuple[Writ
     return tuple(line for number, line in numbered if str(number) in verdict.supported)
 
 
-async def _check(task: BriefWritingTask, output: WrittenBrief, context: RunContext) -> BriefVerdict:
+async def _check(task: BriefWritingTask, output: WrittenBrief, context: RunContext) -> LineVerdicts:
     if not output.lines:
-        return BriefVerdict(lines=())
-    return await BriefCheckAgent().run(BriefCheckTask.from_lines(task, output.lines), context)
+        return LineVerdicts(lines=())
+    return await BriefCheckAgent().run(LineCheckTask.of_brief(task, output.lines), context)
 
 
 async def _written(

@@ -46,7 +46,7 @@ from archqa.runs.run import Run
 from archqa.runs.settings_check import check_settings_used
 from archqa.runs.stage_usage import stage_usage
 from archqa.settings import Settings
-from archqa.tasks.pipelines import Pipeline
+from archqa.tasks.pipeline import Pipeline
 
 
 def command(

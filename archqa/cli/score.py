@@ -1,7 +1,7 @@
 """`archqa score RUN_OR_FILE`: the official scores, each with its interval and signature."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -9,11 +9,12 @@ from archqa.cli.console import print_json, print_notice
 from archqa.cli.options import AllowPlainHttpOption, JsonOption, KeyOption
 from archqa.cli.records import plain_http_allowed
 from archqa.cli.score_tables import print_notices, print_report
-from archqa.cli.settings import command_settings
 from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
-from archqa.evaluation.scoring import JudgePanel, ScoreSettings, score
-from archqa.runs.destinations import Announcer
+from archqa.evaluation.scoring import ScoreSettings, score
+
+if TYPE_CHECKING:
+    from archqa.evaluation.judges import JudgePanel
 
 Grading = Literal["official", "clinical", "both"]
 
@@ -163,8 +164,13 @@ def _judge_panel(
     base_url: str | None,
     config: Path | None,
     allow_plain_http: bool | None,
-) -> JudgePanel | None:
+) -> "JudgePanel | None":
     if model is not None:
+        # Models are slow to import, and most scores need none.
+        from archqa.cli.settings import command_settings
+        from archqa.evaluation.judges import JudgePanel
+        from archqa.runs.destinations import Announcer
+
         options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
         settings = command_settings(config, options)
         return JudgePanel(model, votes, settings, announce=Announcer(print_notice))

@@ -1,5 +1,6 @@
 """The embedded engine: probabilities, evidence and a cited answer without a model server."""
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +16,23 @@ if TYPE_CHECKING:
 DATA_DIR = Path(__file__).parent / "data"
 """The shipped networks, weights and tables."""
 
-__all__ = ["Engine", "case_digest"]
+__all__ = ["Engine", "case_digest", "fitted_on"]
 
 _PUBLIC = {
     "Engine": "archqa.engine.engine",
     "case_digest": "archqa.core.case_digest",
 }
 """Public name to its module: who asks a note imports nothing of what the contest needs."""
+
+
+def fitted_on() -> frozenset[str]:
+    """`case_digest` of every case that the model or its cross-encoder was fitted on.
+
+    Read from the model's file alone: scores of a run are told by it, without loading an engine.
+    """
+    path = DATA_DIR / "default.json"
+    model = json.loads(path.read_text(encoding="utf-8"))
+    return frozenset((*model["fitted_on"], *model["reader_further"]))
 
 
 def __getattr__(name: str) -> object:

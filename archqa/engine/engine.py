@@ -59,11 +59,6 @@ class Engine:
         """Return the engine of that name, loaded once. Raises InputError for an unknown name."""
         return _load_engine(name)
 
-    @property
-    def fitted_on(self) -> tuple[str, ...]:
-        """`case_digest` of every case that the model or its cross-encoder was fitted on."""
-        return (*self._model.fitted_on, *self._model.reader_further)
-
     def judge(self, case: Case, *, specialty: str | None = None) -> tuple[Judgement, ...]:
         """Return a judgement for every sentence in note order, with a calibrated probability.
 

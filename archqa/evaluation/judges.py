@@ -22,8 +22,8 @@ from archqa.runs.event_loop import run_sync
 from archqa.runs.models import model_endpoint
 from archqa.settings import AgentSettings, Settings, load_settings
 from archqa.tasks import pipelines
-from archqa.tasks.judging import Opinion, Output
 from archqa.tasks.pipeline import in_parallel
+from archqa.tasks.scoring.judging import Opinion, Output
 
 
 @dataclass(frozen=True)

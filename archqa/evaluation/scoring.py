@@ -4,25 +4,24 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archqa.errors import CallerError, without_suppressed_causes
-from archqa.evaluation.judges import JudgePanel
 from archqa.evaluation.submissions import open_submission
 from archqa.runs.folder import RunFolder
 from archqa.runs.run import Run
 from archqa.safety.arguments import as_optional_path, as_path
 from archqa.tasks import registry
-from archqa.tasks.official_files import write_official_text
-from archqa.tasks.scoring import ScoreSettings, ScoringInputs, ScoringRequest
-from archqa.tasks.scoring.row_scorer import RowScorer
-from archqa.tasks.scoring.score_report import ScoreReport
+from archqa.tasks.scoring import ScoreSettings, ScoringInputs, ScoringRequest, write_official_text
+from archqa.tasks.scoring.score_report import RowScorer, ScoreReport
 from archqa.tasks.task import CompletedCase, EndedRun
 from scoring import known_metrics, own_metrics
 from scoring.tasks import archehr2025
 
+if TYPE_CHECKING:
+    from archqa.tasks.scoring.judging import Judge
+
 __all__ = [
-    "JudgePanel",
     "ScoreReport",
     "ScoreSettings",
     "built_in_metric_names",
@@ -46,7 +45,7 @@ def score(
     fhir_base: str | None = None,
     allow_plain_http: bool = False,
     case_ids: tuple[str, ...] = (),
-    judge: JudgePanel | None = None,
+    judge: "Judge | None" = None,
     official: Path | None = None,
     strict: bool = False,
     settings: ScoreSettings | None = None,

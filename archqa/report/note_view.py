@@ -9,7 +9,7 @@ from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
 from archqa.report.page import shorten
 from archqa.runs.record import CaseRecord
-from archqa.tasks.archehr_2026.result import ArchehrResult
+from archqa.tasks.archehr_2025.task import ArchehrResult
 
 _MARKS_OF_CITED = {
     Relevance.ESSENTIAL: "right",

@@ -11,9 +11,8 @@ from archqa.core.result import reference_names
 from archqa.report.page import MARK_SYMBOLS, shorten
 from archqa.report.timeline import TimelinePanel, timeline_panels
 from archqa.runs.record import CaseRecord
-from archqa.tasks.fhir_agentbench.cases import FhirQuestion
-from archqa.tasks.fhir_agentbench.result import RecordResult
-from archqa.tasks.medagentbench.result import ConversationResult
+from archqa.tasks.fhir_agentbench.task import FhirQuestion, RecordResult
+from archqa.tasks.medagentbench.task import ConversationResult
 
 _MAX_ROWS = 200
 _MAX_TURN_LENGTH = 4000

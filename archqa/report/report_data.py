@@ -16,7 +16,7 @@ from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.runs.record import RunStatus
 from archqa.runs.run import Run
 from archqa.safety.storage import storage_errors
-from archqa.tasks.fhir_agentbench.cases import FhirAgentBench, FhirQuestion, load_questions
+from archqa.tasks.fhir_agentbench.task import FhirAgentBench, FhirQuestion, load_questions
 
 _CASE_METRICS = (
     "strict_micro_f1",

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from archqa.agents.conversation_turns import ConversationTurns, Turns, conversation_turns
+from archqa.agents.conversation import ConversationTurns, Turns, conversation_turns
 from archqa.agents.dry_run_backend import DryRunCall
 from archqa.llm.model import CHARACTERS_PER_TOKEN, Request
 from archqa.llm.prices import Price
 from archqa.settings import Settings
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 
 class Amount(NamedTuple):

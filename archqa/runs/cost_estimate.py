@@ -7,7 +7,7 @@ since most servers charge less for them. Requests of several runs over one cache
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from archqa.agents.conversation_turns import conversation_turns
+from archqa.agents.conversation import conversation_turns
 from archqa.agents.dry_run_backend import DryRunCall
 from archqa.core.id_lists import list_ids
 from archqa.core.question import Item

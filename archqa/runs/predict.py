@@ -222,6 +222,7 @@ async def _run(
         if record.status is not CaseStatus.FAILED:
             ended.add(record.id)
     open_cases = (case for case in plan.cases if case.id not in ended)
+    cases = plan.cases if isinstance(plan.cases, tuple) else None  # Others stay on disk.
     job = Job(folder, plan.pipeline, plan.settings, backends, tries, on_case)
     started = time.monotonic()
     plan = plan._replace(manifest=_with_remarks(plan.manifest, backends.remarks))
@@ -232,19 +233,18 @@ async def _run(
         backends.announce()  # Its workers send the requests.
     try:
         await _runner(plan.settings)(open_cases, job)
-        _write_results(folder)
+        _write_results(Run(folder, cases))
         status = RunStatus.FINISHED
     finally:
         await backends.close()
         seconds = plan.manifest.seconds + time.monotonic() - started
         manifest = _with_remarks(plan.manifest, backends.remarks)
         folder.write_manifest(_ended(manifest, status, seconds))
-    return Run(folder)
+    return Run(folder, cases)
 
 
-def _write_results(folder: RunFolder) -> None:
+def _write_results(run: Run) -> None:
     """Write what the run is for, before it says that it has finished."""
-    run = Run(folder)
     run.write_submission()
     run.write_task_files()
 

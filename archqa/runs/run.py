@@ -22,10 +22,15 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """Reads a run folder. Never calls a model."""
+    """Reads a run folder. Never calls a model.
 
-    def __init__(self, folder: RunFolder) -> None:
+    `cases` are those of the run if they are in memory already; else they are read when needed.
+    """
+
+    def __init__(self, folder: RunFolder, cases: Sequence[Item] | None = None) -> None:
         self.folder = folder
+        if cases is not None:
+            self.cases = cases
 
     @classmethod
     def open(cls, path: str | Path) -> "Run":

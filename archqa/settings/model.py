@@ -31,8 +31,7 @@ from archqa.settings.plug_ins import (
     use_plug_ins_named_in,
 )
 from archqa.settings.sources import environment_values, shared_values
-from archqa.tasks.pipeline_settings import PipelineSettings
-from archqa.tasks.settings import sections_model
+from archqa.tasks.settings import PipelineSettings, sections_model
 
 if TYPE_CHECKING:
     from archqa.tasks.pipeline import Pipeline

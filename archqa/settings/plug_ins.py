@@ -11,8 +11,7 @@ from pydantic import AfterValidator
 from archqa import plug_ins
 from archqa.errors import CallerError
 from archqa.settings.names import short_names
-from archqa.tasks.pipeline_settings import PipelineSettings
-from archqa.tasks.settings import pipeline_sections, use_all_plug_ins, use_plug_in
+from archqa.tasks.settings import PipelineSettings, pipeline_sections, use_all_plug_ins, use_plug_in
 
 BACKENDS = ("model", "embedded")
 """archqa's own backends; other names are those of plug-ins."""

@@ -8,14 +8,11 @@ from typing import cast
 from archqa.errors import InputError, without_suppressed_causes
 from archqa.safety.arguments import as_path
 from archqa.tasks.case_tables import CaseTable, is_table, read_table
-from archqa.tasks.files.content import FORMAT_HINT
-from archqa.tasks.files.json_lines import JSONL_SUFFIXES, open_jsonl
+from archqa.tasks.files.cohorts import JSONL_SUFFIXES, PARQUET_SUFFIX, open_jsonl, open_parquet
 from archqa.tasks.files.mistakes import FileErrors, printable
-from archqa.tasks.files.parquet import PARQUET_SUFFIX, open_parquet
-from archqa.tasks.files.source import Source, read_source, resolve_path
-from archqa.tasks.load_remarks import LoadRemarks
+from archqa.tasks.files.source import FORMAT_HINT, Source, read_source
 from archqa.tasks.registry import all_tasks, default_task, find
-from archqa.tasks.task import CaseFile, CaseSource, KeyFile, Task
+from archqa.tasks.task import CaseFile, CaseSource, LoadRemarks, Task
 
 _NOT_CASES = (
     (
@@ -44,7 +41,17 @@ _NOT_CASES = (
 
 def recognise(source: CaseSource) -> Task:
     """The task that a file's content belongs to. Raises `InputError` if it is of none."""
-    return _recognise(read_source(source))
+    opened = read_source(source)
+    content = opened.content
+    if not content.fields:
+        return default_task()  # Its loader says what an entry should be.
+    for task in all_tasks():
+        if task.recognises(content):
+            return task
+    for fields, problem, fix in _NOT_CASES:
+        if fields <= content.fields:
+            raise InputError(opened.path, [f": {problem}"], fix)
+    raise InputError(opened.path, [": no benchmark we know has entries like these."], FORMAT_HINT)
 
 
 @without_suppressed_causes
@@ -52,10 +59,10 @@ def load_cases(source: CaseSource | CaseTable, task: str | None = None) -> CaseF
     """Read a case file: a path, `-` (standard input) or `mini`. `task` overrides its content.
 
     `source` may also be a data frame or a list of cases or dicts (see `archqa.tasks.case_tables`).
-    The cases of JSON Lines and Parquet files stay on disk. Raises `InputError` with every mistake of the
+    The cases of large JSON Lines and Parquet files stay on disk. Raises `InputError` with every mistake of the
     file, `CallerError` for an unknown task and for the columns of a table.
     """
-    return _load(source, task, lambda reading_task: reading_task)
+    return _load(source, task)
 
 
 @without_suppressed_causes
@@ -91,72 +98,27 @@ def load_notes(source: CaseSource) -> CaseFile:
     return _load(source, default_task().name, lambda reading_task: reading_task.for_scoring())
 
 
-@without_suppressed_causes
-def load_key(source: CaseSource) -> KeyFile:
-    """Read an ArchEHR-QA key, of 2025 or 2026. Raises `InputError` with every mistake of the file."""
-    from archqa.tasks.archehr_2025.key import read_key
-
-    opened = read_source(source)
-    return KeyFile(Path(opened.path), opened.sha256, read_key(opened))
-
-
-def find_key(case_path: str | Path) -> Path | None:
-    """The key next to a case file: `<stem>_key.json`, else `archehr-qa_key.json`, else None."""
-    path = resolve_path(case_path)
-    if not path.name:
-        return None
-    for name in (f"{path.stem}_key.json", "archehr-qa_key.json"):
-        key = path.with_name(name)
-        if key.is_file():
-            return key
-    return None
-
-
-def _is_cohort(path: Path) -> bool:
-    is_cohort = path.suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX}
-    return is_cohort and path.is_file()
-
-
 def _load(
-    source: CaseSource | CaseTable, name: str | None, prepare: Callable[[Task], Task]
+    source: CaseSource | CaseTable,
+    name: str | None,
+    prepare: Callable[[Task], Task] = lambda task: task,
 ) -> CaseFile:
+    """The cases of a source. `name` is the task's; `prepare` makes the task that reads them."""
     if is_table(source):
-        return _load_table(source, name, prepare)
-    if not isinstance(source, Source | bytes):
-        path = as_path(source, "The case file")
-        if _is_cohort(path):
-            return _load_cohort(path, name, prepare)
-    opened = read_source(cast("CaseSource", source))
-    task = prepare(recognise(opened) if name is None else find(name))
+        opened, task = read_table(source, name)
+    else:
+        if not isinstance(source, Source | bytes):
+            path = as_path(source, "The case file")
+            if path.suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX} and path.is_file():
+                # They are archqa's own formats, and hold notes unless `--task` says otherwise.
+                task = prepare(default_task() if name is None else find(name))
+                if path.suffix == PARQUET_SUFFIX:
+                    cases, sha256 = open_parquet(path, task.read_line)
+                    return CaseFile(path, task.name, cases, sha256, "parquet")
+                cases, sha256 = open_jsonl(path, task.read_line)
+                return CaseFile(path, task.name, cases, sha256, "jsonl")
+        opened = read_source(cast("CaseSource", source))
+        task = recognise(opened) if name is None else find(name)
+    task = prepare(task)
     cases = task.load(opened)
     return CaseFile(Path(opened.path), task.name, cases, opened.sha256, opened.content.format)
-
-
-def _load_table(table: CaseTable, name: str | None, prepare: Callable[[Task], Task]) -> CaseFile:
-    opened, of_columns = read_table(table, name)
-    task = prepare(of_columns)
-    cases = task.load(opened)
-    return CaseFile(Path(opened.path), task.name, cases, opened.sha256, "json")
-
-
-def _load_cohort(path: Path, name: str | None, prepare: Callable[[Task], Task]) -> CaseFile:
-    """JSON Lines and Parquet are archqa's own formats: they hold notes unless `--task` says otherwise."""
-    task = prepare(default_task() if name is None else find(name))
-    if path.suffix == PARQUET_SUFFIX:
-        cases, sha256 = open_parquet(path, task.read_line)
-        return CaseFile(path, task.name, cases, sha256, "parquet")
-    lines, sha256 = open_jsonl(path, task.read_line)
-    return CaseFile(path, task.name, lines, sha256, "jsonl")
-
-
-def _recognise(source: Source) -> Task:
-    content = source.content
-    if not content.fields:
-        return default_task()  # Its loader says what an entry should be.
-    for task in all_tasks():
-        if task.recognises(content):
-            return task
-    for fields, problem, fix in _NOT_CASES:
-        if fields <= content.fields:
-            raise InputError(source.path, [f": {problem}"], fix)
-    raise InputError(source.path, [": no benchmark we know has entries like these."], FORMAT_HINT)

@@ -1,10 +1,10 @@
 """Where a key comes from, in words: a file, or reviews, maybe of the very run that is scored."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from archqa.core.key import CaseKey, KeyReview
+from archqa.core.key import CaseKey
 from archqa.core.record_version import record_version
 from archqa.safety.storage import storage_errors
 
@@ -59,13 +59,44 @@ class KeyProvenance(NamedTuple):
         if self.kind == "file":
             return f"Scored against the key file {name}."
         labels = f"{_count(self.reviewed_sentences, 'label')} by {_listed(self.reviewers)}"
-        return f"Scored against reviews ({name}): {labels}, {self._seen}."
+        seen = f"set while looking at answers of {_listed(self.runs) or 'another run'}"
+        if self.blind:
+            seen = "set without seeing any answer"
+        elif self.from_this_run:
+            seen = "set while looking at answers of this very run"
+        return f"Scored against reviews ({name}): {labels}, {seen}."
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of a score against this key must know; empty for a file."""
-        warnings = [self._trust_warning(), self._gap_warning()]
-        return tuple(filter(None, warnings))
+        if self.kind == "file":
+            return ()
+        warnings = []
+        name = Path(self.path).name
+        who = _listed(self.reviewers)
+        if self.from_this_run and self.equals_run:
+            warnings.append(
+                f"THIS IS NO MEASUREMENT: every label of {name} says what this run itself had "
+                f"chosen, and {who} set them while looking at it. Label blind, without seeing "
+                "its answers, to measure it."
+            )
+        elif self.from_this_run:
+            of_cases = f"{self.cases_from_this_run} of {_count(self.cases, 'case')}"
+            warnings.append(
+                f"THE KEY IS CIRCULAR: {who} labelled {of_cases} while looking at the answers of "
+                "this very run, which flatters it. Label blind, without seeing its answers, to "
+                "measure it."
+            )
+        if self.unreviewed_sentences:
+            disputed = ""
+            if self.disagreements:
+                disputed = f" (on {self.disagreements} of them reviewers disagree)"
+            count = _count(self.unreviewed_sentences, "sentence")
+            warnings.append(
+                f"{count} of the reviewed cases without a label{disputed} do not count: "
+                "citing them is neither right nor wrong."
+            )
+        return tuple(warnings)
 
     def as_json(self) -> dict[str, Any]:
         """`key` of `scores.json`."""
@@ -77,83 +108,50 @@ class KeyProvenance(NamedTuple):
             "statement": self.statement,
         }
 
-    @property
-    def _seen(self) -> str:
-        if self.blind:
-            return "set without seeing any answer"
-        if self.from_this_run:
-            return "set while looking at answers of this very run"
-        return f"set while looking at answers of {_listed(self.runs) or 'another run'}"
-
-    def _trust_warning(self) -> str:
-        name = Path(self.path).name
-        if not self.from_this_run:
-            return ""
-        who = _listed(self.reviewers)
-        if self.equals_run:
-            return (
-                f"THIS IS NO MEASUREMENT: every label of {name} says what this run itself had "
-                f"chosen, and {who} set them while looking at it. Label blind, without seeing "
-                "its answers, to measure it."
-            )
-        of_cases = f"{self.cases_from_this_run} of {_count(self.cases, 'case')}"
-        return (
-            f"THE KEY IS CIRCULAR: {who} labelled {of_cases} while looking at the answers of this "
-            "very run, which flatters it. Label blind, without seeing its answers, to measure it."
-        )
-
-    def _gap_warning(self) -> str:
-        if not self.unreviewed_sentences:
-            return ""
-        disputed = ""
-        if self.disagreements:
-            disputed = f" (on {self.disagreements} of them reviewers disagree)"
-        count = _count(self.unreviewed_sentences, "sentence")
-        return (
-            f"{count} of the reviewed cases without a label{disputed} do not count: "
-            "citing them is neither right nor wrong."
-        )
-
 
 def key_provenance(
     path: Path, sha256: str, scored: ScoredKeys, run_folders: Sequence[Path] = ()
 ) -> KeyProvenance:
     """What a key is to the runs that are scored against it; cases without labels do not count."""
-    labelled = [key for key in scored.keys.values() if key.labels and key.review]
     file = KeyProvenance(str(path), sha256)
+    labelled = [key for key in scored.keys.values() if key.labels and key.review]
     if not labelled:
         return file
-    reviews = [key.review for key in labelled if key.review]
-    own = _reviews_of(reviews, run_folders)
+    folder_names = set()
+    versions: set[str] = set()
+    for folder in run_folders:
+        folder_names.add(folder.resolve().name)
+        versions |= _record_versions(folder)
+    reviewers: dict[str, None] = {}
+    runs: dict[str, None] = {}
+    blind = True
+    own_cases = reviewed = unreviewed = disagreements = 0
+    for key in labelled:
+        review = key.review
+        assert review is not None
+        reviewers.update(dict.fromkeys(review.reviewers))
+        runs.update(dict.fromkeys(review.runs))
+        blind = blind and review.blind
+        # A run is known by its folder's name, and by its records where the folder was renamed.
+        is_of_run = folder_names.intersection(review.runs) or versions.intersection(
+            review.run_versions
+        )
+        if is_of_run and not review.blind:
+            own_cases += 1
+        reviewed += len(key.labels)
+        unreviewed += len(key.without_label(scored.sentence_ids.get(key.case_id, ())))
+        disagreements += review.disagreements
     return file._replace(
         kind="reviews",
-        reviewers=_distinct(name for review in reviews for name in review.reviewers),
-        runs=_distinct(name for review in reviews for name in review.runs),
-        blind=all(review.blind for review in reviews),
-        from_this_run=own > 0,
+        reviewers=tuple(filter(None, reviewers)),
+        runs=tuple(filter(None, runs)),
+        blind=blind,
+        from_this_run=own_cases > 0,
         cases=len(labelled),
-        cases_from_this_run=own,
-        reviewed_sentences=sum(len(key.labels) for key in labelled),
-        unreviewed_sentences=sum(_unlabelled(key, scored) for key in labelled),
-        disagreements=sum(review.disagreements for review in reviews),
-    )
-
-
-def _unlabelled(key: CaseKey, scored: ScoredKeys) -> int:
-    return len(key.without_label(scored.sentence_ids.get(key.case_id, ())))
-
-
-def _reviews_of(reviews: Sequence[KeyReview], run_folders: Sequence[Path]) -> int:
-    """How many cases were reviewed with an answer of these runs in view.
-
-    A run is known by its folder's name, and by its records where the folder was renamed.
-    """
-    names = {folder.resolve().name for folder in run_folders}
-    versions = {version for folder in run_folders for version in _record_versions(folder)}
-    sighted = [review for review in reviews if not review.blind]
-    return sum(
-        not (names.isdisjoint(review.runs) and versions.isdisjoint(review.run_versions))
-        for review in sighted
+        cases_from_this_run=own_cases,
+        reviewed_sentences=reviewed,
+        unreviewed_sentences=unreviewed,
+        disagreements=disagreements,
     )
 
 
@@ -164,10 +162,6 @@ def _record_versions(run_folder: Path) -> set[str]:
             return set()
         with path.open("rb") as file:
             return {record_version(line) for line in file if line.endswith(b"\n")}
-
-
-def _distinct(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, names)))
 
 
 def _listed(names: Sequence[str]) -> str:

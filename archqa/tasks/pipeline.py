@@ -1,7 +1,8 @@
 """The contract of pipelines: a function from a case and a run context to a result."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from archqa.agents.agent import RunContext
@@ -10,19 +11,26 @@ from archqa.core.judgement import Judgement
 from archqa.core.result import TaskResult
 from archqa.core.value import FrozenModel
 from archqa.llm.batch import ReplyPending
-from archqa.tasks.pipeline_inputs import PipelineInputs
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 __all__ = [
     "NoteResult",
     "Pipeline",
     "PipelineFunction",
+    "PipelineInputs",
     "PipelineResult",
     "PipelineSettings",
     "in_parallel",
 ]
 
 Result = TypeVar("Result")
+
+
+class PipelineInputs(NamedTuple):
+    """Fingerprints of the files that a pipeline reads, by setting, and remarks on the whole run."""
+
+    sha256: Mapping[str, str] = MappingProxyType({})
+    remarks: tuple[str, ...] = ()
 
 
 class PipelineResult(FrozenModel):
@@ -49,11 +57,6 @@ PipelineFunction = Callable[[Any, RunContext, Any], Awaitable[PipelineResult]]
 """Takes an item through its agents. The settings are of the pipeline's `settings_type`."""
 
 
-def _no_inputs(_settings: PipelineSettings) -> PipelineInputs:
-    """The cases are all that most pipelines read."""
-    return PipelineInputs()
-
-
 class Pipeline(NamedTuple):
     """A named arrangement of agents and the kind of backend that runs them unless settings say otherwise.
 
@@ -72,7 +75,7 @@ class Pipeline(NamedTuple):
     fhir_profile: str = "archqa"
     needs_record: bool = True
     reads_notes: bool = True
-    inputs: Callable[[Any], PipelineInputs] = _no_inputs
+    inputs: Callable[[Any], PipelineInputs] = lambda _: PipelineInputs()
     tasks: tuple[str, ...] = ()
 
     @property

@@ -11,19 +11,7 @@ from archqa import plug_ins
 from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError, PlugInError
 from archqa.tasks import registry
-from archqa.tasks.pipeline import NoteResult, Pipeline, PipelineResult, PipelineSettings
-
-__all__ = [
-    "NoteResult",
-    "Pipeline",
-    "PipelineResult",
-    "PipelineSettings",
-    "all_pipelines",
-    "default",
-    "find",
-    "for_task",
-    "task_names",
-]
+from archqa.tasks.pipeline import Pipeline
 
 
 def all_pipelines() -> tuple[Pipeline, ...]:
@@ -37,17 +25,20 @@ def all_pipelines() -> tuple[Pipeline, ...]:
 
 def task_names(pipeline: Pipeline) -> tuple[str, ...]:
     """The names of the tasks that a pipeline can do."""
-    return tuple(
-        task.name
-        for task in registry.all_tasks()
-        if task.name in pipeline.tasks or pipeline in task.pipelines()
-    )
+    names = []
+    for task in registry.all_tasks():
+        if task.name in pipeline.tasks or pipeline in task.pipelines():
+            names.append(task.name)
+    return tuple(names)
 
 
 def for_task(task: str) -> tuple[Pipeline, ...]:
     """The pipelines that can do a task, those of plug-ins last."""
-    further = (pipeline for pipeline in _of_plug_ins() if task in pipeline.tasks)
-    return (*registry.find(task).pipelines(), *further)
+    pipelines = list(registry.find(task).pipelines())
+    for pipeline in _of_plug_ins():
+        if task in pipeline.tasks:
+            pipelines.append(pipeline)
+    return tuple(pipelines)
 
 
 def find(name: str, task: str | None = None) -> Pipeline:
@@ -77,10 +68,10 @@ def find_plug_in(name: str) -> Pipeline | None:
 
 def built_in_names() -> frozenset[str]:
     """The names of the pipelines of registered tasks, which no plug-in can take."""
-    tasks = filter(registry.is_registered, registry.names())
-    return frozenset(
-        pipeline.name for task in tasks for pipeline in registry.find(task).pipelines()
-    )
+    names: set[str] = set()
+    for task in filter(registry.is_registered, registry.names()):
+        names.update(pipeline.name for pipeline in registry.find(task).pipelines())
+    return frozenset(names)
 
 
 def _of_plug_ins() -> Iterator[Pipeline]:
@@ -108,18 +99,20 @@ def default(task: str, *, model: bool) -> Pipeline:
     Raises `CallerError` if the task needs a model.
     """
     backend = "model" if model else "embedded"
-    pipelines = registry.find(task).pipelines()
-    for pipeline in pipelines:
+    names = []
+    scripts = []
+    for pipeline in registry.find(task).pipelines():
         if pipeline.backend == backend:
             return pipeline
-    scripts = [pipeline.name for pipeline in pipelines if pipeline.backend == "script"]
+        names.append(pipeline.name)
+        if pipeline.backend == "script":
+            scripts.append(pipeline.name)
     if scripts:
         raise CallerError(
             f"{task} needs a model, or --pipeline {'|'.join(scripts)}.\n"
             "Add --model NAME or --base-url URL; a key in the environment alone sends nothing."
         )
-    names = ", ".join(pipeline.name for pipeline in pipelines)
     raise CallerError(
         f"{task} needs a model.\n"
-        f"Add --model NAME or --base-url URL, or choose a --pipeline of {names}."
+        f"Add --model NAME or --base-url URL, or choose a --pipeline of {', '.join(names)}."
     )

@@ -1,5 +1,8 @@
 """Every task by name. The package of a task is imported when it is needed.
 
+Settings of its pipelines are `PIPELINE_SETTINGS` in the module `settings` of the same package (see
+`archqa.tasks.settings`).
+
 Other distributions add tasks by entry points of the group `archqa.tasks`, which name a `Task`.
 """
 
@@ -24,15 +27,6 @@ _TASKS = {
     "medagentbench": "archqa.tasks.medagentbench.task:MEDAGENTBENCH",
 }
 """Name → `module:attribute` of its `Task`. The first is the default of files that no task recognises."""
-
-
-def register(name: str, path: str) -> None:
-    """Add a task: its name and the `module:attribute` of its `Task`.
-
-    Settings of its pipelines are `PIPELINE_SETTINGS` in the module `settings` of the same package
-    (see `archqa.tasks.settings`). Register it before settings are loaded.
-    """
-    _TASKS[name] = path
 
 
 def names() -> tuple[str, ...]:
@@ -89,4 +83,4 @@ def _task_of(plug_in: plug_ins.PlugIn, loaded: Any) -> "Task":
 
 def default_task() -> "Task":
     """The task of files that no task recognises: questions about notes with cited answers."""
-    return find(names()[0])
+    return find(next(iter(_TASKS)))

@@ -1,8 +1,9 @@
 """The settings types of all pipelines, by pipeline name.
 
 The `settings` module next to the module of a `Task` states those of its pipelines as
-`PIPELINE_SETTINGS`: pipeline name → settings type. No pipeline is imported, so that loading settings
-is cheap. Those of plug-ins are added when the settings name something that only they can have.
+`PIPELINE_SETTINGS`: pipeline name → settings type. No pipeline is imported, and these modules import
+little else than pydantic, so that loading settings is cheap. Those of plug-ins are added when the
+settings name something that only they can have.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,16 @@ from pydantic import Field, create_model
 from archqa import plug_ins
 from archqa.core.value import FrozenModel
 from archqa.tasks import registry
-from archqa.tasks.pipeline_settings import PipelineSettings
+
+
+class PipelineSettings(FrozenModel):
+    """The settings of a pipeline; this base is for pipelines that have none."""
+
+    @property
+    def writes_to_record(self) -> bool:
+        """Whether the pipeline stores anything in the FHIR record."""
+        return False
+
 
 Sections = Mapping[str, type[PipelineSettings]]
 """Pipeline name → type of its section of the settings."""
@@ -34,12 +44,12 @@ def pipeline_sections() -> Sections:
 
     Pipelines of several tasks that share a name share a section, which has the settings of all.
     """
-    return _sections(_settings_modules(), tuple(_of_plug_ins.items()))
+    return _sections(registry.paths(), tuple(_of_plug_ins.items()))
 
 
 def sections_model() -> type[FrozenModel]:
     """A model with one field for every section, each with its defaults."""
-    return _sections_model(_settings_modules(), tuple(_of_plug_ins.items()))
+    return _sections_model(registry.paths(), tuple(_of_plug_ins.items()))
 
 
 def use_plug_in(pipeline: str) -> None:
@@ -72,50 +82,32 @@ def _add(pipeline: str, settings_type: type[PipelineSettings]) -> None:
         _of_plug_ins[pipeline] = settings_type
 
 
-def _settings_modules() -> tuple[str, ...]:
-    modules = [_settings_module(task_path) for task_path in registry.paths()]
-    return tuple(dict.fromkeys(modules))
-
-
-def _settings_module(task_path: str) -> str:
-    """`toy.task:TOY` is the path of a task whose settings are in `toy.settings`."""
-    task_module, _, _ = task_path.partition(":")
-    package, _, _ = task_module.rpartition(".")
-    return f"{package}.settings"
-
-
 @cache
-def _sections(modules: tuple[str, ...], of_plug_ins: PlugInSections) -> Sections:
-    types_by_pipeline: dict[str, list[type[PipelineSettings]]] = {}
-    for module in modules:
-        for pipeline, settings_type in _pipeline_settings(module).items():
-            types = types_by_pipeline.setdefault(pipeline, [])
-            if settings_type.model_fields and settings_type not in types:
-                types.append(settings_type)
-    sections: dict[str, type[PipelineSettings]] = {}
+def _sections(task_paths: tuple[str, ...], of_plug_ins: PlugInSections) -> Sections:
+    """The sections of plug-ins and of tasks; `toy.task:TOY` has its settings in `toy.settings`."""
+    types_by_pipeline: dict[str, dict[type[PipelineSettings], None]] = {}
+    for path in task_paths:
+        task_module, _, _ = path.partition(":")
+        module = f"{task_module.rpartition('.')[0]}.settings"
+        if find_spec(module) is None:
+            continue  # None of the task's pipelines has settings of its own.
+        for pipeline, settings_type in import_module(module).PIPELINE_SETTINGS.items():
+            if settings_type.model_fields:
+                types_by_pipeline.setdefault(pipeline, {})[settings_type] = None
+    sections = dict(of_plug_ins)
     for pipeline, types in types_by_pipeline.items():
-        if types:
-            sections[pipeline] = _combined(pipeline, types)
-    return MappingProxyType({**dict(of_plug_ins), **sections})
-
-
-def _pipeline_settings(module: str) -> Sections:
-    if find_spec(module) is None:
-        return {}  # None of the task's pipelines has settings of its own.
-    settings: Sections = import_module(module).PIPELINE_SETTINGS
-    return settings
-
-
-def _combined(pipeline: str, types: list[type[PipelineSettings]]) -> type[PipelineSettings]:
-    if len(types) == 1:
-        return types[0]
-    return create_model(f"{pipeline.title()}Section", __base__=tuple(types))
+        [section, *others] = types
+        sections[pipeline] = section
+        if others:
+            name = f"{pipeline.title()}Section"
+            sections[pipeline] = create_model(name, __base__=tuple(types))
+    return MappingProxyType(sections)
 
 
 @cache
-def _sections_model(modules: tuple[str, ...], of_plug_ins: PlugInSections) -> type[FrozenModel]:
+def _sections_model(task_paths: tuple[str, ...], of_plug_ins: PlugInSections) -> type[FrozenModel]:
     fields: dict[str, Any] = {}
-    for pipeline, section in _sections(modules, of_plug_ins).items():
+    for pipeline, section in _sections(task_paths, of_plug_ins).items():
         fields[pipeline] = (section, Field(default_factory=section))
     model: type[FrozenModel] = create_model("PipelineSections", __base__=FrozenModel, **fields)
     return model

@@ -14,14 +14,50 @@ from archqa.core.question import Item
 from archqa.core.result import TaskResult
 from archqa.core.usage import Usage
 from archqa.errors import CallerError
-from archqa.tasks.files.json_lines import CasesOnDisk
-from archqa.tasks.files.node import Content
-from archqa.tasks.files.source import Source
-from archqa.tasks.load_remarks import LoadRemarks
+from archqa.tasks.files.cohorts import CasesOnDisk
+from archqa.tasks.files.mistakes import printable
+from archqa.tasks.files.source import Content, Source
 
 if TYPE_CHECKING:
     from archqa.tasks.pipeline import Pipeline
     from archqa.tasks.scoring import ScoringBridge
+
+
+_MAX_NAMED_CASES = 20
+
+
+class LoadRemarks:
+    """Which notes were split into sentences: the first twenty by case, the others by number.
+
+    A cohort is read again and again, so that little is kept, and a case counts once while
+    `texts` has not been called.
+    """
+
+    def __init__(self) -> None:
+        self._sentence_counts: dict[str, int] = {}
+        self._unnamed_count = 0
+
+    def add_split(self, case_id: str, sentence_count: int) -> None:
+        """Record that the sentences of a case were made from its note."""
+        if case_id in self._sentence_counts:
+            return
+        if len(self._sentence_counts) < _MAX_NAMED_CASES:
+            self._sentence_counts[case_id] = sentence_count
+        else:
+            self._unnamed_count += 1
+
+    def texts(self) -> tuple[str, ...]:
+        """The remarks so far."""
+        remarks = []
+        for case_id, count in self._sentence_counts.items():
+            sentences = "1 sentence" if count == 1 else f"{count} sentences"
+            remarks.append(f"case {printable(case_id)}: {sentences} made from note_excerpt")
+        if self._unnamed_count:
+            remarks.append(
+                f"sentences of {self._unnamed_count} more cases were made from note_excerpt"
+            )
+        return tuple(remarks)
+
 
 CaseSource = Source | str | Path | bytes
 """A path, `-` (standard input), `mini` (the bundled cases), or a file that was read before."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from archqa import resources
-from archqa.agents import engine_skills, registry
+from archqa.agents import engine_backend, registry
 from archqa.agents.agent import Agent, CaseTask, RunContext
 from archqa.agents.context import MedicalContextAgent
 from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
@@ -57,10 +57,10 @@ def prompts(tmp_path: Path) -> Prompts:
 
 @pytest.fixture
 def with_skill(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def estimate_urgency(session: engine_skills.EngineSession, task: CaseTask) -> Urgency:
+    async def estimate_urgency(backend: EngineBackend, task: CaseTask) -> Urgency:
         return Urgency(days=len(task.case.sentences))
 
-    monkeypatch.setitem(engine_skills.ENGINE_SKILLS, UrgencyAgent, estimate_urgency)
+    monkeypatch.setitem(engine_backend.ENGINE_SKILLS, UrgencyAgent, estimate_urgency)
 
 
 def dry_run(prompts: Prompts, calls: list[DryRunCall]) -> RunContext:

@@ -9,19 +9,21 @@ from archqa.agents.agent import Agent, CaseTask, RunContext
 from archqa.agents.answer import (
     CompressionAgent,
     CompressionTask,
+    DecisionAgent,
+    DecisionTask,
     concatenate_question_and_evidence,
 )
-from archqa.agents.decision import DecisionAgent, DecisionTask
-from archqa.agents.general_expert import (
+from archqa.agents.labelling import (
     BatchLabellingTask,
     GeneralExpertAgent,
     GeneralExpertBatchAgent,
+    LabellingTask,
     SentenceLabellingTask,
+    SpecialistAgent,
+    SpecialistTask,
 )
-from archqa.agents.labelling import LabellingTask
 from archqa.agents.model_backend import ModelBackend
 from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
-from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Judgement, Relevance

@@ -5,8 +5,8 @@ import pytest
 from archqa.agents.agent import Agent
 from archqa.agents.alignment import AlignmentAgent, AlignmentTask
 from archqa.agents.follow_up import AskedTurn, FollowUpAgent, FollowUpTask
+from archqa.agents.line_check import LineCheckTask, NoteAnswerCheckAgent
 from archqa.agents.note_answer import NoteAnswerAgent, NoteAnswerTask, NoteLine
-from archqa.agents.note_answer_check import NoteAnswerCheckAgent, NoteAnswerCheckTask
 from archqa.agents.question_interpretation import (
     QuestionInterpretationAgent,
     QuestionInterpretationTask,
@@ -43,7 +43,7 @@ def task_of(agent: Agent) -> FrozenModel:  # type: ignore[type-arg]
                 ),
             ),
         ),
-        NoteAnswerCheckTask: NoteAnswerCheckTask.from_lines(case, (line,)),
+        LineCheckTask: LineCheckTask.of_note(case, (line,)),
     }
     return tasks[agent.task_type]
 

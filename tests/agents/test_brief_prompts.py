@@ -1,6 +1,5 @@
 """The prompts of the agents that shorten a patient's summary, and check it."""
 
-from archqa.agents.brief_check import BriefCheckAgent, BriefCheckTask
 from archqa.agents.brief_writing import (
     BriefSource,
     BriefWritingAgent,
@@ -8,6 +7,7 @@ from archqa.agents.brief_writing import (
     SectionSources,
     WrittenLine,
 )
+from archqa.agents.line_check import BriefCheckAgent, LineCheckTask
 from archqa.llm.prompts import default_prompts
 from tests.agents.rendering import check_snapshot
 
@@ -29,7 +29,7 @@ TASK = BriefWritingTask(
 
 def test_the_rendered_prompts_are_the_snapshots() -> None:
     check_snapshot(BriefWritingAgent.prompt, TASK)
-    check_snapshot(BriefCheckAgent.prompt, BriefCheckTask.from_lines(TASK, TASK.former))
+    check_snapshot(BriefCheckAgent.prompt, LineCheckTask.of_brief(TASK, TASK.former))
 
 
 def test_record_text_cannot_end_its_tag() -> None:

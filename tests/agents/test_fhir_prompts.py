@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from archqa.agents import sandbox_prelude
 from archqa.agents.agent import Agent
 from archqa.agents.planner import LookupResult, PlannerAgent, PlannerTask, QueryAttempt
-from archqa.agents.tools import sandbox_prelude
-from archqa.agents.tools.sandbox import run_code
+from archqa.agents.sandbox import run_code
 from archqa.core.value import FrozenModel
 from archqa.llm.prompts import default_prompts
 from archqa.tasks.fhir_agentbench.agents import (

@@ -9,7 +9,7 @@ from archqa.agents.model_backend import ModelBackend
 from archqa.llm.prompts import default_prompts
 from archqa.llm.scripted import ScriptedModel
 from archqa.llm.structured import Rejected, strict_schema
-from archqa.tasks.fhir_agentbench.judge import JudgeAgent, JudgeTask, Ruling
+from archqa.tasks.fhir_agentbench.agents import JudgeAgent, JudgeTask, Ruling
 
 TASK = JudgeTask(
     question="How much did she weigh last?", reference="[[70.3]]", reply="About 70 kg."

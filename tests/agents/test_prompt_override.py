@@ -118,7 +118,7 @@ def test_a_reminder_comes_from_the_overridden_prompt_too(
 ) -> None:
     backend = ModelBackend(ScriptedModel([]), "fake", prompts=prompts, prompt=second_version(agent))
     conversation = new_conversation(agent, backend, [])
-    conversation.add_own_prompt_text("tool.jinja")
+    conversation.add_message(conversation.own_prompt_text("tool.jinja"))
     assert MARKER in conversation.messages[-1].content
 
 
@@ -130,7 +130,7 @@ def test_a_version_that_lacks_a_text_is_one_clear_error(
     backend = ModelBackend(ScriptedModel([]), "fake", prompts=prompts, prompt=second_version(agent))
     conversation = new_conversation(agent, backend, [])
     with pytest.raises(CallerError, match=r"medagent_typed/v9/tool\.jinja"):
-        conversation.add_own_prompt_text("tool.jinja")
+        conversation.add_message(conversation.own_prompt_text("tool.jinja"))
 
 
 def test_a_run_shows_and_records_the_overridden_prompt(
@@ -143,7 +143,7 @@ def test_a_run_shows_and_records_the_overridden_prompt(
     with (folder / "medagent_paper/v9/user.jinja").open("a") as template:
         template.write(f"\n{MARKER}\n")
     prompts = Prompts(folder)
-    monkeypatch.setattr("archqa.agents.model_backend.default_prompts", lambda: prompts)
+    monkeypatch.setattr("archqa.agents.agent.default_prompts", lambda: prompts)
     monkeypatch.setattr("archqa.llm.prompts.default_prompts", lambda: prompts)
 
     benchmark = build_benchmark(tmp_path)

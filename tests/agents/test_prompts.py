@@ -5,25 +5,32 @@ from pathlib import Path
 import pytest
 
 from archqa.agents.agent import Agent, CaseTask
-from archqa.agents.answer import CompressionAgent, CompressionTask, SummaryAgent, SummaryTask
+from archqa.agents.answer import (
+    CompressionAgent,
+    CompressionTask,
+    DecisionAgent,
+    DecisionTask,
+    SummaryAgent,
+    SummaryTask,
+)
 from archqa.agents.context import MedicalContextAgent
-from archqa.agents.decision import DecisionAgent, DecisionTask
-from archqa.agents.general_expert import (
+from archqa.agents.labelling import (
     BatchLabellingTask,
     GeneralExpertAgent,
     GeneralExpertBatchAgent,
     SentenceLabellingTask,
+    SpecialistAgent,
+    SpecialistTask,
 )
-from archqa.agents.line_support import LineSupportAgent
+from archqa.agents.line_check import LineSupportAgent
 from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
 from archqa.agents.registry import AGENT_NAMES, load_agents
-from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.llm.prompts import Prompts, default_prompts
 from archqa.tasks import load_cases
-from archqa.tasks.fhir_agentbench.judge import JudgeAgent, JudgeTask
+from archqa.tasks.fhir_agentbench.agents import JudgeAgent, JudgeTask
 from tests.agents.rendering import UPDATING, check_snapshot
 
 AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]

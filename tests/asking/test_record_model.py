@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import archqa
-from archqa.agents.tools import sandbox
+from archqa.agents import sandbox
 from archqa.asking.answer import Answer, Status
 from archqa.asking.record_model import NOT_VERIFIED
 from archqa.fhir import Store

@@ -19,7 +19,7 @@ from archqa.core.usage import Usage
 from archqa.evaluation.judges import JudgePanel
 from archqa.safety.private_files import write_private_text
 from archqa.settings import load_settings
-from archqa.tasks.scoring.line_support import LineVotes, judge_lines
+from archqa.tasks.scoring.judging import LineVotes, judge_lines
 from scoring.line_support import LineSupport, is_carried
 from tests.scoring.read_lines import ReadLine, read_lines
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from archqa.errors import CallerError
-from archqa.evaluation.scoring import JudgePanel, ScoreReport, ScoreSettings, score
+from archqa.evaluation.judges import JudgePanel
+from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.llm.model import Request
 from archqa.llm.scripted import ScriptedModel, refusal_reply
 from archqa.runs.predict import predict

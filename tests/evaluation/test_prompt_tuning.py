@@ -60,7 +60,7 @@ def test_versions_are_run_and_the_better_one_is_named(
         )(request)
 
     prompts = with_second_version(tmp_path / "prompts", "decision/v2", "decision/v9")
-    for module in ("llm.prompts", "agents.model_backend", "evaluation.prompt_tuning"):
+    for module in ("llm.prompts", "agents.agent", "evaluation.prompt_tuning"):
         monkeypatch.setattr(f"archqa.{module}.default_prompts", lambda: prompts)
     monkeypatch.setattr(
         prompt_tuning,

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from archqa.errors import CallerError
-from archqa.evaluation.scoring import JudgePanel, ScoreReport, ScoreSettings, score
+from archqa.evaluation.judges import JudgePanel
+from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.llm.scripted import ScriptedModel, refusal_reply
 from archqa.runs.folder import RunFolder
 from archqa.runs.record import DataFingerprint, RunManifest, RunStatus
@@ -349,7 +350,7 @@ def test_a_run_knows_its_questions_and_keeps_its_scores(folder: Path) -> None:
 def test_every_gold_answer_of_the_dev_questions_scores_1_without_a_judge(
     shared: Path, folder: Path
 ) -> None:
-    from archqa.tasks.fhir_agentbench.cases import load_questions
+    from archqa.tasks.fhir_agentbench.task import load_questions
 
     key = shared / "fhir" / "fhir-agentbench" / "questions_dev.csv"
     rows = [

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from archqa.agents.answer import DecisionOutput
 from archqa.agents.context import MedicalContext
-from archqa.agents.decision import DecisionOutput
 from archqa.agents.labelling import Verdict, Verdicts
 from archqa.agents.recruiting import RecruitedExperts
 from archqa.core.value import FrozenModel

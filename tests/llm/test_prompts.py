@@ -9,16 +9,16 @@ import pytest
 
 from archqa import tasks
 from archqa.agents.agent import Agent
-from archqa.agents.answer import CompressionAgent, SummaryAgent
+from archqa.agents.answer import CompressionAgent, DecisionAgent, SummaryAgent
 from archqa.agents.context import MedicalContextAgent
-from archqa.agents.decision import DecisionAgent
-from archqa.agents.general_expert import (
+from archqa.agents.labelling import (
     GeneralExpertAgent,
     GeneralExpertBatchAgent,
     SentenceLabellingTask,
+    SpecialistAgent,
+    SpecialistTask,
 )
 from archqa.agents.recruiting import RecruitingAgent
-from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.core.case import Case, Sentence
 from archqa.errors import CallerError
 from archqa.llm.model import Message

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from archqa.agents.agent import Agent, RunContext
-from archqa.agents.decision import DecisionAgent, DecisionTask
+from archqa.agents.answer import DecisionAgent, DecisionTask
 from archqa.agents.labelling import Verdict
-from archqa.agents.line_support import LineSupportAgent
+from archqa.agents.line_check import LineSupportAgent
 from archqa.agents.model_backend import ModelBackend
 from archqa.agents.registry import AGENT_NAMES, load_agents
 from archqa.core.case import Case, Sentence
@@ -16,7 +16,7 @@ from archqa.core.step import Step
 from archqa.core.value import FrozenModel
 from archqa.errors import Unusable
 from archqa.llm.structured import SentenceId, strict_schema
-from archqa.tasks.fhir_agentbench.judge import JudgeAgent
+from archqa.tasks.fhir_agentbench.agents import JudgeAgent
 from tests.fakes.server import FakeServer
 from tests.llm import strict_rules
 from tests.llm.asking import server_model

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archqa.agents.cited_lines import Lines
+from archqa.agents.answer import DecisionOutput, Lines
 from archqa.agents.context import MedicalContext
-from archqa.agents.decision import DecisionOutput
 from archqa.agents.labelling import Verdict, Verdicts
 from archqa.agents.recruiting import RecruitedExperts
 from archqa.core.judgement import Relevance

@@ -20,7 +20,7 @@ from archqa.runs.folder import RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus, DataFingerprint, RunManifest, RunStatus
 from archqa.runs.run import Run, write_cases
 from archqa.tasks import dump_json
-from archqa.tasks.fhir_agentbench.result import RecordResult
+from archqa.tasks.fhir_agentbench.task import RecordResult
 from tests.fakes.cases import synthetic_cases
 
 AGENTS = ("general expert", "cardiology", "nephrology", "internal medicine")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from archqa.agents.conversation_turns import conversation_turns
+from archqa.agents.conversation import conversation_turns
 from archqa.agents.registry import AGENT_NAMES
 from archqa.core.question import Item
 from archqa.evaluation.ablation import VARIANTS, ablate, estimate_ablation

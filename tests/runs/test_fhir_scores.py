@@ -9,7 +9,7 @@ import pytest
 from archqa.core.question import RecordQuestion
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.fhir import Store
-from archqa.tasks.fhir_agentbench.cases import FhirQuestion, load_questions
+from archqa.tasks.fhir_agentbench.task import FhirQuestion, load_questions
 from tests.runs.fhir_questions import question_rows, write_csv
 
 
@@ -83,7 +83,7 @@ def test_retrieving_everything_has_the_papers_precision_on_dev(
     import asyncio
 
     from archqa.agents.agent import RunContext
-    from archqa.tasks.fhir_agentbench.baselines import retrieve_all
+    from archqa.tasks.fhir_agentbench.pipelines import retrieve_all
     from archqa.tasks.pipeline import PipelineSettings
 
     key = shared / "fhir" / "fhir-agentbench" / "questions_dev.csv"

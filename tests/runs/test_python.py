@@ -14,7 +14,7 @@ from archqa.core.question import ClinicalTask, RecordQuestion
 from archqa.errors import CallerError, InputError
 from archqa.runs.notebook_progress import NotebookProgress
 from archqa.runs.run import Run
-from archqa.tasks.archehr_2025.cases import dump_json
+from archqa.tasks.archehr_2025.task import dump_json
 
 MINI_KEY = archqa.__file__.replace("__init__.py", "../data/mini/mini_key.json")
 NOTE = "Apixaban was stopped because of bleeding. She went home on aspirin."

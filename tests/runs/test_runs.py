@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import archqa
+from archqa.core.case import Case
 from archqa.errors import (
     AuthenticationFailed,
     BudgetExceeded,
@@ -24,6 +25,7 @@ from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus, RunStatus
 from archqa.runs.run import Run
 from archqa.runs.stage_usage import stage_usage
+from archqa.tasks.archehr_2025 import task as archehr_2025
 
 Scripted = Callable[[Callable[[Request], object]], ScriptedModel]
 NARRATIVES = {case.id: case.patient_narrative for case in archqa.load_cases("mini").cases}
@@ -33,6 +35,20 @@ def by_model(out: Path, model: ScriptedModel, **options: Any) -> Run:
     return predict(
         "mini", out=out, scripted=model, **{"pipeline": "dmis", "cache": False, **options}
     )
+
+
+def test_a_case_of_a_file_is_converted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    converted = []
+
+    def counted(**fields: Any) -> Case:
+        converted.append(fields["id"])
+        return Case(**fields)
+
+    monkeypatch.setattr(archehr_2025, "Case", counted)
+    run = predict("mini", out=tmp_path / "run", pipeline="embedded")
+    assert converted == list(run.manifest.case_ids)
 
 
 def about(case_id: str, request: Request) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from archqa.errors import ModelError
 from archqa.fhir import FhirClient
 from archqa.fhir.client.smart import ClientCredentials
-from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL, open_gateway
+from archqa.tasks.medagentbench.session import FHIR_BASE_URL, open_gateway
 from tests.cli.test_commands import archqa
 from tests.safety.raw_server import RawServer, Request, Response, json_response, redirect_to
 

@@ -18,7 +18,7 @@ from archqa.query import Query
 from archqa.runs.record import CaseRecord, CaseStatus
 from archqa.runs.run import Run
 from archqa.settings import load_settings
-from archqa.tasks.fhir_agentbench.result import RecordResult
+from archqa.tasks.fhir_agentbench.task import RecordResult
 from tests.benchmarks.own_model import PIPELINES, Outcome, outcome_of, run_pipeline
 from tests.fhir.invented import build_store
 from tests.runs.fhir_questions import RESOURCES

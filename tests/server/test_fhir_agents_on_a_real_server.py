@@ -21,12 +21,13 @@ from archqa.fhir import Store
 from archqa.llm.client import ServerModel
 from archqa.llm.model import FinishReason, Message, Model, Reply, Request, ToolCall
 from archqa.query import Query
-from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
+from archqa.tasks.fhir_agentbench.published_agents import (
     NO_FINAL_ANSWER,
 )
-from archqa.tasks.fhir_agentbench.result import RecordResult
-from archqa.tasks.fhir_agentbench.retrieval_tools import GetResourcesByPatientFhirId
-from archqa.tasks.pipelines import PipelineResult, find
+from archqa.tasks.fhir_agentbench.task import RecordResult
+from archqa.tasks.fhir_agentbench.tools import GetResourcesByPatientFhirId
+from archqa.tasks.pipeline import PipelineResult
+from archqa.tasks.pipelines import find
 from tests.fhir.invented import build_store
 from tests.query.invented import random_record
 from tests.runs.fhir_questions import PUBLISHED_PIPELINES

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from archqa.agents.agent import CaseTask, RunContext
+from archqa.agents.answer import DecisionOutput
 from archqa.agents.context import MedicalContextAgent
-from archqa.agents.decision import DecisionOutput
 from archqa.agents.labelling import Verdict, Verdicts
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.step import Step

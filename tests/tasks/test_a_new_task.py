@@ -70,7 +70,7 @@ SUMS = Sums(
 SETTINGS = """
 from pydantic import Field
 
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 
 class AdderSettings(PipelineSettings):
@@ -163,8 +163,7 @@ def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (package / "pipelines.py").write_text(PIPELINES)
     (package / "scoring.py").write_text(SCORING)
     monkeypatch.syspath_prepend(package.parent)
-    monkeypatch.setattr(registry, "_TASKS", dict(registry._TASKS))
-    registry.register(NAME, "toy_sums.task:SUMS")
+    monkeypatch.setitem(registry._TASKS, NAME, "toy_sums.task:SUMS")
     path = tmp_path / "sums.json"
     path.write_text(json.dumps(CASES))
     return path

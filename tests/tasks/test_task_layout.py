@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from archqa.runs.predict import predict
 from archqa.tasks import names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,3 +74,23 @@ def _imports_scoring(path: Path) -> bool:
         if any(module.split(".")[0] == "scoring" for module in modules):
             return True
     return False
+
+
+def test_scoring_a_finished_run_imports_no_agent_no_model_and_no_pipeline(tmp_path: Path) -> None:
+    predict("mini", out=tmp_path / "run", pipeline="embedded")
+    program = f"""
+import runpy, sys
+sys.argv = ["archqa", "score", {str(tmp_path / "run")!r}]
+try:
+    runpy.run_module("archqa", run_name="__main__")
+except SystemExit as end:
+    assert not end.code
+print(*sys.modules)
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    modules = process.stdout.splitlines()[-1].split()
+    assert "archqa.tasks.archehr_2025.scoring" in modules
+    unneeded = ("archqa.agents", "archqa.llm", "archqa.engine.engine", "archqa.fhir.")
+    assert [m for m in modules if m.startswith(unneeded) or m.endswith(".pipelines")] == []

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from archqa.agents.agent import RunContext
 from archqa.agents.chart_answer import ChartAnswerAgent, ChartLine, ChartReply
-from archqa.agents.chart_answer_check import ChartAnswerCheckAgent, ChartAnswerCheckTask
-from archqa.agents.note_answer_check import NoteAnswerVerdict
+from archqa.agents.line_check import AnswerVerdict, ChartAnswerCheckAgent, LineCheckTask
 from archqa.asking.answer import Answer, Status
 from archqa.asking.chart_agent.conversation import ChartBudget, ChartConversation
 from archqa.asking.chart_agent.shown import ChartToAsk, ShownChart
@@ -18,7 +17,7 @@ from archqa.asking.record_numbers import counted
 from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong
 from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 REMOVED = "Lines were left out that what they cite does not support."
 NOTHING_LEFT = "The model gave an answer, but what it cites does not support it."
@@ -100,11 +99,11 @@ class _Asking:
                 reply, verdict = repaired, await self._check(repaired)
         return self._composed(reply, verdict)
 
-    async def _check(self, reply: ChartReply) -> NoteAnswerVerdict | None:
+    async def _check(self, reply: ChartReply) -> AnswerVerdict | None:
         """Return the verdict on the lines of an answer; None if there are none."""
         if not reply.lines:
             return None
-        task = ChartAnswerCheckTask.from_lines(
+        task = LineCheckTask.of_chart(
             self._question,
             self._shown.now,
             reply.lines,
@@ -114,7 +113,7 @@ class _Asking:
         )
         return await ChartAnswerCheckAgent().run(task, self._context)
 
-    def _composed(self, reply: ChartReply, verdict: NoteAnswerVerdict | None) -> Answer:
+    def _composed(self, reply: ChartReply, verdict: AnswerVerdict | None) -> Answer:
         """Return the supported lines; without any, or if they miss the question, not found."""
         supported = _supported(reply, verdict)
         if reply.status == "not_understood":
@@ -192,7 +191,7 @@ class _Asking:
         )
 
 
-def _supported(reply: ChartReply, verdict: NoteAnswerVerdict | None) -> list[ChartLine]:
+def _supported(reply: ChartReply, verdict: AnswerVerdict | None) -> list[ChartLine]:
     if verdict is None:
         return []
     numbered = enumerate(reply.lines, start=1)

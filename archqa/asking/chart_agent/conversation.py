@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from archqa.agents.agent import Rejected, RunContext
+from archqa.agents.agent import Rejected, RunContext, check_finish
 from archqa.agents.chart_answer import (
     ChartAnswerAgent,
     ChartAnswerTask,
@@ -12,14 +12,13 @@ from archqa.agents.chart_answer import (
     check_reply,
     line_problems,
 )
-from archqa.agents.conversation import Conversation
-from archqa.agents.tools.tool import tools_by_name
-from archqa.agents.tools.written_calls import tool_calls_of
+from archqa.agents.conversation import Conversation, tool_calls_of
+from archqa.agents.tools import tools_by_name
 from archqa.asking.chart_agent.shown import ShownChart
 from archqa.asking.chart_agent.tools import SearchNotes, chart_tools
-from archqa.errors import Refused, ToolsNotSupported, Truncated
+from archqa.errors import ToolsNotSupported
 from archqa.fhir import Record
-from archqa.llm.model import CHARACTERS_PER_TOKEN, FinishReason, Reply, ToolCall, ToolSpec
+from archqa.llm.model import CHARACTERS_PER_TOKEN, Reply, ToolCall, ToolSpec
 from archqa.llm.prompts import as_line
 from archqa.llm.structured import parse_output
 
@@ -70,7 +69,8 @@ class ChartConversation:
         while True:
             is_last = self._is_spent
             if is_last and not self._is_told_to_end:
-                self._conversation.add_own_prompt_text("last.jinja")
+                last = self._conversation.own_prompt_text("last.jinja")
+                self._conversation.add_message(last)
                 self._is_told_to_end = True
             reply = await self._ask(with_tools=not is_last)
             calls = tool_calls_of(reply)
@@ -108,7 +108,7 @@ class ChartConversation:
             self._has_tool_calls = False
             reply = await self._conversation.next_reply()
         self._turns_left -= 1
-        _check_finished(reply)
+        check_finish(ChartAnswerAgent.name, reply)
         self._conversation.messages.append(reply.as_message)
         return reply
 
@@ -175,14 +175,6 @@ class ChartConversation:
                 self._conversation.add_tool_result(reason, call.id)
         rejected = self._conversation.own_prompt_text("rejected.jinja")
         self._conversation.add_message(f"{rejected} {reason}")
-
-
-def _check_finished(reply: Reply) -> None:
-    name = ChartAnswerAgent.name
-    if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
-        raise Refused(f"{name}: the model declined ({reply.finish}).")
-    if reply.finish is FinishReason.LENGTH:
-        raise Truncated(f"{name}: the reply was cut off; raise agents.{name}.max_tokens.")
 
 
 def _escaped(line: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from archqa.agents.tools.tool import Tool, ToolResult, tool_error
+from archqa.agents.tools import Tool, ToolResult, tool_error
 from archqa.asking.chart_agent.notes import ShownNotes
 from archqa.asking.chart_agent.record import ShownRecord
 from archqa.core.value import FrozenModel

@@ -9,7 +9,7 @@ from archqa.asking.thread.turns import Thread, Turn
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from archqa.agents.agent import RunContext

@@ -11,22 +11,25 @@ from archqa.agents.agent import CaseTask, RunContext
 from archqa.agents.answer import (
     CompressionAgent,
     CompressionTask,
+    DecisionAgent,
+    DecisionOutput,
+    DecisionTask,
     SummaryAgent,
     SummaryTask,
     concatenate_question_and_evidence,
 )
 from archqa.agents.context import MedicalContextAgent
-from archqa.agents.decision import DecisionAgent, DecisionOutput, DecisionTask
 from archqa.agents.engine_backend import EngineBackend
-from archqa.agents.general_expert import (
+from archqa.agents.labelling import (
     BatchLabellingTask,
     GeneralExpertAgent,
     GeneralExpertBatchAgent,
+    LabellingTask,
     SentenceLabellingTask,
+    SpecialistAgent,
+    SpecialistTask,
 )
-from archqa.agents.labelling import LabellingTask
 from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
-from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.core.answer import CitedAnswer
 from archqa.core.case import Case, Sentence
 from archqa.core.id_lists import list_ids
@@ -41,22 +44,24 @@ GENERAL_EXPERT = "general expert"
 
 
 class _CaseState(NamedTuple):
-    """One case in progress."""
+    """One case in progress; `context` is the medical context K."""
 
     case: Case
     run_context: RunContext
     settings: DmisSettings
     remarks: list[str]
+    context: str = ""
 
     def add_remark(self, remark: str, failure: ArchqaError) -> None:
         """Record a failure and its consequence for the run's report."""
         self.remarks.append(f"{remark} ({type(failure).__name__})")
 
-    def labelling(self, context: str) -> LabellingTask:
+    @property
+    def labelling(self) -> LabellingTask:
         """What every agent that labels sentences is given."""
         return LabellingTask(
             case=self.case,
-            context=context,
+            context=self.context,
             labels=self.settings.labels,
             word_limit=self.settings.word_limit,
         )
@@ -67,22 +72,23 @@ async def dmis(case: Case, run_context: RunContext, settings: DmisSettings) -> N
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be cited.")
     state = _CaseState(case, run_context, settings, [])
-    context = await _medical_context(state) if settings.context else ""
-    screening, experts = await in_parallel(_screen(state, context), _recruit(state, context))
-    specialists = await _consult(state, context, experts, screening)
+    if settings.context:
+        state = state._replace(context=await _medical_context(state))
+    screening, experts = await in_parallel(_screen(state), _recruit(state))
+    specialists = await _consult(state, experts, screening)
     judgements = {}
     for name, labels in {**screening, **specialists}.items():
         if labels:
             judgements[name] = labels
     if not judgements:
         raise Unusable("No agent could judge the note; see the trace.")
-    decision = await _decide(state, context, judgements)
-    answer = await _format_answer(state, context, decision)
+    decision = await _decide(state, judgements)
+    answer = await _format_answer(state, decision)
     return NoteResult(
         answer=answer,
         essential=decision.essential,
         judgements=judgements,
-        context=context,
+        context=state.context,
         experts=tuple(specialists),
         remarks=tuple(state.remarks),
     )
@@ -98,20 +104,20 @@ async def _medical_context(state: _CaseState) -> str:
     return output.context
 
 
-async def _screen(state: _CaseState, context: str) -> dict[str, Judgements]:
+async def _screen(state: _CaseState) -> dict[str, Judgements]:
     """The general expert's labels of all sentences, one sentence a call or a batch."""
     sentences = state.case.sentences
     size = 1 if state.settings.screen == "per-sentence" else state.settings.batch_size
-    parts = [sentences[start : start + size] for start in range(0, len(sentences), size)]
-    labels = await in_parallel(*(_screen_part(state, context, part) for part in parts))
+    calls = []
+    for start in range(0, len(sentences), size):
+        calls.append(_screen_part(state, sentences[start : start + size]))
+    labels = await in_parallel(*calls)
     return {GENERAL_EXPERT: _concatenate(labels)}
 
 
-async def _screen_part(
-    state: _CaseState, context: str, sentences: tuple[Sentence, ...]
-) -> Judgements:
+async def _screen_part(state: _CaseState, sentences: tuple[Sentence, ...]) -> Judgements:
     """The labels of one call; sentences that it fails on are left to the specialists."""
-    labelling = dict(state.labelling(context))
+    labelling = dict(state.labelling)
     try:
         if state.settings.screen == "per-sentence":
             [sentence] = sentences
@@ -128,11 +134,11 @@ async def _screen_part(
     return verdicts.judgements()
 
 
-async def _recruit(state: _CaseState, context: str) -> dict[str, Judgements]:
+async def _recruit(state: _CaseState) -> dict[str, Judgements]:
     """The specialties to be asked, without labels yet."""
     if not state.settings.experts:
         return {}
-    task = RecruitingTask(case=state.case, context=context, most=state.settings.most_experts)
+    task = RecruitingTask(case=state.case, context=state.context, most=state.settings.most_experts)
     try:
         recruited = await RecruitingAgent().run(task, state.run_context)
     except CaseFailed as failure:
@@ -142,15 +148,16 @@ async def _recruit(state: _CaseState, context: str) -> dict[str, Judgements]:
 
 
 async def _consult(
-    state: _CaseState,
-    context: str,
-    experts: Iterable[str],
-    screening: dict[str, Judgements],
+    state: _CaseState, experts: Iterable[str], screening: dict[str, Judgements]
 ) -> dict[str, Judgements]:
     """The labels of the specialists, by specialty; those who fail are absent."""
-    labelling = state.labelling(context)
-    tasks = [SpecialistTask.from_labels(labelling, name, screening) for name in experts]
-    labels_by_specialist = await in_parallel(*(_ask_specialist(state, task) for task in tasks))
+    tasks = []
+    calls = []
+    for name in experts:
+        task = SpecialistTask.from_labels(state.labelling, name, screening)
+        tasks.append(task)
+        calls.append(_ask_specialist(state, task))
+    labels_by_specialist = await in_parallel(*calls)
     consulted = {}
     for task, labels in zip(tasks, labels_by_specialist, strict=True):
         if labels is not None:
@@ -191,11 +198,9 @@ async def _specialist_labels(state: _CaseState, task: SpecialistTask) -> Judgeme
     return _concatenate(await in_parallel(*halves))
 
 
-async def _decide(
-    state: _CaseState, context: str, judgements: dict[str, Judgements]
-) -> DecisionOutput:
+async def _decide(state: _CaseState, judgements: dict[str, Judgements]) -> DecisionOutput:
     """The agent's decision; the embedded engine's, from the same judgements, if the agent fails."""
-    task = DecisionTask(**dict(state.labelling(context)), judgements=judgements)
+    task = DecisionTask(**dict(state.labelling), judgements=judgements)
     try:
         return await DecisionAgent().run(task, state.run_context)
     except (Unusable, Truncated, ContextTooLong) as failure:
@@ -207,12 +212,12 @@ async def _decide(
         return await EngineBackend().run(DecisionAgent(), task, state.run_context)
 
 
-async def _format_answer(state: _CaseState, context: str, decision: DecisionOutput) -> CitedAnswer:
+async def _format_answer(state: _CaseState, decision: DecisionOutput) -> CitedAnswer:
     """The answer in the form that the setting `strategy` asks for.
 
     One that is too long is shortened; it is extracted from the note if the agent fails.
     """
-    case, limit = state.case, state.settings.word_limit
+    case, context, limit = state.case, state.context, state.settings.word_limit
     essential = decision.essential
     if state.settings.strategy == "evidence":
         return concatenate_question_and_evidence(case, frozenset(essential))

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from archqa.core.answer import WORD_LIMIT
 from archqa.core.judgement import LabelScheme
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 Strategy = Literal["cited", "evidence", "summary"]
 """What is submitted: the decision's answer; the questions and the selected sentences; or a summary of these."""

@@ -15,7 +15,7 @@ from archqa.agents.question_interpretation import (
 )
 from archqa.core.case import Case
 from archqa.errors import CaseFailed, Refused, Unusable
-from archqa.tasks.archehr_2026.result import AnswerLinks, ArchehrResult
+from archqa.tasks.archehr_2025.task import AnswerLinks, ArchehrResult
 from archqa.tasks.archehr_2026.settings import AlignmentSettings
 from archqa.tasks.pipeline import (
     Pipeline,

@@ -5,27 +5,21 @@ Keys without `clinician_answer_sentences` (ours, and those of 2025) have them as
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.core.key import CaseKey, ClinicianSentence
 from archqa.errors import CallerError, InputError
-from archqa.tasks.archehr_2025.gold_files import (
-    check_second_key_sentences,
-    resolve_key,
-    resolve_second_key,
-    scored_keys,
-)
+from archqa.tasks.archehr_2025.scoring import KeyFiles
 from archqa.tasks.archehr_2025.task import CITATION_METRICS
 from archqa.tasks.archehr_2026.task import submitted_claims
-from archqa.tasks.files.mistakes import printable
+from archqa.tasks.files.mistakes import are_texts, printable
 from archqa.tasks.files.source import read_source
-from archqa.tasks.official_files import write_leaderboard
 from archqa.tasks.registry import default_task
-from archqa.tasks.row_checks import are_ids
 from archqa.tasks.scoring import (
     Gold,
     KeySelection,
@@ -33,14 +27,16 @@ from archqa.tasks.scoring import (
     ScoringInputs,
     ScoringRequest,
     shorten_quotes,
+    write_leaderboard,
 )
-from archqa.tasks.scoring.line_support import RowLines, with_judged_lines
 from archqa.tasks.scoring.score_report import Baselines, ScoreReport
-from scoring import Scores
 from scoring.line_support import CitedLine
 from scoring.submission import parse_answer
 from scoring.tasks import archehr2026
 from scoring.tasks.archehr2026 import Reference, Subtask, parse_citations
+
+if TYPE_CHECKING:
+    from archqa.tasks.scoring.judging import RowLines
 
 _LINK_METRICS = ("micro_precision", "micro_recall", "micro_f1")
 
@@ -58,12 +54,41 @@ class SubtaskScoring(ScoringBridge):
         if "prediction" not in fields or fields & {"question_id", "task_id"}:
             return False
         predictions = [row.get("prediction") for row in rows if isinstance(row, dict)]
-        return self.subtask in _possible_subtasks(predictions)
+        element_types: set[type] = set()
+        for prediction in predictions:
+            if isinstance(prediction, list):
+                element_types.update(map(type, prediction))
+        if dict in element_types:
+            return self.subtask == 4
+        if element_types:
+            return self.subtask == 2
+        if any(isinstance(prediction, str) for prediction in predictions):
+            return self.subtask in {1, 3}
+        return self.subtask in {2, 4}
 
     def row_errors(self, rows: Sequence[Any]) -> Iterator[str]:
         """Links that are not objects of `answer_id` and `evidence_id`."""
-        if self.subtask == 4:
-            yield from _link_errors(rows)
+        if self.subtask != 4:
+            return
+        for index, row in enumerate(rows):
+            if not isinstance(row, dict) or not isinstance(row.get("prediction"), list):
+                yield (
+                    f'row {index}: write {{"case_id": "1", "prediction": '
+                    '[{"answer_id": "1", "evidence_id": ["2"]}]}.'
+                )
+                continue
+            case_id = printable(str(row.get("case_id")))
+            for number, link in enumerate(row["prediction"]):
+                is_link = (
+                    isinstance(link, dict)
+                    and isinstance(link.get("answer_id"), str)
+                    and are_texts(link.get("evidence_id"))
+                )
+                if not is_link:
+                    yield (
+                        f"case {case_id}: link {number} should read "
+                        '{"answer_id": "1", "evidence_id": ["2", "5"]}.'
+                    )
 
     def score(self, request: ScoringRequest) -> ScoreReport:
         """Score the predictions of this subtask."""
@@ -73,21 +98,24 @@ class SubtaskScoring(ScoringBridge):
             request, lambda: archehr2026.refusals(rows, gold.references, self.subtask)
         )
         lines_of_run = self._lines_of_run(request, gold)
-        settings = {
+        score = partial(
+            archehr2026.score,
+            rows,
+            gold.references,
+            subtask=self.subtask,
+            on_unknown="count",
+            cited_lines=lines_of_run,
             **request.settings.text_metrics,
-            "subtask": self.subtask,
-            "on_unknown": "count",
-            "cited_lines": lines_of_run,
-        }
-
-        def score(**overrides: Any) -> Scores:
-            return archehr2026.score(rows, gold.references, **{**settings, **overrides})
-
+        )
         scores = self.compute(request, score)
         scores.warnings[:] = map(shorten_quotes, scores.warnings)
         if request.official_path:
             write_leaderboard(request.official_path, scores.scores)
         report = self.report(request, gold, scores, baselines(gold, self.subtask))
+        if request.judge is None:
+            return report
+        from archqa.tasks.scoring.judging import with_judged_lines
+
         if self.subtask == 4:
             lines = archehr2026.linked_lines(rows, gold.references)
         else:
@@ -95,7 +123,7 @@ class SubtaskScoring(ScoringBridge):
             lines = {case_id: (lines_of_run or {}).get(case_id, ()) for case_id in scored}
         return with_judged_lines(report, request, lines)
 
-    def _lines_of_run(self, request: ScoringRequest, gold: Gold[Reference]) -> RowLines | None:
+    def _lines_of_run(self, request: ScoringRequest, gold: Gold[Reference]) -> "RowLines | None":
         """The lines that the prose of subtask 3 has of a run's answers, with what they cite.
 
         None for another subtask and for a bare file.
@@ -103,14 +131,16 @@ class SubtaskScoring(ScoringBridge):
         run = request.submission.run
         if self.subtask != 3 or run is None or run.ended is None:
             return None
-        answers = {case.item.id: case.answer for case in run.ended() if case.answer}
-        lines: dict[str, tuple[CitedLine, ...]] = {}
-        for reference in gold.references:
-            answer = answers.get(reference.case_id)
+        sentences_of = {reference.case_id: reference.sentences for reference in gold.references}
+        lines: dict[str, tuple[CitedLine, ...]] = dict.fromkeys(sentences_of, ())
+        for case in run.ended():
+            sentences = sentences_of.get(case.item.id)
+            if case.answer is None or sentences is None:
+                continue
             cited = []
-            for claim in submitted_claims(answer) if answer else ():
-                cited.append(CitedLine.citing(claim.text, claim.citations, reference.sentences))
-            lines[reference.case_id] = tuple(cited)
+            for claim in submitted_claims(case.answer):
+                cited.append(CitedLine.citing(claim.text, claim.citations, sentences))
+            lines[case.item.id] = tuple(cited)
         return lines
 
 
@@ -129,62 +159,58 @@ def load_gold(inputs: ScoringInputs, subtask: Subtask) -> Gold[Reference]:
     if subtask == 1:
         return _load_questions(inputs)
     data = inputs.case_file
-    if data is None and inputs.key:
-        data = _data_of_key(inputs.key)
-    key = resolve_key(inputs, data)
-    second_key = resolve_second_key(inputs, data)
+    if data is None and inputs.key and inputs.key.stem.endswith("_key"):
+        # The case file that `find_key` pairs with this key.
+        stem = inputs.key.stem.removesuffix("_key")
+        candidates = [inputs.key.with_name(stem + suffix) for suffix in (".json", ".xml")]
+        data = next(filter(Path.is_file, candidates), None)
+    files = KeyFiles.find(inputs, data)
     if data is None and subtask != 2:
         raise CallerError(
             f"Subtask {subtask} is scored with the notes at hand.\n"
             "Name the case file with --data FILE."
         )
-    fingerprints = {"key": key.sha256}
     cases: Sequence[Case] = ()
+    sha256 = ""
     if data:
-        cases, fingerprints["data"] = inputs.notes(data)
-    selection = inputs.select_cases(key.keys)
+        cases, sha256 = inputs.notes(data)
+    selection = inputs.select_cases(files.key.keys)
     if data:
-        _check_cases_exist(data, cases, selection)
-    references = _references(cases, key.keys, selection)
-    second_references: list[Reference] = []
-    if second_key:
-        fingerprints["second_key"] = second_key.sha256
-        second_references = _references(cases, second_key.keys, selection)
-    check_second_key_sentences(second_key, references, second_references)
-    scored = scored_keys(key, references)
-    return Gold(references, second_references, fingerprints, selection, key.path, scored)
+        case_ids = {case.id for case in cases}
+        absent = [printable(case_id) for case_id in selection.ids if case_id not in case_ids]
+        if absent:
+            noun = "case" if len(absent) == 1 else "cases"
+            problems = [f": has no {noun} {list_ids(absent)}, which the key has."]
+            advice = "Name the case file that belongs to the key, or choose cases with --case-ids."
+            raise InputError(data, problems, advice)
+    return files.gold(lambda keys: _references(cases, keys, selection), sha256, selection)
 
 
 def baselines(gold: Gold[Reference], subtask: Subtask) -> Baselines:
     """Subtask 2: every sentence, and the second annotator's essential ones. Subtask 4: every link."""
-    predictions: dict[str, dict[str, Any]] = {}
+    submissions: dict[str, list[dict[str, Any]]] = {}
+
+    def predict(baseline: str, reference: Reference, prediction: list[Any]) -> None:
+        row = {"case_id": reference.case_id, "prediction": prediction}
+        submissions.setdefault(baseline, []).append(row)
+
+    metrics = CITATION_METRICS
     if subtask == 2:
-        predictions["cite_everything"] = {
-            reference.case_id: list(reference.labels) for reference in gold.references
-        }
-        if gold.second_references:
-            predictions["second_reader"] = {
-                reference.case_id: sorted(reference.labelled("essential"))
-                for reference in gold.second_references
-            }
-    if subtask == 4:
-        links: dict[str, Any] = {}
         for reference in gold.references:
-            all_ids = list(reference.sentences)
-            links[reference.case_id] = [
-                {"answer_id": answer_id, "evidence_id": all_ids}
-                for answer_id in reference.citations
-            ]
-        predictions["link_everything"] = links
+            predict("cite_everything", reference, list(reference.labels))
+        for reference in gold.second_references:
+            predict("second_reader", reference, sorted(reference.labelled("essential")))
+    if subtask == 4:
+        metrics = _LINK_METRICS
+        for reference in gold.references:
+            links = []
+            for answer_id in reference.citations:
+                links.append({"answer_id": answer_id, "evidence_id": list(reference.sentences)})
+            predict("link_everything", reference, links)
     scores = {}
-    for name, by_case in predictions.items():
-        rows = [{"case_id": case_id, "prediction": value} for case_id, value in by_case.items()]
+    for name, rows in submissions.items():
         result = archehr2026.score(
-            rows,
-            gold.references,
-            subtask=subtask,
-            metrics=CITATION_METRICS if subtask == 2 else _LINK_METRICS,
-            bootstrap=0,
+            rows, gold.references, subtask=subtask, metrics=metrics, bootstrap=0
         )
         scores[name] = result.scores
     return scores
@@ -237,79 +263,23 @@ def _references(
             continue
         case = by_id.get(case_id, Case(id=case_id))
         key, sentences = keys[case_id], answers[case_id]
-        citations: dict[str, tuple[str, ...]] = {}
-        if has_citations:
-            citations = {sentence.id: sentence.citations for sentence in sentences}
-        answer_text = " ".join(sentence.text for sentence in sentences)
+        citations = {}
+        answer_sentences = {}
+        for sentence in sentences:
+            answer_sentences[sentence.id] = sentence.text
+            if has_citations:
+                citations[sentence.id] = sentence.citations
+        answer_text = " ".join(answer_sentences.values())
         reference = Reference(
             case_id=case.id,
             sentences=case.text_of,
-            labels={sentence_id: label.value for sentence_id, label in key.labels.items()},
+            labels=dict(key.labels),
             narrative=case.patient_narrative,
             clinician_question=case.clinician_question,
             clinician_answer=key.clinician_answer_without_citations or answer_text,
             citations=citations,
-            answer_sentences={sentence.id: sentence.text for sentence in sentences},
+            answer_sentences=answer_sentences,
             undecided=key.without_label(case.sentence_ids),
         )
         references.append(reference)
     return references
-
-
-def _data_of_key(key: Path) -> Path | None:
-    """The case file that `find_key` pairs with this key."""
-    if not key.stem.endswith("_key"):
-        return None
-    stem = key.stem.removesuffix("_key")
-    for suffix in (".json", ".xml"):
-        data = key.with_name(stem + suffix)
-        if data.is_file():
-            return data
-    return None
-
-
-def _check_cases_exist(data: Path, cases: Sequence[Case], selection: KeySelection) -> None:
-    case_ids = {case.id for case in cases}
-    absent = [printable(case_id) for case_id in selection.ids if case_id not in case_ids]
-    if absent:
-        noun = "case" if len(absent) == 1 else "cases"
-        problems = [f": has no {noun} {list_ids(absent)}, which the key has."]
-        advice = "Name the case file that belongs to the key, or choose cases with --case-ids."
-        raise InputError(data, problems, advice)
-
-
-def _possible_subtasks(predictions: Sequence[Any]) -> set[int]:
-    """The subtasks whose predictions can look like these."""
-    element_types: set[type] = set()
-    for prediction in predictions:
-        if isinstance(prediction, list):
-            element_types.update(map(type, prediction))
-    if dict in element_types:
-        return {4}
-    if element_types:
-        return {2}
-    if any(isinstance(prediction, str) for prediction in predictions):
-        return {1, 3}
-    return {2, 4}
-
-
-def _link_errors(rows: Sequence[Any]) -> Iterator[str]:
-    for index, row in enumerate(rows):
-        if not isinstance(row, dict) or not isinstance(row.get("prediction"), list):
-            yield (
-                f'row {index}: write {{"case_id": "1", "prediction": '
-                '[{"answer_id": "1", "evidence_id": ["2"]}]}.'
-            )
-            continue
-        case_id = printable(str(row.get("case_id")))
-        for number, link in enumerate(row["prediction"]):
-            is_link = (
-                isinstance(link, dict)
-                and isinstance(link.get("answer_id"), str)
-                and are_ids(link.get("evidence_id"))
-            )
-            if not is_link:
-                yield (
-                    f"case {case_id}: link {number} should read "
-                    '{"answer_id": "1", "evidence_id": ["2", "5"]}.'
-                )

@@ -5,7 +5,7 @@ Those for subtask 1 have none; subtasks 2 and 3 share the pipelines of ArchEHR-Q
 
 from pydantic import Field
 
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 
 class AlignmentSettings(PipelineSettings):

@@ -13,18 +13,16 @@ from archqa.core.case import Case, Phrase
 from archqa.core.id_lists import list_ids
 from archqa.core.key import CaseKey, ClinicianSentence
 from archqa.errors import CallerError
-from archqa.tasks.archehr_2025.cases import ArchehrQa
-from archqa.tasks.archehr_2025.task import CITATION_METRICS
+from archqa.tasks.archehr_2025.task import CITATION_METRICS, ArchehrQa, ArchehrResult
 from archqa.tasks.archehr_2026 import (
     ANSWER_GENERATION,
     EVIDENCE_ALIGNMENT,
     EVIDENCE_IDENTIFICATION,
     QUESTION_INTERPRETATION,
 )
-from archqa.tasks.archehr_2026.result import ArchehrResult
-from archqa.tasks.case_files import find_key, load_key
 from archqa.tasks.files.mistakes import is_blank
-from archqa.tasks.files.node import Content
+from archqa.tasks.files.source import Content
+from archqa.tasks.keys import find_key, load_key
 from archqa.tasks.task import CaseFile, CompletedCase, ExportFormat, MissingPart, ScoreDisplay
 
 _NO_MESSAGE = MissingPart(
@@ -97,8 +95,9 @@ def submitted_claims(answer: CitedAnswer) -> list[Claim]:
     """
     claims: list[Claim] = []
     words = 0
-    statements = [claim for claim in answer.claims if not claim.is_pointer]
-    for claim in statements:
+    for claim in answer.claims:
+        if claim.is_pointer:
+            continue
         length = len(_words(claim))
         if words and words + length > ANSWER_WORDS:
             break
@@ -130,13 +129,16 @@ def with_clinician_answers(file: CaseFile, key: Path | None) -> CaseFile:
         )
     keys = load_key(key).keys if key else {}
     cases = []
+    unanswered = []
     for case in file.notes:
         if not case.answer_sentences and case.id in keys:
-            sentences = clinician_sentences(keys[case.id])
-            phrases = tuple(Phrase(id=each.id, text=each.text) for each in sentences)
-            case = case.model_copy(update={"answer_sentences": phrases})
+            phrases = []
+            for sentence in clinician_sentences(keys[case.id]):
+                phrases.append(Phrase(id=sentence.id, text=sentence.text))
+            case = case.model_copy(update={"answer_sentences": tuple(phrases)})
+        if not case.answer_sentences:
+            unanswered.append(case.id)
         cases.append(case)
-    unanswered = [case.id for case in cases if not case.answer_sentences]
     if unanswered:
         raise CallerError(
             f"{key} has no answer for case {list_ids(unanswered)}.\n"
@@ -157,44 +159,64 @@ def clinician_sentences(key: CaseKey) -> tuple[ClinicianSentence, ...]:
     for line in key.clinician_answer.splitlines():
         if not line.strip():
             continue
-        number = str(len(sentences) + 1)
-        text, *citations = line.strip().rsplit("|", maxsplit=2)
-        if len(citations) < 2:
-            sentences.append(ClinicianSentence(id=number, text=line.strip()))
-            continue
-        ids = [citation.strip() for citation in citations[0].split(",")]
+        text, ids = line, ""
+        parts = line.strip().rsplit("|", maxsplit=2)
+        if len(parts) == 3:
+            text, ids, _ = parts
         sentence = ClinicianSentence(
-            id=number, text=text.strip(), citations=tuple(filter(None, ids))
+            id=str(len(sentences) + 1),
+            text=text.strip(),
+            citations=tuple(filter(None, map(str.strip, ids.split(",")))),
         )
         sentences.append(sentence)
     return tuple(sentences)
 
 
-_CITED_ANSWER_PIPELINES = "archqa.tasks.archehr_2025.pipelines:CITED_ANSWER_PIPELINES"
+def _subtask(
+    number: Literal[1, 2, 3, 4],
+    name: str,
+    title: str,
+    display: ScoreDisplay,
+    *,
+    scoring: str,
+    pipelines: str = "",
+    word_limit: int | None = None,
+) -> ArchehrQa2026:
+    """One subtask; without pipelines of its own, those of 2025 do it."""
+    package = "archqa.tasks.archehr_2026"
+    made_by = f"Runs of --task {name} have it."
+    pipelines_path = f"{package}.pipelines:{pipelines}"
+    if not pipelines:
+        made_by = "Runs over notes with cited answers have it."
+        pipelines_path = "archqa.tasks.archehr_2025.pipelines:CITED_ANSWER_PIPELINES"
+    return ArchehrQa2026(
+        name,
+        f"ArchEHR-QA 2026, subtask {number}: {title}",
+        word_limit=word_limit,
+        result_type=ArchehrResult,
+        pipelines_path=pipelines_path,
+        scoring_path=f"{package}.scoring:{scoring}",
+        display=display,
+        export=ExportFormat(as_zip=True, needs_all_cases=True, made_by=made_by),
+        subtask=number,
+    )
 
-SUBTASK_1 = ArchehrQa2026(
+
+SUBTASK_1 = _subtask(
+    1,
     QUESTION_INTERPRETATION,
-    "ArchEHR-QA 2026, subtask 1: question interpretation",
+    "question interpretation",
+    ScoreDisplay(headline=("overall_score", "rougeLsum"), case_metrics=("rougeLsum",)),
+    scoring="INTERPRETATION",
+    pipelines="INTERPRETATION_PIPELINES",
     word_limit=QUESTION_WORDS,
-    result_type=ArchehrResult,
-    pipelines_path="archqa.tasks.archehr_2026.pipelines:INTERPRETATION_PIPELINES",
-    scoring_path="archqa.tasks.archehr_2026.scoring:INTERPRETATION",
-    display=ScoreDisplay(headline=("overall_score", "rougeLsum"), case_metrics=("rougeLsum",)),
-    export=ExportFormat(
-        as_zip=True,
-        needs_all_cases=True,
-        made_by=f"Runs of --task {QUESTION_INTERPRETATION} have it.",
-    ),
-    subtask=1,
 )
 
-SUBTASK_2 = ArchehrQa2026(
+SUBTASK_2 = _subtask(
+    2,
     EVIDENCE_IDENTIFICATION,
-    "ArchEHR-QA 2026, subtask 2: evidence identification",
-    result_type=ArchehrResult,
-    pipelines_path=_CITED_ANSWER_PIPELINES,
-    scoring_path="archqa.tasks.archehr_2026.scoring:IDENTIFICATION",
-    display=ScoreDisplay(
+    "evidence identification",
+    ScoreDisplay(
         headline=(
             "overall_score",
             "strict_micro_f1",
@@ -203,46 +225,28 @@ SUBTASK_2 = ArchehrQa2026(
         ),
         case_metrics=CITATION_METRICS,
     ),
-    export=ExportFormat(
-        as_zip=True,
-        needs_all_cases=True,
-        made_by="Runs over notes with cited answers have it.",
-    ),
-    subtask=2,
+    scoring="IDENTIFICATION",
 )
 
-SUBTASK_3 = ArchehrQa2026(
+SUBTASK_3 = _subtask(
+    3,
     ANSWER_GENERATION,
-    "ArchEHR-QA 2026, subtask 3: answer generation",
-    word_limit=ANSWER_WORDS,
-    result_type=ArchehrResult,
-    pipelines_path=_CITED_ANSWER_PIPELINES,
-    scoring_path="archqa.tasks.archehr_2026.scoring:GENERATION",
-    display=ScoreDisplay(
+    "answer generation",
+    ScoreDisplay(
         headline=("overall_score", "rougeLsum", "bleu", "sari"), case_metrics=("rougeLsum",)
     ),
-    export=ExportFormat(
-        as_zip=True,
-        needs_all_cases=True,
-        made_by="Runs over notes with cited answers have it.",
-    ),
-    subtask=3,
+    scoring="GENERATION",
+    word_limit=ANSWER_WORDS,
 )
 
-SUBTASK_4 = ArchehrQa2026(
+SUBTASK_4 = _subtask(
+    4,
     EVIDENCE_ALIGNMENT,
-    "ArchEHR-QA 2026, subtask 4: answer-evidence alignment",
-    result_type=ArchehrResult,
-    pipelines_path="archqa.tasks.archehr_2026.pipelines:ALIGNMENT_PIPELINES",
-    scoring_path="archqa.tasks.archehr_2026.scoring:ALIGNMENT",
-    display=ScoreDisplay(
+    "answer-evidence alignment",
+    ScoreDisplay(
         headline=("overall_score", "micro_f1", "micro_precision", "micro_recall"),
         case_metrics=("micro_precision", "micro_recall", "micro_f1"),
     ),
-    export=ExportFormat(
-        as_zip=True,
-        needs_all_cases=True,
-        made_by=f"Runs of --task {EVIDENCE_ALIGNMENT} have it.",
-    ),
-    subtask=4,
+    scoring="ALIGNMENT",
+    pipelines="ALIGNMENT_PIPELINES",
 )

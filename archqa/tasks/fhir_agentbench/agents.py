@@ -2,23 +2,13 @@
 record.
 
 Source: Lee et al., "FHIR-AgentBench" (ML4H 2025), §4, and glee4810/FHIR-AgentBench at bbb4290. The
-pipelines decide the order of the turns; this module has the agents' tasks and prompts, and takes
-one turn of a conversation.
+pipelines decide the order of the turns; this module has the agents' tasks and prompts, and the
+judge of their answers.
 """
 
-from archqa.agents.agent import Agent, RunContext
-from archqa.agents.conversation import Conversation
+from archqa.agents.agent import Agent, Rejected
 from archqa.core.value import FrozenModel
-from archqa.errors import ContextTooLong, Refused, Truncated, Unusable
-from archqa.llm.model import CHARACTERS_PER_TOKEN, FinishReason, Reply, ToolSpec
-from archqa.tasks.fhir_agentbench.retrieval_tools import RESOURCE_TYPES
-
-_MAX_EMPTY_REPLIES = 5
-"""Empty replies in a row after which a turn fails (the benchmark's retries of one call)."""
-
-_TOKENS_PER_MESSAGE = 4
-_TOKENS_PER_PROMPT = 2
-"""Tokens that the benchmark's count adds for each message, and once for the whole prompt."""
+from archqa.tasks.fhir_agentbench.tools import RESOURCE_TYPES
 
 
 class TypeCount(FrozenModel):
@@ -92,60 +82,37 @@ class RecordCodeAgent(FhirMultiTurnCodeAgent):
     prompt = "fhir_multi_turn_code/v4"
 
 
-class FhirConversation(Conversation[RecordQuestionTask]):
-    """A conversation about one question.
+class JudgeTask(FrozenModel):
+    """A question, what is right by the benchmark, and what was replied."""
 
-    A prompt of more than `max_tokens` raises `ContextTooLong`.
+    question: str
+    reference: str
+    reply: str
+
+
+class Ruling(FrozenModel):
+    """Whether the reply is right, and why.
+
+    The reason comes first, so that it is thought of first.
     """
 
-    def __init__(
-        self,
-        agent: Agent[RecordQuestionTask, FinalMessage],
-        task: RecordQuestionTask,
-        context: RunContext,
-        max_tokens: int,
-    ) -> None:
-        super().__init__(agent, task, context)
-        self._max_tokens = max_tokens
+    rationale: str
+    correct: bool
 
-    @property
-    def tokens(self) -> int:
-        """The prompt as the benchmark counts it, with characters / 4 for its tokenizer: tool calls
-        do not count.
-        """
-        characters = sum(len(message.content) for message in self.messages)
-        per_message = _TOKENS_PER_MESSAGE * len(self.messages)
-        return characters // CHARACTERS_PER_TOKEN + per_message + _TOKENS_PER_PROMPT
 
-    async def ask(self, tools: tuple[ToolSpec, ...] = ()) -> Reply:
-        """The model's next turn; an empty one is asked for again.
+class JudgeAgent(Agent[JudgeTask, Ruling]):
+    """Decides whether a reply states the reference answer. It is used only where no rule decides.
 
-        Raises `CaseFailed`, `ModelError`.
-        """
-        for _ in range(_MAX_EMPTY_REPLIES):
-            self._check_length()
-            reply = await self.next_reply(tools)
-            if reply.finish is not FinishReason.EMPTY:
-                self._check_finish(reply)
-                self.messages.append(reply.as_message)
-                return reply
-            self.add_prompt_text("repair/v1/empty.jinja")
-        raise Unusable(f"{self._agent.name}: the model gave {_MAX_EMPTY_REPLIES} empty replies.")
+    Source: the benchmark's evaluation (glee4810/FHIR-AgentBench at bbb4290), whose rules for the
+    judge `prompts/judge/v1` states in archqa's wording.
+    """
 
-    def keep_first_tool_call(self) -> None:
-        """Remove all but the first tool call of the last turn."""
-        last_turn = self.messages[-1]
-        first_call = last_turn.tool_calls[:1]
-        self.messages[-1] = last_turn.model_copy(update={"tool_calls": first_call})
+    name = "judge"
+    prompt = "judge/v1"
+    task_type = JudgeTask
+    output_type = Ruling
 
-    def _check_length(self) -> None:
-        if self.tokens > self._max_tokens:
-            excess = f"Input tokens exceeded: {self.tokens} > {self._max_tokens}"
-            raise ContextTooLong(f"{excess} (estimated: characters / {CHARACTERS_PER_TOKEN})")
-
-    def _check_finish(self, reply: Reply) -> None:
-        name = self._agent.name
-        if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
-            raise Refused(f"{name}: the model declined ({reply.finish}).")
-        if reply.finish is FinishReason.LENGTH and not reply.tool_calls:
-            raise Truncated(f"{name}: the reply was cut off; raise agents.{name}.max_tokens.")
+    def check(self, task: JudgeTask, output: Ruling) -> None:
+        """Reject a ruling without a reason."""
+        if not output.rationale.strip():
+            raise Rejected('Your "rationale" is empty. Say in one sentence what you compared.')

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 Conventions = Literal["mimic-ehrsql", "clinical"]
 """What 'current visit', 'since' and names mean in a question."""
@@ -33,7 +33,7 @@ class PublishedAgentSettings(PipelineSettings):
 
     official: bool = Field(
         default=True,
-        description="keep the quirks of the benchmark's agents (pipelines/published_agents.py)",
+        description="keep the quirks of the benchmark's agents (published_agents.py)",
     )
     context_limit: int = Field(
         default=32_000, ge=1000, description="tokens of a prompt, estimated: characters / 4"

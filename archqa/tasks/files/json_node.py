@@ -9,7 +9,9 @@ from typing import Any, Literal, NoReturn
 
 from archqa.errors import InputError
 from archqa.tasks.files.mistakes import FileErrors, is_blank, likely_typos, printable
-from archqa.tasks.files.node import MAX_NUMBER
+
+MAX_NUMBER = 10**9 - 1
+"""No note has more characters; anything above is a mistake, not a position."""
 
 _SYNTAX = "Mend the JSON there; data/README.md shows the format."
 _DEEP = "No case is nested like this: name a case file."
@@ -31,8 +33,10 @@ class _Object(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        counts = Counter(name for name, _ in pairs)
-        self.repeated_names = [name for name, count in counts.items() if count > 1]
+        self.repeated_names: list[str] = []
+        if len(self) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            self.repeated_names = [name for name, count in counts.items() if count > 1]
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,8 @@ class JsonContent:
     @property
     def fields(self) -> frozenset[str]:
         """Field names of every entry of the list."""
-        entries = self.value if isinstance(self.value, list) else [self.value]
         names: set[str] = set()
+        entries = self.value if isinstance(self.value, list) else [self.value]
         for entry in entries:
             if isinstance(entry, dict):
                 names.update(entry)
@@ -63,11 +67,16 @@ class JsonContent:
             mistakes.add("", "the list is empty; it should hold at least one case.")
         nodes = []
         for number, entry in enumerate(self.value, start=1):
-            owner = _owner(entry, number)
-            if isinstance(entry, dict):
-                nodes.append(JsonNode(entry, "$", owner, mistakes))
-            else:
+            owner = f"entry {number}"
+            if not isinstance(entry, dict):
                 mistakes.add(f": {owner}, $", _not_an_object(entry))
+                continue
+            for name in _ID_FIELDS:
+                case_id = entry.get(name)
+                if isinstance(case_id, str) and not is_blank(case_id):
+                    owner = f"case {printable(case_id)}"
+                    break
+            nodes.append(JsonNode(entry, "$", owner, mistakes))
         return nodes
 
 
@@ -97,7 +106,7 @@ class JsonNode:
         if not isinstance(value, str):
             self.add_error(name, f"is {_kind(value)}; it should be text in quotes.")
             return ""
-        if not _is_whole(value):
+        if _SURROGATE.search(value):
             self.add_error(name, "holds half a character (a lone surrogate); write the whole one.")
             return ""
         return value.strip()
@@ -156,60 +165,41 @@ class JsonNode:
 
 def parse_json(text: str, path: str) -> JsonContent:
     """Parse a JSON file. Raises `InputError` with the line where its syntax breaks."""
+
+    def refuse_constant(_: str) -> NoReturn:
+        tokens = _STRING_OR_CONSTANT.finditer(text)
+        constant = next(token for token in tokens if not token[0].startswith('"'))
+        line = text.count("\n", 0, constant.start()) + 1
+        raise InputError(
+            path,
+            [f":{line}: not JSON: {constant[0]} is no number."],
+            "Write a number, or leave the field out.",
+        )
+
+    def parse_integer(digits: str) -> float:
+        """Numbers of more than 18 digits are infinite: `number` refuses them, at no cost of time."""
+        return float("inf") if len(digits) > 18 else int(digits)
+
     try:
         value = json.loads(
             text,
             object_pairs_hook=_Object,
-            parse_constant=lambda _: _refuse_constant(text, path),
-            parse_int=_parse_integer,
+            parse_constant=refuse_constant,
+            parse_int=parse_integer,
         )
     except json.JSONDecodeError as error:
-        raise InputError(path, [_syntax(error, text)], _SYNTAX) from None
+        reason = error.msg
+        if error.pos >= len(text.rstrip()) or reason.startswith("Unterminated string"):
+            reason = "the file breaks off, or a quote or bracket is not closed"
+        mistake = f":{error.lineno}: not JSON: {reason} (column {error.colno})."
+        raise InputError(path, [mistake], _SYNTAX) from None
     except RecursionError:
         raise InputError(path, [": its brackets are nested too deeply."], _DEEP) from None
     return JsonContent(value)
 
 
-def _parse_integer(digits: str) -> float:
-    """Numbers of more than 18 digits are infinite: `number` refuses them, and they cost no time."""
-    if len(digits) > 18:
-        return float("inf")
-    return int(digits)
-
-
-def _syntax(error: json.JSONDecodeError, text: str) -> str:
-    cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-    reason = "the file breaks off, or a quote or bracket is not closed" if cut else error.msg
-    return f":{error.lineno}: not JSON: {reason} (column {error.colno})."
-
-
-def _refuse_constant(text: str, path: str) -> NoReturn:
-    tokens = _STRING_OR_CONSTANT.finditer(text)
-    constant = next(token for token in tokens if not token[0].startswith('"'))
-    line = text.count("\n", 0, constant.start()) + 1
-    raise InputError(
-        path,
-        [f":{line}: not JSON: {constant[0]} is no number."],
-        "Write a number, or leave the field out.",
-    )
-
-
 def _not_an_object(value: object) -> str:
     return f"is {_kind(value)}; it should be an object: {{…}}."
-
-
-def _owner(entry: object, number: int) -> str:
-    if not isinstance(entry, dict):
-        return f"entry {number}"
-    for name in _ID_FIELDS:
-        case_id = entry.get(name)
-        if isinstance(case_id, str) and not is_blank(case_id):
-            return f"case {printable(case_id)}"
-    return f"entry {number}"
-
-
-def _is_whole(text: str) -> bool:
-    return _SURROGATE.search(text) is None
 
 
 def _kind(value: object) -> str:

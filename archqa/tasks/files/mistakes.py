@@ -2,9 +2,13 @@
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeGuard
 
 from archqa.core.near_misses import near_misses
 from archqa.errors import InputError
+
+if TYPE_CHECKING:
+    from archqa.tasks.files.source import Node, Row
 
 _MAX_ID_LENGTH = 40
 _LINE = re.compile(r":([0-9]+):")
@@ -24,8 +28,13 @@ class FileErrors:
 
     def raise_if_any(self) -> None:
         """Raise one `InputError` with all errors, in the order of the file's lines, if there are any."""
+
+        def line(error: str) -> int:
+            match = _LINE.match(error)
+            return int(match[1]) if match else 0
+
         if self._errors:
-            raise InputError(self._path, sorted(self._errors, key=_line), self._fix)
+            raise InputError(self._path, sorted(self._errors, key=line), self._fix)
 
 
 def printable(name: str) -> str:
@@ -43,6 +52,22 @@ def is_blank(text: str) -> bool:
     return not any(character.isprintable() and not character.isspace() for character in text)
 
 
+def are_texts(value: object) -> TypeGuard[list[str]]:
+    """Whether a value is a list of texts."""
+    return isinstance(value, list) and all(isinstance(element, str) for element in value)
+
+
+def refuse_repeated_ids(
+    rows: Iterable["Row | Node"], ids: Iterable[str], field: str, problem: str
+) -> None:
+    """Add an error to each row whose id an earlier row has; `problem` goes on after the id."""
+    earlier_ids: set[str] = set()
+    for row, row_id in zip(rows, ids, strict=True):
+        if row_id and row_id in earlier_ids:
+            row.add_error(field, f"'{printable(row_id)}' {problem}")
+        earlier_ids.add(row_id)
+
+
 def likely_typos(names: Iterable[str], fields: Iterable[str]) -> list[tuple[str, str]]:
     """Pairs (name in the file, the field it was probably meant to be).
 
@@ -56,18 +81,7 @@ def likely_typos(names: Iterable[str], fields: Iterable[str]) -> list[tuple[str,
     for name in names:
         if name in fields or len(name) > _MAX_ID_LENGTH:
             continue
-        if meant := _nearest(name, absent):
-            typos.append((name, meant))
+        similar = near_misses(name, absent, min_similarity=0.85)
+        if similar:
+            typos.append((name, similar[0]))
     return typos
-
-
-def _line(error: str) -> int:
-    match = _LINE.match(error)
-    if match is None:
-        return 0
-    return int(match[1])
-
-
-def _nearest(name: str, fields: list[str]) -> str:
-    similar = near_misses(name, fields, min_similarity=0.85)
-    return similar[0] if similar else ""

@@ -85,13 +85,21 @@ class XmlNode:
         holder = self._element if name == "text" else self._child(name)
         if holder is None:
             return ""
-        return self._plain(holder)
+        for child in holder:
+            tag = _shown_tag(child)
+            problem = f"{tag} stands inside <{holder.tag}>, which should hold text only."
+            self._note(child, problem)
+        return (holder.text or "").strip()
 
     def required(self, name: str) -> str:
         """See `Node.required`."""
         text = self.text(name)
-        if not text:
-            self._note(self._element, self._emptiness(name))
+        tag = self._element.tag
+        if not text and name == "text":
+            self._note(self._element, f"<{tag}> is empty; write its text, or take it out.")
+        elif not text:
+            absent = _ATTRIBUTES.get(name, name)
+            self._note(self._element, f"<{tag}> has no {absent}; give it one.")
         return text
 
     def number(self, name: str) -> int | None:
@@ -109,7 +117,11 @@ class XmlNode:
         holder = self._child(container)
         if holder is None:
             return []
-        self._refuse_strangers(holder, tag)
+        for child in holder:
+            if child.tag != tag:
+                stranger = _shown_tag(child)
+                problem = f"{stranger} stands inside <{holder.tag}>, which holds <{tag}> only."
+                self._note(child, problem)
         self._refuse_loose_text(holder, f"<{tag}>")
         return [XmlNode(row, self._owner, self._mistakes) for row in holder.findall(tag)]
 
@@ -117,7 +129,10 @@ class XmlNode:
         """See `Node.expect`."""
         tags = [str(child.tag) for child in self._element]
         attributes = list(map(str, self._element.attrib))
-        expected = set(map(_xml_name, names))
+        expected: set[str] = set()
+        for field in names:
+            container, _ = _LISTS.get(field, ("", ""))
+            expected.add(container or _ATTRIBUTES.get(field, field))
         own_tag = f"<{self._element.tag}>"
         for name, meant in likely_typos([*tags, *attributes], expected):
             problem = f"{own_tag} holds {printable(name)}; did you mean {meant}?"
@@ -144,27 +159,6 @@ class XmlNode:
     def _child(self, tag: str) -> etree._Element | None:
         return self._element.find(tag)
 
-    def _plain(self, holder: etree._Element) -> str:
-        for child in holder:
-            problem = (
-                f"{_shown_tag(child)} stands inside <{holder.tag}>, which should hold text only."
-            )
-            self._note(child, problem)
-        return (holder.text or "").strip()
-
-    def _emptiness(self, name: str) -> str:
-        if name == "text":
-            return f"<{self._element.tag}> is empty; write its text, or take it out."
-        return f"<{self._element.tag}> has no {_ATTRIBUTES.get(name, name)}; give it one."
-
-    def _refuse_strangers(self, holder: etree._Element, tag: str) -> None:
-        for child in holder:
-            if child.tag != tag:
-                problem = (
-                    f"{_shown_tag(child)} stands inside <{holder.tag}>, which holds <{tag}> only."
-                )
-                self._note(child, problem)
-
     def _refuse_loose_text(self, holder: etree._Element, home: str) -> None:
         loose = [holder.text, *(child.tail for child in holder)]
         if any(text and text.strip() for text in loose):
@@ -172,14 +166,6 @@ class XmlNode:
 
     def _note(self, element: etree._Element, problem: str) -> None:
         self._mistakes.add(f":{element.sourceline}", f"{self._owner}: {problem}")
-
-
-def _xml_name(name: str) -> str:
-    """The tag or attribute of a field."""
-    if name in _LISTS:
-        container, _ = _LISTS[name]
-        return container
-    return _ATTRIBUTES.get(name, name)
 
 
 def _shown_tag(element: etree._Element) -> str:
@@ -192,17 +178,12 @@ def parse_xml(text: str, path: str) -> XmlContent:
     Raises `InputError` with the line where its syntax breaks, and for any DOCTYPE or encoding but UTF-8.
     """
     _refuse_doctype(text, path)
-    _refuse_encoding(text, path)
-    try:
-        return XmlContent(etree.fromstring(text.encode(), _parser()))
-    except etree.XMLSyntaxError as error:
-        reason = _POSITION.sub("", str(error.msg))
-        raise InputError(path, [f":{error.lineno}: not XML: {reason}."], _SYNTAX) from None
-
-
-def _parser() -> etree.XMLParser:
+    declaration = _ENCODING.match(text)
+    if declaration and declaration[1].lower() not in {"utf-8", "utf8", "us-ascii", "ascii"}:
+        problem = f":1: declares the encoding {printable(declaration[1])}."
+        raise InputError(path, [problem], "Save it as UTF-8 and declare that.")
     # Comments inside a sentence would cut its text in two.
-    return etree.XMLParser(
+    parser = etree.XMLParser(
         encoding="utf-8",
         resolve_entities=False,
         no_network=True,
@@ -211,6 +192,11 @@ def _parser() -> etree.XMLParser:
         remove_comments=True,
         remove_pis=True,
     )
+    try:
+        return XmlContent(etree.fromstring(text.encode(), parser))
+    except etree.XMLSyntaxError as error:
+        reason = _POSITION.sub("", str(error.msg))
+        raise InputError(path, [f":{error.lineno}: not XML: {reason}."], _SYNTAX) from None
 
 
 def _refuse_doctype(text: str, path: str) -> None:
@@ -225,18 +211,6 @@ def _refuse_doctype(text: str, path: str) -> None:
         raise InputError(path, [problem], "Take the DOCTYPE out.")
 
 
-def _refuse_encoding(text: str, path: str) -> None:
-    declaration = _ENCODING.match(text)
-    if declaration is None:
-        return
-    encoding = declaration[1]
-    if encoding.lower() not in {"utf-8", "utf8", "us-ascii", "ascii"}:
-        problem = f":1: declares the encoding {printable(encoding)}."
-        raise InputError(path, [problem], "Save it as UTF-8 and declare that.")
-
-
 def _owner(case: etree._Element, number: int) -> str:
     case_id = case.get("id")
-    if not case_id:
-        return f"entry {number}"
-    return f"case {printable(case_id)}"
+    return f"case {printable(case_id)}" if case_id else f"entry {number}"

@@ -3,8 +3,6 @@
 import re
 from typing import NamedTuple
 
-from archqa.tasks.medagentbench.write_intents import normalize_number
-
 _NUMBER = r"\d+(?:\.\d+)?"
 _BAND = re.compile(
     rf"(?:(?P<low>{_NUMBER})\s*(?:to|-|–)\s*(?P<open><)?\s*(?P<high>{_NUMBER})"
@@ -65,7 +63,10 @@ class DosingInstructions(NamedTuple):
     def dose_for(self, value: float) -> Dose | None:
         """The dose for a measurement; None if it is not low."""
         if self.step_dose is not None:
-            return self._stepwise_dose(value, self.step_dose)
+            if value >= self.goal:
+                return None
+            steps = (self.goal - value) / self.step
+            return self.step_dose._replace(amount=normalize_number(steps * self.step_dose.amount))
         band = self._band_for(value)
         return band.dose if band else None
 
@@ -79,29 +80,35 @@ class DosingInstructions(NamedTuple):
     def _band_for(self, value: float) -> Band | None:
         return next((band for band in self.bands if band.contains(value)), None)
 
-    def _stepwise_dose(self, value: float, step_dose: Dose) -> Dose | None:
-        if value >= self.goal:
-            return None
-        steps = (self.goal - value) / self.step
-        return step_dose._replace(amount=normalize_number(steps * step_dose.amount))
+
+def normalize_number(number: float) -> int | float:
+    """10.0 as 10, without the rounding errors of arithmetic beyond the tenth decimal."""
+    rounded = round(number, 10)
+    return int(rounded) if float(rounded).is_integer() else rounded
 
 
 def parse_dosing(text: str) -> DosingInstructions | None:
     """The dosing instructions in a text; None if it has none of a known form."""
-    return _parse_bands(text) or _parse_steps(text)
-
-
-def _parse_bands(text: str) -> DosingInstructions | None:
-    matches = list(_BAND.finditer(text))
-    if not matches:
-        return None
-    starts = [0, *(match.end() for match in matches)]
-    parsed = [_band(match, start) for match, start in zip(matches, starts, strict=False)]
-    bands = sorted(parsed, key=lambda band: band.high)
-    return DosingInstructions(matches[0]["measure"], tuple(bands))
-
-
-def _parse_steps(text: str) -> DosingInstructions | None:
+    bands = []
+    measure = ""
+    end = 0
+    for match in _BAND.finditer(text):
+        hours = float(match["time"])
+        if match["span"].lower() == "minute":
+            hours /= 60
+        amount = normalize_number(float(match["dose"]))
+        dose = Dose(amount, match["unit"], match["route"], normalize_number(hours))
+        # A rule begins with the last number in brackets, line or sentence before its range.
+        starts = [start.start() for start in _RULE_START.finditer(text, end, match.start())]
+        rule = _rule(text, max(starts, default=end), match.end())
+        high = float(match["below"] or match["high"])
+        inclusive = not match["below"] and not match["open"]
+        bands.append(Band(high, inclusive, dose, rule))
+        measure = measure or match["measure"]
+        end = match.end()
+    if bands:
+        by_limit = sorted(bands, key=lambda band: band.high)
+        return DosingInstructions(measure, tuple(by_limit))
     step, goal = _STEP.search(text), _GOAL.search(text)
     if step is None or goal is None:
         return None
@@ -114,25 +121,6 @@ def _parse_steps(text: str) -> DosingInstructions | None:
         step_dose=Dose(amount, step["unit"], route[0] if route else ""),
         step_rule=_rule(text, step.start(), max(step.end("unit"), goal.end())),
     )
-
-
-def _band(match: re.Match[str], earliest: int) -> Band:
-    """The dose of a match, whose rule begins where nothing before `earliest` does."""
-    hours = float(match["time"])
-    if match["span"].lower() == "minute":
-        hours /= 60
-    amount = normalize_number(float(match["dose"]))
-    dose = Dose(amount, match["unit"], match["route"], normalize_number(hours))
-    rule = _rule(match.string, _rule_start(match, earliest), match.end())
-    if match["below"]:
-        return Band(float(match["below"]), inclusive=False, dose=dose, rule=rule)
-    return Band(float(match["high"]), inclusive=not match["open"], dose=dose, rule=rule)
-
-
-def _rule_start(match: re.Match[str], earliest: int) -> int:
-    """The last number in brackets, line or sentence that begins before the range."""
-    starts = _RULE_START.finditer(match.string, earliest, match.start())
-    return max((start.start() for start in starts), default=earliest)
 
 
 def _rule(text: str, start: int, end: int) -> str:

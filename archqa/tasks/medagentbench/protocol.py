@@ -8,12 +8,18 @@ searches for them.
 """
 
 import json
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
 
+from archqa.errors import ArchqaError
 from archqa.fhir.record import Resource
+from archqa.fhir.values.references import parse_reference
+from archqa.fhir.values.urls import build_search_url
 from archqa.safety.whole_characters import whole_json
-from archqa.tasks.medagentbench.gateway import FhirGateway
-from archqa.tasks.medagentbench.settings import MAX_ROUNDS
+from archqa.tasks.medagentbench.session import FHIR_BASE_URL, ClinicalSession, parse_now
+from archqa.tasks.medagentbench.settings import MAX_ROUNDS, PayloadFormat
+from archqa.tasks.medagentbench.write_checks import WriteContext, missing_reads, objections
 
 RUNNING = "running"
 COMPLETED = "completed"
@@ -30,6 +36,10 @@ GET_RESPONSE = "Here is the response from the GET request:\n{data}. " + _CALL_FI
 GET_ERROR = "Error in sending the GET request: {error}"
 POST_ACCEPTED = "POST request accepted and executed successfully. " + _CALL_FINISH
 INVALID_POST = "Invalid POST request"
+_ACCEPTED = POST_ACCEPTED.partition(" and ")[0]
+
+_MAX_PAGES = 3
+"""Pages read of one search: an agent has eight turns."""
 
 
 class AgentTurn(NamedTuple):
@@ -41,17 +51,6 @@ class AgentTurn(NamedTuple):
     verb: Literal["GET", "POST", "FINISH", ""]
     url: str = ""
     body: str = ""
-
-
-class Poster(Protocol):
-    """Carries out a POST."""
-
-    def post(self, url: str, body: str, evidence: tuple[str, ...]) -> tuple[str, ...]:
-        """Write, or only check, depending on the mode.
-
-        Returns the reasons for a refusal, none if it was accepted.
-        """
-        ...
 
 
 def parse_turn(text: str) -> AgentTurn:
@@ -76,9 +75,7 @@ class TaskController:
     the next POST, for the audit log.
     """
 
-    def __init__(
-        self, prompt: str, gateway: FhirGateway, poster: Poster, rounds: int = MAX_ROUNDS
-    ) -> None:
+    def __init__(self, prompt: str, session: ClinicalSession, rounds: int = MAX_ROUNDS) -> None:
         self.history: list[dict[str, str]] = [{"role": "user", "content": prompt}]
         self.status = RUNNING
         self.result: str | None = None
@@ -87,8 +84,7 @@ class TaskController:
         self.accepted_writes: list[Resource] = []
         self.last_page = ""
         self.evidence: tuple[str, ...] = ()
-        self._gateway = gateway
-        self._poster = poster
+        self._session = session
         self._rounds_left = rounds
 
     @property
@@ -125,7 +121,7 @@ class TaskController:
 
     def _get(self, url: str) -> str:
         self.last_page = ""
-        response = self._gateway.get(f"{url}&_format=json")
+        response = self._session.gateway.get(f"{url}&_format=json")
         if response.error:
             return GET_ERROR.format(error=response.error)
         self.requested_urls.append(url)
@@ -140,7 +136,7 @@ class TaskController:
             payload = whole_json(json.loads(turn.body))
         except (ValueError, RecursionError):
             return INVALID_POST
-        reasons = self._poster.post(turn.url, turn.body, self.evidence)
+        reasons = self._session.post(turn.url, turn.body, self.evidence)
         if reasons:
             return f"{INVALID_POST}: {' '.join(reasons)}"
         if isinstance(payload, dict):
@@ -161,12 +157,135 @@ def parse_resources(text: str) -> list[Resource]:
         return []
     if content.get("resourceType") != "Bundle":
         return [content] if "id" in content else []
-    return _bundle_resources(content)
+    entries = content.get("entry")
+    resources = []
+    for entry in entries if isinstance(entries, list) else ():
+        resource = entry.get("resource") if isinstance(entry, dict) else None
+        if isinstance(resource, dict):
+            resources.append(resource)
+    return resources
 
 
-def _bundle_resources(bundle: dict[str, Any]) -> list[Resource]:
-    entries = bundle.get("entry")
-    if not isinstance(entries, list):
-        return []
-    resources = [entry.get("resource") for entry in entries if isinstance(entry, dict)]
-    return [resource for resource in resources if isinstance(resource, dict)]
+class ActionFailed(ArchqaError):
+    """The action was refused or failed; the message tells the agent why."""
+
+
+class Actions:
+    """The actions of an agent in one task.
+
+    `cited` are the resources that the answer rests on, `created` those that were stored by
+    `Type/id`, `remarks` tell of refused writes.
+    """
+
+    def __init__(
+        self,
+        controller: TaskController,
+        session: ClinicalSession,
+        payload_format: PayloadFormat | None = None,
+    ) -> None:
+        self.controller = controller
+        self.session = session
+        self.payload_format = payload_format or session.payload_format
+        self.cited: list[str] = []
+        self.created: dict[str, Resource] = {}
+        self.explanation = ""
+        self.remarks: list[str] = []
+
+    @property
+    def now(self) -> datetime:
+        """The task's clock. Raises `Unusable` if the task names no time."""
+        return parse_now(self.session.task_text.context)
+
+    @property
+    def known_resources(self) -> dict[str, Resource]:
+        """The resources that were read or stored in this task, by `Type/id`."""
+        return {**self.controller.resources_read, **self.created}
+
+    def search(self, resource_type: str, params: Iterable[tuple[str, str]]) -> list[Resource]:
+        """The matches on the first pages of a search. Raises `ActionFailed`."""
+        url: str | None = f"{FHIR_BASE_URL}{build_search_url(resource_type, params)}"
+        resources: list[Resource] = []
+        for _ in range(_MAX_PAGES):
+            if url is None:
+                break
+            answer = self._take_turn(f"GET {url}")
+            page = self.controller.last_page
+            if not page:
+                raise ActionFailed(answer)
+            resources += parse_resources(page)
+            # A write and FINISH need the last two turns.
+            url = _next_link(page) if self.controller.rounds_left > 2 else None
+        return [resource for resource in resources if resource.get("resourceType") == resource_type]
+
+    def refusal_reasons(self, payload: dict[str, Any], evidence: tuple[str, ...]) -> list[str]:
+        """Every reason against a write; nothing is written."""
+        in_record = self.session.write_context(payload)
+        context = WriteContext(
+            self.known_resources,
+            tuple(self.controller.requested_urls),
+            tuple(self.controller.accepted_writes),
+            in_record.existing_resources,
+            in_record.patient_exists,
+        )
+        task_text = self.session.task_text
+        return [
+            *objections(payload, task_text, context, evidence),
+            *missing_reads(payload, task_text, context, evidence),
+        ]
+
+    def write(self, payload: dict[str, Any], evidence: tuple[str, ...]) -> str:
+        """Check a payload and post it; returns its reference, empty where nothing is stored.
+
+        Raises `ActionFailed` with every reason against it.
+        """
+        url = f"{FHIR_BASE_URL}{payload['resourceType']}"
+        body = json.dumps(payload)
+        reasons = self.refusal_reasons(payload, evidence)
+        if reasons:
+            self.session.write(url, body, evidence, tuple(reasons))
+            answer = " ".join(reasons)
+        else:
+            self.controller.evidence = evidence
+            answer = self._take_turn(f"POST {url}\n{body}")
+        if reasons or not answer.startswith(_ACCEPTED):
+            self.remarks.append(f"{payload['resourceType']} refused")
+            raise ActionFailed(answer)
+        location = parse_reference(str(self.session.attempts[-1]["location"]))
+        if location is None or not location.type:
+            return ""
+        reference = f"{location.type}/{location.id}"
+        self.created[reference] = {**payload, "id": location.id}
+        return reference
+
+    def finish(
+        self, answers: Sequence[Any], explanation: str = "", cited: Sequence[str] = ()
+    ) -> None:
+        """End the conversation with these answers.
+
+        Explanation and citations are stored apart from them.
+        """
+        self.explanation = explanation
+        self.cited = list(dict.fromkeys(cited))
+        self._take_turn(f"FINISH({json.dumps(list(answers), ensure_ascii=False)})")
+
+    def _take_turn(self, text: str) -> str:
+        if not self.controller.running:
+            raise ActionFailed("The task has ended; there are no turns left.")
+        if self.controller.rounds_left == 1 and not text.startswith("FINISH"):
+            raise ActionFailed("Only one turn is left: finish.")
+        return self.controller.handle_turn(text) or ""
+
+
+def _next_link(page: str) -> str | None:
+    """The link to the next page of a searchset, if it leads to the same server."""
+    try:
+        bundle = json.loads(page)
+    except (ValueError, RecursionError):
+        return None
+    links = bundle.get("link") if isinstance(bundle, dict) else None
+    for link in links if isinstance(links, list) else ():
+        if isinstance(link, dict) and link.get("relation") == "next":
+            url = str(link.get("url"))
+            if url.startswith(FHIR_BASE_URL.rstrip("/")):
+                return url
+    return None

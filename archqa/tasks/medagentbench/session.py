@@ -7,21 +7,32 @@ apply      stores: in memory above a store, really on a server
 """
 
 import json
+import re
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, cast
+from contextlib import suppress
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, NamedTuple, cast
+from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
 from archqa.agents.agent import ConfirmWrite
-from archqa.errors import ArchqaError
-from archqa.fhir import AuditLog, Overlay, Store, WriteMode, Writer
+from archqa.errors import ArchqaError, CallerError, Redirected, ServerUnavailable, Unusable
+from archqa.fhir import (
+    AuditLog,
+    FhirClient,
+    FhirError,
+    FhirService,
+    Overlay,
+    Store,
+    WriteMode,
+    Writer,
+)
 from archqa.fhir.record import Record, Resource
 from archqa.fhir.write.writer import WriteResult
 from archqa.safety.whole_characters import whole_json
-from archqa.tasks.medagentbench.gateway import (
-    FHIR_BASE_URL,
-    FhirGateway,
-    open_gateway,
-    relative_url,
-)
 from archqa.tasks.medagentbench.settings import PayloadFormat
 from archqa.tasks.medagentbench.write_checks import (
     TaskText,
@@ -29,6 +40,131 @@ from archqa.tasks.medagentbench.write_checks import (
     objections,
     subject_patient_id,
 )
+
+FHIR_BASE_URL = "http://localhost:8080/fhir/"
+"""The address of the record that agents are told, with its trailing slash."""
+
+_QUOTED_URL_CHARACTERS = 40
+_SEARCH_SECONDS = 30.0
+"""Time limit of one search in a store."""
+
+_PAUSE_SECONDS = 5.0
+"""Time for which a server that failed every retry is not called again.
+
+Without this pause, a run of 300 tasks would wait for every request.
+"""
+
+_PAUSED_UNTIL: WeakKeyDictionary[FhirClient, float] = WeakKeyDictionary()
+
+
+class GatewayResponse(NamedTuple):
+    """The body of a GET as text, or an error message."""
+
+    text: str = ""
+    error: str = ""
+
+
+_UNREACHABLE = GatewayResponse(error="ConnectionError: the FHIR server does not answer")
+
+
+class FhirGateway(ABC):
+    """The FHIR server that an agent sees, at the same address for a store and for a real server.
+
+    Agents are told `FHIR_BASE_URL`, as in the benchmark, and requests that lead elsewhere are
+    refused. Errors are worded as by the benchmark's HTTP client, Python's requests. Raises nothing
+    but `Redirected`: no agent can go on without the record's server.
+    """
+
+    def get(self, url: str) -> GatewayResponse:
+        """The response to one GET."""
+        path = relative_url(url)
+        if path is not None:
+            return self._fetch(path, url)
+        # Only the beginning of the URL: the rest may repeat record text.
+        beginning = repr(url[:_QUOTED_URL_CHARACTERS])
+        only = f"only addresses that begin with {FHIR_BASE_URL} are allowed"
+        return GatewayResponse(error=f"Invalid URL {beginning}: {only}")
+
+    @abstractmethod
+    def _fetch(self, path: str, url: str) -> GatewayResponse:
+        """The response to a GET of a path below the base; `url` is the whole address."""
+
+
+def open_gateway(record: Record) -> FhirGateway:
+    """The gateway to a store, an overlay or a server.
+
+    Raises `CallerError` for any other kind of record.
+    """
+    if isinstance(record, Store | Overlay):
+        return StoreGateway(record)
+    if isinstance(record, FhirClient):
+        return ServerGateway(record)
+    raise CallerError("MedAgentBench needs a FHIR store or a server.\nName one with --record.")
+
+
+class StoreGateway(FhirGateway):
+    """A store in this process that behaves like the benchmark's server (HAPI)."""
+
+    def __init__(self, record: Store | Overlay) -> None:
+        record.time_limit = record.time_limit or _SEARCH_SECONDS
+        self._service = FhirService(record, FHIR_BASE_URL)
+
+    def _fetch(self, path: str, url: str) -> GatewayResponse:
+        response = self._service.handle("GET", path)
+        if response.status >= 400:
+            return _http_error(response.status, url)
+        return GatewayResponse(response.body)
+
+
+class ServerGateway(FhirGateway):
+    """A FHIR server whose own address in its responses is replaced by `FHIR_BASE_URL`."""
+
+    def __init__(self, client: FhirClient) -> None:
+        self._client = client
+
+    def _fetch(self, path: str, url: str) -> GatewayResponse:
+        if time.monotonic() < _PAUSED_UNTIL.get(self._client, 0.0):
+            return _UNREACHABLE
+        try:
+            text = self._client.fetch(path)
+        except FhirError as error:
+            return _http_error(error.status, url)
+        except ServerUnavailable:
+            _PAUSED_UNTIL[self._client] = time.monotonic() + _PAUSE_SECONDS
+            return _UNREACHABLE
+        except Redirected:
+            raise
+        except ArchqaError as error:
+            reason = f"{type(error).__name__}: the FHIR server denies access"
+            return GatewayResponse(error=reason)
+        return GatewayResponse(text.replace(self._client.base, FHIR_BASE_URL.rstrip("/")))
+
+
+def relative_url(url: str) -> str | None:
+    """The part of a URL after the base, without doubled slashes; None for any other address.
+
+    Also for `..`, percent-encoded or not, which leads out of the record to the server's other paths.
+    """
+    base = FHIR_BASE_URL.rstrip("/")
+    if not url.startswith(base):
+        return None
+    path = url[len(base) :]
+    if path and path[0] not in "/?&":
+        return None
+    location = unquote(re.split(r"[?&]", path, maxsplit=1)[0])
+    if ".." in re.split(r"[/\\]", location):
+        return None
+    return path.lstrip("/")
+
+
+def _http_error(status: int, url: str) -> GatewayResponse:
+    """The message of Python's requests for an HTTP error."""
+    phrase = ""
+    if status in HTTPStatus._value2member_map_:
+        phrase = HTTPStatus(status).phrase
+    side = "Client" if status < 500 else "Server"
+    return GatewayResponse(error=f"{status} {side} Error: {phrase} for url: {url}")
+
 
 _WRITABLE_TYPES = ("Observation", "MedicationRequest", "ServiceRequest")
 _MAX_EXISTING = 200
@@ -64,7 +200,8 @@ class ClinicalSession:
         self.attempts: list[dict[str, Any]] = []
         self._who = who
         self._confirm = confirm
-        self._writer = Writer(self._write_target(), mode, audit)
+        target = self.record if mode is WriteMode.APPLY else cast("Record", _PatientCheck(self))
+        self._writer = Writer(target, mode, audit)
 
     @property
     def payload_format(self) -> PayloadFormat:
@@ -80,40 +217,58 @@ class ClinicalSession:
 
         Every attempt is in the audit log.
         """
-        reasons = self._refusal_reasons(url, _parse_object(body))
-        result = self._write(url, body, evidence, reasons)
+        try:
+            payload = whole_json(json.loads(body))
+        except (ValueError, RecursionError):
+            payload = None
+        reasons: list[str] = []
+        if self.mode is not WriteMode.READ_ONLY and isinstance(payload, dict):
+            # The benchmark's controller has no reasons, so mode `record` only asks a person.
+            if self.mode is not WriteMode.RECORD:
+                if relative_url(url) != _resource_type(url):
+                    reasons.append(f"Post to {FHIR_BASE_URL} and the type.")
+                reasons += objections(payload, self.task_text, self.write_context(payload))
+            if not reasons and self._confirm is not None and not self._confirm(url, payload):
+                reasons.append("A person has declined this write.")
+        result = self.write(url, body, evidence, tuple(reasons))
         if result.accepted:
             return ()
-        errors = [finding for finding in result.findings if finding.level == "error"]
-        return tuple(f"{error.path} {error.message}".strip() for error in errors)
+        errors = []
+        for finding in result.findings:
+            if finding.level == "error":
+                errors.append(f"{finding.path} {finding.message}".strip())
+        return tuple(errors)
 
-    def log_refusal(
-        self, url: str, body: str, reasons: tuple[str, ...], evidence: tuple[str, ...] = ()
-    ) -> None:
-        """Record in the audit log that a write was refused, and why."""
-        self._write(url, body, evidence, reasons)
+    def write(
+        self, url: str, body: str, evidence: tuple[str, ...], reasons: tuple[str, ...]
+    ) -> WriteResult:
+        """Write, or with reasons against it only record in the audit log that it was refused."""
+        result = self._writer.post(
+            _resource_type(url), body, url=url, who=self._who, evidence=evidence, against=reasons
+        )
+        attempt = {
+            "url": url,
+            "status": result.status,
+            "location": result.location or "",
+            "findings": [finding.model_dump() for finding in result.findings],
+            "evidence": evidence,
+        }
+        self.attempts.append(attempt)
+        return result
 
     def write_context(self, payload: Mapping[str, Any]) -> WriteContext:
         """What the record says about a payload's patient."""
-        return WriteContext(
-            {},
-            existing_resources=self.existing_resources(payload),
-            patient_exists=self.has_patient(subject_patient_id(payload)),
-        )
-
-    def existing_resources(self, payload: Mapping[str, Any]) -> tuple[Resource, ...]:
-        """Resources of the payload's type and patient in the record; none if the search fails."""
         resource_type = str(payload.get("resourceType"))
         patient = subject_patient_id(payload)
-        if resource_type not in _WRITABLE_TYPES or not patient:
-            return ()
-        query = {"patient": patient, "_count": str(_MAX_EXISTING)}
-        if resource_type == "Observation":
-            query["date"] = str(payload.get("effectiveDateTime"))
-        try:
-            return tuple(self.record.search(resource_type, query).resources)
-        except _LOOKUP_FAILURES:
-            return ()
+        existing: tuple[Resource, ...] = ()
+        if resource_type in _WRITABLE_TYPES and patient:
+            query = {"patient": patient, "_count": str(_MAX_EXISTING)}
+            if resource_type == "Observation":
+                query["date"] = str(payload.get("effectiveDateTime"))
+            with suppress(*_LOOKUP_FAILURES):
+                existing = tuple(self.record.search(resource_type, query).resources)
+        exists = self.has_patient(patient)
+        return WriteContext({}, existing_resources=existing, patient_exists=exists)
 
     def has_patient(self, patient: str) -> bool | None:
         """Whether the record has the patient, by id or by identifier; None if the search fails."""
@@ -131,47 +286,6 @@ class ClinicalSession:
         if self._overlay is not None:
             self._overlay.close()
 
-    def _write_target(self) -> Record:
-        if self.mode is WriteMode.APPLY:
-            return self.record
-        return cast("Record", _PatientCheck(self))
-
-    def _write(
-        self, url: str, body: str, evidence: tuple[str, ...], reasons: tuple[str, ...]
-    ) -> WriteResult:
-        result = self._writer.post(
-            _resource_type(url), body, url=url, who=self._who, evidence=evidence, against=reasons
-        )
-        attempt = {
-            "url": url,
-            "status": result.status,
-            "location": result.location or "",
-            "findings": [finding.model_dump() for finding in result.findings],
-            "evidence": evidence,
-        }
-        self.attempts.append(attempt)
-        return result
-
-    def _refusal_reasons(self, url: str, payload: Mapping[str, Any] | None) -> tuple[str, ...]:
-        """Reasons against a write.
-
-        The benchmark's controller has none, so mode `record` only asks a person.
-        """
-        if self.mode is WriteMode.READ_ONLY or payload is None:
-            return ()
-        reasons: list[str] = []
-        if self.mode in {WriteMode.VALIDATE, WriteMode.APPLY}:
-            if relative_url(url) != _resource_type(url):
-                reasons.append(f"Post to {FHIR_BASE_URL} and the type.")
-            reasons += objections(payload, self.task_text, self.write_context(payload))
-        if not reasons and not self._is_confirmed(url, payload):
-            reasons.append("A person has declined this write.")
-        return tuple(reasons)
-
-    def _is_confirmed(self, url: str, payload: Mapping[str, Any]) -> bool:
-        """Whether a person allows the write; true if nobody is to be asked."""
-        return self._confirm is None or self._confirm(url, payload)
-
 
 class _PatientCheck:
     """A stand-in for the record that tells the writer whether a patient exists, without failing."""
@@ -188,9 +302,31 @@ def _resource_type(url: str) -> str:
     return url.partition("?")[0].rstrip("/").rpartition("/")[2]
 
 
-def _parse_object(body: str) -> Mapping[str, Any] | None:
+_NOW = re.compile(
+    r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))(?=\s+now\b)"
+)
+
+
+def parse_now(context: str) -> datetime:
+    """The time a context names ("It's 2023-11-13T10:15:00+00:00 now").
+
+    Raises `Unusable` if it names none.
+    """
+    match = _NOW.search(context)
+    if match is None:
+        raise Unusable("The task names no time ('It's … now'), and dates are relative to one.")
+    return datetime.fromisoformat(match[1])
+
+
+def format_datetime(instant: datetime) -> str:
+    """A FHIR dateTime to the second, with the zone as an offset."""
+    return instant.isoformat(timespec="seconds")
+
+
+def parse_instant(text: str) -> datetime | None:
+    """The instant in a FHIR dateTime that has a zone; None for anything less precise."""
     try:
-        payload = whole_json(json.loads(body))
-    except (ValueError, RecursionError):
+        instant = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
         return None
-    return payload if isinstance(payload, dict) else None
+    return instant if instant.tzinfo else None

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import Field
 
 from archqa.core.write_mode import WriteMode
-from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PipelineSettings
 
 MAX_ROUNDS = 8
 """Turns of an agent in the benchmark's shipped configuration."""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from archqa.core.id_lists import list_ids
 from archqa.fhir.record import Resource
-from archqa.tasks.medagentbench.write_intents import dose_units, resource_codes
 
 _REQUESTING_VERBS = {
     "Observation": re.compile(
@@ -74,13 +73,25 @@ def objections(
     evidence: tuple[str, ...] = (),
 ) -> list[str]:
     """Every reason against writing the payload, none if it may be written."""
-    return [
-        *_not_requested(payload, task_text),
-        *_wrong_patient(payload, task_text, context),
-        *_wrong_dose_unit(payload, task_text),
-        *_wrong_evidence_unit(task_text, context, evidence),
-        *_duplicate(payload, context),
-    ]
+    reasons = []
+    resource_type = str(payload.get("resourceType"))
+    verbs = _REQUESTING_VERBS.get(resource_type)
+    if verbs is None or not verbs.search(task_text.instruction):
+        reasons.append(f"The instruction does not ask for a {resource_type}.")
+    for code in resource_codes(payload):
+        if not task_text.mentions(code):
+            reasons.append(f"The instruction names no code {code[:40]}.")
+    reasons += _wrong_patient(subject_patient_id(payload), task_text, context)
+    for unit in dose_units(payload):
+        if not re.search(rf"\d\s*{re.escape(unit)}(?![\w/])", task_text.text):
+            reasons.append(f"The instruction gives no dose in {unit[:20]}.")
+    reasons += _wrong_evidence_unit(task_text, context, evidence)
+    for resource in (*context.accepted_writes, *context.existing_resources):
+        if _is_duplicate(payload, resource):
+            identity = resource.get("id") or "in this task"
+            reasons.append(f"The same has been written for this patient already ({identity}).")
+            break
+    return reasons
 
 
 def missing_reads(
@@ -95,24 +106,26 @@ def missing_reads(
     """
     patient = subject_patient_id(payload)
     reasons = []
-    if not _is_looked_up(patient, context.resources_read):
+    known_numbers = []
+    for name, resource in context.resources_read.items():
+        if name.startswith("Patient/"):
+            known_numbers.append(resource.get("id"))
+            for identifier in _objects(resource.get("identifier")):
+                known_numbers.append(identifier.get("value"))
+    if patient not in known_numbers:
         reasons.append(
             f"The patient {patient[:40]} was not looked up in this task: find the Patient by "
             "this record number before you write."
         )
     reasons += _wrong_evidence(task_text, context, evidence)
-    is_conditional = _CONDITION.search(task_text.instruction) is not None
-    if is_conditional and not _looked_at_measurements(patient, context, evidence):
-        reasons.append("The instruction sets a condition; read the measurement it speaks of first.")
+    if _CONDITION.search(task_text.instruction):
+        cites_measurement = any(name.startswith("Observation/") for name in evidence)
+        searched = any("Observation" in url and patient in url for url in context.requested_urls)
+        if not cites_measurement and not searched:
+            reasons.append(
+                "The instruction sets a condition; read the measurement it speaks of first."
+            )
     return reasons
-
-
-def _is_looked_up(patient: str, resources_read: Mapping[str, Resource]) -> bool:
-    """Whether the Patient with this id or record number is among the resources read."""
-    return any(
-        reference.startswith("Patient/") and _has_identity(resource, patient)
-        for reference, resource in resources_read.items()
-    )
 
 
 def subject_patient_id(payload: Mapping[str, Any]) -> str:
@@ -140,18 +153,18 @@ def _wrong_evidence(
             "Nothing justifies this write: name as evidence the resources it rests on, as Type/id, "
             f"or '{INSTRUCTION_EVIDENCE} ' and words of the instruction."
         )
-    instruction = _folded(task_text.text)
     unread = []
-    for each in evidence:
-        if not each.startswith(INSTRUCTION_EVIDENCE):
-            unread += [each] if each not in context.resources_read else []
-            continue
-        quotation = _folded(each.removeprefix(INSTRUCTION_EVIDENCE))
-        if len(quotation.split()) < _MIN_QUOTED_WORDS or quotation not in instruction:
-            yield (
-                f"The instruction does not say {quotation[:80]!r}: quote at least "
-                f"{_MIN_QUOTED_WORDS} words of it."
-            )
+    for reference in evidence:
+        if reference.startswith(INSTRUCTION_EVIDENCE):
+            quotation = _folded(reference.removeprefix(INSTRUCTION_EVIDENCE))
+            is_long = len(quotation.split()) >= _MIN_QUOTED_WORDS
+            if not is_long or quotation not in _folded(task_text.text):
+                yield (
+                    f"The instruction does not say {quotation[:80]!r}: quote at least "
+                    f"{_MIN_QUOTED_WORDS} words of it."
+                )
+        elif reference not in context.resources_read:
+            unread.append(reference)
     if unread:
         yield f"The evidence {list_ids(unread)} was not read in this task."
 
@@ -161,26 +174,7 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split()).strip("\"'“”‘’ ")
 
 
-def _looked_at_measurements(patient: str, context: WriteContext, evidence: tuple[str, ...]) -> bool:
-    if any(reference.startswith("Observation/") for reference in evidence):
-        return True
-    return any("Observation" in url and patient in url for url in context.requested_urls)
-
-
-def _not_requested(payload: Mapping[str, Any], task_text: TaskText) -> Iterator[str]:
-    resource_type = str(payload.get("resourceType"))
-    verbs = _REQUESTING_VERBS.get(resource_type)
-    if verbs is None or not verbs.search(task_text.instruction):
-        yield f"The instruction does not ask for a {resource_type}."
-    for code in resource_codes(payload):
-        if not task_text.mentions(code):
-            yield f"The instruction names no code {code[:40]}."
-
-
-def _wrong_patient(
-    payload: Mapping[str, Any], task_text: TaskText, context: WriteContext
-) -> Iterator[str]:
-    patient = subject_patient_id(payload)
+def _wrong_patient(patient: str, task_text: TaskText, context: WriteContext) -> Iterator[str]:
     if not patient:
         yield "The subject must be Patient/id."
         return
@@ -191,17 +185,11 @@ def _wrong_patient(
         yield f"The record has no patient {patient[:40]}."
 
 
-def _wrong_dose_unit(payload: Mapping[str, Any], task_text: TaskText) -> Iterator[str]:
-    for unit in dose_units(payload):
-        if not re.search(rf"\d\s*{re.escape(unit)}(?![\w/])", task_text.text):
-            yield f"The instruction gives no dose in {unit[:20]}."
-
-
 def _wrong_evidence_unit(
     task_text: TaskText, context: WriteContext, evidence: tuple[str, ...]
 ) -> Iterator[str]:
     units = _CONCENTRATION.findall(task_text.text)
-    instruction_units = sorted({unit.lower() for unit in units})
+    instruction_units = sorted(set(map(str.lower, units)))
     if not instruction_units:
         return
     for reference in evidence:
@@ -216,28 +204,16 @@ def _wrong_evidence_unit(
             )
 
 
-def _duplicate(payload: Mapping[str, Any], context: WriteContext) -> Iterator[str]:
-    for resource in (*context.accepted_writes, *context.existing_resources):
-        if _is_duplicate(payload, resource):
-            identity = resource.get("id") or "in this task"
-            yield f"The same has been written for this patient already ({identity})."
-            return
-
-
 def _is_duplicate(payload: Mapping[str, Any], resource: Mapping[str, Any]) -> bool:
-    same_subject = (
+    is_same = (
         resource.get("resourceType") == payload.get("resourceType")
         and subject_patient_id(resource) == subject_patient_id(payload)
         and _occasion(resource) == _occasion(payload)
     )
     shares_code = not set(resource_codes(payload)).isdisjoint(resource_codes(resource))
-    return same_subject and shares_code and _is_in_force(resource)
-
-
-def _is_in_force(resource: Mapping[str, Any]) -> bool:
-    if resource.get("resourceType") == "Observation":
-        return True
-    return resource.get("status") in _OPEN_STATUSES
+    is_measured = resource.get("resourceType") == "Observation"
+    is_in_force = is_measured or resource.get("status") in _OPEN_STATUSES
+    return is_same and shares_code and is_in_force
 
 
 def _occasion(resource: Mapping[str, Any]) -> str:
@@ -250,11 +226,31 @@ def _occasion(resource: Mapping[str, Any]) -> str:
     return str(resource.get("occurrenceDateTime") or resource.get("authoredOn"))[:10]
 
 
-def _has_identity(resource: Mapping[str, Any], patient: str) -> bool:
-    if resource.get("id") == patient:
-        return True
-    identifiers = resource.get("identifier")
-    if not isinstance(identifiers, list):
-        return False
-    values = [entry.get("value") for entry in identifiers if isinstance(entry, dict)]
-    return patient in values
+def resource_codes(payload: Mapping[str, Any]) -> list[str]:
+    """The codes of the medication or service, else the text of the code."""
+    concept = payload.get("medicationCodeableConcept") or payload.get("code")
+    if not isinstance(concept, dict):
+        return []
+    codings = _objects(concept.get("coding"))
+    codes = [str(coding["code"]) for coding in codings if coding.get("code")]
+    if not codes and concept.get("text"):
+        return [str(concept["text"])]
+    return codes
+
+
+def dose_units(payload: Mapping[str, Any]) -> list[str]:
+    """The units of the doses of an order."""
+    units = []
+    for dosage in _objects(payload.get("dosageInstruction")):
+        for dose_and_rate in _objects(dosage.get("doseAndRate")):
+            quantity = dose_and_rate.get("doseQuantity")
+            if isinstance(quantity, dict) and quantity.get("unit"):
+                units.append(str(quantity["unit"]))
+    return units
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """The JSON objects in a list; none if the value is not a list."""
+    if not isinstance(value, list):
+        return []
+    return [entry for entry in value if isinstance(entry, dict)]

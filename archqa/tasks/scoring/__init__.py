@@ -4,8 +4,10 @@ Each task has a `ScoringBridge` in its own `scoring` module. It reads the task's
 shape of submitted rows and calls the official metrics.
 """
 
+import json
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
@@ -14,21 +16,24 @@ from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
 from archqa.errors import CallerError, InputError
+from archqa.safety.private_files import write_private_text
 from archqa.tasks.case_files import load_cases, load_notes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
-from archqa.tasks.key_provenance import KeyProvenance, ScoredKeys, key_provenance
-from archqa.tasks.scoring.row_scorer import RowScorer
-from archqa.tasks.scoring.score_report import Baselines, ScoreReport
+from archqa.tasks.key_provenance import ScoredKeys, key_provenance
+from archqa.tasks.scoring.score_report import Baselines, RowScorer, ScoreReport
 from archqa.tasks.task import CompletedCase, EndedRun
 from scoring import Scores, ScoringError
 
 if TYPE_CHECKING:
-    from archqa.tasks.judging import Judge
+    from archqa.tasks.scoring.judging import Judge
+
 
 Reference = TypeVar("Reference")
 
 _ID_RANGE = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+_OWN_SCORES = frozenset({"question_overlap", "line_support", "line_support_judged"})
+"""Scores that the leaderboard does not have."""
 _STRICT_FIX = "The organisers' script refuses this submission. Without --strict it is scored."
 _LONG_QUOTE = re.compile(r"""(['"])((?:(?!\1).){40})(?:(?!\1).)+\1""")
 
@@ -44,6 +49,10 @@ class ScoreSettings(NamedTuple):
     alignscore_path: Path | None = None
     bertscore_model: str | None = None
     grading: Literal["official", "clinical", "both"] = "both"
+
+    def includes(self, metric: str) -> bool:
+        """Whether a metric is asked for, with whatever settings."""
+        return self.metrics is None or any(name.startswith(metric) for name in self.metrics)
 
     @property
     def resampling(self) -> dict[str, Any]:
@@ -98,11 +107,6 @@ class Submission(NamedTuple):
     def folder(self) -> Path:
         """The run's folder, or the folder that holds the file."""
         return self.run.folder if self.run else self.path.parent
-
-    @property
-    def run_folders(self) -> tuple[Path, ...]:
-        """The folder of the run that the rows are of; empty for a bare file outside of a run."""
-        return (self.folder,) if (self.folder / "run.json").is_file() else ()
 
 
 class KeySelection(NamedTuple):
@@ -174,47 +178,44 @@ class ScoringInputs(NamedTuple):
         Raises `CallerError` for none.
         """
         key_ids = list(key_ids)
-        if self.case_ids:
-            named = self._select_named(key_ids)
-        else:
-            named = KeySelection(key_ids)
-        ids = self._scored_ids(named.ids)
-        excluded = frozenset(key_ids) - set(ids)
-        return KeySelection(ids, excluded, named.warnings, len(named.ids))
+        named, warnings = self._named_ids(key_ids) if self.case_ids else (key_ids, ())
+        ids = named
+        if self.run is not None and not self.all_cases:
+            own_ids = set(self.run.ended_ids)
+            ids = [case_id for case_id in named if case_id in own_ids]
+            if not ids:
+                raise CallerError(
+                    f"{self.run.folder} has no case of the key that has ended.\n"
+                    "Go on with it, name another key, or count every case as unanswered: "
+                    "--all-cases."
+                )
+        return KeySelection(ids, frozenset(key_ids) - set(ids), warnings, len(named))
 
-    def _select_named(self, key_ids: Sequence[str]) -> KeySelection:
-        single_ids = [argument for argument in self.case_ids if not _ID_RANGE.fullmatch(argument)]
-        ranges = [match for match in map(_ID_RANGE.fullmatch, self.case_ids) if match]
-        ids = [
-            case_id for case_id in key_ids if case_id in single_ids or _in_ranges(case_id, ranges)
-        ]
+    def _named_ids(self, key_ids: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+        """Those of the key's ids that `--case-ids` names, and a warning about others it names."""
+        single_ids = []
+        ranges = []
+        for argument in self.case_ids:
+            bounds = _ID_RANGE.fullmatch(argument)
+            if bounds:
+                ranges.append(range(int(bounds[1]), int(bounds[2]) + 1))
+            else:
+                single_ids.append(argument)
+        ids = []
+        for case_id in key_ids:
+            number = int(case_id) if re.fullmatch(r"[0-9]{1,18}", case_id) else -1
+            if case_id in single_ids or any(number in bounds for bounds in ranges):
+                ids.append(case_id)
         if not ids:
             raise CallerError(f"--case-ids {list_ids(self.case_ids)} names no case of the key.")
         unknown = [printable(case_id) for case_id in single_ids if case_id not in key_ids]
-        warnings: tuple[str, ...] = ()
         if unknown:
-            warnings = (f"--case-ids: the key has no case {list_ids(unknown)}.",)
-        return KeySelection(ids, frozenset(key_ids) - set(ids), warnings, len(ids))
-
-    def _scored_ids(self, key_ids: Sequence[str]) -> list[str]:
-        """The key's ids that the run has answers for or has tried; all of them for a bare file.
-
-        Raises `CallerError` if the run has none of them.
-        """
-        if self.run is None or self.all_cases:
-            return list(key_ids)
-        own_ids = set(self.run.ended_ids)
-        ids = [case_id for case_id in key_ids if case_id in own_ids]
-        if not ids:
-            raise CallerError(
-                f"{self.run.folder} has no case of the key that has ended.\n"
-                "Go on with it, name another key, or count every case as unanswered: --all-cases."
-            )
-        return ids
+            return ids, (f"--case-ids: the key has no case {list_ids(unknown)}.",)
+        return ids, ()
 
 
 class ScoringRequest(NamedTuple):
-    """One call of `archqa score`. Nothing is written if `save` is off.
+    """One call of `archqa score`.
 
     If `strict`, a submission that the organisers' script refuses is refused here too.
     """
@@ -225,7 +226,6 @@ class ScoringRequest(NamedTuple):
     strict: bool = False
     judge: "Judge | None" = None
     official_path: Path | None = None
-    save: bool = True
 
     def selected_rows(self, selection: KeySelection, id_field: str) -> list[Any]:
         """The submitted rows without those of cases that are not scored."""
@@ -284,7 +284,7 @@ class ScoringBridge(ABC):
         if not request.strict:
             return
         try:
-            messages = [shorten_quotes(message) for message in refusals()]
+            messages = list(map(shorten_quotes, refusals()))
         except ScoringError:
             # Malformed rows: `compute` reports them.
             return
@@ -310,26 +310,22 @@ class ScoringBridge(ABC):
         self, request: ScoringRequest, gold: Gold[Any], scores: Scores, baselines: Baselines
     ) -> ScoreReport:
         """The report of these scores, with the warnings about `--case-ids` and about the key."""
-        key = self._provenance(request, gold, scores)
-        scores.warnings[:0] = key.warnings if key else ()
+        inputs = request.inputs
+        path = gold.key_path or inputs.key or inputs.case_file
+        key = None
+        if path is not None:
+            sha256 = gold.fingerprints.get("key") or gold.fingerprints.get("data", "")
+            folder = request.submission.folder
+            folders = (folder,) if (folder / "run.json").is_file() else ()
+            is_met = scores.scores.get("strict_micro_f1") == 100
+            provenance = key_provenance(path, sha256, gold.scored_keys, folders)
+            key = provenance.meeting(equals_run=is_met)
+            scores.warnings[:0] = key.warnings
         scores.warnings.extend(gold.selection.warnings)
         fingerprints = {**gold.fingerprints, "submission": request.submission.sha256}
         unreached = gold.selection.available - len(gold.selection.ids)
         cases_in_key = scores.cases + unreached
         return ScoreReport(scores, baselines, fingerprints, cases_in_key=cases_in_key, key=key)
-
-    def _provenance(
-        self, request: ScoringRequest, gold: Gold[Any], scores: Scores
-    ) -> KeyProvenance | None:
-        """What the key is to this submission, which equals a key that it meets in full."""
-        path = gold.key_path or request.inputs.key or request.inputs.case_file
-        if path is None:
-            return None
-        sha256 = gold.fingerprints.get("key") or gold.fingerprints.get("data", "")
-        run_folders = request.submission.run_folders
-        key = key_provenance(path, sha256, gold.scored_keys, run_folders)
-        is_met = scores.scores.get("strict_micro_f1") == 100
-        return key.meeting(equals_run=is_met)
 
 
 def shorten_quotes(line: str) -> str:
@@ -337,7 +333,38 @@ def shorten_quotes(line: str) -> str:
     return _LONG_QUOTE.sub(r"\1\2…\1", line)
 
 
-def _in_ranges(case_id: str, ranges: Iterable[re.Match[str]]) -> bool:
-    if not re.fullmatch(r"[0-9]{1,18}", case_id):
-        return False
-    return any(int(bounds[1]) <= int(case_id) <= int(bounds[2]) for bounds in ranges)
+def write_leaderboard(path: Path, scores: Mapping[str, float]) -> None:
+    """Write the scores by their official names, as the leaderboard takes them."""
+    official = {name: value for name, value in scores.items() if name not in _OWN_SCORES}
+    write_official_text(path, json.dumps(official, indent=2) + "\n")
+
+
+def write_official_text(path: Path, text: str) -> None:
+    """Write a text file with mode 0600. Raises `InputError` if it cannot be written."""
+    try:
+        write_private_text(path, text)
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Path, error: OSError) -> InputError:
+    """The error for a file that cannot be written."""
+    return InputError(
+        path,
+        [f": cannot be written: {error.strerror}."],
+        "Name a place that can, with --official-json.",
+    )
+
+
+def is_id(value: Any) -> bool:
+    """Whether a value can be an id: a number or a text that is not empty."""
+    return isinstance(value, str | int) and not isinstance(value, bool) and value != ""
+
+
+def repeated_ids(rows: Sequence[Any], field: str, verb: str) -> Iterator[str]:
+    """An error for each id that several rows have, such as `question_id q1: answered 2 times`."""
+    ids = [row.get(field) for row in rows if isinstance(row, dict)]
+    counts = Counter(map(str, filter(is_id, ids)))
+    for row_id, count in counts.items():
+        if count > 1:
+            yield f"{field} {printable(row_id)}: {verb} {count} times; keep one."

@@ -1,20 +1,61 @@
 """The scores of one run or submission, with what they were computed from: a mapping by name."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archqa import plug_ins
 from archqa.core.near_misses import advice_on_name
 from archqa.core.score_view import SCORE_COLUMNS, score_rows, scores_html
 from archqa.core.usage import Usage
-from archqa.errors import quoted
+from archqa.errors import PlugInError, quoted
 from archqa.tasks.key_provenance import KeyProvenance
-from archqa.tasks.scoring.plug_in_metrics import metric_origins
-from scoring import Scores
+from scoring import Metric, Scores, ScoringError, add_metric_source, own_metrics
 
 if TYPE_CHECKING:
     import pandas
+
+
+class PlugInMetrics:
+    """The metrics of plug-ins, as `scoring` looks for those that it does not have."""
+
+    def names(self) -> Sequence[str]:
+        """Their names."""
+        return [plug_in.name for plug_in in plug_ins.installed("metrics", own_metrics())]
+
+    def load(self, name: str) -> type[Metric[Any]] | None:
+        """The metric of a name; None if no plug-in has it.
+
+        Raises `ScoringError` for a plug-in that cannot be used.
+        """
+        try:
+            plug_in = plug_ins.find("metrics", name)
+            if plug_in is None:
+                return None
+            metric = plug_in.load()
+            is_metric = isinstance(metric, type) and issubclass(metric, Metric)
+            if not is_metric or metric.name != plug_in.name:
+                raise plug_in.problem("is no scoring.Metric of that name")
+            metric_class: type[Metric[Any]] = metric
+            return metric_class
+        except PlugInError as error:
+            raise ScoringError(str(error)) from None
+
+
+def metric_origins(signatures: Iterable[str]) -> dict[str, str]:
+    """`metrics.words_per_line` → `archqa-example-plugin 0.1.0`, for signatures of plug-ins' metrics."""
+    origins = {}
+    for signature in signatures:
+        name = signature.partition("|")[0]
+        plug_in = plug_ins.find("metrics", name, own_metrics())
+        if plug_in is not None:
+            origins[f"metrics.{name}"] = plug_in.origin
+    return origins
+
+
+add_metric_source(PlugInMetrics())
+
 
 Baselines = dict[str, dict[str, float]]
 """Name of a baseline → its scores."""
@@ -47,9 +88,15 @@ class ScoreReport(Mapping[str, float]):
 
     def __getitem__(self, name: str) -> float:
         """The score of that name. Raises `KeyError` that says what it may be, or why it is missing."""
-        if name not in self.scores.scores:
-            raise KeyError(_no_score(name, self.scores))
-        return self.scores.scores[name]
+        scores = self.scores
+        if name in scores.scores:
+            return scores.scores[name]
+        if name in scores.missing:
+            raise KeyError(f"{name} is missing: {scores.missing[name]}")
+        if name in scores.tables:
+            raise KeyError(f"{name} is a break-down: see .scores.tables[{name!r}]")
+        advice = advice_on_name(name, scores.scores)
+        raise KeyError(f"There is no score {quoted(name)}. {advice}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.scores.scores)
@@ -83,18 +130,37 @@ class ScoreReport(Mapping[str, float]):
             "fingerprints": self.fingerprints,
             "key": self.key.as_json() if self.key else None,
         }
-        plug_ins = metric_origins(self.scores.signatures.values())
-        if plug_ins:
-            content["plug_ins"] = plug_ins
+        origins = metric_origins(self.scores.signatures.values())
+        if origins:
+            content["plug_ins"] = origins
         if self.faults is not None:
             content["faults"] = self.faults
         return content
 
 
-def _no_score(name: object, scores: Scores) -> str:
-    """Say why there is no score of a name."""
-    if name in scores.missing:
-        return f"{name} is missing: {scores.missing[str(name)]}"
-    if name in scores.tables:
-        return f"{name} is a break-down: see .scores.tables[{name!r}]"
-    return f"There is no score {quoted(name)}. {advice_on_name(name, scores.scores)}"
+Rows = Sequence[Mapping[str, Any]]
+
+
+class RowScorer(NamedTuple):
+    """The references of a task by case id, and what scores rows against some of them: a function of
+    the rows, the references and the keyword `metrics`.
+
+    `case_metrics` are the metrics of a single case; None for all.
+    """
+
+    references: Mapping[str, Any]
+    score: Callable[..., Scores]
+    case_metrics: tuple[str, ...] | None = None
+
+    def scores(self, rows: Rows, case_ids: Iterable[str]) -> Scores:
+        """The scores of rows over these cases; those without a row count as unanswered."""
+        return self.score(rows, self._references(case_ids), metrics=None)
+
+    def case_scores(self, rows: Rows, case_id: str) -> dict[str, float]:
+        """The scores of one case by name."""
+        references = self._references([case_id])
+        return self.score(rows, references, metrics=self.case_metrics).scores
+
+    def _references(self, case_ids: Iterable[str]) -> list[Any]:
+        wanted = set(case_ids)
+        return [reference for name, reference in self.references.items() if name in wanted]

@@ -1,4 +1,4 @@
-"""JSON Lines: a case a line, checked as a whole, then read one at a time."""
+"""JSON Lines: a case a line, checked as a whole; a large file is then read one case at a time."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,16 @@ import pytest
 from archqa.core.case import Case, Sentence
 from archqa.errors import InputError
 from archqa.tasks import find, load_cases
+from archqa.tasks.files import cohorts
 
 dump_line = find("archehr-2025").dump_line
+
+
+@pytest.fixture(autouse=True, params=["in memory", "on disk"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "on disk":
+        monkeypatch.setattr(cohorts, "MAX_BYTES_IN_MEMORY", 0)
+    return str(request.param)
 
 
 def cohort(folder: Path, *lines: str) -> Path:
@@ -34,6 +42,18 @@ def test_cases_read_from_lines_are_those_written(tmp_path: Path) -> None:
     assert file.cases[-1] == cases[-1]
     assert list(file.cases[1:3]) == cases[1:3]
     assert list(file.select([4, 0])) == [cases[4], cases[0]]
+
+
+def test_only_the_cases_of_a_small_file_stay_in_memory(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = cohort(tmp_path, dump_line(case("a")))
+    assert isinstance(load_cases(path).cases, tuple) == (place == "in memory")
+    size = path.stat().st_size
+    monkeypatch.setattr(cohorts, "MAX_BYTES_IN_MEMORY", size)
+    assert isinstance(load_cases(path).cases, tuple)
+    monkeypatch.setattr(cohorts, "MAX_BYTES_IN_MEMORY", size - 1)
+    assert isinstance(load_cases(path).cases, cohorts.CasesOnDisk)
 
 
 def test_blank_lines_do_not_count(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from archqa.errors import InputError
-from archqa.tasks.fhir_agentbench.cases import load_questions, parse_numpy_array
+from archqa.tasks.fhir_agentbench.task import load_questions, parse_numpy_array
 
 ROW = {
     "split": "train",
@@ -124,12 +124,6 @@ def test_all_absent_columns_are_named_at_once_with_the_nearest_name() -> None:
         ": there is no column true_answer; is it 'true_answers'?",
         ": there is no column true_fhir_ids.",
     )
-
-
-def test_gold_may_be_withheld_where_it_is_not_needed() -> None:
-    withheld = table({}, without=("true_answer", "true_fhir_ids"))
-    (question,) = load_questions(withheld, gold=False).questions
-    assert (question.true_answer, question.true_fhir_ids) == ("", {})
 
 
 def test_a_field_larger_than_the_csv_modules_limit_is_read_and_the_limit_restored() -> None:

@@ -11,7 +11,8 @@ import pytest
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case, Phrase, Sentence
 from archqa.errors import CallerError, InputError
-from archqa.tasks import CompletedCase, find, find_key, load_cases, names, recognise
+from archqa.tasks import CompletedCase, find, find_key, load_cases, names
+from archqa.tasks.case_files import recognise
 
 XML = """<?xml version="1.0" encoding="UTF-8"?>
 <annotations>

@@ -16,8 +16,7 @@ from archqa.llm.prompts import default_prompts
 from archqa.llm.scripted import ScriptedModel
 from archqa.runs.predict import predict
 from archqa.runs.run import Run
-from archqa.tasks.medagentbench.agents import MedAgentPaperAgent, MedAgentPaperTask
-from archqa.tasks.medagentbench.function_file import load_functions
+from archqa.tasks.medagentbench.agents import MedAgentPaperAgent, MedAgentPaperTask, load_functions
 from tests.cli.test_commands import archqa
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
 

@@ -6,8 +6,8 @@ import pytest
 
 from archqa.errors import ServerUnavailable
 from archqa.fhir import FhirClient
-from archqa.tasks.medagentbench import gateway
-from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL, ServerGateway
+from archqa.tasks.medagentbench import session
+from archqa.tasks.medagentbench.session import FHIR_BASE_URL, ServerGateway
 
 URL = f"{FHIR_BASE_URL}Patient?identifier=S1"
 
@@ -38,7 +38,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(gateway.time, "monotonic", clock)
+    monkeypatch.setattr(session.time, "monotonic", clock)
     return clock
 
 

@@ -11,7 +11,7 @@ import stamina
 from archqa.fhir.client import http_client
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
-from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL
+from archqa.tasks.medagentbench.session import FHIR_BASE_URL
 from tests.fakes.fixed_policy import PolicyServer
 from tests.tasks.medagentbench.invented import build_benchmark, patient, task
 from tests.tasks.medagentbench.paper_agent import ONE, always, bundle, fhir_server, run_task, turns

@@ -19,8 +19,8 @@ from archqa.runs.record import CaseStatus
 from archqa.settings import load_settings
 from archqa.tasks import load_cases, pipelines
 from archqa.tasks.medagentbench.agents import MedAgentPaperAgent, MedAgentTypedAgent
-from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL, open_gateway
 from archqa.tasks.medagentbench.protocol import parse_turn
+from archqa.tasks.medagentbench.session import FHIR_BASE_URL, open_gateway
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
 from tests.tasks.medagentbench.paper_agent import (
     ONE,

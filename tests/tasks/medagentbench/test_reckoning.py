@@ -7,17 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archqa.agents.tools.calculator import CalculationError, calculate
+from archqa.agents.calculator import CalculationError, calculate
 from archqa.errors import Unusable
-from archqa.tasks.medagentbench.clock import format_datetime, parse_now
 from archqa.tasks.medagentbench.dosing import Dose, parse_dosing
+from archqa.tasks.medagentbench.session import format_datetime, parse_now
+from archqa.tasks.medagentbench.settings import PayloadFormat
+from archqa.tasks.medagentbench.tools import MedicationArgs, ServiceArgs, VitalArgs
 from archqa.tasks.medagentbench.write_checks import same_unit
-from archqa.tasks.medagentbench.write_intents import (
-    MedicationOrder,
-    PayloadFormat,
-    ServiceOrder,
-    VitalSign,
-)
 from tests.tasks.medagentbench.invented import MAGNESIUM, POTASSIUM
 
 
@@ -107,36 +103,36 @@ def test_units_that_mean_the_same_are_the_same() -> None:
 
 
 def test_both_shapes_of_every_write() -> None:
-    vital = VitalSign(
-        patient="S1", at="2023-11-13T10:15:00+00:00", flowsheet="BP", value="118/77 mmHg"
+    at = "2023-11-13T10:15:00+00:00"
+    why = ("instruction: give it now",)
+    vital = VitalArgs(patient="S1", flowsheet="BP", value="118/77 mmHg", evidence=why)
+    order = MedicationArgs(
+        patient="S1", ndc="1-2-3", name="it", route="IV", dose=4, unit="g", hours=2, evidence=why
     )
-    order = MedicationOrder(
-        patient="S1", at=vital.at, ndc="1-2-3", name="it", route="IV", dose=4, unit="g", hours=2
-    )
-    test = ServiceOrder(
+    test = ServiceArgs(
         patient="S1",
-        at=vital.at,
         system="http://loinc.org",
         code="2823-3",
         name="K",
         note="please",
-        when=vital.at,
+        when=at,
+        evidence=why,
     )
-    assert order.payload(PayloadFormat.BENCHMARK)["dosageInstruction"][0] == {
+    assert order.payload(PayloadFormat.BENCHMARK, at)["dosageInstruction"][0] == {
         "route": "IV",
         "doseAndRate": [
             {"doseQuantity": {"value": 4, "unit": "g"}, "rateQuantity": {"value": 2, "unit": "h"}}
         ],
     }
-    r4 = order.payload(PayloadFormat.R4)["dosageInstruction"][0]
+    r4 = order.payload(PayloadFormat.R4, at)["dosageInstruction"][0]
     assert r4["route"] == {"text": "IV"}
     assert (
         r4["doseAndRate"][0]["rateQuantity"]["value"],
         r4["doseAndRate"][0]["rateQuantity"]["unit"],
     ) == (2, "g/h")
-    assert test.payload(PayloadFormat.BENCHMARK)["note"] == {"text": "please"}
-    assert test.payload(PayloadFormat.R4)["note"] == [{"text": "please"}]
+    assert test.payload(PayloadFormat.BENCHMARK, at)["note"] == {"text": "please"}
+    assert test.payload(PayloadFormat.R4, at)["note"] == [{"text": "please"}]
     assert (
-        vital.payload(PayloadFormat.BENCHMARK)["category"][0]["coding"][0]["system"]
+        vital.payload(PayloadFormat.BENCHMARK, at)["category"][0]["coding"][0]["system"]
         == "http://hl7.org/fhir/observation-category"
     )

@@ -22,11 +22,12 @@ from archqa.runs.predict import predict
 from archqa.runs.run import Run
 from archqa.settings import load_settings
 from archqa.tasks import load_cases, load_key, with_clinician_answers
+from archqa.tasks.archehr_2025.task import ArchehrResult
 from archqa.tasks.archehr_2026.pipelines import align, interpret
-from archqa.tasks.archehr_2026.result import ArchehrResult
 from archqa.tasks.archehr_2026.settings import AlignmentSettings
 from archqa.tasks.archehr_2026.task import to_plain_prose
-from archqa.tasks.pipelines import PipelineResult, default, find
+from archqa.tasks.pipeline import PipelineResult
+from archqa.tasks.pipelines import default, find
 from tests.fakes.note_model import scripted_note_model
 
 ROOT = Path(__file__).resolve().parents[3]

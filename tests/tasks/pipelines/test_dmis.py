@@ -16,8 +16,7 @@ from archqa.llm.model import Reply, Request
 from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
 from archqa.tasks.archehr_2025.pipelines import dmis
 from archqa.tasks.archehr_2025.settings import DmisSettings
-from archqa.tasks.pipeline import in_parallel
-from archqa.tasks.pipelines import NoteResult
+from archqa.tasks.pipeline import NoteResult, in_parallel
 
 IDS = ("1", "2", "3", "4")
 CASE = Case(

@@ -25,7 +25,7 @@ from archqa.llm.scripted import (
     tool_call_reply,
     truncated_reply,
 )
-from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
+from archqa.tasks.fhir_agentbench.published_agents import (
     NO_FINAL_ANSWER,
 )
 from archqa.tasks.pipelines import find

@@ -18,9 +18,10 @@ from archqa.core.step import Step
 from archqa.errors import CaseFailed, NotUnderstood, Unusable
 from archqa.fhir import Store
 from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply, tool_call_reply
-from archqa.tasks.fhir_agentbench.result import RecordResult
 from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
-from archqa.tasks.pipelines import PipelineResult, default, find
+from archqa.tasks.fhir_agentbench.task import RecordResult
+from archqa.tasks.pipeline import PipelineResult
+from archqa.tasks.pipelines import default, find
 from tests.fhir.invented import build_store
 from tests.query.invented import random_record
 

@@ -1,23 +1,53 @@
 """Scores FHIR-AgentBench: answers and the resources they rest on."""
 
-from collections.abc import Iterator, Sequence
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import UTC, datetime
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archqa.errors import CallerError
-from archqa.tasks.fhir_agentbench.cases import FhirQuestion, load_questions
+from archqa.safety.spreadsheets import formula_free
 from archqa.tasks.fhir_agentbench.scoring import error_analysis
-from archqa.tasks.fhir_agentbench.scoring.baselines import baselines
-from archqa.tasks.fhir_agentbench.scoring.evaluation_files import write_evaluation
-from archqa.tasks.fhir_agentbench.scoring.votes import JudgeVotes
-from archqa.tasks.files.mistakes import printable
-from archqa.tasks.row_checks import are_ids, is_id, repeated_ids
-from archqa.tasks.scoring import Gold, ScoreSettings, ScoringBridge, ScoringInputs, ScoringRequest
-from archqa.tasks.scoring.row_scorer import Rows, RowScorer
-from archqa.tasks.scoring.score_report import ScoreReport
+from archqa.tasks.fhir_agentbench.task import FhirQuestion, load_questions
+from archqa.tasks.files.mistakes import are_texts, printable
+from archqa.tasks.scoring import (
+    Gold,
+    ScoringBridge,
+    ScoringInputs,
+    ScoringRequest,
+    Submission,
+    is_id,
+    repeated_ids,
+    unwritable,
+    write_official_text,
+)
+from archqa.tasks.scoring.score_report import Baselines, Rows, RowScorer, ScoreReport
 from scoring import Scores
+from scoring.fhir_answers import (
+    final_answer_text,
+    is_correct,
+    parse_gold_answer,
+    parse_values,
+    states_no_answer,
+)
 from scoring.tasks import fhir_agentbench
-from scoring.tasks.fhir_agentbench import Question
+from scoring.tasks.fhir_agentbench import NO_ANSWER, Question
+
+if TYPE_CHECKING:
+    from archqa.tasks.scoring.judging import Judge
+
+_SUMMARY_COLUMNS = (
+    "date", "input_file", "output_eval_file", "fhir_resource_type", "questions", "precision", "recall", "f1_score",
+    "accuracy",
+)  # fmt: skip
+_SUMMARY_SCORES = ("precision", "recall", "f1", "answer_correctness")
+_COPIED_FIELDS = ("question_with_context", "agent_answer", "trace", "usage")
 
 
 class FhirAgentBenchScoring(ScoringBridge):
@@ -38,48 +68,49 @@ class FhirAgentBenchScoring(ScoringBridge):
                 continue
             question_id = printable(str(row["question_id"]))
             for field in ("agent_fhir_resources", "cited_fhir_resources"):
-                if not _are_resources(row.get(field)):
+                resources = row.get(field)
+                is_mapping = isinstance(resources, dict) and all(map(are_texts, resources.values()))
+                if resources is not None and not is_mapping:
                     yield f'question {question_id}: {field} must read {{"Observation": ["id", "id"]}}.'
         yield from repeated_ids(rows, "question_id", "answered")
 
     def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
         """Scores rows without a judge."""
-        questions = map(to_scoring_question, load_gold(inputs).references)
-        return RowScorer({question.question_id: question for question in questions}, _score_rows)
+        questions = {}
+        for question in load_gold(inputs).references:
+            questions[question.question_id] = to_scoring_question(question)
+        return RowScorer(questions, partial(fhir_agentbench.score, bootstrap=0))
 
     def score(self, request: ScoringRequest) -> ScoreReport:
         """Score answers and resources; with a judge, also the answers that no rule decides."""
         gold = load_gold(request.inputs)
-        questions = [to_scoring_question(question) for question in gold.references]
+        questions = list(map(to_scoring_question, gold.references))
         rows = request.selected_rows(gold.selection, "question_id")
-        settings: dict[str, Any] = {**request.settings.resampling}
-        settings["metrics"] = request.settings.metrics
-
-        def score(**overrides: Any) -> Scores:
-            return fhir_agentbench.score(rows, questions, **{**settings, **overrides})
-
+        score = partial(
+            fhir_agentbench.score,
+            rows,
+            questions,
+            metrics=request.settings.metrics,
+            **request.settings.resampling,
+        )
         votes = None
-        if request.judge and _scores_answers(request.settings):
+        if request.judge and request.settings.includes("answer_correctness"):
             # Malformed rows must show before a model is paid.
-            self.compute(request, lambda **overrides: score(**{"bootstrap": 0, **overrides}))
+            self.compute(request, partial(score, bootstrap=0))
             votes = JudgeVotes(request.judge, rows, questions)
-            settings["judge"] = votes
-            settings["judge_name"] = request.judge.name
-            settings["votes"] = request.judge.votes
+            judge = request.judge
+            score = partial(score, judge=votes, judge_name=judge.name, votes=judge.votes)
         scores = self.compute(request, score)
         if request.official_path:
             write_evaluation(request.official_path, scores, request.submission, gold.references)
-        error_tags = _error_tags(questions, rows, scores)
-        scores.tables["by_failure"] = error_analysis.error_table(error_tags, len(questions))
-        faults = {}
-        for question_id, tags in error_tags.items():
-            if tags:
-                faults[question_id] = {"tags": tags}
-        report = self.report(request, gold, scores, baselines(questions))
-        report = replace(report, faults=faults)
+        failures = _failures(questions, rows, scores)
+        scores.tables["by_failure"] = error_analysis.error_table(failures, len(questions))
+        faults = {question_id: {"tags": tags} for question_id, tags in failures.items() if tags}
+        report = replace(self.report(request, gold, scores, baselines(questions)), faults=faults)
         if votes is None:
             return report
-        return _with_votes(report, votes)
+        report.scores.warnings.extend(votes.warnings)
+        return replace(report, disagreements=tuple(votes.disagreements), judge_usage=votes.usage)
 
 
 BRIDGE = FhirAgentBenchScoring()
@@ -95,10 +126,9 @@ def load_gold(inputs: ScoringInputs) -> Gold[FhirQuestion]:
         )
     file = load_questions(path)
     selection = inputs.select_cases(question.question_id for question in file.questions)
-    questions = []
-    for question in file.questions:
-        if question.question_id not in selection.excluded:
-            questions.append(question)
+    questions = [
+        question for question in file.questions if question.question_id not in selection.excluded
+    ]
     return Gold(questions, [], {"key": file.sha256}, selection, path)
 
 
@@ -114,19 +144,36 @@ def to_scoring_question(question: FhirQuestion) -> Question:
     )
 
 
-def _score_rows(
-    rows: Rows, questions: Sequence[Question], metrics: tuple[str, ...] | None
-) -> Scores:
-    return fhir_agentbench.score(rows, questions, metrics=metrics, bootstrap=0)
+def baselines(questions: Sequence[Question]) -> Baselines:
+    """Scores of retrieving nothing and declining, and of the most frequent answer of a template."""
+
+    def scores_of(answers: Mapping[str, str]) -> dict[str, float]:
+        rows = []
+        for question_id, answer in answers.items():
+            rows.append({"question_id": question_id, "agent_answer": answer})
+        scores: dict[str, float] = fhir_agentbench.score(rows, questions, bootstrap=0).scores
+        return scores
+
+    declined = {}
+    counts: dict[str, Counter[str]] = {}
+    for question in questions:
+        declined[question.question_id] = NO_ANSWER
+        counts.setdefault(question.template, Counter())[question.reference] += 1
+    scores = {"always_no_answer": scores_of(declined)}
+    has_templates = any(counts)
+    if has_templates:
+        answers = {}
+        for question in questions:
+            # The template's other questions: a question's own answer does not count.
+            other_answers = counts[question.template].copy()
+            other_answers[question.reference] -= 1
+            [(answer, count)] = other_answers.most_common(1)
+            answers[question.question_id] = answer if count else NO_ANSWER
+        scores["majority_per_template"] = scores_of(answers)
+    return scores
 
 
-def _scores_answers(settings: ScoreSettings) -> bool:
-    if settings.metrics is None:
-        return True
-    return any(name.startswith("answer_correctness") for name in settings.metrics)
-
-
-def _error_tags(
+def _failures(
     questions: Sequence[Question], rows: Sequence[Any], scores: Scores
 ) -> dict[str, list[str]]:
     """Question id → what went wrong; empty unless answers and resources were both scored."""
@@ -140,17 +187,162 @@ def _error_tags(
         recall = scores.per_case[question_id]["strict_recall"]
         has_all_resources = recall == 1 or not question.resources
         verdict = error_analysis.Verdict(bool(tally[0]), has_all_resources)
-        row = by_id.get(question_id)
-        tags[question_id] = error_analysis.error_tags(question, row, verdict)
+        tags[question_id] = error_analysis.error_tags(question, by_id.get(question_id), verdict)
     return tags
 
 
-def _with_votes(report: ScoreReport, votes: JudgeVotes) -> ScoreReport:
-    report.scores.warnings.extend(votes.warnings)
-    return replace(report, disagreements=tuple(votes.disagreements), judge_usage=votes.usage)
+class _Reply(NamedTuple):
+    """A reply that no rule decides, as the judge reads it."""
+
+    question: str
+    reference: str
+    reply: str
 
 
-def _are_resources(value: Any) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, dict) and all(map(are_ids, value.values()))
+class _Ballots(NamedTuple):
+    """The votes on one reply, and why; a vote is None where the model gave no usable ruling."""
+
+    votes: list[bool | None]
+    why: list[str]
+
+
+class JudgeVotes:
+    """A judge's votes on all replies that no rule decides, and those on which the votes differ.
+
+    An instance is the `judge` argument of `scoring.tasks.fhir_agentbench.score`, which calls it
+    once for each vote.
+    """
+
+    def __init__(self, judge: "Judge", rows: Rows, questions: Sequence[Question]) -> None:
+        from archqa.tasks.fhir_agentbench.agents import JudgeAgent, JudgeTask
+
+        replies: dict[_Reply, None] = {}
+
+        def collect(question: str, reference: str, reply: str) -> bool:
+            replies[_Reply(question, reference, reply)] = None
+            return False
+
+        fhir_agentbench.score(
+            rows, questions, judge=collect, metrics=["answer_correctness"], bootstrap=0
+        )
+        tasks = [JudgeTask(**reply._asdict()) for reply in replies]
+        opinions, self.usage = judge.judge(JudgeAgent(), tasks)
+        self._ballots: dict[_Reply, _Ballots] = {}
+        self._votes: dict[_Reply, Iterator[bool]] = {}
+        self.warnings: list[str] = []
+        unusable = 0
+        for reply, opinions_of_reply in zip(replies, opinions, strict=True):
+            ballots = _Ballots([], [])
+            for opinion in opinions_of_reply:
+                ruling = opinion.output
+                ballots.votes.append(ruling.correct if ruling else None)
+                ballots.why.append(ruling.rationale if ruling else opinion.failure)
+            unusable += ballots.votes.count(None)
+            self._ballots[reply] = ballots
+            self._votes[reply] = cycle(map(bool, ballots.votes))
+        if unusable:
+            self.warnings.append(
+                f"{unusable} votes of the judge were unusable and count against the reply."
+            )
+        self.disagreements = list(self._disagreements(rows, questions))
+
+    def __call__(self, question: str, reference: str, reply: str) -> bool:
+        """The next vote on this reply."""
+        return next(self._votes[_Reply(question, reference, reply)])
+
+    def _disagreements(self, rows: Rows, questions: Sequence[Question]) -> Iterator[dict[str, Any]]:
+        """Replies with split or unusable votes, or whose majority differs from the strict comparison."""
+        by_id = {question.question_id: question for question in questions}
+        for row in rows:
+            question = by_id.get(str(row["question_id"]))
+            if question is None or row.get("error"):
+                continue
+            answer = row.get("agent_answer")
+            reply = _Reply(question.question, question.reference, str(answer))
+            ballots = self._ballots.get(reply)
+            if ballots is None:
+                continue
+            votes = ballots.votes
+            majority = sum(map(bool, votes)) * 2 > len(votes)
+            is_unanimous = len(set(votes)) == 1 and None not in votes
+            gold = parse_gold_answer(question.true_answer)
+            strict = is_correct(
+                question.question, gold, answer, no_answer=not question.resources, strict=True
+            )
+            if is_unanimous and strict in {None, majority}:
+                continue
+            yield {
+                "question_id": question.question_id,
+                "reference": reply.reference,
+                "reply": reply.reply,
+                "votes": votes,
+                "counted": majority,
+                "strict_comparer": strict,
+                "why": ballots.why,
+            }
+
+
+def write_evaluation(
+    path: Path, scores: Scores, submission: Submission, questions: Sequence[FhirQuestion]
+) -> None:
+    """Write the benchmark's own evaluation file, and append to `performance_summary.csv` next to it.
+
+    One record a question, readable by its owner only. `agent_answer_normalized` is by our rules,
+    where the benchmark asks a model. Scores that were not computed are null.
+    """
+    rows = {str(row["question_id"]): row for row in submission.rows}
+    records = []
+    for index, question in enumerate(questions):
+        row = rows.get(question.question_id, {})
+        correctness = None
+        if "answer_correctness" in scores.tallies:
+            correctness = int(scores.tallies["answer_correctness"][index][0])
+        record = {
+            "question_id": question.question_id,
+            "question": question.question,
+            "assumption": question.assumption,
+            "true_answer": question.true_answer,
+            **{name: row.get(name) for name in _COPIED_FIELDS},
+            "answer_correctness": correctness,
+            "true_answer_extracted": question.true_answer if question.true_fhir_ids else NO_ANSWER,
+            "agent_answer_normalized": _normalised(row.get("agent_answer")),
+            "precision": _value_if_defined(scores, "precision", index, 0),
+            "recall": _value_if_defined(scores, "recall", index, 2),
+            "true_fhir_resource_types": sorted(question.true_fhir_ids),
+            "template": question.template,
+        }
+        records.append(record)
+    write_official_text(path, json.dumps(records, ensure_ascii=False, indent=2) + "\n")
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    files = [formula_free(submission.path.name), formula_free(path.name)]
+    overall: dict[str, float] = {"questions": scores.cases, **scores.scores}
+    summary_path = path.with_name("performance_summary.csv")
+    try:
+        is_new = not summary_path.is_file() or not summary_path.stat().st_size
+        with summary_path.open("a", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            if is_new:
+                writer.writerow(_SUMMARY_COLUMNS)
+            for name, row in {"Overall": overall, **scores.tables["by_resource_type"]}.items():
+                values = [row.get(score, "") for score in _SUMMARY_SCORES]
+                writer.writerow([now, *files, formula_free(name), int(row["questions"]), *values])
+    except OSError as error:
+        raise unwritable(summary_path, error) from None
+
+
+def _value_if_defined(scores: Scores, name: str, index: int, column: int) -> float | None:
+    """One question's precision or recall; None where the benchmark excludes it from the mean."""
+    if name not in scores.tallies:
+        return None
+    value, is_defined = scores.tallies[name][index][column : column + 2]
+    return float(value) if is_defined else None
+
+
+def _normalised(reply: Any) -> str:
+    if reply is None:
+        return NO_ANSWER
+    if isinstance(reply, str):
+        text = final_answer_text(reply)
+        if states_no_answer(text) or parse_values(text) == []:
+            return NO_ANSWER
+    return "question answered"

@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from scoring.fhir_answers import final_answer_text, leading_yes_no, states_no_answer
@@ -87,42 +88,28 @@ def _conversation_tags(row: Mapping[str, Any]) -> Iterator[str]:
     """How the conversation ended."""
     error = str(row.get("error") or "")
     if error:
-        yield _error_tag(error)
+        tags = (tag for text, tag in _TAGS_BY_ERROR if text in error)
+        yield next(tags, "other error")
     if _NO_FINAL_ANSWER in str(row.get("agent_answer") or ""):
         yield "iteration limit"
 
 
-def _error_tag(error: str) -> str:
-    for text, tag in _TAGS_BY_ERROR:
-        if text in error:
-            return tag
-    return "other error"
-
-
 def _tool_tags(row: Mapping[str, Any]) -> Iterator[str]:
     """Errors of the tools in a conversation, and searches for codes without a match."""
-    for call in _tool_calls(row.get("trace") or ()):
-        if "'error':" in call.result[:12]:
-            yield "code exception" if call.name == "execute_python_code" else "tool error"
-        search = _CODE_SEARCH.search(call.arguments)
-        if search and _EMPTY_RESULT.match(call.result.strip()):
-            yield _empty_search_tag(search["modifier"], search["value"])
+    for name, arguments, result in _tool_calls(row.get("trace") or ()):
+        if "'error':" in result[:12]:
+            yield "code exception" if name == "execute_python_code" else "tool error"
+        search = _CODE_SEARCH.search(arguments)
+        if search and _EMPTY_RESULT.match(result.strip()):
+            is_specific = search["modifier"] is None and _SPECIFIC_CODE.search(search["value"])
+            yield "over-specific code" if is_specific else "text vs code"
 
 
-def _empty_search_tag(modifier: str | None, value: str) -> str:
-    if modifier is None and _SPECIFIC_CODE.search(value):
-        return "over-specific code"
-    return "text vs code"
+def _tool_calls(trace: Any) -> Iterator[tuple[str, str, str]]:
+    """The tool calls of a conversation that have a result: name, arguments, result.
 
-
-class _ToolCall(NamedTuple):
-    name: str
-    arguments: str
-    result: str
-
-
-def _tool_calls(trace: Any) -> Iterator[_ToolCall]:
-    """The tool calls of a conversation that have a result."""
+    The arguments are one text that contains a query as it was sent.
+    """
     if not isinstance(trace, list | tuple):
         return
     pending: dict[str, Mapping[str, Any]] = {}
@@ -132,45 +119,33 @@ def _tool_calls(trace: Any) -> Iterator[_ToolCall]:
         for call in turn.get("tool_calls") or ():
             pending[str(call.get("id"))] = call
         call = pending.pop(str(turn.get("tool_call_id")), None)
-        if turn.get("role") == "tool" and call is not None:
-            arguments = _arguments_text(call.get("arguments"))
-            yield _ToolCall(str(call.get("name")), arguments, str(turn.get("content")))
-
-
-def _arguments_text(arguments: Any) -> str:
-    """Arguments as one text that contains a query as it was sent."""
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return str(arguments)
-    if isinstance(arguments, dict):
-        return " ".join(map(str, arguments.values()))
-    return str(arguments)
+        if turn.get("role") != "tool" or call is None:
+            continue
+        arguments = call.get("arguments")
+        if isinstance(arguments, str):
+            with suppress(ValueError, RecursionError):
+                arguments = json.loads(arguments)
+        if isinstance(arguments, dict):
+            arguments = " ".join(map(str, arguments.values()))
+        yield str(call.get("name")), str(arguments), str(turn.get("content"))
 
 
 def _retrieval_tags(gold: Ids, retrieved: Ids, verdict: Verdict) -> Iterator[str]:
     if verdict.all_retrieved:
-        if set(gold) == {"Encounter"} and _has_surplus(gold, retrieved, "Encounter"):
-            yield "encounter filter"
+        if set(gold) == {"Encounter"}:
+            surplus = set(retrieved["Encounter"]) - set(gold["Encounter"])
+            if surplus:
+                yield "encounter filter"
         return
     for resource_type, ids in gold.items():
-        if set(retrieved.get(resource_type) or ()).isdisjoint(ids):
-            yield _missed_type_tag(resource_type, retrieved)
-
-
-def _has_surplus(gold: Ids, retrieved: Ids, resource_type: str) -> bool:
-    return len(set(retrieved[resource_type])) > len(set(gold[resource_type]))
-
-
-def _missed_type_tag(resource_type: str, retrieved: Ids) -> str:
-    """Why none of the expected resources of a type was retrieved."""
-    referring_type = _REFERRING_TYPES.get(resource_type, "")
-    if retrieved.get(referring_type):
-        return "reference not followed"
-    if retrieved.get(resource_type):
-        return "wrong resources of the type"
-    return "wrong resource type" if any(retrieved.values()) else "nothing retrieved"
+        if not set(retrieved.get(resource_type) or ()).isdisjoint(ids):
+            continue
+        if retrieved.get(_REFERRING_TYPES.get(resource_type, "")):
+            yield "reference not followed"
+        elif retrieved.get(resource_type):
+            yield "wrong resources of the type"
+        else:
+            yield "wrong resource type" if any(retrieved.values()) else "nothing retrieved"
 
 
 def _answer_tags(
@@ -179,17 +154,14 @@ def _answer_tags(
     """What is wrong with the answer; `explained` if an earlier tag already tells why."""
     answer = row.get("agent_answer")
     if not verdict.right and answer is not None:
+        text = final_answer_text(answer) if isinstance(answer, str) else ""
+        # A plain no is an answer.
+        is_declined = bool(text) and states_no_answer(text) and leading_yes_no(text) is None
         if not question.resources:
             yield "answered what is not there"
-        elif _is_declined(answer):
+        elif is_declined:
             yield "declined what is there"
         elif verdict.all_retrieved and not explained:
             yield "wrong answer from the right resources"
     if not verdict.all_retrieved and not explained:
         yield "resources missed"
-
-
-def _is_declined(answer: Any) -> bool:
-    """Whether an answer states that there is nothing; a plain no is an answer."""
-    text = final_answer_text(answer) if isinstance(answer, str) else ""
-    return bool(text) and states_no_answer(text) and leading_yes_no(text) is None

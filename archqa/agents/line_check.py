@@ -1,0 +1,267 @@
+"""One agent that checks lines against nothing but what they cite.
+
+Answers from a note or a chart and summaries of a record are checked so before they are shown, and
+lines of a submission when a judge scores them. Each of the four uses has its own prompt, with its
+own name in the settings, since what may stand around a cited text differs.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, ClassVar, Literal, Self, TypeVar
+
+from pydantic import Field
+
+from archqa.agents.agent import Agent, Rejected, join_ids
+from archqa.agents.brief_writing import BriefWritingTask, WrittenLine
+from archqa.agents.chart_answer import ChartLine, ShownSource
+from archqa.agents.note_answer import NoteLine
+from archqa.core.case import Case
+from archqa.core.value import FrozenModel
+from archqa.llm.structured import AllowedValues
+from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
+
+LineNumber = Annotated[str, Field(json_schema_extra={"choices": "line"})]
+Support = Literal["supported", "partly", "not"]
+
+
+class CitedText(FrozenModel):
+    """A cited sentence, line or resource, and what is shown around it.
+
+    `before` is the sentence before it, to which a pronoun may point. The other fields are those of
+    `ShownSource`.
+    """
+
+    text: str
+    id: str = ""
+    title: str = ""
+    date: str = ""
+    heading: str = ""
+    before: str = ""
+    first_date: str = ""
+    label: str = ""
+    opening: str = ""
+    details: str = ""
+
+
+class LineToCheck(FrozenModel):
+    """A line with what it cites; numbered from 1. `section` is the heading it stands under."""
+
+    number: str
+    text: str
+    sources: tuple[CitedText, ...]
+    section: str = ""
+
+    @property
+    def sentences(self) -> tuple[CitedText, ...]:
+        """The name that `note_answer_check/v1` has for the sources."""
+        return self.sources
+
+
+class LineCheckTask(FrozenModel):
+    """The lines, each with what it cites, and the question if they answer one.
+
+    Unless `status` is "answered", the lines are facts next to an answer that the chart does not
+    give; `missing` is what the answer says is not stated or not judged.
+    """
+
+    lines: tuple[LineToCheck, ...]
+    question: str = ""
+    now: str = ""
+    status: str = "answered"
+    missing: str = ""
+
+    @classmethod
+    def of_note(cls, case: Case, lines: Iterable[NoteLine]) -> Self:
+        """Return the task of checking lines that cite sentences of a note; the rest is not shown."""
+        headings = headings_of_sentences(case)
+        uncitable = non_evidence_indices(case)
+        cited_texts = {}
+        previous = None
+        for index, sentence in enumerate(case.sentences):
+            before = ""
+            if previous is not None and previous.paragraph_id == sentence.paragraph_id:
+                before = previous.text
+            heading = headings.get(index, "")
+            cited_texts[sentence.id] = CitedText(
+                id=sentence.id, text=sentence.text, heading=heading, before=before
+            )
+            previous = None if index in uncitable else sentence
+        to_check = []
+        for number, line in enumerate(lines, start=1):
+            sources = tuple(cited_texts[sentence_id] for sentence_id in line.citations)
+            to_check.append(LineToCheck(number=str(number), text=line.text, sources=sources))
+        return cls(lines=tuple(to_check), question=case.clinician_question)
+
+    @classmethod
+    def of_chart(
+        cls,
+        question: str,
+        now: str,
+        lines: Iterable[ChartLine],
+        shown: Mapping[str, ShownSource],
+        *,
+        status: str = "answered",
+        missing: str = "",
+    ) -> Self:
+        """Return the task of checking lines whose citations were all shown."""
+        to_check = []
+        for number, line in enumerate(lines, start=1):
+            sources = []
+            for mark in dict.fromkeys(line.citations):
+                sources.append(CitedText.model_validate(shown[mark], from_attributes=True))
+            to_check.append(LineToCheck(number=str(number), text=line.text, sources=tuple(sources)))
+        return cls(
+            lines=tuple(to_check), question=question, now=now, status=status, missing=missing
+        )
+
+    @classmethod
+    def of_brief(cls, task: BriefWritingTask, lines: Iterable[WrittenLine]) -> Self:
+        """Return the task of checking lines that were written from a task's sources."""
+        titles = {section.name: section.title for section in task.sections}
+        texts = task.sources
+        to_check = []
+        for number, line in enumerate(lines, start=1):
+            sources = tuple(CitedText(id=name, text=texts[name]) for name in line.citations)
+            to_check.append(
+                LineToCheck(
+                    number=str(number),
+                    text=line.text,
+                    sources=sources,
+                    section=titles[line.section],
+                )
+            )
+        return cls(lines=tuple(to_check))
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The numbers of the lines, in order."""
+        return tuple(line.number for line in self.lines)
+
+
+class LineVerdict(FrozenModel):
+    """Whether what a line cites states it; the reason comes first, so that it is thought of first."""
+
+    line: LineNumber
+    rationale: str
+    verdict: Support
+
+
+class LineVerdicts(FrozenModel):
+    """A verdict on each line."""
+
+    lines: tuple[LineVerdict, ...]
+
+    shortcomings: ClassVar[Mapping[str, str]] = {"partly": "not supported", "not": "not supported"}
+
+    @property
+    def supported(self) -> frozenset[str]:
+        """The numbers of the supported lines."""
+        return frozenset(line.line for line in self.lines if line.verdict == "supported")
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong, for the model that writes the lines again; empty if nothing is."""
+        problems = []
+        for line in self.lines:
+            if line.verdict != "supported":
+                shortcoming = self.shortcomings[line.verdict]
+                problems.append(f"Line {line.line} is {shortcoming}: {line.rationale}")
+        return tuple(problems)
+
+
+class AnswerVerdict(LineVerdicts):
+    """A verdict on each line, and whether they answer the question as it was asked."""
+
+    rationale: str
+    answers: Literal["yes", "partly", "no"]
+
+    shortcomings: ClassVar[Mapping[str, str]] = {
+        "partly": "supported only in part by what it cites",
+        "not": "not supported by what it cites",
+    }
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The same, and that the lines miss the question."""
+        problems = super().problems
+        if self.answers == "no":
+            missed = f"The lines do not answer the question as asked: {self.rationale}"
+            problems = (*problems, missed)
+        return problems
+
+
+class SupportVerdicts(FrozenModel):
+    """A verdict on each line."""
+
+    class LineVerdict(FrozenModel):
+        """Whether what a line cites carries it, and in few words why not."""
+
+        line: LineNumber
+        verdict: Support
+        reason: str
+
+    lines: tuple[LineVerdict, ...]
+
+    @property
+    def by_number(self) -> dict[str, LineVerdict]:
+        """The number of each judged line, and its verdict."""
+        return {line.line: line for line in self.lines}
+
+
+Verdicts = TypeVar("Verdicts", bound=LineVerdicts | SupportVerdicts)
+
+
+class LineCheckAgent(Agent[LineCheckTask, Verdicts]):
+    """Judges each line by what it cites."""
+
+    task_type = LineCheckTask
+
+    def choices(self, task: LineCheckTask) -> AllowedValues:
+        """The numbers of the lines."""
+        return {"line": task.numbers}
+
+    def check(self, task: LineCheckTask, output: Verdicts) -> None:
+        """Each line is judged once, and no other."""
+        judged = sorted(line.line for line in output.lines)
+        if judged != sorted(task.numbers):
+            raise Rejected(f"Judge each of the lines {join_ids(task.numbers)} exactly once.")
+
+
+class NoteAnswerCheckAgent(LineCheckAgent[AnswerVerdict]):
+    """Checks an answer from a note, also by the question."""
+
+    name = "note_answer_check"
+    prompt = "note_answer_check/v1"
+    output_type = AnswerVerdict
+
+
+class ChartAnswerCheckAgent(LineCheckAgent[AnswerVerdict]):
+    """Checks an answer from a patient's chart, also by the question."""
+
+    name = "chart_answer_check"
+    prompt = "chart_answer_check/v1"
+    output_type = AnswerVerdict
+
+
+class BriefCheckAgent(LineCheckAgent[LineVerdicts]):
+    """Checks a patient's summary; the heading of a line's section is a claim too."""
+
+    name = "brief_check"
+    prompt = "brief_check/v1"
+    output_type = LineVerdicts
+
+
+class LineSupportAgent(LineCheckAgent[SupportVerdicts]):
+    """The judge of `line_support_judged`. It serves scoring alone, so that no pipeline has it."""
+
+    name = "line_support"
+    prompt = "line_support/v1"
+    output_type = SupportVerdicts
+
+    def salvage(self, task: LineCheckTask, output: SupportVerdicts) -> SupportVerdicts | None:
+        """The verdicts on lines of the task that were judged once."""
+        judged = [line.line for line in output.lines]
+        usable = []
+        for line in output.lines:
+            if line.line in task.numbers and judged.count(line.line) == 1:
+                usable.append(line)
+        return SupportVerdicts(lines=tuple(usable)) if usable else None

@@ -1,1 +1,0 @@
-"""Pipelines over a FHIR record: the typed query, and the paper's five agents."""

@@ -1,1 +1,0 @@
-"""MedAgentBench's conversation with a model and with typed tools."""
