@@ -42,7 +42,7 @@ from archqa.engine.windows import TokenWindow
 from archqa.notes.non_evidence import non_evidence_indices
 from archqa.notes.sentences import case_from_text
 from archqa.notes.tokens import stems
-from archqa.safety.private_files import write_private_text
+from archqa.safety.files import write_private_text
 from training import export, fine_tuning, loading
 from training.corpora import ShortQuestion
 from training.fine_tuning import TrainingConfig

@@ -7,7 +7,6 @@ import typer
 from rich.table import Table
 
 from archqa.cli.console import configure_logging, console, number_table, print_json, print_problem
-from archqa.cli.cost_estimate import print_cost_estimate
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
@@ -22,9 +21,9 @@ from archqa.cli.options import (
     ModelOption,
     PipelineOption,
     QuietOption,
+    command_settings,
 )
-from archqa.cli.progress import Progress, format_dollars
-from archqa.cli.settings import command_settings
+from archqa.cli.progress import Progress, format_dollars, print_cost_estimate
 from archqa.evaluation.ablation import COLUMNS, Row, ablate, estimate_ablation
 from archqa.runs.destinations import Announcer
 

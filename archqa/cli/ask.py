@@ -6,21 +6,26 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from archqa.asking.answer import Status
+from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.asking.ask import ask
 from archqa.asking.candidates import SeveralPatients
 from archqa.asking.many import AnsweredRow, AskedRow, answer_row, answer_rows
 from archqa.asking.question import AskOptions, check_source, parse_time
 from archqa.asking.question_files import AnswerJournal, check_suffix, read_questions, write_answers
-from archqa.cli.asked_answer import print_answer
-from archqa.cli.asked_sessions import (
-    begin_session,
-    check_session,
-    list_or_forget,
-    record_of_session,
+from archqa.asking.status_words import STATUS_WORDS
+from archqa.asking.thread.session_files import SessionFolder
+from archqa.cli.console import (
+    ProgressLine,
+    configure_logging,
+    console,
+    print_json,
+    print_line,
+    print_notice,
+    shown_when_slow,
 )
-from archqa.cli.console import configure_logging, print_json, print_line, print_notice
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
@@ -31,12 +36,139 @@ from archqa.cli.options import (
     ModelOption,
     QuietOption,
     VerboseOption,
+    command_settings,
+    print_embedded_notice,
 )
-from archqa.cli.settings import command_settings, print_embedded_notice
-from archqa.cli.waiting import Counter, shown_when_slow
-from archqa.errors import CallerError
+from archqa.errors import CallerError, InputError
 from archqa.notes.note_files import read_note
 from archqa.runs.destinations import Announcer
+
+
+def print_answer(answer: Answer) -> None:
+    """Print the status in words, the patient, the lines, the evidence and the remarks."""
+    console.print(Text(STATUS_WORDS[answer.status], style="bold"))
+    if answer.understood:
+        console.print(Text(f"Understood as: {answer.understood}", style="italic"))
+    if answer.patient is not None:
+        console.print(_patient_text(answer.patient))
+    if answer.message:
+        console.print(Text(answer.message), soft_wrap=False)
+    for line in answer.lines:
+        console.print(_line_text(line), soft_wrap=False)
+    if answer.evidence:
+        console.print(_evidence_table(answer.evidence))
+    if answer.query:
+        console.print(Text(f"\nQuery: {answer.query}"))
+    for remark in answer.remarks:
+        console.print(Text(f"remark: {remark}"))
+    print_notice(f"answered by {answer.answered_by}.")
+
+
+def _patient_text(patient: dict[str, str]) -> Text:
+    text = Text(f"Patient: {patient['name'] or 'no name'}")
+    return text + Text(f"  [{patient['id']}]", style="cyan")
+
+
+def _line_text(line: AnswerLine) -> Text:
+    """Return a line, the part of it that answers underlined, and its citations."""
+    text = Text(line.text)
+    if line.answering is not None:
+        text.stylize("bold underline", line.answering.start, line.answering.end)
+    return text + Text(f"  [{', '.join(line.citations)}]", style="cyan")
+
+
+def _evidence_table(evidence: tuple[Evidence, ...]) -> Table:
+    table = Table(
+        box=None,
+        padding=(0, 2, 0, 0),
+        show_edge=False,
+        title="\nEvidence",
+        title_justify="left",
+    )
+    table.add_column("")
+    table.add_column("", ratio=1)
+    table.add_column("probability", justify="right")
+    for piece in evidence:
+        probability = "–" if piece.probability is None else f"{piece.probability:.2f}"
+        table.add_row(Text(piece.id, style="cyan"), _evidence_text(piece), probability)
+    return table
+
+
+def _evidence_text(evidence: Evidence) -> Text:
+    """Return the text, below its heading and with its document and date where it has them."""
+    text = Text()
+    if evidence.heading:
+        text.append(f"{evidence.heading}\n", style="dim")
+    text.append(evidence.text)
+    place = (evidence.source, evidence.date) if evidence.kind == "sentence" else ()
+    named = ", ".join(filter(None, place))
+    if named:
+        text.append(f"  {named}", style="dim")
+    return text
+
+
+def list_or_forget(
+    session: str | None, question: str | None, *, forget: bool, as_json: bool
+) -> None:
+    """Remove a session, or list all. Raises `CallerError` as `forget_session`."""
+    if forget:
+        forget_session(session, question)
+    else:
+        print_sessions(as_json=as_json)
+
+
+def begin_session(session: str | None, *, anew: bool) -> None:
+    """Drop what a session held before, if it begins anew."""
+    if session is not None and anew:
+        SessionFolder().forget(session)
+
+
+def print_sessions(*, as_json: bool) -> None:
+    """Print the names of the sessions and the ids of their patients, and nothing of their content."""
+    entries = SessionFolder().entries()
+    if as_json:
+        print_json([entry._asdict() for entry in entries])
+        return
+    for entry in entries:
+        about = f"patient {entry.patient_id}" if entry.patient_id else "a note"
+        print_line(f"{entry.name}  {about if entry.is_readable else 'damaged'}")
+    if not entries:
+        print_notice("There are no sessions.")
+
+
+def forget_session(session: str | None, question: str | None) -> None:
+    """Remove a session. Raises `CallerError` without a name, or with a question."""
+    if session is None:
+        raise CallerError("--forget removes a session.\nName it with --session NAME.")
+    if question is not None:
+        raise CallerError(
+            "--forget removes a session and asks nothing.\n"
+            "Leave the question out, or begin the session anew with --new-session."
+        )
+    was_there = SessionFolder().forget(session)
+    print_notice(f"Session {session} removed." if was_there else f"There is no session {session}.")
+
+
+def check_session(session: str | None, questions: Path | None, *, new_session: bool) -> None:
+    """Raise `CallerError` for a session with a file of questions, and where its name is missing."""
+    if session is not None and questions is not None:
+        raise CallerError(
+            "A file of questions is no session: its rows are asked one by one.\n"
+            "Leave --session out."
+        )
+    if new_session and session is None:
+        raise CallerError("--new-session begins a session anew.\nName it with --session NAME.")
+
+
+def record_of_session(session: str | None) -> str | None:
+    """Return the record that a session asks; None if it has none, or cannot be read now."""
+    if session is None:
+        return None
+    try:
+        place = SessionFolder().load(session).place
+    except InputError:  # Told where the question is asked.
+        return None
+    return place.record if place else None
 
 
 class Format(StrEnum):
@@ -275,7 +407,7 @@ def _ask_many(rows: list[AskedRow], out: Path, options: AskOptions, *, as_json: 
     if answered:
         print_notice(f"{len(answered)} of {len(rows)} questions were answered before.")
     positions = [position for position in range(len(rows)) if position not in answered]
-    counter = Counter(len(rows), "questions asked")
+    counter = ProgressLine(len(rows), "questions asked")
 
     def keep(index: int, result: AnsweredRow) -> None:
         answered[positions[index]] = result

@@ -12,19 +12,16 @@ from archqa.cli.options import (
     ConfigOption,
     LimitOption,
     ModelOption,
+    command_settings,
 )
-from archqa.cli.settings import command_settings
 from archqa.errors import CallerError
 from archqa.runs.batch import BatchProgress, BatchRun, check_server, open_batch, statuses, upload
 from archqa.runs.batch import fetch as fetch_batches
-from archqa.runs.case_selection import Selection
 from archqa.runs.destinations import Announcer
 from archqa.runs.event_loop import run_sync
-from archqa.runs.folder import RunFolder
-from archqa.runs.lock import run_lock
-from archqa.runs.model_server import check_model_server
-from archqa.runs.models import check_server_asked_for
-from archqa.runs.plan import plan_run
+from archqa.runs.folder import RunFolder, run_lock
+from archqa.runs.model_server import check_model_server, check_server_asked_for
+from archqa.runs.plan import Selection, plan_run
 from archqa.settings import Settings
 
 app = typer.Typer(

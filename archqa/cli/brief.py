@@ -20,6 +20,7 @@ from archqa.cli.console import (
     print_json,
     print_line,
     print_notice,
+    shown_when_slow,
 )
 from archqa.cli.options import (
     AllowPlainHttpOption,
@@ -30,13 +31,12 @@ from archqa.cli.options import (
     ModelOption,
     QuietOption,
     VerboseOption,
+    command_settings,
 )
-from archqa.cli.settings import command_settings
-from archqa.cli.waiting import shown_when_slow
 from archqa.errors import CallerError
 from archqa.report.brief_page import brief_html
 from archqa.runs.destinations import Announcer
-from archqa.safety.private_files import write_private_text
+from archqa.safety.files import write_private_text
 
 
 class Format(StrEnum):

@@ -10,7 +10,7 @@ from rich.table import Table
 from archqa import tasks
 from archqa.cli.console import console, number_table, print_json
 from archqa.cli.options import JsonOption, KeyOption
-from archqa.cli.score_tables import print_key
+from archqa.cli.score import print_key
 from archqa.evaluation.comparison import METHODS, RESAMPLES, PairedDifference, compare_runs
 from archqa.runs.run import Run
 from archqa.tasks.key_provenance import KeyProvenance

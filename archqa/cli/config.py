@@ -6,9 +6,8 @@ from typing import Any
 import typer
 
 from archqa.cli.console import print_line, print_notice
-from archqa.cli.options import AssignmentsOption, ConfigOption
-from archqa.cli.settings import command_settings
-from archqa.safety.terminal import printable_json
+from archqa.cli.options import AssignmentsOption, ConfigOption, command_settings
+from archqa.safety.text import printable_json
 from archqa.settings import Settings, settings_files
 from archqa.settings.sources import shared_variables_set
 

@@ -6,9 +6,14 @@ their control characters are shown as escapes, and square brackets are no markup
 
 import json
 import logging
+import re
 import shutil
 import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -16,9 +21,52 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from archqa.cli.retry_counter import RetryCounter
 from archqa.errors import ArchqaError
-from archqa.safety.terminal import printable, printable_json
+from archqa.safety.text import printable, printable_json
+
+_MAX_REASONS = 10
+"""Distinct reasons that are counted by themselves."""
+
+_MESSAGE = re.compile(r"""^\w+\((['"])(.*?)\1[,)]""")
+"""The message in the representation of an exception."""
+
+
+class RetryCounter(logging.Handler):
+    """Counts what the library of retries (stamina) logs, by the reason of each retry."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: Counter[str] = Counter()
+
+    def watch(self, *, verbose: bool) -> None:
+        """Count from here on. With `verbose`, each retry is also logged by itself."""
+        self._counts.clear()
+        logger = logging.getLogger("stamina")
+        logger.propagate = verbose
+        if self not in logger.handlers:
+            logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count one retry."""
+        reason = _reason(getattr(record, "stamina.caused_by", ""))
+        if reason not in self._counts and len(self._counts) >= _MAX_REASONS:
+            reason = "other reasons"
+        self._counts[reason] += 1
+
+    def take(self) -> list[str]:
+        """Return a sentence for each reason, the most frequent first, and forget them."""
+        sentences = []
+        for reason, count in self._counts.most_common():
+            requests = "1 request was" if count == 1 else f"{count} requests were"
+            sentences.append(f"{requests} sent again: {reason}")
+        self._counts.clear()
+        return sentences
+
+
+def _reason(exception: str) -> str:
+    match = _MESSAGE.match(exception)
+    return match[2] if match else "a passing fault"
+
 
 NO_TOKEN_WARNING = (
     "no token is asked for: every program and every user of this machine can read what is served, "
@@ -208,3 +256,55 @@ class _PrintableFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
+
+
+SECONDS_OF_SILENCE = 1.0
+
+
+@contextmanager
+def shown_when_slow(activity: str) -> Iterator[None]:
+    """Show what is done, and for how long on a terminal, if the block takes more than a second."""
+    ended = threading.Event()
+    thread = threading.Thread(target=_show, args=(activity, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _show(activity: str, ended: threading.Event) -> None:
+    if ended.wait(SECONDS_OF_SILENCE):
+        return
+    if not err_console.is_terminal or is_quiet():
+        print_notice(f"{activity} …")
+        return
+    with err_console.status(activity):
+        ended.wait()
+
+
+class ProgressLine:
+    """A line on stderr that counts what is done, a second apart at least."""
+
+    def __init__(self, total: int, things: str) -> None:
+        self._total = total
+        self._things = things
+        self._shown_at = time.monotonic()
+        self._is_shown = False
+
+    def show(self, done: int) -> None:
+        """Show the count if a second has passed since it was shown."""
+        now = time.monotonic()
+        if now - self._shown_at >= SECONDS_OF_SILENCE:
+            self._shown_at = now
+            self._print(done, is_last=False)
+
+    def finish(self, done: int) -> None:
+        """End the line, if there is one."""
+        if self._is_shown:
+            self._print(done, is_last=True)
+
+    def _print(self, done: int, *, is_last: bool) -> None:
+        self._is_shown = True
+        print_count(f"archqa: {done} of {self._total} {self._things}", is_last=is_last)

@@ -8,7 +8,14 @@ import typer
 
 from archqa.asking.many import AnsweredRow
 from archqa.asking.question import AskOptions, parse_time
-from archqa.cli.console import configure_logging, console, number_table, print_json, print_notice
+from archqa.cli.console import (
+    ProgressLine,
+    configure_logging,
+    console,
+    number_table,
+    print_json,
+    print_notice,
+)
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
@@ -20,15 +27,13 @@ from archqa.cli.options import (
     ModelOption,
     QuietOption,
     VerboseOption,
+    command_settings,
+    print_embedded_notice,
 )
-from archqa.cli.settings import command_settings, print_embedded_notice
-from archqa.cli.waiting import Counter
 from archqa.errors import CallerError
-from archqa.evaluation.asking import Evaluation, evaluate_asking
-from archqa.evaluation.asking_sets import NoteQuestion, Questions, read_set
+from archqa.evaluation.asking import Evaluation, NoteQuestion, Questions, evaluate_asking, read_set
 from archqa.runs.destinations import Announcer
-from archqa.safety.private_files import write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import storage_errors, write_private_text
 
 app = typer.Typer(help="Measurements on sets of your own.", no_args_is_help=True)
 
@@ -110,7 +115,7 @@ def ask(
 
 
 def _evaluate(questions: Questions, options: AskOptions) -> Evaluation:
-    counter = Counter(len(questions), "questions asked")
+    counter = ProgressLine(len(questions), "questions asked")
     done = 0
 
     def count(_position: int, _result: AnsweredRow) -> None:

@@ -10,7 +10,7 @@ from archqa.cli.console import print_content, print_notice
 from archqa.cli.options import RunArgument
 from archqa.core.near_misses import unknown_name
 from archqa.runs.export import ROWS, export, formats, takes_zip, zip_submission
-from archqa.safety.private_files import write_private_bytes, write_private_text
+from archqa.safety.files import write_private_bytes, write_private_text
 from archqa.tasks import archehr_2025
 
 

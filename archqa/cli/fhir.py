@@ -21,18 +21,29 @@ from archqa.cli.console import (
     print_problem,
     set_quiet,
 )
-from archqa.cli.fhir_dump import dump
-from archqa.cli.fhir_export import export
-from archqa.cli.fhir_notes import index, index_notes_of, print_indexed, progress_bar
-from archqa.cli.load_report import print_load_report
-from archqa.cli.options import AllowPlainHttpOption, JsonOption, NoTokenOption, QuietOption
-from archqa.cli.records import open_record
+from archqa.cli.fhir_files import (
+    dump,
+    export,
+    index,
+    index_notes_of,
+    print_indexed,
+    print_load_report,
+    progress_bar,
+)
+from archqa.cli.options import (
+    AllowPlainHttpOption,
+    JsonOption,
+    NoTokenOption,
+    QuietOption,
+    open_record,
+)
 from archqa.errors import CallerError
 from archqa.fhir.connection import TOKEN_ENV_VAR
-from archqa.safety.local_access import check_token, new_token
 from archqa.safety.local_server import (
     check_protected,
+    check_token,
     listen,
+    new_token,
     require_uvicorn,
     server_url,
     url_with_token,
@@ -285,7 +296,7 @@ def serve(
       ARCHQA_FHIR_TOKEN=... archqa ask QUESTION --record http://127.0.0.1:8080/fhir --patient ID
     """
     from archqa.fhir.server.application import serve as serve_http
-    from archqa.safety.cross_origin import check_origin
+    from archqa.safety.local_server import check_origin
 
     require_uvicorn("The FHIR server (uvicorn)", "server")
     own_token = _own_token(token, no_token=no_token)

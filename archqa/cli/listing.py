@@ -9,10 +9,8 @@ import typer
 from archqa import plug_ins
 from archqa.agents.registry import AGENT_NAMES, agent_names
 from archqa.cli.console import console, print_json, print_notice
-from archqa.cli.local_servers import HOW_TO_START
-from archqa.cli.model_table import model_json, model_lines
-from archqa.cli.options import AllowPlainHttpOption, ConfigOption
-from archqa.cli.settings import command_settings
+from archqa.cli.model_servers import HOW_TO_START, model_json, model_lines
+from archqa.cli.options import AllowPlainHttpOption, ConfigOption, command_settings
 from archqa.core.near_misses import unknown_name
 from archqa.errors import ArchqaError, CallerError
 from archqa.evaluation.scoring import built_in_metric_names, metric_names
@@ -23,7 +21,7 @@ from archqa.runs.event_loop import run_sync
 from archqa.runs.export import formats
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
-from archqa.safety.terminal import printable
+from archqa.safety.text import printable
 from archqa.settings import BACKENDS
 from archqa.settings.catalogue import SettingDescription, describe_settings
 from archqa.tasks import pipelines, registry

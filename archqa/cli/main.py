@@ -1,15 +1,19 @@
 """The `archqa` command: its subcommands, and the exit code of each kind of error."""
 
+import gc
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import typer
 import typer.completion
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
 
 from archqa.cli import interruption
 from archqa.cli.console import (
@@ -21,13 +25,73 @@ from archqa.cli.console import (
     set_quiet,
     write_unencodable_characters_as_escapes,
 )
-from archqa.cli.lazy import CommandEntry, LazyGroup
 from archqa.core.near_misses import did_you_mean
 from archqa.core.version import __version__
 from archqa.errors import ArchqaError, ServerUnavailable, StorageError
+from archqa.safety.files import storage_error
 from archqa.safety.server_urls import without_secrets
-from archqa.safety.storage import storage_error
-from archqa.safety.terminal import printable
+from archqa.safety.text import printable
+
+
+class CommandEntry(NamedTuple):
+    """A command's name, the module that defines it, its line in the list of commands, and the
+    panel of that list.
+
+    The module has either a function `command`, or a group of commands called `app`.
+    """
+
+    name: str
+    module: str
+    help: str
+    panel: str = ""
+
+
+class LazyCommand(TyperCommand):
+    """Stands in for a command in lists and completions, without its module's imports."""
+
+    def __init__(self, entry: CommandEntry) -> None:
+        super().__init__(entry.name, help=entry.help, rich_help_panel=entry.panel or None)
+        self._entry = entry
+
+    def load(self) -> Any:
+        """Import the module and return the command that it defines."""
+        with _without_garbage_collection():
+            module = import_module(self._entry.module)
+        if hasattr(module, "app"):
+            return get_group(module.app)
+        single = typer.Typer(add_completion=False)
+        single.command(self._entry.name)(module.command)
+        return get_command(single)
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are listed in `entries`."""
+
+    entries: ClassVar[Sequence[CommandEntry]] = ()
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {entry.name: LazyCommand(entry) for entry in self.entries}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that the arguments name, and load it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if isinstance(command, LazyCommand):
+            command = command.load()
+        return name, command, rest
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Imports leave almost no garbage, and looking for it takes a tenth of their time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
 
 HELP = (
     "Answers questions from a patient's own record and shows, for every claim, "

@@ -29,16 +29,16 @@ from archqa.cli.options import (
     NoTokenOption,
     QuietOption,
     VerboseOption,
+    command_settings,
+    print_embedded_notice,
 )
-from archqa.cli.settings import command_settings, print_embedded_notice
 from archqa.errors import CallerError
 from archqa.mcp.limits import CallLimits
 from archqa.mcp.records import ServedRecord
 from archqa.mcp.tools import RecordTools
 from archqa.runs.destinations import describe
 from archqa.runs.model_server import check_model_server
-from archqa.safety.local_access import check_token, new_token
-from archqa.safety.local_server import check_protected, listen, server_url
+from archqa.safety.local_server import check_protected, check_token, listen, new_token, server_url
 from archqa.safety.server_urls import is_loopback
 from archqa.settings import Settings
 

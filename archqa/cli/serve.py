@@ -12,21 +12,20 @@ from archqa.cli.options import (
     ConfigOption,
     NoTokenOption,
     VerboseOption,
+    command_settings,
 )
-from archqa.cli.settings import command_settings
 from archqa.errors import MissingExtra
 from archqa.fhir import connect
 from archqa.runs.model_server import check_model_server
-from archqa.safety.base_urls import is_server_url
-from archqa.safety.local_access import new_token
 from archqa.safety.local_server import (
     check_protected,
     listen,
+    new_token,
     run_server,
     server_url,
     url_with_token,
 )
-from archqa.safety.server_urls import is_loopback
+from archqa.safety.server_urls import is_loopback, is_server_url
 from archqa.settings import Settings
 
 

@@ -23,8 +23,8 @@ from archqa.errors import InputError
 from archqa.report.report_data import load_note_keys
 from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
-from archqa.safety.private_files import write_private_text
-from archqa.safety.terminal import printable
+from archqa.safety.files import write_private_text
+from archqa.safety.text import printable
 
 _FONT_RULE = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 """Rich's SVG loads fonts from another host; these rules are removed."""

@@ -18,10 +18,10 @@ from archqa.cli.options import (
     LimitOption,
     ModelOption,
     QuietOption,
+    command_settings,
 )
 from archqa.cli.progress import Progress
-from archqa.cli.score_tables import print_key
-from archqa.cli.settings import command_settings
+from archqa.cli.score import print_key
 from archqa.evaluation.prompt_tuning import PromptSearchResult, search_prompts
 from archqa.runs.destinations import Announcer
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 if TYPE_CHECKING:
-    from archqa.core.case_digest import case_digest
+    from archqa.core.case import case_digest
     from archqa.engine.engine import Engine
 
 __all__ = ["Engine", "case_digest"]
 
 _PUBLIC = {
     "Engine": "archqa.engine.engine",
-    "case_digest": "archqa.core.case_digest",
+    "case_digest": "archqa.core.case",
 }
 """Public name to its module: who asks a note imports nothing of what the contest needs."""
 

@@ -15,7 +15,7 @@ from archqa.fhir.client.smart import DEFAULT_SCOPE, BackendService, FixedToken
 from archqa.fhir.profile import ARCHQA, Profile
 from archqa.fhir.store import Store
 from archqa.safety.arguments import as_path
-from archqa.safety.base_urls import is_server_url
+from archqa.safety.server_urls import is_server_url
 
 TOKEN_ENV_VAR = "ARCHQA_FHIR_TOKEN"
 """The environment variable that holds the bearer token for FHIR servers, or `user:password`."""

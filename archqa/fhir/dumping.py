@@ -25,8 +25,7 @@ from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.values.text import on_one_line
 from archqa.fhir.whole_record import is_unchanged, read_type, state_of
-from archqa.safety.private_files import open_private_file, write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import open_private_file, storage_errors, write_private_text
 
 COUNTS_NAME = "dump.tsv"
 CHECKSUMS_NAME = "SHA256SUMS"

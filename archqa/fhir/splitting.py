@@ -18,8 +18,7 @@ from archqa.fhir.search.shared_resources import owner_elements
 from archqa.fhir.sharded_store import LAYOUT_FILE_NAME, ShardLayout, shard_of, shard_path
 from archqa.fhir.store import Store
 from archqa.fhir.values.text import on_one_line
-from archqa.safety.private_files import private_draft, write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import private_draft, storage_errors, write_private_text
 
 _BATCH_SIZE = 1000
 """Resources that are decompressed at once."""

@@ -3,8 +3,7 @@
 import socket
 from typing import TYPE_CHECKING, Any
 
-from archqa.safety.local_access import App, LocalAccess, Receive, Refusal, Scope, Send
-from archqa.safety.local_server import run_server
+from archqa.safety.local_server import App, LocalAccess, Receive, Refusal, Scope, Send, run_server
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

@@ -17,7 +17,7 @@ from archqa.mcp.one_patient import (
     within_patient,
 )
 from archqa.mcp.values import FoundResource, FoundResources
-from archqa.safety.base_urls import is_server_url
+from archqa.safety.server_urls import is_server_url
 
 _NO_RESOURCE = "There is no such resource in the record, or it is not of the patient served."
 

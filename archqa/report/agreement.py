@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from archqa.core.agreement import cohens_kappa, observed_agreement
-from archqa.core.judgement import Relevance
+from archqa.core.judgement import Relevance, cohens_kappa, observed_agreement
 from archqa.report.note_view import judgements_by_agent
 from archqa.report.report_data import ReportData
 

@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 from archqa.core.answer import Claim
 from archqa.core.case import Case
-from archqa.core.judgement import Judgement, Relevance
+from archqa.core.judgement import Judgement, Relevance, mean_probabilities
 from archqa.core.key import CaseKey
-from archqa.core.probability import mean_probabilities
 from archqa.report.page import shorten
-from archqa.runs.record import CaseRecord
+from archqa.runs.record import AgentBackend, CaseRecord
 from archqa.tasks.archehr_2026.result import ArchehrResult
 
 MARK_LABELS = {
@@ -40,7 +39,6 @@ _MAX_GRID_ROWS = 400
 """Sentences of a grid; the note above it always has all sentences."""
 
 _ENGINE = "embedded engine"
-_EMBEDDED = "embedded"
 
 JudgementsByAgent = Mapping[str, Mapping[str, Judgement]]
 """Agent, then sentence id, to a judgement."""
@@ -205,7 +203,7 @@ def sentence_views(
 def judgement_grid(
     case: Case,
     record: CaseRecord | None,
-    backends: Mapping[str, str],
+    backends: Mapping[str, AgentBackend],
     key: CaseKey | None,
     prefix: str,
     marks: Mapping[str, str],
@@ -239,7 +237,9 @@ def judgement_grid(
     return JudgementGrid(tuple(by_agent), tuple(rows), omitted)
 
 
-def judgements_by_agent(record: CaseRecord, backends: Mapping[str, str]) -> JudgementsByAgent:
+def judgements_by_agent(
+    record: CaseRecord, backends: Mapping[str, AgentBackend]
+) -> JudgementsByAgent:
     """Return the judgements of each agent; of the embedded engine's, the first on each sentence.
 
     The engine is one agent in all its roles, since it agrees with itself. `backends` maps agents to
@@ -248,8 +248,8 @@ def judgements_by_agent(record: CaseRecord, backends: Mapping[str, str]) -> Judg
     by_agent: dict[str, dict[str, Judgement]] = {}
     for name, judgements in record.judgements.items():
         # Specialists are stored under their specialty.
-        backend = backends.get(name.replace(" ", "_")) or backends.get("specialist", "")
-        is_engine = backend.partition(":")[0] == _EMBEDDED
+        backend = backends.get(name.replace(" ", "_")) or backends.get("specialist")
+        is_engine = backend is not None and backend.kind == "embedded"
         by_id = by_agent.setdefault(_ENGINE if is_engine else name, {})
         for judgement in judgements:
             by_id.setdefault(judgement.sentence_id, judgement)

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from archqa.core.case import Case
-from archqa.core.judgement import Relevance
+from archqa.core.judgement import Relevance, mean_probabilities
 from archqa.core.key import CaseKey
-from archqa.core.probability import mean_probabilities
 from archqa.report.report_data import ReportData
 from archqa.runs.record import CaseRecord
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from archqa.core.result import reference_names
 from archqa.errors import InputError
 from archqa.runs.record import CaseRecord
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import storage_errors
 
 _ANSWER_FIELDS = ("agent_answer", "result", "question")
 """Fields of a `result` that hold the answer."""

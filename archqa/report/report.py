@@ -38,7 +38,7 @@ from archqa.report.run_state import RunState, run_state, scored_cases
 from archqa.report.scoreboard import Scoreboard, case_metric_name, scoreboard
 from archqa.runs.run import Run
 from archqa.runs.stage_usage import StageUsage, stage_usage
-from archqa.safety.private_files import write_private_text
+from archqa.safety.files import write_private_text
 
 MAX_ARTICLES = 300
 """Cases that a report shows in full, the worst ones; its table has all."""

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from archqa.report.case_rows import NOT_REACHED, CaseRow
 from archqa.report.page import shorten
 from archqa.report.record_summaries import RecordSummary
-from archqa.runs.lock import LOCK_NAME
+from archqa.runs.folder import LOCK_NAME
 from archqa.runs.record import CaseStatus, RunManifest, RunStatus
-from archqa.safety.file_lock import is_locked
+from archqa.safety.files import is_locked
 
 _MAX_REMARKS = 8
 _MAX_REMARK_LENGTH = 400

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from archqa.core.agreement import cohens_kappa, observed_agreement
+from archqa.core.judgement import cohens_kappa, observed_agreement
 from archqa.review.event import LABELS, SUPPORT, VERDICT_FIELDS, VERDICTS, kind_of
 from archqa.review.state import CaseSetReviews
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
+from archqa.core.key import record_version
 from archqa.core.question import Item
-from archqa.core.record_version import record_version
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, quoted
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from archqa.errors import InputError, StorageError
 from archqa.review.event import ReviewEvent
-from archqa.safety.file_lock import LocksUnsupported, acquire_lock, release_lock
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import LocksUnsupported, acquire_lock, release_lock, storage_errors
 
 _PATIENCE_SECONDS = 10.0
 _PAUSE_SECONDS = 0.02

@@ -21,8 +21,7 @@ from archqa.review.event import ReviewEvent, Seen, edit_mistake, reviewer_name
 from archqa.review.key import WrittenKey, write_key
 from archqa.review.log import NOTHING_READ, ReadLog, append_events, log_lock, read_log
 from archqa.review.state import CaseSetReviews
-from archqa.safety.private_files import write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import storage_errors, write_private_text
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
 

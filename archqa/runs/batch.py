@@ -40,17 +40,14 @@ from archqa.runs.backends import Backends
 from archqa.runs.destinations import Announce, Announcer, model_server
 from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
-from archqa.runs.model_server import open_server
-from archqa.runs.models import no_server_asked_for
+from archqa.runs.model_server import no_server_asked_for, open_server
 from archqa.runs.open_run import new_folder
 from archqa.runs.plan import Plan
 from archqa.runs.record import RunStatus
 from archqa.runs.run import Run
 from archqa.runs.runner import Job, attempt_case
-from archqa.safety.base_urls import host_of, is_server_url
-from archqa.safety.private_files import private_draft
-from archqa.safety.server_urls import server_identity
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import private_draft, storage_errors
+from archqa.safety.server_urls import host_of, is_server_url, server_identity
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
 from archqa.tasks.pipelines import find

@@ -1,20 +1,21 @@
 """Where a run sends record text and queries: said before the first request, kept in `run.json`."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from archqa.errors import CallerError
 from archqa.llm.model import Model, Reply, Request
-from archqa.safety.base_urls import fhir_server_problem, is_server_url
 from archqa.safety.server_urls import (
     OPENAI_BASE_URL,
+    fhir_server_problem,
     is_loopback_url,
+    is_server_url,
     proxy_for,
     server_identity,
 )
-from archqa.safety.terminal import printable
+from archqa.safety.text import printable
 from archqa.settings import Settings
 
 if TYPE_CHECKING:
@@ -103,10 +104,12 @@ def run_destinations(settings: Settings, pipeline: "Pipeline") -> tuple[Destinat
 
     Raises `CallerError` for a record's address that is no URL or holds a secret.
     """
-    from archqa.runs.own_backends import own_backend_names
+    from archqa.runs.model_server import model_agents, model_endpoint  # Slow to import.
 
-    destinations = [model_server(url) for url in _server_urls(settings, pipeline)]
-    for name in own_backend_names(settings, pipeline.agents):
+    destinations = []
+    for agent in model_agents(settings, pipeline):
+        destinations.append(model_server(model_endpoint(settings, agent).base_url))
+    for name in settings.plug_in_backends(pipeline.agents):
         destinations.append(Destination(f"the backend {name}"))
     if settings.record is not None and is_server_url(settings.record):
         problem = fhir_server_problem(settings.record)
@@ -119,13 +122,6 @@ def run_destinations(settings: Settings, pipeline: "Pipeline") -> tuple[Destinat
 def model_server(base_url: str | None) -> Destination:
     """The destination of what is sent to a model server; None stands for api.openai.com."""
     return _destination(base_url or OPENAI_BASE_URL)
-
-
-def _server_urls(settings: Settings, pipeline: "Pipeline") -> Iterator[str | None]:
-    from archqa.runs.models import model_agents, model_endpoint
-
-    for agent in model_agents(settings, pipeline):
-        yield model_endpoint(settings, agent).base_url
 
 
 def _destination(url: str) -> Destination:

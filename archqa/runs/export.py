@@ -16,7 +16,7 @@ from archqa.errors import CallerError
 from archqa.fhir.views.answer_bundle import AnsweredLine, AnsweredQuestion, answer_bundle
 from archqa.runs.record import CaseRecord, CaseStatus
 from archqa.runs.run import Run
-from archqa.safety.spreadsheets import formula_free
+from archqa.safety.text import formula_free
 
 CaseScores = Mapping[str, Mapping[str, float]]
 """Case id and metric to a score."""
@@ -138,7 +138,6 @@ class CaseRow(FrozenModel):
 def _case_rows(run: Run, scores: CaseScores) -> Iterator[CaseRow]:
     """Yield a row for every case that ended, in the order of the case file."""
     manifest = run.manifest
-    models = tuple(dict.fromkeys(manifest.backends.values()))
     metrics = sorted({name for of_case in scores.values() for name in of_case})
     for item in run.cases:
         record = run.get_record(item.id)
@@ -149,7 +148,7 @@ def _case_rows(run: Run, scores: CaseScores) -> Iterator[CaseRow]:
             id=record.id,
             task=manifest.task,
             pipeline=manifest.pipeline,
-            models=models,
+            models=manifest.answered_by,
             question=_question_of(item),
             patient=_patient_of(item),
             status=record.status.value,
@@ -191,7 +190,7 @@ def _write_bundle(run: Run) -> str:
 def _answered_questions(run: Run) -> Iterator[AnsweredQuestion]:
     """Yield the cases that ended, but those that failed: they have no answer."""
     manifest = run.manifest
-    models = ", ".join(dict.fromkeys(manifest.backends.values()))
+    models = ", ".join(manifest.answered_by)
     for item in run.cases:
         record = run.get_record(item.id)
         if record is None or record.status is CaseStatus.FAILED:

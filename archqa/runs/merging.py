@@ -9,13 +9,11 @@ from archqa import tasks
 from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
 from archqa.errors import CallerError, InputError
-from archqa.runs.folder import RunFolder, case_file_name, new_run_name
-from archqa.runs.lock import check_not_locked
+from archqa.runs.folder import RunFolder, case_file_name, check_not_locked, new_run_name
 from archqa.runs.open_run import created_folder, manifest_differences, removed_on_failure
 from archqa.runs.record import RunManifest, RunStatus
 from archqa.runs.run import Run, write_cases
-from archqa.safety.private_files import private_draft
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import private_draft, storage_errors
 
 """Case ids that one message names."""
 

@@ -1,16 +1,15 @@
 """The files of a run: `run.json` describes the run, lines of `cases.jsonl` its cases."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import FiniteFloat, ValidationInfo, field_serializer, field_validator
 
 from archqa.core import html
 from archqa.core.answer import CitedAnswer
-from archqa.core.judgement import Judgement
-from archqa.core.probability import mean_probabilities
+from archqa.core.judgement import Judgement, mean_probabilities
 from archqa.core.result import TaskResult
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
@@ -43,6 +42,28 @@ class DataFingerprint(FrozenModel):
     sha256: str
 
 
+class AgentBackend(FrozenModel):
+    """What runs an agent: a model at a server, the engine inside archqa, or a backend of others.
+
+    `name` is that of the model or backend, `server` a base URL or api.openai.com. `digest` names the
+    weights of the engine; there is none where the grammar answers. `origin` is the distribution of
+    a plug-in with its version, or the class of an object that a caller of `predict` passed.
+    """
+
+    kind: Literal["model", "embedded", "custom"]
+    name: str | None = None
+    server: str | None = None
+    digest: str | None = None
+    origin: str | None = None
+
+    def __str__(self) -> str:
+        if self.kind == "model":
+            return f"{self.name} at {self.server}"
+        if self.kind == "custom":
+            return f"{self.name} of {self.origin}"
+        return f"embedded:{self.digest}" if self.digest else "embedded"
+
+
 class RunManifest(FrozenModel):
     """`run.json`: all that must be known to understand a run, and to go on with it.
 
@@ -62,7 +83,7 @@ class RunManifest(FrozenModel):
     data: DataFingerprint
     case_ids: tuple[str, ...]
     settings: dict[str, Any]
-    backends: dict[str, str]
+    backends: dict[str, AgentBackend]
     destinations: tuple[str, ...] = ()
     prompts: dict[str, str]
     inputs: dict[str, str] = {}
@@ -77,6 +98,25 @@ class RunManifest(FrozenModel):
     def _drop_secrets_in_urls(cls, value: Any) -> Any:
         """A manifest is shown in reports and passed on: no URL in it holds a password."""
         return _without_secrets(value)
+
+    @field_serializer("backends")
+    def _backends_to_json(self, backends: dict[str, AgentBackend]) -> dict[str, Any]:
+        return {agent: backend.model_dump(exclude_none=True) for agent, backend in backends.items()}
+
+    @property
+    def answered_by(self) -> tuple[str, ...]:
+        """What runs the agents in words, each once."""
+        return tuple(dict.fromkeys(str(backend) for backend in self.backends.values()))
+
+    def with_remarks(self, remarks: Iterable[str]) -> "RunManifest":
+        """The manifest with further remarks; a resumed run repeats none."""
+        distinct = tuple(dict.fromkeys((*self.remarks, *remarks)))
+        return self.model_copy(update={"remarks": distinct})
+
+    def with_destinations(self, destinations: Iterable[str]) -> "RunManifest":
+        """The manifest with further destinations, each once."""
+        distinct = tuple(dict.fromkeys((*self.destinations, *destinations)))
+        return self.model_copy(update={"destinations": distinct})
 
 
 def _without_secrets(value: Any) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from archqa.errors import InputError
-from archqa.safety.private_files import write_private_text
+from archqa.safety.files import write_private_text
 
 _OWN_SCORES = frozenset({"question_overlap", "line_support", "line_support_judged"})
 

@@ -1,6 +1,6 @@
 """The door in front of every page: access, security headers, the size of forms, and errors.
 
-Who may use the server, and what other sites may do with it, is in `core/local_access.py`. A form
+Who may use the server, and what other sites may do with it, is in `safety/local_server.py`. A form
 must also carry its form token (`PageRenderer.is_valid_form_token`). No note text is logged.
 """
 
@@ -8,7 +8,7 @@ import logging
 import traceback
 from pathlib import Path
 
-from archqa.safety.local_access import (
+from archqa.safety.local_server import (
     App,
     Headers,
     LocalAccess,

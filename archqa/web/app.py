@@ -8,7 +8,7 @@ from typing import NamedTuple
 from archqa.errors import ArchqaError, MissingExtra
 from archqa.report.page import TEMPLATES
 from archqa.review.store import ReviewStore
-from archqa.safety.local_access import LocalAccess
+from archqa.safety.local_server import LocalAccess
 from archqa.settings import Settings, load_settings
 from archqa.web.access import TOO_LONG, AccessMiddleware
 from archqa.web.ask_pages import AskPages

@@ -3,7 +3,7 @@
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
-from archqa.safety.whole_characters import whole_text
+from archqa.safety.text import without_surrogates
 from archqa.web.ask_pages import AskPages
 from archqa.web.page_renderer import PageRenderer
 from archqa.web.responses import html_response, invalid_form, read_form, redirect
@@ -24,7 +24,7 @@ def _add_forms(app: FastAPI, pages: AskPages, renderer: PageRenderer) -> None:
             return invalid_form()
         submitted = pages.submit(form, read_reviewer(request).name)
         if submitted.page:
-            return HTMLResponse(whole_text(submitted.page), 422)
+            return HTMLResponse(without_surrogates(submitted.page), 422)
         return redirect(submitted.url)
 
     @app.get("/answers/{job_id}/again")
@@ -64,4 +64,4 @@ def _file_response(content: str | None, name: str, media_type: str) -> Response:
     if content is None:
         return html_response(None)
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return Response(whole_text(content), media_type=media_type, headers=headers)
+    return Response(without_surrogates(content), media_type=media_type, headers=headers)

@@ -3,7 +3,7 @@
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 
-from archqa.safety.whole_characters import whole_text
+from archqa.safety.text import without_surrogates
 from archqa.web.page_renderer import PageRenderer
 
 _MAX_FORM_FIELDS = 5000
@@ -28,14 +28,14 @@ def html_response(page: str | None) -> Response:
     """Return a page; None is one that does not exist."""
     if page is None:
         return HTMLResponse("There is no such page.", 404)
-    return HTMLResponse(whole_text(page))
+    return HTMLResponse(without_surrogates(page))
 
 
 def json_response(content: str | None) -> Response:
     """Return JSON for a page's script; None is data that does not exist."""
     if content is None:
         return html_response(None)
-    return Response(whole_text(content), media_type="application/json")
+    return Response(without_surrogates(content), media_type="application/json")
 
 
 def redirect(url: str | None) -> Response:

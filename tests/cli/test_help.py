@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from archqa.cli.lazy import LazyCommand
-from archqa.cli.main import COMMANDS
+from archqa.cli.main import COMMANDS, LazyCommand
 
 
 def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:

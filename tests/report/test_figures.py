@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archqa.core.agreement import cohens_kappa
+from archqa.core.judgement import cohens_kappa
 from archqa.report.axis import Axis, nice_step
 from archqa.report.calibration import calibration_plot, wilson_interval
 from archqa.report.precision_recall import precision_recall_plot

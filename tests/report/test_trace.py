@@ -169,7 +169,10 @@ def test_a_report_has_what_was_sent_back_but_no_prompt(tmp_path: Path) -> None:
     assert "You judge." not in html
 
 
-def judged_by(path: Path, backends: dict[str, str]) -> Path:
+ENGINE = {"kind": "embedded", "digest": "0"}
+
+
+def judged_by(path: Path, backends: dict[str, dict[str, str]]) -> Path:
     """The run, as if these backends had run its agents."""
     manifest = json.loads((path / "run.json").read_text())
     (path / "run.json").write_text(json.dumps({**manifest, "backends": backends}))
@@ -178,7 +181,7 @@ def judged_by(path: Path, backends: dict[str, str]) -> Path:
 
 def test_the_engine_is_not_compared_with_itself(tmp_path: Path) -> None:
     path = create_run(tmp_path, cases_with_specialties(2))
-    engine = {"general_expert": "embedded:0", "specialist": "embedded:0"}
+    engine = {"general_expert": ENGINE, "specialist": ENGINE}
     data = load_report_data(judged_by(path, engine))
     assert agreement_table(data) is None
     assert case_view(0, data.run.cases[0], [data]).runs[0].grid is None
@@ -186,7 +189,8 @@ def test_the_engine_is_not_compared_with_itself(tmp_path: Path) -> None:
 
 def test_the_engine_in_several_roles_is_one_agent_beside_a_model(tmp_path: Path) -> None:
     path = create_run(tmp_path, cases_with_specialties(2))
-    backends = {"general_expert": "m1 at http://127.0.0.1", "specialist": "embedded:0"}
+    model = {"kind": "model", "name": "m1", "server": "http://127.0.0.1"}
+    backends = {"general_expert": model, "specialist": ENGINE}
     data = load_report_data(judged_by(path, backends))
     table = agreement_table(data)
     assert table is not None

@@ -18,8 +18,8 @@ from archqa.errors import (
 )
 from archqa.llm.model import Reply, Request
 from archqa.llm.scripted import ScriptedModel, refusal_reply
-from archqa.runs.case_selection import Selection, Shard
 from archqa.runs.folder import case_file_name
+from archqa.runs.plan import Selection, Shard
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus, RunStatus
 from archqa.runs.run import Run
@@ -50,8 +50,9 @@ def test_a_run_answers_every_case_and_its_folder_explains_it(
     }
     manifest = json.loads((run.path / "run.json").read_text())
     assert manifest["data"]["sha256"]
-    assert manifest["backends"]["context"].startswith("o3 at")
-    assert manifest["backends"]["decision"].startswith("gpt-4.1 at")
+    models = {agent: backend["name"] for agent, backend in manifest["backends"].items()}
+    assert models["context"] == "o3"
+    assert models["decision"] == "gpt-4.1"
     assert "general_expert/v2" in manifest["prompts"]
     assert "api_key" not in manifest["settings"]
 

@@ -17,8 +17,8 @@ import httpx2
 
 from archqa.fhir.client.export_server import ExportServer, RemoteFile, TransientFailure
 from archqa.fhir.outcome import FhirError
+from archqa.safety.files import write_private_text
 from archqa.safety.http_replies import BodyReader, ReplyUnreadable
-from archqa.safety.private_files import write_private_text
 
 _MAX_BYTES = 2**50
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-\d+/(?:\d+|\*)")

@@ -22,7 +22,7 @@ from archqa.fhir.record import CodeCount, Page, Resource, SearchParams
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import parameters
 from archqa.fhir.values.urls import build_search_url, flatten_params, parse_search_url
-from archqa.safety.base_urls import is_server_url
+from archqa.safety.server_urls import is_server_url
 
 _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 

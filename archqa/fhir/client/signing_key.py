@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from archqa.errors import CallerError, InputError, MissingExtra
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import storage_errors
 
 _MAX_BYTES = 2**20
 """Bytes of a key file."""

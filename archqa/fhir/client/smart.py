@@ -18,7 +18,7 @@ from archqa.errors import AuthenticationFailed, ServerUnavailable
 from archqa.fhir.client.exchange import exchange
 from archqa.fhir.client.signing_key import SigningKey
 from archqa.fhir.outcome import FhirError
-from archqa.safety.base_urls import check_encrypted
+from archqa.safety.server_urls import check_encrypted
 
 _RENEWAL_MARGIN = 30.0
 """Seconds before its expiry at which a token is renewed."""

@@ -1,7 +1,7 @@
 """The FHIR server as an ASGI application over `FhirService`, served by uvicorn (extra `server`).
 
 It listens on loopback by default; any other address needs a token. Who may use it is decided in
-`safety/local_access.py`. Request bodies, times and concurrent searches are limited.
+`safety/local_server.py`. Request bodies, times and concurrent searches are limited.
 """
 
 import asyncio
@@ -37,18 +37,21 @@ from archqa.fhir.server.response import FhirResponse
 from archqa.fhir.server.service import FhirService
 from archqa.fhir.server.smart_configuration import SMART_PATH
 from archqa.fhir.server.streaming import ChunkSender
-from archqa.safety.cross_origin import CrossOrigin
-from archqa.safety.local_access import (
+from archqa.safety.local_server import (
+    CrossOrigin,
     Headers,
     LocalAccess,
     Receive,
     Scope,
     Send,
+    check_protected,
     header_values,
     is_navigation,
+    listen,
+    require_uvicorn,
+    run_server,
     without_token,
 )
-from archqa.safety.local_server import check_protected, listen, require_uvicorn, run_server
 from archqa.safety.server_urls import is_loopback
 
 MAX_REQUEST_BYTES = 16 * 2**20

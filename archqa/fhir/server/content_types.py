@@ -5,7 +5,7 @@ refused. Source: hl7.org/fhir/R4/http.html#mime-type.
 """
 
 from archqa.fhir.values.formats import is_our_version, split_media_type
-from archqa.safety.local_access import Refusal, Scope, header_values
+from archqa.safety.local_server import Refusal, Scope, header_values
 
 _WRITE_TYPES: tuple[str, ...] = ("application/fhir+json", "application/json")
 _SEARCH_TYPES: tuple[str, ...] = ("application/x-www-form-urlencoded",)

@@ -29,7 +29,7 @@ from archqa.fhir.whole_record import (
     read_type,
     state_of,
 )
-from archqa.safety.private_files import open_private_file, write_private_text
+from archqa.safety.files import open_private_file, write_private_text
 
 _log = logging.getLogger(__name__)
 

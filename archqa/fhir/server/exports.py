@@ -20,8 +20,7 @@ from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.server.export_job import ExportedFile, ExportJob, JobState, read_state
 from archqa.fhir.server.export_request import ExportRequest
 from archqa.fhir.values import dates
-from archqa.safety.file_lock import LocksUnsupported, acquire_lock, release_lock
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import LocksUnsupported, acquire_lock, release_lock, storage_errors
 
 MAX_RUNNING = 2
 """Exports that run at the same time."""

@@ -4,7 +4,7 @@ import asyncio
 from typing import IO, Any
 
 from archqa.fhir.server.response import FilePart
-from archqa.safety.local_access import Receive, Send
+from archqa.safety.local_server import Receive, Send
 
 _BLOCK_SIZE = 2**18
 """Bytes that are in memory at once, with what the network has not taken yet."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from archqa.fhir.request_budget import RequestBudget, RequestCancelled, use_budget
 from archqa.fhir.server.body_coding import decoder_of
-from archqa.safety.local_access import Receive
+from archqa.safety.local_server import Receive
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.request_budget import CHUNK_LIMITS, RequestBudget, RequestCancelled
 from archqa.fhir.server.request_limits import run_request
-from archqa.safety.local_access import Receive, Send
+from archqa.safety.local_server import Receive, Send
 
 _log = logging.getLogger(__name__)
 

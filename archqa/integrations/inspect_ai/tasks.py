@@ -10,8 +10,7 @@ from archqa.core.case import Case
 from archqa.core.question import ClinicalTask, Item, RecordQuestion
 from archqa.integrations.inspect_ai.scorers import archqa_scores, benchmark_scores
 from archqa.integrations.inspect_ai.solver import pipeline_solver
-from archqa.runs.case_selection import Selection
-from archqa.runs.plan import Plan, plan_run
+from archqa.runs.plan import Plan, Selection, plan_run
 from archqa.settings import load_settings
 from archqa.tasks import archehr_2025 as archehr_2025_task
 from archqa.tasks import fhir_agentbench as fhir_agentbench_task

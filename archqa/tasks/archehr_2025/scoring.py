@@ -141,9 +141,7 @@ def _references(
 
 def _fitted_case_warnings(run: ScoredRun | None) -> list[str]:
     """A warning where the embedded engine judged cases that it was fitted on."""
-    if run is None:
-        return []
-    if not any(backend.startswith("embedded:") for backend in run.backends.values()):
+    if run is None or not run.uses_engine:
         return []
     cases = run.cases()
     training_digests = set(Engine.load().fitted_on)

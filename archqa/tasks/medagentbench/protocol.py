@@ -11,7 +11,7 @@ import json
 from typing import Any, Literal, NamedTuple, Protocol
 
 from archqa.fhir.record import Resource
-from archqa.safety.whole_characters import whole_json
+from archqa.safety.text import json_without_surrogates
 from archqa.tasks.medagentbench.gateway import FhirGateway
 from archqa.tasks.medagentbench.settings import MAX_ROUNDS
 
@@ -137,7 +137,7 @@ class TaskController:
 
     def _post(self, turn: AgentTurn) -> str:
         try:
-            payload = whole_json(json.loads(turn.body))
+            payload = json_without_surrogates(json.loads(turn.body))
         except (ValueError, RecursionError):
             return INVALID_POST
         reasons = self._poster.post(turn.url, turn.body, self.evidence)

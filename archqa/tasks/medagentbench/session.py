@@ -15,7 +15,7 @@ from archqa.errors import ArchqaError
 from archqa.fhir import AuditLog, Overlay, Store, WriteMode, Writer
 from archqa.fhir.record import Record, Resource
 from archqa.fhir.write.writer import WriteResult
-from archqa.safety.whole_characters import whole_json
+from archqa.safety.text import json_without_surrogates
 from archqa.tasks.medagentbench.gateway import (
     FHIR_BASE_URL,
     FhirGateway,
@@ -190,7 +190,7 @@ def _resource_type(url: str) -> str:
 
 def _parse_object(body: str) -> Mapping[str, Any] | None:
     try:
-        payload = whole_json(json.loads(body))
+        payload = json_without_surrogates(json.loads(body))
     except (ValueError, RecursionError):
         return None
     return payload if isinstance(payload, dict) else None

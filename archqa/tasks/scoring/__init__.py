@@ -66,6 +66,7 @@ class ScoredRun(NamedTuple):
     """What scoring needs to know of the run that made a submission.
 
     `ended_ids` are the cases that the run has reached, all of `case_ids` when it is finished.
+    `uses_engine`: whether the embedded engine runs any of its agents.
     `ended` reads how each of them ended, where a submission does not say all of it.
     """
 
@@ -76,7 +77,7 @@ class ScoredRun(NamedTuple):
     data_sha256: str
     case_ids: tuple[str, ...]
     ended_ids: tuple[str, ...]
-    backends: Mapping[str, str]
+    uses_engine: bool
     record: str | None
     ended: Callable[[], Iterable[CompletedCase]] | None = None
 

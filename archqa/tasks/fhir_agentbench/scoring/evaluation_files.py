@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from archqa.safety.spreadsheets import formula_free
+from archqa.safety.text import formula_free
 from archqa.tasks.fhir_agentbench.cases import FhirQuestion
 from archqa.tasks.official_files import unwritable, write_official_text
 from archqa.tasks.scoring import Submission

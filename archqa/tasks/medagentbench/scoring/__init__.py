@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from archqa.errors import CallerError, InputError
-from archqa.safety.base_urls import is_server_url
-from archqa.safety.server_urls import server_identity
+from archqa.safety.server_urls import is_server_url, server_identity
 from archqa.tasks.files.json_node import JsonContent
 from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.source import Source, read_source

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from archqa.errors import CallerError, InputError
 from archqa.fhir import FhirClient, FhirError, FhirService, Store, connect
 from archqa.fhir.record import Record
-from archqa.safety.base_urls import fhir_server_problem
+from archqa.safety.server_urls import fhir_server_problem
 from archqa.tasks.files.json_node import JsonContent
 from archqa.tasks.files.mistakes import FileErrors
 from archqa.tasks.files.source import read_source
