@@ -121,7 +121,12 @@ def command(
             print_line(error.details)
         raise
     if out is None:
-        _print(summary, form)
+        if form is Format.JSON:
+            print_json(summary.as_json())
+        elif form is Format.MARKDOWN and console.is_terminal:
+            console.print(Markdown(brief_markdown(summary)))
+        else:
+            print_content(_text(summary, form))
     else:
         write_private_text(out, _text(summary, form))
         print_notice("the file holds record text: protect it as you protect the record.")
@@ -137,15 +142,6 @@ def _format(form: Format | None, out: Path | None, *, as_json: bool) -> Format:
     if form is not None:
         return form
     return _FORMAT_OF_SUFFIX.get(out.suffix.lower() if out else "", Format.MARKDOWN)
-
-
-def _print(summary: Brief, form: Format) -> None:
-    if form is Format.JSON:
-        print_json(summary.as_json())
-    elif form is Format.MARKDOWN and console.is_terminal:
-        console.print(Markdown(brief_markdown(summary)))
-    else:
-        print_content(_text(summary, form))
 
 
 def _text(summary: Brief, form: Format) -> str:

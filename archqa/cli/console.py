@@ -24,56 +24,13 @@ from rich.text import Text
 from archqa.errors import ArchqaError
 from archqa.safety.text import printable, printable_json
 
-_MAX_REASONS = 10
-"""Distinct reasons that are counted by themselves."""
-
-_MESSAGE = re.compile(r"""^\w+\((['"])(.*?)\1[,)]""")
-"""The message in the representation of an exception."""
-
-
-class RetryCounter(logging.Handler):
-    """Counts what the library of retries (stamina) logs, by the reason of each retry."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._counts: Counter[str] = Counter()
-
-    def watch(self, *, verbose: bool) -> None:
-        """Count from here on. With `verbose`, each retry is also logged by itself."""
-        self._counts.clear()
-        logger = logging.getLogger("stamina")
-        logger.propagate = verbose
-        if self not in logger.handlers:
-            logger.addHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Count one retry."""
-        reason = _reason(getattr(record, "stamina.caused_by", ""))
-        if reason not in self._counts and len(self._counts) >= _MAX_REASONS:
-            reason = "other reasons"
-        self._counts[reason] += 1
-
-    def take(self) -> list[str]:
-        """Return a sentence for each reason, the most frequent first, and forget them."""
-        sentences = []
-        for reason, count in self._counts.most_common():
-            requests = "1 request was" if count == 1 else f"{count} requests were"
-            sentences.append(f"{requests} sent again: {reason}")
-        self._counts.clear()
-        return sentences
-
-
-def _reason(exception: str) -> str:
-    match = _MESSAGE.match(exception)
-    return match[2] if match else "a passing fault"
-
-
 NO_TOKEN_WARNING = (
     "no token is asked for: every program and every user of this machine can read what is served, "
     "and ask and write what the server allows"
 )
 
-_retries = RetryCounter()
+SECONDS_OF_SILENCE = 1.0
+"""Before a command says that it still works."""
 
 _WIDTH = shutil.get_terminal_size((120, 40)).columns
 """The width of the terminal, or COLUMNS; 120 where the output goes to a file."""
@@ -100,24 +57,15 @@ class PrintableConsole(Console):
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
         """Escape all that is written, wherever its text comes from."""
-        if isinstance(renderable, Text):
-            renderable = _printable_text(renderable)
+        if isinstance(renderable, Text) and printable(renderable.plain) != renderable.plain:
+            escaped = renderable.blank_copy(printable(renderable.plain))
+            escaped.style = renderable.style
+            renderable = escaped
         for segment in super().render(renderable, options):
             # Control segments are Rich's own, such as the movements of a progress bar.
-            yield segment if segment.control else _printable_segment(segment)
-
-
-def _printable_text(text: Text) -> Text:
-    plain = printable(text.plain)
-    if plain == text.plain:
-        return text
-    escaped = text.blank_copy(plain)
-    escaped.style = text.style
-    return escaped
-
-
-def _printable_segment(segment: Segment) -> Segment:
-    return Segment(printable(segment.text), segment.style)
+            if not segment.control:
+                segment = Segment(printable(segment.text), segment.style)
+            yield segment
 
 
 console = PrintableConsole()
@@ -164,10 +112,8 @@ def print_problem(text: str) -> None:
 
 def print_count(text: str, *, is_last: bool) -> None:
     """Print a progress line on stderr, over the one before, unless the command is quiet."""
-    if _State.is_quiet:
-        return
-    line_end = "\n" if is_last else "\r"
-    print(printable(text), end=line_end, file=sys.stderr, flush=True)
+    if not _State.is_quiet:
+        print(printable(text), end="\n" if is_last else "\r", file=sys.stderr, flush=True)
 
 
 def print_interruption(text: str) -> None:
@@ -175,17 +121,6 @@ def print_interruption(text: str) -> None:
     if sys.stderr.isatty():
         print(file=sys.stderr)
     print_problem(text)
-
-
-def forget_retries() -> None:
-    """Count repeated requests from here on: one process may run several commands."""
-    _retries.take()
-
-
-def print_retries() -> None:
-    """Print how many requests were repeated since `configure_logging`, and why."""
-    for line in _retries.take():
-        print_notice(line)
 
 
 class _State:
@@ -197,11 +132,6 @@ class _State:
 def set_quiet(*, quiet: bool) -> None:
     """Print nothing on stderr but errors from here on, or notices too."""
     _State.is_quiet = quiet
-
-
-def is_quiet() -> bool:
-    """Whether the running command prints nothing on stderr but errors."""
-    return _State.is_quiet
 
 
 def print_json(content: Any) -> None:
@@ -224,48 +154,93 @@ def number_table(title: str, *columns: str) -> Table:
     return table
 
 
+class RetryCounter(logging.Handler):
+    """Counts what the library of retries (stamina) logs, by the reason of each retry, so that a
+    failing server does not fill the screen.
+    """
+
+    _MAX_REASONS = 10
+    """Distinct reasons that are counted by themselves."""
+
+    _MESSAGE = re.compile(r"""^\w+\((['"])(.*?)\1[,)]""")
+    """The message in the representation of an exception."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: Counter[str] = Counter()
+
+    def watch(self, *, verbose: bool) -> None:
+        """Count from here on. With `verbose`, each retry is also logged by itself."""
+        self._counts.clear()
+        logger = logging.getLogger("stamina")
+        logger.propagate = verbose
+        logger.addHandler(self)  # Once, however often it is called.
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count one retry."""
+        message = self._MESSAGE.match(getattr(record, "stamina.caused_by", ""))
+        reason = message[2] if message else "a passing fault"
+        if reason not in self._counts and len(self._counts) >= self._MAX_REASONS:
+            reason = "other reasons"
+        self._counts[reason] += 1
+
+    @contextmanager
+    def printed(self) -> Iterator[None]:
+        """Print how many requests of the block were repeated, and why, the most frequent first."""
+        self._counts.clear()
+        try:
+            yield
+        finally:
+            for reason, count in self._counts.most_common():
+                requests = "1 request was" if count == 1 else f"{count} requests were"
+                print_notice(f"{requests} sent again: {reason}")
+            self._counts.clear()
+
+
+retries = RetryCounter()
+
+
 def configure_logging(*, verbose: bool, quiet: bool = False) -> None:
     """Log to stderr: warnings; with `verbose` each request and case too, with `quiet` errors only.
 
-    Retries are counted for `print_retries`, and logged one by one with `verbose`. Record text is
-    never logged.
+    Retries are counted, and logged one by one with `verbose`. Record text is never logged.
     """
     set_quiet(quiet=quiet)
     level = logging.WARNING
     if verbose or quiet:
         level = logging.INFO if verbose else logging.ERROR
     handler = _StderrHandler()
-    handler.setFormatter(_PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
     for library in ("httpx2", "httpcore2"):
         # Their debug lines quote whole requests; even --verbose must not show record text.
         logging.getLogger(library).setLevel(logging.WARNING)
     logging.getLogger().setLevel(level)
-    _retries.watch(verbose=verbose)
+    retries.watch(verbose=verbose)
 
 
 class _StderrHandler(logging.Handler):
     """Writes to what `sys.stderr` is at that moment: a progress bar puts lines above itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr)
-
-
-class _PrintableFormatter(logging.Formatter):
-    """Lines of the log, with control characters as escapes."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
-
-
-SECONDS_OF_SILENCE = 1.0
+        print(printable(self.format(record)), file=sys.stderr)
 
 
 @contextmanager
 def shown_when_slow(activity: str) -> Iterator[None]:
     """Show what is done, and for how long on a terminal, if the block takes more than a second."""
     ended = threading.Event()
-    thread = threading.Thread(target=_show, args=(activity, ended), daemon=True)
+
+    def show() -> None:
+        if ended.wait(SECONDS_OF_SILENCE):
+            return
+        if _State.is_quiet or not err_console.is_terminal:
+            print_notice(f"{activity} …")
+            return
+        with err_console.status(activity):
+            ended.wait()
+
+    thread = threading.Thread(target=show, daemon=True)
     thread.start()
     try:
         yield
@@ -274,37 +249,29 @@ def shown_when_slow(activity: str) -> Iterator[None]:
         thread.join()
 
 
-def _show(activity: str, ended: threading.Event) -> None:
-    if ended.wait(SECONDS_OF_SILENCE):
-        return
-    if not err_console.is_terminal or is_quiet():
-        print_notice(f"{activity} …")
-        return
-    with err_console.status(activity):
-        ended.wait()
-
-
 class ProgressLine:
     """A line on stderr that counts what is done, a second apart at least."""
 
-    def __init__(self, total: int, things: str) -> None:
+    def __init__(self, total: int, things: str, done: int = 0) -> None:
         self._total = total
         self._things = things
+        self._done = done
         self._shown_at = time.monotonic()
         self._is_shown = False
 
-    def show(self, done: int) -> None:
-        """Show the count if a second has passed since it was shown."""
+    def advance(self) -> None:
+        """Count one more, and show the count if a second has passed since it was shown."""
+        self._done += 1
         now = time.monotonic()
         if now - self._shown_at >= SECONDS_OF_SILENCE:
             self._shown_at = now
-            self._print(done, is_last=False)
+            self._is_shown = True
+            self._print(is_last=False)
 
-    def finish(self, done: int) -> None:
+    def finish(self) -> None:
         """End the line, if there is one."""
         if self._is_shown:
-            self._print(done, is_last=True)
+            self._print(is_last=True)
 
-    def _print(self, done: int, *, is_last: bool) -> None:
-        self._is_shown = True
-        print_count(f"archqa: {done} of {self._total} {self._things}", is_last=is_last)
+    def _print(self, *, is_last: bool) -> None:
+        print_count(f"archqa: {self._done} of {self._total} {self._things}", is_last=is_last)

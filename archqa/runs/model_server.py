@@ -61,11 +61,11 @@ def check_server_asked_for(settings: Settings, pipeline: Pipeline) -> None:
             raise no_server_asked_for(f"The pipeline {pipeline.name} needs a model")
 
 
-def no_server_asked_for(need: str, options: str = "--model NAME or --base-url URL") -> CallerError:
-    """The error for a need without a model server, with the options that name one."""
+def no_server_asked_for(need: str) -> CallerError:
+    """The error for a need without a model server."""
     return CallerError(
         f"{need}, and no model server was asked for.\n"
-        f"Add {options}, or set ARCHQA_MODEL "
+        "Add --model NAME or --base-url URL, or set ARCHQA_MODEL "
         "(OPENAI_API_KEY or OPENAI_BASE_URL alone sends nothing)."
     )
 
@@ -152,14 +152,7 @@ def open_server(settings: Settings) -> "ModelServer":
 
 
 async def list_models(settings: Settings) -> list[OfferedModel]:
-    """Return the models that the server offers (`GET /models`).
-
-    Raises `CallerError` if no server was asked for, and `ModelError`.
-    """
-    if not settings.has_model:
-        raise no_server_asked_for(
-            "The list of models comes from a model server", options="--base-url URL"
-        )
+    """Return the models that the server of the settings offers. Raises `ModelError`."""
     async with open_server(settings) as server:
         return await server.models()
 

@@ -131,7 +131,10 @@ def _without_secrets(value: Any) -> Any:
 
 
 class CaseRecord(FrozenModel):
-    """One line of `cases.jsonl`. `error` is a type and a sentence, without record text.
+    """One line of `cases.jsonl`.
+
+    `error` is a type and a sentence, without record text. Where it quotes the question,
+    `error_summary` is the same without: a log may have it.
 
     `result` is of the task's own type (`Task.result_type`), None where there is none; in the file
     that is an empty object. Reading a line needs that type as the validation context
@@ -150,6 +153,7 @@ class CaseRecord(FrozenModel):
     seconds: FiniteFloat = 0.0
     tries: int = 1
     error: str = ""
+    error_summary: str = ""
 
     @field_validator("result", mode="before")
     @classmethod

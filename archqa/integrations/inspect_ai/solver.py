@@ -48,8 +48,7 @@ async def _record_of(case: Item, plan: Plan) -> CaseRecord:
         result = await plan.pipeline.run(case, backends.context(steps.append, case), settings)
         record = answered_record(case.id, result)
     except CaseFailed as failure:
-        error = f"{type(failure).__name__}: {failure.full_text}"
-        record = failed_record(case.id, failure, error)
+        record = failed_record(case.id, failure)
     finally:
         await backends.close()
     usage = sum_usage(step.usage for step in steps)
