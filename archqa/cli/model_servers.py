@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from archqa.errors import ArchqaError
+from archqa.llm.dialect import StructuredOutputMode
 from archqa.llm.model import FinishReason, OfferedModel, find_offered
 from archqa.runs.event_loop import run_sync
 from archqa.runs.model_server import MAX_TOKENS, list_models, try_model
@@ -162,14 +163,15 @@ def _try(settings: Settings, model: str) -> Check:
     except ArchqaError as error:
         return _failure(part, error)
     ok: bool | None = None
-    if trial.schema_enforced:
+    takes_schema = trial.mode is StructuredOutputMode.SCHEMA
+    if takes_schema and trial.fits:
         ok = True
         explanation = "json_schema is honoured: the reply keeps to it"
     elif trial.fits is None:
         explanation = f"not known: the model gave no reply ({trial.finish.value})"
         if trial.finish is FinishReason.LENGTH:
             explanation = f"not known: the reply was cut off at {MAX_TOKENS} tokens, as of a model that thinks"
-    elif trial.response_format == "json_schema":
+    elif takes_schema:
         ok = False
         explanation = (
             "json_schema is taken and ignored: the reply does not keep to it; "

@@ -191,7 +191,7 @@ def confirm_cost(estimate: CostEstimate, max_cost: float | None = None) -> None:
 
 
 def _print_estimate(
-    output: PrintableConsole, estimate: CostEstimate, max_cost: float | None
+    to_console: PrintableConsole, estimate: CostEstimate, max_cost: float | None
 ) -> None:
     """Print the numbers, what they rest on, and whether they exceed the spending limit."""
     low, expected, high = estimate.amounts
@@ -220,18 +220,18 @@ def _print_estimate(
     for row in estimate.rows:
         table.add_row(row.agent, row.model, *_cells(row.amounts, row.cached_calls))
     table.add_row("all", "", *_cells(estimate.amounts, estimate.cached_calls), style="bold")
-    output.print(table)
+    to_console.print(table)
     for remark in estimate.remarks:
-        output.print(remark)
+        to_console.print(remark)
     if max_cost is None or expected.cost_usd is None or high.cost_usd is None:
         return
     if expected.cost_usd > max_cost:
-        output.print(
+        to_console.print(
             f"The expected cost is above --max-cost (${max_cost:g}): the run will stop when that "
             "is spent, and can go on with a higher one."
         )
     elif high.cost_usd > max_cost:
-        output.print(
+        to_console.print(
             f"The expected cost is within --max-cost (${max_cost:g}), the highest is not: the run "
             "may stop when that is spent."
         )

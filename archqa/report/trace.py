@@ -19,7 +19,7 @@ from archqa.report.trace_judgements import (
 )
 from archqa.report.trace_summaries import summarise_call, summarise_output
 from archqa.report.trace_texts import TextCutter, TraceText
-from archqa.runs.folder import case_file_name
+from archqa.runs.folder import trace_name
 from archqa.runs.run import Run
 
 _MAX_CALLS_IN_REPORT = 40
@@ -136,7 +136,7 @@ def _trace(run: Run, case_id: str, extent: _Extent, max_calls: int) -> Trace:
         call_count=sum(stage.call_count for stage in stages),
         rejected=_count_rejected(steps),
         usage=sum_usage(step.usage for step in steps),
-        file=f"trace/{case_file_name(case_id)}.jsonl",
+        file=trace_name(case_id),
         is_full=extent.cutter is not None,
     )
 

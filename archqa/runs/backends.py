@@ -25,18 +25,18 @@ from archqa.llm.limits import (
     RateLimiter,
     RetryingModel,
 )
-from archqa.llm.model import Model
+from archqa.llm.model import Model, Reply, Request
 from archqa.runs.destinations import (
     Announce,
-    AnnouncedModel,
     Announcer,
     Destination,
     run_destinations,
 )
 from archqa.runs.model_server import (
-    backend_kind,
+    backend_kinds,
     check_model_server,
     check_server_asked_for,
+    model_agents,
     model_endpoint,
     server_address,
 )
@@ -129,10 +129,8 @@ class Backends:
         self.remarks: list[str] = []
         self.audit: AuditLog | None = None
         self.confirm: ConfirmWrite | None = None
-        self._kinds: dict[str, str] = {}
-        for agent in pipeline.agents:
-            self._kinds[agent] = backend_kind(settings, pipeline, agent)
-        self._model_agents = [agent for agent, kind in self._kinds.items() if kind == "model"]
+        self._kinds = backend_kinds(settings, pipeline)
+        self._model_agents = model_agents(settings, pipeline)
         self._custom = self._custom_backends(custom)
         self._server_models: list[ServerModel] = []
         self._models: dict[str | None, Model] = {}
@@ -371,6 +369,19 @@ class Backends:
         )
         self._server_models.append(server_model)
         return AnnouncedModel(server_model, self.announce)
+
+
+class AnnouncedModel:
+    """A model server; before its first request it is said where record text goes."""
+
+    def __init__(self, model: Model, announce: Callable[[], None]) -> None:
+        self._model = model
+        self._announce = announce
+
+    async def ask(self, request: Request) -> Reply:
+        """Answer one request."""
+        self._announce()
+        return await self._model.ask(request)
 
 
 def log_remark(remark: str) -> None:

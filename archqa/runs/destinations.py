@@ -1,12 +1,11 @@
 """Where a run sends record text and queries: said before the first request, kept in `run.json`."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from archqa.errors import CallerError
-from archqa.llm.model import Model, Reply, Request
 from archqa.safety.server_urls import (
     OPENAI_BASE_URL,
     fhir_server_problem,
@@ -74,28 +73,17 @@ class Announcer:
             self._say(sentence)
 
 
-class AnnouncedModel:
-    """A model server; before its first request it is said where record text goes."""
-
-    def __init__(self, model: Model, announce: Callable[[], None]) -> None:
-        self._model = model
-        self._announce = announce
-
-    async def ask(self, request: Request) -> Reply:
-        """Answer one request."""
-        self._announce()
-        return await self._model.ask(request)
-
-
 def describe(destinations: Sequence[Destination]) -> str:
     """Return `record text goes to …; queries go to …`."""
-    text = _places(destination for destination in destinations if not destination.gets_queries)
-    queries = _places(destination for destination in destinations if destination.gets_queries)
+    text: list[str] = []
+    queries: list[str] = []
+    for destination in destinations:
+        (queries if destination.gets_queries else text).append(destination.place)
     parts = []
     if text:
-        parts.append(f"record text goes to {text}")
+        parts.append(f"record text goes to {' and '.join(text)}")
     if queries:
-        parts.append(f"queries go to {queries}")
+        parts.append(f"queries go to {' and '.join(queries)}")
     return "; ".join(parts)
 
 
@@ -136,7 +124,3 @@ def _destination(url: str) -> Destination:
 def _host(url: str) -> str:
     """The host and port of a URL, without user name and password."""
     return printable(urlsplit(server_identity(url)).netloc)
-
-
-def _places(destinations: Iterable[Destination]) -> str:
-    return " and ".join(destination.place for destination in destinations)

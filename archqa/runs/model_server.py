@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from archqa.llm.server import ModelServer
 
 
+MAX_TOKENS = 512
+"""Of the reply to the request that tries a model. A model that thinks first may need them all."""
+
+_QUESTION = "What colour is the sky on a clear day at noon? Answer with one word."
+"""It asks for what the schema does not allow: a model that nothing holds to the schema answers with
+the colour of the sky, one that is held to it must name a stone.
+"""
+
+
 class ModelEndpoint(NamedTuple):
     """A model at a server; without a URL, the server is OpenAI's."""
 
@@ -37,16 +46,18 @@ def model_endpoint(settings: Settings, agent: str) -> ModelEndpoint:
     return ModelEndpoint(model, own.base_url or settings.base_url)
 
 
+def backend_kinds(settings: Settings, pipeline: Pipeline) -> dict[str, str]:
+    """Return what runs each agent: its own backend or the run's in the settings, else the pipeline's."""
+    kinds = {}
+    for agent in pipeline.agents:
+        kinds[agent] = settings.backend_of(agent) or pipeline.backend
+    return kinds
+
+
 def model_agents(settings: Settings, pipeline: Pipeline) -> list[str]:
     """Return the agents of a pipeline that a model runs."""
-    return [
-        agent for agent in pipeline.agents if backend_kind(settings, pipeline, agent) == "model"
-    ]
-
-
-def backend_kind(settings: Settings, pipeline: Pipeline, agent: str) -> str:
-    """Return what runs an agent: its own backend or the run's in the settings, else the pipeline's."""
-    return settings.backend_of(agent) or pipeline.backend
+    kinds = backend_kinds(settings, pipeline)
+    return [agent for agent, kind in kinds.items() if kind == "model"]
 
 
 def check_server_asked_for(settings: Settings, pipeline: Pipeline) -> None:
@@ -70,21 +81,6 @@ def no_server_asked_for(need: str) -> CallerError:
     )
 
 
-MAX_TOKENS = 512
-"""Of the reply to the request that tries a model. A model that thinks first may need them all."""
-
-_QUESTION = "What colour is the sky on a clear day at noon? Answer with one word."
-"""It asks for what the schema does not allow: a model that nothing holds to the schema answers with
-the colour of the sky, one that is held to it must name a stone.
-"""
-
-_RESPONSE_FORMATS = {
-    StructuredOutputMode.SCHEMA: "json_schema",
-    StructuredOutputMode.JSON: "json_object",
-    StructuredOutputMode.TEXT: "",
-}
-
-
 class _Stone(FrozenModel):
     """What the schema asks for."""
 
@@ -94,19 +90,13 @@ class _Stone(FrozenModel):
 class Trial(NamedTuple):
     """What the server did with the request.
 
-    `response_format` is the strictest form that it took: `json_schema`, `json_object`, or an empty
-    text where the schema had to be written into the prompt. `fits` says whether the reply keeps to
-    the schema; None for one that was cut off, empty or refused, which `finish` tells apart.
+    `mode` is the strictest form of output that it took. `fits` says whether the reply keeps to the
+    schema; None for one that was cut off, empty or refused, which `finish` tells apart.
     """
 
-    response_format: str
+    mode: StructuredOutputMode
     fits: bool | None
     finish: FinishReason
-
-    @property
-    def schema_enforced(self) -> bool:
-        """Whether the server took the schema and the reply keeps to it."""
-        return self.response_format == "json_schema" and self.fits is True
 
 
 def check_model_server(settings: Settings, base_url: str | None) -> None:
@@ -204,5 +194,4 @@ async def try_model(settings: Settings, model: str) -> Trial:
         parse_output(reply.text, _Stone)
     except Rejected:
         fits = False if reply.finish is FinishReason.COMPLETE else None
-    response_format = _RESPONSE_FORMATS[server.dialect_for(model).structure]
-    return Trial(response_format, fits, reply.finish)
+    return Trial(server.dialect_for(model).structure, fits, reply.finish)

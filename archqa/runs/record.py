@@ -171,6 +171,18 @@ class CaseRecord(FrozenModel):
     def _result_to_json(self, result: TaskResult | None) -> dict[str, Any]:
         return result.to_json() if result else {}
 
+    @property
+    def submitted_text(self) -> str | None:
+        """The answer with its citations; of a record, in words. None if there is none."""
+        if self.answer is not None:
+            return self.answer.submission
+        return self.result.answer_text if self.result else None
+
+    @property
+    def evidence_ids(self) -> tuple[str, ...]:
+        """The sentences or, of a record, the resources that the answer rests on."""
+        return self.evidence or (self.result.cited_resources if self.result else ())
+
     def _repr_html_(self) -> str:
         """The answer with its evidence, or the error."""
         head = html.paragraph(f"Case {self.id}", self.error or self.status.value)

@@ -20,8 +20,7 @@ from archqa.core.usage import sum_usage
 from archqa.errors import ArchqaError, CallerError, CaseFailed, MissingExtra, ServerUnavailable
 from archqa.runs.ray.shared_limits import LimitsActor
 from archqa.runs.ray.worker import Worker, WorkerConfig, WorkerResult
-from archqa.runs.record import CaseRecord, CaseStatus
-from archqa.runs.runner import Job, OutageTracker
+from archqa.runs.runner import Job, OutageTracker, failed_record
 from archqa.settings import Settings
 
 _NAMESPACE = "archqa"
@@ -38,7 +37,10 @@ def ray_cluster(settings: Settings) -> Iterator[Any]:
     """
     # Set before Ray is imported: it reports usage statistics to its makers otherwise.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray = _import_ray()
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra("Ray", "ray") from None
     if ray.is_initialized():
         yield ray
         return
@@ -47,14 +49,6 @@ def ray_cluster(settings: Settings) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtra("Ray", "ray") from None
-    return ray
 
 
 def _connect(ray: Any, address: str | None) -> None:
@@ -69,20 +63,16 @@ def _connect(ray: Any, address: str | None) -> None:
         ray.init("local", include_dashboard=False, **options)
         return
     try:
-        _check_reachable(address)
+        # Fail at once where nothing listens; Ray itself would retry for minutes.
+        host, colon, port = address.rpartition(":")
+        if colon and port.isdecimal():
+            socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
         ray.init(address, **options)
     except (OSError, ValueError, RuntimeError):
         raise CallerError(
             f"No Ray cluster answers at {address}.\n"
             "Start one with `ray start --head`, or leave --ray-address out for one on this machine."
         ) from None
-
-
-def _check_reachable(address: str) -> None:
-    """Raise `OSError` at once where nothing listens; Ray itself would retry for minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
 
 
 ShardIndex = int | None
@@ -203,7 +193,11 @@ class _WorkerPool:
                 for task in tasks:
                     task.cancel()
         except BaseExceptionGroup as failures:
-            raise _first_failure(failures) from None
+            # The first exception of nested groups.
+            failure: BaseException = failures
+            while isinstance(failure, BaseExceptionGroup):
+                failure = failure.exceptions[0]
+            raise failure from None
         finally:
             self._ray.kill(self._limits)
         self._outages.raise_if_all_failed()
@@ -212,18 +206,15 @@ class _WorkerPool:
         """Keep one worker running as long as the run lasts, and replace it whenever it dies."""
         while True:
             try:
-                await self._run_worker(slots)
+                worker = await self._start_worker(slots, cores=1)
+                try:
+                    async with asyncio.TaskGroup() as group:
+                        for _ in range(slots):
+                            group.create_task(self._run_queue(worker))
+                finally:
+                    worker.stop()
             except* WorkerLost:
                 pass
-
-    async def _run_worker(self, slots: int) -> None:
-        worker = await self._start_worker(slots, cores=1)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(slots):
-                    group.create_task(self._run_queue(worker))
-        finally:
-            worker.stop()
 
     async def _run_queue(self, worker: "_WorkerHandle") -> None:
         while True:
@@ -252,7 +243,11 @@ class _WorkerPool:
             try:
                 result = await worker.run_case(case)
             except WorkerLost:
-                result = _deadly_case(case)
+                failure = CaseFailed(
+                    f"{MAX_WORKER_DEATHS} workers died while they worked on this case, "
+                    "the last on it alone."
+                )
+                result = WorkerResult(failed_record(case.id, failure), (), failure)
             finally:
                 worker.stop()
         except (WorkerLost, asyncio.CancelledError):
@@ -386,15 +381,13 @@ def slots_per_worker(ray: Any, job: Job) -> list[int]:
         cores = int(ray.cluster_resources().get("CPU", 1))
         count = max(1, workers or min(cores, jobs))
         return [_SLOTS_OF_ENGINE_WORKER] * count
-    nodes = [node for node in ray.nodes() if _has_core(node)]
-    count = min(jobs, workers or max(1, len(nodes)))
+    nodes = 0
+    for node in ray.nodes():
+        nodes += node["Alive"] and node["Resources"].get("CPU", 0) >= 1
+    count = min(jobs, workers or max(1, nodes))
     slots, remainder = divmod(jobs, count)
     workers_with_more = [slots + 1] * remainder
     return workers_with_more + [slots] * (count - remainder)
-
-
-def _has_core(node: dict[str, Any]) -> bool:
-    return bool(node["Alive"] and node["Resources"].get("CPU", 0) >= 1)
 
 
 def _start_limits(ray: Any, settings: Settings) -> Any:
@@ -410,20 +403,3 @@ def _start_limits(ray: Any, settings: Settings) -> Any:
     limits = settings.limits
     actor = ray.remote(LimitsActor).options(**options)
     return actor.remote(limits.requests_per_minute, limits.tokens_per_minute, limits.max_cost)
-
-
-def _deadly_case(case: Item) -> WorkerResult:
-    error = (
-        f"CaseFailed: {MAX_WORKER_DEATHS} workers died while they worked on this case, "
-        "the last on it alone."
-    )
-    record = CaseRecord(id=case.id, status=CaseStatus.FAILED, error=error)
-    return WorkerResult(record, (), CaseFailed(error))
-
-
-def _first_failure(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first exception of nested groups."""
-    failure: BaseException = failures
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    return failure
