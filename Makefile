@@ -7,8 +7,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Asked for by exact version, so that the build without CUDA is taken where pip has one at hand.
 TORCH ?= torch==2.13.0
-# A worker for each core; the tests of one file stay together, since they share slow fixtures.
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
+# A worker for each core; the tests of one file stay together, since they share slow fixtures. Files are
+# handed out in the order of tests/conftest.py, the slowest first, so that no worker waits for another at the end.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 QUICK := not server and not heavy and not long
 
 .PHONY: run test quick random lint long own-model docs snapshots clean
@@ -46,7 +47,7 @@ docs: $(VENV)/.docs
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=auto $(BIN)/mypy
 	$(BIN)/lint-imports
 
 $(VENV)/.made:

@@ -22,7 +22,7 @@ if _typing.TYPE_CHECKING:
     from archqa.briefing.brief_values import Brief
     from archqa.evaluation.comparison import compare_runs as compare
     from archqa.evaluation.scoring import score
-    from archqa.report.notebook import show_case
+    from archqa.report import show_case
     from archqa.runs.predict import predict
     from archqa.runs.run import Run
     from archqa.tasks import load_cases
@@ -56,7 +56,7 @@ _PUBLIC = {
     "load_cases": ("archqa.tasks", "load_cases"),
     "predict": ("archqa.runs.predict", "predict"),
     "score": ("archqa.evaluation.scoring", "score"),
-    "show_case": ("archqa.report.notebook", "show_case"),
+    "show_case": ("archqa.report", "show_case"),
 }
 """Public name to its module and its name there."""
 

@@ -37,6 +37,12 @@ def shared() -> Path:
     return SHARED
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests on a real model server: they take longest, and others fill the gaps."""
+    items.sort(key=lambda item: item.get_closest_marker("server") is None)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
     """Say below all else that the pages were not tested, as nobody reads a list of skips."""

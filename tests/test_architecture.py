@@ -40,6 +40,7 @@ PACKAGES = {
     "notes",
     "fhir",
     "llm",
+    "terminology",
     "core",
     "safety",
 }

@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from archqa.core.case import Case, Sentence
+from archqa.engine import DATA_DIR
 from archqa.engine.answer_finder import (
     NETWORK_FILE,
     SETTINGS_FILE,
@@ -37,12 +38,11 @@ from archqa.engine.answer_windows import (
 )
 from archqa.engine.asked_kind import lacks_asked_kind
 from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
-from archqa.engine.tables import DATA_DIR
 from archqa.engine.windows import TokenWindow
 from archqa.notes.non_evidence import non_evidence_indices
 from archqa.notes.sentences import case_from_text
-from archqa.notes.tokens import stems
 from archqa.safety.files import write_private_text
+from archqa.terminology.words import stems
 from training import export, fine_tuning, loading
 from training.corpora import ShortQuestion
 from training.fine_tuning import TrainingConfig

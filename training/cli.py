@@ -13,8 +13,8 @@ from archqa import tasks
 from archqa.cli.console import console, print_count, print_error, print_json, print_notice
 from archqa.core.id_lists import list_ids
 from archqa.core.key import CaseKey
+from archqa.engine import DATA_DIR as ENGINE_DATA
 from archqa.engine.answer_linking import LINKER_FILE, default_linker
-from archqa.engine.tables import DATA_DIR as ENGINE_DATA
 from archqa.errors import ArchqaError, CallerError
 from archqa.safety.files import storage_errors
 from archqa.tasks import archehr_2026

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case, case_digest
 from archqa.core.key import CaseKey
+from archqa.core.tables import read_rows
 from archqa.core.value import FrozenModel
 from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, default_cross_encoder
 from archqa.engine.features import FeatureTable, cross_encoder_features, text_features
@@ -30,7 +31,6 @@ from archqa.engine.model import (
     design_matrix,
 )
 from archqa.engine.onnx_sessions import files_sha256
-from archqa.resources import table_rows
 from archqa.safety.files import storage_errors, write_private_text
 from training.corpora import DATA_DIR
 
@@ -237,7 +237,7 @@ def max_expected_f1(probabilities: FloatArray) -> float:
 def load_out_of_fold_logits() -> dict[str, FloatArray]:
     """Return logits of shape (sentences,) by case digest."""
     logits_by_digest = {}
-    for digest, case_logits in table_rows(OUT_OF_FOLD_FILE):
+    for digest, case_logits in read_rows(OUT_OF_FOLD_FILE, 2):
         values = [float(logit) for logit in case_logits.split()]
         logits_by_digest[digest] = np.array(values)
     return logits_by_digest

@@ -5,13 +5,12 @@ are from stand in `data/conversation_turns.tsv`.
 """
 
 from functools import cache
-from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
+from archqa.core.tables import TableRow, read_rows
 from archqa.core.value import FrozenModel
-from archqa.resources import table_rows
 
-_TABLE = Path(__file__).parent / "data" / "conversation_turns.tsv"
+_TABLE = "agents/data/conversation_turns.tsv"
 _NO_LIMIT = "-"
 
 Basis = Literal["measured", "benchmark", "assumed"]
@@ -64,10 +63,10 @@ class ConversationTurns(NamedTuple):
 @cache
 def conversation_turns() -> dict[str, ConversationTurns]:
     """The agents that converse in several turns, by name."""
-    return {row[0]: _parse_row(row) for row in table_rows(_TABLE)}
+    return {row[0]: _parse_row(row) for row in read_rows(_TABLE, 10)}
 
 
-def _parse_row(row: tuple[str, ...]) -> ConversationTurns:
+def _parse_row(row: TableRow) -> ConversationTurns:
     agent, low, expected, high, limit, factor, result, reply, basis, source = row
     return ConversationTurns(
         agent=agent,

@@ -2,7 +2,7 @@
 
 import re
 
-from archqa.notes.glossary import explain_terms
+from archqa.terminology.glossary import explain_terms
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _NUMBER = re.compile(r"\d*\.\d+|\d+")

@@ -2,17 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from functools import cache
 
-from archqa.asking.statement_terms import (
-    TermMention,
-    body_part_spans,
-    body_parts,
-    find_term,
-    find_terms,
-)
-from archqa.asking.word_patterns import read_word_lists
-from archqa.notes.tokens import stems
+from archqa.terminology.concept import Mention
+from archqa.terminology.concepts import find_mentions, mentions_of
+from archqa.terminology.people import body_part_spans, body_parts
+from archqa.terminology.words import stems, word_list
 
 _QUALIFIER = re.compile(
     r"\s(?:when|while|after|since|during|before|because|if|despite|by age|with (?:the|his|her|this|it)"
@@ -29,7 +23,7 @@ def main_part(question: str) -> str:
 def content_stems(text: str) -> frozenset[str]:
     """Return the stems of the words that tell one thing from another, parts of the body left out."""
     words = stems(blanked(text, body_part_spans(text)))
-    return frozenset(word for word in words if word not in _setting_words())
+    return frozenset(word for word in words if word not in word_list("setting"))
 
 
 def blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -40,20 +34,13 @@ def blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
     return "".join(characters)
 
 
-def is_all_else_said(question: str, asked: Sequence[TermMention], sentence: str) -> bool:
+def is_all_else_said(question: str, asked: Sequence[Mention], sentence: str) -> bool:
     """Whether a sentence also names whatever else of the question could tell it from another."""
-    names = {mention.term.name for mention in asked}
-    others = [mention for mention in find_terms(question) if mention.term.name not in names]
-    if not all(find_term(mention.term, sentence) for mention in others):
+    names = {mention.concept.name for mention in asked}
+    others = [mention for mention in find_mentions(question) if mention.concept.name not in names]
+    if not all(mentions_of(mention.concept, sentence) for mention in others):
         return False
     rest = blanked(question, [(mention.start, mention.end) for mention in [*asked, *others]])
     if not body_parts(rest) <= body_parts(sentence):
         return False
     return content_stems(rest) <= set(stems(sentence))
-
-
-@cache
-def _setting_words() -> frozenset[str]:
-    """Return the stems that do not tell one finding from another."""
-    rows = read_word_lists("setting_words.tsv")
-    return frozenset(word for row in rows for word in row[0].split())

@@ -7,10 +7,9 @@ such as "but"; the cue nearest to a mention decides.
 
 import re
 from enum import StrEnum
-from functools import cache
 from typing import NamedTuple
 
-from archqa.asking.word_patterns import read_word_lists, whole_word_pattern
+from archqa.terminology.cues import find_assertion_cues
 
 MAX_WORDS_BACK = 8
 """Words between a mention and a cue that follows it ("pneumonia has now been ruled out")."""
@@ -76,9 +75,8 @@ def assertions(sentence: str, start: int, end: int) -> frozenset[Assertion]:
 def find_cues(sentence: str) -> tuple[Cue, ...]:
     """Return the cues of a sentence in order; the longer of two that overlap wins."""
     matches: list[Cue] = []
-    for kind, reaches_after, pattern in _cue_patterns():
-        for match in pattern.finditer(sentence):
-            matches.append(Cue(kind, reaches_after, match.start(), match.end()))
+    for start, end, (kind, reaches_after) in find_assertion_cues(sentence):
+        matches.append(Cue(kind, reaches_after, start, end))
     matches.sort(key=lambda cue: (cue.start - cue.end, cue.start, cue.kind != "open"))
     chosen: list[Cue] = []
     for cue in matches:
@@ -127,13 +125,3 @@ def _reaches(cue: Cue, start: int, end: int, sentence: str, boundaries: list[int
     if _RELATIVE_CLAUSE.match(between):
         return True
     return not any(end <= offset < cue.start for offset in boundaries)
-
-
-@cache
-def _cue_patterns() -> tuple[tuple[str, bool, re.Pattern[str]], ...]:
-    patterns = []
-    for kind, direction, forms in read_word_lists("assertion_cues.tsv"):
-        pattern = whole_word_pattern(forms)
-        if pattern is not None:
-            patterns.append((kind, direction == "after", pattern))
-    return tuple(patterns)

@@ -5,7 +5,8 @@ import re
 from archqa.asking.asked_words import main_part
 from archqa.asking.assertions import find_cues
 from archqa.asking.question_form import QuestionForm
-from archqa.asking.statement_terms import body_parts, find_terms
+from archqa.terminology.concepts import find_mentions
+from archqa.terminology.people import body_parts
 
 MAX_DENIED_WORDS = 10
 """Words after the denial, and before it, of a sentence that does nothing but deny."""
@@ -38,12 +39,12 @@ def is_denied_in_other_words(question: str, form: QuestionForm, sentence: str) -
     asked_parts, said_parts = body_parts(question), body_parts(sentence)
     if asked_parts and said_parts and not asked_parts & said_parts:
         return False
-    known = find_terms(main_part(question))
+    known = find_mentions(main_part(question))
     if not known and asked_parts <= said_parts and _is_normal_test(question, sentence):
         return True
     denied = _only_denied(sentence)
     if known:
-        return bool(denied) and not find_terms(denied) and not _LIST.search(denied)
+        return bool(denied) and not find_mentions(denied) and not _LIST.search(denied)
     return bool(denied)
 
 
@@ -62,7 +63,7 @@ def _only_denied(sentence: str) -> str:
         return ""
     before = re.sub(r"^[^:]*:", "", sentence[: denials[0].start])
     after = sentence[denials[0].end :].strip(" .")
-    if len(before.split()) > MAX_WORDS_BEFORE_DENIAL or find_terms(before) or "," in before:
+    if len(before.split()) > MAX_WORDS_BEFORE_DENIAL or find_mentions(before) or "," in before:
         return ""
     is_one_clause = len(after.split()) <= MAX_DENIED_WORDS and not re.search(r"[;:.]", after)
     return after if is_one_clause else ""

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from archqa.asking.word_patterns import read_word_lists
+from archqa.core.tables import read_rows
 
 _LEAD_IN = re.compile(r"^(?:(?:so|and|but|well|also|please|doctor|doc)\b[\s,]*)+", re.IGNORECASE)
 _PERSON = (
@@ -24,5 +24,7 @@ def is_judgement(question: str) -> bool:
 
 @cache
 def _judgement_pattern() -> re.Pattern[str]:
-    patterns = [row[1].replace("PERSON", _PERSON) for row in read_word_lists("judgements.tsv")]
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
+    rows = read_rows("asking/data/question_patterns.tsv", 3)
+    patterns = [pattern for group, _, pattern in rows if group == "judgement"]
+    joined = "|".join(f"(?:{pattern.replace('PERSON', _PERSON)})" for pattern in patterns)
+    return re.compile(joined, re.IGNORECASE)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from archqa.asking.answer import AnswerLine, AnswerSpan
-from archqa.asking.statement_terms import find_terms
 from archqa.asking.yes_no import YesNo
 from archqa.core.case import Case, Sentence
 from archqa.notes.sections import is_heading, section_kind, text_without_list_marker
-from archqa.notes.tokens import stems
+from archqa.terminology.concepts import find_mentions
+from archqa.terminology.words import stems
 
 MIN_WORDS_TO_MARK = 41
 """Words from which on the part of a line that answers is marked."""
@@ -199,12 +199,12 @@ def _scored_clauses(
 
 
 def _clauses_by_shared_words(text: str, question: str) -> list[ScoredClause]:
-    """Score each clause by the words and the terms that it shares with the question."""
-    asked = set(stems(question)) | _term_names(question)
+    """Score each clause by the words and the concepts that it shares with the question."""
+    asked = set(stems(question)) | _concept_names(question)
     scored = []
     for start, end in clause_spans(text):
         clause = text[start:end]
-        shared = asked & (set(stems(clause)) | _term_names(clause))
+        shared = asked & (set(stems(clause)) | _concept_names(clause))
         scored.append((start, end, float(len(shared))))
     return scored if any(score for _, _, score in scored) else []
 
@@ -221,5 +221,5 @@ def clause_spans(text: str) -> list[tuple[int, int]]:
     return [span for span in spans if span[0] < span[1]]
 
 
-def _term_names(text: str) -> set[str]:
-    return {f"term:{mention.term.name}" for mention in find_terms(text)}
+def _concept_names(text: str) -> set[str]:
+    return {f"concept:{mention.concept.name}" for mention in find_mentions(text)}

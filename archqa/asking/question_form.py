@@ -4,8 +4,9 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from archqa.asking.statement_terms import find_terms
-from archqa.asking.word_patterns import read_word_lists
+from archqa.core.tables import read_rows
+from archqa.terminology.concept import Aspect
+from archqa.terminology.concepts import find_mentions
 
 MAX_TELEGRAPHIC_WORDS = 7
 
@@ -124,8 +125,10 @@ def _is_telegraphic(text: str) -> bool:
         return True
     if _has("names_attribute", text):
         return False
-    kinds = "FHQPD" if _PRIOR.match(text) else "FHQ"
-    return any(mention.term.kind in kinds for mention in find_terms(text))
+    aspects = {Aspect.FINDING, Aspect.HABIT, Aspect.ALLERGY}
+    if _PRIOR.match(text):
+        aspects |= {Aspect.PROCEDURE, Aspect.DRUG}
+    return any(mention.concept.aspect in aspects for mention in find_mentions(text))
 
 
 class QuestionForm(NamedTuple):
@@ -154,11 +157,13 @@ def question_form(question: str) -> QuestionForm:
 
 
 def _has(name: str, text: str) -> bool:
-    """Whether a text has the feature of that name in `data/question_forms.tsv`."""
+    """Whether a text has the form of that name in `data/question_patterns.tsv`."""
     return _feature_patterns()[name].search(text) is not None
 
 
 @cache
 def _feature_patterns() -> dict[str, re.Pattern[str]]:
-    rows = read_word_lists("question_forms.tsv")
-    return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in rows}
+    rows = read_rows("asking/data/question_patterns.tsv", 3)
+    return {
+        name: re.compile(pattern, re.IGNORECASE) for group, name, pattern in rows if group == "form"
+    }

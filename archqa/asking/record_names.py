@@ -2,14 +2,17 @@
 
 import re
 from functools import cache, lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from archqa.asking.record_displays import clean_name, sentence_case
-from archqa.asking.word_patterns import read_word_lists
-from archqa.query.concepts import concept_named, matches_code
+from archqa.core.tables import TableRow, read_rows
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
 from archqa.query.model import Query
+from archqa.terminology.codes import matches_code
+from archqa.terminology.concepts import concept_named
+from archqa.terminology.cues import result_patterns
+from archqa.terminology.words import word_list
 
 MEASURED = frozenset(
     {"lab", "vital", "output", "observation", "microbiology_test", "organism", "susceptibility"}
@@ -28,13 +31,6 @@ ENDED = frozenset(
 """Statuses of what has ended."""
 
 Assertion = Literal["negative", "past", "positive", ""]
-
-_PATTERNS = {
-    "begins": r"^\W*(?:{})\b",
-    "holds": r"\b(?:{})\b",
-    "is": r"^\W*(?:{})\W*$",
-    "ends": r"\b(?:{})\W*$",
-}
 
 
 class RowWords(NamedTuple):
@@ -66,7 +62,7 @@ def row_words(what: str) -> RowWords:
 @cache
 def _row_words() -> dict[str, RowWords]:
     words = {}
-    for what, nouns, named, lead, dated, silent in read_word_lists("record_rows.tsv"):
+    for what, nouns, named, lead, dated, silent in _words_of("row"):
         kind = KINDS[what]
         singular, plural = nouns.split("|") if nouns != "-" else (kind.singular, kind.plural)
         words[what] = RowWords(
@@ -78,37 +74,25 @@ def _row_words() -> dict[str, RowWords]:
 @cache
 def field_words() -> dict[str, FieldWords]:
     """Return how the fields are said."""
-    rows = read_word_lists("record_fields.tsv")
-    return {field: FieldWords(said, absent) for field, said, absent in rows}
+    return {field: FieldWords(said, absent) for field, said, absent, *_ in _words_of("field")}
+
+
+def _words_of(kind: str) -> list[TableRow]:
+    rows = read_rows("asking/data/record_words.tsv", 7, optional=3)
+    return [row[1:] for row in rows if row[0] == kind]
 
 
 def asserts(text: str) -> Assertion:
     """Return what a result in words asserts; empty for one that asserts neither, such as a genus."""
-    for assertion, pattern in _assertion_patterns():
+    for assertion, pattern in result_patterns():
         if pattern.search(text):
-            return assertion
+            return "" if assertion == "neither" else cast("Assertion", assertion)
     return ""
 
 
 def denies(name: str) -> bool:
     """Whether a name itself says that there is nothing: "No known allergy"."""
     return re.match(r"(?:no|not|never|none|absence of|denies)\b", name, re.IGNORECASE) is not None
-
-
-@cache
-def _assertion_patterns() -> tuple[tuple[Assertion, re.Pattern[str]], ...]:
-    patterns: list[tuple[Assertion, re.Pattern[str]]] = []
-    assertions: dict[str, Assertion] = {
-        "neither": "",
-        "negative": "negative",
-        "past": "past",
-        "positive": "positive",
-    }
-    for assertion, where, words in read_word_lists("result_words.tsv"):
-        alternatives = "|".join(re.escape(word) for word in words.split("|"))
-        pattern = re.compile(_PATTERNS[where].format(alternatives), re.IGNORECASE)
-        patterns.append((assertions[assertion], pattern))
-    return tuple(patterns)
 
 
 def row_label(query: Query, row: Row) -> str:
@@ -135,12 +119,12 @@ def _measurements(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def concept_text(name: str) -> str:
     """Return the name of a concept with its capitals: `hemoglobin A1c`."""
-    return re.sub(r"\w+", lambda word: _acronyms().get(word[0], word[0]), name)
+    return re.sub(r"\w+", lambda word: _written().get(word[0], word[0]), name)
 
 
 @cache
-def _acronyms() -> dict[str, str]:
-    return {row[0].lower(): row[0] for row in read_word_lists("acronyms.tsv")}
+def _written() -> dict[str, str]:
+    return {word.lower(): word for word in word_list("written")}
 
 
 def row_status(row: Row) -> str:

@@ -1,12 +1,11 @@
 """Queries for what a record may hold under another kind of rows: smoking as a diagnosis."""
 
 from collections.abc import Iterator
-from functools import cache
 from typing import NamedTuple
 
 from archqa.asking.record_displays import without_marks
-from archqa.asking.word_patterns import read_word_lists
 from archqa.query.model import Query, RowKind
+from archqa.terminology.concepts import related
 
 _OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
     "diagnosis": ("observation",),
@@ -53,28 +52,20 @@ def queries_under_other_kinds(query: Query) -> Iterator[Query]:
 def _wanted(query: Query, what: RowKind) -> _Wanted:
     """What rows of the other kind must be named, or which concepts they must be of."""
     names = (*map(_plain, query.concepts), *map(without_marks, query.names))
-    related = [
-        concept for name in names for concept in _related().get((query.what, name, what), ())
-    ]
+    concepts_by_name = related(f"{query.what} by {what}")
+    concepts = tuple(concept for name in names for concept in concepts_by_name.get(name, ()))
     if query.what == "allergy":
         return _Wanted(tuple(f"allergy {name}" for name in names) or ("allergy",), ())
     if query.what == "medication":
-        return _Wanted((), tuple(related))
+        return _Wanted((), concepts)
     if what != "diagnosis":
-        return _Wanted(names, tuple(related))
+        return _Wanted(names, concepts)
     if query.what in {"procedure", "device"}:
         return _Wanted((), query.concepts)
-    return _Wanted((), tuple(related))
+    return _Wanted((), concepts)
 
 
 def _plain(concept: str) -> str:
     """The name of a concept without the word that tells its kind."""
     words = concept.split()
     return " ".join(words[:-1]) if len(words) > 1 and words[-1] in _GENERIC else concept
-
-
-@cache
-def _related() -> dict[tuple[str, str, str], tuple[str, ...]]:
-    """By kind, concept and other kind: the concepts of the other kind that tell of it."""
-    rows = read_word_lists("related_concepts.tsv")
-    return {(what, concept, other): tuple(cell.split("|")) for what, concept, other, cell in rows}

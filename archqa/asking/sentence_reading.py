@@ -8,15 +8,6 @@ from archqa.asking.asked_words import blanked, content_stems, is_all_else_said, 
 from archqa.asking.assertions import Assertion, assertions
 from archqa.asking.denials import is_denied_in_other_words
 from archqa.asking.question_form import QuestionForm
-from archqa.asking.statement_terms import (
-    Relation,
-    TermMention,
-    body_part_spans,
-    body_parts,
-    find_term,
-    find_terms,
-    load_terms,
-)
 from archqa.asking.verdicts import (
     YesNo,
     assertion_verdict,
@@ -25,16 +16,27 @@ from archqa.asking.verdicts import (
     opposite_verdict,
     reversed_verdict,
 )
-from archqa.notes.tokens import stem
+from archqa.terminology.concept import Aspect, Mention, Relation
+from archqa.terminology.concepts import find_mentions, mentions_by_concept, mentions_of
+from archqa.terminology.people import body_part_spans, body_parts, sides
+from archqa.terminology.words import stem
 
-KIND_ORDER = "SQFHDP"
-"""Of several terms in a question, the one of the first kind is asked for, the rest qualify it."""
-STATE_KINDS = "NA"
-QUALIFIED_KINDS = "QP"
+ASPECT_ORDER = (
+    Aspect.STATE,
+    Aspect.ALLERGY,
+    Aspect.FINDING,
+    Aspect.HABIT,
+    Aspect.DRUG,
+    Aspect.PROCEDURE,
+)
+"""Of several concepts in a question, that of the first aspect is asked for, the rest qualify it."""
+STATES = frozenset({Aspect.NORMAL, Aspect.ABNORMAL})
+LEFT_OPEN = frozenset({Aspect.FINDING, Aspect.HABIT, Aspect.ALLERGY})
+"""Aspects of which a sentence may leave open whether they are there."""
+QUALIFIED = frozenset({Aspect.ALLERGY, Aspect.PROCEDURE})
 """Kinds where what is denied may be another one than is asked for (an allergy, a procedure)."""
-KINDS_WITH_RESULTS = "SDPNA"
-"""Kinds that are there even if their result is called negative (a test that was done)."""
-SIDES = frozenset({"left", "right"})
+WITH_RESULTS = frozenset({Aspect.STATE, Aspect.DRUG, Aspect.PROCEDURE, *STATES})
+"""Aspects that are there even if their result is called negative (a test that was done)."""
 MIN_LIST_COMMAS = 2
 
 _NOW = re.compile(
@@ -60,8 +62,8 @@ class SentenceReading(NamedTuple):
         form = self.form
         if form.asks_cause or form.asks_deed or form.asks_negative:
             return None
-        mentions = find_terms(main_part(self.question)) or find_terms(self.question)
-        states = [mention for mention in mentions if mention.term.kind in STATE_KINDS]
+        mentions = find_mentions(main_part(self.question)) or find_mentions(self.question)
+        states = [mention for mention in mentions if mention.concept.aspect in STATES]
         if states:
             return self._state_verdict(states[0])
         asked = _asked_mentions(mentions)
@@ -73,25 +75,27 @@ class SentenceReading(NamedTuple):
         is_denied = is_denied_in_other_words(self.question, form, self.sentence)
         return YesNo.NO if is_denied else None
 
-    def _is_left_open(self, asked: Sequence[TermMention]) -> bool:
+    def _is_left_open(self, asked: Sequence[Mention]) -> bool:
         """Whether a finding is left open and the sentence does not go on to settle it."""
-        if self.form.asks_comparison or not asked or asked[0].term.kind not in "FHQ":
+        if self.form.asks_comparison or not asked or asked[0].concept.aspect not in LEFT_OPEN:
             return False
-        ends = [each.end for mention in asked for each in find_term(mention.term, self.sentence)]
+        ends = [
+            each.end for mention in asked for each in mentions_of(mention.concept, self.sentence)
+        ]
         return _RESULT.search(self.sentence, max(ends, default=0)) is None
 
-    def _is_about_the_same(self, verdict: YesNo, asked: Sequence[TermMention]) -> bool:
+    def _is_about_the_same(self, verdict: YesNo, asked: Sequence[Mention]) -> bool:
         """Whether the rest of the question allows the verdict.
 
         What is denied is denied of all its kinds; what is affirmed must be affirmed in all words.
         """
-        kind = asked[0].term.kind if asked else ""
+        aspect = asked[0].concept.aspect if asked else None
         if verdict is YesNo.YES and not self._is_unqualified():
             return False
-        needs_all = verdict is YesNo.YES or kind in tuple(QUALIFIED_KINDS)
+        needs_all = verdict is YesNo.YES or aspect in QUALIFIED
         if needs_all and not is_all_else_said(self.question, asked, self.sentence):
             return False
-        return kind not in {"D", "P"} or self._rest_agrees(verdict, asked)
+        return aspect not in {Aspect.DRUG, Aspect.PROCEDURE} or self._rest_agrees(verdict, asked)
 
     def _is_unqualified(self) -> bool:
         """Whether nothing is compared or foretold, and what is asked of now is told of now."""
@@ -99,13 +103,13 @@ class SentenceReading(NamedTuple):
             return False
         return not self.form.asks_now or _NOW.search(self.sentence) is not None
 
-    def _rest_agrees(self, verdict: YesNo, asked: Sequence[TermMention]) -> bool:
+    def _rest_agrees(self, verdict: YesNo, asked: Sequence[Mention]) -> bool:
         """Whether the words beside a drug or procedure ("Any change in her pills?") say the same."""
         rest = blanked(self.question, [(mention.start, mention.end) for mention in asked])
         reading = self._replace(question=rest)
         return reading._repeated_words_verdict() in {None, verdict}
 
-    def _asked_verdict(self, asked: Sequence[TermMention]) -> YesNo | None:
+    def _asked_verdict(self, asked: Sequence[Mention]) -> YesNo | None:
         """Return the verdict on all that is asked for at once ("nausea or vomiting").
 
         Terms that share their words ("Coumadin" is warfarin and a blood thinner) are one thing.
@@ -113,7 +117,7 @@ class SentenceReading(NamedTuple):
         by_place: dict[tuple[int, int], set[YesNo | None]] = {}
         for mention in asked:
             verdicts = by_place.setdefault((mention.start, mention.end), set())
-            verdicts |= {self._term_verdict(mention), self._broader_verdict(mention)}
+            verdicts |= {self._concept_verdict(mention), self._broader_verdict(mention)}
         things = [only_verdict(verdicts - {None}) for verdicts in by_place.values()]
         if self.form.is_alternative and YesNo.YES in things and None not in things:
             return YesNo.YES
@@ -121,10 +125,10 @@ class SentenceReading(NamedTuple):
         needs_all = self.form.is_alternative or verdict is YesNo.YES
         return None if needs_all and None in things else verdict
 
-    def _term_verdict(self, asked: TermMention) -> YesNo | None:
-        """Return what the mentions of a term say together."""
+    def _concept_verdict(self, asked: Mention) -> YesNo | None:
+        """Return what the mentions of a concept say together."""
         verdicts = []
-        for mention in _outside_label(find_term(asked.term, self.sentence), self.sentence):
+        for mention in _outside_label(mentions_of(asked.concept, self.sentence), self.sentence):
             if asked.relation is Relation.NARROWER and not self._covers(mention, asked):
                 continue
             verdict = self._mention_verdict(mention, asked)
@@ -135,46 +139,47 @@ class SentenceReading(NamedTuple):
         verdict = only_verdict(verdicts)
         return reversed_verdict(verdict) if asked.relation is Relation.OPPOSITE else verdict
 
-    def _is_only_label(self, mention: TermMention, asked: TermMention) -> bool:
+    def _is_only_label(self, mention: Mention, asked: Mention) -> bool:
         """Whether only the label names what is asked for ("ALLERGIES: Refer to chart")."""
         label = _LABEL.match(self.sentence)
         rest = blanked(self.question, [(asked.start, asked.end)])
         return label is not None and mention.end <= label.end() and not content_stems(rest)
 
-    def _broader_verdict(self, asked: TermMention) -> YesNo | None:
+    def _broader_verdict(self, asked: Mention) -> YesNo | None:
         """Return NO if a finding is denied that the words asked contain (pain of "chest pain")."""
         words = self.question[asked.start : asked.end]
-        if asked.term.kind != "F":
+        if asked.concept.aspect is not Aspect.FINDING:
             return None
-        for term in load_terms():
-            if term.kind != "F" or term is asked.term:
+        for concept, mentions in mentions_by_concept(words).items():
+            if concept.aspect is not Aspect.FINDING or concept is asked.concept:
                 continue
-            for inner in find_term(term, words):
+            for inner in mentions:
                 is_part = inner.relation is Relation.SAME and inner.end - inner.start < len(words)
-                if is_part and self._term_verdict(inner.moved(asked.start)) is YesNo.NO:
+                if is_part and self._concept_verdict(inner.moved(asked.start)) is YesNo.NO:
                     return YesNo.NO
         return None
 
-    def _mention_verdict(self, mention: TermMention, asked: TermMention) -> YesNo | None:
+    def _mention_verdict(self, mention: Mention, asked: Mention) -> YesNo | None:
         said = assertions(self.sentence, mention.start, mention.end)
         if mention.relation is Relation.OPPOSITE:
             names_result = "neg" in self.sentence[mention.start : mention.end].lower()
             own = {Assertion.NEGATIVE} if names_result else set()
             return opposite_verdict(said - own, self.form)
-        if Assertion.NEGATIVE in said and asked.term.kind in KINDS_WITH_RESULTS:
+        if Assertion.NEGATIVE in said and asked.concept.aspect in WITH_RESULTS:
             return None
-        verdict = (habit_verdict if asked.term.kind == "H" else assertion_verdict)(said, self.form)
+        is_habit = asked.concept.aspect is Aspect.HABIT
+        verdict = (habit_verdict if is_habit else assertion_verdict)(said, self.form)
         is_class = asked.relation is Relation.NARROWER and mention.relation is Relation.SAME
         return verdict if verdict is YesNo.NO or not is_class else None
 
-    def _covers(self, mention: TermMention, asked: TermMention) -> bool:
+    def _covers(self, mention: Mention, asked: Mention) -> bool:
         """Whether a mention is the narrower thing that is asked for, or the whole class."""
         if mention.relation is Relation.SAME:
             return True
         written = self.question[asked.start : asked.end].lower()
         return stem(written) == stem(self.sentence[mention.start : mention.end].lower())
 
-    def _is_narrower(self, mention: TermMention, asked: TermMention) -> bool:
+    def _is_narrower(self, mention: Mention, asked: Mention) -> bool:
         """Whether what is denied is only a part of what is asked: a kind, another site or side."""
         if mention.relation is Relation.NARROWER and asked.relation is not Relation.NARROWER:
             return True
@@ -185,15 +190,19 @@ class SentenceReading(NamedTuple):
             return bool(site) and not body_parts(self.question)
         if site and not asked_parts & site:
             return True
-        if asked_parts & SIDES and said_parts & SIDES and not asked_parts & SIDES <= said_parts:
+        if (
+            asked_parts & sides()
+            and said_parts & sides()
+            and not asked_parts & sides() <= said_parts
+        ):
             return True
         is_elsewhere = bool(said_parts) and not asked_parts & said_parts
         return is_elsewhere and self.sentence.count(",") < MIN_LIST_COMMAS
 
-    def _state_verdict(self, asked: TermMention) -> YesNo | None:
+    def _state_verdict(self, asked: Mention) -> YesNo | None:
         """Return the verdict on "Is X normal?" and "Anything wrong with X?"."""
         verdicts = []
-        for mention in find_term(asked.term, self.sentence):
+        for mention in mentions_of(asked.concept, self.sentence):
             clause = _clause_around(mention, self.sentence)
             if is_all_else_said(self.question, [asked], clause):
                 said = assertions(self.sentence, mention.start, mention.end)
@@ -219,23 +228,23 @@ class SentenceReading(NamedTuple):
         return verdict if is_same_site or verdict is not YesNo.NO else None
 
 
-def _asked_mentions(mentions: Sequence[TermMention]) -> list[TermMention]:
-    """Return the mentions of the kind that is asked for."""
-    for kind in KIND_ORDER:
-        chosen = [mention for mention in mentions if mention.term.kind == kind]
+def _asked_mentions(mentions: Sequence[Mention]) -> list[Mention]:
+    """Return the mentions of the aspect that is asked for."""
+    for aspect in ASPECT_ORDER:
+        chosen = [mention for mention in mentions if mention.concept.aspect is aspect]
         if chosen:
             return chosen
     return []
 
 
-def _outside_label(mentions: list[TermMention], sentence: str) -> list[TermMention]:
+def _outside_label(mentions: list[Mention], sentence: str) -> list[Mention]:
     """Leave out what only the label before a colon names ("PAST SURGICAL HISTORY: …")."""
     label = _LABEL.match(sentence)
     text_begins = label.end() if label else 0
     return [mention for mention in mentions if mention.start >= text_begins] or mentions
 
 
-def _site(mention: TermMention, sentence: str) -> frozenset[str]:
+def _site(mention: Mention, sentence: str) -> frozenset[str]:
     """Return the parts of the body directly before a mention or after "in", "of", "over", "to"."""
     before = sentence[: mention.start].rstrip(" -")
     adjacent = [sentence[a:b] for a, b in body_part_spans(sentence) if b == len(before)]
@@ -243,14 +252,14 @@ def _site(mention: TermMention, sentence: str) -> frozenset[str]:
     return body_parts(" ".join([*adjacent, place[0] if place else ""]))
 
 
-def _clause_around(mention: TermMention, sentence: str) -> str:
+def _clause_around(mention: Mention, sentence: str) -> str:
     """Return the clause of a mention: "kidneys are normal" of "Liver is enlarged; kidneys …"."""
     before = [match.end() for match in _CLAUSE_END.finditer(sentence, 0, mention.start)]
     after = _CLAUSE_END.search(sentence, mention.end)
     return sentence[max(before, default=0) : after.start() if after else len(sentence)]
 
 
-def _state_of(mention: TermMention, said: frozenset[Assertion]) -> YesNo | None:
+def _state_of(mention: Mention, said: frozenset[Assertion]) -> YesNo | None:
     is_same = mention.relation is not Relation.OPPOSITE
     if said == {Assertion.PRESENT}:
         return YesNo.YES if is_same else YesNo.NO

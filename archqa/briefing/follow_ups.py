@@ -4,16 +4,16 @@ import re
 
 from archqa.briefing.drafts import SectionDraft
 from archqa.briefing.future_dates import names_later_date, names_only_earlier_dates
-from archqa.briefing.note_lines import lines_where, quotation, recent_lines, word_pattern
+from archqa.briefing.note_lines import lines_where, quotation, recent_lines
 from archqa.briefing.notes import NoteSentence
 from archqa.briefing.patient_rows import PatientRows
 from archqa.notes.headings import is_heading_alone
 from archqa.notes.lines import table_cells
 from archqa.query.execution.rows import parse_datetime
+from archqa.terminology.cues import cue_pattern
 
 MAX_FOLLOW_UPS = 30
 
-_TABLE = "follow_ups.tsv"
 _LOWER_CASE = re.compile(r"[a-zà-ÿ]")
 _RESULT = re.compile(r"^[^:]{0,40}\d{1,2}/\d{1,2}[\d/]*[^:\d]{0,20}:.*\d", re.DOTALL)
 """A test with its day and, after a colon, its value: `Repeat 5/16: Cr 0.79`."""
@@ -36,7 +36,7 @@ def follow_ups(patient: PatientRows) -> SectionDraft:
 
 def is_plan(sentence: NoteSentence) -> bool:
     """Whether a sentence says what is still to be done, or names a day after its note."""
-    if _is_entry(sentence.text) or word_pattern(_TABLE, "not_open").search(sentence.text):
+    if _is_entry(sentence.text) or cue_pattern("follow-up", "not open").search(sentence.text):
         return False
     written = parse_datetime(sentence.date)
     day = written.date() if written else None
@@ -44,7 +44,7 @@ def is_plan(sentence: NoteSentence) -> bool:
         return True
     if not states_plan(sentence.text):
         return False
-    is_visit = word_pattern(_TABLE, "visit").search(sentence.text) is not None
+    is_visit = cue_pattern("follow-up", "visit").search(sentence.text) is not None
     return not (is_visit and day is not None and names_only_earlier_dates(sentence.text, day))
 
 
@@ -56,10 +56,10 @@ def states_plan(text: str) -> bool:
     if not _LOWER_CASE.search(text) or _is_entry(text):
         return False
     plain = " ".join(text.split())
-    if word_pattern(_TABLE, "not_open").search(plain):
+    if cue_pattern("follow-up", "not open").search(plain):
         return False
-    rest = word_pattern(_TABLE, "no_plan").sub(" ", plain)
-    return word_pattern(_TABLE, "plan").search(rest) is not None
+    rest = cue_pattern("follow-up", "no plan").sub(" ", plain)
+    return cue_pattern("follow-up", "plan").search(rest) is not None
 
 
 def _is_entry(text: str) -> bool:

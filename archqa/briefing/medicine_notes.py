@@ -3,18 +3,17 @@
 from archqa.asking.chart.statement_conflicts import is_ended
 from archqa.briefing.drafts import SectionDraft
 from archqa.briefing.medicines import current_rows
-from archqa.briefing.note_lines import lines_where, quotation, recent_lines, word_pattern
+from archqa.briefing.note_lines import lines_where, quotation, recent_lines
 from archqa.briefing.note_statements import is_allergy_line
 from archqa.briefing.notes import NoteLine
 from archqa.briefing.patient_rows import PatientRows
 from archqa.briefing.verification import named_drugs
 from archqa.notes.headings import section_label
 from archqa.notes.sections import section_kind
-from archqa.query.concepts.phrases import find_concepts
+from archqa.terminology.concepts import find_concepts
+from archqa.terminology.cues import cue_pattern
 
 MAX_LINES = 20
-
-_TABLE = "medicine_changes.tsv"
 
 
 def medicine_changes(patient: PatientRows) -> SectionDraft:
@@ -46,7 +45,7 @@ def _taken_drugs(line: NoteLine) -> set[str]:
 
 def says_change(text: str) -> bool:
     """Whether a sentence names a drug and says that it was begun, ended or changed."""
-    return word_pattern(_TABLE).search(text) is not None and bool(named_drugs(text))
+    return cue_pattern("medicine", "change").search(text) is not None and bool(named_drugs(text))
 
 
 def _is_of_list(line: NoteLine) -> bool:

@@ -18,8 +18,8 @@ from archqa.briefing.patient_rows import (
 )
 from archqa.briefing.problems import old_message
 from archqa.briefing.said_of_drugs import said_otherwise
-from archqa.query.concepts import ingredients_of
 from archqa.query.execution.rows import Row
+from archqa.terminology.drugs import ingredients_of
 
 MAX_MEDICINES = 30
 MAX_LAST_ORDERS = 15

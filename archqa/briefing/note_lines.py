@@ -3,21 +3,16 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from functools import cache
-from pathlib import Path
 
-from archqa.asking.word_patterns import whole_word_pattern
 from archqa.briefing.drafts import LineDraft
 from archqa.briefing.notes import NoteLine, Notes, NoteSentence, folded, is_between, read_notes
 from archqa.briefing.patient_rows import PatientRows
 from archqa.chart.templated import own_texts
-from archqa.query.concepts.phrases import find_concepts
 from archqa.query.everyday import patient_vocabulary
-from archqa.resources import table_rows
+from archqa.terminology.concepts import find_concepts
 
 WITHIN = timedelta(days=730)
 
-_DATA_DIR = Path(__file__).parent / "data"
 _SEMANTIC_TAG = re.compile(r"\((?:disorder|finding|procedure|situation|regime/therapy|observable)")
 """The tag of a SNOMED CT name: people do not write it, a template does."""
 
@@ -128,13 +123,3 @@ def quoted(line: NoteLine) -> str:
 def citations_of(line: NoteLine) -> tuple[str, ...]:
     """Return the ids of the sentences of a line."""
     return tuple(part.id for part in line.parts)
-
-
-@cache
-def word_pattern(table: str, kind: str = "") -> re.Pattern[str]:
-    """Return the pattern of the words of `data/<table>`; of a kind where it has several."""
-    rows = table_rows(_DATA_DIR / table)
-    words = [row[-1] for row in rows if not kind or row[0] == kind]
-    pattern = whole_word_pattern("|".join(words))
-    assert pattern is not None  # The table has rows of each kind.
-    return pattern

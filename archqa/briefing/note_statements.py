@@ -3,19 +3,18 @@
 import re
 
 from archqa.briefing.drafts import SectionDraft
-from archqa.briefing.note_lines import lines_where, newest_first, own_lines, quotation, word_pattern
+from archqa.briefing.note_lines import lines_where, newest_first, own_lines, quotation
 from archqa.briefing.notes import NoteLine
 from archqa.briefing.patient_rows import PatientRows, code_key, groups_of
 from archqa.briefing.problems import diagnosis_line
 from archqa.briefing.procedures import procedure_line
 from archqa.notes.headings import section_label
 from archqa.notes.sections import section_kind
-from archqa.query.concepts.phrases import find_concepts
+from archqa.terminology.concepts import find_concepts
+from archqa.terminology.cues import cue_pattern
 
 MAX_WISHES = 8
 
-_ALLERGIES = "allergy_statements.tsv"
-_WISHES = "wishes.tsv"
 _ALLERGY = re.compile(r"[ -]allerg(?:y|ies)\b", re.IGNORECASE)
 """After the name of a drug: `ceftriaxone allergy`."""
 
@@ -26,7 +25,7 @@ def is_allergy_line(line: NoteLine) -> bool:
         return True
     if any(section_kind(section_label(part.text)) == "allergies" for part in line.parts):
         return True
-    if word_pattern(_ALLERGIES, "statement").search(line.text):
+    if cue_pattern("allergy", "statement").search(line.text):
         return True
     return any(_ALLERGY.match(line.text[match.end :]) for match in find_concepts(line.text))
 
@@ -39,17 +38,17 @@ def allergy_lines(patient: PatientRows) -> list[NoteLine]:
 
 def names_reaction(text: str) -> bool:
     """Whether a text says how somebody reacted: hives, swelling."""
-    return word_pattern(_ALLERGIES, "reaction").search(text) is not None
+    return cue_pattern("allergy", "reaction").search(text) is not None
 
 
 def is_allergic_diagnosis(name: str) -> bool:
     """Whether the name of a condition tells an allergy or an allergic reaction."""
-    return word_pattern(_ALLERGIES, "diagnosis").search(name) is not None
+    return cue_pattern("allergy", "diagnosis").search(name) is not None
 
 
 def wishes(patient: PatientRows) -> SectionDraft:
     """Return what is coded of code status and the like, and the lines of notes, newest first."""
-    pattern = word_pattern(_WISHES)
+    pattern = cue_pattern("note", "wishes")
     coded = [row for row in patient.rows("diagnosis") if pattern.search(row.name)]
     lines = [diagnosis_line(patient, group) for group in groups_of(coded, code_key)]
     done = [row for row in patient.rows("procedure") if pattern.search(row.name)]

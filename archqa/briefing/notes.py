@@ -10,8 +10,8 @@ from archqa.notes.documents import Document, patient_documents
 from archqa.notes.headings import section_label
 from archqa.notes.lines import Line, is_list_line, line_width, read_lines
 from archqa.notes.non_evidence import headings_of_sentences
-from archqa.query.concepts.phrases import find_concepts
 from archqa.query.execution.rows import parse_datetime, without_timezone
+from archqa.terminology.concepts import find_concepts
 
 MAX_LINE_WORDS = 60
 """Of a longer line, which is a paragraph, a sentence is quoted alone."""

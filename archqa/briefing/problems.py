@@ -3,11 +3,8 @@
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from functools import cache
-from pathlib import Path
 
 from archqa.asking.record_numbers import counted
-from archqa.asking.word_patterns import whole_word_pattern
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
 from archqa.briefing.patient_rows import (
     PatientRows,
@@ -21,7 +18,8 @@ from archqa.briefing.patient_rows import (
 )
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
-from archqa.resources import table_rows
+from archqa.terminology.concepts import related
+from archqa.terminology.cues import cue_pattern
 
 MAX_PROBLEMS = 30
 RECORDED_AS_ACTIVE = "What the record has as active."
@@ -29,7 +27,6 @@ UNKNOWN_WHETHER_ACTIVE = "The record does not say which of these are current."
 RESOLVED_WITHIN = timedelta(days=365)
 OLD_AFTER_YEARS = 15
 
-_DATA_DIR = Path(__file__).parent / "data"
 _ACUTE = re.compile(r"\bacute\b(?! on chronic)", re.IGNORECASE)
 _STAGE = re.compile(r"\bstage (\d|[iv]{1,3})\b", re.IGNORECASE)
 _ROMAN = {"i": 1, "ii": 2, "iii": 3, "iv": 4, "v": 5}
@@ -84,7 +81,9 @@ def resolved_problems(patient: PatientRows) -> SectionDraft:
 
 def is_circumstance(name: str) -> bool:
     """Whether a condition is a finding on a person's life or its care, not on their health."""
-    return bool(_NO_DISORDER.search(name)) and bool(_life_pattern().search(name))
+    return bool(_NO_DISORDER.search(name)) and bool(
+        cue_pattern("name", "circumstance").search(name)
+    )
 
 
 def _section(
@@ -142,8 +141,11 @@ def _is_superseded(name: str, names: list[str]) -> bool:
         same = [other for other in names if _STAGE.sub("", other) == _STAGE.sub("", name)]
         stages = [match[1] for match in map(_STAGE.search, same) if match]
         return any(_stage_number(stage) > _stage_number(own[1]) for stage in stages)
-    pairs = [row for row in table_rows(_DATA_DIR / "superseded.tsv") if row[0] in name.casefold()]
-    return any(further in other.casefold() for _, further in pairs for other in names)
+    further: list[str] = []
+    for earlier, later in related("superseded by").items():
+        if earlier in name.casefold():
+            further += later
+    return any(later in other.casefold() for later in further for other in names)
 
 
 def _stage_number(stage: str) -> int:
@@ -197,11 +199,3 @@ def _resolved_line(patient: PatientRows, row: Row) -> LineDraft:
 
 def _ended_between(row: Row, since: datetime, now: datetime) -> bool:
     return row.local_end is not None and since <= row.local_end <= now
-
-
-@cache
-def _life_pattern() -> re.Pattern[str]:
-    words = "|".join(row[0] for row in table_rows(_DATA_DIR / "circumstances.tsv"))
-    pattern = whole_word_pattern(words)
-    assert pattern is not None  # The table has rows.
-    return pattern

@@ -3,9 +3,9 @@
 from archqa.asking.record_names import row_status
 from archqa.asking.record_numbers import counted
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
-from archqa.briefing.note_lines import word_pattern
 from archqa.briefing.patient_rows import PatientRows, code_key, groups_of, last_day, whole_name
 from archqa.query.execution.rows import Row
+from archqa.terminology.cues import cue_pattern
 
 MAX_PROCEDURES = 10
 MAX_REPEATED = 4
@@ -21,7 +21,8 @@ def procedures(patient: PatientRows) -> SectionDraft:
     groups = groups_of(patient.rows("procedure"), code_key)
     groups.sort(key=lambda group: whole_name(group[0].name))
     groups.sort(key=last_day, reverse=True)
-    groups.sort(key=lambda group: bool(word_pattern("routine.tsv").search(group[0].name)))
+    routine = cue_pattern("name", "routine")
+    groups.sort(key=lambda group: bool(routine.search(group[0].name)))
     single = [group for group in groups if len(group) < REPEATED_FROM]
     repeated = [group for group in groups if len(group) >= REPEATED_FROM]
     shown = [*single[:MAX_PROCEDURES], *repeated[:MAX_REPEATED]]

@@ -12,7 +12,6 @@ from archqa.briefing.note_lines import (
     citations_of,
     lines_naming,
     quoted,
-    word_pattern,
 )
 from archqa.briefing.notes import NoteLine
 from archqa.briefing.patient_rows import (
@@ -24,9 +23,11 @@ from archqa.briefing.patient_rows import (
 )
 from archqa.briefing.result_flags import flag_rank, shown_flags
 from archqa.briefing.trends import arrow
-from archqa.query.concepts import Concept, ConceptMatch, concept_named, matches_code
-from archqa.query.concepts.phrases import find_concepts
 from archqa.query.execution.rows import Row
+from archqa.terminology.codes import matches_code
+from archqa.terminology.concept import Concept, ConceptMatch
+from archqa.terminology.concepts import concept_named, find_concepts
+from archqa.terminology.cues import cue_pattern
 
 MAX_TESTS = 20
 OLD_AFTER_YEARS = 10
@@ -37,7 +38,6 @@ _FURTHER_VITAL_SIGNS = ("pain severity",)
 _ADULT = 18
 _PRESSURE = re.compile(r"\b(systolic|diastolic)\b\W*", re.IGNORECASE)
 _VALUE = re.compile(r"(?:[\s:=,(]|was|is|of|today|now|level)*\d+(?:\.\d+)?(?![\d/])")
-_WORDS = "result_words.tsv"
 
 
 def labs(patient: PatientRows) -> SectionDraft:
@@ -99,7 +99,7 @@ def _has_result(row: Row) -> bool:
 
 
 def _is_of_questionnaire(row: Row) -> bool:
-    is_score = word_pattern(_WORDS, "questionnaire").search(row.name) is not None
+    is_score = cue_pattern("name", "questionnaire").search(row.name) is not None
     return row.name.rstrip().endswith("?") or row.unit == "{score}" or is_score
 
 
@@ -162,7 +162,7 @@ def _note_on(patient: PatientRows, row: Row) -> NoteLine | None:
 
 def _is_said_against(name: str, line: NoteLine, day: str) -> bool:
     """Whether a line that names a test has a word of doubt, or, of a later day, its value."""
-    if word_pattern(_WORDS, "doubt").search(line.text):
+    if cue_pattern("note", "doubt").search(line.text):
         return True
     return line.date[:10] > day and any(_has_value(name, part.text) for part in line.parts)
 

@@ -9,9 +9,9 @@ from archqa.briefing.note_lines import lines_naming
 from archqa.briefing.note_statements import is_allergy_line
 from archqa.briefing.notes import NoteLine
 from archqa.briefing.patient_rows import PatientRows
-from archqa.query.concepts.concept import Concept
-from archqa.query.concepts.phrases import find_concepts
 from archqa.query.execution.rows import Row
+from archqa.terminology.concept import Concept
+from archqa.terminology.concepts import find_concepts
 
 _AMOUNT = r"(\d+(?:\.\d+)?)"
 _DOSE = re.compile(rf"(?<![\d/.,]){_AMOUNT} ?(mg|mcg|g|units?)\b(?! ?/ ?d?l\b)", re.IGNORECASE)

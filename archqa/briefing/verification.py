@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from pathlib import Path
 
 from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
 from archqa.asking.record_measured import unit_text
@@ -14,11 +13,9 @@ from archqa.briefing.evidence import EvidenceTexts
 from archqa.briefing.note_lines import QUOTE_MARKS
 from archqa.briefing.patient_rows import PatientRows, whole_name
 from archqa.briefing.trends import ARROWS, arrow
-from archqa.query.concepts import ingredients_of
-from archqa.query.concepts.drug_names import read_drugs
-from archqa.resources import table_rows
+from archqa.terminology.drugs import ingredients_of, read_drugs
+from archqa.terminology.words import word_list
 
-_DATA_DIR = Path(__file__).parent / "data"
 _QUOTE = re.compile(r"“([^“”]+)”")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _SEPARATOR = re.compile(r"; |: |, | / |\n")
@@ -52,7 +49,7 @@ def problem(draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows) -> 
         if unconfirmed:
             return unconfirmed
     sources = evidence.sources(draft.citations)
-    if _words(_without_quotes(draft.text, sources)) - _words(_shown(sources)) - _line_words():
+    if _words(_without_quotes(draft.text, sources)) - _words(_shown(sources)) - word_list("line"):
         return "a word is not in what it cites"
     return text_problem(draft.text, draft.citations, sources)
 
@@ -66,12 +63,6 @@ def _shown(sources: str) -> str:
     names = [whole_name(name) for name in _SEPARATOR.split(sources)]
     units = [unit_text(unit) for unit in sources.split()]
     return "\n".join([sources, *names, *units])
-
-
-@cache
-def _line_words() -> frozenset[str]:
-    """The words of lines that are archqa's own, not the record's."""
-    return frozenset(row[0] for row in table_rows(_DATA_DIR / "line_words.tsv"))
 
 
 def text_problem(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from archqa.chart.chart_notes import ChartNotes, Place
 from archqa.chart.note_writer import Encode
 from archqa.chart.search_terms import SearchTerm, search_terms
-from archqa.notes.tokens import stems
+from archqa.terminology.words import stems
 
 _K1, _B = 1.2, 0.5
 """BM25's saturation and its correction for length: sentences of notes are short anyway."""

@@ -24,11 +24,12 @@ from archqa.chart.search_terms import (
     search_terms,
     without_carrying_words,
 )
-from archqa.chart.word_tables import pattern
 from archqa.core.case import Sentence
-from archqa.notes.tokens import stems
-from archqa.query.concepts.concept import Concept
-from archqa.query.concepts.phrases import find_concepts
+from archqa.terminology.concept import Concept
+from archqa.terminology.concepts import find_concepts
+from archqa.terminology.cues import cue_pattern
+from archqa.terminology.people import relative_pattern
+from archqa.terminology.words import stems
 
 _ABOUT = 6.0
 """What a sentence gains that names all that is asked."""
@@ -63,8 +64,8 @@ _CORRECTION, _MIN_COVERAGE_TO_CORRECT = 2.5, 0.5
 _SECTION = 5.0
 """What a sentence gains that stands in the part of a note that is asked for."""
 
-_SECTIONS = {"asks_findings": "conclusion", "asks_plan": "plan"}
-"""Patterns of questions ("What did the echo show?") and of the headings that answer them."""
+_SECTIONS = {"asks findings": "conclusion", "asks plan": "plan"}
+"""Cues of questions ("What did the echo show?") and of the headings that answer them."""
 
 _DAYS_OF_A_YEAR = 365.25
 
@@ -106,9 +107,9 @@ class Relevance:
         self._drugs = _ingredients(question)
         self._test = _asked_test(question)
         self._headings = [
-            pattern(heading)
+            cue_pattern("chart", heading)
             for asked, heading in _SECTIONS.items()
-            if pattern(asked).search(question)
+            if cue_pattern("chart", asked).search(question)
         ]
 
     def gains(self, read: Sequence[ReadSentence]) -> Vector:
@@ -161,14 +162,14 @@ class Relevance:
         return 0.0 if self._drugs & named else _OTHER_DRUG
 
     def _lacks_relative(self, read: ReadSentence) -> bool:
-        relative = pattern("relative")
+        relative = relative_pattern()
         said = f"{read.heading} {read.sentence.text}"
         return bool(relative.search(self._question)) and not relative.search(said)
 
     def _value_loss(self, read: Sequence[ReadSentence]) -> Vector:
         """Return what sentences lose that do not give the value that is asked for."""
         loss = np.zeros(len(read))
-        if self._test is not None or pattern("asks_value").search(self._question):
+        if self._test is not None or cue_pattern("chart", "asks value").search(self._question):
             loss += _NO_VALUE * np.array([_has_no_value(one.sentence.text) for one in read])
         if self._test is not None:
             term = concept_term(self._test)
@@ -227,13 +228,13 @@ def _asked_test(question: str) -> Concept | None:
 
 def _has_no_value(text: str) -> bool:
     """Whether a sentence says that a test was sent or ordered, and gives no number after it."""
-    found = pattern("no_value_yet").search(text)
+    found = cue_pattern("chart", "no value yet").search(text)
     return found is not None and not _RESULT.search(text[found.end() :])
 
 
 def _corrects(text: str) -> bool:
     """Whether a sentence says that something no longer holds or was wrong."""
-    return pattern("corrects").search(text) is not None
+    return cue_pattern("chart", "corrects").search(text) is not None
 
 
 def _days(date: str) -> float:

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from archqa.chart.word_tables import pattern, read_rows
-from archqa.notes.tokens import stems, stop_words
-from archqa.query.concepts.concept import Concept
-from archqa.query.concepts.phrases import find_concepts
-from archqa.query.concepts.tables import load_concepts
+from archqa.core.tables import read_rows, split_cell
+from archqa.terminology.concept import Concept
+from archqa.terminology.concepts import find_concepts, load_concepts
+from archqa.terminology.cues import cue_pattern
+from archqa.terminology.people import relative_pattern
+from archqa.terminology.words import stems, word_list
 
 _WORD = re.compile(r"[^\W_]+")
 _DRUG_KINDS = ("drug", "drug_class")
@@ -63,7 +64,7 @@ def content_words(text: str) -> tuple[str, ...]:
 
 def without_carrying_words(question: str) -> str:
     """Return a question without words that carry nothing of their own ("result", "last")."""
-    return pattern("carries_nothing").sub(" ", question)
+    return cue_pattern("chart", "carries nothing").sub(" ", question)
 
 
 def names_in(question: str, folded_text: str) -> tuple[str, ...]:
@@ -81,8 +82,8 @@ def _is_new(name: str, question: str, folded_text: str) -> bool:
 
 
 def _has_content(word: str) -> bool:
-    if word in stop_words():
-        return pattern("relative").fullmatch(word) is not None
+    if word in word_list("stop"):
+        return relative_pattern().fullmatch(word) is not None
     return len(word) > 1 or word.isdigit()
 
 
@@ -92,14 +93,14 @@ def _split(name: str) -> tuple[str, ...]:
 
 def _names(concept: Concept) -> Iterator[str]:
     """Yield what a concept is called, of a class of drugs also what its members are."""
-    yield from (phrase.removeprefix("=") for phrase in _phrases().get(concept.name, ()))
+    yield from (form.removeprefix("=") for form in _forms().get(concept.name, ()))
     if concept.kind in _DRUG_KINDS:
         for ingredient in concept.ingredients:
             name = ingredient.partition("@")[0]
             yield name
-            yield from _phrases().get(name, ())
+            yield from _forms().get(name, ())
     for part in concept.parts:
-        yield from _phrases().get(part, ())
+        yield from _forms().get(part, ())
 
 
 @cache
@@ -117,11 +118,11 @@ def _synonyms_of_words() -> dict[str, tuple[tuple[str, ...], ...]]:
 @cache
 def _synonym_groups() -> tuple[tuple[tuple[str, ...], ...], ...]:
     groups = []
-    for (names,) in read_rows("synonyms.tsv"):
-        groups.append(tuple(_split(name) for name in names.split("|")))
+    for (names,) in read_rows("terminology/data/search_groups.tsv", 1):
+        groups.append(tuple(_split(name) for name in split_cell(names)))
     return tuple(groups)
 
 
 @cache
-def _phrases() -> dict[str, tuple[str, ...]]:
-    return {named.concept.name: named.phrases for named in load_concepts()}
+def _forms() -> dict[str, tuple[str, ...]]:
+    return {concept.name: concept.forms for concept in load_concepts()}

@@ -34,7 +34,6 @@ from archqa.cli.options import (
     command_settings,
 )
 from archqa.errors import CallerError
-from archqa.report.brief_page import brief_html
 from archqa.runs.destinations import Announcer
 from archqa.safety.files import write_private_text
 
@@ -146,6 +145,8 @@ def _format(form: Format | None, out: Path | None, *, as_json: bool) -> Format:
 
 def _text(summary: Brief, form: Format) -> str:
     if form is Format.HTML:
+        from archqa.report import brief_html  # Only the page needs templates.
+
         return brief_html(summary)
     if form is Format.JSON:
         return json.dumps(summary.as_json(), ensure_ascii=False, indent=2) + "\n"

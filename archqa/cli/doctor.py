@@ -3,7 +3,6 @@
 import platform
 from collections.abc import Iterator
 from importlib import metadata, util
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,14 +12,14 @@ from archqa import resources
 from archqa.cli.console import console, print_json
 from archqa.cli.model_servers import HOW_TO_START, Check, check_server
 from archqa.cli.options import AllowPlainHttpOption, ConfigOption, JsonOption, command_settings
+from archqa.core.tables import read_rows
 from archqa.core.version import __version__
 from archqa.engine import Engine
 from archqa.errors import ArchqaError
 from archqa.evaluation.scoring import metric_availability
-from archqa.resources import table_rows
 from archqa.settings import Settings
 
-_EXTRAS = Path(__file__).parent / "data" / "extras.tsv"
+_EXTRAS = "cli/data/extras.tsv"
 """The optional parts: name, the modules that one brings, and what it gives."""
 
 _STATUSES = {True: ("ok", "green"), False: ("broken", "red"), None: ("absent", "yellow")}
@@ -85,7 +84,7 @@ def _checks(settings: Settings, tried_model: str | None) -> Iterator[Check]:
     for name, missing_reason in metric_availability().items():
         ok = None if missing_reason else True
         yield Check(f"metric {name}", ok, missing_reason or "available")
-    for extra, modules, gives in table_rows(_EXTRAS):
+    for extra, modules, gives in read_rows(_EXTRAS, 3):
         missing = [module for module in modules.split() if not _is_installed(module)]
         if missing:
             how_to = f"pip install 'archqa[{extra}]' (absent: {', '.join(missing)})"

@@ -2,7 +2,6 @@
 
 import json
 import os
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,19 +120,20 @@ def get(
       archqa fhir get Patient/123 --record record.db
     """
     from archqa.fhir import FhirError, Store
+    from archqa.fhir.values.references import parse_path
 
-    resource_type, _, resource_id = name.partition("/")
-    if not resource_id or "/" in resource_id:
+    path = parse_path(name)
+    if not path.id or path.tail or path.action:
         raise CallerError("A resource is named Type/id, for example Patient/123.")
     with open_record(record, allow_plain_http) as source:
         if isinstance(source, Store):
-            text = source.text(resource_type, resource_id)
+            text = source.text(path.type, path.id)
         else:
             # A server's resource is written as JSON anew.
-            resource = source.get(resource_type, resource_id)
+            resource = source.get(path.type, path.id)
             text = None if resource is None else json.dumps(resource, ensure_ascii=False)
     if text is None:
-        raise FhirError(f"There is no {resource_type} of that id in the record.", 404, "not-found")
+        raise FhirError(f"There is no {path.type} of that id in the record.", 404, "not-found")
     print_json_text(text)
 
 
@@ -158,13 +158,6 @@ def serve(
         ),
     ] = None,
     no_token: NoTokenOption = False,
-    export_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep bulk exports in this folder, also for the next server.  [default: a temporary "
-            "one]"
-        ),
-    ] = None,
     cors: Annotated[
         list[str] | None,
         typer.Option(
@@ -213,7 +206,6 @@ def serve(
     if audit_log:
         audit_log.create()
     writer = fhir.Writer(record, writes, audit_log)
-    exports = fhir.Exports(record, export_dir)
     listening = listen(host, port)
     base = server_url(host, listening, f"/{path.strip('/')}")
     print_notice(f"serving {store} at {base} ({profile}, {writes.value}); end with Ctrl-C")
@@ -224,11 +216,8 @@ def serve(
         source = "you chose" if chosen_token else "is in the address below"
         print_notice(f"clients need the token that {source}; archqa takes it from {TOKEN_ENV_VAR}")
     print_line(base if chosen_token else url_with_token(base, served_token))
-    service = fhir.FhirService(record, base, writer, exports, needs_token=not no_token)
-    with closing(exports):
-        serve_http(
-            service, host=host, path=path, token=served_token, listening=listening, cors=origins
-        )
+    service = fhir.FhirService(record, base, writer)
+    serve_http(service, host=host, path=path, token=served_token, listening=listening, cors=origins)
 
 
 @app.command("card")

@@ -60,7 +60,13 @@ _OTHER_COMMANDS = "the command did not end; run it again."
 
 def prepare_process() -> None:
     """Let a signal end the process while it imports its modules, and a second one later."""
-    _end_at_once()
+
+    def end_at_once(_number: int, _frame: FrameType | None) -> None:
+        os.write(2, _AT_THE_START.encode())
+        os._exit(EXIT_CODE)
+
+    _handle(signal.SIGINT, end_at_once)
+    _handle(signal.SIGTERM, end_at_once)
     sys.unraisablehook = _report_unless_interrupted
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -152,28 +158,16 @@ def _known_name(arguments: Sequence[str], names: Container[str]) -> str:
     return ""
 
 
-def _end_at_once() -> None:
-    """Let a signal end the process from here on, without any cleanup."""
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        os.write(2, _AT_THE_START.encode())
-        os._exit(EXIT_CODE)
-
-    _handle(signal.SIGINT, end)
-    _handle(signal.SIGTERM, end)
-
-
 def _end_after_second_signal(reader: int) -> None:
     """Read the signals that arrive. The main thread may be stuck in what the first one began."""
-    _wait_for_interruption(reader)
-    _wake_main_thread()
-    _wait_for_interruption(reader)
+    interruptions = 0
+    while interruptions < 2:
+        if os.read(reader, 1)[0] != signal.SIGINT:
+            continue
+        interruptions += 1
+        if interruptions == 1:
+            _wake_main_thread()
     _end_soon()
-
-
-def _wait_for_interruption(reader: int) -> None:
-    while os.read(reader, 1)[0] != signal.SIGINT:
-        pass
 
 
 def _wake_main_thread() -> None:

@@ -33,12 +33,17 @@ from archqa.cli.options import (
     print_embedded_notice,
 )
 from archqa.errors import CallerError
-from archqa.mcp.limits import CallLimits
-from archqa.mcp.records import ServedRecord
-from archqa.mcp.tools import RecordTools
+from archqa.mcp import CallLimits, RecordTools, ServedRecord
 from archqa.runs.destinations import Announcer
 from archqa.runs.model_server import check_model_server
-from archqa.safety.local_server import check_protected, check_token, listen, new_token, server_url
+from archqa.safety.local_server import (
+    check_protected,
+    check_token,
+    listen,
+    new_token,
+    run_server,
+    server_url,
+)
 from archqa.safety.server_urls import is_loopback
 from archqa.settings import Settings
 
@@ -94,7 +99,7 @@ def command(
       archqa mcp --record record.db --http --port 8585
     """
     configure_logging(verbose=verbose, quiet=quiet)
-    from archqa.mcp.server import build_server  # It needs the extra.
+    from archqa.mcp.server import HTTP_PATH, build_server, http_application  # It needs the extra.
 
     if no_token and not http:
         raise CallerError("--no-token is for --http.\nLeave it out.")
@@ -114,8 +119,6 @@ def command(
             print_notice("the client that started this command gets record text.")
             server.run("stdio")
             return
-        from archqa.mcp.http import PATH, serve_http
-
         listening = listen(host, port)
         token = None
         chosen_token = os.environ.get(TOKEN_ENV_VAR)
@@ -127,8 +130,9 @@ def command(
             token = new_token()
             print_line(f"Authorization: Bearer {token}")
         print_notice("every client with the token gets record text; press Ctrl+C to end.")
-        print_line(server_url(host, listening, PATH))
-        serve_http(server, listening, token=token, on_loopback=is_loopback(host))
+        print_line(server_url(host, listening, HTTP_PATH))
+        app = http_application(server, token=token, on_loopback=is_loopback(host))
+        run_server(app, listening, lifespan=True)
 
 
 @contextmanager

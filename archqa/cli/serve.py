@@ -69,7 +69,7 @@ def command(
     try:
         import uvicorn  # noqa: F401
 
-        from archqa.web.app import WebConfig, create_app
+        from archqa.web import WebConfig, create_app
     except ImportError:
         raise MissingExtra("The web part (FastAPI, uvicorn)", "web") from None
     check_protected(host, has_token=not no_token)

@@ -1,6 +1,7 @@
 """The embedded engine: probabilities, evidence and a cited answer without a model server."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 # onnxruntime reports its use to Microsoft and keeps a device id for that (Privacy.md in its
@@ -10,6 +11,9 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 if TYPE_CHECKING:
     from archqa.core.case import case_digest
     from archqa.engine.engine import Engine
+
+DATA_DIR = Path(__file__).parent / "data"
+"""The shipped networks, weights and tables."""
 
 __all__ = ["Engine", "case_digest"]
 

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
+from archqa.engine import DATA_DIR
 from archqa.engine.answer_windows import Piece, build_answer_windows, sentence_pieces
 from archqa.engine.asked_kind import lacks_asked_kind
 from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
 from archqa.engine.onnx_sessions import files_sha256
 from archqa.engine.question import question_text
-from archqa.engine.tables import DATA_DIR
 
 NETWORK_FILE = DATA_DIR / "answer_finder.onnx"
 SETTINGS_FILE = DATA_DIR / "answer_finder.json"

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
+from archqa.engine import DATA_DIR
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.engine.features import Matrix, rarity
 from archqa.engine.sentence_encoder import SentenceEncoder, default_encoder
-from archqa.engine.tables import DATA_DIR
 from archqa.errors import InputError
-from archqa.notes.concepts import concept_names
 from archqa.notes.sections import sentence_positions, text_without_list_marker
-from archqa.notes.tokens import extract_numbers, stems
+from archqa.terminology.topics import topics_of
+from archqa.terminology.words import extract_numbers, stems
 
 LINKER_FILE = DATA_DIR / "links" / "linker.json"
 SECTIONS = ("instructions", "followup", "medications", "course", "history")
@@ -157,7 +157,7 @@ def pair_features(case: Case, encoder: SentenceEncoder) -> PairFeatures:
     columns = {"near": similarity}
     columns |= _shared_columns("words", _stem_set, answers, notes, weighted=True)
     columns |= _shared_columns("numbers", extract_numbers, answers, notes)
-    columns |= _shared_columns("concepts", concept_names, answers, notes)
+    columns |= _shared_columns("concepts", topics_of, answers, notes)
     for name in ("near", "words.answer", "concepts.answer"):
         columns |= _standing_columns(name, columns[name])
     columns |= _neighbour_columns("near", similarity)

@@ -7,7 +7,7 @@ is likely to be on the topic and no answer.
 import re
 from functools import cache
 
-from archqa.engine.tables import read_rows
+from archqa.core.tables import read_rows
 
 _YES_OR_NO = re.compile(
     r"\W*(?:is|are|was|were|am|does|do|did|has|have|had|can|could|any|ever)\b", re.IGNORECASE
@@ -26,6 +26,6 @@ def lacks_asked_kind(question: str, sentence: str) -> bool:
 def _kind_patterns() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
     """Return pairs of patterns: of the question, and of a sentence that can answer it."""
     patterns: dict[str, dict[str, re.Pattern[str]]] = {}
-    for kind, role, pattern in read_rows("asked_kinds.tsv"):
+    for kind, role, pattern in read_rows("engine/data/asked_kinds.tsv", 3):
         patterns.setdefault(kind, {})[role] = re.compile(pattern, re.IGNORECASE)
     return tuple((roles["question"], roles["sentence"]) for roles in patterns.values())

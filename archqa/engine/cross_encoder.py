@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.case import Case
+from archqa.engine import DATA_DIR
 from archqa.engine.onnx_sessions import open_session, submit_to_pool
-from archqa.engine.tables import DATA_DIR
 from archqa.engine.windows import TokenWindow, build_windows
 
 CROSS_ENCODER_FILE = DATA_DIR / "reader.onnx"

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.engine.question import question_text, question_with_phrases
-from archqa.notes.concepts import concept_names
 from archqa.notes.sections import (
     SentencePosition,
     sentence_positions,
     shorthand_ratio,
     text_without_list_marker,
 )
-from archqa.notes.tokens import stems
+from archqa.terminology.topics import topics_of
+from archqa.terminology.words import stems
 
 Matrix = NDArray[np.float64]
 Column = NDArray[np.float64]
@@ -55,8 +55,8 @@ def text_features(case: Case) -> dict[str, Column]:
 def shared_concepts(case: Case) -> list[frozenset[str]]:
     """Return, for every sentence, the clinical concepts that it shares with the question."""
     question = question_with_phrases(case, separator=" . ")
-    question_concepts = concept_names(question)
-    return [concept_names(sentence.text) & question_concepts for sentence in case.sentences]
+    question_concepts = topics_of(question)
+    return [topics_of(sentence.text) & question_concepts for sentence in case.sentences]
 
 
 def cross_encoder_features(logits: Column) -> dict[str, Column]:
@@ -88,7 +88,7 @@ def rarity(texts: Collection[frozenset[str]]) -> dict[str, float]:
 
 def _shared_concept_rarity(case: Case) -> Column:
     """Sum the rarity of the concepts that a sentence shares with the question."""
-    sentence_concepts = [concept_names(sentence.text) for sentence in case.sentences]
+    sentence_concepts = [topics_of(sentence.text) for sentence in case.sentences]
     rarity_of = rarity(sentence_concepts)
     column = np.zeros(len(case.sentences))
     for index, concepts in enumerate(shared_concepts(case)):

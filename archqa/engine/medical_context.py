@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.engine.question import question_text
-from archqa.notes.concepts import concept_names, load_terminology
-from archqa.notes.glossary import GLOSSARY_SOURCE, explain_terms
+from archqa.terminology.glossary import GLOSSARY_SOURCE, explain_terms
+from archqa.terminology.topics import load_topics, topics_of
 
 MAX_TERMS = 24
 NO_TERMS = "No term or abbreviation of this case is in the glossary."
@@ -31,14 +31,14 @@ def glossary_context(case: Case) -> str:
 
 def specialties(case: Case) -> tuple[str, ...]:
     """Return one to four specialties, the most likely first; a generalist without concepts."""
-    terminology = load_terminology()
+    terminology = load_topics()
     votes: dict[str, float] = defaultdict(float)
     question, message, *sentences = _texts(case)
     weighted_texts = [(question, QUESTION_WEIGHT), (message, MESSAGE_WEIGHT)]
     for sentence in sentences:
         weighted_texts.append((sentence, SENTENCE_WEIGHT))
     for text, weight in weighted_texts:
-        for name in concept_names(text):
+        for name in topics_of(text):
             votes[terminology[name].specialty] += weight
     max_votes = max(votes.values(), default=0.0)
     likely = [name for name in votes if votes[name] >= max_votes / 3]
@@ -50,7 +50,7 @@ def specialty_log_odds(case: Case, specialty: str) -> NDArray[np.float64]:
     """Return the log-odds that a specialist adds to each sentence, of shape (sentences,)."""
     adjustments = np.zeros(len(case.sentences))
     for index, sentence in enumerate(case.sentences):
-        concepts = concept_names(sentence.text)
+        concepts = topics_of(sentence.text)
         adjustments[index] = _specialty_adjustment(concepts, specialty)
     return adjustments
 
@@ -62,7 +62,7 @@ def _texts(case: Case) -> list[str]:
 
 
 def _specialty_adjustment(concepts: frozenset[str], specialty: str) -> float:
-    terminology = load_terminology()
+    terminology = load_topics()
     fields = {terminology[name].specialty.casefold() for name in concepts}
     if not fields:
         return 0.0

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from archqa.core.value import FrozenModel
+from archqa.engine import DATA_DIR
 from archqa.engine.features import FeatureTable, Matrix
-from archqa.engine.tables import DATA_DIR
 from archqa.errors import InputError
 from archqa.notes.sections import MIN_TYPED_SHORTHAND
 

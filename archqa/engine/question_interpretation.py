@@ -9,8 +9,8 @@ from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
-from archqa.engine.tables import read_rows
-from archqa.notes.concepts import find_mentions
+from archqa.core.tables import read_rows
+from archqa.terminology.topics import topics_of
 
 MAX_WORDS = 15
 """Words of a question that are scored (ArchEHR-QA 2026, subtask 1)."""
@@ -137,7 +137,7 @@ def _patient_gender(message: str) -> str:
 
 def _information(question: str) -> float:
     """Score clinical mentions and an interrogative; penalise words beyond the limit."""
-    score = float(len(find_mentions(question)))
+    score = float(len(topics_of(question)))
     if _INTERROGATIVE.match(question):
         score += 0.5
     excess_words = max(0, len(question.split()) - MAX_WORDS)
@@ -174,10 +174,10 @@ def _relation(gender: str) -> re.Pattern[str]:
 
 @cache
 def _substitutions(kind: str) -> tuple[Substitution, ...]:
-    """Return the rows of `data/asking.tsv` of one kind; the replacement may be absent."""
+    """Return the rows of `data/rewording.tsv` of one kind."""
     substitutions = []
-    for row_kind, pattern, *replacement in read_rows("asking.tsv"):
+    for row_kind, pattern, replacement in read_rows("engine/data/rewording.tsv", 3, optional=1):
         if row_kind == kind:
             compiled = re.compile(pattern, re.IGNORECASE)
-            substitutions.append(Substitution(compiled, "".join(replacement[:1])))
+            substitutions.append(Substitution(compiled, replacement))
     return tuple(substitutions)

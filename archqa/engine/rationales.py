@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.engine.tables import read_rows
+from archqa.core.tables import read_rows
 
 MAX_FOR, MAX_AGAINST = 3, 2
 """Reasons shown for and against a sentence."""
@@ -88,6 +88,6 @@ def phrase_group(column: str) -> str:
 def _phrases() -> dict[str, tuple[str, str]]:
     """Return the phrases for and against by group."""
     phrases = {}
-    for group, supporting, opposing in read_rows("reasons.tsv"):
+    for group, supporting, opposing in read_rows("engine/data/reasons.tsv", 3):
         phrases[group] = (supporting, opposing)
     return phrases

@@ -8,9 +8,10 @@
 `connect(path_or_url)` opens a file or a server; both are a `Record`.
 """
 
-import typing as _typing
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-if _typing.TYPE_CHECKING:
+if _TYPE_CHECKING:
     from archqa.fhir.bulk_import import (
         ExportOrder,
         ImportProgress,
@@ -22,15 +23,20 @@ if _typing.TYPE_CHECKING:
     from archqa.fhir.client.http_client import FhirClient
     from archqa.fhir.connection import connect
     from archqa.fhir.dumping import DumpProgress, DumpReport, dump
-    from archqa.fhir.index.load_report import LoadProgress, LoadReport
-    from archqa.fhir.outcome import FhirError
+    from archqa.fhir.index.loading import LoadProgress, LoadReport
     from archqa.fhir.profile import ARCHQA, GCP, HAPI, PROFILES, Profile
-    from archqa.fhir.record import CodeCount, Entry, Page, Record, Resource, WritableRecord
-    from archqa.fhir.server.exports import Exports
-    from archqa.fhir.server.response import FhirResponse
+    from archqa.fhir.record import (
+        CodeCount,
+        Entry,
+        FhirError,
+        Page,
+        Record,
+        Resource,
+        WritableRecord,
+    )
+    from archqa.fhir.server.context import FhirResponse
     from archqa.fhir.server.service import FhirService
-    from archqa.fhir.sharded_store import ShardedStore, is_sharded
-    from archqa.fhir.splitting import Shard, split_by_patient
+    from archqa.fhir.sharded_store import Shard, ShardedStore, is_sharded, split_by_patient
     from archqa.fhir.store import Store
     from archqa.fhir.views.card import SchemaCard, build_schema_card
     from archqa.fhir.views.encounters import EncounterKind, Encounters
@@ -58,7 +64,6 @@ __all__ = [
     "Entry",
     "ExportOrder",
     "ExportServer",
-    "Exports",
     "FhirClient",
     "FhirError",
     "FhirResponse",
@@ -96,69 +101,53 @@ __all__ = [
     "state_folder",
 ]
 
-_MODULES = {
-    "ARCHQA": "archqa.fhir.profile",
-    "GCP": "archqa.fhir.profile",
-    "HAPI": "archqa.fhir.profile",
-    "PROFILES": "archqa.fhir.profile",
-    "AuditEntry": "archqa.fhir.write.audit",
-    "AuditLog": "archqa.fhir.write.audit",
-    "CodeCount": "archqa.fhir.record",
-    "CodeMatch": "archqa.fhir.views.lookup",
-    "DumpProgress": "archqa.fhir.dumping",
-    "DumpReport": "archqa.fhir.dumping",
-    "EncounterKind": "archqa.fhir.views.encounters",
-    "Encounters": "archqa.fhir.views.encounters",
-    "Entry": "archqa.fhir.record",
-    "ExportOrder": "archqa.fhir.bulk_import",
-    "ExportServer": "archqa.fhir.client.export_server",
-    "Exports": "archqa.fhir.server.exports",
-    "FhirClient": "archqa.fhir.client.http_client",
-    "FhirError": "archqa.fhir.outcome",
-    "FhirResponse": "archqa.fhir.server.response",
-    "FhirService": "archqa.fhir.server.service",
-    "Finding": "archqa.fhir.write.validation",
-    "ImportProgress": "archqa.fhir.bulk_import",
-    "ImportReport": "archqa.fhir.bulk_import",
-    "LoadProgress": "archqa.fhir.index.loading",
-    "LoadReport": "archqa.fhir.index.loading",
-    "Overlay": "archqa.fhir.write.overlay",
-    "Page": "archqa.fhir.record",
-    "Profile": "archqa.fhir.profile",
-    "Projection": "archqa.fhir.views.projection",
-    "Record": "archqa.fhir.record",
-    "Resolver": "archqa.fhir.views.resolver",
-    "Resource": "archqa.fhir.record",
-    "SchemaCard": "archqa.fhir.views.card",
-    "Shard": "archqa.fhir.splitting",
-    "ShardedStore": "archqa.fhir.sharded_store",
-    "Store": "archqa.fhir.store",
-    "WritableRecord": "archqa.fhir.record",
-    "WriteMode": "archqa.fhir.write.writer",
-    "WriteResult": "archqa.fhir.write.writer",
-    "Writer": "archqa.fhir.write.writer",
-    "build_schema_card": "archqa.fhir.views.card",
-    "connect": "archqa.fhir.connection",
-    "display_name": "archqa.fhir.views.resolver",
-    "dump": "archqa.fhir.dumping",
-    "import_export": "archqa.fhir.bulk_import",
-    "is_sharded": "archqa.fhir.sharded_store",
-    "lookup": "archqa.fhir.views.lookup",
-    "project": "archqa.fhir.views.projection",
-    "project_all": "archqa.fhir.views.projection",
-    "split_by_patient": "archqa.fhir.splitting",
-    "state_folder": "archqa.fhir.bulk_import",
+_NAMES = {
+    "archqa.fhir.bulk_import": [
+        "ExportOrder",
+        "ImportProgress",
+        "ImportReport",
+        "import_export",
+        "state_folder",
+    ],
+    "archqa.fhir.client.export_server": ["ExportServer"],
+    "archqa.fhir.client.http_client": ["FhirClient"],
+    "archqa.fhir.connection": ["connect"],
+    "archqa.fhir.dumping": ["DumpProgress", "DumpReport", "dump"],
+    "archqa.fhir.index.loading": ["LoadProgress", "LoadReport"],
+    "archqa.fhir.profile": ["ARCHQA", "GCP", "HAPI", "PROFILES", "Profile"],
+    "archqa.fhir.record": [
+        "CodeCount",
+        "Entry",
+        "FhirError",
+        "Page",
+        "Record",
+        "Resource",
+        "WritableRecord",
+    ],
+    "archqa.fhir.server.context": ["FhirResponse"],
+    "archqa.fhir.server.service": ["FhirService"],
+    "archqa.fhir.sharded_store": ["Shard", "ShardedStore", "is_sharded", "split_by_patient"],
+    "archqa.fhir.store": ["Store"],
+    "archqa.fhir.views.card": ["SchemaCard", "build_schema_card"],
+    "archqa.fhir.views.encounters": ["EncounterKind", "Encounters"],
+    "archqa.fhir.views.lookup": ["CodeMatch", "lookup"],
+    "archqa.fhir.views.projection": ["Projection", "project", "project_all"],
+    "archqa.fhir.views.resolver": ["Resolver", "display_name"],
+    "archqa.fhir.write.audit": ["AuditEntry", "AuditLog"],
+    "archqa.fhir.write.overlay": ["Overlay"],
+    "archqa.fhir.write.validation": ["Finding"],
+    "archqa.fhir.write.writer": ["WriteMode", "WriteResult", "Writer"],
 }
-"""Public name to its module."""
+"""Module to its public names, which are imported when they are used first."""
+
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is used first: the engine and the settings need few of them."""
-    from importlib import import_module
-
     if name not in _MODULES:
         raise AttributeError(f"module 'archqa.fhir' has no attribute {name!r}")
-    value = getattr(import_module(_MODULES[name]), name)
+    value = getattr(_import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 

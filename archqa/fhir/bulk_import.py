@@ -17,16 +17,17 @@ from typing import NamedTuple, TypeVar
 
 from archqa.core.value import FrozenModel
 from archqa.errors import ArchqaError, CallerError, InputError, ServerUnavailable
-from archqa.fhir.client.downloads import download, part_path
 from archqa.fhir.client.export_server import (
     ExportServer,
     Manifest,
     RemoteFile,
     TransientFailure,
     Waiting,
+    download,
+    part_path,
 )
 from archqa.fhir.dumping import wrapped_bundle
-from archqa.fhir.index.load_report import LoadProgress, LoadReport
+from archqa.fhir.index.loading import LoadProgress, LoadReport
 from archqa.fhir.store import Store
 from archqa.safety.files import (
     LocksUnsupported,
@@ -131,7 +132,13 @@ def import_export(
         into.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         with _locked(folder):
-            running = _Import(server, order, folder, progress, sleep)
+            running = _Import(
+                server,
+                order,
+                folder,
+                progress,
+                sleep,
+            )
             if restart:
                 running.drop()
             running.resume()
@@ -189,11 +196,26 @@ class _Import:
             self._progress(ImportProgress("starting the export"))
             url = self._patiently(lambda: self._server.start(order.path, order.params))
             self._save(status_url=url)
-        manifest = self._state.manifest or self._wait_for_manifest()
+        wait = _FIRST_WAIT
+        while self._state.manifest is None:
+            state = self._patiently(lambda: self._server.look(self._state.status_url))
+            if not isinstance(state, Waiting):
+                self._save(manifest=state)
+                break
+            self._progress(ImportProgress(f"the server exports {state.progress}".rstrip()))
+            self._sleep(wait if state.retry_after is None else state.retry_after)
+            wait = min(2 * wait, _LONGEST_WAIT)
+        manifest = self._state.manifest
+        assert manifest is not None
         files = [*manifest.files, *manifest.errors]
         for number, file in enumerate(files, start=1):
             if not self._path(number, file).exists():
-                self._download(number, file, len(files), with_token=manifest.requires_token)
+                self._download(
+                    number,
+                    file,
+                    len(files),
+                    with_token=manifest.requires_token,
+                )
         return manifest
 
     def load(self, manifest: Manifest, into: Path, *, strict: bool) -> ImportReport:
@@ -202,8 +224,13 @@ class _Import:
         for number, file in enumerate(manifest.files, start=1):
             path = self._path(number, file)
             paths.append(_with_whole_bundles(path) if file.type == "Bundle" else path)
+
+        def show(progress: LoadProgress) -> None:
+            step = f"loading, {progress.resources} resources"
+            self._progress(ImportProgress(step, progress.bytes_read, progress.bytes_total))
+
         with Store.open(into, create=True) as store:
-            load = store.load(paths, strict=strict, progress=self._show_load)
+            load = store.load(paths, strict=strict, progress=show)
         first_error = len(manifest.files) + 1
         outcomes = [self._path(n, file) for n, file in enumerate(manifest.errors, first_error)]
         failures, issues = _read_issues(outcomes)
@@ -215,18 +242,14 @@ class _Import:
             deleted=len(manifest.deleted),
         )
 
-    def _wait_for_manifest(self) -> Manifest:
-        wait = _FIRST_WAIT
-        while True:
-            state = self._patiently(lambda: self._server.look(self._state.status_url))
-            if not isinstance(state, Waiting):
-                self._save(manifest=state)
-                return state
-            self._progress(ImportProgress(f"the server exports {state.progress}".rstrip()))
-            self._sleep(wait if state.retry_after is None else state.retry_after)
-            wait = min(2 * wait, _LONGEST_WAIT)
-
-    def _download(self, number: int, file: RemoteFile, total: int, *, with_token: bool) -> None:
+    def _download(
+        self,
+        number: int,
+        file: RemoteFile,
+        total: int,
+        *,
+        with_token: bool,
+    ) -> None:
         path = self._path(number, file)
 
         def show(size: int) -> None:
@@ -235,7 +258,13 @@ class _Import:
             self._progress(ImportProgress(step, number - 1, total))
 
         def attempt() -> None:
-            download(self._server, file, path, with_token=with_token, progress=show)
+            download(
+                self._server,
+                file,
+                path,
+                with_token=with_token,
+                progress=show,
+            )
 
         part = part_path(path)
         self._patiently(attempt, lambda: part.stat().st_size if part.exists() else 0)
@@ -265,10 +294,6 @@ class _Import:
 
     def _path(self, number: int, file: RemoteFile) -> Path:
         return self._folder / f"{number:04d}-{file.type}.ndjson"
-
-    def _show_load(self, progress: LoadProgress) -> None:
-        step = f"loading, {progress.resources} resources"
-        self._progress(ImportProgress(step, progress.bytes_read, progress.bytes_total))
 
     def _saved_state(self) -> _State | None:
         """Return the state on the disk. Raises `InputError` if it is damaged."""

@@ -1,21 +1,23 @@
 """Open a record from a path or a server's address.
 
 What opens a server is in the environment: a token, or the id and the private key of a client that
-fetches tokens itself (SMART backend services).
+fetches tokens itself (SMART backend services). Client and store are imported where one is
+opened.
 """
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archqa.errors import CallerError
-from archqa.fhir.client.http_client import FhirClient
-from archqa.fhir.client.signing_key import read_signing_key
-from archqa.fhir.client.smart import DEFAULT_SCOPE, BackendService, FixedToken
 from archqa.fhir.profile import ARCHQA, Profile
-from archqa.fhir.store import Store
 from archqa.safety.arguments import as_path
 from archqa.safety.server_urls import is_server_url
+
+if TYPE_CHECKING:
+    from archqa.fhir.client.http_client import FhirClient
+    from archqa.fhir.client.smart import BackendService, FixedToken
+    from archqa.fhir.store import Store
 
 TOKEN_ENV_VAR = "ARCHQA_FHIR_TOKEN"
 """The environment variable that holds the bearer token for FHIR servers, or `user:password`."""
@@ -44,7 +46,7 @@ def connect(
     profile: str | Profile = ARCHQA,
     token: str | None = None,
     allow_plain_http: bool = False,
-) -> Store | FhirClient:
+) -> "Store | FhirClient":
     """Open the record at a path or URL. `token` defaults to what the environment has for a server.
 
     Raises `InputError` if there is no record at the path, and `CallerError` for plain http to
@@ -53,16 +55,27 @@ def connect(
     """
     location = checked_location(location)
     if isinstance(location, str) and is_server_url(location):
+        from archqa.fhir.client.http_client import FhirClient
+
         access = token or access_from_environment(allow_plain_http=allow_plain_http)
         return FhirClient(location, token=access, allow_plain_http=allow_plain_http)
+    from archqa.fhir.store import Store
+
     return Store.open(location, profile)
 
 
-def access_from_environment(*, allow_plain_http: bool) -> FixedToken | BackendService | None:
+def access_from_environment(*, allow_plain_http: bool) -> "FixedToken | BackendService | None":
     """Return the token, or the client that fetches tokens; None if there is neither.
 
     Raises `CallerError` for variables that contradict each other, and as `read_signing_key`.
     """
+    from archqa.fhir.client.smart import (
+        DEFAULT_SCOPE,
+        BackendService,
+        FixedToken,
+        read_signing_key,
+    )
+
     text = os.environ.get(TOKEN_ENV_VAR)
     token = FixedToken(text) if text else None
     client_id = os.environ.get(CLIENT_ID_ENV_VAR)

@@ -13,18 +13,18 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from sqlite3 import Connection
 from typing import IO, NamedTuple
 
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError
 from archqa.fhir.client.http_client import MAX_PAGES, FhirClient
-from archqa.fhir.index.checksum_list import ChecksumList
-from archqa.fhir.index.checksums import digest
+from archqa.fhir.index.blobs import ResourceReader
+from archqa.fhir.index.checksums import ChecksumList, digest
 from archqa.fhir.index.sources import MAX_UNPACKED_BYTES
-from archqa.fhir.local_record import LocalRecord
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.record import FhirError
+from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.text import on_one_line
-from archqa.fhir.whole_record import is_unchanged, read_type, state_of
 from archqa.safety.files import open_private_file, storage_errors, write_private_text
 
 COUNTS_NAME = "dump.tsv"
@@ -32,6 +32,9 @@ CHECKSUMS_NAME = "SHA256SUMS"
 
 _PAGE_SIZE = "1000"
 """Resources that are asked of a server at once."""
+
+_BATCH_SIZE = 500
+"""Resources of a file that are in memory at once."""
 
 
 class DumpProgress(NamedTuple):
@@ -86,7 +89,10 @@ class _DumpWriter:
     """A running dump into a folder of its own."""
 
     def __init__(
-        self, folder: Path, compress: bool, progress: Callable[[DumpProgress], None] | None
+        self,
+        folder: Path,
+        compress: bool,
+        progress: Callable[[DumpProgress], None] | None,
     ) -> None:
         self._folder = folder
         self._suffix = ".ndjson.gz" if compress else ".ndjson"
@@ -102,59 +108,6 @@ class _DumpWriter:
             self._write_server(record)
         else:
             self._write_file(record)
-        return self._finish()
-
-    def _write_file(self, record: LocalRecord) -> None:
-        state = state_of(record)
-        counts = record.counts()
-        self._total = sum(counts.values())
-        for resource_type in counts:
-            batches = read_type(record, resource_type, state)
-            texts = (_Text(stored.id, stored.text) for batch in batches for stored in batch)
-            self._write_type(resource_type, texts)
-        if not is_unchanged(record, state):
-            fix = "Nothing was written. Dump it again when no load is under way."
-            raise InputError(record.path, [": was loaded into meanwhile."], fix)
-
-    def _write_server(self, client: FhirClient) -> None:
-        counts = client.counts()
-        self._total = sum(counts.values())
-        for resource_type, count in counts.items():
-            written = self._write_type(resource_type, _texts_of_server(client, resource_type))
-            if written != count:
-                difference = f"the server counts {count} and sent {written}"
-                self._remarks.append(f"{resource_type}: {difference}")
-
-    def _write_type(self, resource_type: str, texts: Iterable[_Text]) -> int:
-        count = 0
-        with _open_lines(self._folder / f"{resource_type}{self._suffix}") as file:
-            for resource in texts:
-                file.write(self._line(resource_type, resource))
-                count += 1
-                if count % 1000 == 0:
-                    self._show(resource_type, count)
-        self._by_type[resource_type] = count
-        self._show(resource_type, 0)
-        return count
-
-    def _line(self, resource_type: str, resource: _Text) -> bytes:
-        text = on_one_line(resource.text)
-        if text != resource.text:
-            self._reflowed += 1
-        if resource_type == "Bundle":
-            text = wrapped_bundle(text)
-        line = f"{text}\n".encode()
-        if self._suffix.endswith(".gz") and len(line) > MAX_UNPACKED_BYTES:
-            size = f"is longer than {MAX_UNPACKED_BYTES // 2**20} MiB, too long to load from gzip"
-            raise CallerError(f"{resource_type}/{resource.id} {size}.\nLeave --gzip away.")
-        return line
-
-    def _show(self, resource_type: str, count: int) -> None:
-        if self._progress is not None:
-            written = sum(self._by_type.values()) + count
-            self._progress(DumpProgress(resource_type, written, self._total))
-
-    def _finish(self) -> DumpReport:
         names = []
         lines = ["type\tresources\tfile"]
         for resource_type, count in sorted(self._by_type.items()):
@@ -170,6 +123,96 @@ class _DumpWriter:
             reflowed=self._reflowed,
             remarks=tuple(self._remarks),
         )
+
+    def _write_server(self, client: FhirClient) -> None:
+        counts = client.counts()
+        self._total = sum(counts.values())
+        for resource_type, count in counts.items():
+            written = self._write_type(resource_type, _texts_of_server(client, resource_type))
+            if written != count:
+                difference = f"the server counts {count} and sent {written}"
+                self._remarks.append(f"{resource_type}: {difference}")
+
+    def _write_file(self, record: LocalRecord) -> None:
+        state = _state_of(record)
+        counts = record.counts()
+        self._total = sum(counts.values())
+        for resource_type in counts:
+            self._write_type(resource_type, _texts_of_record(record, resource_type, state))
+        if _state_of(record).versions != state.versions:
+            fix = "Nothing was written. Dump it again when no load is under way."
+            raise InputError(record.path, [": was loaded into meanwhile."], fix)
+
+    def _write_type(self, resource_type: str, texts: Iterable[_Text]) -> int:
+        count = 0
+        with _open_lines(self._folder / f"{resource_type}{self._suffix}") as file:
+            for resource in texts:
+                text = on_one_line(resource.text)
+                self._reflowed += text != resource.text
+                if resource_type == "Bundle":
+                    text = wrapped_bundle(text)
+                line = f"{text}\n".encode()
+                if self._suffix.endswith(".gz") and len(line) > MAX_UNPACKED_BYTES:
+                    size = f"longer than {MAX_UNPACKED_BYTES // 2**20} MiB, too long to load"
+                    problem = f"{resource_type}/{resource.id} is {size} from gzip."
+                    raise CallerError(f"{problem}\nLeave --gzip away.")
+                file.write(line)
+                count += 1
+                if count % 1000 == 0:
+                    self._show(resource_type, count)
+        self._by_type[resource_type] = count
+        self._show(resource_type, 0)
+        return count
+
+    def _show(self, resource_type: str, count: int) -> None:
+        if self._progress is not None:
+            written = sum(self._by_type.values()) + count
+            self._progress(DumpProgress(resource_type, written, self._total))
+
+
+class _RecordState(NamedTuple):
+    """What a record held at one moment: it is the same record as long as the versions are equal."""
+
+    last_number: int
+    versions: tuple[int, ...]
+
+
+def _state_of(record: LocalRecord) -> _RecordState:
+    """Return the state of a record now, as the calling thread sees it."""
+    with record.read_session() as session:
+        connection: Connection = session.connection
+        (last,) = connection.execute("SELECT ifnull(max(n), 0) FROM resource").fetchone()
+        versions = []
+        for _, name, file in connection.execute("PRAGMA database_list").fetchall():
+            if file:
+                versions.append(connection.execute(f"PRAGMA {name}.data_version").fetchone()[0])
+        return _RecordState(int(last), tuple(versions))
+
+
+def _texts_of_record(
+    record: LocalRecord,
+    resource_type: str,
+    state: _RecordState,
+) -> Iterator[_Text]:
+    """Yield the texts of a type in the order of the record; those added after `state` are left out.
+
+    Each batch is a read of its own: other threads search and write between two of them.
+    """
+    sql = (
+        "SELECT n FROM resource WHERE type = (SELECT k FROM type WHERE name = ?)"
+        " AND n > ? AND n <= ? ORDER BY n LIMIT ?"
+    )
+    last = -1
+    while True:
+        with record.read_session() as session:
+            args = (resource_type, last, state.last_number, _BATCH_SIZE)
+            numbers = [n for (n,) in session.connection.execute(sql, args)]
+            resources = ResourceReader(session.connection).fetch(numbers)
+        if not numbers:
+            return
+        for resource in resources:
+            yield _Text(resource.id, resource.text)
+        last = numbers[-1]
 
 
 def wrapped_bundle(text: str) -> str:
@@ -202,7 +245,13 @@ def _open_lines(path: Path) -> Iterator[IO[bytes]]:
         if path.suffix != ".gz":
             yield raw
             return
-        with gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
+        with gzip.GzipFile(
+            "",
+            "wb",
+            6,
+            raw,
+            mtime=0,
+        ) as file:
             yield file  # type: ignore[misc]
 
 
@@ -211,26 +260,22 @@ def _write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def _check_folder(folder: Path, *, force: bool) -> None:
+    """Raise `CallerError` for what is neither new nor empty, nor an earlier dump to replace."""
     if not folder.exists() and not folder.is_symlink():
         return
     if not folder.is_dir() or folder.is_symlink():
         raise CallerError(f"{folder} is no folder.\nName a new folder with --into.")
-    if not any(folder.iterdir()):
+    names = {path.name for path in folder.iterdir()}
+    if not names:
         return
-    if not _is_dump(folder):
+    dumped = {CHECKSUMS_NAME, *ChecksumList.read(folder / CHECKSUMS_NAME).digests}
+    is_dump = {COUNTS_NAME, CHECKSUMS_NAME} <= names <= dumped
+    if not is_dump:
         raise CallerError(f"{folder} holds files that are no dump.\nName a new folder with --into.")
     if not force:
         raise CallerError(
             f"{folder} holds an earlier dump.\nReplace it with --force, or name a new folder."
         )
-
-
-def _is_dump(folder: Path) -> bool:
-    """Whether a folder holds a dump and nothing else."""
-    checksums = ChecksumList.read(folder / CHECKSUMS_NAME)
-    names = {path.name for path in folder.iterdir()}
-    own_names = {CHECKSUMS_NAME, *checksums.digests}
-    return COUNTS_NAME in names and CHECKSUMS_NAME in names and names <= own_names
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The interface of a record, be it a file or a server: every agent works on both.
 
-`Store` is a file, `FhirClient` a server, `Overlay` a file with writes on top.
+`Store` is a file, `FhirClient` a server, `Overlay` a file with writes on top. Errors are
+OperationOutcomes, short enough for a model to act on (hl7.org/fhir/R4/operationoutcome.html).
 """
 
 import json
@@ -10,12 +11,60 @@ from functools import cached_property
 from typing import Any, Protocol, Self, runtime_checkable
 
 from archqa.core.value import FrozenModel
+from archqa.errors import CallerError
 
 Resource = dict[str, Any]
 """A FHIR resource as JSON values."""
 
 SearchParams = Mapping[str, "str | int | Iterable[str]"] | Iterable[tuple[str, str]]
 """Search parameters: a mapping (a list of values means AND), or pairs."""
+
+
+_MAX_DIAGNOSTIC_LENGTH = 600
+"""Characters of one diagnostic: it goes to a model."""
+
+
+class FhirError(CallerError):
+    """An invalid request.
+
+    `status` is the HTTP status, `code` the issue type of the OperationOutcome.
+
+    `diagnostics` lists every mistake of the request; none of them contains record text.
+    """
+
+    def __init__(
+        self,
+        diagnostics: str | Iterable[str],
+        status: int = 400,
+        code: str = "invalid",
+    ) -> None:
+        texts = [diagnostics] if isinstance(diagnostics, str) else diagnostics
+        shortened = []
+        for text in texts:
+            if len(text) > _MAX_DIAGNOSTIC_LENGTH:
+                text = f"{text[: _MAX_DIAGNOSTIC_LENGTH - 1]}…"
+            shortened.append(text)
+        self.diagnostics = tuple(shortened)
+        self.status = status
+        self.code = code
+        super().__init__("\n".join(self.diagnostics))
+
+    def outcome(self) -> dict[str, Any]:
+        """Return the OperationOutcome resource."""
+        return operation_outcome(self.diagnostics, "error", self.code)
+
+
+def operation_outcome(diagnostics: Iterable[str], severity: str, code: str) -> dict[str, Any]:
+    """Return an OperationOutcome with one issue for each diagnostic."""
+    issues = [
+        {
+            "severity": severity,
+            "code": code,
+            "diagnostics": text,
+        }
+        for text in diagnostics
+    ]
+    return {"resourceType": "OperationOutcome", "issue": issues}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.record import FhirError
 
 
 class RequestCancelled(Exception):
@@ -116,6 +116,22 @@ def forbid_streaming() -> None:
     budget = _current.get()
     if budget is not None:
         budget.may_stream = False
+
+
+def count_resource(text: str) -> None:
+    """Count a resource of the reply that this thread makes. Raises `FhirError` if it is full."""
+    budget = _current.get()
+    if budget is not None:
+        budget.check_room()
+        budget.spend_resource(text)
+
+
+def count_text(text: str) -> None:
+    """Count another text of the reply that this thread makes. Raises `FhirError` if it is full."""
+    budget = _current.get()
+    if budget is not None:
+        budget.check_room()
+        budget.spend_text(text)
 
 
 def check_budget() -> None:

@@ -3,43 +3,67 @@
     shards.json            the number of shards
     shard-1-of-4.db ...    ordinary stores; a machine needs only those of the patients it works on
 
-A patient's id alone decides which shard has the patient. `splitting` makes the shards.
+A patient's id alone decides which shard has the patient. A resource of several patients is in the
+shard of each; a resource of no patient (ward, drug, organization) is in every shard.
 """
 
 import hashlib
 import json
+import shutil
 import threading
+from contextlib import ExitStack
 from pathlib import Path
+from sqlite3 import Connection
+from typing import NamedTuple
 
 from archqa.core.value import FrozenModel
-from archqa.errors import InputError
+from archqa.errors import CallerError, InputError
+from archqa.fhir.index.blobs import ResourceReader
+from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.profile import ARCHQA, Profile
+from archqa.fhir.search.compartments import owner_elements
 from archqa.fhir.store import Store
+from archqa.fhir.values.text import on_one_line
+from archqa.safety.files import private_draft, storage_errors, write_private_text
 
-LAYOUT_FILE_NAME = "shards.json"
+MAX_SHARDS = 1024
+"""Each shard has a file open while it is written."""
+
+_LAYOUT_FILE_NAME = "shards.json"
+
+_BATCH_SIZE = 1000
+"""Resources that are decompressed at once."""
+
+_OWNERS_SQL = """
+SELECT x.n, t.id FROM reference x JOIN target t ON t.t = x.t
+WHERE x.n BETWEEN ? AND ? AND x.p IN ({}) AND t.type IN ('Patient', '')
+UNION
+SELECT n, id FROM resource
+WHERE n BETWEEN ? AND ? AND type = (SELECT k FROM type WHERE name = 'Patient')
+"""
 
 
-class ShardLayout(FrozenModel):
+class _ShardLayout(FrozenModel):
     """The content of `shards.json`."""
 
     shards: int
     by: str = "sha256 of the patient's id"
 
 
-def shard_of(patient: str, shards: int) -> int:
+def _shard_of(patient: str, shards: int) -> int:
     """Return the number of the shard that has a patient, counted from 1."""
     digest = hashlib.sha256(patient.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) % shards + 1
 
 
-def shard_path(folder: Path, number: int, shards: int) -> Path:
+def _shard_path(folder: Path, number: int, shards: int) -> Path:
     """Return the path of a shard's file."""
     return folder / f"shard-{number}-of-{shards}.db"
 
 
 def is_sharded(path: str | Path) -> bool:
     """Whether this is a folder of shards."""
-    return (Path(path) / LAYOUT_FILE_NAME).is_file()
+    return (Path(path) / _LAYOUT_FILE_NAME).is_file()
 
 
 class ShardedStore:
@@ -48,7 +72,7 @@ class ShardedStore:
     def __init__(
         self,
         folder: Path,
-        layout: ShardLayout,
+        layout: _ShardLayout,
         profile: str | Profile,
     ) -> None:
         self.folder = folder
@@ -60,9 +84,9 @@ class ShardedStore:
     @classmethod
     def open(cls, folder: str | Path, profile: str | Profile = ARCHQA) -> "ShardedStore":
         """Open a folder of shards. Raises `InputError` if it is none."""
-        path = Path(folder) / LAYOUT_FILE_NAME
+        path = Path(folder) / _LAYOUT_FILE_NAME
         try:
-            layout = ShardLayout.model_validate(json.loads(path.read_text(encoding="utf-8")))
+            layout = _ShardLayout.model_validate(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError):
             fix = "Make them with: archqa fhir split STORE --shards N --into DIR"
             raise InputError(path, [": is no description of shards."], fix) from None
@@ -84,7 +108,7 @@ class ShardedStore:
 
     def shard_number(self, patient: str) -> int:
         """Return the number of the shard that has this patient."""
-        return shard_of(patient, self.count)
+        return _shard_of(patient, self.count)
 
     def of(self, patient: str) -> Store:
         """Return the store that has this patient.
@@ -105,4 +129,78 @@ class ShardedStore:
             self._stores.clear()
 
     def _path(self, number: int) -> Path:
-        return shard_path(self.folder, number, self.count)
+        return _shard_path(self.folder, number, self.count)
+
+
+class Shard(NamedTuple):
+    """One shard as it was written: its file, and the numbers of patients and resources in it."""
+
+    path: Path
+    patients: int
+    resources: int
+
+
+def split_by_patient(store: Store, shards: int, into: Path) -> list[Shard]:
+    """Write the shards of a store into a new folder, so that each machine reads its own files.
+
+    A split that fails removes its folder again. Raises `CallerError` for a folder that is not
+    empty, or a number of shards out of range, and `StorageError`.
+    """
+    with storage_errors(into):
+        if not 1 <= shards <= MAX_SHARDS:
+            limits = f"Between 1 and {MAX_SHARDS} can be made."
+            raise CallerError(f"--shards {shards} is out of range.\n{limits}")
+        is_empty_folder = into.is_dir() and not any(into.iterdir())
+        if into.exists() and not is_empty_folder:
+            raise CallerError(f"{into} exists already.\nName a new folder with --into.")
+        into.mkdir(mode=0o700, parents=True, exist_ok=True)
+    paths = [_shard_path(into, number, shards) for number in range(1, shards + 1)]
+    drafts = [into / f".{path.name}.ndjson" for path in paths]
+    try:
+        with storage_errors(into):
+            _write_drafts(store, drafts)
+            written = list(map(_load, drafts, paths))
+            for draft in drafts:
+                draft.unlink(missing_ok=True)
+            # The layout comes last: a folder without it is incomplete.
+            text = json.dumps(_ShardLayout(shards=shards).model_dump(), indent=2)
+            write_private_text(into / _LAYOUT_FILE_NAME, f"{text}\n")
+    except BaseException:
+        shutil.rmtree(into, ignore_errors=True)
+        raise
+    return written
+
+
+def _write_drafts(store: Store, drafts: list[Path]) -> None:
+    """Write each resource to the drafts of its patients, or to all drafts."""
+    every_shard = range(1, len(drafts) + 1)
+    sql = "SELECT n FROM resource WHERE n > ? ORDER BY n LIMIT ?"
+    with store.read_session() as session, ExitStack() as stack:
+        files = [stack.enter_context(private_draft(draft)) for draft in drafts]
+        connection = session.connection
+        reader = ResourceReader(connection)
+        last = -1
+        while numbers := [n for (n,) in connection.execute(sql, (last, _BATCH_SIZE))]:
+            last = numbers[-1]
+            shards_of: dict[int, set[int]] = {}
+            for n, patient in _owners(connection, numbers[0], last):
+                shards_of.setdefault(n, set()).add(_shard_of(patient, len(drafts)))
+            for n, resource in zip(numbers, reader.fetch(numbers), strict=True):
+                line = f"{on_one_line(resource.text)}\n".encode()
+                for shard in shards_of.get(n, every_shard):
+                    files[shard - 1].write(line)
+
+
+def _owners(connection: Connection, start: int, end: int) -> list[tuple[int, str]]:
+    """Return the resources from number `start` to `end` with the patients they are about."""
+    sql = _OWNERS_SQL.format(sql_number_list(owner_elements(connection)))
+    return connection.execute(sql, (start, end, start, end)).fetchall()
+
+
+def _load(draft: Path, path: Path) -> Shard:
+    with Store.open(path, create=True) as store:
+        if draft.stat().st_size:
+            store.load([draft], strict=True)
+        counts = store.counts()
+    patients = counts.get("Patient", 0)
+    return Shard(path, patients, resources=sum(counts.values()))

@@ -1,21 +1,278 @@
 """A record in one SQLite file: loaded in a minute, searched in milliseconds, read by many threads.
 
-store = Store.open("record.db")
-store.search("Observation?patient=123&code=2160-0&_sort=-date").resources
+    store = Store.open("record.db")
+    store.search("Observation?patient=123&code=2160-0&_sort=-date").resources
+
+What loads and what searches is imported where it is needed: a read by id needs neither.
 """
 
+import math
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+import time
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from sqlite3 import Connection
+from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
 from archqa.errors import InputError
-from archqa.fhir.index import loading, schema
-from archqa.fhir.index.load_report import LoadProgress, LoadReport
-from archqa.fhir.local_record import LocalRecord, ReadSession
+from archqa.fhir.index import schema
+from archqa.fhir.index.blobs import ResourceReader, StoredResource
 from archqa.fhir.profile import ARCHQA, Profile, get_profile
+from archqa.fhir.record import CodeCount, Entry, FhirError, Page, Resource, SearchParams
+from archqa.fhir.request_budget import (
+    CHUNK_LIMITS,
+    BudgetedConnection,
+    check_budget,
+    count_resource,
+    current_budget,
+)
+from archqa.fhir.values.json_text import parse
+from archqa.fhir.values.references import ReferenceTarget, parse_path
+from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
+from archqa.fhir.values.urls import flatten_params, parse_search_url
 from archqa.safety.arguments import as_path
+
+if TYPE_CHECKING:
+    from archqa.fhir.index.loading import LoadProgress, LoadReport
+    from archqa.fhir.search.everything import EverythingRequest
+    from archqa.fhir.search.query import Query
+    from archqa.fhir.search.searcher import ResultKey, Searcher
+    from archqa.fhir.search.value_clauses import SqlClause
+
+_STEPS_BETWEEN_TIME_CHECKS = 20_000
+"""Instructions of SQLite's virtual machine between two checks of the time limit: about 1 ms."""
+
+_MAX_CACHED_RESULTS = 128
+"""Results that a session caches: at most 400 kB each, mostly far less."""
+
+
+class ReadSession:
+    """One connection, with caches of what it has read."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.totals: dict[SqlClause, int] = {}
+        self.results: dict[ResultKey, array[int] | None] = {}
+        self._version = (-1, -1)
+
+    def refresh(self) -> None:
+        """Clear the caches if the file was written since, or if they grow too large."""
+        data_version = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        version = (data_version, self.connection.total_changes)
+        if version != self._version or len(self.results) > _MAX_CACHED_RESULTS:
+            self.totals.clear()
+            self.results.clear()
+            self._version = version
+
+
+class LocalRecord(ABC):
+    """A record in SQLite, which may have writes on top (`Overlay`).
+
+    A search is interrupted after `time_limit` seconds.
+    """
+
+    schemas: tuple[str, ...] = ("main",)
+    """The database schemas that hold resources and their index rows."""
+
+    def __init__(self, path: Path, profile: Profile) -> None:
+        self.path = path
+        self.profile = profile
+        self.time_limit: float | None = None
+
+    @abstractmethod
+    def session(self) -> ReadSession:
+        """Return the session of the calling thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close every connection."""
+
+    @contextmanager
+    def read_session(self) -> Iterator[ReadSession]:
+        """Provide an up-to-date session. Error messages show neither SQL nor record text."""
+        session = self.session()
+        connection = session.connection
+        budget = current_budget()
+        limit = math.inf if self.time_limit is None else self.time_limit
+        end = time.monotonic() + limit
+
+        def is_over() -> bool:
+            return time.monotonic() > end or (budget is not None and budget.is_over)
+
+        if isinstance(connection, BudgetedConnection):
+            connection.budget = budget
+        if limit < math.inf or budget is not None:
+            connection.set_progress_handler(is_over, _STEPS_BETWEEN_TIME_CHECKS)
+        try:
+            session.refresh()
+            yield session
+        except UnicodeEncodeError:
+            raise FhirError("The search holds half a surrogate pair.") from None
+        except sqlite3.OperationalError as error:
+            raise self._search_error(str(error)) from None
+        except sqlite3.DatabaseError:
+            fix = "Load the data again into a new file."
+            raise InputError(self.path, [": is damaged."], fix) from None
+        finally:
+            connection.set_progress_handler(None, 0)
+            if isinstance(connection, BudgetedConnection):
+                connection.budget = None
+
+    def _search_error(self, sqlite_message: str) -> FhirError:
+        if "locked" in sqlite_message:
+            message = "The record is being loaded just now. Ask again later."
+            return FhirError(message, 503, "transient")
+        if "interrupted" in sqlite_message:
+            check_budget()
+            limit = f"The search took longer than {self.time_limit:g} seconds."
+            return FhirError(f"{limit} Name a patient, a code or a date.", 503, "too-costly")
+        message = "The search cannot be run as it is. Ask for less at once."
+        return FhirError(message, 400, "too-costly")
+
+    def get(self, resource_type: str, resource_id: str) -> Resource | None:
+        """Return one resource, or None. Raises `FhirError` for a type FHIR does not have."""
+        text = self.text(resource_type, resource_id)
+        if text is None:
+            return None
+        resource = parse(text)
+        assert isinstance(resource, dict)
+        return resource
+
+    def text(self, resource_type: str, resource_id: str) -> str | None:
+        """Return the JSON text of one resource exactly as it was loaded, or None."""
+        resource = self.stored(resource_type, resource_id)
+        if resource is None:
+            return None
+        count_resource(resource.text)
+        return resource.text
+
+    def stored(self, resource_type: str, resource_id: str) -> StoredResource | None:
+        """Return one resource with its version, or None; it does not count for a reply's room.
+
+        Raises `FhirError` (404) for a type FHIR does not have.
+        """
+        if resource_type not in R4_RESOURCE_TYPES:
+            hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
+            raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
+        with self.read_session() as session:
+            return ResourceReader(session.connection).find(resource_type, resource_id)
+
+    def search(
+        self,
+        query: str,
+        params: SearchParams | None = None,
+        *,
+        lenient: bool | None = None,
+    ) -> Page:
+        """Return one page of a search.
+
+        `lenient` ignores unknown parameters with a notice; None follows the record's profile.
+        Raises `FhirError` with every mistake of the search.
+        """
+        from archqa.fhir.search.compartments import search_within
+        from archqa.fhir.search.query_parser import QueryParser
+
+        url, url_params = parse_search_url(query)
+        path = parse_path(url)
+        all_params = [*search_within(path), *url_params, *flatten_params(params)]
+        parser = QueryParser(path.tail or path.type, self.profile, lenient)
+        parsed = parser.parse(all_params)
+        with self.read_session() as session:
+            return self.searcher(session).run(parsed)
+
+    def search_all(self, query: str, params: SearchParams | None = None) -> Iterator[Resource]:
+        """Yield the matches of all pages, each resource once. Raises `FhirError`."""
+        path, pairs = parse_search_url(query)
+        pairs = [*pairs, *flatten_params(params)]
+        if not any(name == "_count" for name, _ in pairs):
+            pairs.append(("_count", "1000"))
+        page = self.search(path, pairs)
+        yield from page.resources
+        while page.next is not None:
+            page = self.search(page.next)
+            yield from page.resources
+
+    def everything(self, patient: str) -> Iterator[Resource]:
+        """Yield the patient, all resources about them, and what those refer to.
+
+        Raises `FhirError` (404) if there is no such patient.
+        """
+        from archqa.fhir.search.everything import EverythingRequest
+
+        page = self.everything_page(patient)
+        yield from page.resources
+        while page.next is not None:
+            request = EverythingRequest(offset=page.offset + page.count)
+            page = self.everything_page(patient, request)
+            yield from page.resources
+
+    def everything_page(
+        self,
+        owner_id: str,
+        request: "EverythingRequest | None" = None,
+        owner_type: str = "Patient",
+    ) -> Page:
+        """Return one page of `$everything` of a patient or an encounter. Raises `FhirError`."""
+        from archqa.fhir.search.everything import EverythingRequest, fetch_everything
+
+        request = request or EverythingRequest()
+        owner = ReferenceTarget(owner_type, owner_id)
+        with self.read_session() as session:
+            searcher = self.searcher(session)
+            return fetch_everything(
+                session.connection,
+                searcher,
+                owner,
+                request,
+            )
+
+    def counts(self, patient: str | None = None) -> dict[str, int]:
+        """Return the number of resources of each type, in the whole record or of one patient."""
+        from archqa.fhir.search.statistics import count_resources
+
+        with self.read_session() as session:
+            return count_resources(session.connection, patient)
+
+    def codes(self, resource_type: str, patient: str | None = None) -> list[CodeCount]:
+        """Return the codes of a type's resources, most frequent first."""
+        from archqa.fhir.search.statistics import list_codes
+
+        with self.read_session() as session:
+            return list_codes(session.connection, resource_type, patient)
+
+    def searcher(self, session: ReadSession) -> "Searcher":
+        """Return a searcher that uses the caches of a session."""
+        from archqa.fhir.search.searcher import Searcher
+
+        return Searcher(
+            session.connection,
+            self.profile,
+            session.totals,
+            session.results,
+            self.schemas,
+            self._read_later,
+        )
+
+    def _read_later(self, query: "Query", numbers: Sequence[int]) -> Iterator[Sequence[Entry]]:
+        """Yield matches as many at a time as the request may hold then, in any thread."""
+        start = 0
+        while start < len(numbers):
+            part = numbers[start : start + CHUNK_LIMITS.resources]
+            with self.read_session() as session:
+                entries = self.searcher(session).entries(query, part)
+            yield entries
+            start += len(entries)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Store(LocalRecord):
@@ -30,7 +287,11 @@ class Store(LocalRecord):
 
     @classmethod
     def open(
-        cls, path: str | Path, profile: str | Profile = ARCHQA, *, create: bool = False
+        cls,
+        path: str | Path,
+        profile: str | Profile = ARCHQA,
+        *,
+        create: bool = False,
     ) -> "Store":
         """Open a record; `create` makes an empty one if there is none.
 
@@ -51,15 +312,17 @@ class Store(LocalRecord):
         paths: Iterable[str | Path],
         *,
         strict: bool = False,
-        progress: Callable[[LoadProgress], None] | None = None,
-    ) -> LoadReport:
+        progress: "Callable[[LoadProgress], None] | None" = None,
+    ) -> "LoadReport":
         """Load NDJSON, Bundles, resources (also gzipped) and folders of them: all, or nothing.
 
         Raises `InputError` for absent files, wrong checksums and, if `strict`, bad lines.
         """
+        from archqa.fhir.index.loading import load  # Whoever reads a record needs none of it.
+
         connection = schema.open_connection(self.path, write=True)
         try:
-            return loading.load(
+            return load(
                 connection,
                 paths,
                 strict=strict,

@@ -48,11 +48,24 @@ _NOT_OF_PATIENT = (
 )
 
 
-def within_patient(path: str, params: Params, patient: str) -> tuple[str, Params]:
-    """Return a search that finds the patient's own. Raises `CallerError` for what it cannot."""
-    resource_type = _searched_type(path, patient)
-    if any(_reaches_others(name) for name, _ in params):
-        raise CallerError(_NO_SUCH_SEARCH)
+def within_patient(
+    path: str,
+    params: Params,
+    patient: str,
+) -> tuple[str, Params]:
+    """Return a search that matches only the patient's resources.
+
+    Raises `CallerError` for a search that cannot be restricted.
+    """
+    parts = path.removesuffix("/_search").split("/")
+    if len(parts) == 3 and parts[:2] == ["Patient", patient]:
+        parts = parts[2:]
+    if len(parts) != 1:
+        raise CallerError(ONE_PATIENT)
+    resource_type = parts[0]
+    for name, _ in params:
+        if "." in name or name.partition(":")[0] in _REACHING_OTHERS:
+            raise CallerError(_NO_SUCH_SEARCH)
     if resource_type == "Patient":
         return resource_type, [*params, ("_id", patient)]
     if _has_patient(resource_type):
@@ -60,24 +73,6 @@ def within_patient(path: str, params: Params, patient: str) -> tuple[str, Params
     if resource_type in SHARED_TYPES:
         return resource_type, params
     raise CallerError(_NOT_OF_PATIENT)
-
-
-def _searched_type(path: str, patient: str) -> str:
-    parts = path.removesuffix("/_search").split("/")
-    if len(parts) == 1:
-        return parts[0]
-    if len(parts) == 3 and parts[:2] == ["Patient", patient]:
-        return parts[2]
-    raise CallerError(ONE_PATIENT)
-
-
-def _reaches_others(name: str) -> bool:
-    plain = name.partition(":")[0]
-    return "." in name or plain in _REACHING_OTHERS
-
-
-def _has_patient(resource_type: str) -> bool:
-    return "patient" in parameters(resource_type)
 
 
 def is_of_patient(resource: Resource, patient: str) -> bool:
@@ -100,12 +95,11 @@ def is_in_record_of(record: Record, resource: Resource, patient: str) -> bool:
         return True
     if resource_type == "Patient" or not _has_patient(resource_type):
         return False
-    if set(_mentioned_patients(resource)) - {patient} or set(_subjects(resource)) - {patient}:
+    if {*_mentioned_patients(resource), *_subjects(resource)} - {patient}:
         return False
-    own = {"_id": str(resource.get("id", "")), "patient": patient}
-    return any(
-        resource.get("id") == own["_id"] for resource in record.search(resource_type, own).resources
-    )
+    resource_id = str(resource.get("id", ""))
+    matches = record.search(resource_type, {"_id": resource_id, "patient": patient}).resources
+    return any(match.get("id") == resource_id for match in matches)
 
 
 def refers_to_others(resource: Any, patient: str) -> bool:
@@ -114,18 +108,18 @@ def refers_to_others(resource: Any, patient: str) -> bool:
     return subjects != {patient} or bool(set(_mentioned_patients(resource)) - {patient})
 
 
+def _has_patient(resource_type: str) -> bool:
+    return "patient" in parameters(resource_type)
+
+
 def _subjects(resource: Resource) -> Iterator[str]:
     for name in _SUBJECTS:
         element = resource.get(name)
-        for part in element if isinstance(element, list) else [element]:
-            yield from _patient_of(part)
-
-
-def _patient_of(element: Any) -> Iterator[str]:
-    text = element.get("reference") if isinstance(element, dict) else None
-    target = parse_reference(text) if isinstance(text, str) else None
-    if target is not None and target.type in {"Patient", ""}:
-        yield target.id
+        for reference in element if isinstance(element, list) else [element]:
+            text = reference.get("reference") if isinstance(reference, dict) else None
+            target = parse_reference(text) if isinstance(text, str) else None
+            if target is not None and target.type in {"Patient", ""}:
+                yield target.id
 
 
 def _mentioned_patients(node: Any) -> Iterator[str]:

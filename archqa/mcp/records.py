@@ -1,25 +1,60 @@
-"""The record that is served: found, searched and read within the limits and the restriction."""
+"""The record that is served: searched and read within the limits of a call and the restriction."""
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+import json
+from typing import NamedTuple
+
+from pydantic import BaseModel
 
 from archqa.asking.candidates import PatientMatch, SeveralPatients
 from archqa.asking.patient import find_patient
 from archqa.errors import CallerError
 from archqa.fhir import Overlay, Page, Record, Resource
-from archqa.fhir.local_record import LocalRecord
-from archqa.fhir.values.urls import Params, parse_search_url
-from archqa.mcp.limits import CallLimits, json_size
+from archqa.fhir.request_budget import RequestLimits
+from archqa.fhir.store import LocalRecord
+from archqa.fhir.values.urls import parse_search_url
 from archqa.mcp.one_patient import (
     ONE_PATIENT,
     is_in_record_of,
     is_of_patient,
     within_patient,
 )
-from archqa.mcp.values import FoundResource, FoundResources
+from archqa.mcp.replies import FoundResource, FoundResources
 from archqa.safety.server_urls import is_server_url
 
+_ANY_NUMBER = 2**40
 _NO_RESOURCE = "There is no such resource in the record, or it is not of the patient served."
+
+
+class CallLimits(NamedTuple):
+    """What one call of a tool may use. `rows` counts resources, sentences or rows of a reply."""
+
+    rows: int = 50
+    bytes: int = 256 * 1024
+    seconds: float = 60.0
+
+    @property
+    def for_record(self) -> RequestLimits:
+        """The same time for the record's searches; what they read is not what is replied."""
+        return RequestLimits(self.seconds, resources=_ANY_NUMBER, reply_bytes=_ANY_NUMBER)
+
+    @property
+    def item_bytes(self) -> int:
+        """What the resources or sentences of a reply may have; ids and remarks need a quarter."""
+        return self.bytes * 3 // 4
+
+    def check_size(self, reply: BaseModel) -> None:
+        """Raise `CallerError` for a reply that is too long, however it is cut."""
+        size = json_size(reply.model_dump(mode="json"))
+        if size > self.bytes:
+            raise CallerError(
+                f"The reply has {size} bytes, more than the {self.bytes} that one may have.\n"
+                "Ask for less: fewer rows, one section, a date; or start with a larger --max-bytes."
+            )
+
+
+def json_size(value: object) -> int:
+    """Return the bytes of a JSON value as it is sent."""
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 class ServedRecord:
@@ -53,8 +88,8 @@ class ServedRecord:
         Raises `CallerError` for another patient, for none and for several, whom it names.
         """
         if self.only_patient is not None:
-            asked = (name or "").strip().removeprefix("Patient/")
-            if asked not in {"", self.only_patient.id}:
+            patient_id = (name or "").strip().removeprefix("Patient/")
+            if patient_id not in {"", self.only_patient.id}:
                 raise CallerError(ONE_PATIENT)
             return self.only_patient
         if not (name or "").strip():
@@ -67,18 +102,41 @@ class ServedRecord:
     def search(self, query: str) -> FoundResources:
         """Return one page of a search, as much of it as a reply may hold. Raises `FhirError`."""
         page = self._page(query)
-        shown, hidden = self._shown(page)
-        kept = list(self._fitting(shown))
-        remarks = [*page.notices, *_remarks(len(shown) - len(kept), hidden)]
-        matches = [resource for mode, resource in kept if mode == "match"]
-        is_whole = len(kept) == len(shown)
+        visible = []
+        hidden_count = 0
+        for entry in page.entries:
+            if entry.mode == "outcome":
+                continue
+            if self._may_show(entry.mode, entry.resource):
+                visible.append(entry)
+            else:
+                hidden_count += 1
+        entries = []
+        bytes_left = self.limits.item_bytes
+        for entry in visible[: 2 * self.limits.rows]:
+            bytes_left -= json_size(entry.resource)
+            if bytes_left < 0:
+                break
+            entries.append(entry)
+        remarks = [*page.notices]
+        cut_count = len(visible) - len(entries)
+        if cut_count:
+            advice = "Ask for less with _count or a date."
+            remarks.append(f"{cut_count} of the page left out: the reply is full. {advice}")
+        if hidden_count:
+            reason = "they are not plainly of the patient served"
+            remarks.append(f"{hidden_count} of the page left out: {reason}.")
+        matches = [entry.resource for entry in entries if entry.mode == "match"]
+        included = [entry.resource for entry in entries if entry.mode == "include"]
+        # The total of a server might count other patients' matches too.
+        is_trusted = self.only_patient is None or isinstance(self.record, LocalRecord)
         return FoundResources(
             query=page.query,
-            total=None if hidden else self._total(page),
-            ids=tuple(map(reference_of, matches)),
+            total=page.total if is_trusted and not hidden_count else None,
+            ids=tuple(map(resource_reference, matches)),
             resources=tuple(matches),
-            included=tuple(resource for mode, resource in kept if mode == "include"),
-            next=self._next(page) if is_whole else None,
+            included=tuple(included),
+            next=page.next if is_trusted and not cut_count else None,
             remarks=tuple(remarks),
         )
 
@@ -88,35 +146,36 @@ class ServedRecord:
         if not resource_id or "/" in resource_id:
             raise CallerError("A resource is named Type/id, for example Observation/123.")
         resource = self.record.get(resource_type, resource_id)
-        if resource is None or not self._may_read(resource):
+        only = self.only_patient
+        if resource is not None and only is not None:
+            may_read = is_in_record_of(self.record, resource, only.id)
+            resource = resource if may_read else None
+        if resource is None:
             raise CallerError(_NO_RESOURCE)
         return FoundResource(id=f"{resource_type}/{resource_id}", resource=resource)
 
-    def _may_read(self, resource: Resource) -> bool:
-        if self.only_patient is None:
-            return True
-        return is_in_record_of(self.record, resource, self.only_patient.id)
-
     def _page(self, query: str) -> Page:
+        """Return a page of a search; a further page may be an address that the server itself made."""
         if is_server_url(query):
-            return self._page_of_server(query)
+            if self.only_patient is not None or not is_server_url(self.location):
+                raise CallerError(
+                    "A search is written Type?name=value, without a server's address."
+                )
+            return self.record.search(query)
         path, params = parse_search_url(query)
         if self.only_patient is not None:
             path, params = within_patient(path, params, self.only_patient.id)
-        return self.record.search(path, _limited(params, self.limits.rows))
-
-    def _page_of_server(self, url: str) -> Page:
-        """Return a further page: an address that the server itself made."""
-        if self.only_patient is not None or not is_server_url(self.location):
-            raise CallerError("A search is written Type?name=value, without a server's address.")
-        return self.record.search(url)
-
-    def _shown(self, page: Page) -> tuple[list[tuple[str, Resource]], int]:
-        """Return mode and resource of the entries that may be shown, and how many may not."""
-        matches = [entry for entry in page.entries if entry.mode != "outcome"]
-        resources = [(entry.mode, entry.resource) for entry in matches]
-        shown = [pair for pair in resources if self._may_show(*pair)]
-        return shown, len(resources) - len(shown)
+        count = self.limits.rows
+        limited = []
+        for name, value in params:
+            if name != "_count":
+                limited.append((name, value))
+            else:
+                count = self.limits.rows
+                if value.isdecimal() and len(value) < 10:
+                    count = min(int(value), count)
+        limited.append(("_count", str(count)))
+        return self.record.search(path, limited)
 
     def _may_show(self, mode: str, resource: Resource) -> bool:
         """Whether an entry may be shown. A store's own matches are of the patient's compartment."""
@@ -127,45 +186,7 @@ class ServedRecord:
             return is_in_record_of(self.record, resource, patient)
         return is_of_patient(resource, patient)
 
-    def _fitting(self, shown: Iterable[tuple[str, Resource]]) -> Iterator[tuple[str, Resource]]:
-        """Yield the resources that a reply has room for."""
-        room = self.limits.bytes * 3 // 4  # Ids, remarks and the query have the rest.
-        for count, (mode, resource) in enumerate(shown):
-            room -= json_size(resource)
-            if room < 0 or count >= 2 * self.limits.rows:
-                return
-            yield mode, resource
 
-    def _total(self, page: Page) -> int | None:
-        """Return the number of matches; that of a server might count other patients' too."""
-        is_trusted = self.only_patient is None or isinstance(self.record, LocalRecord)
-        return page.total if is_trusted else None
-
-    def _next(self, page: Page) -> str | None:
-        is_followed = self.only_patient is None or isinstance(self.record, LocalRecord)
-        return page.next if is_followed else None
-
-
-def reference_of(resource: Resource) -> str:
+def resource_reference(resource: Resource) -> str:
     """Return `Type/id`."""
     return f"{resource.get('resourceType', '')}/{resource.get('id', '')}"
-
-
-def time_text(time: datetime | None) -> str:
-    """Return a time as ISO 8601; empty for none."""
-    return time.isoformat() if time else ""
-
-
-def _limited(params: Params, rows: int) -> Params:
-    """Return parameters that ask for no more rows than a reply may have."""
-    asked = [value for name, value in params if name == "_count"]
-    wanted = int(asked[-1]) if asked and asked[-1].isdecimal() and len(asked[-1]) < 10 else rows
-    others = [(name, value) for name, value in params if name != "_count"]
-    return [*others, ("_count", str(min(wanted, rows)))]
-
-
-def _remarks(cut: int, hidden: int) -> Iterator[str]:
-    if cut:
-        yield f"{cut} of the page left out: the reply is full. Ask for less with _count or a date."
-    if hidden:
-        yield f"{hidden} of the page left out: they are not plainly of the patient served."

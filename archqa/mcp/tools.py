@@ -1,10 +1,15 @@
-"""The tools as plain functions: each asks archqa's own doors about the record that is served."""
+"""The tools of the protocol: what each is called, says, takes and returns.
+
+The docstring of a tool, and the descriptions of its parameters, are what a client's model reads.
+"""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
 
-from archqa.asking.answer import Evidence
+from pydantic import Field
+
 from archqa.asking.ask import ask
 from archqa.asking.chart_agent.notes import ShownNotes
 from archqa.asking.clock import clock
@@ -16,10 +21,9 @@ from archqa.chart.note_search import search_notes
 from archqa.chart.open_notes import NoteOpener
 from archqa.errors import CallerError
 from archqa.fhir import Writer
-from archqa.mcp.limits import json_size
 from archqa.mcp.one_patient import refers_to_others
-from archqa.mcp.records import ServedRecord, reference_of, time_text
-from archqa.mcp.values import (
+from archqa.mcp.records import ServedRecord, json_size, resource_reference
+from archqa.mcp.replies import (
     AnsweredQuery,
     AskedAnswer,
     FoundNotes,
@@ -33,7 +37,6 @@ from archqa.mcp.values import (
 from archqa.query import CannotExecute, Query
 from archqa.query.everyday import Declined, NotUnderstood, patient_vocabulary, read_question
 from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.rows import Row
 from archqa.settings import Settings
 
 READ_ONLY = (
@@ -46,9 +49,27 @@ IN_MEMORY = (
 )
 _OTHER_PATIENT = "the resource is not about the patient served, or refers to another one."
 
+_Patient = Annotated[
+    str | None,
+    Field(description="FHIR id, identifier (MRN) or name; left out where one patient is served."),
+]
+_DATE = r"^(?:\d{4}(?:-\d{2}(?:-\d{2})?)?)?$"
+_Since = Annotated[str, Field(pattern=_DATE, description="From 2024, 2024-03 or 2024-03-01 on.")]
+_Until = Annotated[str, Field(pattern=_DATE, description="Up to this date, included.")]
+_Now = Annotated[
+    str | None,
+    Field(
+        description="When it is asked (ISO 8601); what is later is left out. By default the "
+        "present, or the end of a dead patient's or a shifted record."
+    ),
+]
+
 
 class RecordTools(NamedTuple):
-    """The tools of one server. `writer` is None where the record is read-only."""
+    """The tools of one server. `writer` is None where the record is read-only.
+
+    All raise `CallerError`, and those that search `FhirError`.
+    """
 
     served: ServedRecord
     settings: Settings
@@ -56,102 +77,109 @@ class RecordTools(NamedTuple):
 
     def search_notes(
         self,
-        query: str,
-        patient: str | None = None,
-        since: str = "",
-        until: str = "",
-        title: str = "",
-        limit: int = 15,
+        query: Annotated[str, Field(description="Words or a sentence as a note has them.")],
+        patient: _Patient = None,
+        since: _Since = "",
+        until: _Until = "",
+        title: Annotated[str, Field(description="Words of a note's title or author.")] = "",
+        limit: Annotated[int, Field(ge=1, description="Sentences at most.")] = 15,
     ) -> FoundNotes:
-        """Return the sentences of a patient's notes that fit best. Raises `CallerError`."""
+        """Find sentences of a patient's notes, by words and by meaning, best first."""
         if not query.strip():
             raise CallerError("The query has no word.\nWrite words or a sentence to search for.")
         match = self.served.find_patient(patient)
         notes = NoteOpener(self.served.stored, remembered_vectors.encode).open(match.id)
-        shown = ShownNotes(notes, encode)
-        documents = shown.select(since, until, title)
+        note_evidence = ShownNotes(notes, encode)
+        documents = note_evidence.select(since, until, title)
         count = max(1, min(limit, self.served.limits.rows))
         hits = search_notes(notes, query, encode, documents, None, count) if documents else []
-        evidence = (shown.evidence(notes.sentence_at(hit.place).id) for hit in hits)
-        sentences = tuple(self._fitting(filter(None, evidence)))
-        remarks = list(_unread(len(notes.unread)))
+        sentences = []
+        bytes_left = self.served.limits.item_bytes
+        for hit in hits:
+            sentence = note_evidence.evidence(notes.sentence_at(hit.place).id)
+            if sentence is None:
+                continue
+            bytes_left -= json_size(sentence.model_dump(mode="json"))
+            if bytes_left < 0:
+                break
+            sentences.append(sentence)
+        remarks = []
+        if notes.unread:
+            remarks.append(f"Documents that could not be read: {len(notes.unread)}.")
         if not documents:
             remarks.append("The patient has no notes within these limits.")
         if len(sentences) < len(hits):
             remarks.append(f"{len(hits) - len(sentences)} left out: the reply is full.")
-        return FoundNotes(patient=match.as_json, sentences=sentences, remarks=tuple(remarks))
+        return FoundNotes(patient=match.as_json, sentences=tuple(sentences), remarks=tuple(remarks))
 
-    def _fitting(self, evidence: Iterable[Evidence]) -> Iterator[Evidence]:
-        """Yield the sentences that a reply has room for."""
-        room = self.served.limits.bytes * 3 // 4
-        for sentence in evidence:
-            room -= json_size(sentence.model_dump(mode="json"))
-            if room < 0:
-                return
-            yield sentence
-
-    def search_resources(self, query: str) -> FoundResources:
-        """Return one page of a FHIR search. Raises `FhirError` and `CallerError`."""
+    def search_resources(
+        self,
+        query: Annotated[
+            str, Field(description="Such as Observation?patient=ID&code=2160-0&_sort=-date")
+        ],
+    ) -> FoundResources:
+        """Search resources by a FHIR R4 search string; `next` is the query of the next page."""
         return self.served.search(query)
 
-    def get_resource(self, reference: str) -> FoundResource:
-        """Return one resource. Raises `CallerError` if there is none."""
+    def get_resource(
+        self,
+        reference: Annotated[str, Field(description="Type/id, such as Observation/123.")],
+    ) -> FoundResource:
+        """Read one resource as the record has it."""
         return self.served.read(reference)
 
     def query_record(
-        self, question: str, patient: str | None = None, now: str | None = None
+        self,
+        question: Annotated[str, Field(description="Short, in everyday words: latest LDL?")],
+        patient: _Patient = None,
+        now: _Now = None,
     ) -> QueriedRecord:
-        """Return how the everyday grammar reads a question, and the rows. Raises `CallerError`."""
+        """Read a short question as a typed query, and return its rows. Check `read_as`."""
         match = self.served.find_patient(patient)
         stated = parse_time(now)
-        asked_at = clock(self.served.record, match.id, stated, patient=match.resource)
-        queries = PatientQueries(
+        question_time = clock(self.served.record, match.id, stated, patient=match.resource)
+        execute = PatientQueries(
             self.served.record,
             match.id,
-            asked_at.now,
+            question_time.now,
             is_time_stated=stated is not None,
         )
         vocabulary = patient_vocabulary(self.served.record, match.id)
-        reading = read_question(question, vocabulary, today=asked_at.now.date())
-        outcome = QueriedRecord(
-            patient=match.as_json,
-            question=question,
-            now=asked_at.now.replace(tzinfo=None).isoformat(timespec="seconds"),
-            status="understood",
-            remarks=tuple(filter(None, [asked_at.remark])),
-        )
+        reading = read_question(question, vocabulary, today=question_time.now.date())
+        status, reason = "understood", ""
+        not_understood: tuple[str, ...] = ()
+        queries: Iterable[Query] = ()
         if isinstance(reading, NotUnderstood):
-            return outcome.model_copy(
-                update={
-                    "status": "not_understood",
-                    "reason": reading.reason,
-                    "not_understood": reading.words,
-                }
-            )
-        if isinstance(reading, Declined):
-            answered = self._answered(reading.related, queries)
-            return outcome.model_copy(
-                update={"status": "declined", "reason": reading.reason, "queries": answered}
-            )
-        return outcome.model_copy(update={"queries": self._answered(reading.queries, queries)})
-
-    def _answered(
-        self, asked: Iterable[Query], queries: PatientQueries
-    ) -> tuple[AnsweredQuery, ...]:
+            status, reason, not_understood = "not_understood", reading.reason, reading.words
+        elif isinstance(reading, Declined):
+            status, reason, queries = "declined", reading.reason, reading.related
+        else:
+            queries = reading.queries
+        answered = []
         try:
-            results = [queries(query) for query in asked]
+            for query in queries:
+                answered.append(_answered_query(execute(query), self.served.limits.rows))
         except CannotExecute as problem:
             raise CallerError(" ".join(str(problem).split())) from None
-        return tuple(_answered_query(result, self.served.limits.rows) for result in results)
+        return QueriedRecord(
+            patient=match.as_json,
+            question=question,
+            now=question_time.now.replace(tzinfo=None).isoformat(timespec="seconds"),
+            status=status,
+            reason=reason,
+            not_understood=not_understood,
+            queries=tuple(answered),
+            remarks=(question_time.remark,) if question_time.remark else (),
+        )
 
     def ask(
         self,
-        question: str,
-        patient: str | None = None,
-        now: str | None = None,
-        max_words: int | None = None,
+        question: Annotated[str, Field(description="A question about the patient.")],
+        patient: _Patient = None,
+        now: _Now = None,
+        max_words: Annotated[int | None, Field(ge=1, description="Leaves out whole lines.")] = None,
     ) -> AskedAnswer:
-        """Return the cited answer of `archqa.ask`. Raises as that does."""
+        """Answer a question from resources and notes; each line cites its evidence."""
         match = self.served.find_patient(patient)
         answer = ask(
             question,
@@ -160,17 +188,19 @@ class RecordTools(NamedTuple):
             now=now,
             max_words=max_words,
             settings=self.settings,
-            announce=_said_at_start,
+            announce=_announce_nothing,
         )
         return AskedAnswer.model_validate(self._with_remark(answer.as_json()))
 
     def brief(
         self,
-        patient: str | None = None,
-        now: str | None = None,
-        sections: Sequence[str] | None = None,
+        patient: _Patient = None,
+        now: _Now = None,
+        sections: Annotated[
+            list[str] | None, Field(description="Some of them: medicines, allergies, labs, …")
+        ] = None,
     ) -> PatientBrief:
-        """Return the summary of `archqa.brief`. Raises as that does."""
+        """Summarise a patient's record for a visit; each line cites its evidence."""
         match = self.served.find_patient(patient)
         summary = brief(
             patient=match.id,
@@ -178,9 +208,37 @@ class RecordTools(NamedTuple):
             now=now,
             sections=sections or None,
             settings=self.settings,
-            announce=_said_at_start,
+            announce=_announce_nothing,
         )
         return PatientBrief.model_validate(self._with_remark(summary.as_json()))
+
+    def create_resource(
+        self,
+        resource: Annotated[dict[str, Any], Field(description="An R4 resource without id.")],
+    ) -> WrittenResource:
+        """Add an Observation, MedicationRequest or ServiceRequest in memory, where allowed."""
+        if self.writer is None:
+            raise CallerError(READ_ONLY)
+        only = self.served.only_patient
+        is_refused = only is not None and refers_to_others(resource, only.id)
+        result = self.writer.post(
+            str(resource.get("resourceType", "")),
+            json.dumps(resource, ensure_ascii=False),
+            who="mcp",
+            against=[_OTHER_PATIENT] if is_refused else [],
+        )
+        findings = []
+        for finding in result.findings:
+            place = f"{finding.path}: " if finding.path else ""
+            findings.append(f"{place}{finding.message}")
+        if result.stored is None:
+            raise CallerError("\n".join(["Nothing was written.", *findings]))
+        return WrittenResource(
+            id=resource_reference(result.stored),
+            resource=result.stored,
+            findings=tuple(findings),
+            remark=IN_MEMORY,
+        )
 
     def _with_remark(self, content: dict[str, Any]) -> dict[str, Any]:
         """Add that what a client wrote was not read, where that may matter."""
@@ -189,40 +247,29 @@ class RecordTools(NamedTuple):
             content = {**content, "remarks": [*content["remarks"], remark]}
         return content
 
-    def create_resource(self, resource: dict[str, Any]) -> WrittenResource:
-        """Add a resource in memory. Raises `CallerError` where that is not allowed or not valid."""
-        if self.writer is None:
-            raise CallerError(READ_ONLY)
-        only = self.served.only_patient
-        is_of_other = only is not None and refers_to_others(resource, only.id)
-        result = self.writer.post(
-            str(resource.get("resourceType", "")),
-            json.dumps(resource, ensure_ascii=False),
-            who="mcp",
-            against=[_OTHER_PATIENT] if is_of_other else [],
-        )
-        findings = tuple(
-            f"{finding.path}: {finding.message}" if finding.path else finding.message
-            for finding in result.findings
-        )
-        if result.stored is None:
-            raise CallerError("\n".join(["Nothing was written.", *findings]))
-        return WrittenResource(
-            id=reference_of(result.stored),
-            resource=result.stored,
-            findings=findings,
-            remark=IN_MEMORY,
-        )
 
-
-def _said_at_start(_: object) -> None:
-    """Say nothing at each call: the command says where text goes when it starts."""
+def _announce_nothing(_: object) -> None:
+    """Announce nothing at each call: the command says where text goes when it starts."""
 
 
 def _answered_query(result: QueryResult, limit: int) -> AnsweredQuery:
     """Return a query with its rows: the chosen ones first, then the latest ones."""
     others = [row for row in reversed(result.rows) if not row.chosen]
-    rows = [*result.chosen, *others][:limit]
+    rows = []
+    for row in [*result.chosen, *others][:limit]:
+        rows.append(
+            QueryRow(
+                evidence=row.refs,
+                name=row.name,
+                time=_time_text(row.time),
+                end=_time_text(row.end),
+                value=row.value,
+                unit=row.unit,
+                text=row.text,
+                facts=row.facts,
+                chosen=row.chosen,
+            )
+        )
     query = result.query
     return AnsweredQuery(
         read_as=query.sentence,
@@ -230,27 +277,13 @@ def _answered_query(result: QueryResult, limit: int) -> AnsweredQuery:
         kind=result.answer.kind,
         values=result.answer.values,
         unit=result.answer.unit,
-        rows=tuple(map(_query_row, rows)),
+        rows=tuple(rows),
         row_count=len(result.rows),
         warnings=result.warnings,
         searched=result.searched,
     )
 
 
-def _query_row(row: Row) -> QueryRow:
-    return QueryRow(
-        evidence=row.refs,
-        name=row.name,
-        time=time_text(row.time),
-        end=time_text(row.end),
-        value=row.value,
-        unit=row.unit,
-        text=row.text,
-        facts=row.facts,
-        chosen=row.chosen,
-    )
-
-
-def _unread(count: int) -> Iterator[str]:
-    if count:
-        yield f"Documents that could not be read: {count}."
+def _time_text(time: datetime | None) -> str:
+    """Return a time as ISO 8601; empty for none."""
+    return time.isoformat() if time else ""

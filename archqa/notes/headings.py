@@ -5,10 +5,9 @@ heading has words of headings only.
 """
 
 import re
-from functools import cache
 
 from archqa.notes.sections import OTHER_SECTION, section_kind
-from archqa.notes.tables import read_rows
+from archqa.terminology.words import word_list
 
 _MARKER = re.compile(r"^(?:[\W_]*\s|#+|\(?(?:\d{1,2}|[A-Za-z]|[IVXivx]{1,4})[.)]\s*)*")
 _LABEL = re.compile(r"([^\W\d_][^:.!?\n]{0,60}):\s+(?=\S)")
@@ -47,7 +46,7 @@ def is_section_title(text: str) -> bool:
     if _PUNCTUATION.search(text) or any(map(str.islower, _FIRST_LETTER.findall(text))):
         return False
     words = [word.replace("’", "'") for word in _WORD.findall(text.lower())]
-    heads, modifiers = _heading_words()
+    heads, modifiers = word_list("heading"), word_list("heading modifier")
     if not words or any(word not in heads and word not in modifiers for word in words):
         return False
     phrase = _TIME_OF_STAY.sub("", " ".join(words)).split()
@@ -65,10 +64,3 @@ def section_label(text: str) -> str:
 
 def _is_known_in_capitals(title: str) -> bool:
     return title.isupper() and section_kind(title) != OTHER_SECTION
-
-
-@cache
-def _heading_words() -> tuple[frozenset[str], frozenset[str]]:
-    """Return the words that name sections, and those that may stand before them."""
-    words = {role: frozenset(listed.split()) for role, listed in read_rows("heading_words.tsv")}
-    return words["head"], words["modifier"]

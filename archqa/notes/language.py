@@ -7,9 +7,8 @@ that knows languages is needed to tell English from the rest.
 import re
 from functools import cache
 
-from archqa.notes.tables import read_rows
+from archqa.terminology.words import word_list
 
-ENGLISH = "english"
 OTHER_LANGUAGE_REMARK = (
     "The engine was made for English; this note seems to be in another language."
 )
@@ -45,8 +44,5 @@ def is_english(text: str) -> bool | None:
 @cache
 def _function_words() -> tuple[frozenset[str], frozenset[str]]:
     """Return the words of English alone, and those of other languages that English has not."""
-    english: set[str] = set()
-    other: set[str] = set()
-    for language, words in read_rows("function_words.tsv"):
-        (english if language == ENGLISH else other).update(words.split())
-    return frozenset(english - other), frozenset(other - english)
+    english, other = word_list("english"), word_list("other language")
+    return english - other, other - english

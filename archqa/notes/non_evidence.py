@@ -11,7 +11,7 @@ from archqa.notes.excluded import non_evidence_reasons
 from archqa.notes.headings import is_heading_alone, is_section_title, section_label
 from archqa.notes.letter_lines import CLOSING_SENTENCES, is_letter_line, is_name_with_degree
 from archqa.notes.lines import is_rule, table_cells
-from archqa.notes.tables import read_rows
+from archqa.terminology.words import word_list
 
 _MARKER_ALONE = re.compile(r"\W*(?:\d{1,2}[.)]|[A-Za-z][.)])?\W*")
 _POSITIVE = re.compile(r"[+＋]+")
@@ -145,5 +145,4 @@ def _is_header(text: str, *, has_rule: bool) -> bool:
 
 def _names_column(cell: str) -> bool:
     words = re.findall(r"\w+", cell.lower())
-    names = frozenset(word for row in read_rows("column_names.tsv") for word in row[0].split())
-    return bool(words) and words[-1] in names
+    return bool(words) and words[-1] in word_list("column")

@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.case import Case, Sentence
-from archqa.notes.tables import read_rows
+from archqa.core.tables import read_rows
 
 _LABEL = re.compile(r"^\s*(?:[-*•]\s*)?(?:#+\s*)?(?:\d+[.)]\s*)?([A-Z][^:.!?]{0,60}?):(?:\s|$)")
 _PROBLEM = re.compile(r"^\s*(?:#+\s*[A-Za-z]|PROBLEM\b|\d{1,2}[.)]\s+[A-Z])")
@@ -116,7 +116,7 @@ def _is_shorthand(word: str) -> bool:
 @cache
 def _section_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     patterns = []
-    for kind, pattern in read_rows("sections.tsv"):
+    for kind, pattern in read_rows("notes/data/sections.tsv", 2):
         compiled = re.compile(pattern, re.IGNORECASE)
         patterns.append((kind, compiled))
     return tuple(patterns)

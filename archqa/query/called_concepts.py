@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from archqa.query.concepts import Concept, find_concepts, load_concepts
 from archqa.query.execution.concept_limit import ALL_CONCEPT_KINDS
-from archqa.query.kinds import KINDS, ConceptKind
+from archqa.query.kinds import KINDS
 from archqa.query.model import Query
+from archqa.terminology.concept import Concept, ConceptKind
+from archqa.terminology.concepts import find_concepts, load_concepts
 
 _WORD = re.compile(r"\w")
 
@@ -60,4 +61,4 @@ def _name(phrase: str, kinds: tuple[ConceptKind, ...]) -> str:
 
 @cache
 def _all_names() -> frozenset[str]:
-    return frozenset(named.concept.name for named in load_concepts())
+    return frozenset(concept.name for concept in load_concepts())

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from functools import cache
 
-from archqa.query.concepts import load_concepts
 from archqa.query.kinds import KINDS, KindOfRows
 from archqa.query.model import KINDS_BY_LIMIT
+from archqa.terminology.concepts import load_concepts
 
 _SAID_ONCE = frozenset({"names", "concepts"})
 """Limits of nearly all kinds: the prompt says once what they are."""
@@ -24,9 +24,9 @@ def kind_descriptions() -> tuple[str, ...]:
 def concept_names() -> tuple[str, ...]:
     """One line for each kind of concept but drugs: the names of all its concepts."""
     names: dict[str, list[str]] = defaultdict(list)
-    for named in load_concepts():
-        if named.concept.kind != _UNLISTED:
-            names[named.concept.kind].append(named.concept.name)
+    for concept in load_concepts():
+        if concept.kind != _UNLISTED:
+            names[concept.kind].append(concept.name)
     return tuple(f"{_spaced(kind)}: {', '.join(sorted(own))}" for kind, own in names.items())
 
 

@@ -9,11 +9,9 @@ from archqa.core.case import Case
 from archqa.core.question import Item
 from archqa.errors import ArchqaError
 from archqa.evaluation.comparison import compare_runs
-from archqa.report.case_rows import NOT_REACHED, TableColumn, question_text
-from archqa.report.page import shorten, strip_bidi
-from archqa.report.record_summaries import RecordSummary
-from archqa.report.report_data import ReportData
-from archqa.report.scoreboard import case_metric_name
+from archqa.report.case_table import NOT_REACHED, TableColumn, filled_fields, short_question
+from archqa.report.page import strip_bidi
+from archqa.report.report_data import CaseSummary, ReportData
 from archqa.runs.record import CaseStatus
 
 KINDS = (
@@ -39,10 +37,22 @@ COLUMNS = (
     TableColumn("cited_only_by_2", "Cited by 2 only", "names"),
 )
 
+_FILTERED_OR_SORTED = (
+    "score_1", "score_2", "change", "status_1", "status_2", "differences", "kinds"
+)  # fmt: skip
 _SIGNIFICANCE_LEVEL = 0.05
-_MAX_QUESTION_LENGTH = 220
-_FAILED = CaseStatus.FAILED.value
-_NOT_REACHED = RecordSummary("", NOT_REACHED, "", (), None, None, 0.0, None, "", frozenset())
+_NOT_REACHED = CaseSummary(
+    id="",
+    status=NOT_REACHED,
+    error="",
+    remarks=(),
+    tokens=None,
+    cost=None,
+    seconds=0.0,
+    sure=None,
+    answer="",
+    evidence=frozenset(),
+)
 
 
 class ScoreDifference(NamedTuple):
@@ -90,9 +100,7 @@ class ComparedCase(NamedTuple):
     @property
     def values(self) -> dict[str, Any]:
         """What rows of a page are sorted and filtered by, besides their text."""
-        names = ("score_1", "score_2", "change", "status_1", "status_2", "differences", "kinds")
-        values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value not in ("", None)}
+        return filled_fields(self, _FILTERED_OR_SORTED)
 
     def as_json(self) -> dict[str, Any]:
         """The row as the page's script reads it."""
@@ -111,30 +119,58 @@ class RunComparison(NamedTuple):
     cases: tuple[ComparedCase, ...]
     counts: Mapping[str, int]
 
-    @property
-    def case_differences(self) -> tuple[ComparedCase, ...]:
-        """The cases that differ."""
-        return tuple(case for case in self.cases if case.differs)
-
 
 def compare_for_report(
-    data_1: ReportData, data_2: ReportData, key: Path | None, *, text: bool = True
+    data_1: ReportData,
+    data_2: ReportData,
+    key: Path | None,
+    *,
+    text: bool = True,
 ) -> RunComparison:
     """Return what changes from run 1 to run 2, the largest changes first."""
     score_differences, test_skipped_reason = _test_scores(data_1, data_2, key)
-    cases = sorted(_compare_cases(data_1, data_2, text=text), key=_largest_change_first)
-    counts = Counter(kind for case in cases for kind in case.kinds)
+    metric = data_1.case_metric
+    cases = []
+    counts: Counter[str] = Counter()
+    for index, item in enumerate(data_1.run.cases):
+        score_1 = data_1.per_case.get(item.id, {}).get(metric)
+        score_2 = data_2.per_case.get(item.id, {}).get(metric)
+        change = None
+        if score_1 is not None and score_2 is not None:
+            change = score_2 - score_1
+        summary_1 = data_1.summaries.get(item.id, _NOT_REACHED)
+        summary_2 = data_2.summaries.get(item.id, _NOT_REACHED)
+        differences = []
+        for name in ("status", "answer", "evidence"):
+            if getattr(summary_1, name) != getattr(summary_2, name):
+                differences.append(name)
+        case = ComparedCase(
+            case_index=index,
+            id=strip_bidi(item.id),
+            question=short_question(item) if text else "",
+            score_1=score_1,
+            score_2=score_2,
+            change=change,
+            status_1=summary_1.status,
+            status_2=summary_2.status,
+            differences=tuple(differences),
+            cited_only_by_1=_sort_ids(item, summary_1.evidence - summary_2.evidence),
+            cited_only_by_2=_sort_ids(item, summary_2.evidence - summary_1.evidence),
+            kinds=(),
+        )
+        case = case._replace(kinds=tuple(_kinds(case)))
+        counts.update(case.kinds)
+        cases.append(case)
+    # Equal ones stay in the order of the file.
+    cases.sort(key=lambda case: len(case.differences), reverse=True)
+    cases.sort(key=lambda case: abs(case.change or 0.0), reverse=True)
     return RunComparison(
         score_differences=score_differences,
         test_skipped_reason=test_skipped_reason,
-        case_metric=case_metric_name(data_1),
+        case_metric=metric,
         cases=tuple(cases),
         counts={kind: counts[kind] for kind in KINDS if counts[kind]},
     )
-
-
-def _largest_change_first(case: ComparedCase) -> tuple[float, int, int]:
-    return -abs(case.change or 0.0), -len(case.differences), case.case_index
 
 
 def _test_scores(
@@ -165,39 +201,6 @@ def _test_scores(
     return tuple(differences), ""
 
 
-def _compare_cases(data_1: ReportData, data_2: ReportData, *, text: bool) -> Iterator[ComparedCase]:
-    metric = case_metric_name(data_1)
-    for index, item in enumerate(data_1.run.cases):
-        score_1 = data_1.per_case.get(item.id, {}).get(metric)
-        score_2 = data_2.per_case.get(item.id, {}).get(metric)
-        has_both = score_1 is not None and score_2 is not None
-        summary_1 = data_1.summaries.get(item.id, _NOT_REACHED)
-        summary_2 = data_2.summaries.get(item.id, _NOT_REACHED)
-        case = ComparedCase(
-            case_index=index,
-            id=strip_bidi(item.id),
-            question=shorten(question_text(item), _MAX_QUESTION_LENGTH) if text else "",
-            score_1=score_1,
-            score_2=score_2,
-            change=(score_2 or 0.0) - (score_1 or 0.0) if has_both else None,
-            status_1=summary_1.status,
-            status_2=summary_2.status,
-            differences=_differences(summary_1, summary_2),
-            cited_only_by_1=_in_order(item, summary_1.evidence - summary_2.evidence),
-            cited_only_by_2=_in_order(item, summary_2.evidence - summary_1.evidence),
-            kinds=(),
-        )
-        yield case._replace(kinds=tuple(_kinds(case)))
-
-
-def _differences(summary_1: RecordSummary, summary_2: RecordSummary) -> tuple[str, ...]:
-    differences = []
-    for name in ("status", "answer", "evidence"):
-        if getattr(summary_1, name) != getattr(summary_2, name):
-            differences.append(name)
-    return tuple(differences)
-
-
 def _kinds(case: ComparedCase) -> Iterator[str]:
     if case.change is not None:
         if case.change == 0:
@@ -208,13 +211,14 @@ def _kinds(case: ComparedCase) -> Iterator[str]:
         yield "answers differ"
     if "evidence" in case.differences:
         yield "evidence differs"
-    if (case.status_1 == _FAILED) != (case.status_2 == _FAILED):
+    statuses = (case.status_1, case.status_2)
+    if statuses.count(CaseStatus.FAILED.value) == 1:
         yield "failed in one"
     if not case.differs:
         yield "no difference"
 
 
-def _in_order(item: Item, ids: frozenset[str]) -> tuple[str, ...]:
+def _sort_ids(item: Item, ids: frozenset[str]) -> tuple[str, ...]:
     if isinstance(item, Case):
         return item.in_note_order(ids)
     return tuple(sorted(ids))

@@ -1,29 +1,17 @@
-"""The view of a note: its sentences with their marks, and the judgements of the agents."""
+"""The view of a note: its sentences with their marks, the answers to it, the agents' judgements."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from archqa.core.answer import Claim
 from archqa.core.case import Case
-from archqa.core.judgement import Judgement, Relevance, mean_probabilities
+from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
 from archqa.report.page import shorten
 from archqa.runs.record import AgentBackend, CaseRecord
 from archqa.tasks.archehr_2026.result import ArchehrResult
 
-MARK_LABELS = {
-    "right": "cited, essential",
-    "aside": "cited, supplementary",
-    "wrong": "cited, not relevant",
-    "missed": "missed",
-    "cited": "cited",
-    "plain": "",
-}
-"""The text of each mark; a mark is never shown by color alone."""
-
-MARK_SYMBOLS = {"right": "✓", "aside": "≈", "wrong": "✕", "missed": "○", "cited": "▸", "plain": ""}
-
-_CITED_MARKS = {
+_MARKS_OF_CITED = {
     Relevance.ESSENTIAL: "right",
     Relevance.SUPPLEMENTARY: "aside",
     Relevance.NOT_RELEVANT: "wrong",
@@ -76,6 +64,18 @@ class SentenceView(NamedTuple):
     probability: float | None
 
 
+class NoteView(NamedTuple):
+    """A note and the answers of several runs: for each run its lines, and the mark of each sentence.
+
+    `key` is the key by the rules of the task.
+    """
+
+    key: CaseKey | None
+    claims: tuple[tuple[ClaimView, ...], ...]
+    marks: tuple[Mapping[str, str], ...]
+    sentences: tuple[SentenceView, ...]
+
+
 class JudgementCell(NamedTuple):
     """The judgement of one agent on one sentence. `label_code` is its label as one letter."""
 
@@ -104,83 +104,44 @@ class JudgementGrid(NamedTuple):
     omitted: int
 
 
-def sentence_marks(case: Case, record: CaseRecord | None, key: CaseKey | None) -> dict[str, str]:
-    """Return the mark of each sentence id, one of `MARK_LABELS`.
+def note_view(
+    case: Case,
+    records: Sequence[CaseRecord | None],
+    key: CaseKey | None,
+    prefix: str,
+    probabilities: Mapping[str, float],
+) -> NoteView:
+    """Return the note with the answers of these records; `prefix` begins all anchors.
 
     Without a key, citations are marked neither right nor wrong.
     """
-    cited = cited_ids(record)
-    marks = {}
-    for sentence_id in case.sentence_ids:
-        label = key.labels.get(sentence_id) if key else None
-        marks[sentence_id] = _mark(label, is_cited=sentence_id in cited)
-    return marks
-
-
-def cited_ids(record: CaseRecord | None) -> frozenset[str]:
-    """Return the sentence ids that a record cites or links, else those it submits as evidence."""
-    if record is None:
-        return frozenset()
-    linked: set[str] = set()
-    for link in _result(record).links or ():
-        linked.update(link.evidence_id)
-    if linked:
-        return frozenset(linked)
-    if record.answer and record.answer.cited:
-        return record.answer.cited
-    return frozenset(record.evidence)
-
-
-def key_for_subtask(record: CaseRecord | None, key: CaseKey | None) -> CaseKey | None:
-    """Return the key by the rules of the record's subtask of 2026.
-
-    A rewritten question (subtask 1) has no gold sentences; for links (subtask 4), the gold is what
-    the clinician's answer cites.
-    """
-    if record is None or key is None:
-        return key
-    result = _result(record)
-    if result.question is not None:
-        return None
-    if result.links is None or not key.clinician_answer_sentences:
-        return key
-    linked: set[str] = set()
-    for sentence in key.clinician_answer_sentences:
-        linked.update(sentence.citations)
-    labels = dict.fromkeys({*key.labels, *linked, *cited_ids(record)}, Relevance.NOT_RELEVANT)
-    labels.update(dict.fromkeys(linked, Relevance.ESSENTIAL))
-    return key.model_copy(update={"labels": labels})
-
-
-def claim_views(
-    case: Case, record: CaseRecord | None, prefix: str, run_index: int, marks: Mapping[str, str]
-) -> list[ClaimView]:
-    """Return the lines of a run's answer; `prefix` is the case's anchor."""
-    if record is None:
-        return []
-    anchors = {
-        sentence_id: f"{prefix}-s{index}" for index, sentence_id in enumerate(case.sentence_ids)
-    }
-    views = []
-    for line, claim in enumerate(_claims(case, record)):
-        citations = []
-        for sentence_id in claim.citations:
-            mark = _citation_mark(claim, marks.get(sentence_id, "wrong"))
-            citations.append(Citation(sentence_id, anchors.get(sentence_id, ""), mark))
-        views.append(ClaimView(f"{prefix}-r{run_index}-a{line}", claim.text, tuple(citations)))
-    return views
+    key = _key_for_subtask(records[0], key)
+    claims_by_run = []
+    marks_by_run = []
+    for run_index, record in enumerate(records):
+        marks = _sentence_marks(case, record, key)
+        claims = _claim_views(case, record, prefix, run_index, marks)
+        claims_by_run.append(claims)
+        marks_by_run.append(marks)
+    sentences = sentence_views(case, key, prefix, claims_by_run, marks_by_run, probabilities)
+    return NoteView(key, tuple(claims_by_run), tuple(marks_by_run), sentences)
 
 
 def sentence_views(
     case: Case,
     key: CaseKey | None,
     prefix: str,
-    claims_by_run: Sequence[list[ClaimView]],
+    claims_by_run: Sequence[Sequence[ClaimView]],
     marks_by_run: Sequence[Mapping[str, str]],
     probabilities: Mapping[str, float],
 ) -> tuple[SentenceView, ...]:
     """Return the sentences of the note, with the marks and citations of each run."""
-    citing_claims = _citing_claims(claims_by_run)
+    citing_claims: dict[str, list[tuple[str, str]]] = {}
+    for claims in claims_by_run:
+        for line, claim in enumerate(claims, start=1):
+            for citation in claim.citations:
+                citing = citing_claims.setdefault(citation.id, [])
+                citing.append((claim.anchor, str(line)))
     views = []
     paragraph_id = case.sentences[0].paragraph_id if case.sentences else ""
     for index, sentence in enumerate(case.sentences):
@@ -221,7 +182,14 @@ def judgement_grid(
         return None
     rows = []
     for index, sentence in enumerate(case.sentences[:_MAX_GRID_ROWS]):
-        cells = [_cell(by_id.get(sentence.id)) for by_id in by_agent.values()]
+        cells = []
+        for judgements in by_agent.values():
+            cell = JudgementCell("", "not judged", None)
+            judgement = judgements.get(sentence.id)
+            if judgement is not None:
+                code = _LABEL_CODES[judgement.label]
+                cell = JudgementCell(code, judgement.label.value, judgement.probability)
+            cells.append(cell)
         rows.append(
             JudgementGridRow(
                 id=sentence.id,
@@ -248,17 +216,13 @@ def judgements_by_agent(
     by_agent: dict[str, dict[str, Judgement]] = {}
     for name, judgements in record.judgements.items():
         # Specialists are stored under their specialty.
-        backend = backends.get(name.replace(" ", "_")) or backends.get("specialist")
+        backend = backends.get(name.replace(" ", "_"))
+        backend = backend or backends.get("specialist")
         is_engine = backend is not None and backend.kind == "embedded"
         by_id = by_agent.setdefault(_ENGINE if is_engine else name, {})
         for judgement in judgements:
             by_id.setdefault(judgement.sentence_id, judgement)
     return by_agent
-
-
-def pooled_probabilities(record: CaseRecord | None) -> dict[str, float]:
-    """Return the mean of the agents' probabilities for each sentence id."""
-    return mean_probabilities(record.judgements) if record else {}
 
 
 def _result(record: CaseRecord) -> ArchehrResult:
@@ -268,56 +232,100 @@ def _result(record: CaseRecord) -> ArchehrResult:
     return ArchehrResult()
 
 
-def _claims(case: Case, record: CaseRecord) -> tuple[Claim, ...]:
-    """Return the lines of what was submitted: an answer, a question, or a linked answer."""
-    if record.answer:
-        return record.answer.claims
+def _key_for_subtask(record: CaseRecord | None, key: CaseKey | None) -> CaseKey | None:
+    """Return the key by the rules of the record's subtask of 2026.
+
+    A rewritten question (subtask 1) has no gold sentences; for links (subtask 4), the gold is what
+    the clinician's answer cites.
+    """
+    if record is None or key is None:
+        return key
     result = _result(record)
-    if result.question:
-        return (Claim(text=result.question, citations=()),)
-    texts = {sentence.id: sentence.text for sentence in case.answer_sentences}
-    return tuple(
-        Claim(text=texts.get(link.answer_id, link.answer_id), citations=link.evidence_id)
-        for link in result.links or ()
-    )
+    if result.question is not None:
+        return None
+    if result.links is None or not key.clinician_answer_sentences:
+        return key
+    linked: set[str] = set()
+    for sentence in key.clinician_answer_sentences:
+        linked.update(sentence.citations)
+    sentence_ids = {*key.labels, *linked, *_cited_ids(record)}
+    labels = dict.fromkeys(sentence_ids, Relevance.NOT_RELEVANT)
+    labels.update(dict.fromkeys(linked, Relevance.ESSENTIAL))
+    return key.model_copy(update={"labels": labels})
 
 
-def _citing_claims(
-    claims_by_run: Sequence[list[ClaimView]],
-) -> dict[str, list[tuple[str, str]]]:
-    """Return the anchor and line number of the claims that cite each sentence id."""
-    citing: dict[str, list[tuple[str, str]]] = {}
-    for claims in claims_by_run:
-        for line, claim in enumerate(claims, start=1):
-            for citation in claim.citations:
-                citing.setdefault(citation.id, []).append((claim.anchor, str(line)))
-    return citing
+def _cited_ids(record: CaseRecord | None) -> frozenset[str]:
+    """Return the sentence ids that a record cites or links, else those it submits as evidence."""
+    if record is None:
+        return frozenset()
+    linked: set[str] = set()
+    for link in _result(record).links or ():
+        linked.update(link.evidence_id)
+    if linked:
+        return frozenset(linked)
+    if record.answer and record.answer.cited:
+        return record.answer.cited
+    return frozenset(record.evidence)
 
 
-def _mark(label: Relevance | None, *, is_cited: bool) -> str:
-    if is_cited:
-        return "cited" if label is None else _CITED_MARKS[label]
-    return "missed" if label is Relevance.ESSENTIAL else "plain"
+def _sentence_marks(
+    case: Case,
+    record: CaseRecord | None,
+    key: CaseKey | None,
+) -> dict[str, str]:
+    """Return the mark of each sentence id, one of `MARK_LABELS`."""
+    cited_ids = _cited_ids(record)
+    marks = {}
+    for sentence_id in case.sentence_ids:
+        label = key.labels.get(sentence_id) if key else None
+        mark = "missed" if label is Relevance.ESSENTIAL else "plain"
+        if sentence_id in cited_ids:
+            mark = "cited" if label is None else _MARKS_OF_CITED[label]
+        marks[sentence_id] = mark
+    return marks
 
 
-def _citation_mark(claim: Claim, mark: str) -> str:
-    """Return the mark of a citation: a line that states nothing cannot be right."""
-    if claim.is_pointer and mark in _CITED_MARKS.values():
-        return "cited"
-    return mark
+def _claim_views(
+    case: Case,
+    record: CaseRecord | None,
+    prefix: str,
+    run_index: int,
+    marks: Mapping[str, str],
+) -> tuple[ClaimView, ...]:
+    """Return the lines of what was submitted: an answer, a question, or a linked answer."""
+    if record is None:
+        return ()
+    result = _result(record)
+    claims: list[Claim] = []
+    if record.answer:
+        claims += record.answer.claims
+    elif result.question:
+        claims.append(Claim(text=result.question, citations=()))
+    else:
+        texts = {sentence.id: sentence.text for sentence in case.answer_sentences}
+        for link in result.links or ():
+            text = texts.get(link.answer_id, link.answer_id)
+            claims.append(Claim(text=text, citations=link.evidence_id))
+    anchors = {}
+    for index, sentence_id in enumerate(case.sentence_ids):
+        anchors[sentence_id] = f"{prefix}-s{index}"
+    views = []
+    for line, claim in enumerate(claims):
+        citations = []
+        for sentence_id in claim.citations:
+            mark = marks.get(sentence_id, "wrong")
+            # A line that states nothing cannot be right.
+            if claim.is_pointer and mark in _MARKS_OF_CITED.values():
+                mark = "cited"
+            citations.append(Citation(sentence_id, anchors.get(sentence_id, ""), mark))
+        views.append(ClaimView(f"{prefix}-r{run_index}-a{line}", claim.text, tuple(citations)))
+    return tuple(views)
 
 
 def _gold_label(key: CaseKey | None, sentence_id: str) -> str:
     if key is None or sentence_id not in key.labels:
         return ""
     return key.labels[sentence_id].value
-
-
-def _cell(judgement: Judgement | None) -> JudgementCell:
-    if judgement is None:
-        return JudgementCell("", "not judged", None)
-    code = _LABEL_CODES[judgement.label]
-    return JudgementCell(code, judgement.label.value, judgement.probability)
 
 
 def _rationales(by_agent: JudgementsByAgent, sentence_id: str) -> tuple[tuple[str, str], ...]:

@@ -1,20 +1,39 @@
-"""Rendering of HTML: one jinja environment that escapes every value, and its filters."""
+"""Rendering of HTML: one jinja environment that escapes every value, its filters and signs."""
 
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from archqa.report.answer_text import answer_text
-from archqa.report.metric_names import metric_label
-from archqa.report.resource_names import resource_name
+from archqa.core.tables import read_mapping
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+MARK_LABELS = {
+    "right": "cited, essential",
+    "aside": "cited, supplementary",
+    "wrong": "cited, not relevant",
+    "missed": "missed",
+    "cited": "cited",
+    "plain": "",
+}
+"""The text of each mark of a sentence; a mark is never shown by color alone."""
+
+MARK_SYMBOLS = {
+    "right": "✓",
+    "aside": "≈",
+    "wrong": "✕",
+    "missed": "○",
+    "cited": "▸",
+    "plain": "",
+}
+
+_MAX_SHORT_ID_LENGTH = 12
 
 _BIDI_CONTROLS = str.maketrans(
     dict.fromkeys("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f", "")
@@ -22,21 +41,32 @@ _BIDI_CONTROLS = str.maketrans(
 """Characters that change the direction of writing, with which a note could disguise its text."""
 
 
-def render(template: str, **values: Any) -> str:
-    """Fill in a template of this folder; every value is escaped."""
-    return encodable(jinja_environment().get_template(template).render(**values))
+class ResourceName(NamedTuple):
+    """A resource as on a chip; an id that is `long` is cut by the style sheet, not in the text.
+
+    So the page has the whole id to be searched, copied and read aloud.
+    """
+
+    kind: str
+    id: str
+    long: bool
 
 
-def encodable(text: str) -> str:
-    """Replace half surrogate pairs, which a damaged run may hold and no file or reply can."""
-    return text.encode("utf-8", "replace").decode()
+def render(
+    template_name: str,
+    folders: tuple[Path, ...] = (),
+    **values: Any,
+) -> str:
+    """Fill in a template of this folder, or of further ones; every value is escaped."""
+    page = _environment(folders).get_template(template_name).render(values)
+    # A damaged run may hold half surrogate pairs, which no file or reply can.
+    return page.encode("utf-8", "replace").decode()
 
 
 @cache
-def jinja_environment(*extra_folders: Path) -> Environment:
-    """Return the environment, with further folders of templates if the live pages need them."""
+def _environment(folders: tuple[Path, ...]) -> Environment:
     environment = Environment(
-        loader=FileSystemLoader([TEMPLATES, *extra_folders]),
+        loader=FileSystemLoader([TEMPLATES, *folders]),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -45,6 +75,8 @@ def jinja_environment(*extra_folders: Path) -> Environment:
     environment.filters.update(_FILTERS)
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
     environment.globals["style"] = Markup(style)
+    environment.globals["mark_labels"] = MARK_LABELS
+    environment.globals["mark_symbols"] = MARK_SYMBOLS
     environment.globals["part_level"] = 4  # Headings within a case, below its own in a report.
     return environment
 
@@ -69,6 +101,11 @@ def count(value: int | None) -> str:
     return "–" if value is None else f"{value:,}".replace(",", "\u202f")
 
 
+def count_cases(value: int) -> str:
+    """Format a number of cases, as in "1 case" and "6 cases"."""
+    return "1 case" if value == 1 else f"{count(value)} cases"
+
+
 def format_cost(value: float | None) -> str:
     """Format US dollars; None is "unknown", not zero."""
     if value is None:
@@ -86,15 +123,20 @@ def duration(seconds: float | None) -> str:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remainder = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s"
+        return f"{minutes} min {remainder} s"
     return f"{minutes // 60} h {minutes % 60} min"
 
 
 def format_time(value: datetime | None) -> str:
     """Format a time in UTC to the minute; a dash for None."""
     return "–" if value is None else f"{value:%Y-%m-%d %H:%M} UTC"
+
+
+def time_of_day() -> str:
+    """Return the present time on the clock of this machine."""
+    return f"{datetime.now().astimezone():%H:%M:%S}"
 
 
 def shorten(text: str, max_length: int) -> str:
@@ -114,6 +156,18 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1, default=str)
 
 
+def metric_label(name: str) -> str:
+    """Return what people call a score; an unknown name with spaces for its underscores."""
+    labels = read_mapping("report/data/metric_names.tsv")
+    return labels.get(name, name.replace("_", " "))
+
+
+def resource_name(reference: str) -> ResourceName:
+    """Return the parts of `Type/id`; the type is empty if there is none."""
+    kind, _, resource_id = reference.rpartition("/")
+    return ResourceName(kind, resource_id, len(resource_id) > _MAX_SHORT_ID_LENGTH)
+
+
 _FILTERS: Mapping[str, Callable[..., Any]] = {
     "format_score": format_score,
     "signed": signed,
@@ -125,7 +179,6 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
     "shorten": shorten,
     "strip_bidi": strip_bidi,
     "as_json": as_json,
-    "answer_text": answer_text,
     "metric_label": metric_label,
     "resource_name": resource_name,
 }

@@ -1,25 +1,22 @@
 """The report: one HTML page about runs that needs nothing but a browser, and no network.
 
 Its one script, inline and allowed by its hash, sorts and filters the table of cases; the page reads
-without it.
+without it. A notebook shows one of its cases in a frame.
 """
 
 import base64
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from archqa import tasks
-from archqa.core.usage import Usage
+from archqa.core.near_misses import no_such_case
 from archqa.errors import CallerError
-from archqa.report.agreement import AgreementTable, agreement_table
-from archqa.report.calibration import CalibrationPlot, calibration_plot
-from archqa.report.case_rows import (
+from archqa.report.case_table import (
     CaseRow,
     ReviewMark,
     TableColumn,
@@ -28,31 +25,18 @@ from archqa.report.case_rows import (
     table_columns,
 )
 from archqa.report.case_view import case_view
-from archqa.report.comparison import COLUMNS, KINDS, RunComparison, compare_for_report
-from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS
-from archqa.report.page import TEMPLATES, render
-from archqa.report.precision_recall import PrecisionRecallPlot, precision_recall_plot
-from archqa.report.predictions import sentence_predictions
+from archqa.report.comparison import COLUMNS, KINDS, compare_for_report
+from archqa.report.figures import run_figures
+from archqa.report.page import TEMPLATES, render, time_of_day
 from archqa.report.report_data import ReportData, load_report_data
-from archqa.report.run_state import RunState, run_state, scored_cases
-from archqa.report.scoreboard import Scoreboard, case_metric_name, scoreboard
+from archqa.report.run_state import RunState, run_state
+from archqa.report.scoreboard import Scoreboard, scoreboard, scored_cases
 from archqa.runs.run import Run
-from archqa.runs.stage_usage import StageUsage, stage_usage
+from archqa.safety.arguments import as_optional_path
 from archqa.safety.files import write_private_text
 
 MAX_ARTICLES = 300
 """Cases that a report shows in full, the worst ones; its table has all."""
-
-
-class RunFigures(NamedTuple):
-    """What the figures of a run are drawn from; it reads every trace of the run."""
-
-    statuses: dict[str, int]
-    usage: Usage
-    stages: tuple[StageUsage, ...]
-    calibration: CalibrationPlot | None
-    precision_recall: PrecisionRecallPlot | None
-    agreement: AgreementTable | None
 
 
 class RunView(NamedTuple):
@@ -69,7 +53,12 @@ class RunView(NamedTuple):
     over: str
 
 
-def report_html(paths: Sequence[str | Path], *, key: Path | None = None, text: bool = True) -> str:
+def report_html(
+    paths: Sequence[str | Path],
+    *,
+    key: Path | None = None,
+    text: bool = True,
+) -> str:
     """Return the page about one run or several; the page of two starts with their differences.
 
     Without `text`, it has numbers, ids and labels, but no text of the record. Raises `InputError`
@@ -79,19 +68,21 @@ def report_html(paths: Sequence[str | Path], *, key: Path | None = None, text: b
         raise CallerError("A report is about at least one run.\nName a run folder.")
     runs = [load_report_data(path, key) for path in paths]
     check_same_task(runs)
-    return render_report(runs, key=key, text=text)
-
-
-def render_report(runs: Sequence[ReportData], *, key: Path | None = None, text: bool = True) -> str:
-    """Return the page about runs that are loaded already."""
     views = [run_view(data, text=text) for data in runs]
     comparison = None
+    order: list[int] = []
     if len(runs) == 2:
         comparison = compare_for_report(runs[0], runs[1], key, text=text)
-    order = _article_order(views, comparison)
+        order += [case.case_index for case in comparison.cases if case.differs]
+    order += [row.case_index for row in views[0].rows]
+    order = list(dict.fromkeys(order))  # The cases that differ most, then the worst.
+    article_indices = order[:MAX_ARTICLES]
     items = list(runs[0].run.cases)
-    shown = order[:MAX_ARTICLES]
+    articles = []
+    for index in article_indices:
+        articles.append(case_view(index, items[index], runs, text=text))
     script = (TEMPLATES / "case_table.js").read_text(encoding="utf-8")
+    digest = hashlib.sha256(script.encode()).digest()
     return render(
         "report.html.jinja",
         runs=views,
@@ -99,24 +90,16 @@ def render_report(runs: Sequence[ReportData], *, key: Path | None = None, text: 
         comparison=comparison,
         compared_columns=COLUMNS,
         compared_kinds=KINDS,
-        cases=[case_view(index, items[index], runs, text=text) for index in shown],
-        shown=frozenset(shown),
-        omitted=len(order) - len(shown),
-        specialties=specialties(views[0].rows),
-        refreshed=f"{datetime.now().astimezone():%H:%M:%S}",
+        cases=articles,
+        linked_indices=frozenset(article_indices),
+        omitted=len(order) - len(articles),
+        specialties=specialties(items),
+        refreshed=time_of_day(),
         text=text,
         live=None,
         script=Markup(script),
-        script_hash=_hash_of(script),
-        mark_labels=MARK_LABELS,
-        mark_symbols=MARK_SYMBOLS,
+        script_hash=f"sha256-{base64.b64encode(digest).decode()}",
     )
-
-
-def _hash_of(script: str) -> str:
-    """Return the hash by which a Content-Security-Policy allows an inline script."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def write_report(
@@ -144,15 +127,10 @@ def run_view(
     *,
     text: bool = True,
 ) -> RunView:
-    """Return the view of one run; `review_mark` tells of a case id who has reviewed the case."""
+    """Return the view of one run; `review_mark` says who has reviewed the case of an id."""
     run = data.run
-    metric = case_metric_name(data)
-    scores = {
-        case_id: case_scores[metric]
-        for case_id, case_scores in data.per_case.items()
-        if metric in case_scores
-    }
-    rows = case_rows(run.cases, data.summaries, scores, review_mark, text=text)
+    rows = case_rows(data, review_mark, text=text)
+    state = run_state(run.path, run.manifest, rows, data.summaries, text=text)
     return RunView(
         data=data,
         run=run,
@@ -160,29 +138,9 @@ def run_view(
         scoreboard=scoreboard(data),
         rows=rows,
         columns=table_columns(rows, reviews=review_mark is not None),
-        state=run_state(run.path, run.manifest, rows, data.summaries, text=text),
+        state=state,
         over=scored_cases(data.scores),
     )
-
-
-def run_figures(data: ReportData) -> RunFigures:
-    """Return what the figures of one run are drawn from."""
-    predictions = sentence_predictions(data)
-    statuses = Counter(summary.status for summary in data.summaries.values())
-    return RunFigures(
-        statuses=dict(statuses),
-        usage=data.run.usage,
-        stages=tuple(stage_usage(data.run)),
-        calibration=calibration_plot(predictions),
-        precision_recall=precision_recall_plot(predictions),
-        agreement=agreement_table(data),
-    )
-
-
-def _article_order(views: Sequence[RunView], comparison: RunComparison | None) -> list[int]:
-    """Return the indices of all cases: those that differ most first, then the worst first."""
-    differing = [case.case_index for case in comparison.case_differences] if comparison else []
-    return list(dict.fromkeys([*differing, *(row.case_index for row in views[0].rows)]))
 
 
 def check_same_task(runs: Sequence[ReportData]) -> None:
@@ -193,3 +151,46 @@ def check_same_task(runs: Sequence[ReportData]) -> None:
             f"These runs are of {' and '.join(task_names)}.\n"
             "A report holds runs of one task side by side."
         )
+
+
+class NotebookPage:
+    """A page that a notebook shows in an iframe; `html` is the whole page."""
+
+    def __init__(self, html: str, height: int) -> None:
+        self.html = html
+        self._height = height
+
+    def __repr__(self) -> str:
+        return f"NotebookPage({len(self.html):,} characters of HTML)"
+
+    def _repr_html_(self) -> str:
+        frame = f'style="width:100%;height:{self._height}px;border:0" sandbox'
+        return f'<iframe srcdoc="{escape(self.html)}" {frame}></iframe>'
+
+
+def show_case(
+    run: str | Path | Run,
+    case_id: str,
+    *,
+    key: str | Path | None = None,
+    height: int = 720,
+) -> NotebookPage:
+    """Return one case of a run: question, answer, marked note, and the agents' judgements.
+
+    Raises `CallerError` for a case that the run does not have, `InputError` if `run` is not a run.
+    """
+    path = run.path if isinstance(run, Run) else run
+    data = load_report_data(path, as_optional_path(key, "key"))
+    case_ids = [item.id for item in data.run.cases]
+    if case_id not in case_ids:
+        raise no_such_case(case_id, case_ids)
+    case_index = case_ids.index(case_id)
+    case = case_view(case_index, data.run.cases[case_index], [data])
+    page = render(
+        "alone.html.jinja",
+        case=case,
+        decimals=data.decimals,
+        text=True,
+        live=None,
+    )
+    return NotebookPage(page, height)

@@ -1,4 +1,4 @@
-"""The data of a report: a run, its scores, and its key. No model is called."""
+"""The data of a report: a run, how its cases ended, its scores, and its key. No model is called."""
 
 import json
 from collections.abc import Mapping
@@ -10,12 +10,46 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from archqa import tasks
 from archqa.core.key import CaseKey
+from archqa.core.result import reference_names
 from archqa.errors import ArchqaError, InputError
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
-from archqa.report.record_summaries import RecordSummary, read_summaries
 from archqa.runs.record import RunStatus
 from archqa.runs.run import Run
+from archqa.safety.files import storage_errors
 from archqa.tasks.fhir_agentbench.cases import FhirAgentBench, FhirQuestion, load_questions
+
+_CASE_METRICS = (
+    "strict_micro_f1",
+    "micro_f1",
+    "answer_correctness",
+    "f1",
+    "success_rate",
+    "rougeLsum",
+    "overall_score",
+)
+"""The scores that cases are ordered by: the earliest one that they have."""
+
+_ANSWER_FIELDS = ("agent_answer", "result", "question")
+"""Fields of a `result` that hold the answer."""
+
+
+class CaseSummary(NamedTuple):
+    """How a case ended. `answer` and `evidence` are what two runs are compared by.
+
+    `sure` is the mean probability that the agents state of the sentences that the answer cites;
+    None where they state none. `tokens` is None if no model was called.
+    """
+
+    id: str
+    status: str
+    error: str
+    remarks: tuple[str, ...]
+    tokens: int | None
+    cost: float | None
+    seconds: float
+    sure: float | None
+    answer: str
+    evidence: frozenset[str]
 
 
 class ReportData(NamedTuple):
@@ -33,30 +67,54 @@ class ReportData(NamedTuple):
     gold_questions: dict[str, FhirQuestion]
     faults: dict[str, dict[str, Any]]
     unscored_reason: str = ""
-    summaries: Mapping[str, RecordSummary] = MappingProxyType({})
+    summaries: Mapping[str, CaseSummary] = MappingProxyType({})
 
     @property
     def decimals(self) -> int:
         """Decimals of the task's scores."""
-        return self._task.display.decimals
+        return tasks.find(self.run.manifest.task).display.decimals
 
     @property
     def max_score(self) -> float:
         """The best possible score of the task."""
-        return self._task.display.max_score
+        return tasks.find(self.run.manifest.task).display.max_score
 
     @property
-    def _task(self) -> tasks.Task:
-        return tasks.find(self.run.manifest.task)
+    def case_metric(self) -> str:
+        """The score by which cases are ordered; empty if no case has one."""
+        available: set[str] = set()
+        for scores in self.per_case.values():
+            available.update(scores)
+        return earliest_metric(available)
+
+    @property
+    def case_scores(self) -> dict[str, float]:
+        """Case id to the score by which cases are ordered."""
+        metric = self.case_metric
+        case_scores = {}
+        for case_id, scores in self.per_case.items():
+            if metric in scores:
+                case_scores[case_id] = scores[metric]
+        return case_scores
 
 
+def earliest_metric(available: set[str]) -> str:
+    """Return the one of these scores by which cases are ordered; empty if it is none of them."""
+    for name in _CASE_METRICS:
+        if name in available:
+            return name
+    return ""
+
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_Interval = tuple[float | None, float | None] | list[float | None]
 _Numbers = dict[str, float]
 _JsonObject = dict[str, Any]
 _Breakdown = dict[str, dict[str, float | None]]
 
 
 class _StoredKey(BaseModel):
-    """What `scores.json` says of the key."""
+    """The members of the key in `scores.json` that a report reads."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -69,8 +127,8 @@ class _StoredScores(BaseModel):
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
-    scores: dict[str, Annotated[float, Field(allow_inf_nan=False)] | _Breakdown] = {}
-    intervals: dict[str, tuple[float | None, float | None] | list[float | None]] = {}
+    scores: dict[str, _Finite | _Breakdown] = {}
+    intervals: dict[str, _Interval] = {}
     signatures: dict[str, str] = {}
     missing: dict[str, str] = {}
     warnings: list[str] = []
@@ -87,20 +145,19 @@ def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
     """
     run = Run.open(path)
     summaries = read_summaries(run.path)
-    scores = stored_scores(run)
+    scores = _stored_scores(run)
     report, unscored_reason = _score(run, key, stored=scores is not None)
     if not _are_current(scores, report, len(summaries)):
         scores = None
         report, unscored_reason = _score(run, key, stored=False)
-    per_case = report.scores.per_case if report else {}
     if scores is None and report is not None:
         scores = report.as_json()
     return ReportData(
         run=run,
         scores=scores,
-        per_case=per_case,
+        per_case=report.scores.per_case if report else {},
         keys=load_note_keys(run, key),
-        gold_questions=load_gold_questions(run, key),
+        gold_questions=_load_gold_questions(run, key),
         faults=(scores or {}).get("faults") or {},
         unscored_reason=unscored_reason,
         summaries=summaries,
@@ -108,17 +165,20 @@ def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
 
 
 def load_stored_data(
-    run: Run, summaries: Mapping[str, RecordSummary], ended: int | None = None
+    run: Run,
+    summaries: Mapping[str, CaseSummary],
+    ended: int | None = None,
 ) -> ReportData:
     """Return what a run's folder has without scoring its cases; this takes no time.
 
     Scores that were stored before the last case ended, or that count unreached cases, are left out.
-    `ended` is how many cases have ended, where no summaries are at hand.
+    `ended` is how many cases have ended, where there are no summaries.
     """
     scores = None
-    if _modified_at(run.path / "scores.json") >= _modified_at(run.path / "cases.jsonl"):
-        scores = stored_scores(run)
-    if _counts_unreached(scores, len(summaries) if ended is None else ended):
+    scored_at = _modified_at(run.path / "scores.json")
+    if scored_at >= _modified_at(run.path / "cases.jsonl"):
+        scores = _stored_scores(run)
+    if not _are_current(scores, None, len(summaries) if ended is None else ended):
         scores = None
     return ReportData(
         run=run,
@@ -131,25 +191,21 @@ def load_stored_data(
     )
 
 
-def _counts_unreached(scores: dict[str, Any] | None, ended: int) -> bool:
-    """Whether scores count cases as unanswered that the run has not reached."""
-    scored_cases = (scores or {}).get("cases")
-    return isinstance(scored_cases, int) and scored_cases > ended
+def load_gold(run: Run, key: Path | None) -> ReportData:
+    """Return a run with its gold and the scores of its cases, from `key` if that is its own.
 
-
-def _are_current(scores: dict[str, Any] | None, report: ScoreReport | None, ended: int) -> bool:
-    """Whether stored scores are of the answers that the run has now, and of no unreached case."""
-    if _counts_unreached(scores, ended):
-        return False
-    if scores is None or report is None:
-        return True
-    stored = scores.get("fingerprints")
-    scored = stored.get("submission") if isinstance(stored, dict) else None
-    return scored is None or scored == report.fingerprints.get("submission")
-
-
-def _modified_at(path: Path) -> int:
-    return path.stat().st_mtime_ns if path.is_file() else 0
+    Only the quick metrics are computed, without intervals.
+    """
+    try:
+        keys = load_note_keys(run, key)
+        report, _ = _score(run, key, stored=True)
+        gold_questions = _load_gold_questions(run, key)
+    except InputError:
+        if key is None:
+            raise
+        return load_gold(run, None)  # The key may belong to another run.
+    per_case = report.scores.per_case if report else {}
+    return ReportData(run, None, per_case, keys, gold_questions, faults={})
 
 
 def load_note_keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
@@ -164,7 +220,78 @@ def load_note_keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
     return dict(tasks.load_key(key).keys)
 
 
-def stored_scores(run: Run) -> dict[str, Any] | None:
+def read_summaries(run: Path) -> dict[str, CaseSummary]:
+    """Return a summary of each case that has ended, by id.
+
+    A record of a question on a FHIR record may hold thousands of rows; none is built. Raises
+    `InputError` for a line that is not a record. A last line without its end was cut short by a
+    kill and does not count.
+    """
+    path = run / "cases.jsonl"
+    summaries: dict[str, CaseSummary] = {}
+    with storage_errors(path):
+        if not path.is_file():
+            return summaries
+        with path.open("rb") as file:
+            for line_number, line in enumerate(file, start=1):
+                if not line.endswith(b"\n"):
+                    continue
+                try:
+                    summary = _summarise(json.loads(line))
+                except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                    fix = "Somebody edited the file; remove the line to run its case again."
+                    mistake = f":{line_number}: is not a case record."
+                    raise InputError(path, [mistake], fix) from None
+                summaries[summary.id] = summary
+    return summaries
+
+
+def _summarise(record: Mapping[str, Any]) -> CaseSummary:
+    result = record.get("result") or {}
+    texts: list[str] = []
+    citations: list[str] = []
+    if record.get("answer"):
+        for claim in record["answer"]["claims"]:
+            texts.append(claim["text"])
+            citations += claim.get("citations") or ()
+    else:
+        for field in _ANSWER_FIELDS:
+            if result.get(field):
+                texts.append(str(result[field]))
+                break
+    links: list[str] = []
+    for link in result.get("links") or ():
+        links += link["evidence_id"]
+    resources = reference_names(result.get("cited_fhir_resources") or {})
+    sentence_ids = links or citations or record.get("evidence") or ()
+    evidence = frozenset([*resources, *sentence_ids])
+    probabilities = []
+    for judgements in (record.get("judgements") or {}).values():
+        for judgement in judgements:
+            probability = judgement.get("probability")
+            if probability is not None and judgement["sentence_id"] in evidence:
+                probabilities.append(float(probability))
+    usage = record.get("usage") or {}
+    tokens = cost = None
+    if usage.get("calls") or usage.get("cached_calls"):
+        prompt_tokens = int(usage.get("prompt_tokens") or 0)
+        tokens = prompt_tokens + int(usage.get("completion_tokens") or 0)
+        cost = usage.get("cost_usd", 0.0)
+    return CaseSummary(
+        id=record["id"],
+        status=record["status"],
+        error=record.get("error") or "",
+        remarks=tuple(record.get("remarks") or ()),
+        tokens=tokens,
+        cost=cost,
+        seconds=record.get("seconds") or 0.0,
+        sure=sum(probabilities) / len(probabilities) if probabilities else None,
+        answer="\n".join(texts),
+        evidence=evidence,
+    )
+
+
+def _stored_scores(run: Run) -> dict[str, Any] | None:
     """Return the content of `scores.json`; None without one. Raises `InputError` if damaged."""
     path = run.path / "scores.json"
     if not path.exists():
@@ -180,7 +307,12 @@ def stored_scores(run: Run) -> dict[str, Any] | None:
     return content
 
 
-def _score(run: Run, key: Path | None, *, stored: bool) -> tuple[ScoreReport | None, str]:
+def _score(
+    run: Run,
+    key: Path | None,
+    *,
+    stored: bool,
+) -> tuple[ScoreReport | None, str]:
     """Return the scores, or None and the reason.
 
     With stored scores, and for a run that runs, only the quick metrics are computed.
@@ -191,13 +323,37 @@ def _score(run: Run, key: Path | None, *, stored: bool) -> tuple[ScoreReport | N
     if stored or run.manifest.status is RunStatus.RUNNING:
         settings = ScoreSettings(metrics=display.case_metrics, bootstrap=0)
     try:
-        return score(run.path, key=key, settings=settings, keep=False), ""
+        report = score(run.path, key=key, settings=settings, keep=False)
     except ArchqaError as error:  # An unfinished run, or one without a key, is shown unscored.
         reason = "" if stored else str(error).splitlines()[0]
         return None, reason
+    return report, ""
 
 
-def load_gold_questions(run: Run, key: Path | None) -> dict[str, FhirQuestion]:
+def _are_current(
+    scores: dict[str, Any] | None,
+    report: ScoreReport | None,
+    ended: int,
+) -> bool:
+    """Whether stored scores are of the answers that the run has now.
+
+    Scores may also count cases as unanswered that the run has not reached.
+    """
+    if scores is None:
+        return True
+    scored_cases = scores.get("cases")
+    if isinstance(scored_cases, int) and scored_cases > ended:
+        return False
+    stored = scores.get("fingerprints")
+    scored = stored.get("submission") if isinstance(stored, dict) else None
+    return report is None or scored is None or scored == report.fingerprints.get("submission")
+
+
+def _modified_at(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.is_file() else 0
+
+
+def _load_gold_questions(run: Run, key: Path | None) -> dict[str, FhirQuestion]:
     """Return the gold of FHIR-AgentBench; empty where its file is gone or malformed."""
     path = key or Path(run.manifest.data.path)
     task = tasks.find(run.manifest.task)

@@ -1,13 +1,13 @@
 """How a run stands, and what is wrong with it: what its page says first."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from archqa.report.case_rows import NOT_REACHED, CaseRow
-from archqa.report.page import shorten
-from archqa.report.record_summaries import RecordSummary
+from archqa.report.case_table import NOT_REACHED, CaseRow
+from archqa.report.page import count_cases, shorten
+from archqa.report.report_data import CaseSummary
 from archqa.runs.folder import LOCK_NAME
 from archqa.runs.record import CaseStatus, RunManifest, RunStatus
 from archqa.safety.files import is_locked
@@ -49,12 +49,12 @@ class RunState(NamedTuple):
     def sentence(self) -> str:
         """How the run stands, as in "running: 6 of 48 cases"."""
         if self.word == "finished" and self.ended == self.total:
-            return f"finished: {cases_in_words(self.total)}"
-        return f"{self.word}: {self.ended} of {cases_in_words(self.total)}"
+            return f"finished: {count_cases(self.total)}"
+        return f"{self.word}: {self.ended} of {count_cases(self.total)}"
 
     @property
     def advice(self) -> str:
-        """How to go on with a run that does not go on by itself; empty for others."""
+        """How to resume a run that does not go on by itself; empty for others."""
         if self.word in {"stopped", "interrupted"}:
             return "No process works on it. Go on with it by its command and --resume."
         return ""
@@ -69,47 +69,32 @@ def run_state(
     folder: Path,
     manifest: RunManifest,
     rows: Sequence[CaseRow],
-    summaries: Mapping[str, RecordSummary],
+    summaries: Mapping[str, CaseSummary],
     *,
     text: bool = True,
 ) -> RunState:
     """Return how a run stands. Without `text`, remarks on cases are counted, not quoted."""
-    remarks = _case_remarks(summaries.values())
-    shown = remarks[:_MAX_REMARKS] if text else ()
+    counts: Counter[str] = Counter()
+    for summary in summaries.values():
+        counts.update(set(summary.remarks))
+    case_remarks = []
+    if text:
+        for remark, cases in counts.most_common(_MAX_REMARKS):
+            case_remarks.append(Remark(shorten(remark, _MAX_REMARK_LENGTH), cases))
     return RunState(
-        word=_word(folder, manifest),
+        word=run_word(folder, manifest),
         ended=sum(row.status != NOT_REACHED for row in rows),
         total=len(rows),
-        failed=_with_status(rows, CaseStatus.FAILED),
-        unanswerable=_with_status(rows, CaseStatus.UNANSWERABLE),
+        failed=tuple(row for row in rows if row.status == CaseStatus.FAILED),
+        unanswerable=tuple(row for row in rows if row.status == CaseStatus.UNANSWERABLE),
         remarks=manifest.remarks,
-        case_remarks=tuple(shown),
-        omitted_remarks=len(remarks) - len(shown),
+        case_remarks=tuple(case_remarks),
+        omitted_remarks=len(counts) - len(case_remarks),
     )
-
-
-def cases_in_words(count: int) -> str:
-    """Return "1 case", "6 cases"."""
-    return "1 case" if count == 1 else f"{count:,} cases".replace(",", "\u202f")
-
-
-def scored_cases(scores: Mapping[str, Any] | None) -> str:
-    """Return over how many cases scores are, as in "over 6 of 48 cases"; empty if not known."""
-    content = scores or {}
-    cases, cases_in_key = content.get("cases"), content.get("cases_in_key")
-    if not isinstance(cases, int) or not cases:
-        return ""
-    if isinstance(cases_in_key, int) and cases < cases_in_key:
-        return f"over {cases:,} of {cases_in_words(cases_in_key)}".replace(",", "\u202f")
-    return f"over {cases_in_words(cases)}"
 
 
 def run_word(folder: Path, manifest: RunManifest) -> str:
     """Return running, finished, stopped or interrupted: a killed process still says "running"."""
-    return _word(folder, manifest)
-
-
-def _word(folder: Path, manifest: RunManifest) -> str:
     if manifest.status is not RunStatus.RUNNING:
         return manifest.status.value
     lock = folder / LOCK_NAME
@@ -117,16 +102,3 @@ def _word(folder: Path, manifest: RunManifest) -> str:
     if lock.is_file() and not is_locked(lock):
         return "interrupted"
     return "running"
-
-
-def _with_status(rows: Iterable[CaseRow], status: CaseStatus) -> tuple[CaseRow, ...]:
-    return tuple(row for row in rows if row.status == status.value)
-
-
-def _case_remarks(summaries: Iterable[RecordSummary]) -> list[Remark]:
-    counts: Counter[str] = Counter()
-    for summary in summaries:
-        counts.update(set(summary.remarks))
-    return [
-        Remark(shorten(text, _MAX_REMARK_LENGTH), count) for text, count in counts.most_common()
-    ]

@@ -1,11 +1,11 @@
 """The timeline: a patient's values over time, with those that the answer rests on marked."""
 
 import math
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from archqa.report.axis import Axis, Tick
+from archqa.report.figures import Axis, Tick
 
 WIDTH, HEIGHT = 640, 180
 _MAX_PANELS = 4
@@ -52,29 +52,29 @@ class _Measurement(NamedTuple):
     has_zone: bool
 
 
-class _Series(NamedTuple):
-    name: str
-    unit: str
-    measurements: list[_Measurement]
-
-
 def timeline_panels(rows: Iterable[Mapping[str, Any]]) -> tuple[TimelinePanel, ...]:
     """Return a panel for each name and unit with at least two dated numbers.
 
     At most four: first those with chosen values, then those with the most values.
     """
-    all_series: dict[tuple[str, str], _Series] = {}
+    all_series: dict[tuple[str, str], list[_Measurement]] = {}
     for row in rows:
         measurement = _parse_row(row)
-        if measurement is None:
-            continue
-        name = str(row.get("name") or "")
-        unit = str(row.get("unit") or "")
-        series = all_series.setdefault((name, unit), _Series(name, unit, []))
-        series.measurements.append(measurement)
-    drawable = [series for series in all_series.values() if len(series.measurements) > 1]
-    drawable.sort(key=_priority, reverse=True)
-    return tuple(_panel(series) for series in drawable[:_MAX_PANELS])
+        if measurement is not None:
+            name = str(row.get("name") or "")
+            unit = str(row.get("unit") or "")
+            all_series.setdefault((name, unit), []).append(measurement)
+    priorities = {}
+    for name_and_unit, measurements in all_series.items():
+        if len(measurements) > 1:
+            has_chosen = any(measurement.chosen for measurement in measurements)
+            priorities[name_and_unit] = (has_chosen, len(measurements))
+    by_priority = sorted(priorities, key=priorities.__getitem__, reverse=True)
+    panels = []
+    for name, unit in by_priority[:_MAX_PANELS]:
+        measurements = sorted(all_series[name, unit])
+        panels.append(_panel(name, unit, measurements))
+    return tuple(panels)
 
 
 def _parse_row(row: Mapping[str, Any]) -> _Measurement | None:
@@ -92,105 +92,81 @@ def _parse_row(row: Mapping[str, Any]) -> _Measurement | None:
     return _Measurement(time, value, bool(row.get("chosen")), has_zone)
 
 
-def _priority(series: _Series) -> tuple[bool, int]:
-    has_chosen = any(measurement.chosen for measurement in series.measurements)
-    return has_chosen, len(series.measurements)
-
-
-def _panel(series: _Series) -> TimelinePanel:
-    ordered = sorted(series.measurements)
-    shown = _thin_out(ordered)
-    start = shown[0].time.timestamp()
-    end = shown[-1].time.timestamp()
-    y_axis = _value_axis([measurement.value for measurement in shown])
+def _panel(
+    name: str,
+    unit: str,
+    measurements: Sequence[_Measurement],
+) -> TimelinePanel:
+    """Draw a series in the order of time."""
+    drawn = []
+    # As many measurements as can be told apart, all chosen ones and both ends.
+    step = len(measurements) // _MAX_POINTS + 1
+    for index, measurement in enumerate(measurements):
+        is_last = index == len(measurements) - 1
+        if index % step == 0 or measurement.chosen or is_last:
+            drawn.append(measurement)
+    values = [measurement.value for measurement in drawn]
+    low, high = min(values), max(values)
+    # The vertical axis has a margin even if all values are equal.
+    margin = (high - low) * 0.08 or abs(low) * 0.1 or 1.0
+    y_axis = Axis(low - margin, high + margin, HEIGHT - 24, 8)
     y_ticks = y_axis.ticks(4)
-    left = _label_width(y_ticks)
+    # The labels of the vertical axis need room, so that none is cropped.
+    longest = max((len(tick.label) for tick in y_ticks), default=0)
+    left = max(_MIN_LABEL_WIDTH, longest * _CHARACTER_WIDTH + _LABEL_GAP)
+    start = drawn[0].time.timestamp()
+    end = drawn[-1].time.timestamp()
     x_axis = Axis(start, end, left, WIDTH - 12)
-    points = [_point(measurement, series.unit, x_axis, y_axis) for measurement in shown]
-    path = "M" + " L".join(f"{point.x} {point.y}" for point in points)
+    points = []
+    for measurement in drawn:
+        tooltip = f"{measurement.time:%Y-%m-%d %H:%M}  {measurement.value:g} {unit}"
+        x = x_axis(measurement.time.timestamp())
+        y = y_axis(measurement.value)
+        points.append(TimelinePoint(x, y, measurement.chosen, tooltip.strip()))
     return TimelinePanel(
-        title=series.name,
-        unit=series.unit,
+        title=name,
+        unit=unit,
         points=tuple(points),
-        path=path,
-        x_ticks=_date_ticks(x_axis, shown),
+        path="M" + " L".join(f"{point.x} {point.y}" for point in points),
+        x_ticks=_date_ticks(x_axis, drawn),
         y_ticks=y_ticks,
         left=left,
-        clock=_clock(shown),
-        omitted=len(ordered) - len(shown),
+        clock=_clock(drawn),
+        omitted=len(measurements) - len(drawn),
     )
 
 
-def _point(measurement: _Measurement, unit: str, x_axis: Axis, y_axis: Axis) -> TimelinePoint:
-    tooltip = f"{measurement.time:%Y-%m-%d %H:%M}  {measurement.value:g} {unit}"
-    return TimelinePoint(
-        x=x_axis(measurement.time.timestamp()),
-        y=y_axis(measurement.value),
-        chosen=measurement.chosen,
-        tooltip=tooltip.strip(),
-    )
-
-
-def _value_axis(values: list[float]) -> Axis:
-    """Return the vertical axis, with a margin even if all values are equal."""
-    low = min(values)
-    high = max(values)
-    margin = (high - low) * 0.08
-    if not margin:
-        margin = abs(low) * 0.1 or 1.0
-    return Axis(low - margin, high + margin, HEIGHT - 24, 8)
-
-
-def _thin_out(measurements: list[_Measurement]) -> list[_Measurement]:
-    """Keep as many measurements as can be told apart, all chosen ones and both ends."""
-    step = len(measurements) // _MAX_POINTS + 1
-    last_index = len(measurements) - 1
-    shown = []
-    for index, measurement in enumerate(measurements):
-        is_sampled = index % step == 0
-        if is_sampled or measurement.chosen or index == last_index:
-            shown.append(measurement)
-    return shown
-
-
-def _label_width(ticks: tuple[Tick, ...]) -> float:
-    """Return the room that the labels of the vertical axis need, so that none is cropped."""
-    longest = max((len(tick.label) for tick in ticks), default=0)
-    return max(_MIN_LABEL_WIDTH, longest * _CHARACTER_WIDTH + _LABEL_GAP)
-
-
-def _clock(measurements: list[_Measurement]) -> str:
+def _clock(measurements: Sequence[_Measurement]) -> str:
     """Say whose time it is: the record's own, with its offset from UTC if that is always one."""
-    offsets = {measurement.time.utcoffset() for measurement in measurements if measurement.has_zone}
+    offsets: dict[timedelta | None, str | None] = {}
+    for measurement in measurements:
+        time = measurement.time
+        if measurement.has_zone:
+            offsets.setdefault(time.utcoffset(), time.tzname())
     if not offsets:
         return ""
     if len(offsets) > 1:
         return "Times as in the record, whose offset from UTC changes."
-    first = next(measurement for measurement in measurements if measurement.has_zone)
-    return f"Times as in the record ({first.time.tzname()}).".replace("-", "−")
+    [zone_name] = offsets.values()
+    return f"Times as in the record ({zone_name}).".replace("-", "−")
 
 
-def _zone_at(timestamp: float, measurements: list[_Measurement]) -> tzinfo | None:
-    """Return the time zone of the last measurement until then: summer time may begin within."""
-    zone = measurements[0].time.tzinfo
-    for measurement in measurements:
-        if measurement.time.timestamp() > timestamp:
-            break
-        zone = measurement.time.tzinfo
-    return zone
-
-
-def _date_ticks(axis: Axis, measurements: list[_Measurement]) -> tuple[Tick, ...]:
+def _date_ticks(axis: Axis, measurements: Sequence[_Measurement]) -> tuple[Tick, ...]:
     """Return four dates along the axis, with the time if all lies within three days.
 
-    They are on the record's own clock, as are the times of its rows.
+    They are on the record's own clock, as are the times of its rows: each has the time zone of the
+    last measurement until then, since summer time may begin within the panel.
     """
     span = axis.high - axis.low
     date_format = "%d %b %H:%M" if span < _THREE_DAYS else "%Y-%m-%d"
     ticks: dict[str, Tick] = {}
     for index in range(_DATE_TICKS):
         timestamp = axis.low + span * (index + 0.5) / _DATE_TICKS
-        zone = _zone_at(timestamp, measurements)
+        zone = measurements[0].time.tzinfo
+        for measurement in measurements:
+            if measurement.time.timestamp() > timestamp:
+                break
+            zone = measurement.time.tzinfo
         label = datetime.fromtimestamp(timestamp, zone).strftime(date_format)
         ticks.setdefault(label, Tick(axis(timestamp), label))
     return tuple(ticks.values())

@@ -1,17 +1,29 @@
-"""Which edits of a page can be saved, which ones meet a conflict, and what a taking back restores."""
+"""Which edits of a review can be saved, which ones meet a conflict, and what an undo restores."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from archqa.review.event import ReviewEvent, Seen, is_about_answer
-from archqa.review.state import FieldEvents, last_words
+from archqa.review.event import AnswerVersion, ReviewEvent, is_about_answer
+from archqa.review.state import latest_events
+
+
+class SubmittedReview(NamedTuple):
+    """What a reviewer changed on a page: `edits` by field, the value "" clears a field.
+
+    `page_values` are the values that the page had shown, by field.
+    """
+
+    reviewer: str
+    edits: Mapping[str, str]
+    page_values: Mapping[str, str] = {}
+    version: AnswerVersion = AnswerVersion()
 
 
 class Conflict(NamedTuple):
     """An edit that was not saved: its field was changed after the page had been opened.
 
-    `stored` is what stands now (empty if it was cleared), saved by `reviewer` at `at`.
+    `stored` is the current value (empty if it was cleared), saved by `reviewer` at `at`.
     """
 
     field: str
@@ -28,90 +40,85 @@ class SaveOutcome(NamedTuple):
     conflicts: tuple[Conflict, ...] = ()
 
 
-class Author(NamedTuple):
-    """Whose words are changed: a reviewer's own, or the adjudicated ones, which all share."""
-
-    case_id: str
-    reviewer: str
-    adjudicates: bool
-
-    def wrote(self, event: ReviewEvent) -> bool:
-        """Whether an event is one of the words that this author changes."""
-        same_case = event.case_id == self.case_id
-        if self.adjudicates:
-            return same_case and event.adjudicated
-        return same_case and not event.adjudicated and event.reviewer == self.reviewer
-
-
 def plan_save(
     events: Sequence[ReviewEvent],
-    author: Author,
-    edits: Mapping[str, str],
-    seen: Mapping[str, str],
-    version: Seen,
+    case_id: str,
+    review: SubmittedReview,
+    *,
+    adjudicates: bool,
 ) -> SaveOutcome:
-    """The events that save these edits, and the edits in conflict with what stands now.
+    """The events that save these edits, and the edits in conflict with the current values.
 
-    What an edit would not change makes no event.
+    Each reviewer has a state of their own; all who adjudicate share one. An edit that changes
+    nothing makes no event.
     """
-    own = [event for event in events if author.wrote(event)]
-    newest = {(event.field, event.answer_of): event for event in own}
-    at = next_time(events)
+    latest = {}
+    for event in events:
+        is_own = adjudicates or event.reviewer == review.reviewer
+        if event.case_id == case_id and event.adjudicated == adjudicates and is_own:
+            latest[event.field, event.judged_run] = event
+    version = review.version
+    saved_at = _next_time(events)
     saved, conflicts = [], []
-    for field, edit in edits.items():
-        run = version.run if is_about_answer(field) else ""
-        last = newest.get((field, run))
+    for field, edit in review.edits.items():
+        judged_run = version.run if is_about_answer(field) else ""
+        last = latest.get((field, judged_run))
         stored = last.value if last else ""
         if edit == stored:
             continue
-        if last and stored != seen.get(field, ""):
+        if last and stored != review.page_values.get(field, ""):
             conflicts.append(Conflict(field, stored, edit, last.reviewer, last.at))
-        else:
-            saved.append(_event(author, field, edit, at, version))
+            continue
+        event = ReviewEvent(
+            case_id=case_id,
+            field=field,
+            value=edit,
+            reviewer=review.reviewer,
+            at=saved_at,
+            run=version.run,
+            run_version="" if version.blind else version.run_version,
+            blind=version.blind,
+            adjudicated=adjudicates,
+        )
+        saved.append(event)
     return SaveOutcome(tuple(saved), tuple(conflicts))
 
 
-def plan_undo(events: Sequence[ReviewEvent], author: Author) -> tuple[ReviewEvent, ...]:
-    """The events that take back the author's last save that stands; none if there is no such save."""
-    own = [event for event in events if author.wrote(event)]
-    undone = {event.undoes for event in own if event.undoes}
-    standing = [event for event in own if not event.undoes and event.at not in undone]
-    mine = [event.at for event in standing if event.reviewer == author.reviewer]
-    if not mine:
+def plan_undo(
+    events: Sequence[ReviewEvent], case_id: str, reviewer: str
+) -> tuple[ReviewEvent, ...]:
+    """The events that take back a reviewer's last save of a case; none if there is no such save.
+
+    A restored event keeps what the reviewer had seen when it was saved first.
+    """
+    own_events = []
+    undone_saves = set()
+    for event in events:
+        if event.case_id == case_id and event.reviewer == reviewer and not event.adjudicated:
+            own_events.append(event)
+            undone_saves.add(event.undoes)
+    standing = []
+    for event in own_events:
+        if event.undoes is None and event.at not in undone_saves:
+            standing.append(event)
+    if not standing:
         return ()
-    before = last_words(event for event in standing if event.at != mine[-1])
-    taken = [event for event in standing if event.at == mine[-1]]
-    return tuple(_restoring(taken, last_words(own), before, next_time(events)))
+    last_save = standing[-1].at
+    state_before = latest_events(event for event in standing if event.at != last_save)
+    undone_at = _next_time(events)
+    restored = []
+    for event in standing:
+        if event.at == last_save:
+            cleared = event.model_copy(update={"value": ""})
+            previous = state_before.get((event.field, event.judged_run)) or cleared
+            update = {"at": undone_at, "undoes": last_save}
+            restored.append(previous.model_copy(update=update))
+    return tuple(restored)
 
 
-def next_time(events: Sequence[ReviewEvent]) -> datetime:
+def _next_time(events: Sequence[ReviewEvent]) -> datetime:
     """Now, but later than every event: the time tells the saves of a log apart."""
     now = datetime.now(UTC)
-    return max(now, events[-1].at + timedelta(microseconds=1)) if events else now
-
-
-def _event(author: Author, field: str, value: str, at: datetime, version: Seen) -> ReviewEvent:
-    return ReviewEvent(
-        case_id=author.case_id,
-        field=field,
-        value=value,
-        reviewer=author.reviewer,
-        at=at,
-        run=version.run,
-        run_version="" if version.blind else version.run_version,
-        blind=version.blind,
-        adjudicated=author.adjudicates,
-    )
-
-
-def _restoring(
-    taken: Sequence[ReviewEvent], now: FieldEvents, before: FieldEvents, at: datetime
-) -> Iterator[ReviewEvent]:
-    """Events that put the fields of a save back; each keeps what its reviewer had seen back then."""
-    for event in taken:
-        place = (event.field, event.answer_of)
-        stands = now.get(place)
-        if (stands.value if stands else "") != event.value:
-            continue  # Somebody changed an adjudicated field since.
-        restored = before.get(place) or event.model_copy(update={"value": ""})
-        yield restored.model_copy(update={"at": at, "undoes": event.at, "reviewer": event.reviewer})
+    if not events:
+        return now
+    return max(now, events[-1].at + timedelta(microseconds=1))

@@ -1,4 +1,4 @@
-"""One thing that one reviewer said, and what the reviewer had seen when saying it."""
+"""One statement of one reviewer, the fields it may be about, and the answer the reviewer had seen."""
 
 import re
 from datetime import datetime
@@ -6,38 +6,18 @@ from typing import NamedTuple
 
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
-from archqa.core.key import record_version
 from archqa.core.question import Item
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, quoted
 
-__all__ = [
-    "LABELS",
-    "SUPPORT",
-    "TEXT_FIELDS",
-    "VERDICTS",
-    "VERDICT_FIELDS",
-    "ReviewEvent",
-    "Seen",
-    "edit_mistake",
-    "is_about_answer",
-    "kind_of",
-    "line_field",
-    "record_version",
-    "reviewer_name",
-    "sentence_field",
-    "sentence_of",
-    "values_of",
-]
-
 LABELS = tuple(label.value for label in Relevance)
-"""What can be said of a sentence of the note."""
+"""The labels of a sentence of the note."""
 
 SUPPORT = ("supported", "partly", "not")
-"""What can be said of a line of the answer."""
+"""The values of a line of the answer."""
 
 VERDICTS = ("yes", "partly", "no")
-"""What can be said of an answer, its evidence and its query."""
+"""The values of an answer, its evidence and its query."""
 
 VERDICT_FIELDS = ("answer_right", "evidence_right", "query_right")
 TEXT_FIELDS = ("better_answer", "remark")
@@ -48,8 +28,8 @@ _MAX_TEXT = 100_000
 _MAX_NAME = 80
 
 
-class Seen(NamedTuple):
-    """What a reviewer saw: the run, the version of its record (`record_version`), or neither.
+class AnswerVersion(NamedTuple):
+    """The answer that a reviewer saw: its run, and the version of its record (`record_version`).
 
     `blind`: neither the run's answer nor a key was shown. `run_version` is then empty.
     """
@@ -60,7 +40,7 @@ class Seen(NamedTuple):
 
 
 class ReviewEvent(FrozenModel):
-    """One line of a review log. The value "" takes back what was said of the field before.
+    """One line of a review log. The value "" clears the field.
 
     All events of one save have the same time `at`. `undoes` is the time of the save that this
     event takes back.
@@ -78,39 +58,29 @@ class ReviewEvent(FrozenModel):
     undoes: datetime | None = None
 
     @property
-    def answer_of(self) -> str:
-        """The run whose answer was judged; empty for what is said of the note or the question."""
+    def judged_run(self) -> str:
+        """The run whose answer was judged; empty for fields of the note or the question."""
         return self.run if is_about_answer(self.field) else ""
 
 
-def sentence_field(sentence_id: str) -> str:
-    """The field that holds the label of a sentence."""
-    return f"{_SENTENCE}{sentence_id}"
-
-
-def line_field(number: int) -> str:
-    """The field that says whether a line of the answer is supported; the first line is 1."""
-    return f"line/{number}"
-
-
-def sentence_of(field: str) -> str | None:
+def field_sentence_id(field: str) -> str | None:
     """The id of the sentence that a field labels; None for other fields."""
     return field.removeprefix(_SENTENCE) if field.startswith(_SENTENCE) else None
 
 
-def kind_of(field: str) -> str:
+def field_kind(field: str) -> str:
     """`sentence`, `line`, or the name of the field itself."""
     return field.split("/", 1)[0]
 
 
 def is_about_answer(field: str) -> bool:
     """Whether a field judges the answer of one run, and not the note or the question."""
-    return kind_of(field) in ("line", *VERDICT_FIELDS)
+    return field_kind(field) in ("line", *VERDICT_FIELDS)
 
 
-def values_of(field: str) -> tuple[str, ...]:
+def field_values(field: str) -> tuple[str, ...]:
     """The values that a field takes; empty for free text and for unknown fields."""
-    if sentence_of(field):
+    if field_sentence_id(field):
         return LABELS
     if _LINE.fullmatch(field):
         return SUPPORT
@@ -119,12 +89,14 @@ def values_of(field: str) -> tuple[str, ...]:
 
 def edit_mistake(item: Item, field: str, value: str) -> str:
     """Why a field of an item's review cannot have a value; empty if it can."""
-    sentence_id = sentence_of(field)
-    if sentence_id is not None and sentence_id not in _sentence_ids(item):
-        return f"The case has no sentence {quoted(sentence_id)}."
+    sentence_id = field_sentence_id(field)
+    if sentence_id is not None:
+        sentence_ids = item.sentence_ids if isinstance(item, Case) else ()
+        if sentence_id not in sentence_ids:
+            return f"The case has no sentence {quoted(sentence_id)}."
     if field in TEXT_FIELDS:
         return "The text is too long." if len(value) > _MAX_TEXT else ""
-    values = values_of(field)
+    values = field_values(field)
     if not values:
         return f"A review has no field {quoted(field)}."
     if value and value not in values:
@@ -132,8 +104,9 @@ def edit_mistake(item: Item, field: str, value: str) -> str:
     return ""
 
 
-def _sentence_ids(item: Item) -> tuple[str, ...]:
-    return item.sentence_ids if isinstance(item, Case) else ()
+def clean_value(text: str) -> str:
+    """A value as it is stored: forms of browsers send line ends of Windows."""
+    return text.replace("\r\n", "\n").strip()
 
 
 def reviewer_name(text: str) -> str:

@@ -6,97 +6,91 @@
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archqa.review.event import ReviewEvent, sentence_of
+from archqa.review.event import ReviewEvent, field_sentence_id
 from archqa.review.state import CaseReviews, CaseSetReviews
 from archqa.safety.files import storage_errors, write_private_text
 
 
 class WrittenKey(NamedTuple):
-    """A key and its cases: how many sentences it labels, and how many were left out as disputed."""
+    """A key: how many sentences it labels, and how many were left out as disputed."""
 
     path: Path
-    cases_path: Path
     cases: int
     sentences: int
     disagreements: int
 
 
-def write_key(reviews: CaseSetReviews, path: Path, cases_path: Path) -> WrittenKey | None:
+def write_key(reviews: CaseSetReviews, path: Path) -> WrittenKey | None:
     """Write the key of these reviews; None, and no key of reviews remains, if it labels nothing."""
-    rows = [row for row in map(_row, reviews.cases) if row["answers"]]
+    rows = []
+    sentence_count = 0
+    disagreement_count = 0
+    for case in reviews.cases:
+        row = _key_row(case)
+        disagreement_count += row["review"]["disagreements"]
+        if row["answers"]:
+            sentence_count += len(row["answers"])
+            rows.append(row)
     with storage_errors(path):
-        _keep_other_key(path)
+        # A key that was not made from the log may hold labels that nobody set here.
+        if path.is_file() and not _is_key_of_reviews(path):
+            number = 1
+            old_path = path.with_name(f"{path.stem}.before-reviews.json")
+            while old_path.exists():
+                number += 1
+                old_path = path.with_name(f"{path.stem}.before-reviews-{number}.json")
+            path.replace(old_path)
         if not rows:
             path.unlink(missing_ok=True)
             return None
         write_private_text(path, json.dumps(rows, ensure_ascii=False, indent=1))
-    return WrittenKey(
-        path=path,
-        cases_path=cases_path,
-        cases=len(rows),
-        sentences=sum(len(row["answers"]) for row in rows),
-        disagreements=sum(_disputed_sentences(case) for case in reviews.cases),
-    )
+    return WrittenKey(path, len(rows), sentence_count, disagreement_count)
 
 
-def _row(case: CaseReviews) -> dict[str, Any]:
+def _key_row(case: CaseReviews) -> dict[str, Any]:
     answers = []
     sources: list[ReviewEvent] = []
     for field, _ in case.fields:
-        decided = case.decided(field)
-        sentence_id = sentence_of(field)
-        if sentence_id and decided:
-            answers.append({"sentence_id": sentence_id, "relevance": decided.value})
-            sources += [*case.events_by_reviewer(field).values(), decided]
+        decision = case.decision(field)
+        sentence_id = field_sentence_id(field)
+        if sentence_id and decision:
+            answers.append({"sentence_id": sentence_id, "relevance": decision.value})
+            sources += [*case.events_by_reviewer(field).values(), decision]
     row: dict[str, Any] = {"case_id": case.case_id, "answers": answers}
-    better_answer = case.decided("better_answer")
+    better_answer = case.decision("better_answer")
     if better_answer:
         row["clinician_answer"] = better_answer.value
         sources += [*case.events_by_reviewer("better_answer").values(), better_answer]
-    row["review"] = _provenance(sources, _disputed_sentences(case))
+    disagreements = 0
+    for disagreement in case.disagreements:
+        if disagreement.is_open and field_sentence_id(disagreement.field) is not None:
+            disagreements += 1
+    row["review"] = _provenance(sources, disagreements)
     return row
 
 
 def _provenance(sources: Sequence[ReviewEvent], disagreements: int) -> dict[str, Any]:
-    """Who said what the row holds, when, and which runs' answers they had before them."""
-    sighted = [event for event in sources if not event.blind]
+    """Who said what the row holds, when, and which runs' answers they had seen."""
+    reviewers, runs, versions = set(), set(), set()
+    is_blind = True
+    for event in sources:
+        reviewers.add(event.reviewer)
+        if not event.blind:
+            is_blind = False
+            runs.add(event.run)
+            versions.add(event.run_version)
     last = max((event.at for event in sources), default=None)
     return {
-        "reviewers": sorted({event.reviewer for event in sources}),
-        "runs": sorted({event.run for event in sighted if event.run}),
-        "run_versions": sorted({event.run_version for event in sighted if event.run_version}),
-        "at": _shown_time(last),
-        "blind": not sighted,
+        "reviewers": sorted(reviewers),
+        "runs": sorted(runs - {""}),
+        "run_versions": sorted(versions - {""}),
+        "at": last.isoformat(timespec="seconds") if last else "",
+        "blind": is_blind,
         "disagreements": disagreements,
     }
-
-
-def _shown_time(time: datetime | None) -> str:
-    return time.isoformat(timespec="seconds") if time else ""
-
-
-def _disputed_sentences(case: CaseReviews) -> int:
-    disputed = [disagreement for disagreement in case.disagreements if disagreement.is_open]
-    return sum(sentence_of(disagreement.field) is not None for disagreement in disputed)
-
-
-def _keep_other_key(path: Path) -> None:
-    """Move a key away that was not made from the log: it may hold labels that nobody set."""
-    if path.is_file() and not _is_key_of_reviews(path):
-        path.replace(_free_name(path))
-
-
-def _free_name(path: Path) -> Path:
-    name = path.with_name(f"{path.stem}.before-reviews.json")
-    number = 2
-    while name.exists():
-        name = path.with_name(f"{path.stem}.before-reviews-{number}.json")
-        number += 1
-    return name
 
 
 def _is_key_of_reviews(path: Path) -> bool:
@@ -106,5 +100,8 @@ def _is_key_of_reviews(path: Path) -> bool:
         return False
     if not isinstance(rows, list):
         return False
-    reviews = [row.get("review") if isinstance(row, dict) else None for row in rows]
-    return all(isinstance(review, dict) and "reviewers" in review for review in reviews)
+    for row in rows:
+        review = row.get("review") if isinstance(row, dict) else None
+        if not isinstance(review, dict) or "reviewers" not in review:
+            return False
+    return True

@@ -1,21 +1,38 @@
-"""The current state of reviews: the last word of each reviewer on each field of each case."""
+"""The current state of reviews: what each reviewer says of each field, and how they agree."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
-from archqa.review.event import ReviewEvent
+from archqa.core.judgement import cohens_kappa, observed_agreement
+from archqa.review.event import (
+    LABELS,
+    SUPPORT,
+    VERDICT_FIELDS,
+    VERDICTS,
+    ReviewEvent,
+    field_kind,
+)
 
-FieldEvents = dict[tuple[str, str], ReviewEvent]
-"""Field, and run for what judges an answer → the last event that says something of it."""
+JudgedField = tuple[str, str]
+"""A field, and the run whose answer it judges; the run is empty for other fields."""
+
+FieldEvents = dict[JudgedField, ReviewEvent]
+"""The latest event of each field that is not cleared."""
 
 _NEVER_COMPARED = "remark"
+_VALUES_BY_KIND = {
+    "sentence": LABELS,
+    "line": SUPPORT,
+    **dict.fromkeys(VERDICT_FIELDS, VERDICTS),
+}
 
 
 class Disagreement(NamedTuple):
     """A field of a case that reviewers see differently. `adjudicated` is None until somebody decides.
 
-    `run` is the run whose answer is judged; empty for what is said of the note or the question.
+    `run` is the run whose answer is judged; empty for fields of the note or the question.
     """
 
     case_id: str
@@ -39,32 +56,37 @@ class CaseReviews:
 
     @cached_property
     def _by_reviewer(self) -> dict[str, FieldEvents]:
-        own: dict[str, list[ReviewEvent]] = {}
+        events_by_reviewer: dict[str, list[ReviewEvent]] = {}
         for event in self.events:
             if not event.adjudicated:
-                own.setdefault(event.reviewer, []).append(event)
-        states = {reviewer: last_words(events) for reviewer, events in own.items()}
-        return {reviewer: state for reviewer, state in states.items() if state}
+                events_by_reviewer.setdefault(event.reviewer, []).append(event)
+        states = {}
+        for reviewer, events in events_by_reviewer.items():
+            state = latest_events(events)
+            if state:
+                states[reviewer] = state
+        return states
 
     @cached_property
     def _adjudicated(self) -> FieldEvents:
-        return last_words(event for event in self.events if event.adjudicated)
+        return latest_events(event for event in self.events if event.adjudicated)
 
     @property
     def reviewers(self) -> tuple[str, ...]:
         """Who has said something that stands, in the order of their first event."""
         return tuple(self._by_reviewer)
 
-    def events_of(self, reviewer: str, run: str = "") -> dict[str, ReviewEvent]:
+    def reviewer_events(self, reviewer: str, run: str = "") -> dict[str, ReviewEvent]:
         """Field → what a reviewer says of the note, and of the answer of this run."""
-        return _of_run(self._by_reviewer.get(reviewer, {}), run)
-
-    def adjudicated(self, run: str = "") -> dict[str, ReviewEvent]:
-        """Field → what was adjudicated of the note, and of the answer of this run."""
-        return _of_run(self._adjudicated, run)
+        state = self._by_reviewer.get(reviewer, {})
+        events = {}
+        for (field, judged_run), event in state.items():
+            if judged_run in ("", run):
+                events[field] = event
+        return events
 
     def events_by_reviewer(self, field: str, run: str = "") -> dict[str, ReviewEvent]:
-        """Reviewer → what each says of a field; `run` only for what judges an answer."""
+        """Reviewer → what they say of a field; `run` only for fields that judge an answer."""
         events = {}
         for reviewer, state in self._by_reviewer.items():
             if (field, run) in state:
@@ -72,9 +94,9 @@ class CaseReviews:
         return events
 
     @cached_property
-    def fields(self) -> tuple[tuple[str, str], ...]:
-        """The fields, with the run for what judges an answer, that anybody has said something of."""
-        fields: dict[tuple[str, str], None] = dict.fromkeys(self._adjudicated)
+    def fields(self) -> tuple[JudgedField, ...]:
+        """The fields that anybody has said something of."""
+        fields: dict[JudgedField, None] = dict.fromkeys(self._adjudicated)
         for state in self._by_reviewer.values():
             fields.update(dict.fromkeys(state))
         return tuple(fields)
@@ -82,22 +104,29 @@ class CaseReviews:
     @cached_property
     def disagreements(self) -> tuple[Disagreement, ...]:
         """The fields that reviewers see differently, adjudicated or not. Remarks never differ."""
-        return tuple(self._disagreements())
-
-    def decided(self, field: str, run: str = "") -> ReviewEvent | None:
-        """The adjudicated word on a field, else the one that all its reviewers share, else None."""
-        if (field, run) in self._adjudicated:
-            return self._adjudicated[field, run]
-        events = list(self.events_by_reviewer(field, run).values())
-        return events[-1] if len({event.value for event in events}) == 1 else None
-
-    def _disagreements(self) -> Iterator[Disagreement]:
+        disagreements = []
         for field, run in self.fields:
             events = self.events_by_reviewer(field, run)
             values = {event.value for event in events.values()}
             if len(values) > 1 and field != _NEVER_COMPARED:
                 adjudicated = self._adjudicated.get((field, run))
-                yield Disagreement(self.case_id, field, run, events, adjudicated)
+                disagreements.append(Disagreement(self.case_id, field, run, events, adjudicated))
+        return tuple(disagreements)
+
+    def disagrees(self, run: str) -> bool:
+        """Whether reviewers differ on the note or on this run's answer, and nobody adjudicated."""
+        open_runs = {
+            disagreement.run for disagreement in self.disagreements if disagreement.is_open
+        }
+        return not open_runs.isdisjoint(("", run))
+
+    def decision(self, field: str) -> ReviewEvent | None:
+        """The adjudicated event of a field, else the one that all its reviewers share, else None."""
+        if (field, "") in self._adjudicated:
+            return self._adjudicated[field, ""]
+        events = list(self.events_by_reviewer(field).values())
+        values = {event.value for event in events}
+        return events[-1] if len(values) == 1 else None
 
 
 class CaseSetReviews:
@@ -108,10 +137,13 @@ class CaseSetReviews:
 
     @cached_property
     def _by_case(self) -> dict[str, CaseReviews]:
-        by_case: dict[str, list[ReviewEvent]] = {}
+        events_by_case: dict[str, list[ReviewEvent]] = {}
         for event in self.events:
-            by_case.setdefault(event.case_id, []).append(event)
-        return {case_id: CaseReviews(case_id, events) for case_id, events in by_case.items()}
+            events_by_case.setdefault(event.case_id, []).append(event)
+        by_case = {}
+        for case_id, events in events_by_case.items():
+            by_case[case_id] = CaseReviews(case_id, events)
+        return by_case
 
     def case(self, case_id: str) -> CaseReviews:
         """The reviews of one case; empty ones if there are none."""
@@ -133,16 +165,66 @@ class CaseSetReviews:
     @cached_property
     def disagreements(self) -> tuple[Disagreement, ...]:
         """The fields of all cases that reviewers see differently, adjudicated or not."""
-        return tuple(disagreement for case in self.cases for disagreement in case.disagreements)
+        disagreements: list[Disagreement] = []
+        for case in self.cases:
+            disagreements += case.disagreements
+        return tuple(disagreements)
 
 
-def last_words(events: Iterable[ReviewEvent]) -> FieldEvents:
-    """Field and run → the last event; what was cleared is left out."""
+def latest_events(events: Iterable[ReviewEvent]) -> FieldEvents:
+    """The latest event of each field; fields that were cleared are left out."""
     state: FieldEvents = {}
     for event in events:
-        state[event.field, event.answer_of] = event
-    return {place: event for place, event in state.items() if event.value}
+        state[event.field, event.judged_run] = event
+    return {field: event for field, event in state.items() if event.value}
 
 
-def _of_run(state: FieldEvents, run: str) -> dict[str, ReviewEvent]:
-    return {field: event for (field, of_run), event in state.items() if of_run in ("", run)}
+class Agreement(NamedTuple):
+    """How two reviewers agree on the fields that both have set.
+
+    kind: `sentence`, `line`, `answer_right` …; label: one value against all others, or "" for all
+    values; percent: 0 to 100. kappa: None where both use one and the same value throughout, so that
+    chance alone explains everything.
+    """
+
+    reviewer_1: str
+    reviewer_2: str
+    kind: str
+    label: str
+    field_count: int
+    percent: float
+    kappa: float | None
+
+
+def agreement(reviews: CaseSetReviews) -> tuple[Agreement, ...]:
+    """The agreement of every pair of reviewers who share fields; adjudications do not count."""
+    rows = []
+    for reviewer_1, reviewer_2 in combinations(reviews.reviewers, 2):
+        pairs_by_kind: dict[str, list[tuple[str, str]]] = {}
+        for case in reviews.cases:
+            for field, run in case.fields:
+                events = case.events_by_reviewer(field, run)
+                if reviewer_1 in events and reviewer_2 in events:
+                    pair = (events[reviewer_1].value, events[reviewer_2].value)
+                    pairs_by_kind.setdefault(field_kind(field), []).append(pair)
+        for kind, labels in _VALUES_BY_KIND.items():
+            pairs = pairs_by_kind.get(kind)
+            if pairs is None:
+                continue
+            rows.append(_agreement(reviewer_1, reviewer_2, kind, "", pairs))
+            for label in labels:
+                binary = [(value_1 == label, value_2 == label) for value_1, value_2 in pairs]
+                rows.append(_agreement(reviewer_1, reviewer_2, kind, label, binary))
+    return tuple(rows)
+
+
+def _agreement(
+    reviewer_1: str,
+    reviewer_2: str,
+    kind: str,
+    label: str,
+    pairs: Sequence[tuple[object, object]],
+) -> Agreement:
+    percent = 100 * observed_agreement(pairs)
+    kappa = cohens_kappa(pairs)
+    return Agreement(reviewer_1, reviewer_2, kind, label, len(pairs), percent, kappa)

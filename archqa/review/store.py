@@ -1,4 +1,4 @@
-"""The reviews of a folder of runs, on disk.
+"""The reviews of a folder of runs, on disk: whole lines are appended under a lock, none is changed.
 
 annotations/<set>.reviews.jsonl   the log: every event, in the order of saving (`ReviewEvent`)
 annotations/<set>.json            the reviewed cases that have a note
@@ -6,24 +6,41 @@ annotations/<set>_key.json        the key that `ReviewStore.write_key` makes of 
 """
 
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from archqa import tasks
 from archqa.core.case import Case
 from archqa.core.question import Item
-from archqa.errors import CallerError
-from archqa.review.changes import Author, SaveOutcome, plan_save, plan_undo
-from archqa.review.event import ReviewEvent, Seen, edit_mistake, reviewer_name
+from archqa.errors import CallerError, InputError, StorageError
+from archqa.review.changes import SaveOutcome, SubmittedReview, plan_save, plan_undo
+from archqa.review.event import ReviewEvent, clean_value, edit_mistake, reviewer_name
 from archqa.review.key import WrittenKey, write_key
-from archqa.review.log import NOTHING_READ, ReadLog, append_events, log_lock, read_log
 from archqa.review.state import CaseSetReviews
-from archqa.safety.files import storage_errors, write_private_text
+from archqa.safety.files import (
+    LocksUnsupported,
+    acquire_lock,
+    release_lock,
+    storage_errors,
+    write_private_text,
+)
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
+_MAX_WAIT_SECONDS = 10.0
+_PAUSE_SECONDS = 0.02
+
+
+class _Log(NamedTuple):
+    """A log as it was read: its whole lines, and their events in the order of saving."""
+
+    content: bytes = b""
+    events: tuple[ReviewEvent, ...] = ()
 
 
 class ReviewStore:
@@ -35,7 +52,7 @@ class ReviewStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = Lock()
-        self._cache: dict[str, tuple[ReadLog, CaseSetReviews]] = {}
+        self._cache: dict[str, tuple[_Log, CaseSetReviews]] = {}
 
     def log_path(self, case_set: str) -> Path:
         """The path of the log, whether it exists or not."""
@@ -51,8 +68,9 @@ class ReviewStore:
 
     def reviews(self, case_set: str) -> CaseSetReviews:
         """The state of all cases, as the log is now."""
-        known, reviews = self._cache.get(case_set) or (NOTHING_READ, CaseSetReviews(()))
-        log = read_log(self.log_path(case_set), known)
+        unread = (_Log(), CaseSetReviews(()))
+        known, reviews = self._cache.get(case_set, unread)
+        log = _read_log(self.log_path(case_set), known)
         if log is not known:
             reviews = CaseSetReviews(log.events)
             self._cache[case_set] = (log, reviews)
@@ -66,94 +84,79 @@ class ReviewStore:
         self,
         case_set: str,
         item: Item,
-        edits: Mapping[str, str],
-        seen: Mapping[str, str],
-        reviewer: str,
-        version: Seen,
+        review: SubmittedReview,
+        *,
+        adjudicates: bool = False,
     ) -> SaveOutcome:
-        """Save the fields that a reviewer changed; "" clears a field.
+        """Save the fields that a reviewer changed.
 
-        `seen` is what the page had shown for these fields. A field that holds something else by
-        now, and not what the edit says, is not saved but a conflict; the other fields are saved.
-        Raises `CallerError` without a reviewer's name, and for what cannot be said of the item.
+        A field whose value is now another one than the page had shown, and not that of the edit, is
+        not saved but a conflict; the other fields are saved. What is adjudicated counts where
+        reviewers differ; all who adjudicate share one state. Raises `CallerError` without a
+        reviewer's name, and for values that a field of the item does not take.
         """
-        author = Author(item.id, reviewer_name(reviewer), adjudicates=False)
-        return self._save(case_set, item, edits, seen, author, version)
-
-    def adjudicate(
-        self,
-        case_set: str,
-        item: Item,
-        edits: Mapping[str, str],
-        seen: Mapping[str, str],
-        reviewer: str,
-        version: Seen,
-    ) -> SaveOutcome:
-        """Save what counts where reviewers differ; all adjudicators share one state. As `save`."""
-        author = Author(item.id, reviewer_name(reviewer), adjudicates=True)
-        return self._save(case_set, item, edits, seen, author, version)
+        name = reviewer_name(review.reviewer)
+        edits = {}
+        for field, value in review.edits.items():
+            edits[field] = clean_value(value)
+            mistake = edit_mistake(item, field, edits[field])
+            if mistake:
+                raise CallerError(f"{mistake}\nReload the page, and save again.")
+        page_values = {field: clean_value(value) for field, value in review.page_values.items()}
+        review = review._replace(reviewer=name, edits=edits, page_values=page_values)
+        with self._locked_events(case_set) as events:
+            outcome = plan_save(events, item.id, review, adjudicates=adjudicates)
+            if outcome.saved:
+                # The case comes first: the log must not name a case that is not there.
+                self._save_case(case_set, item)
+                _append_events(self.log_path(case_set), outcome.saved)
+        return outcome
 
     def undo(
-        self, case_set: str, case_id: str, reviewer: str, *, adjudicated: bool = False
+        self,
+        case_set: str,
+        case_id: str,
+        reviewer: str,
     ) -> tuple[ReviewEvent, ...]:
         """Take back the reviewer's last save of a case; again, the one before.
 
         Returns the fields that were put back, as the new events of the log; none if there is
         nothing to take back.
         """
-        author = Author(case_id, reviewer_name(reviewer), adjudicated)
+        name = reviewer_name(reviewer)
         if not self.log_path(case_set).is_file():
             return ()
-        with self._writing(case_set) as events:
-            restored = plan_undo(events, author)
-            append_events(self.log_path(case_set), restored)
+        with self._locked_events(case_set) as events:
+            restored = plan_undo(events, case_id, name)
+            _append_events(self.log_path(case_set), restored)
         return restored
 
-    def can_undo(self, case_set: str, case_id: str, reviewer: str) -> bool:
+    def can_undo(
+        self,
+        case_set: str,
+        case_id: str,
+        reviewer: str,
+    ) -> bool:
         """Whether a reviewer has a save of a case that can be taken back."""
-        author = Author(case_id, reviewer, adjudicates=False)
-        return bool(plan_undo(self.reviews(case_set).events, author))
+        return bool(plan_undo(self.reviews(case_set).events, case_id, reviewer))
 
     def write_key(self, case_set: str) -> WrittenKey | None:
         """Write the key of what reviewers agree on or adjudicated; None if no sentence has a label.
 
-        A key that was not made from the log is kept beside it (`<set>_key.before-reviews.json`).
+        A key that was not made from the log is moved to `<set>_key.before-reviews.json`.
         """
-        path = self.key_path(case_set)
         if not self.log_path(case_set).is_file():
             return None
-        with self._writing(case_set) as events:
-            return write_key(CaseSetReviews(events), path, self.case_path(case_set))
-
-    def _save(
-        self,
-        case_set: str,
-        item: Item,
-        edits: Mapping[str, str],
-        seen: Mapping[str, str],
-        author: Author,
-        version: Seen,
-    ) -> SaveOutcome:
-        cleaned = {field: _clean(value) for field, value in edits.items()}
-        shown = {field: _clean(value) for field, value in seen.items()}
-        mistakes = [edit_mistake(item, field, value) for field, value in cleaned.items()]
-        for mistake in filter(None, mistakes):
-            raise CallerError(f"{mistake}\nReload the page, and save again.")
-        with self._writing(case_set) as events:
-            outcome = plan_save(events, author, cleaned, shown, version)
-            if outcome.saved:
-                # The case comes first: the log must not name a case that is not there.
-                self._save_case(case_set, item)
-                append_events(self.log_path(case_set), outcome.saved)
-        return outcome
+        with self._locked_events(case_set) as events:
+            reviews = CaseSetReviews(events)
+            return write_key(reviews, self.key_path(case_set))
 
     @contextmanager
-    def _writing(self, case_set: str) -> Iterator[tuple[ReviewEvent, ...]]:
+    def _locked_events(self, case_set: str) -> Iterator[tuple[ReviewEvent, ...]]:
         """Hold the lock of a case set; yields its events as they are now."""
         with storage_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self.log_path(case_set)
-        with self._lock, log_lock(path):
+        with self._lock, _log_lock(self.log_path(case_set)):
             yield self.reviews(case_set).events
 
     def _save_case(self, case_set: str, item: Item) -> None:
@@ -162,18 +165,88 @@ class ReviewStore:
             return
         path = self.case_path(case_set)
         with storage_errors(path):
-            saved = list(tasks.load_notes(path).notes) if path.is_file() else []
+            saved: list[Case] = []
+            if path.is_file():
+                saved += tasks.load_notes(path).notes
+            if item in saved:
+                return
             others = [case for case in saved if case.id != item.id]
-            if len(others) == len(saved) or item not in saved:
-                rows = json.loads(tasks.dump_json([*others, item]))
-                write_private_text(path, json.dumps(rows, ensure_ascii=False, indent=1))
-
-
-def _clean(text: str) -> str:
-    """A value as it is stored; a form sends line ends of Windows."""
-    return text.replace("\r\n", "\n").strip()
+            rows = json.loads(tasks.dump_json([*others, item]))
+            write_private_text(path, json.dumps(rows, ensure_ascii=False, indent=1))
 
 
 def _safe_file_name(name: str) -> str:
     safe_name = _UNSAFE_CHARACTERS.sub("-", name).strip(".-")
     return safe_name or "cases"
+
+
+def _read_log(path: Path, known: _Log) -> _Log:
+    """The log as it is now; of one that goes on from `known`, only the new lines are parsed.
+
+    A last line without its end was never confirmed to anybody and does not count. Raises
+    `InputError` for a damaged file: appending to it would bury the damage.
+    """
+    with storage_errors(path):
+        content = path.read_bytes() if path.is_file() else b""
+    content = content[: content.rfind(b"\n") + 1]
+    if content == known.content:
+        return known
+    if not content.startswith(known.content):
+        known = _Log()
+    new_content = content[len(known.content) :]
+    new_lines = new_content.split(b"\n")[:-1]
+    try:
+        events = tuple(map(ReviewEvent.model_validate_json, new_lines))
+    except (ValueError, RecursionError):
+        fix = "Repair the file, or move it away; it is not overwritten."
+        raise InputError(path, [": is not a log of reviews."], fix) from None
+    return _Log(content, known.events + events)
+
+
+def _append_events(path: Path, events: Sequence[ReviewEvent]) -> None:
+    """Append events, all or none; they are on disk when this returns. Hold the lock.
+
+    Raises `StorageError`.
+    """
+    lines = "".join(f"{event.model_dump_json()}\n" for event in events)
+    new_content = lines.encode("utf-8", "backslashreplace")
+    is_new = not path.exists()
+    with storage_errors(path):
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+            size = content.rfind(b"\n") + 1
+            if size < len(content):
+                os.ftruncate(descriptor, size)  # Its last line was never finished.
+            try:
+                written = 0
+                while written < len(new_content):
+                    written += os.write(descriptor, new_content[written:])
+                os.fsync(descriptor)
+            except BaseException:
+                os.ftruncate(descriptor, size)
+                if is_new:
+                    path.unlink()
+                raise
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _log_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of a log against other processes and threads. Raises `StorageError`."""
+    lock_path = path.with_name(f"{path.name}.lock")
+    deadline = time.monotonic() + _MAX_WAIT_SECONDS
+    descriptor = None
+    with storage_errors(lock_path), suppress(LocksUnsupported):
+        while (descriptor := acquire_lock(lock_path)) is None:
+            if time.monotonic() > deadline:
+                reason = f"Another process keeps {lock_path} locked."
+                raise StorageError(f"{reason}\nSave again in a moment.")
+            time.sleep(_PAUSE_SECONDS)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            release_lock(lock_path, descriptor)

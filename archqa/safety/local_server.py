@@ -50,11 +50,10 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 _ALLOWED_HEADERS = (
     b"Accept, Authorization, Content-Encoding, Content-Type, If-Match, If-Modified-Since,"
-    b" If-None-Exist, If-None-Match, If-Range, Prefer, Range"
+    b" If-None-Match, Prefer"
 )
 _EXPOSED_HEADERS = (
-    b"Accept-Ranges, Allow, Content-Location, Content-Range, ETag, Expires, Last-Modified, Link,"
-    b" Location, Preference-Applied, Retry-After, Warning, X-Progress"
+    b"Allow, ETag, Last-Modified, Link, Location, Preference-Applied, Retry-After, Warning"
 )
 _ALLOWED_METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 _MAX_AGE = b"600"

@@ -1,7 +1,7 @@
-"""The door in front of every page: access, security headers, the size of forms, and errors.
+"""What guards every page: access, security headers, the size of forms, and unexpected errors.
 
 Who may use the server, and what other sites may do with it, is in `safety/local_server.py`. A form
-must also carry its form token (`PageRenderer.is_valid_form_token`). No note text is logged.
+must also carry its form token (`Site.read_form`). No note text is logged.
 """
 
 import logging
@@ -54,11 +54,15 @@ class AccessMiddleware:
         """Pass a request on to the pages, or refuse it with one line."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-        elif scope["type"] == "http":
-            await self._answer(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._access.refusal(scope) or _refusal_of_size(scope)
+            return
+        if scope["type"] != "http":
+            return
+        refusal = self._access.refusal(scope)
+        if refusal is None:
+            for name, value in scope["headers"]:
+                # A body that is announced as too long is refused before it is read.
+                if name == b"content-length" and int(value) > MAX_BODY_BYTES:
+                    refusal = Refusal(413, TOO_LONG)
         if refusal is not None:
             await _send_refusal(send, refusal)
         elif self._access.has_token_in_url(scope):
@@ -80,17 +84,13 @@ class AccessMiddleware:
         try:
             await self._app(scope, _limit_body(receive), send_with_headers)
         except Exception as error:
-            _log_error(error)
+            # Log type and position of the error; its message may quote a note.
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(frame.filename).name}:{frame.lineno}"
+            _log.error("unexpected %s at %s", type(error).__name__, place)
             if not response_started:
                 sentence = "An unexpected error occurred; the server's log says where."
                 await _send_refusal(send, Refusal(500, sentence))
-
-
-def _log_error(error: Exception) -> None:
-    """Log type and position of an error; its message may quote a note."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    file_name = Path(frame.filename).name
-    _log.error("unexpected %s at %s:%s", type(error).__name__, file_name, frame.lineno)
 
 
 def _limit_body(receive: Receive) -> Receive:
@@ -108,14 +108,6 @@ def _limit_body(receive: Receive) -> Receive:
     return limited_receive
 
 
-def _refusal_of_size(scope: Scope) -> Refusal | None:
-    """Refuse a body that is announced as too long, before it is read."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and int(value) > MAX_BODY_BYTES:
-            return Refusal(413, TOO_LONG)
-    return None
-
-
 async def _send_refusal(send: Send, refusal: Refusal) -> None:
     headers: Headers = ((b"content-type", b"text/plain; charset=utf-8"), *_SECURITY_HEADERS)
     if refusal.status == 401:
@@ -123,6 +115,11 @@ async def _send_refusal(send: Send, refusal: Refusal) -> None:
     await _send(send, refusal.status, headers, refusal.text.encode())
 
 
-async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
+async def _send(
+    send: Send,
+    status: int,
+    headers: Headers,
+    body: bytes,
+) -> None:
     await send({"type": "http.response.start", "status": status, "headers": list(headers)})
     await send({"type": "http.response.body", "body": body})

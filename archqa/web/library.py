@@ -3,22 +3,22 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from archqa.errors import ArchqaError, InputError
-from archqa.report.record_summaries import read_summaries
-from archqa.report.report_data import load_stored_data
-from archqa.report.run_state import run_word, scored_cases
-from archqa.report.scoreboard import main_score
-from archqa.runs.folder import RunFolder
+from archqa.report.report_data import load_stored_data, read_summaries
+from archqa.report.run_state import run_word
+from archqa.report.scoreboard import main_score, scored_cases
 from archqa.runs.record import CaseStatus, RunManifest
 from archqa.runs.run import Run
 from archqa.safety.files import storage_errors
 from archqa.safety.text import without_surrogates
 
-_Signature = tuple[tuple[int, int], ...]
+FileTimes = tuple[tuple[int, int], ...]
+"""Time of the last change and size of each file of a run; zeros for a file that is absent."""
+
+_FILES_OF_A_RUN = ("run.json", "input.jsonl", "cases.jsonl", "scores.json", "submission.json")
 
 _BEGINNING = re.compile(rb'\{"id":("(?:[^"\\]|\\.)*"),"status":"([a-z]+)"')
 """How a line of `cases.jsonl` begins, as archqa writes it."""
@@ -47,11 +47,6 @@ class RunListing(NamedTuple):
     word: str
     score: StoredScore | None
 
-    @property
-    def started(self) -> datetime:
-        """When the run started, comparable also where its time has no zone."""
-        return self.manifest.started_at.replace(tzinfo=None)
-
 
 class DamagedRun(NamedTuple):
     """A run that cannot be read, and why: one sentence."""
@@ -71,7 +66,7 @@ class RunLibrary:
             if not folder.is_dir():
                 raise InputError(folder, [": is no folder."], "Name a folder of runs, or a run.")
         self._folders = tuple(folders)
-        self._listings: dict[Path, tuple[_Signature, RunListing]] = {}
+        self._listings: dict[Path, tuple[FileTimes, RunListing]] = {}
 
     @property
     def base_dir(self) -> Path:
@@ -106,50 +101,47 @@ class RunLibrary:
             except (ArchqaError, OSError) as error:
                 reason = str(error).splitlines()[0]
                 damaged.append(DamagedRun(name, reason))
-        return sorted(listings, key=lambda run: run.started, reverse=True), damaged
+        # Times are comparable also where one has no zone.
+        listings.sort(key=lambda run: run.manifest.started_at.replace(tzinfo=None), reverse=True)
+        return listings, damaged
 
     def _read_listing(self, name: str, path: Path) -> RunListing:
         """Return a run of the list; one whose files have not changed is not read anew."""
-        signature = _signature(path)
-        known = self._listings.get(path)
-        if known is None or known[0] != signature:
-            run = Run(RunFolder.open(path))
+        times = file_times(path)
+        known_times, listing = self._listings.get(path, (None, None))
+        if listing is None or known_times != times:
+            run = Run.open(path)
             statuses = _count_statuses(path)
-            listing = RunListing(
-                name=name,
-                manifest=run.manifest,
-                finished_cases=statuses.total(),
-                failed_cases=statuses[CaseStatus.FAILED.value],
-                word="",
-                score=_stored_score(run, statuses.total()),
-            )
-            known = (signature, listing)
-            self._listings[path] = known
+            manifest = run.manifest
+            # Scores that were stored before the last case ended are left out.
+            data = load_stored_data(run, {}, statuses.total())
+            line = main_score(data)
+            score = None
+            if line is not None:
+                over = scored_cases(data.scores)
+                score = StoredScore(line.name, line.value, data.decimals, over)
+            failed = statuses[CaseStatus.FAILED.value]
+            listing = RunListing(name, manifest, statuses.total(), failed, "", score)
+            self._listings[path] = (times, listing)
         # A process that is killed changes no file.
-        return known[1]._replace(word=run_word(path, known[1].manifest))
+        return listing._replace(word=run_word(path, listing.manifest))
+
+
+def file_times(run: Path) -> FileTimes:
+    """Return what changes with the files of a run."""
+    times = []
+    for name in _FILES_OF_A_RUN:
+        file = run / name
+        time_and_size = (0, 0)
+        if file.is_file():
+            status = file.stat()
+            time_and_size = (status.st_mtime_ns, status.st_size)
+        times.append(time_and_size)
+    return tuple(times)
 
 
 def _is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
-
-
-def _stored_score(run: Run, ended: int) -> StoredScore | None:
-    """Return the main score of a run's folder, unless it was stored before the last case ended."""
-    data = load_stored_data(run, {}, ended)
-    line = main_score(data)
-    if line is None:
-        return None
-    return StoredScore(line.name, line.value, data.decimals, scored_cases(data.scores))
-
-
-def _signature(path: Path) -> _Signature:
-    """Return what changes with the files that a listing is made of."""
-    signature = []
-    for name in ("run.json", "cases.jsonl", "scores.json"):
-        file = path / name
-        status = file.stat() if file.is_file() else None
-        signature.append((status.st_mtime_ns, status.st_size) if status else (0, 0))
-    return tuple(signature)
 
 
 def _count_statuses(path: Path) -> Counter[str]:

@@ -1,14 +1,20 @@
-"""What a person filled in to ask, and what is wrong with it, field by field."""
+"""The form of a question: its fields, what is wrong with them, and where the text goes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from archqa.asking.chart import chart_destinations
+from archqa.asking.note import note_destinations
 from archqa.asking.question import parse_time
 from archqa.errors import CallerError
+from archqa.runs.destinations import describe
+from archqa.settings import Settings
 
 MAX_QUESTION_LENGTH = 2000
 
 NOTE, PATIENT, BOTH = "note", "patient", "both"
+
+_ON_THIS_MACHINE = "Answered on this machine by the embedded engine"
 
 
 class QuestionForm(NamedTuple):
@@ -41,63 +47,86 @@ def read_question_form(fields: Mapping[str, str]) -> QuestionForm:
         patient = fields["chosen"]
     note = fields.get("note", "")
     about = fields.get("about", "")
+    if about not in (NOTE, PATIENT, BOTH):
+        about = NOTE
+        if patient:
+            about = BOTH if note.strip() else PATIENT
     return QuestionForm(
         question=" ".join(fields.get("question", "").split()),
-        about=about if about in (NOTE, PATIENT, BOTH) else _filled_in(note, patient),
+        about=about,
         note=note,
         patient=patient,
         now=fields.get("now", "").strip(),
     )
 
 
-def _filled_in(note: str, patient: str) -> str:
-    if patient:
-        return BOTH if note.strip() else PATIENT
-    return NOTE
-
-
 def form_errors(form: QuestionForm, *, has_record: bool) -> dict[str, str]:
     """Return what is wrong by the name of the field, in the order of the page."""
-    errors: dict[str, str] = {}
-    for field, message in [*_question_errors(form.question), *_place_errors(form, has_record)]:
-        errors.setdefault(field, message)
+    errors = {}
+    if not form.question:
+        errors["question"] = "There is no question. Write one."
+    if len(form.question) > MAX_QUESTION_LENGTH:
+        errors["question"] = f"A question has at most {MAX_QUESTION_LENGTH} characters; shorten it."
+    has_note = bool(form.note.strip())
+    if form.is_about_note and not has_note:
+        errors["note"] = "There is no note. Paste one, or choose to ask about a patient."
+    if has_note and not form.is_about_note:
+        errors["note"] = (
+            "A note is pasted, but not asked. Choose both together, or empty this field."
+        )
+    if form.is_about_patient:
+        if not has_record:
+            errors["patient"] = "This server has no record: it was started without --record."
+        elif not form.patient:
+            errors["patient"] = "Name the patient: by name, identifier (MRN) or FHIR id."
+        try:
+            parse_time(form.now or None)
+        except CallerError as error:
+            errors["now"] = " ".join(str(error).split())
+        return errors
+    # What would be left out in silence where a note alone is asked.
+    choice = "Choose both together, or empty this field."
+    if form.patient:
+        errors["patient"] = f"A patient is named, but the note alone is asked. {choice}"
+    if form.now:
+        errors["now"] = f"A date belongs to a patient, and the note alone is asked. {choice}"
     return errors
 
 
-def _question_errors(question: str) -> Iterator[tuple[str, str]]:
-    if not question:
-        yield "question", "There is no question. Write one."
-    if len(question) > MAX_QUESTION_LENGTH:
-        yield "question", f"A question has at most {MAX_QUESTION_LENGTH} characters; shorten it."
+def destination_sentences(settings: Settings, record: str | None) -> list[str]:
+    """Return where the text of notes goes and, with a record, that of patients.
 
-
-def _place_errors(form: QuestionForm, has_record: bool) -> Iterator[tuple[str, str]]:
-    has_note = bool(form.note.strip())
-    if form.is_about_note and not has_note:
-        yield "note", "There is no note. Paste one, or choose to ask about a patient."
-    if has_note and not form.is_about_note:
-        yield "note", "A note is pasted, but not asked. Choose both together, or empty this field."
-    if not form.is_about_patient:
-        yield from _unused_errors(form)
-    elif not has_record:
-        yield "patient", "This server has no record: it was started without --record."
-    elif not form.patient:
-        yield "patient", "Name the patient: by name, identifier (MRN) or FHIR id."
-    if form.is_about_patient:
-        yield from _time_errors(form.now)
-
-
-def _unused_errors(form: QuestionForm) -> Iterator[tuple[str, str]]:
-    """Yield what would be left out in silence where a note alone is asked."""
-    choice = "Choose both together, or empty this field."
-    if form.patient:
-        yield "patient", f"A patient is named, but the note alone is asked. {choice}"
-    if form.now:
-        yield "now", f"A date belongs to a patient, and the note alone is asked. {choice}"
-
-
-def _time_errors(now: str) -> Iterator[tuple[str, str]]:
+    Where the settings do not fit, that is said instead: no question would be answered.
+    """
     try:
-        parse_time(now or None)
+        sentences = [_note_destination(settings)]
+        if record is not None:
+            sentences.append(_patient_destination(settings, record))
     except CallerError as error:
-        yield "now", " ".join(str(error).split())
+        return [str(error)]
+    return sentences
+
+
+def destination_sentence(settings: Settings, record: str | None) -> str:
+    """Return where the text of one question goes: about a note, or about a patient of `record`."""
+    try:
+        if record is None:
+            return _note_destination(settings)
+        return _patient_destination(settings, record)
+    except CallerError as error:
+        return str(error)
+
+
+def _note_destination(settings: Settings) -> str:
+    destinations = note_destinations(settings)
+    if not destinations:
+        return f"{_ON_THIS_MACHINE}: question and note are sent nowhere."
+    servers = " and ".join(destination.place for destination in destinations)
+    return f"The question and the note are sent to {servers}."
+
+
+def _patient_destination(settings: Settings, record: str) -> str:
+    destinations = chart_destinations(settings, record)
+    if not destinations:
+        return f"{_ON_THIS_MACHINE}: what is asked about a patient is sent nowhere."
+    return f"For a question about a patient, {describe(destinations)}."

@@ -5,21 +5,32 @@ import json
 import secrets
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from threading import Lock
 from typing import Any, NamedTuple
 
 from archqa.asking.answer import Answer, AnsweredQuestion
+from archqa.asking.candidates import PatientMatch, PatientNotFound, SeveralPatients
+from archqa.asking.near_patients import near_patients
+from archqa.asking.patient import find_patient
 from archqa.asking.shown_status import ShownStatus, shown_status
 from archqa.asking.thread.turns import MOST_TURNS, Thread
 from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.core.stopping import Stop, Stopped, stoppable
-from archqa.errors import ArchqaError
-from archqa.web.asked_patient import AskedPatient, PatientToChoose
+from archqa.errors import ArchqaError, CallerError
+from archqa.fhir import connect
 from archqa.web.question_form import QuestionForm
+
+NO_PATIENT = (
+    "The record has no patient of this id, identifier or name. "
+    "An identifier is compared exactly, a name by whole words."
+)
+
+_MEDICAL_RECORD_NUMBER = "MR"
+"""The type of an MRN (terminology.hl7.org/CodeSystem/v2-0203)."""
 
 _MAX_JOBS = 50
 _MAX_WORKERS = 2
@@ -27,7 +38,85 @@ _POLL_SECONDS = 0.1
 _MAX_SHORT_ANSWER = 160
 
 
-class FormerQuestion(NamedTuple):
+class PatientDetails(NamedTuple):
+    """What tells a patient from others; texts that the record does not have are empty."""
+
+    id: str
+    name: str
+    birth_date: str
+    gender: str
+    identifier: str
+
+    @property
+    def details(self) -> str:
+        """Birth date, sex and identifier in words."""
+        born = f"born {self.birth_date}" if self.birth_date else "birth date unknown"
+        mrn = f"MRN {self.identifier}" if self.identifier else ""
+        return ", ".join(filter(None, [born, self.gender or "sex unknown", mrn]))
+
+
+class PatientToChoose(CallerError):
+    """No single patient fits what was typed. `candidates` may be meant; there may be none."""
+
+    def __init__(self, message: str, candidates: Iterable[PatientMatch]) -> None:
+        self.candidates = tuple(map(patient_details, candidates))
+        super().__init__(message)
+
+
+def choose_patient(
+    record: str,
+    text: str,
+    *,
+    allow_plain_http: bool,
+) -> PatientDetails:
+    """Return the patient of an id, identifier or name.
+
+    Raises `PatientToChoose`, and as `find_patient` and `connect` do.
+    """
+    with connect(record, allow_plain_http=allow_plain_http) as opened:
+        try:
+            return patient_details(find_patient(opened, text))
+        except SeveralPatients as error:
+            at_least = "At least " if error.is_cut else ""
+            message = f"{at_least}{error.count} patients of the record are called so"
+            if error.count > len(error.candidates):
+                message += f", {len(error.candidates)} of them here"
+            raise PatientToChoose(f"{message}. Choose one.", error.candidates) from None
+        except PatientNotFound:
+            near = near_patients(opened, text)
+            meant = " Is one of these meant?" if near else ""
+            raise PatientToChoose(f"{NO_PATIENT}{meant}", near) from None
+
+
+def patient_details(match: PatientMatch) -> PatientDetails:
+    """Return what tells a patient from others: the MRN, for which a patient's only identifier is
+    taken where none is called so."""
+    identifiers = []
+    mrn = None
+    for identifier in match.resource.get("identifier") or ():
+        if isinstance(identifier, Mapping):
+            identifiers.append(identifier)
+            if mrn is None and _is_medical_record_number(identifier):
+                mrn = identifier
+    if mrn is None:
+        mrn = identifiers[0] if len(identifiers) == 1 else {}
+    return PatientDetails(
+        id=match.id,
+        name=match.name,
+        birth_date=match.birth_date,
+        gender=str(match.resource.get("gender") or ""),
+        identifier=str(mrn.get("value") or ""),
+    )
+
+
+def _is_medical_record_number(identifier: Mapping[str, Any]) -> bool:
+    kind = identifier.get("type")
+    codings = kind.get("coding") if isinstance(kind, Mapping) else None
+    readable = [coding for coding in codings or () if isinstance(coding, Mapping)]
+    return any(coding.get("code") == _MEDICAL_RECORD_NUMBER for coding in readable)
+
+
+class PreviousQuestion(NamedTuple):
     """A question of the same thread, the id of its job, and its answer in short."""
 
     id: str
@@ -41,23 +130,23 @@ class QuestionJob:
 
     Of the record, it holds the patient, or the `candidates` among whom one is to be chosen. `form`
     is what was filled in, to ask again. `thread` is what was asked up to here, this question too
-    once it is answered; `former` are the questions before.
+    once it is answered; `previous` are the questions before.
     """
 
     def __init__(self, form: QuestionForm, after: "QuestionJob | None" = None) -> None:
         self.id = secrets.token_urlsafe(12)
         self.form = form
         self.thread: Thread = after.thread.copy() if after else Thread()
-        self.former: tuple[FormerQuestion, ...] = ()
+        self.previous: tuple[PreviousQuestion, ...] = ()
         if after is not None:
-            self.former = (*after.former, after.as_former())[-MOST_TURNS:]
-        self.patient: AskedPatient | None = after.patient if after else None
+            self.previous = (*after.previous, after.as_previous())[-MOST_TURNS:]
+        self.patient: PatientDetails | None = after.patient if after else None
         self.asked_at = datetime.now()
         self.answer: Answer | None = None
         self.case: Case | None = None
         self.error = ""
-        self.candidates: tuple[AskedPatient, ...] = ()
-        self.is_choice_of_patient = False
+        self.candidates: tuple[PatientDetails, ...] = ()
+        self.needs_patient_choice = False
         self.is_cancelled = False
         self.is_waiting = True
         self.stop = Stop()
@@ -87,14 +176,12 @@ class QuestionJob:
         """The time since the question was asked, up to its end."""
         return (self._ended or time.monotonic()) - self._submitted
 
-    def as_former(self) -> FormerQuestion:
-        """Return the question as one before another one, with its first line."""
+    def as_previous(self) -> PreviousQuestion:
+        """Return the question as one before another one, with the first line of its answer."""
         if self.answer is None:
-            return FormerQuestion(self.id, self.question, None, "")
-        lines = " ".join(self.answer.text.split("\n")[:1])
-        return FormerQuestion(
-            self.id, self.question, shown_status(self.answer), lines[:_MAX_SHORT_ANSWER]
-        )
+            return PreviousQuestion(self.id, self.question, None, "")
+        line = self.answer.text.split("\n")[0][:_MAX_SHORT_ANSWER]
+        return PreviousQuestion(self.id, self.question, shown_status(self.answer), line)
 
     def record_step(self, step: Step) -> None:
         """Count a step that has ended. Raises `Stopped` if the question was cancelled."""
@@ -202,7 +289,7 @@ def _run_job(job: QuestionJob, answer: AnswerFunction) -> None:
     except (Stopped, asyncio.CancelledError):
         job.is_cancelled = True
     except PatientToChoose as error:
-        job.is_choice_of_patient = True
+        job.needs_patient_choice = True
         job.error, job.candidates = str(error), error.candidates
     except ArchqaError as error:
         job.error = str(error)

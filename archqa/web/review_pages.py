@@ -1,41 +1,40 @@
-"""The pages of reviews of a run's cases, and what their forms save.
+"""The pages of reviews of a run's cases, and what their forms save."""
 
-A method returns None if there is no such page.
-"""
-
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import Response
 
 from archqa.core.case import Case
 from archqa.core.question import ClinicalTask, Item
+from archqa.report.case_table import specialties
 from archqa.report.case_view import question_texts
-from archqa.report.gold import Gold
-from archqa.report.record_view import FhirQuestionView, fhir_question_view
-from archqa.report.task_view import TaskView, task_view
-from archqa.review.event import ReviewEvent, Seen
-from archqa.review.store import ReviewStore
+from archqa.report.note_view import note_view
+from archqa.report.record_view import (
+    ClinicalTaskView,
+    FhirQuestionView,
+    clinical_task_view,
+    fhir_question_view,
+)
+from archqa.report.report_data import ReportData
+from archqa.review import AnswerVersion
 from archqa.runs.record import CaseRecord
-from archqa.web.page_renderer import PageRenderer
 from archqa.web.review_form import (
     ReviewForm,
     history_rows,
-    note_rows,
+    keep_review,
     parse_review,
+    saved_response,
     verdict_fields,
 )
-from archqa.web.review_queue import (
-    ORDERS,
-    SHOWN,
-    Queue,
-    QueueChoice,
-    review_queue,
-    specialties,
-)
-from archqa.web.review_saving import ReviewSaving, Saved
-from archqa.web.reviewable_runs import ReviewableRun, ReviewableRuns
-from archqa.web.reviewer import Reviewer
-from archqa.web.run_pages import review_url, run_url
+from archqa.web.review_queue import ORDERS, SELECTIONS, Queue, QueueChoice, review_queue
+from archqa.web.reviewer import Reviewer, ask_name, read_reviewer
+from archqa.web.run_cache import ReviewableRun
+from archqa.web.site import NoSuchPage, Site, redirect, review_url, run_url
+
+ANCHOR = "c1"
+"""The beginning of the anchors of a page with one case."""
 
 
 class Notice(NamedTuple):
@@ -46,184 +45,238 @@ class Notice(NamedTuple):
     of: int | None = None
 
 
-class _Shown(NamedTuple):
+class VisibleAnswer(NamedTuple):
     """What a page shows of a run's answer: nothing, the answer, or the answer with the key."""
 
     record: CaseRecord | None
-    gold: Gold | None
-    is_hidden: bool
+    gold: ReportData | None = None
+    is_hidden: bool = False
+
+
+def _read_choice(
+    show: str = "",
+    order: str = "",
+    specialty: str = "",
+) -> QueueChoice:
+    """The queue that a URL names; unknown values are left out."""
+    show = show if show in SELECTIONS else ""
+    order = order if order in ORDERS else ""
+    return QueueChoice(show, order, specialty)
+
+
+_Choice = Annotated[QueueChoice, Depends(_read_choice)]
 
 
 class ReviewPages:
     """The reviews of the cases of runs."""
 
-    def __init__(
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def add_routes(self, app: FastAPI) -> None:
+        """Add the reviews of a run's cases."""
+        app.get("/runs/{name}/review")(self.first)
+        app.get("/runs/{name}/review/{case_index}")(self.review)
+        app.post("/runs/{name}/review/{case_index}")(self.save)
+        app.post("/runs/{name}/review/{case_index}/undo")(self.undo)
+
+    def first(
         self,
-        renderer: PageRenderer,
-        runs: ReviewableRuns,
-        store: ReviewStore,
-        saving: ReviewSaving,
-    ) -> None:
-        self._renderer = renderer
-        self._runs = runs
-        self._store = store
-        self._saving = saving
+        request: Request,
+        name: str,
+        choice: _Choice,
+    ) -> Response:
+        """Lead to the first case of a queue; without one, to all reviews."""
+        reviewer = read_reviewer(request)
+        run = find_run(self._site, name)
+        index = self._queue(run, reviewer, choice).first()
+        if not reviewer.name:
+            return ask_name(request)
+        if index is None:
+            return redirect(f"{run_url(name)}/reviews?queue=done")
+        return redirect(f"{review_url(name)}/{index}{choice.query}")
 
     def review(
-        self, name: str, case_index: int, reviewer: Reviewer, choice: QueueChoice, notice: Notice
-    ) -> str | None:
+        self,
+        request: Request,
+        name: str,
+        case_index: int,
+        choice: _Choice,
+        notice: Annotated[Notice, Depends(Notice)],
+    ) -> Response:
         """Return one case of a run with the review form."""
-        run = self._runs.find(name)
-        item = run.case(case_index) if run else None
-        if run is None or item is None:
-            return None
+        reviewer = read_reviewer(request)
+        run, item = find_case(self._site, name, case_index)
+        if not reviewer.name:
+            return ask_name(request)
         queue = self._queue(run, reviewer, choice)
-        shown = self._shown(run, item, reviewer)
-        url = review_url(name)
-        return self._renderer.render(
+        events = self._site.reviews.history(run.case_set, item.id)
+        has_saved = any(event.reviewer == reviewer.name for event in events)
+        # Whoever has ever saved the case has seen the answer.
+        visible = VisibleAnswer(run.run.get_record(item.id))
+        if reviewer.blind and has_saved:
+            visible = visible._replace(gold=run.gold)
+        elif reviewer.blind:
+            visible = VisibleAnswer(None, is_hidden=True)
+        # What others say is shown once the reviewer has said something too.
+        visible_events = events if has_saved else ()
+        history = {
+            "rows": history_rows(visible_events),
+            "hidden": len(events) - len(visible_events),
+        }
+        urls = {
+            "run": run_url(name),
+            "review": review_url(name),
+            "reviews": f"{run_url(name)}/reviews",
+        }
+        action = _case_url(name, case_index, choice)
+        return self._site.page(
             "review.html.jinja",
             item=item,
             run_name=name,
             questions=question_texts(item),
-            form=self._form(run, item, shown, reviewer, f"{url}/{case_index}{choice.query}"),
-            shown=shown,
-            answer_view=_answer_view(item, shown),
-            history=self._history(run, item, reviewer),
+            form=self._form(run, item, visible, reviewer, action),
+            visible=visible,
+            answer_view=_answer_view(item, visible),
+            history=history,
             queue=queue,
             previous_index=queue.before(case_index),
             next_index=queue.after(case_index),
             case_index=case_index,
             reviewer=reviewer,
             notice=notice,
-            urls=_urls(name),
-            options={"show": SHOWN, "order": ORDERS},
+            urls=urls,
+            options={"show": SELECTIONS, "order": ORDERS},
             specialties=specialties(run.cases),
         )
 
-    def first(self, name: str, reviewer: Reviewer, choice: QueueChoice) -> str | None:
-        """Return the URL of the first case of a queue; without one, that of all reviews."""
-        run = self._runs.find(name)
-        if run is None:
-            return None
-        first = self._queue(run, reviewer, choice).first()
-        return _case_url(name, first, choice, {"queue": "done"})
+    async def save(
+        self,
+        request: Request,
+        name: str,
+        case_index: int,
+        choice: _Choice,
+    ) -> Response:
+        """Save the review of a form; then show the case again, or the next one."""
+        form = await self._site.read_form(request)
+        reviewer = read_reviewer(request)
+        action = _case_url(name, case_index, choice)
+        with keep_review(action, form):
+            run, item = find_case(self._site, name, case_index)
+            review = parse_review(form, reviewer.name, run.name)
+            outcome = self._site.reviews.save(run.case_set, item, review)
+        next_url = _case_url(name, case_index, choice, saved=len(outcome.saved))
+        if form.get("then") == "next" and not outcome.conflicts:
+            queue = self._queue(run, reviewer._replace(name=review.reviewer), choice)
+            next_index = queue.after(case_index)
+            next_url = f"{run_url(name)}/reviews?queue=done"
+            if next_index is not None:
+                notice = {"saved": len(outcome.saved), "of": case_index}
+                next_url = _case_url(name, next_index, choice, **notice)
+        return saved_response(self._site, review, outcome, action, next_url)
 
-    def exists(self, name: str, case_index: int) -> bool:
-        """Whether a run has a case of this index."""
-        run = self._runs.find(name)
-        return run is not None and run.case(case_index) is not None
+    async def undo(
+        self,
+        request: Request,
+        name: str,
+        case_index: int,
+        choice: _Choice,
+    ) -> Response:
+        """Take the reviewer's last save of a case back."""
+        await self._site.read_form(request)
+        run, item = find_case(self._site, name, case_index)
+        reviewer = read_reviewer(request)
+        restored = self._site.reviews.undo(run.case_set, item.id, reviewer.name)
+        return redirect(_case_url(name, case_index, choice, undone=len(restored)))
 
-    def save(
-        self, name: str, case_index: int, reviewer: Reviewer, form: Mapping[str, str], action: str
-    ) -> Saved | None:
-        """Save the review of a form. Raises as `ReviewStore.save` does."""
-        run = self._runs.find(name)
-        item = run.case(case_index) if run else None
-        if run is None or item is None:
-            return None
-        review = parse_review(form, reviewer.name, run.name)
-        return self._saving.save(run.case_set, item, review, action)
-
-    def url_after(
-        self, name: str, case_index: int, reviewer: Reviewer, choice: QueueChoice, saved: int
-    ) -> str | None:
-        """Return the URL of the case to review next, after a case was saved."""
-        run = self._runs.find(name)
-        if run is None:
-            return None
-        after = self._queue(run, reviewer, choice).after(case_index)
-        notice = {"saved": saved, "of": case_index}
-        return _case_url(name, after, choice, notice if after is not None else {"queue": "done"})
-
-    def undo(self, name: str, case_index: int, reviewer: Reviewer) -> int | None:
-        """Take the reviewer's last save of a case back; return the number of fields put back."""
-        run = self._runs.find(name)
-        item = run.case(case_index) if run else None
-        if run is None or item is None:
-            return None
-        return len(self._store.undo(run.case_set, item.id, reviewer.name))
-
-    def _queue(self, run: ReviewableRun, reviewer: Reviewer, choice: QueueChoice) -> Queue:
+    def _queue(
+        self,
+        run: ReviewableRun,
+        reviewer: Reviewer,
+        choice: QueueChoice,
+    ) -> Queue:
         """The queue of a choice. The worst first would tell a blind reviewer the scores."""
         if reviewer.blind:
             choice = choice._replace(order="")
-        scores = run.gold.scores if choice.order == "worst" else {}
-        reviews = self._store.reviews(run.case_set)
-        run_name = run.name
-        return review_queue(choice, run.cases, reviews, reviewer.name, run_name, scores)
-
-    def _shown(self, run: ReviewableRun, item: Item, reviewer: Reviewer) -> _Shown:
-        """What the reviewer may see by now. Whoever has ever saved the case has seen the answer."""
-        record = run.run.get_record(item.id)
-        if not reviewer.blind:
-            return _Shown(record, None, is_hidden=False)
-        if not self._own_events(run, item, reviewer):
-            return _Shown(None, None, is_hidden=True)
-        return _Shown(record, run.gold, is_hidden=False)
+        scores = run.gold.case_scores if choice.order == "worst" else {}
+        reviews = self._site.reviews.reviews(run.case_set)
+        return review_queue(choice, run.cases, reviews, reviewer.name, run.name, scores)
 
     def _form(
-        self, run: ReviewableRun, item: Item, shown: _Shown, reviewer: Reviewer, action: str
+        self,
+        run: ReviewableRun,
+        item: Item,
+        visible: VisibleAnswer,
+        reviewer: Reviewer,
+        action: str,
     ) -> ReviewForm:
-        run_name = run.name
-        events = self._store.reviews(run.case_set).case(item.id).events_of(reviewer.name, run_name)
-        is_seen = shown.record is not None
-        version = run.version_of(item.id) if is_seen else ""
+        reviews = self._site.reviews.reviews(run.case_set)
+        events = reviews.case(item.id).reviewer_events(reviewer.name, run.name)
+        record = visible.record
+        verdicts: tuple[str, ...] = ()
+        run_version = ""
+        if record is not None:
+            has_query = bool(getattr(record.result, "query", None))
+            verdicts = verdict_fields(item, has_query=has_query)
+            run_version = run.answer_version(item.id)
+        can_undo = self._site.reviews.can_undo(run.case_set, item.id, reviewer.name)
         form = ReviewForm(
             action=action,
             reviewer=reviewer.name,
-            seen=Seen(run_name, version, blind=not is_seen),
+            version=AnswerVersion(run.name, run_version, blind=record is None),
             saved={field: event.value for field, event in events.items()},
-            verdicts=verdict_fields(item, has_query=_has_query(shown)) if is_seen else (),
+            verdicts=verdicts,
             has_next=True,
-            can_undo=self._store.can_undo(run.case_set, item.id, reviewer.name),
-            shows_key=shown.gold is not None,
+            can_undo=can_undo,
+            shows_key=visible.gold is not None,
         )
         if not isinstance(item, Case):
             return form
-        key = shown.gold.keys.get(item.id) if shown.gold else None
-        lines, sentences = note_rows(item, shown.record, key)
-        return form._replace(lines=lines, sentences=sentences)
-
-    def _own_events(
-        self, run: ReviewableRun, item: Item, reviewer: Reviewer
-    ) -> tuple[ReviewEvent, ...]:
-        events = self._store.history(run.case_set, item.id)
-        return tuple(event for event in events if event.reviewer == reviewer.name)
-
-    def _history(self, run: ReviewableRun, item: Item, reviewer: Reviewer) -> dict[str, Any]:
-        """The audit trail. What others say is shown once the reviewer has said something too."""
-        own = self._own_events(run, item, reviewer)
-        every = self._store.history(run.case_set, item.id)
-        shown = every if own else ()
-        return {"rows": history_rows(shown), "hidden": len(every) - len(shown)}
+        key = visible.gold.keys.get(item.id) if visible.gold else None
+        note = note_view(item, [record], key, ANCHOR, {})
+        return form._replace(lines=note.claims[0], sentences=note.sentences)
 
 
-def _answer_view(item: Item, shown: _Shown) -> FhirQuestionView | TaskView | None:
-    """The answer to a question or task on a record; None for notes, and where it is not shown."""
-    if isinstance(item, Case) or shown.record is None:
+def find_run(site: Site, name: str) -> ReviewableRun:
+    """Return a run to be reviewed. Raises `NoSuchPage`, and `InputError` if it is damaged."""
+    run = site.reviewable_runs.find(name)
+    if run is None:
+        raise NoSuchPage
+    return run
+
+
+def find_case(
+    site: Site,
+    name: str,
+    case_index: int,
+) -> tuple[ReviewableRun, Item]:
+    """Return a run to be reviewed and one of its cases. Raises as `find_run` does."""
+    run = find_run(site, name)
+    if not 0 <= case_index < len(run.cases):
+        raise NoSuchPage
+    return run, run.cases[case_index]
+
+
+def _answer_view(item: Item, visible: VisibleAnswer) -> FhirQuestionView | ClinicalTaskView | None:
+    """The answer to a question or task on a record; None for notes, and where it is hidden."""
+    record, gold, _ = visible
+    if isinstance(item, Case) or record is None:
         return None
-    gold = shown.gold
     if isinstance(item, ClinicalTask):
-        return task_view(shown.record, gold.per_case.get(item.id, {}) if gold else {}, {})
-    question = gold.questions.get(item.id) if gold else None
-    return fhir_question_view(shown.record, question, {})
-
-
-def _has_query(shown: _Shown) -> bool:
-    return bool(getattr(shown.record and shown.record.result, "query", None))
-
-
-def _urls(name: str) -> dict[str, str]:
-    return {"run": run_url(name), "review": review_url(name), "reviews": f"{run_url(name)}/reviews"}
+        scores = gold.per_case.get(item.id, {}) if gold else {}
+        return clinical_task_view(record, scores, {})
+    question = gold.gold_questions.get(item.id) if gold else None
+    return fhir_question_view(record, question, {})
 
 
 def _case_url(
-    name: str, index: int | None, choice: QueueChoice, notice: Mapping[str, object]
+    name: str,
+    case_index: int,
+    choice: QueueChoice,
+    **notice: Any,
 ) -> str:
-    """The URL of a case's review with a notice; that of all reviews if there is no case."""
-    if index is None:
-        return f"{run_url(name)}/reviews?{urlencode(notice)}"
-    if "queue" in notice:
-        return f"{review_url(name)}/{index}{choice.query}"
-    mark = "&" if choice.query else "?"
-    return f"{review_url(name)}/{index}{choice.query}{mark}{urlencode(notice)}"
+    """The URL of a case's review, with what the last form did."""
+    url = f"{review_url(name)}/{case_index}{choice.query}"
+    if not notice:
+        return url
+    return f"{url}{'&' if choice.query else '?'}{urlencode(notice)}"

@@ -1,14 +1,19 @@
 """The queue of a run's cases that a reviewer works through: which cases, in which order."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from archqa.core.case import Case
 from archqa.core.question import Item
-from archqa.review.state import CaseSetReviews
+from archqa.report.case_table import specialty
+from archqa.review import CaseSetReviews
 
-SHOWN = {"": "all cases", "unreviewed": "not reviewed by me", "disagreeing": "reviewers disagree"}
+SELECTIONS = {
+    "": "all cases",
+    "unreviewed": "not reviewed by me",
+    "disagreeing": "reviewers disagree",
+}
 ORDERS = {"": "as in the file", "worst": "worst score first"}
 
 
@@ -45,24 +50,29 @@ class Queue(NamedTuple):
     def after(self, index: int) -> int | None:
         """The next case. The unreviewed ones begin anew after the last one."""
         place = self._place(index)
-        rest = self.order[place + 1 :]
+        following = [*self.order[place + 1 :]]
         if self.choice.show == "unreviewed":
-            rest = [*rest, *self.order[:place]]
-        return next((at for at in rest if at in self.members), None)
+            following += self.order[:place]
+        return self._first_member(following)
 
     def before(self, index: int) -> int | None:
         """The case before."""
         earlier = self.order[: max(self._place(index), 0)]
-        return next((at for at in reversed(earlier) if at in self.members), None)
+        return self._first_member(earlier[::-1])
 
     @property
     def progress(self) -> str:
         """How much of it is done, as in "6 of 48 reviewed"."""
-        done = sum(index in self.reviewed for index in self.order)
-        return f"{done} of {len(self.order)} reviewed"
+        return f"{len(self.reviewed)} of {len(self.order)} reviewed"
 
     def _place(self, index: int) -> int:
         return self.order.index(index) if index in self.order else -1
+
+    def _first_member(self, indices: Sequence[int]) -> int | None:
+        for index in indices:
+            if index in self.members:
+                return index
+        return None
 
 
 def review_queue(
@@ -74,37 +84,23 @@ def review_queue(
     scores: Mapping[str, float],
 ) -> Queue:
     """Return the queue of a choice. `scores` are by case id; cases without a score come last."""
-    order = [
-        index
-        for index, item in enumerate(cases)
-        if not choice.specialty or specialty_of(item) == choice.specialty
-    ]
+    order = []
+    reviewed = set()
+    disagreeing = set()
+    for index, item in enumerate(cases):
+        if choice.specialty and specialty(item) != choice.specialty:
+            continue
+        order.append(index)
+        case_reviews = reviews.case(item.id)
+        if case_reviews.reviewer_events(reviewer, run):
+            reviewed.add(index)
+        if case_reviews.disagrees(run):
+            disagreeing.add(index)
     if choice.order == "worst":
-        order.sort(key=lambda index: scores.get(cases[index].id, float("inf")))
-    reviewed = frozenset(
-        index for index in order if reviews.case(cases[index].id).events_of(reviewer, run)
-    )
-    members = frozenset(order)
+        order.sort(key=lambda index: scores.get(cases[index].id, math.inf))
+    members = set(order)
     if choice.show == "unreviewed":
         members -= reviewed
     elif choice.show == "disagreeing":
-        members = frozenset(index for index in order if disagrees(reviews, cases[index].id, run))
-    return Queue(choice, order, members, reviewed)
-
-
-def disagrees(reviews: CaseSetReviews, case_id: str, run: str) -> bool:
-    """Whether reviewers differ on a case's note or on the run's answer, and nobody adjudicated."""
-    return any(
-        disagreement.is_open and disagreement.run in ("", run)
-        for disagreement in reviews.case(case_id).disagreements
-    )
-
-
-def specialty_of(item: Item) -> str:
-    """The specialty of a case; empty for questions and tasks on a record."""
-    return item.clinical_specialty if isinstance(item, Case) else ""
-
-
-def specialties(cases: Sequence[Item]) -> list[str]:
-    """The specialties of a run's cases in alphabetical order."""
-    return sorted({specialty_of(item) for item in cases} - {""})
+        members = disagreeing
+    return Queue(choice, order, frozenset(members), frozenset(reviewed))

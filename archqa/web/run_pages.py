@@ -1,34 +1,38 @@
-"""The pages of runs: the list of them, one run, its figures, and one of its cases.
-
-A method returns None if there is no such page.
-"""
+"""The pages of runs: the list of them, one run, its figures, and one of its cases."""
 
 import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
-from datetime import datetime
-from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from archqa.report.case_rows import CaseRow, question_text, specialties
+from fastapi import Depends, FastAPI
+from fastapi.responses import Response
+
+from archqa.report.case_table import question_text, specialties
 from archqa.report.case_view import case_view
-from archqa.report.report import RunView, run_figures, run_view
-from archqa.report.report_data import ReportData
+from archqa.report.figures import run_figures
+from archqa.report.page import time_of_day
+from archqa.report.report import RunView, run_view
 from archqa.report.trace import full_trace
-from archqa.review.store import ReviewStore
-from archqa.settings import Settings
-from archqa.web.library import RunLibrary
-from archqa.web.page_renderer import LiveLinks, PageRenderer
-from archqa.web.question_destinations import describe_question_destinations
-from archqa.web.review_marks import review_marks
-from archqa.web.run_cache import RunCache
+from archqa.web.question_form import destination_sentences
+from archqa.web.reviewer import hide_from_blind
+from archqa.web.run_cache import case_set_name, remember, review_mark
+from archqa.web.site import NoSuchPage, Site, review_url, run_url, text_response
+
+SHOWS_ANSWERS = [Depends(hide_from_blind)]
 
 ROWS_OF_A_PAGE = 100
 """Rows that a page has without its script, which loads all of them."""
 
-_MAX_CACHED_VIEWS = 8
+
+class _TableRow(Protocol):
+    @property
+    def case_index(self) -> int: ...
+
+
+_Row = TypeVar("_Row", bound=_TableRow)
 
 
 class _RunPage(NamedTuple):
@@ -44,83 +48,91 @@ class _RunPage(NamedTuple):
         """Whether the page will show more by itself: cases that end, scores that are computed."""
         return self.view.state.is_running or not self.is_scored
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of the templates."""
+        return {
+            "view": self.view,
+            "version": self.version,
+            "growing": self.is_growing,
+            "is_scored": self.is_scored,
+            "name": self.name,
+            "run_url": run_url(self.name),
+            "review_url": review_url(self.name),
+            "refreshed": time_of_day(),
+        }
+
 
 class RunPages:
-    """The pages of a library of runs. `cache` has their data, `reviews` what was said of them."""
+    """The pages of the runs of a site."""
 
-    def __init__(
-        self,
-        renderer: PageRenderer,
-        library: RunLibrary,
-        settings: Settings,
-        record: str | None,
-        key: Path | None,
-        reviews: ReviewStore | None = None,
-    ) -> None:
-        self.library = library
-        self.cache = RunCache(key)
-        self._renderer = renderer
-        self._settings = settings
-        self._record = record
-        self._reviews = reviews or ReviewStore(library.base_dir / "annotations")
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self._views: OrderedDict[str, RunView] = OrderedDict()
 
-    def index(self) -> str:
+    def add_routes(self, app: FastAPI) -> None:
+        """Add the list of runs, and the pages of one."""
+        app.get("/")(self.index)
+        app.get("/runs/{name}", dependencies=SHOWS_ANSWERS)(self.run)
+        app.get("/runs/{name}/cases.json", dependencies=SHOWS_ANSWERS)(self.cases_json)
+        app.get("/runs/{name}/figures", dependencies=SHOWS_ANSWERS)(self.figures)
+        app.get("/runs/{name}/cases/{case_index}", dependencies=SHOWS_ANSWERS)(self.case)
+        app.get("/runs/{name}/cases/{case_index}/trace", dependencies=SHOWS_ANSWERS)(self.trace)
+
+    def index(self) -> Response:
         """Return the page with the question form and the list of runs."""
-        runs, damaged_runs = self.library.runs()
-        has_patients = self._record is not None
-        return self._renderer.render(
+        runs, damaged_runs = self._site.library.runs()
+        return self._site.page(
             "index.html.jinja",
             runs=runs,
             damaged_runs=damaged_runs,
-            has_patients=has_patients,
-            destinations=describe_question_destinations(self._settings, self._record),
+            has_patients=self._site.record is not None,
+            destinations=destination_sentences(self._site.settings, self._site.record),
         )
 
-    def run(self, name: str, *, page: int = 1, refresh: bool = True) -> str | None:
-        """Return the current page of a run. Raises `InputError` if it is damaged."""
-        shown = self._page(name)
-        if shown is None:
-            return None
-        rows = shown.view.rows
-        pages = max(-(-len(rows) // ROWS_OF_A_PAGE), 1)
-        first_row = (min(max(page, 1), pages) - 1) * ROWS_OF_A_PAGE
-        return self._renderer.render(
+    def run(
+        self,
+        name: str,
+        page: int = 1,
+        refresh: str = "",
+    ) -> Response:
+        """Return the current page of a run."""
+        run_page = self._page(name)
+        rows = run_page.view.rows
+        page_count = max(-(-len(rows) // ROWS_OF_A_PAGE), 1)
+        page = min(max(page, 1), page_count)
+        first_row = (page - 1) * ROWS_OF_A_PAGE
+        return self._site.page(
             "run.html.jinja",
-            **self._values(shown),
+            **run_page.values,
             rows=rows[first_row : first_row + ROWS_OF_A_PAGE],
-            page=min(max(page, 1), pages),
-            pages=pages,
-            refresh=refresh,
-            specialties=specialties(rows),
+            page=page,
+            pages=page_count,
+            refresh=refresh != "off",
+            specialties=specialties(run_page.view.run.cases),
         )
 
-    def cases_json(self, name: str, known_version: str = "") -> str | None:
+    def cases_json(self, name: str, known: str = "") -> Response:
         """Return the rows of a run's table as JSON, and its state as HTML.
 
         A page that knows this state already gets the time only.
         """
-        shown = self._page(name)
-        if shown is None:
-            return None
+        run_page = self._page(name)
         content: dict[str, Any] = {
-            "version": shown.version,
-            "growing": shown.is_growing,
-            "refreshed": _time_of_day(),
+            "version": run_page.version,
+            "growing": run_page.is_growing,
+            "refreshed": time_of_day(),
         }
-        if known_version != shown.version:
-            content["state"] = self._renderer.render("run_state.jinja", **self._values(shown))
-            content["rows"] = [row.as_json() for row in shown.view.rows]
-            content["columns"] = [column.key for column in shown.view.columns]
-        return json.dumps(content, ensure_ascii=False)
+        if known != run_page.version:
+            content["state"] = self._site.html("run_state.jinja", **run_page.values)
+            content["rows"] = [row.as_json() for row in run_page.view.rows]
+            content["columns"] = [column.key for column in run_page.view.columns]
+        return text_response(json.dumps(content, ensure_ascii=False), "application/json")
 
-    def figures(self, name: str) -> str | None:
+    def figures(self, name: str) -> Response:
         """Return the page of a run's figures, groups, cost and details."""
-        path = self.library.find(name)
-        if path is None:
-            return None
-        data = self.cache.load(path)
-        return self._renderer.render(
+        data = self._site.runs.load(self._site.run_path(name))
+        return self._site.page(
             "figures.html.jinja",
             view=run_view(data),
             drawn=run_figures(data),
@@ -128,110 +140,65 @@ class RunPages:
             run_url=run_url(name),
         )
 
-    def case(self, name: str, case_index: int) -> str | None:
+    def case(self, name: str, case_index: int) -> Response:
         """Return the page of one case of a run."""
-        shown = self._page(name)
-        if shown is None or not 0 <= case_index < len(shown.view.rows):
-            return None
-        data = shown.view.data
-        row, earlier, later = neighbours(shown.view.rows, case_index)
+        run_page = self._page(name)
+        data = run_page.view.data
+        place, earlier, later = find_neighbours(run_page.view.rows, case_index)
         item = data.run.cases[case_index]
-        return self._renderer.render(
+        return self._site.page(
             "case.html.jinja",
             case=case_view(case_index, item, [data], trace=False),
             question=question_text(item),
-            row=row,
+            row=run_page.view.rows[place],
             earlier=earlier,
             later=later,
-            place=shown.view.rows.index(row) + 1,
-            total=len(shown.view.rows),
+            place=place + 1,
+            total=len(run_page.view.rows),
             decimals=data.decimals,
-            is_scored=shown.is_scored,
-            name=name,
+            is_scored=run_page.is_scored,
             run_url=run_url(name),
-            case_url=case_url(name, case_index),
+            case_url=f"{run_url(name)}/cases/{case_index}",
             review_url=f"{review_url(name)}/{case_index}",
-            live=LiveLinks(review_url=review_url(name)),
         )
 
-    def trace(self, name: str, case_index: int) -> str | None:
+    def trace(self, name: str, case_index: int) -> Response:
         """Return the whole trace of a case of a run."""
-        shown = self._page(name)
-        if shown is None or not 0 <= case_index < len(shown.view.rows):
-            return None
-        run = shown.view.data.run
+        run_page = self._page(name)
+        find_neighbours(run_page.view.rows, case_index)
+        run = run_page.view.run
         item = run.cases[case_index]
-        return self._renderer.render(
+        return self._site.page(
             "trace.html.jinja",
             case_id=item.id,
             record=run.get_record(item.id),
             trace=full_trace(run, item),
             run_url=run_url(name),
-            case_url=case_url(name, case_index),
+            case_url=f"{run_url(name)}/cases/{case_index}",
         )
 
-    def load(self, name: str) -> ReportData | None:
-        """Return the data of a run. Raises `InputError` if it is damaged."""
-        path = self.library.find(name)
-        return None if path is None else self.cache.load(path)
-
-    def _page(self, name: str) -> _RunPage | None:
-        path = self.library.find(name)
-        if path is None:
-            return None
-        loaded = self.cache.load_quickly(path)
-        manifest = loaded.data.run.manifest
-        marks = review_marks(self._reviews, manifest, name)
-        word_of_lock = (path / "run.lock").exists()
-        version = _version(loaded.version, loaded.is_scored, marks.events, word_of_lock)
-        if version not in self._views:
-            self._views[version] = run_view(loaded.data, marks.mark)
-            if len(self._views) > _MAX_CACHED_VIEWS:
-                self._views.popitem(last=False)
-        return _RunPage(name, self._views[version], version, loaded.is_scored)
-
-    def _values(self, shown: _RunPage) -> dict[str, Any]:
-        return {
-            "view": shown.view,
-            "version": shown.version,
-            "growing": shown.is_growing,
-            "is_scored": shown.is_scored,
-            "name": shown.name,
-            "run_url": run_url(shown.name),
-            "review_url": review_url(shown.name),
-            "refreshed": _time_of_day(),
-        }
+    def _page(self, name: str) -> _RunPage:
+        path = self._site.run_path(name)
+        loaded = self._site.runs.load_quickly(path)
+        case_set = case_set_name(loaded.data.run.manifest)
+        reviews = self._site.reviews.reviews(case_set)
+        is_locked = (path / "run.lock").exists()
+        state = (loaded.version, loaded.is_scored, len(reviews.events), is_locked)
+        digest = hashlib.sha256(repr(state).encode())
+        version = digest.hexdigest()[:16]
+        mark = partial(review_mark, reviews, run_name=name)
+        view = remember(self._views, version, lambda: run_view(loaded.data, mark))
+        return _RunPage(name, view, version, loaded.is_scored)
 
 
-def neighbours(
-    rows: Sequence[CaseRow], case_index: int
-) -> tuple[CaseRow, CaseRow | None, CaseRow | None]:
-    """Return the row of a case, and those before and after it in the order of the table."""
-    place = next(place for place, row in enumerate(rows) if row.case_index == case_index)
-    earlier = rows[place - 1] if place else None
-    later = rows[place + 1] if place + 1 < len(rows) else None
-    return rows[place], earlier, later
+def find_neighbours(rows: Sequence[_Row], case_index: int) -> tuple[int, _Row | None, _Row | None]:
+    """Return the place of a case in a table, and the rows before and after it.
 
-
-def run_url(name: str) -> str:
-    """Return the URL of a run."""
-    return f"/runs/{quote(name, safe='')}"
-
-
-def case_url(name: str, case_index: int) -> str:
-    """Return the URL of a case of a run."""
-    return f"{run_url(name)}/cases/{case_index}"
-
-
-def review_url(name: str) -> str:
-    """Return the URL of the reviews of a run."""
-    return f"{run_url(name)}/review"
-
-
-def _version(*parts: Any) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-
-def _time_of_day() -> str:
-    """Return the present time on the clock of this machine."""
-    return f"{datetime.now().astimezone():%H:%M:%S}"
+    Raises `NoSuchPage` if the table does not have the case.
+    """
+    for place, row in enumerate(rows):
+        if row.case_index == case_index:
+            earlier = rows[place - 1] if place else None
+            later = rows[place + 1] if place + 1 < len(rows) else None
+            return place, earlier, later
+    raise NoSuchPage

@@ -11,14 +11,14 @@ from archqa.agents.planner import Plan, PlannerAgent, PlannerTask
 from archqa.llm.prompts import default_prompts
 from archqa.query import Query
 from archqa.query.called_concepts import with_concept_names
-from archqa.query.concepts import load_concepts
 from archqa.query.everyday.declining import judgement_reasons
 from archqa.query.kinds import KINDS
 from archqa.query.language import concept_names, kind_descriptions
 from archqa.query.model import KINDS_BY_LIMIT
+from archqa.terminology.concepts import load_concepts
 
 COUNT = {"what": "diagnosis", "summary": "count"}
-CONCEPTS = {named.concept.name for named in load_concepts()}
+CONCEPTS = {concept.name for concept in load_concepts()}
 
 
 def system_prompt(*, everyday: bool) -> str:
@@ -56,9 +56,7 @@ def test_kinds_limits_and_concepts_are_rendered_from_their_tables() -> None:
         assert f"- {kind.what}: {kind.meaning} Returns " in text
     for limit in KINDS_BY_LIMIT:
         assert limit in text
-    for name in CONCEPTS - {
-        named.concept.name for named in load_concepts() if named.concept.kind == "drug"
-    }:
+    for name in CONCEPTS - {concept.name for concept in load_concepts() if concept.kind == "drug"}:
         assert name in text
     assert len(kind_descriptions()) == len(KINDS)
 

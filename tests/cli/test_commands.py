@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from archqa.cli import main
+from archqa.cli.console import console, err_console
 
 ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "data" / "mini" / "mini.json"
@@ -31,7 +32,9 @@ def archqa(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["archqa", *arguments])
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        patch.setenv("COLUMNS", "160")
+        # The consoles read COLUMNS once, when they are imported.
+        patch.setattr(console, "width", 160)
+        patch.setattr(err_console, "width", 160)
         for name, value in environment.items():
             patch.setenv(name, value)
         if cwd is not None:

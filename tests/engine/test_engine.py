@@ -137,9 +137,10 @@ def test_a_case_without_any_question_is_judged(engine: Engine) -> None:
     assert len(engine.judge(case)) == len(NOTE)
 
 
-def test_a_note_of_two_thousand_sentences_is_judged(engine: Engine) -> None:
+@pytest.mark.parametrize("length", [400, pytest.param(2000, marks=pytest.mark.long)])
+def test_a_note_of_many_hundred_sentences_is_judged(engine: Engine, length: int) -> None:
     sentence = "On day {} the patient was stable and ate breakfast."
-    case = make_case(tuple(sentence.format(day) for day in range(2000)))
+    case = make_case(tuple(sentence.format(day) for day in range(length)))
     chosen = engine.select(engine.judge(case))
     answer = engine.compose(case, chosen)
     assert chosen <= set(case.sentence_ids)

@@ -2,12 +2,6 @@ import hashlib
 
 from archqa.engine.cross_encoder import CROSS_ENCODER_FILE
 from archqa.engine.model import load
-from archqa.engine.tables import read_rows
-
-
-def test_every_row_of_a_word_list_has_all_columns() -> None:
-    assert {len(row) for row in read_rows("shorter.tsv")} == {2}
-    assert {len(row) for row in read_rows("reasons.tsv")} == {3}
 
 
 def test_the_cross_encoder_fits_30_megabytes_and_the_model_names_its_digest() -> None:

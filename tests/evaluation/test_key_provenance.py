@@ -9,11 +9,11 @@ import pytest
 
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
+from archqa.core.key import record_version
 from archqa.errors import InputError
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.report import report_html
-from archqa.review.event import Seen, record_version, sentence_field
-from archqa.review.store import ReviewStore
+from archqa.review import AnswerVersion, ReviewStore, SubmittedReview
 from archqa.runs.run import Run
 from tests.report.synthetic_runs import cases_with_specialties, create_run, gold_of
 from tests.safety.storage_tools import archqa
@@ -50,9 +50,9 @@ def review(run: Path, case: Case, labels: dict[str, str], *, blind: bool, by: st
     """Label a case; return the key of all reviews of the run."""
     store = ReviewStore(run.parent / "annotations")
     version = record_version(Run.open(run).folder.records().line(case.id))
-    edits = {sentence_field(name): label for name, label in labels.items()}
-    seen = Seen(run.name, "" if blind else version, blind)
-    store.save("cases", case, edits, {}, by, seen)
+    edits = {f"sentence/{name}": label for name, label in labels.items()}
+    answer = AnswerVersion(run.name, "" if blind else version, blind)
+    store.save("cases", case, SubmittedReview(by, edits, version=answer))
     key = store.write_key("cases")
     assert key is not None
     return key.path

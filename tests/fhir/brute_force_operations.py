@@ -1,14 +1,13 @@
-"""`$lastn` and `$everything` the slow way, without any code of archqa.
+"""`$everything` the slow way, without any code of archqa.
 
-Written from hl7.org/fhir/R4/observation-operation-lastn.html, encounter-operation-everything.html
-and compartmentdefinition-encounter.html.
+Written from hl7.org/fhir/R4/encounter-operation-everything.html and
+compartmentdefinition-encounter.html.
 """
 
-from datetime import datetime
 from typing import Any
 
 from tests.fhir.brute_force import as_list, values
-from tests.fhir.brute_force_values import Resource, interval_of_value
+from tests.fhir.brute_force_values import Resource
 
 ENCOUNTER_COMPARTMENT = {
     "CarePlan": "encounter",
@@ -23,52 +22,6 @@ ENCOUNTER_COMPARTMENT = {
 """Of the types in the tests those that are in the compartment: a Flag is not, nor a dispense."""
 
 TYPES_OF_NO_PATIENT = {"Location", "Medication", "Organization", "Practitioner"}
-
-
-def last_observations(matches: list[Resource], per_group: int) -> list[set[str]]:
-    """The ids of the observations to return, most recent first; those of one time are a set."""
-    chosen: list[Resource] = []
-    for group in groups_of_codes(matches):
-        times = sorted((recency(observation) for observation in group), reverse=True)
-        oldest = times[:per_group][-1]
-        chosen += [observation for observation in group if recency(observation) >= oldest]
-    ranks: dict[Any, set[str]] = {}
-    for observation in sorted(chosen, key=recency, reverse=True):
-        ranks.setdefault(recency(observation), set()).add(observation["id"])
-    return list(ranks.values())
-
-
-def groups_of_codes(observations: list[Resource]) -> list[list[Resource]]:
-    """Join groups that share a code until none do."""
-    groups = [([observation], codes(observation)) for observation in observations]
-    merged = True
-    while merged:
-        merged = False
-        for index, (members, own) in enumerate(groups):
-            for other in groups[index + 1 :]:
-                if own & other[1]:
-                    members += other[0]
-                    own |= other[1]
-                    groups.remove(other)
-                    merged = True
-                    break
-    return [members for members, _ in groups]
-
-
-def codes(observation: Resource) -> set[Any]:
-    """System and code of each coding; a concept without codings is its text."""
-    concept = observation.get("code", {})
-    codings = {(coding.get("system"), coding["code"]) for coding in concept.get("coding", [])}
-    return codings or {concept.get("text")}
-
-
-def recency(observation: Resource) -> tuple[datetime, datetime]:
-    """End and start of the effective time; without one an observation is the oldest."""
-    stored = values(observation, ["effectiveDateTime", "effectivePeriod"])
-    if not stored:
-        return datetime.min, datetime.min
-    start, end = interval_of_value(stored[0], utc=True)
-    return end, start
 
 
 def everything_of_encounter(resources: list[Resource], encounter: str) -> set[str]:

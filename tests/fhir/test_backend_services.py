@@ -16,7 +16,7 @@ import pytest
 from archqa.errors import AuthenticationFailed, CallerError, InputError, MissingExtra
 from archqa.fhir import FhirClient, connect
 from archqa.fhir.client import smart
-from archqa.fhir.client.signing_key import read_signing_key
+from archqa.fhir.client.smart import read_signing_key
 from tests.fhir.test_fhir_commands import run
 from tests.safety.raw_server import RawServer, Request, Response, json_response
 

@@ -19,8 +19,8 @@ from archqa.fhir import (
     state_folder,
 )
 from archqa.fhir.client.smart import FixedToken
+from tests.fakes.bulk_server import TOKEN, TRANSACTION_TIME, BulkServer
 from tests.fhir.invented import build_store, numbered_observations, patient
-from tests.fhir.over_http import TOKEN, serving
 from tests.fhir.test_dumping import texts_by_type
 from tests.fhir.test_fhir_commands import run
 from tests.safety.raw_server import RawServer, Request, Response
@@ -48,9 +48,17 @@ def many(tmp_path: Path) -> Store:
     return build_store(tmp_path / "many", resources)
 
 
+def exporting(record: Store, port: int = 0) -> BulkServer:
+    """A server that exports a record."""
+    texts = {name: [text for _, text in rows] for name, rows in texts_by_type(record).items()}
+    return BulkServer(texts, port)
+
+
 def test_a_record_that_is_exported_over_http_is_equal(many: Store, tmp_path: Path) -> None:
-    with serving(many) as base:
+    with exporting(many) as server:
+        base = server.base
         report = fetch(base, tmp_path / "copy.db")
+        assert report.transaction_time == TRANSACTION_TIME
         assert report.load.added == 1502
         assert report.load.bad == report.failures == 0
         with Store.open(tmp_path / "copy.db") as copy:
@@ -66,9 +74,8 @@ def test_a_record_that_is_exported_over_http_is_equal(many: Store, tmp_path: Pat
 def test_an_interrupted_export_goes_on_where_it_ended(
     many: Store, tmp_path: Path, server_ends_too: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also with a server that was started anew with the same folder."""
+    """Also with a server that was started anew and still has the export."""
     target = tmp_path / "copy.db"
-    exports = tmp_path / "exports"
     asked: list[tuple[str, str]] = []
     open_file = ExportServer.open_file
 
@@ -83,19 +90,18 @@ def test_an_interrupted_export_goes_on_where_it_ended(
         if part.exists() and part.stat().st_size > 300_000:
             raise KeyboardInterrupt
 
-    with serving(many, exports) as base:
+    with exporting(many) as server:
         with pytest.raises(KeyboardInterrupt):
-            fetch(base, target, progress=stop_within_a_file)
+            fetch(server.base, target, progress=stop_within_a_file)
         assert not target.exists()
         size = (state_folder(target) / "0001-Observation.ndjson.part").stat().st_size
         assert 300_000 < size < 1_500_000
         if not server_ends_too:
-            fetch(base, target)
+            fetch(server.base, target)
     if server_ends_too:
-        port = int(base.rsplit(":", 1)[1].split("/")[0])
-        with serving(many, exports, port=port) as same_base:
-            assert same_base == base
-            fetch(base, target)
+        with exporting(many, server.port) as same:
+            assert same.base == server.base
+            fetch(same.base, target)
     with Store.open(target) as copy:
         assert texts_by_type(copy) == texts_by_type(many)
     assert asked == [
@@ -112,13 +118,13 @@ def test_another_order_does_not_go_on_with_what_is_there(many: Store, tmp_path: 
         if "file" in progress.step:
             raise KeyboardInterrupt
 
-    with serving(many) as base:
+    with exporting(many) as server:
         with pytest.raises(KeyboardInterrupt):
-            fetch(base, target, progress=stop)
-        patients = ExportOrder(base=base, types=("Patient",))
+            fetch(server.base, target, progress=stop)
+        patients = ExportOrder(base=server.base, types=("Patient",))
         with pytest.raises(CallerError, match="--restart"):
-            fetch(base, target, patients)
-        assert fetch(base, target, patients, restart=True).load.added == 2
+            fetch(server.base, target, patients)
+        assert fetch(server.base, target, patients, restart=True).load.added == 2
     assert not state_folder(target).exists()
 
 
@@ -126,8 +132,10 @@ def test_the_command_exports_and_indexes(
     many: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARCHQA_FHIR_TOKEN", TOKEN)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     target = tmp_path / "copy.db"
-    with serving(many) as base:
+    with exporting(many) as server:
+        base = server.base
         result = run("export", base, "--into", str(target), "--type", "Patient", "--quiet")
         assert "2 added" in result.stdout
         assert "--since 20" in result.stdout
@@ -144,7 +152,7 @@ def test_the_command_exports_and_indexes(
         run("export", "dump", "--into", str(target))
 
 
-# Servers that are not archqa's.
+# Servers with odd replies.
 
 LINES = [json.dumps(patient(f"p{number}")) for number in range(400)]
 CONTENT = "".join(f"{line}\n" for line in LINES).encode()

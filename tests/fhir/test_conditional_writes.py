@@ -1,4 +1,4 @@
-"""Creates that depend on what exists, what a client prefers to get back, entries with conditions."""
+"""What a client prefers to get back from a write, and entries of Bundles with conditions."""
 
 import json
 from collections.abc import Iterator
@@ -11,9 +11,6 @@ from archqa.fhir import AuditLog, FhirService, Overlay, Store, WriteMode, Writer
 from tests.fhir.invented import patient
 from tests.fhir.serving import BASE
 from tests.fhir.writes import MEDICATION_ORDER, REFERRAL, VITAL_SIGN
-
-ORDER = {**REFERRAL, "identifier": [{"system": "http://example.org/orders", "value": "7"}]}
-CRITERIA = "identifier=http://example.org/orders|7"
 
 
 @pytest.fixture
@@ -32,50 +29,16 @@ def create(service: FhirService, body: dict[str, Any], **headers: str) -> Any:
     return service.handle("POST", body["resourceType"], json.dumps(body), named)
 
 
-def test_a_conditional_create_creates_once(service: FhirService, log: AuditLog) -> None:
-    first = create(service, ORDER, if_none_exist=CRITERIA)
-    again = create(service, ORDER, if_none_exist=f"ServiceRequest?{CRITERIA}")
-    assert (first.status, again.status) == (201, 200)
-    assert again.json() == first.json()
-    for name in ("location", "etag", "last-modified"):
-        assert again.headers[name] == first.headers[name]
-    assert service.get("ServiceRequest?patient=p1").json()["total"] == 1
-    assert [entry.status for entry in log.entries()] == [201, 200]
-    assert log.entries()[1].findings[0]["message"].startswith("a resource matches")
-
-
-def test_a_conditional_create_that_matches_several_is_refused(service: FhirService) -> None:
-    reply = create(service, VITAL_SIGN, if_none_exist="patient=p1&code=GLU")
-    assert reply.status == 412
-    assert service.get("Observation?patient=p1").json()["total"] == 5
-
-
-@pytest.mark.parametrize(
-    "criteria",
-    ["colour=red", "", "?", "identifier=", "_count=1", "Patient?identifier=7", "date=soon"],
-)
-def test_criteria_that_say_nothing_are_an_error(ward_store: Store, criteria: str) -> None:
-    for profile in ("archqa", "gcp", "hapi"):
-        with Overlay.over(ward_store.as_profile(profile)) as overlay:
-            service = FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY))
-            reply = create(service, VITAL_SIGN, if_none_exist=criteria)
-            assert reply.status == 400
-            assert reply.json()["resourceType"] == "OperationOutcome"
-            assert overlay.added() == []
-
-
-def test_criteria_match_codes_exactly_whatever_the_profile(service: FhirService) -> None:
-    assert service.get("Observation?code=bc").json()["total"] == 1
-    assert create(service, VITAL_SIGN, if_none_exist="code=bc").status == 201
-    assert create(service, VITAL_SIGN, if_none_exist="code=BC").status == 200
-
-
-def test_a_mode_that_stores_nothing_tells_of_the_match_too(ward_store: Store) -> None:
-    service = FhirService(ward_store, BASE, Writer(ward_store, WriteMode.VALIDATE))
-    reply = create(service, VITAL_SIGN, if_none_exist="code=BC")
-    assert (reply.status, reply.json()["id"]) == (200, "o5")
-    read_only = FhirService(ward_store, BASE)
-    assert create(read_only, VITAL_SIGN, if_none_exist="code=BC").status == 403
+def test_a_conditional_create_is_refused_and_creates_nothing(
+    service: FhirService, log: AuditLog
+) -> None:
+    reply = create(service, REFERRAL, if_none_exist="identifier=7")
+    (issue,) = reply.json()["issue"]
+    assert (reply.status, issue["code"]) == (400, "not-supported")
+    assert service.get("ServiceRequest").json()["total"] == 0
+    assert log.entries() == []
+    refused = send(service, "batch", entry("POST", "Patient", patient("x"), ifNoneExist="_id=x"))
+    assert refused.json()["entry"][0]["response"]["status"] == "400"
 
 
 def test_the_reply_to_a_create_is_what_the_client_prefers(service: FhirService) -> None:
@@ -121,33 +84,6 @@ def send(service: FhirService, kind: str, *entries: Any, prefer: str = "") -> An
     return service.handle("POST", "", json.dumps(bundle), {"prefer": prefer})
 
 
-def test_entries_refer_to_what_a_conditional_create_finds(service: FhirService) -> None:
-    new = entry(
-        "POST",
-        "Patient",
-        patient("ignored"),
-        ifNoneExist="identifier=MRN-p2",
-        fullUrl="urn:uuid:1",
-    )
-    sign = {**VITAL_SIGN, "subject": {"reference": "urn:uuid:1"}}
-    reply = send(service, "transaction", entry("POST", "Observation", sign), new).json()
-    written, matched = (item["response"] for item in reply["entry"])
-    assert (matched["status"], matched["location"]) == ("200", "Patient/p2/_history/1")
-    assert written["status"] == "201"
-    stored = service.get(written["location"]).json()
-    assert stored["subject"]["reference"] == "Patient/p2"
-
-
-def test_the_same_condition_twice_creates_once(service: FhirService, log: AuditLog) -> None:
-    twice = [entry("POST", "ServiceRequest", ORDER, ifNoneExist=CRITERIA) for _ in range(2)]
-    assert send(service, "transaction", *twice).status == 412
-    assert service.get("ServiceRequest").json()["total"] == 0
-    assert [logged.status for logged in log.entries()] == [412], "undone, so not 201"
-    reply = send(service, "batch", *twice).json()
-    assert [item["response"]["status"] for item in reply["entry"]] == ["201", "200"]
-    assert service.get("ServiceRequest").json()["total"] == 1
-
-
 def test_entries_keep_their_conditions(service: FhirService) -> None:
     new = {**VITAL_SIGN, "id": "v1"}
     existing = {**VITAL_SIGN, "id": "o1"}
@@ -164,7 +100,7 @@ def test_entries_keep_their_conditions(service: FhirService) -> None:
         entry("POST", "Observation", VITAL_SIGN, ifMatch='W/"1"'),
         entry("POST", "Patient", VITAL_SIGN),
         entry("PUT", "Observation/v2", new),
-        entry("POST", "Observation", VITAL_SIGN, ifNoneExist="colour=red"),
+        entry("POST", "Observation", VITAL_SIGN, ifNoneExist="_id=x"),
     ).json()
     statuses = [item["response"]["status"] for item in reply["entry"]]
     assert statuses == [

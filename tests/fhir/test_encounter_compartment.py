@@ -135,7 +135,7 @@ def test_a_search_within_an_encounter_finds_its_compartment(
         ("Encounter/h1/$everything?colour=red", 400, "has no parameter colour"),
         ("Encounter/h1/$everything?_type=Foo", 400, "_type names a type"),
         ("Patient/$everything", 404, "not supported here"),
-        ("Patient/p1/$lastn", 404, "not supported here"),
+        ("Location/w1/$everything", 404, "not supported here"),
     ],
 )
 def test_what_is_no_compartment_or_operation_is_refused(

@@ -11,8 +11,8 @@ from archqa.fhir import (
     split_by_patient,
 )
 from archqa.fhir.index import schema
+from archqa.fhir.index.batch import worker_count_for
 from archqa.fhir.index.blobs import compress_blobs, decompress_blob
-from archqa.fhir.index.workers import worker_count_for
 from tests.fhir.invented import (
     build_store,
     ids_of,
@@ -70,7 +70,7 @@ def test_two_hundred_resources_are_worth_a_dictionary_of_8_kib() -> None:
 def test_four_mib_of_files_are_worth_up_to_four_workers(
     monkeypatch: pytest.MonkeyPatch, cores: int, workers: int
 ) -> None:
-    monkeypatch.setattr("archqa.fhir.index.workers._core_count", lambda: cores)
+    monkeypatch.setattr("archqa.fhir.index.batch._core_count", lambda: cores)
     assert worker_count_for(4 * MIB - 1) == 0
     assert worker_count_for(4 * MIB) == workers
 

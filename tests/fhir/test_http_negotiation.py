@@ -1,4 +1,4 @@
-"""HTTP: methods, media types, compressed bodies, and the documents that need no token."""
+"""HTTP: methods, media types and compressed bodies."""
 
 import gzip
 import json
@@ -9,7 +9,6 @@ import pytest
 
 from archqa.fhir import FhirService, Overlay, Store, WriteMode, Writer
 from archqa.fhir.server.application import FhirApplication
-from archqa.fhir.server.operations import OPERATIONS
 from tests.fhir.invented import build_store, numbered_observations
 from tests.fhir.serving import BASE, ask
 from tests.fhir.writes import VITAL_SIGN
@@ -24,11 +23,11 @@ def service(ward_store: Store) -> FhirService:
     return FhirService(ward_store, BASE)
 
 
-CALLS = [
+ABSENT = [
     *("Observation/$lastn", "Observation/$stats", "Patient/$export", "$export", "$convert"),
     *("DocumentReference/$docref", "Patient/p1/$summary", "Patient/p1/$x y", "Patient/p1/$"),
+    *("Group/g/$export", "Observation/$validate", "Patient/p1/$validate", "$validate"),
 ]
-ABSENT = [url for url in CALLS if url.partition("$")[2] not in OPERATIONS]
 ELSEWHERE = ["Patient/$everything", "Location/w1/$everything", "Patient/p1/Condition/$everything"]
 
 
@@ -214,21 +213,6 @@ async def test_another_fhir_version_of_a_body_is_refused(service: FhirService) -
         body = json.dumps(VITAL_SIGN).encode()
         reply = await ask(FhirApplication(service), "POST", "/fhir/Observation", body, [header])
         assert reply.status == status
-
-
-async def test_the_smart_configuration_needs_no_token_and_promises_nothing(
-    service: FhirService,
-) -> None:
-    application = FhirApplication(service, token="secret")
-    target = "/fhir/.well-known/smart-configuration"
-    reply = await ask(application, "GET", target)
-    document = json.loads(reply.body)
-    assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
-    assert document["capabilities"] == []
-    assert not [name for name in document if name.endswith("_endpoint")]
-    assert (await ask(application, "GET", "/fhir/metadata")).status == 401
-    for path in (f"{target}/x", "/fhir/metadata?/.well-known/smart-configuration", f"/x{target}"):
-        assert (await ask(application, "GET", path)).status == 401
 
 
 async def test_paging_works_with_gzip_and_tokens(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archqa.fhir import FhirService, Overlay, Store, WriteMode, Writer
-from archqa.fhir.server.response import FhirResponse
+from archqa.fhir import FhirResponse, FhirService, Overlay, Store, WriteMode, Writer
 from tests.fhir.invented import build_store, ward_resources
 from tests.fhir.serving import BASE, ids_on_all_pages
 from tests.fhir.writes import VITAL_SIGN

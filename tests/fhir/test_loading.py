@@ -258,10 +258,10 @@ def test_several_processes_load_the_same_as_one(
 def test_a_load_succeeds_although_its_processes_die(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from archqa.fhir.index import workers
+    from archqa.fhir.index import batch
 
     monkeypatch.setattr("archqa.fhir.index.loading.worker_count_for", lambda _: 2)
-    monkeypatch.setattr(workers, "_PROGRAM", "raise SystemExit")
+    monkeypatch.setattr(batch, "_PROGRAM", "raise SystemExit")
     store = Store.open(tmp_path / "record.db", create=True)
     assert store.load(
         [write_ndjson(tmp_path / "a.ndjson", ward_resources())], strict=True

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from archqa.fhir import FhirService, Store
-from archqa.fhir.values.element_table import resource_elements
-from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
+from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, resource_elements
 from tests.fhir.invented import build_store, codeable_concept
 from tests.fhir.serving import BASE
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from archqa.fhir import FhirError, FhirService, Overlay, Store
-from archqa.fhir.values.paths import compile_path
+from archqa.fhir.values.element_values import compile_path
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
 from archqa.fhir.values.search_parameters import Kind, parameters
 from tests.fhir.invented import (

@@ -87,7 +87,7 @@ def test_uvicorn_is_started_quietly_on_loopback(
     assert config.log_level == "warning"
     assert config.access_log is False
     assert config.limit_concurrency == 512
-    assert config.lifespan == "on"  # Its end removes the exports.
+    assert config.lifespan == "off"
     assert config.proxy_headers is False
     assert config.ws == "none"
 
@@ -104,7 +104,7 @@ def test_a_locked_record_says_when_to_ask_again(
     def locked(*_: object) -> None:
         raise schema.RecordLocked(ward_store.path, [": another load is writing it."])
 
-    monkeypatch.setattr(Store, "text", locked)
+    monkeypatch.setattr(Store, "session", locked)
     reply = FhirService(ward_store, BASE).get("Patient/p1")
     assert (reply.status, reply.headers["retry-after"]) == (503, "5")
     assert json.loads(reply.body)["issue"][0]["code"] == "transient"

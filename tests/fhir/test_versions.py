@@ -1,4 +1,4 @@
-"""Versions: ETag, conditional reads, vread, history, and what the overlay adds to them."""
+"""Versions: ETag, conditional reads, vread, and what the overlay adds to them."""
 
 import datetime
 import json
@@ -90,7 +90,7 @@ def test_if_modified_since_compares_seconds(service: FhirService, since: str, st
 
 
 def test_searches_and_errors_carry_no_version(service: FhirService) -> None:
-    for url in ("Observation?patient=p1", "metadata", "Patient/absent", "Patient/p1/_history"):
+    for url in ("Observation?patient=p1", "metadata", "Patient/absent"):
         reply = service.handle("GET", url, headers={"if-none-match": "*"})
         assert "etag" not in reply.headers
         assert reply.status != 304
@@ -103,10 +103,7 @@ def test_searches_and_errors_carry_no_version(service: FhirService) -> None:
         ("Observation/v7/_history/7?_format=json", 200),
         ("Observation/v7/_history/6", 404),
         ("Observation/absent/_history/1", 404),
-        ("Observation/absent/_history", 404),
-        ("Foo/1/_history", 404),
-        ("Foo/_history", 404),
-        ("_history/1", 404),
+        ("Foo/1/_history/1", 404),
         ("Patient/p1/Observation/_history", 404),
         ("Observation/v7/_history/7?colour=red", 400),
     ],
@@ -118,70 +115,23 @@ def test_versions_are_read_by_their_number(service: FhirService, url: str, statu
     assert reply.json()["resourceType"] == expected
 
 
-def test_the_location_of_a_create_answers_and_is_in_every_history(applied: FhirService) -> None:
+def test_the_location_of_a_create_answers(applied: FhirService) -> None:
     created = applied.post("Observation", json.dumps(VITAL_SIGN))
-    new_id = created.json()["id"]
     assert created.headers["etag"] == 'W/"1"'
     located = applied.get(created.headers["location"])
     assert located.json() == created.json()
     assert located.headers["last-modified"] == created.headers["last-modified"]
-    for scope in (f"Observation/{new_id}/", "Observation/", ""):
-        bundle = applied.get(f"{scope}_history").json()
-        assert bundle["type"] == "history"
-        entry = bundle["entry"][0]
-        assert entry["resource"] == created.json()
-        assert entry["request"] == {"method": "POST", "url": "Observation"}
-        assert entry["response"]["etag"] == 'W/"1"'
-        assert entry["response"]["lastModified"] == created.json()["meta"]["lastUpdated"]
-        assert entry["fullUrl"] == f"{BASE}/Observation/{new_id}"
-
-
-def _entries_on_all_pages(service: FhirService, url: str) -> list[dict[str, Any]]:
-    entries = []
-    while url:
-        bundle = service.get(url).json()
-        entries += bundle.get("entry", [])
-        links = {link["relation"]: link["url"] for link in bundle["link"]}
-        url = links.get("next", "")
-    return entries
-
-
-@pytest.mark.parametrize("profile", ["archqa", "gcp", "hapi"])
-def test_the_pages_of_a_history_hold_every_version_once_latest_first(
-    ward_store: Store, profile: str
-) -> None:
-    service = FhirService(ward_store.as_profile(profile), BASE)
-    entries = _entries_on_all_pages(service, "_history?_count=4")
-    urls = [entry["fullUrl"] for entry in entries]
-    assert len(urls) == len(set(urls)) == sum(ward_store.counts().values())
-    moments = [entry["response"]["lastModified"] for entry in entries]
-    assert moments == sorted(moments, reverse=True)
-    assert len(_entries_on_all_pages(service, "Observation/_history?_count=1")) == 6
 
 
 @pytest.mark.parametrize(
-    ("limits", "ids"),
-    [
-        ("_since=2130-05-06T07:08:09Z", ["v7"]),
-        ("_since=2130-05-07", []),
-        ("_at=2100-01-01", ["p1"]),
-        ("_at=2130-05-06", ["v7", "p1"]),
-        ("_since=2100-01-01&_at=2130-05-06T07:08:09", ["v7"]),
-        ("_count=1", ["v7"]),
-        ("_count=0", []),
-    ],
+    "url", ["_history", "Patient/_history", "Patient/p1/_history", "_history/1"]
 )
-def test_a_history_is_limited_by_time_and_number(
-    service: FhirService, limits: str, ids: list[str]
-) -> None:
-    bundle = service.get(f"_history?{limits}").json()
-    assert [entry["resource"]["id"] for entry in bundle.get("entry", [])] == ids
-
-
-def test_every_mistake_in_a_history_is_told(service: FhirService) -> None:
-    reply = service.get("Patient/_history?_since=soon&_count=x&_sort=date&colour=red")
-    assert reply.status == 400
-    assert len(reply.json()["issue"]) == 4
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_history_is_not_supported(service: FhirService, url: str, method: str) -> None:
+    reply = service.handle(method, url)
+    (issue,) = reply.json()["issue"]
+    assert (reply.status, issue["code"]) == (404, "not-supported")
+    assert "_history" in issue["diagnostics"]
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])

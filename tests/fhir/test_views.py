@@ -168,7 +168,7 @@ def test_without_known_identifiers_the_class_tells_what_a_visit_is() -> None:
 
 
 def test_codes_are_counted_the_same_by_the_store_and_one_by_one(ward_store: Store) -> None:
-    from archqa.fhir.client.code_counts import count_codes
+    from archqa.fhir.client.http_client import count_codes
 
     for resource_type in ("Observation", "Encounter", "Medication", "MedicationRequest"):
         resources = ward_store.search_all(resource_type)

@@ -17,9 +17,7 @@ import pytest
 from archqa import fhir
 from archqa.asking.patient import find_patient
 from archqa.errors import CallerError
-from archqa.mcp.limits import CallLimits
-from archqa.mcp.records import ServedRecord
-from archqa.mcp.tools import RecordTools
+from archqa.mcp import CallLimits, RecordTools, ServedRecord
 from archqa.safety.local_server import build_server as build_http_server
 from archqa.safety.local_server import listen
 from archqa.settings import load_settings
@@ -113,7 +111,7 @@ async def session(
 
 
 def _server(tools: RecordTools, limits: CallLimits) -> Any:
-    from archqa.mcp.server import build_server
+    from archqa.mcp import build_server
 
     return build_server(tools, limits)
 
@@ -389,12 +387,12 @@ async def test_over_http_a_client_needs_the_token(record: str) -> None:
 
     from mcp.client.streamable_http import streamable_http_client
 
-    from archqa.mcp.http import application
+    from archqa.mcp import http_application
 
     limits = CallLimits()
     with fhir.Store.open(record) as store:
         tools = RecordTools(ServedRecord(record, store, limits), load_settings())
-        app = application(_server(tools, limits), token="secret", on_loopback=True)
+        app = http_application(_server(tools, limits), token="secret", on_loopback=True)
         listening = listen("127.0.0.1", 0)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         http_server = build_http_server(app, lifespan=True)
@@ -450,7 +448,6 @@ def test_the_absence_of_the_extra_is_one_sentence(
     for name in [name for name in sys.modules if name.split(".")[0] == "mcp"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "archqa.mcp.server", raising=False)
-    monkeypatch.delitem(sys.modules, "archqa.mcp.calls", raising=False)
     monkeypatch.setitem(sys.modules, "mcp", None)
     result = archqa("mcp", "--record", record)
     assert result.returncode == 3

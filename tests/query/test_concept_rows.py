@@ -10,12 +10,15 @@ from tests.fhir.invented import build_store, patient
 from tests.query.clinic import (
     LAST,
     NOW,
+    RXNORM,
     SUBJECT,
     Ask,
     Resource,
     blood_pressure,
+    coded,
     names,
     order,
+    problem,
     refs,
     result,
 )
@@ -245,3 +248,64 @@ def test_rows_are_read_once_for_a_chart(tmp_path: Path, monkeypatch: pytest.Monk
         first = execute(asked, store, "p", chart=chart)
         monkeypatch.setattr(store, "search_all", refuse)
         assert execute(asked, store, "p", chart=chart) == first
+
+
+def shot(shot_id: str, code: str, display: str) -> Resource:
+    """A vaccination by the code of a vaccine: those of 207 are not confirmed by any source."""
+    coding = {"system": "http://hl7.org/fhir/sid/cvx", "code": code}
+    return {
+        "resourceType": "Immunization",
+        "id": shot_id,
+        "status": "completed",
+        "patient": SUBJECT,
+        "occurrenceDateTime": "2022-01-01",
+        "vaccineCode": {"coding": [coding | ({"display": display} if display else {})]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "display", "counts"),
+    [
+        ("207", "SARS-COV-2 (COVID-19) vaccine, mRNA", True),
+        ("207", "", True),
+        ("207", "influenza, seasonal, injectable", False),
+        ("207", "Vaccine, adult dose", False),
+        ("208", "COVID-19, mRNA, LNP-S, PF, 30 mcg/0.3 mL dose", True),
+    ],
+)
+def test_an_uncertain_code_counts_only_where_the_display_fits(
+    ask: Ask, code: str, display: str, counts: bool
+) -> None:
+    answer = ask(
+        [shot("i", code, display)], "immunization", concepts=["covid-19 vaccine"], summary="exists"
+    )
+    assert answer.answer.values == (counts,)
+
+
+@pytest.mark.parametrize(
+    ("display", "counts"),
+    [("furosemide 40 MG Oral Tablet", True), ("metformin hydrochloride 500 MG Oral Tablet", False)],
+)
+def test_an_uncertain_code_of_a_medicine_counts_only_with_its_ingredient(
+    ask: Ask, display: str, counts: bool
+) -> None:
+    rows = [order("m", display, concept=coded("4603", display, RXNORM))]
+    answer = ask(rows, "medication", concepts=["furosemide"], summary="exists")
+    assert answer.answer.values == (counts,)
+
+
+@pytest.mark.parametrize(
+    ("display", "counts"),
+    [
+        ("Acquired absence of other specified parts of digestive tract", False),
+        ("History of appendectomy", True),
+    ],
+)
+def test_a_code_for_many_organs_tells_no_single_operation(
+    ask: Ask, display: str, counts: bool
+) -> None:
+    """Z90.49 is the absence of the appendix, of the gallbladder or of another part of the gut."""
+    code = coded("Z90.49", display, "http://hl7.org/fhir/sid/icd-10-cm")
+    rows = [problem("a", display, code=code)]
+    answer = ask(rows, "diagnosis", concepts=["appendectomy"], summary="exists")
+    assert answer.answer.values == (counts,)

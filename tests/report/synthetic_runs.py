@@ -65,6 +65,45 @@ def create_run(
     return run.path
 
 
+def create_judged_run(folder: Path, sentences: Sequence[tuple[float, bool, bool]]) -> Path:
+    """Create a run of one case, with one agent: its probability of each sentence, whether the
+    answer cites the sentence (at least one), and whether the key calls it essential.
+    """
+    [case] = synthetic_cases(1, len(sentences))
+    data = folder / "cases.json"
+    data.write_text(dump_json([case]), encoding="utf-8")
+    judgements = []
+    gold = {}
+    cited = []
+    for sentence_id, (probability, is_cited, is_essential) in zip(
+        case.sentence_ids, sentences, strict=True
+    ):
+        judgements.append(
+            Judgement(
+                sentence_id=sentence_id,
+                label=Relevance.ESSENTIAL,
+                rationale="",
+                probability=probability,
+            )
+        )
+        gold[sentence_id] = Relevance.ESSENTIAL if is_essential else Relevance.NOT_RELEVANT
+        if is_cited:
+            cited.append(sentence_id)
+    (folder / "cases_key.json").write_text(json.dumps([_key(case, gold)]))
+    run = _folder(folder / "run", "archehr-2025", "dmis", data, [case])
+    claims = tuple(Claim(text="So it is.", citations=(sentence_id,)) for sentence_id in cited)
+    run.add(
+        CaseRecord(
+            id=case.id,
+            status=CaseStatus.ANSWERED,
+            answer=CitedAnswer(claims=claims),
+            evidence=tuple(cited),
+            judgements={AGENTS[0]: tuple(judgements)},
+        )
+    )
+    return run.path
+
+
 def create_fhir_run(
     folder: Path, task: str, items: Sequence[Item], results: Sequence[dict[str, Any]]
 ) -> Path:

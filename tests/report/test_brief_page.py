@@ -5,7 +5,7 @@ import re
 from archqa.asking.answer import Evidence
 from archqa.briefing.brief_values import Brief, BriefLine, BriefSection
 from archqa.briefing.markdown import brief_markdown
-from archqa.report.brief_page import brief_html
+from archqa.report import brief_html
 
 BRIEF = Brief(
     patient={"id": "p<1>", "name": "Ann <script>"},

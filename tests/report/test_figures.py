@@ -1,41 +1,82 @@
-"""The numbers of the figures, compared with hand-computed or published ones."""
+"""The numbers of the figures of a report, compared with hand-computed or published ones."""
 
+import re
+from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from archqa.core.judgement import cohens_kappa
-from archqa.report.axis import Axis, nice_step
-from archqa.report.calibration import calibration_plot, wilson_interval
-from archqa.report.precision_recall import precision_recall_plot
-from archqa.report.predictions import SentencePrediction
-from archqa.report.timeline import timeline_panels
+from archqa.core.question import RecordQuestion
+from archqa.report import report_html
+from tests.report.synthetic_runs import create_fhir_run, create_judged_run
+
+Judged = tuple[float, bool, bool]
+"""The agents' probability of a sentence, whether it is cited, and whether it is essential."""
 
 
-def test_an_axis_maps_its_ends_to_its_positions() -> None:
-    axis = Axis(0, 10, 100, 20)
-    assert (axis(0), axis(10), axis(5)) == (100, 20, 60)
+def figures(folder: Path, sentences: Sequence[Judged]) -> str:
+    """The figures of a run whose agent states these probabilities."""
+    page = report_html([create_judged_run(folder, sentences)])
+    return page.split("</style>")[1]
 
 
-@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(2, 9))
-def test_ticks_are_few_round_and_within_the_axis(low: float, span: float, max_ticks: int) -> None:
-    axis = Axis(low, low + span, 0, 100)
-    positions = [tick.position for tick in axis.ticks(max_ticks)]
-    assert len(positions) <= max_ticks
-    assert all(-0.1 <= position <= 100.1 for position in positions)
-    assert all(a < b for a, b in pairwise(positions))
+def timelines(folder: Path, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The timelines of a question with these rows."""
+    folder.mkdir(exist_ok=True)
+    item = RecordQuestion(id="q", question="What?", patient_fhir_id="p")
+    run = create_fhir_run(folder, "fhir-agentbench", [item], [{"agent_answer": "1", "rows": rows}])
+    return re.findall(r'<figure class="timeline">.*?</figure>', report_html([run]), re.DOTALL)
 
 
-def test_steps_are_one_two_two_and_a_half_or_five() -> None:
-    assert [nice_step(span, 5) for span in (4, 7, 10, 17, 30)] == [1, 2, 2.5, 5, 10]
+def labels(timeline: str, axis: str) -> list[str]:
+    """The labels of the ticks of an axis."""
+    anchor = {"x": "middle", "y": "end"}[axis]
+    return re.findall(rf'text-anchor="{anchor}">([^<]*)</text>', timeline)
 
 
-def test_the_wilson_interval_is_the_published_one() -> None:
-    low, high = wilson_interval(0.5, 10)  # Newcombe 1998: 5 of 10 gives .2366 to .7634
-    assert (low, high) == (pytest.approx(0.2366, abs=1e-4), pytest.approx(0.7634, abs=1e-4))
-    assert wilson_interval(0.0, 5)[0] == 0.0
+def positions(timeline: str) -> dict[str, tuple[float, float]]:
+    """Where each value is drawn, by its tooltip."""
+    drawn = {}
+    for x, y, tooltip in re.findall(r'cx="([^"]+)" cy="([^"]+)"[^>]*><title>([^<]*)<', timeline):
+        drawn[tooltip] = (float(x), float(y))
+    for x, y, tooltip in re.findall(
+        r'class="pick" d="M([\d.-]+) ([\d.-]+)l[^>]*><title>([^<]*)<', timeline
+    ):
+        drawn[tooltip] = (float(x), float(y) + 7)
+    return drawn
+
+
+@pytest.mark.parametrize(
+    "values", [(0, 4), (0, 7), (3, 13), (-20, 17), (1e-3, 2e-3), (1e5, 9.5e5), (7.1, 7.4), (5, 5)]
+)
+def test_the_axis_of_values_has_few_round_ticks_in_order(
+    tmp_path: Path, values: tuple[float, float]
+) -> None:
+    rows = [
+        {"time": f"2150-01-0{day}", "name": "Glucose", "value": value}
+        for day, value in enumerate(values, start=1)
+    ]
+    [timeline] = timelines(tmp_path / "run", rows)
+    ticks = [float(label) for label in labels(timeline, "y")]
+    assert 1 <= len(ticks) <= 4
+    steps = {round(high - low, 9) for low, high in pairwise(ticks)}
+    assert len(steps) <= 1
+    for step in steps:
+        digits = f"{step:.9e}".split("e")[0]
+        assert float(digits) in {1, 2, 2.5, 5}
+    heights = [float(y) for y in re.findall(r'd="M[\d.]+ ([\d.]+)H628"', timeline)]
+    assert all(low > high for low, high in pairwise(heights))
+    assert all(8 <= height <= 156 for height in heights)
+
+
+def test_the_intervals_of_calibration_are_the_published_ones(tmp_path: Path) -> None:
+    # Newcombe 1998: 5 of 10 gives .2366 to .7634.
+    sentences = [(index / 100, index == 0, index % 2 == 0) for index in range(100)]
+    page = figures(tmp_path, sentences)
+    assert page.count("essential 50% [24%, 76%], 10 sentences</title>") == 10
 
 
 def test_kappa_matches_a_worked_example() -> None:
@@ -45,113 +86,100 @@ def test_kappa_matches_a_worked_example() -> None:
     assert cohens_kappa([(True, True)] * 10) is None
 
 
-def test_a_perfect_forecast_has_no_calibration_error() -> None:
-    predictions = []
+def test_a_perfect_forecast_has_no_calibration_error(tmp_path: Path) -> None:
+    sentences = []
     for index in range(100):
         essential = index >= 50
         probability = (0.99 if essential else 0.01) + index * 1e-6
-        predictions.append(SentencePrediction(probability, False, essential))
-    figure = calibration_plot(predictions)
-    assert figure is not None
-    assert figure.brier < 0.001
-    assert figure.expected_calibration_error < 0.02
-    assert sum(int(bin_.tooltip.split(", ")[-1].split()[0]) for bin_ in figure.bins) == 100
+        sentences.append((probability, index == 99, essential))
+    page = figures(tmp_path, sentences)
+    assert "Brier score 0.000, expected calibration error 0.010, 100 sentences" in page
 
 
-def test_few_sentences_or_probabilities_have_no_calibration_plot() -> None:
-    assert calibration_plot([SentencePrediction(0.5, False, True)] * 10) is None
-    assert (
-        calibration_plot(
-            [SentencePrediction(float(index % 2), False, True) for index in range(100)]
-        )
-        is None
-    )
+def test_few_sentences_or_probabilities_have_no_calibration_plot(tmp_path: Path) -> None:
+    few = [(index / 10, True, True) for index in range(10)]
+    alike = [(float(index % 2), True, True) for index in range(100)]
+    for name, sentences in (("few", few), ("alike", alike)):
+        (tmp_path / name).mkdir()
+        assert "<h3>Calibration</h3>" not in figures(tmp_path / name, sentences)
 
 
-def test_the_operating_point_is_that_of_the_citations() -> None:
+def test_the_operating_point_is_that_of_the_citations(tmp_path: Path) -> None:
     # 10 of 40 essential; 8 cited, 6 of them essential: precision 6/8, recall 6/10.
-    predictions = [
-        SentencePrediction(1 - index / 40, index < 6 or index in (20, 21), index < 10)
-        for index in range(40)
+    sentences = [
+        (1 - index / 40, index < 6 or index in (20, 21), index < 10) for index in range(40)
     ]
-    figure = precision_recall_plot(predictions)
-    assert figure is not None
-    assert figure.operating_point.precision == pytest.approx(0.75)
-    assert figure.operating_point.recall == pytest.approx(0.6)
-    assert figure.cite_all_point.precision == pytest.approx(0.25)
-    assert (figure.best_point.precision, figure.best_point.recall) == (1.0, 1.0)
+    page = figures(tmp_path, sentences)
+    assert "this run (75.0 / 60.0)" in page
+    assert "<title>this run: precision 75%, recall 60%, F1 67%</title>" in page
+    assert "<title>every sentence: precision 25%, recall 100%, F1 40%</title>" in page
+    # The ten essential ones are the ten most probable: the threshold is that of the tenth.
+    assert "<title>at 0.78: precision 100%, recall 100%, F1 100%</title>" in page
 
 
-def test_a_timeline_draws_dated_numbers_and_marks_the_chosen() -> None:
-    rows = [
-        {
-            "time": "2150-01-01T06:00:00-05:00",
-            "name": "Glucose",
-            "value": 90,
-            "unit": "mg/dL",
-            "chosen": False,
-        },
-        {
-            "time": "2150-01-02T06:00:00-05:00",
-            "name": "Glucose",
-            "value": "140",
-            "unit": "mg/dL",
-            "chosen": True,
-        },
+def test_a_timeline_draws_dated_numbers_and_marks_the_chosen(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"time": "2150-01-01T06:00:00-05:00", "name": "Glucose", "value": 90, "unit": "mg/dL"},
+        {"time": "2150-01-02T06:00:00-05:00", "name": "Glucose", "value": "140", "unit": "mg/dL", "chosen": True},
         {"time": "2150-01-03", "name": "Glucose", "value": 110.5, "unit": "mg/dL", "chosen": False},
         {"time": "2150-01-03", "name": "Glucose", "value": "positive", "unit": "", "chosen": True},
         {"time": None, "name": "Glucose", "value": 1, "unit": "mg/dL"},
         {"time": "2150-01-03", "name": "Sodium", "value": 140, "unit": "mEq/L"},
-    ]
-    [panel] = timeline_panels(rows)
-    assert (panel.title, panel.unit, len(panel.points)) == ("Glucose", "mg/dL", 3)
-    assert [point.chosen for point in panel.points] == [False, True, False]
-    day_1, day_2, day_3 = panel.points
-    assert day_1.x < day_2.x < day_3.x
-    assert day_2.y < day_3.y < day_1.y  # Larger values are higher, which is a smaller y.
+    ]  # fmt: skip
+    [timeline] = timelines(tmp_path, rows)
+    assert "<bdi>Glucose</bdi>, mg/dL." in timeline
+    drawn = positions(timeline)
+    assert drawn.keys() == {
+        "2150-01-01 06:00  90 mg/dL",
+        "2150-01-02 06:00  140 mg/dL, chosen",
+        "2150-01-03 00:00  110.5 mg/dL",
+    }
+    day_1, day_2, day_3 = (drawn[tooltip] for tooltip in sorted(drawn))
+    assert day_1[0] < day_2[0] < day_3[0]
+    assert day_2[1] < day_3[1] < day_1[1]  # Larger values are higher, which is a smaller y.
 
 
-def test_a_timeline_has_the_times_of_the_record_and_not_utc() -> None:
+def test_a_timeline_has_the_times_of_the_record_and_not_utc(tmp_path: Path) -> None:
     rows = [
         {"time": f"2150-01-0{day}T23:30:00-05:00", "name": "Glucose", "value": day}
         for day in range(1, 8)
     ]
-    [panel] = timeline_panels(rows)
-    assert panel.points[0].tooltip.startswith("2150-01-01 23:30")
+    [timeline] = timelines(tmp_path, rows)
+    assert min(positions(timeline)).startswith("2150-01-01 23:30")
     # A UTC axis would begin and end a day later.
-    assert panel.x_ticks[0].label == "2150-01-02"
-    short = timeline_panels(rows[:2])[0]
-    assert short.x_ticks[0].label == "02 Jan 02:30"
-    assert panel.clock == "Times as in the record (UTC−05:00)."
+    assert labels(timeline, "x")[0] == "2150-01-02"
+    assert "Times as in the record (UTC−05:00)." in timeline
+    [short] = timelines(tmp_path / "short", rows[:2])
+    assert labels(short, "x")[0] == "02 Jan 02:30"
 
 
-def test_a_timeline_follows_the_clock_of_the_record_into_summer_time() -> None:
+def test_a_timeline_follows_the_clock_of_the_record_into_summer_time(tmp_path: Path) -> None:
     rows = [
         {"time": "2150-03-13T12:00:00-05:00", "name": "Glucose", "value": 1},
         {"time": "2150-03-14T12:00:00-04:00", "name": "Glucose", "value": 2},
         {"time": "2150-03-15T12:00:00-04:00", "name": "Glucose", "value": 3},
     ]
-    [panel] = timeline_panels(rows)
-    labels = [tick.label for tick in panel.x_ticks]
+    [timeline] = timelines(tmp_path, rows)
     # The first is before noon of the 14th, the first time that is on summer time.
-    assert labels == ["13 Mar 17:52", "14 Mar 05:37", "14 Mar 18:22", "15 Mar 06:07"]
-    assert "changes" in panel.clock
+    assert labels(timeline, "x") == ["13 Mar 17:52", "14 Mar 05:37", "14 Mar 18:22", "15 Mar 06:07"]
+    assert "whose offset from UTC changes" in timeline
 
 
-def test_times_without_an_offset_are_drawn_as_they_stand() -> None:
+def test_times_without_an_offset_are_drawn_as_they_stand(tmp_path: Path) -> None:
     rows = [{"time": f"2150-01-01T0{hour}:00:00", "name": "Glucose", "value": 1} for hour in (1, 9)]
-    [panel] = timeline_panels(rows)
-    assert panel.x_ticks[0].label == "01 Jan 02:00"
-    assert panel.clock == ""
+    [timeline] = timelines(tmp_path, rows)
+    assert labels(timeline, "x")[0] == "01 Jan 02:00"
+    assert "Times as in the record" not in timeline
 
 
-def test_the_labels_of_large_values_have_room() -> None:
+def test_the_labels_of_large_values_have_room(tmp_path: Path) -> None:
     rows = [
         {"time": f"2150-01-0{day}", "name": "Platelets", "value": 150_000 + day * 10_000}
         for day in range(1, 8)
     ]
-    [panel] = timeline_panels(rows)
-    longest = max(len(tick.label) for tick in panel.y_ticks)
+    [timeline] = timelines(tmp_path, rows)
+    longest = max(len(label) for label in labels(timeline, "y"))
     assert longest == 6
-    assert panel.left >= longest * 8 + 6
-    assert panel.points[0].x == panel.left
+    [left] = set(re.findall(r'd="M([\d.]+) [\d.]+H628"', timeline))
+    assert float(left) >= longest * 8 + 6
+    assert min(x for x, _ in positions(timeline).values()) == float(left)

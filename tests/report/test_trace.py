@@ -1,19 +1,19 @@
 """The trace of a case: stages, calls, attempts, and what the embedded engine computed."""
 
+import html
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import pytest
+
 from archqa.core.step import Step
 from archqa.core.usage import Usage
 from archqa.report import report_html
-from archqa.report.agreement import agreement_table
-from archqa.report.case_view import case_view
-from archqa.report.report_data import load_report_data
-from archqa.report.trace import Trace, case_trace, full_trace
-from archqa.report.trace_texts import MAX_TEXT_LENGTH
-from archqa.runs.run import Run
+from archqa.settings import Settings
 from tests.report.synthetic_runs import cases_with_specialties, create_run
 
 SYSTEM = {"role": "system", "content": "You judge."}
@@ -37,17 +37,30 @@ def engine_step(agent: str, parsed: dict[str, Any], about: str = "") -> Step:
     return Step(agent=agent, about=about, backend="embedded", model="embedded:0", parsed=parsed)
 
 
-def run_with(folder: Path, steps: Sequence[Step], sentences: int = 5) -> Run:
+def run_with(folder: Path, steps: Sequence[Step], sentences: int = 5) -> Path:
     """A run of one case with these steps alone."""
-    path = create_run(folder, cases_with_specialties(1, sentences))
-    run = Run.open(path)
-    trace = path / case_trace(run, run.cases[0].id).file
+    run = create_run(folder, cases_with_specialties(1, sentences))
+    [trace] = (run / "trace").iterdir()
     trace.write_text("".join(step.model_dump_json() + "\n" for step in steps))
     return run
 
 
-def full(run: Run) -> Trace:
-    return full_trace(run, run.cases[0])
+async def trace_page(folder: Path, steps: Sequence[Step], sentences: int = 5) -> str:
+    """The page of the trace with these steps, without its style."""
+    pytest.importorskip("fastapi", reason="the extra `web` is not installed")
+    from archqa.web import WebConfig, create_app
+
+    run = run_with(folder, steps, sentences)
+    transport = httpx2.ASGITransport(app=create_app(WebConfig([run]), settings=Settings()))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8484") as client:
+        page = (await client.get(f"/runs/{run.name}/cases/0/trace")).text
+    return page.split("</style>")[1]
+
+
+def words(page: str) -> str:
+    """The text of a page or of a part of it."""
+    text = html.unescape(re.sub("<[^>]*>", " ", page)).replace("\u202f", "")
+    return " ".join(text.split())
 
 
 def repaired(agent: str, about: str, first_reply: str) -> tuple[Step, Step]:
@@ -62,38 +75,49 @@ def repaired(agent: str, about: str, first_reply: str) -> tuple[Step, Step]:
     return rejected, accepted
 
 
-def test_a_repair_is_an_attempt_of_its_call_and_repeats_no_message(tmp_path: Path) -> None:
-    trace = full(run_with(tmp_path, repaired("decision", "", "none")))
-    (stage,) = trace.stages
-    (call,) = stage.calls
-    first, second = call.attempts
-    assert first.rejection.text == "No sentence."
-    assert [text.text for text in first.received] == ["You judge.", "Why?"]
-    assert second.received_kind == "repair"
-    assert [text.text for text in second.received] == ["Not none: name a sentence."]
-    assert call.outcome == "accepted"
-    assert stage.usage.prompt_tokens == 200
-    assert stage.usage.cost_usd == 0.02
+async def test_a_repair_is_an_attempt_of_its_call_and_repeats_no_message(tmp_path: Path) -> None:
+    page = await trace_page(tmp_path, repaired("decision", "", "none"))
+    assert "1 agent call on models, 2 requests, 1 sent back" in words(page)
+    assert "✓ accepted after repair" in words(page)
+    first, second = page.split("<b>Attempt ")[1:]
+    assert re.findall(r"<pre[^>]*>(.*?)</pre>", first) == [
+        "You judge.",
+        "Why?",
+        "none",
+        "No sentence.",
+    ]
+    assert "Rejection No sentence." in words(first)
+    assert re.findall(r"<pre[^>]*>(.*?)</pre>", second) == ["Not none: name a sentence.", "3"]
+    assert "Repair Not none: name a sentence." in words(second)
+    assert "220 tokens" in words(page)
+    assert "$0.02" in words(page)
 
 
-def test_repairs_of_calls_side_by_side_do_not_mix(tmp_path: Path) -> None:
+async def test_repairs_of_calls_side_by_side_do_not_mix(tmp_path: Path) -> None:
     cardiology = repaired("specialist", "cardiology", "a")
     surgery = repaired("specialist", "surgery", "b")
     steps = (cardiology[0], surgery[0], surgery[1], cardiology[1])
-    (stage,) = full(run_with(tmp_path, steps)).stages
-    assert [call.about for call in stage.calls] == ["cardiology", "surgery"]
-    assert [call.attempts[1].received[0].text[:5] for call in stage.calls] == ["Not a", "Not b"]
+    page = await trace_page(tmp_path, steps)
+    calls = page.split('<details class="t-call"')[1:]
+    assert [re.findall(r"Not \w: name|cardiology|surgery", words(call)) for call in calls] == [
+        ["cardiology", "Not a: name", "Not a: name"],
+        ["surgery", "Not b: name", "Not b: name"],
+    ]
 
 
-def test_the_same_prompt_asked_twice_is_two_calls_unless_it_was_sent_back(tmp_path: Path) -> None:
+async def test_the_same_prompt_asked_twice_is_two_calls_unless_it_was_sent_back(
+    tmp_path: Path,
+) -> None:
     accepted = model_step("decision", (SYSTEM, QUESTION), "yes", parsed={"answer": "yes"})
     declined = accepted.model_copy(update={"rejected": "The model declined.", "parsed": None})
-    assert full(run_with(tmp_path, (accepted, accepted))).call_count == 2
+    twice = await trace_page(tmp_path, (accepted, accepted))
     (tmp_path / "again").mkdir()
-    assert full(run_with(tmp_path / "again", (declined, accepted))).call_count == 1
+    again = await trace_page(tmp_path / "again", (declined, accepted))
+    assert "2 agent calls on models" in words(twice)
+    assert "1 agent call on models" in words(again)
 
 
-def test_the_tools_of_a_conversation_stand_with_their_results(tmp_path: Path) -> None:
+async def test_the_tools_of_a_conversation_stand_with_their_results(tmp_path: Path) -> None:
     searched = {"id": "1", "name": "search", "arguments": '{"code": "GLU"}'}
     finished = {"id": "2", "name": "finish", "arguments": "{}"}
     later_messages = (
@@ -104,69 +128,60 @@ def test_the_tools_of_a_conversation_stand_with_their_results(tmp_path: Path) ->
         model_step("clinical_typed", (SYSTEM, QUESTION), "", tool_calls=(searched,)),
         model_step("clinical_typed", later_messages, "", tool_calls=(finished,)),
     )
-    ((call,),) = [stage.calls for stage in full(run_with(tmp_path, steps)).stages]
-    assert call.is_conversation
-    search, finish = [attempt.tool_calls[0] for attempt in call.attempts]
-    assert search.arguments.text == '{"code": "GLU"}'
-    assert search.result is not None
-    assert search.result.text == "93 mg/dL"
-    assert finish.result is None
-    assert call.attempts[1].received == ()
+    page = await trace_page(tmp_path, steps)
+    assert "conversation: 2 turns , 2 tool calls" in words(page)
+    search, finish = page.split("<b>Turn ")[1:]
+    assert 'Tool search Call {"code": "GLU"} {"code": "GLU"} Result 93 mg/dL' in words(search)
+    assert "The trace has no result: nothing was asked after this call." in words(finish)
+    assert "93 mg/dL" not in finish
+    assert "Message to the agent" not in words(page)
 
 
-def test_what_the_engine_judged_sentence_by_sentence_is_one_step(tmp_path: Path) -> None:
+async def test_what_the_engine_judged_sentence_by_sentence_is_one_step(tmp_path: Path) -> None:
     steps = [
         engine_step("general_expert", {"label": "essential", "probability": 0.8}, str(sentence))
         for sentence in range(1, 30)
     ]
-    trace = full(run_with(tmp_path, steps, sentences=29))
-    (stage,) = trace.stages
-    assert stage.calls == ()
-    assert stage.engine is not None
-    assert stage.engine.judgement_count == 29
-    assert stage.engine.judgements is not None
-    row = stage.engine.judgements.rows[28]
-    assert (row.sentence_id, row.cells[0].label, row.cells[0].probability) == (
-        "29",
-        "essential",
-        0.8,
-    )
+    page = await trace_page(tmp_path, steps, sentences=29)
+    assert "embedded engine: 29 judgements" in words(page)
+    assert "t-call" not in page
+    row = re.findall(r'<tr><th scope="row"><span class="id">29</span>.*?</tr>', page)[0]
+    assert words(row).endswith("▸ essential 0.80")
 
 
-def test_the_engines_specialists_are_columns_of_one_table(tmp_path: Path) -> None:
+async def test_the_engines_specialists_are_columns_of_one_table(tmp_path: Path) -> None:
     verdict = {"sentence_id": "1", "label": "essential", "probability": 0.8}
     steps = [
         engine_step("specialist", {"verdicts": [verdict]}, specialty)
         for specialty in ("cardiology", "surgery")
     ]
-    (stage,) = full(run_with(tmp_path, steps)).stages
-    assert stage.engine is not None
-    assert stage.engine.judgements is not None
-    assert stage.engine.judgements.roles == ("cardiology", "surgery")
+    page = await trace_page(tmp_path, steps)
+    [head] = re.findall(r"<thead>.*?</thead>", page)
+    assert words(head) == "Sentence cardiology p surgery p"
 
 
-def test_a_long_text_is_cut_and_says_how_much(tmp_path: Path) -> None:
-    long_reply = "x" * (MAX_TEXT_LENGTH + 7)
-    run = run_with(tmp_path, [model_step("decision", (SYSTEM,), long_reply)])
-    reply = full(run).stages[0].calls[0].attempts[0].reply
-    assert (len(reply.text), reply.omitted) == (MAX_TEXT_LENGTH, 7)
+async def test_a_long_text_is_cut_and_says_how_much(tmp_path: Path) -> None:
+    page = await trace_page(tmp_path, [model_step("decision", (SYSTEM,), "x" * 20_007)])
+    assert "The first 20000 of 20007 characters" in words(page)
+    assert "x" * 20_000 in page
+    assert "x" * 20_001 not in page
 
 
 def test_a_report_without_text_has_the_agents_and_their_cost(tmp_path: Path) -> None:
     steps = repaired("specialist", "zweifelsohne", "zweifelsohne")
     run = run_with(tmp_path, steps)
-    html = report_html([run.path], text=False)
-    assert "zweifelsohne" not in html
-    assert "No sentence." not in html
-    assert "2 attempts" in html
-    assert "220 tokens · 4.0 s · $0.02" in html.replace("\u202f", "")
+    page = report_html([run], text=False)
+    assert "zweifelsohne" not in page
+    assert "No sentence." not in page
+    assert "2 attempts" in page
+    assert "220 tokens · 4.0 s · $0.02" in words(page)
 
 
 def test_a_report_has_what_was_sent_back_but_no_prompt(tmp_path: Path) -> None:
-    html = report_html([run_with(tmp_path, repaired("decision", "", "none")).path])
-    assert "sent back" in html
-    assert "No sentence." in html
-    assert "You judge." not in html
+    page = report_html([run_with(tmp_path, repaired("decision", "", "none"))])
+    assert "sent back" in page
+    assert "No sentence." in page
+    assert "You judge." not in page
 
 
 ENGINE = {"kind": "embedded", "digest": "0"}
@@ -180,21 +195,19 @@ def judged_by(path: Path, backends: dict[str, dict[str, str]]) -> Path:
 
 
 def test_the_engine_is_not_compared_with_itself(tmp_path: Path) -> None:
-    path = create_run(tmp_path, cases_with_specialties(2))
+    run = create_run(tmp_path, cases_with_specialties(2))
     engine = {"general_expert": ENGINE, "specialist": ENGINE}
-    data = load_report_data(judged_by(path, engine))
-    assert agreement_table(data) is None
-    assert case_view(0, data.run.cases[0], [data]).runs[0].grid is None
+    page = report_html([judged_by(run, engine)])
+    assert "Agreement between agents" not in page
+    assert "Judgements of the agents" not in page
 
 
 def test_the_engine_in_several_roles_is_one_agent_beside_a_model(tmp_path: Path) -> None:
-    path = create_run(tmp_path, cases_with_specialties(2))
+    run = create_run(tmp_path, cases_with_specialties(2))
     model = {"kind": "model", "name": "m1", "server": "http://127.0.0.1"}
     backends = {"general_expert": model, "specialist": ENGINE}
-    data = load_report_data(judged_by(path, backends))
-    table = agreement_table(data)
-    assert table is not None
-    assert table.names == ("embedded engine", "general expert", "the key")
-    grid = case_view(0, data.run.cases[0], [data]).runs[0].grid
-    assert grid is not None
-    assert grid.agents == ("general expert", "embedded engine")
+    page = report_html([judged_by(run, backends)])
+    [heat] = re.findall(r'<table class="heat">\s*<thead>(.*?)</thead>', page)
+    assert words(heat) == "embedded engine general expert the key"
+    grids = re.findall(r'<table class="grid">.*?<thead>(.*?)</thead>', page, re.DOTALL)
+    assert [words(head) for head in grids] == ["Sentence general expert embedded engine key"] * 2

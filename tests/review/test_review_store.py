@@ -9,17 +9,16 @@ import pytest
 
 from archqa import tasks
 from archqa.core.case import Case
+from archqa.core.key import record_version
 from archqa.core.question import RecordQuestion
 from archqa.errors import CallerError, InputError
-from archqa.review.agreement import agreement
-from archqa.review.event import Seen, line_field, record_version, sentence_field
-from archqa.review.store import ReviewStore
+from archqa.review import AnswerVersion, ReviewStore, SubmittedReview, agreement
 from tests.fakes.cases import synthetic_cases
 
-SEEN = Seen("one", "0123456789ab")
-BLIND = Seen("one", "", blind=True)
+SEEN = AnswerVersion("one", "0123456789ab")
+BLIND = AnswerVersion("one", "", blind=True)
 CASE, OTHER_CASE = synthetic_cases(2, 6)
-S1, S2, S3 = (sentence_field(sentence_id) for sentence_id in CASE.sentence_ids[:3])
+S1, S2, S3 = (f"sentence/{sentence_id}" for sentence_id in CASE.sentence_ids[:3])
 
 
 @pytest.fixture
@@ -30,19 +29,21 @@ def store(tmp_path: Path) -> ReviewStore:
 def save(
     store: ReviewStore,
     edits: dict[str, str],
-    seen: dict[str, str] | None = None,
+    page_values: dict[str, str] | None = None,
     *,
     by: str = "Ann",
-    version: Seen = SEEN,
+    version: AnswerVersion = SEEN,
     case: Case = CASE,
+    adjudicates: bool = False,
 ) -> list[str]:
     """Save edits; return the fields in conflict."""
-    outcome = store.save("set", case, edits, seen or {}, by, version)
+    review = SubmittedReview(by, edits, page_values or {}, version)
+    outcome = store.save("set", case, review, adjudicates=adjudicates)
     return [conflict.field for conflict in outcome.conflicts]
 
 
 def said(store: ReviewStore, reviewer: str = "Ann", run: str = "one") -> dict[str, str]:
-    words = store.reviews("set").case(CASE.id).events_of(reviewer, run)
+    words = store.reviews("set").case(CASE.id).reviewer_events(reviewer, run)
     return {field: event.value for field, event in words.items()}
 
 
@@ -62,7 +63,8 @@ def test_a_stale_tab_keeps_the_labels_of_the_other_and_says_what_changed(
     stale = {S1: "", S2: ""}
     assert save(store, {S1: "not-relevant", S3: "supplementary"}, stale) == [S1]
     assert said(store) == {S1: "essential", S2: "essential", S3: "supplementary"}
-    outcome = store.save("set", CASE, {S1: "not-relevant"}, stale, "Ann", SEEN)
+    review = SubmittedReview("Ann", {S1: "not-relevant"}, stale, SEEN)
+    outcome = store.save("set", CASE, review)
     [conflict] = outcome.conflicts
     assert (conflict.stored, conflict.edit, conflict.reviewer) == (
         "essential",
@@ -118,9 +120,9 @@ def test_after_an_undo_a_new_save_is_the_next_to_be_taken_back(store: ReviewStor
 
 
 def test_verdicts_belong_to_one_run_and_labels_to_the_note(store: ReviewStore) -> None:
-    save(store, {S1: "essential", "answer_right": "no", line_field(1): "partly"})
+    save(store, {S1: "essential", "answer_right": "no", "line/1": "partly"})
     assert said(store, run="two") == {S1: "essential"}
-    save(store, {"answer_right": "yes"}, version=Seen("two", "ba9876543210"))
+    save(store, {"answer_right": "yes"}, version=AnswerVersion("two", "ba9876543210"))
     assert said(store)["answer_right"] == "no"
     assert said(store, run="two") == {S1: "essential", "answer_right": "yes"}
 
@@ -146,11 +148,11 @@ def test_what_cannot_be_said_of_a_case_is_refused_as_a_whole(
 def test_a_question_on_a_record_takes_verdicts_but_no_labels(store: ReviewStore) -> None:
     question = RecordQuestion(id="q1", question="How many visits?")
     edits = {"answer_right": "partly", "query_right": "no"}
-    store.save("set", question, edits, {}, "Ann", SEEN)
-    assert store.reviews("set").case("q1").events_of("Ann", "one").keys() == edits.keys()
+    store.save("set", question, SubmittedReview("Ann", edits, version=SEEN))
+    assert store.reviews("set").case("q1").reviewer_events("Ann", "one").keys() == edits.keys()
     assert store.write_key("set") is None
     with pytest.raises(CallerError):
-        store.save("set", question, {"sentence/1": "essential"}, {}, "Ann", SEEN)
+        store.save("set", question, SubmittedReview("Ann", {"sentence/1": "essential"}))
 
 
 def test_a_review_needs_a_name(store: ReviewStore) -> None:
@@ -205,8 +207,8 @@ def test_the_key_holds_agreed_and_adjudicated_sentences_and_counts_the_others(
 ) -> None:
     save(store, {S1: "essential", S2: "essential", S3: "supplementary"})
     save(store, {S1: "essential", S2: "not-relevant", S3: "essential"}, by="Ben", version=BLIND)
-    assert [found.field for found in store.reviews("set").disagreements] == [S2, S3]
-    store.adjudicate("set", CASE, {S3: "essential"}, {}, "Cem", SEEN)
+    assert [disagreement.field for disagreement in store.reviews("set").disagreements] == [S2, S3]
+    save(store, {S3: "essential"}, by="Cem", adjudicates=True)
     key = store.write_key("set")
     assert key is not None
     assert (key.cases, key.sentences, key.disagreements) == (1, 2, 1)
@@ -217,7 +219,7 @@ def test_the_key_holds_agreed_and_adjudicated_sentences_and_counts_the_others(
     assert review["reviewers"] == ["Ann", "Ben", "Cem"]
     assert (review["runs"], review["run_versions"]) == (["one"], ["0123456789ab"])
     assert (review["blind"], review["disagreements"]) == (False, 1)
-    assert [case.id for case in tasks.load_cases(key.cases_path).cases] == [CASE.id]
+    assert [case.id for case in tasks.load_cases(store.case_path("set")).cases] == [CASE.id]
 
 
 def test_a_blind_key_names_no_run(store: ReviewStore) -> None:
@@ -249,30 +251,31 @@ def test_a_key_from_before_the_log_is_kept_beside_the_new_one(store: ReviewStore
     assert len(list(store.folder.glob("*before-reviews*"))) == 1
 
 
-def test_an_adjudication_counts_until_it_is_taken_back(store: ReviewStore) -> None:
+def test_an_adjudication_counts_until_it_is_cleared(store: ReviewStore) -> None:
     save(store, {S1: "essential"})
     save(store, {S1: "not-relevant"}, by="Ben")
-    store.adjudicate("set", CASE, {S1: "supplementary"}, {}, "Cem", SEEN)
-    [found] = store.reviews("set").disagreements
-    assert not found.is_open
-    stale = store.adjudicate("set", CASE, {S1: "essential"}, {}, "Dora", SEEN)
-    assert [conflict.reviewer for conflict in stale.conflicts] == ["Cem"]
-    store.undo("set", CASE.id, "Cem", adjudicated=True)
-    [found] = store.reviews("set").disagreements
-    assert found.is_open
+    save(store, {S1: "supplementary"}, by="Cem", adjudicates=True)
+    [disagreement] = store.reviews("set").disagreements
+    assert not disagreement.is_open
+    stale = SubmittedReview("Dora", {S1: "essential"})
+    outcome = store.save("set", CASE, stale, adjudicates=True)
+    assert [conflict.reviewer for conflict in outcome.conflicts] == ["Cem"]
+    save(store, {S1: ""}, {S1: "supplementary"}, by="Dora", adjudicates=True)
+    [disagreement] = store.reviews("set").disagreements
+    assert disagreement.is_open
 
 
 def test_agreement_is_percent_and_kappa_by_pair_and_label(store: ReviewStore) -> None:
-    fields = [sentence_field(sentence_id) for sentence_id in CASE.sentence_ids[:4]]
+    fields = [f"sentence/{sentence_id}" for sentence_id in CASE.sentence_ids[:4]]
     e, s, n = "essential", "supplementary", "not-relevant"
     save(store, dict(zip(fields, (e, e, n, n), strict=True)))
     save(store, dict(zip(fields, (e, s, n, n), strict=True)), by="Ben")
-    found = {row.label: row for row in agreement(store.reviews("set"))}
-    assert (found[""].kind, found[""].n, found[""].percent) == ("sentence", 4, 75.0)
+    rows = {row.label: row for row in agreement(store.reviews("set"))}
+    assert (rows[""].kind, rows[""].field_count, rows[""].percent) == ("sentence", 4, 75.0)
     # By chance: essential .5 * .25, not relevant .5 * .5, together .375.
-    assert found[""].kappa == pytest.approx((0.75 - 0.375) / (1 - 0.375))
-    assert found["not-relevant"].kappa == 1.0
-    assert found["essential"].kappa == pytest.approx(0.5)
+    assert rows[""].kappa == pytest.approx((0.75 - 0.375) / (1 - 0.375))
+    assert rows["not-relevant"].kappa == 1.0
+    assert rows["essential"].kappa == pytest.approx(0.5)
 
 
 def test_agreement_on_one_value_alone_has_no_kappa(store: ReviewStore) -> None:

@@ -31,7 +31,7 @@ Answer = Callable[[Request], Response]
 class RawServer:
     """Serves in threads for as long as a `with` lasts. `sent` counts bytes of bodies."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, port: int = 0) -> None:
         self.answer = answer
         self.requests: list[Request] = []
         self.sent = 0
@@ -50,7 +50,7 @@ class RawServer:
             def log_message(self, *_: object) -> None:
                 """Nothing on stderr."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"

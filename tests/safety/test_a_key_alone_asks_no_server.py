@@ -9,7 +9,7 @@ import archqa
 from archqa.errors import CallerError
 from archqa.evaluation.judges import JudgePanel
 from archqa.settings import Settings, load_settings
-from archqa.web.app import WebConfig, create_app
+from archqa.web import WebConfig, create_app
 from tests.cli.test_commands import CommandResult
 from tests.cli.test_commands import archqa as command
 from tests.fakes.server import FakeServer

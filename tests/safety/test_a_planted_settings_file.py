@@ -79,7 +79,6 @@ def test_the_attack_that_was_seen_gets_neither_note_nor_keys(folder: Path, trap:
         'base_url = "{url}"',
         'pipeline = "dmis"\nbase_url = "{url}"',
         '[agents.decision]\nbackend = "model"\nbase_url = "{url}"',
-        '[agents.decision]\nmind = "model"\nbase_url = "{url}"',
         '[agents.general_expert]\nmodel = "a"\nbase_url = "{url}"',
         'cache_url = "postgresql://u@{host}/d"\nmodel = "m"',
         'runner = "ray"\nray_address = "{host}"',
@@ -114,6 +113,17 @@ def test_with_a_server_of_the_users_own_nothing_goes_elsewhere(
         assert result.returncode == 0, result.stderr
         assert own.count > 0
     assert trap.connections == 0
+
+
+def test_a_model_that_the_file_names_for_an_agent_does_not_get_the_note(
+    folder: Path, trap: Trap
+) -> None:
+    """The server's address is in the environment, which is no request."""
+    plant(folder, '[agents.note_answer]\nmodel = "m"\n')
+    result = command(*ASK, **SECRETS, OPENAI_BASE_URL=trap.base_url)
+    assert trap.connections == 0
+    assert result.returncode == 0, result.stderr
+    assert "agents.note_answer.model" in ignored_line(result)
 
 
 def test_a_typed_embedded_pipeline_stays_on_this_machine(

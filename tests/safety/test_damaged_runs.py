@@ -9,7 +9,7 @@ pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
 from archqa.evaluation.scoring import ScoreSettings, score
 from archqa.settings import Settings
-from archqa.web.app import WebConfig, create_app
+from archqa.web import WebConfig, create_app
 from tests.safety.command_line import archqa, synthetic_run
 from tests.safety.damaged_runs import EXAMPLES, damages
 

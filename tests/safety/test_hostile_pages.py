@@ -18,13 +18,13 @@ from archqa.core.judgement import Judgement, Relevance
 from archqa.core.question import RecordQuestion
 from archqa.core.step import Step
 from archqa.core.usage import Usage
-from archqa.report.notebook import show_case
-from archqa.report.page import TEMPLATES
+from archqa.report import show_case
 from archqa.runs.folder import RunFolder
 from archqa.runs.record import AgentBackend, CaseRecord, CaseStatus
 from archqa.runs.run import Run
 from archqa.settings import Settings
-from archqa.web.app import WebConfig, create_app
+from archqa.web import WebConfig, create_app
+from tests.conftest import ROOT
 from tests.report.synthetic_runs import create_fhir_run, create_run
 from tests.safety.command_line import archqa
 
@@ -35,11 +35,10 @@ TEXT = f"{ATTACKS} {LINK}"
 SENTENCE_ID = f"1<script>{MARKER}</script>\"'>{LINK}"
 """Ids of sentences hold no white space and no comma."""
 
-_STATIC = Path(create_app.__code__.co_filename).parent / "static"
-_SERVED_SCRIPTS = {
-    f"/static/{path.name}" for path in [*_STATIC.glob("*.js"), *TEMPLATES.glob("*.js")]
-}
-_REPORT_SCRIPT = (TEMPLATES / "case_table.js").read_text(encoding="utf-8")
+_TEMPLATES = ROOT / "archqa" / "report" / "templates"
+_SCRIPTS = [*(ROOT / "archqa" / "web" / "static").glob("*.js"), *_TEMPLATES.glob("*.js")]
+_SERVED_SCRIPTS = {f"/static/{path.name}" for path in _SCRIPTS}
+_REPORT_SCRIPT = (_TEMPLATES / "case_table.js").read_text(encoding="utf-8")
 """The one script that stands in a page: that of a report, which its policy names by its hash."""
 
 _URL_ATTRIBUTES = frozenset({"href", "src", "action", "formaction", "xlink:href", "srcdoc"})

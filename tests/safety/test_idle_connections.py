@@ -17,7 +17,7 @@ from archqa.fhir.server.application import FhirApplication
 from archqa.safety.connection_limits import ConnectionLimits, TimedProtocol
 from archqa.safety.local_server import App, Receive, Scope, Send, build_server, listen
 from archqa.settings import Settings
-from archqa.web.app import WebConfig, create_app
+from archqa.web import WebConfig, create_app
 from tests.fhir.invented import build_store, ward_resources
 
 Address = tuple[str, int]

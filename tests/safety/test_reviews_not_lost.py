@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
 from archqa.settings import Settings
-from archqa.web.app import WebConfig, create_app
+from archqa.web import WebConfig, create_app
 from tests.report.synthetic_runs import cases_with_specialties, create_run
 from tests.safety.storage_tools import files_of_at_most, tree
 from tests.web.review_client import ReviewClient, form_fields

@@ -17,8 +17,9 @@ print(*sorted({"nltk", "sklearn", "scipy", "pandas", "absl"} & sys.modules.keys(
 
 
 def test_100_cases_take_less_than_one_and_a_half_seconds_of_processor_with_all_imports() -> None:
-    # The best of five, since other work on the machine slows the processor too.
-    assert least_printed(COLD.format(cases=100), rounds=5) < 1.5
+    # One measurement of five, since other work on the machine slows the processor too.
+    code = COLD.format(cases=100)
+    assert any(least_printed(code, rounds=1) < 1.5 for _ in range(5))
 
 
 def test_scoring_does_not_import_what_rouge_score_uses_only_elsewhere() -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import archqa
 from archqa.cli.main import app
 from archqa.errors import CallerError
-from archqa.report.report import write_report
+from archqa.report import write_report
 from archqa.runs.export import export, formats
 from archqa.runs.run import Run
 from archqa.settings import load_settings

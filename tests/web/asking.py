@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx2
 
 from archqa.settings import Settings
-from archqa.web.app import WebConfig, create_app
+from archqa.web import WebConfig, create_app
 
 NOTE = (
     "He was admitted with oedema.\n- ASA 81 mg p.o. daily\n\n"

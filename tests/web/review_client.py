@@ -7,15 +7,13 @@ from urllib.parse import quote
 
 import httpx2
 
-from archqa.web.access import AccessMiddleware
-
 BASE_URL = "http://127.0.0.1:8484"
 
 
 class ReviewClient:
     """A browser of one reviewer."""
 
-    def __init__(self, app: AccessMiddleware, reviewer: str = "", *, blind: bool = False) -> None:
+    def __init__(self, app: Any, reviewer: str = "", *, blind: bool = False) -> None:
         transport = httpx2.ASGITransport(app=app)
         self.http = httpx2.AsyncClient(transport=transport, base_url=BASE_URL)
         if reviewer:

@@ -16,7 +16,7 @@ import uvicorn
 
 from archqa.report import write_report
 from archqa.settings import Settings
-from archqa.web.app import WebConfig, create_app
+from archqa.web import WebConfig, create_app
 from tests.report.synthetic_runs import (
     cases_with_specialties,
     create_fhir_run_of_questions,

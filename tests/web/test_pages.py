@@ -12,8 +12,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
 from archqa.settings import Settings
-from archqa.web.access import AccessMiddleware
-from archqa.web.app import WebConfig, create_app
+from archqa.web import WebConfig, create_app
 from tests.report.synthetic_runs import cases_with_specialties, create_run
 
 NOTE = "He was admitted with oedema.\n- ASA 81 mg p.o. daily\n\nFurosemide 40 mg daily was given for fluid overload."
@@ -110,7 +109,7 @@ async def test_no_path_leads_outside(runs: Path, path: str) -> None:
     assert await _status(create_app(WebConfig([runs]), settings=Settings()), path) in {400, 404}
 
 
-async def _status(app: AccessMiddleware, path: str) -> int:
+async def _status(app: Any, path: str) -> int:
     """Return the status of the response to a path that no client has normalised."""
     messages: list[MutableMapping[str, Any]] = []
 
@@ -216,7 +215,7 @@ async def test_no_note_text_gets_into_logs(
         raise ValueError(f"cannot read {SECRET}")
 
     await _ask_and_wait(client, f"{NOTE} {SECRET}", f"What of {SECRET}?")
-    monkeypatch.setattr("archqa.web.run_pages.RunPages.index", explode)
+    monkeypatch.setattr("archqa.web.library.RunLibrary.runs", explode)
     response = await client.get("/")
     assert response.status_code == 500
     assert SECRET not in response.text

@@ -14,8 +14,7 @@ from archqa import tasks
 from archqa.core.question import ClinicalTask, RecordQuestion
 from archqa.evaluation.scoring import ScoreSettings, score
 from archqa.settings import Settings
-from archqa.web.access import AccessMiddleware
-from archqa.web.app import WebConfig, create_app
+from archqa.web import WebConfig, create_app
 from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
 from tests.web.review_client import ReviewClient, form_fields
 
@@ -33,17 +32,17 @@ def runs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def app(runs: Path) -> AccessMiddleware:
+def app(runs: Path) -> Any:
     return create_app(WebConfig([runs]), settings=Settings())
 
 
 @pytest.fixture
-def anna(app: AccessMiddleware) -> ReviewClient:
+def anna(app: Any) -> ReviewClient:
     return ReviewClient(app, "Anna")
 
 
 @pytest.fixture
-def ben(app: AccessMiddleware) -> ReviewClient:
+def ben(app: Any) -> ReviewClient:
     return ReviewClient(app, "Ben")
 
 
@@ -204,7 +203,7 @@ async def test_what_cannot_be_said_is_not_saved(
     assert _events(runs) == []
 
 
-async def test_a_review_needs_a_name_which_is_asked_once(app: AccessMiddleware, runs: Path) -> None:
+async def test_a_review_needs_a_name_which_is_asked_once(app: Any, runs: Path) -> None:
     nobody = ReviewClient(app)
     asked = await nobody.http.get(f"{CASE}?show=unreviewed")
     assert asked.status_code == 303
@@ -225,7 +224,7 @@ async def test_a_review_needs_a_name_which_is_asked_once(app: AccessMiddleware, 
 
 
 async def test_a_review_without_a_name_is_kept_until_it_has_one(
-    app: AccessMiddleware, anna: ReviewClient, runs: Path
+    app: Any, anna: ReviewClient, runs: Path
 ) -> None:
     form = await anna.form(CASE)
     del form["reviewer"]
@@ -255,9 +254,7 @@ async def test_a_damaged_log_keeps_the_review_on_a_page(anna: ReviewClient, runs
     assert log.read_text() == "not a log\n"
 
 
-async def test_a_blind_page_shows_neither_answer_nor_key_nor_score(
-    app: AccessMiddleware, runs: Path
-) -> None:
+async def test_a_blind_page_shows_neither_answer_nor_key_nor_score(app: Any, runs: Path) -> None:
     blind = ReviewClient(app, "Anna", blind=True)
     page = await blind.page(CASE)
     for shown in ("As sentence", "▸", "cited", "key:", "answer_right", "worst score"):
@@ -281,7 +278,7 @@ async def test_a_blind_page_shows_neither_answer_nor_key_nor_score(
     ],
 )
 async def test_pages_of_answers_are_hidden_from_a_blind_reviewer(
-    app: AccessMiddleware, anna: ReviewClient, url: str
+    app: Any, anna: ReviewClient, url: str
 ) -> None:
     blind = ReviewClient(app, "Ben", blind=True)
     hidden = await blind.http.get(url)
@@ -292,7 +289,7 @@ async def test_pages_of_answers_are_hidden_from_a_blind_reviewer(
 
 
 async def test_a_blind_reviewer_may_stop_reviewing_blind_to_see_a_run(
-    app: AccessMiddleware,
+    app: Any,
 ) -> None:
     blind = ReviewClient(app, "Ben", blind=True)
     hidden = await blind.http.get("/runs/one?page=1")
@@ -303,7 +300,7 @@ async def test_a_blind_reviewer_may_stop_reviewing_blind_to_see_a_run(
 
 
 async def test_the_queue_of_a_blind_reviewer_does_not_tell_the_scores(
-    app: AccessMiddleware, anna: ReviewClient
+    app: Any, anna: ReviewClient
 ) -> None:
     url = "/runs/one/review?order=worst"
     sighted = await anna.http.get(url)
@@ -321,7 +318,7 @@ async def test_a_key_made_while_looking_at_the_run_is_called_circular(
     assert "THE KEY IS CIRCULAR" in page
 
 
-async def test_a_blind_key_is_not_called_circular(app: AccessMiddleware, runs: Path) -> None:
+async def test_a_blind_key_is_not_called_circular(app: Any, runs: Path) -> None:
     blind = ReviewClient(app, "Anna", blind=True)
     await blind.save(CASE, sentence__3="essential", sentence__4="not-relevant")
     page = await _write_key(blind)
@@ -329,9 +326,7 @@ async def test_a_blind_key_is_not_called_circular(app: AccessMiddleware, runs: P
     assert "CIRCULAR" not in page
 
 
-async def test_a_blind_reviewer_sees_answer_and_key_after_saving(
-    app: AccessMiddleware, runs: Path
-) -> None:
+async def test_a_blind_reviewer_sees_answer_and_key_after_saving(app: Any, runs: Path) -> None:
     blind = ReviewClient(app, "Anna", blind=True)
     await blind.save(CASE, sentence__3="essential")
     page = await blind.page(CASE)
@@ -342,7 +337,7 @@ async def test_a_blind_reviewer_sees_answer_and_key_after_saving(
 
 
 async def test_undoing_a_blind_save_does_not_make_the_reviewer_blind_again(
-    app: AccessMiddleware, runs: Path
+    app: Any, runs: Path
 ) -> None:
     blind = ReviewClient(app, "Anna", blind=True)
     await blind.save(CASE, sentence__3="essential")
@@ -486,7 +481,7 @@ async def test_a_blind_question_shows_no_answer(record_runs: Path) -> None:
     assert "field-answer_right" not in page
 
 
-async def test_an_asked_answer_is_reviewed(app: AccessMiddleware, runs: Path) -> None:
+async def test_an_asked_answer_is_reviewed(app: Any, runs: Path) -> None:
     nobody = ReviewClient(app)
     page = await nobody.page("/")
     token = re.search(r'name="form_token" value="([^"]+)"', page)
@@ -506,7 +501,7 @@ async def test_an_asked_answer_is_reviewed(app: AccessMiddleware, runs: Path) ->
     assert case.note_excerpt == NOTE
 
 
-async def test_hostile_names_and_remarks_stay_text(app: AccessMiddleware) -> None:
+async def test_hostile_names_and_remarks_stay_text(app: Any) -> None:
     name = "<img src=x>"
     client = ReviewClient(app, name)
     await client.save(CASE, remark="</textarea><script>alert(1)</script>", sentence__1="essential")

@@ -12,20 +12,16 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
-from archqa.core.case import Case
 from archqa.evaluation.scoring import ScoreSettings, score
-from archqa.review.event import Seen
-from archqa.review.store import ReviewStore
-from archqa.runs.run import Run
 from archqa.settings import Settings
-from archqa.web.app import WebConfig, create_app
-from archqa.web.review_marks import case_set_name
+from archqa.web import WebConfig, create_app
 from tests.report.synthetic_runs import (
     cases_with_specialties,
     create_fhir_run_of_questions,
     create_run,
     keep_first_cases,
 )
+from tests.web.review_client import ReviewClient
 
 
 @pytest.fixture
@@ -167,20 +163,11 @@ async def test_a_case_of_a_large_run_opens_in_a_third_of_a_second(
 async def test_the_table_says_who_reviewed_and_where_reviewers_differ(
     client: httpx2.AsyncClient, runs: Path
 ) -> None:
-    store = ReviewStore(runs / "annotations")
-    run = Run.open(runs / "one")
-    case = run.cases[0]
-    assert isinstance(case, Case)
     await client.get("/runs/one/cases.json")
+    app = create_app(WebConfig([runs]), settings=Settings())
     for reviewer, label in (("Ada", "essential"), ("Ben", "not-relevant")):
-        store.save(
-            case_set_name(run.manifest),
-            case,
-            {f"sentence/{case.sentence_ids[0]}": label},
-            {},
-            reviewer,
-            Seen(run="one"),
-        )
+        browser = ReviewClient(app, reviewer)
+        await browser.save("/runs/one/review/0", sentence__1=label)
     rows = await _rows(client)
     [reviewed] = [row for row in rows if row["index"] == 0]
     assert (reviewed["reviewed_by"], reviewed["review"]) == (["Ada", "Ben"], "disagreement")

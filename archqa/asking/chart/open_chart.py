@@ -17,7 +17,7 @@ from archqa.chart.templated import own_texts
 from archqa.engine.wordpiece import tokenize_text
 from archqa.fhir import Resource
 from archqa.notes.documents import Document
-from archqa.query.concepts.phrases import find_concepts
+from archqa.terminology.concepts import find_concepts
 
 _SEARCHED = {
     "Observation": ("observation", "observations"),

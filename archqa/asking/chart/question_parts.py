@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from archqa.asking.word_patterns import read_word_lists
 from archqa.chart.search_terms import content_words
-from archqa.query.concepts.phrases import find_concepts
+from archqa.core.tables import read_rows
+from archqa.terminology.concepts import find_concepts
 
 _MAX_SUBJECT_WORDS = 6
 _SENTENCE_END = re.compile(r"(?<=[?!;])\s+|(?<=\.)\s+(?=[A-Z\"'(])")
@@ -111,5 +111,6 @@ def _subject(text: str) -> str:
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    patterns = {row[0]: row[1] for row in read_word_lists("question_parts.tsv")}
+    rows = read_rows("asking/data/question_patterns.tsv", 3)
+    patterns = {part: pattern for group, part, pattern in rows if group == "part"}
     return re.compile(patterns[name], re.IGNORECASE)

@@ -6,8 +6,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from archqa.asking.answer import Answer, AnswerLine, Evidence
-from archqa.notes.tokens import extract_numbers
-from archqa.query.concepts.phrases import find_concepts
+from archqa.terminology.concepts import find_concepts
+from archqa.terminology.words import extract_numbers
 
 _ISO_DATE = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
 _US_DATE = re.compile(r"\b\d{1,2}/\d{1,2}(?:/\d{2,4})?\b")

@@ -6,13 +6,12 @@ from datetime import date
 
 from archqa.asking.answer import Answer, AnswerLine, Status
 from archqa.asking.asked_words import blanked
-from archqa.asking.statement_terms import body_part_spans
-from archqa.asking.word_patterns import read_word_lists
 from archqa.chart.search_terms import content_words, without_carrying_words
-from archqa.query.concepts.phrases import find_concepts
 from archqa.query.everyday import Vocabulary
 from archqa.query.everyday.background import DECIDING
 from archqa.query.everyday.marking import mark
+from archqa.terminology.concepts import find_concepts
+from archqa.terminology.people import body_part_spans
 
 AskRecord = Callable[[str], Answer]
 """Answers a question in everyday words from the resources."""
@@ -21,6 +20,16 @@ _LIMITING = frozenset(
     ("test", "extreme", "summary", "flag", "class", "per", "stay", "outcome", "trend", "judgement")
 )
 """Kinds of marks (`archqa.query.everyday.marks`) that limit what is asked of a thing."""
+
+_QUESTIONS = {
+    "measurement": "{} results",
+    "drug": "{} orders",
+    "drug_class": "{} orders",
+    "condition": "{} diagnosis",
+    "vaccine": "{} vaccinations",
+    "procedure": "{} procedures",
+}
+"""The simple question about a concept of each kind."""
 
 _MAX_NAMED, _MAX_LINES = 3, 4
 """Names of a question that are asked for, and lines on each."""
@@ -55,7 +64,6 @@ def related_questions(question: str, vocabulary: Vocabulary, today: date) -> lis
 
 def _named(question: str) -> Iterator[list[str]]:
     """Yield for each name the simple questions about its meanings."""
-    words_of_kind = {row[0]: row[1] for row in read_word_lists("related_questions.tsv")}
     of_body = body_part_spans(question)
     kinds: dict[tuple[int, int], dict[str, None]] = {}
     for match in find_concepts(question):
@@ -63,7 +71,7 @@ def _named(question: str) -> Iterator[list[str]]:
         if not is_part:  # "The kidneys" are more than their laboratory values.
             kinds.setdefault((match.start, match.end), {})[match.concept.kind] = None
     for (start, end), of_name in kinds.items():
-        yield [words_of_kind[kind].replace("NAME", question[start:end]) for kind in of_name]
+        yield [_QUESTIONS[kind].format(question[start:end]) for kind in of_name]
 
 
 def _shortened(answer: Answer) -> Answer:

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from archqa.asking.answer import Answer, Evidence
 from archqa.asking.chart.question_parts import asks_present
-from archqa.asking.word_patterns import read_word_lists
 from archqa.chart.chart_notes import ChartNotes, Place
 from archqa.chart.note_search import texts_with_term
 from archqa.chart.search_terms import concept_term
-from archqa.query.concepts.concept import Concept
-from archqa.query.concepts.phrases import find_concepts
+from archqa.terminology.concept import Concept
+from archqa.terminology.concepts import find_concepts
+from archqa.terminology.cues import cue_pattern
 
 _DRUG_RESOURCES = ("MedicationRequest/", "MedicationStatement/", "MedicationDispense/")
 _MAX_DRUGS = 8
@@ -24,6 +24,7 @@ _WORDS_BETWEEN = 6
 
 _MONTH = re.compile(r"\b(\d{1,2})/(?:\d{1,2}/)?((?:19|20)\d\d)\b")
 _YEAR = re.compile(r"\b(?:19|20|21|22)\d\d\b")
+_LETTER = re.compile(r"\w")
 _CLAUSE = re.compile(r"[.;]\s")
 
 
@@ -89,12 +90,18 @@ def _newest_first(notes: ChartNotes, concept: Concept, texts: Sequence[int]) -> 
 
 def says_of(drug: Concept, text: str) -> bool:
     """Whether a sentence says that a drug is taken, changed or ended."""
-    return bool(_near(drug, text, _pattern("ended")) or _near(drug, text, _pattern("taken")))
+    return _near(drug, text, cue_pattern("medicine", "ended")) or _is_taken(drug, text)
 
 
 def is_ended(drug: Concept, text: str) -> bool:
     """Whether a sentence says that a drug was ended or is not taken, and not that it is."""
-    return bool(_near(drug, text, _pattern("ended"))) and not _near(drug, text, _pattern("taken"))
+    return _near(drug, text, cue_pattern("medicine", "ended")) and not _is_taken(drug, text)
+
+
+def _is_taken(drug: Concept, text: str) -> bool:
+    denied = cue_pattern("medicine", "not taken")
+    blanked = denied.sub(lambda match: _LETTER.sub("-", match[0]), text)
+    return _near(drug, blanked, cue_pattern("medicine", "taken"))
 
 
 def _is_of_before(text: str, day: str) -> bool:
@@ -120,8 +127,3 @@ def _near(concept: Concept, text: str, pattern: re.Pattern[str]) -> bool:
 def _words_between(text: str, first: tuple[int, int], second: tuple[int, int]) -> int:
     left, right = sorted((first, second))
     return len(text[left[1] : right[0]].split())
-
-
-def _pattern(name: str) -> re.Pattern[str]:
-    rows = {row[0]: row[1] for row in read_word_lists("drug_statements.tsv")}
-    return re.compile(rf"\b(?:{rows[name]})\b", re.IGNORECASE)

@@ -3,17 +3,13 @@
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from archqa.resources import table_rows
+from archqa.core.tables import read_rows
 
 PERSONAL_DETAILS = frozenset({"identifier", "contact", "address", "phone", "email", "patient_name"})
 """Facts of a patient's row."""
 
-_DATA_DIR = Path(__file__).parents[1] / "data"
-_DETAILS = _DATA_DIR / "personal_details.tsv"
-_TYPES = _DATA_DIR / "identifier_types.tsv"
 _NOT_ASKING = "other"
 _GAP = re.escape(" .. ")
 _UP_TO_SIX_WORDS = r"\s(?:\S+\s){0,6}"
@@ -62,10 +58,12 @@ class AskedDetails(NamedTuple):
 def asked_details(question: str) -> AskedDetails:
     """Return what of the person a question asks for."""
     text = question.casefold().replace("’", "'")
-    words_of = {detail: _pattern(words) for detail, words in table_rows(_DETAILS)}
+    rows = read_rows("asking/data/personal_details.tsv", 3)
+    words_of = {detail: _pattern(words) for kind, detail, words in rows if kind == "detail"}
     other = words_of.pop(_NOT_ASKING)
     asked = frozenset(detail for detail, words in words_of.items() if _names(text, words, other))
-    types = [_pattern(of) for words, of in table_rows(_TYPES) if _pattern(words).search(text)]
+    identifiers = [(words, of_type) for kind, words, of_type in rows if kind == "identifier"]
+    types = [_pattern(of_type) for words, of_type in identifiers if _pattern(words).search(text)]
     return AskedDetails(asked, tuple(types))
 
 

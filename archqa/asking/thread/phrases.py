@@ -1,12 +1,11 @@
 """The tables of `data/`: which phrases say what about the last question."""
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
-from archqa.query.everyday.tables import phrases_of
+from archqa.core.tables import read_rows
+from archqa.query.everyday.tokens import phrases_of
 
 SUBJECT = "thatsubject"
 """Stands in the tables for a reference, such as "it" or "the first one"."""
@@ -30,18 +29,10 @@ class Phrase(NamedTuple):
 
 
 @cache
-def read_rows(name: str) -> tuple[tuple[str, ...], ...]:
-    """Return the lines of a table, split at tabs, without comments."""
-    text = files("archqa.asking.thread").joinpath("data", name).read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return tuple(tuple(map(str.strip, re.split(r"\t+", line))) for line in lines)
-
-
-@cache
 def whole_phrases() -> dict[tuple[str, ...], Phrase]:
     """Return the follow-ups that are known as a whole; of equal ones the first counts."""
     phrases: dict[tuple[str, ...], Phrase] = {}
-    for kind, value, cell in read_rows("follow_ups.tsv"):
+    for kind, value, cell in read_rows("asking/thread/data/follow_ups.tsv", 3):
         for phrase in _phrases(kind, value, cell):
             words = tuple(SUBJECT if word in POINTING_WORDS else word for word in phrase.words)
             phrases.setdefault(words, phrase._replace(words=words))
@@ -51,30 +42,33 @@ def whole_phrases() -> dict[tuple[str, ...], Phrase]:
 @cache
 def references() -> tuple[Phrase, ...]:
     """Return the phrases that refer to the last question, the longest first."""
-    rows = read_rows("references.tsv")
-    phrases = [phrase for row in rows for phrase in _phrases(*row)]
-    return _longest_first(phrases)
+    return _longest_first(_phrases_of("reference"))
 
 
 @cache
 def edge_words(place: str) -> tuple[Phrase, ...]:
     """Return the phrases that say nothing at the `start` or the `end`, the longest first."""
-    rows = [row for row in read_rows("edge_words.tsv") if row[0] == place]
-    return _longest_first([phrase for row in rows for phrase in _phrases(row[0], "", row[1])])
+    return _longest_first([phrase for phrase in _phrases_of("edge") if phrase.kind == place])
 
 
 @cache
 def subject_kind_phrases() -> tuple[Phrase, ...]:
     """Return the phrases that are said of one kind of subject."""
-    rows = read_rows("subject_kinds.tsv")
-    return tuple(phrase for kind, cell in rows for phrase in _phrases(kind, kind, cell))
+    return tuple(_phrases_of("subject"))
+
+
+def _phrases_of(group: str) -> list[Phrase]:
+    """Return the phrases of a group of `references.tsv`, in its order."""
+    rows = read_rows("asking/thread/data/references.tsv", 4)
+    return [phrase for row in rows if row[0] == group for phrase in _phrases(*row[1:])]
 
 
 @cache
 def templates() -> dict[tuple[str, str], str]:
     """Return the standalone questions by what is asked and the kind of the subject."""
     return {
-        (asked, kind): question for asked, kind, question in read_rows("question_templates.tsv")
+        (asked, kind): question
+        for asked, kind, question in read_rows("asking/thread/data/question_templates.tsv", 3)
     }
 
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from archqa.asking.answer import AnswerLine, Evidence
 from archqa.asking.thread.turns import Turn
-from archqa.query.concepts import find_concepts
 from archqa.query.everyday.marking import mark
 from archqa.query.everyday.marks import Clause, Mark
 from archqa.query.everyday.tokens import plain
 from archqa.query.everyday.vocabulary import Vocabulary
+from archqa.terminology.concepts import find_concepts
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _PERSONS = frozenset({"he", "she", "i", "they", "we", "patient", "pt"})

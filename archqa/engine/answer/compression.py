@@ -10,10 +10,10 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.case import Sentence
+from archqa.core.tables import TableRow, read_rows
 from archqa.engine.answer.span_extraction import extract_spans
-from archqa.engine.tables import read_rows
-from archqa.notes.concepts import concept_names
-from archqa.notes.tokens import stems
+from archqa.terminology.topics import topics_of
+from archqa.terminology.words import stems
 
 _LIST_MARKER = re.compile(
     r"^\s*(?:[•*#]+|-(?!\d))*\s*(?:PROBLEM\b\s*)?(?:#?\s*\d{0,3}\s*[:.)](?!\d))?\s*",
@@ -209,7 +209,7 @@ def _content(text: str, question_terms: frozenset[str]) -> float:
     """Count words, numbers twice, and (doubly) the terms of the question."""
     words = text.split()
     numbers = _count_numbers(words)
-    shared_terms = question_terms & {*stems(text), *concept_names(text)}
+    shared_terms = question_terms & {*stems(text), *topics_of(text)}
     return len(words) + numbers + 2.0 * len(shared_terms)
 
 
@@ -219,13 +219,14 @@ def _count_numbers(words: list[str]) -> int:
 
 @cache
 def _short_forms() -> tuple[tuple[re.Pattern[str], str], ...]:
-    short_forms = []
-    for long_form, short_form in read_rows("shorter.tsv"):
-        pattern = re.compile(long_form, re.IGNORECASE)
-        short_forms.append((pattern, short_form))
-    return tuple(short_forms)
+    return tuple((re.compile(row[1], re.IGNORECASE), row[2]) for row in _rows("shorter"))
 
 
 @cache
 def _openers() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(row[0], re.IGNORECASE) for row in read_rows("openers.tsv"))
+    return tuple(re.compile(row[1], re.IGNORECASE) for row in _rows("dropped"))
+
+
+def _rows(kind: str) -> list[TableRow]:
+    rows = read_rows("engine/data/rewording.tsv", 3, optional=1)
+    return [row for row in rows if row[0] == kind]

@@ -15,8 +15,8 @@ from archqa.engine.answer.compression import SentenceVariant, sentence_variants
 from archqa.engine.answer.span_extraction import scope_words
 from archqa.engine.question import question_with_phrases
 from archqa.errors import CallerError
-from archqa.notes.concepts import concept_names
-from archqa.notes.tokens import stems
+from archqa.terminology.topics import topics_of
+from archqa.terminology.words import stems
 
 MIN_WORDS = 10
 MAX_LINES = 40
@@ -81,7 +81,7 @@ def _candidates(
 ) -> list[Candidate]:
     """Return the evidence in note order with its variants."""
     question = question_with_phrases(case)
-    question_terms = frozenset(stems(question)) | concept_names(question)
+    question_terms = frozenset(stems(question)) | topics_of(question)
     sentence_by_id = {sentence.id: sentence for sentence in case.sentences}
     candidates = []
     for sentence_id in case.in_note_order(evidence):

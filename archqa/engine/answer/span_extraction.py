@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from archqa.notes.concepts import concept_names
-from archqa.notes.tokens import stems
+from archqa.terminology.topics import topics_of
+from archqa.terminology.words import stems
 
 MAX_WORDS = (16, 11, 7)
 """Word limits, longest first: the best span within each is returned."""
@@ -199,7 +199,7 @@ def _segments(body: str, question_terms: frozenset[str]) -> list[Segment]:
 def _segment(body: str, start: int, end: int, question_terms: frozenset[str]) -> Segment:
     """Score numbers and reasons; a normal finding loses unless the question asks about it."""
     text = body[start:end]
-    terms = concept_names(text) | (question_terms & frozenset(stems(text)))
+    terms = topics_of(text) | (question_terms & frozenset(stems(text)))
     numbers = sum(1 for word in text.split() if _DIGIT.search(word))
     score = float(min(numbers, MAX_COUNTED_NUMBERS))
     if _REASON.search(text):

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from archqa.errors import CallerError
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.record import FhirError
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
 from archqa.safety.http_replies import (
     ACCEPTED_ENCODING,
@@ -57,7 +57,9 @@ def checked_address(base_url: str, *, allow_plain_http: bool) -> str:
 
 
 def open_http(
-    base: str, timeout: float, transport: httpx2.BaseTransport | None = None
+    base: str,
+    timeout: float,
+    transport: httpx2.BaseTransport | None = None,
 ) -> httpx2.Client:
     """A client that follows no redirect, keeps no cookie, and asks this machine without a proxy."""
     return httpx2.Client(
@@ -71,7 +73,10 @@ def open_http(
 
 
 def exchange(
-    client: httpx2.Client, request: httpx2.Request, limit: int, **options: Any
+    client: httpx2.Client,
+    request: httpx2.Request,
+    limit: int,
+    **options: Any,
 ) -> httpx2.Response:
     """Send a request, read its reply and log both in a line without ids and search values.
 
@@ -136,7 +141,9 @@ def _read_body(reply: httpx2.Response, limit: int) -> bytes:
         reader.finish()
     except ReplyUnreadable as problem:
         raise FhirError(
-            f"The server's answer {problem}; it was not read.", 502, "too-long"
+            f"The server's answer {problem}; it was not read.",
+            502,
+            "too-long",
         ) from None
     return b"".join(parts)
 

@@ -1,14 +1,20 @@
-"""The bulk export of a FHIR server, as its client sees it: start, status, files.
+"""The bulk export of a FHIR server, as its client sees it: start, status, downloads.
 
-Source: hl7.org/fhir/uv/bulkdata/STU2/export.html; RFC 9110, sections 10.2.3 and 14 (Retry-After,
-range requests).
+    0001-Patient.ndjson.part    what has arrived of a file so far
+    0001-Patient.ndjson.tag     what the server calls its content (ETag), if it does
+    0001-Patient.ndjson         the whole file
+
+Source: hl7.org/fhir/uv/bulkdata/STU2/export.html; RFC 9110, sections 10.2.3, 13.1.5 and 14
+(Retry-After, If-Range, range requests).
 """
 
 import datetime
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -18,9 +24,15 @@ from archqa.core.value import FrozenModel
 from archqa.errors import AuthenticationFailed, CallerError
 from archqa.fhir.client.exchange import checked_address, exchange, open_http
 from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.record import FhirError
 from archqa.fhir.values.urls import build_search_url
-from archqa.safety.http_replies import is_redirect, redirect_error
+from archqa.safety.files import write_private_text
+from archqa.safety.http_replies import (
+    BodyReader,
+    ReplyUnreadable,
+    is_redirect,
+    redirect_error,
+)
 from archqa.safety.server_urls import check_encrypted, fhir_server_problem, host_of
 
 Access = FixedToken | ClientCredentials | BackendService
@@ -28,6 +40,7 @@ Access = FixedToken | ClientCredentials | BackendService
 _MAX_REPLY_BYTES = 64 * 2**20
 """Bytes of a manifest: it names every file."""
 
+_MAX_DOWNLOAD_BYTES = 2**50
 _MAX_FILES = 100_000
 _MIN_WAIT, _MAX_WAIT = 0.2, 24 * 3600.0
 """Seconds that a server may ask to wait; what is less or more counts as that."""
@@ -39,6 +52,8 @@ _TRANSIENT_CODES = frozenset(
 """Issue types that say "ask again" (hl7.org/fhir/R4/valueset-issue-type.html, below transient)."""
 
 _TYPE = re.compile(r"[A-Za-z]{1,64}")
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-\d+/(?:\d+|\*)")
+_WHOLE_SIZE = re.compile(r"bytes \*/(\d{1,18})")
 
 _MAX_DIAGNOSTICS = 5
 
@@ -115,7 +130,12 @@ class ExportServer:
     def look(self, status_url: str) -> Waiting | Manifest:
         """Return the state of an export. Raises as `start` does."""
         headers = {"accept": "application/json"}
-        reply = self._exchange("GET", status_url, headers, of_export=True)
+        reply = self._exchange(
+            "GET",
+            status_url,
+            headers,
+            of_export=True,
+        )
         if reply.status_code == 202:
             progress = reply.headers.get("x-progress", "")[:100]
             return Waiting(progress, _retry_after(reply.headers))
@@ -126,11 +146,20 @@ class ExportServer:
 
     def delete(self, status_url: str) -> None:
         """Tell the server that the export is not needed any more. Raises as `start` does."""
-        self._exchange("DELETE", status_url, {}, of_export=True)
+        self._exchange(
+            "DELETE",
+            status_url,
+            {},
+            of_export=True,
+        )
 
     @contextmanager
     def open_file(
-        self, url: str, headers: Mapping[str, str], *, with_token: bool
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        with_token: bool,
     ) -> Iterator[httpx2.Response]:
         """Provide the reply with a file, whose body is still to be read: 200, 206 or 416.
 
@@ -146,7 +175,12 @@ class ExportServer:
             raise TransientFailure(type(error).__name__) from None
         try:
             if reply.status_code not in {200, 206, 416}:
-                _raise_for_status(reply, b"", self.base, of_export=True)
+                _raise_for_status(
+                    reply,
+                    b"",
+                    self.base,
+                    of_export=True,
+                )
             yield reply
         finally:
             reply.close()
@@ -162,7 +196,12 @@ class ExportServer:
             raise FhirError("The server names no valid address.", 502, "structure") from None
 
     def _exchange(
-        self, method: str, url: str, headers: Mapping[str, str], *, of_export: bool = False
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        of_export: bool = False,
     ) -> httpx2.Response:
         request = self._request(method, url, headers)
         self._add_token(request)
@@ -171,7 +210,12 @@ class ExportServer:
         except httpx2.HTTPError as error:
             raise TransientFailure(type(error).__name__) from None
         if reply.status_code >= 300:
-            _raise_for_status(reply, reply.content, self.base, of_export=of_export)
+            _raise_for_status(
+                reply,
+                reply.content,
+                self.base,
+                of_export=of_export,
+            )
         return reply
 
     def _add_token(self, request: httpx2.Request) -> None:
@@ -184,10 +228,12 @@ class ExportServer:
         for url in urls:
             if fhir_server_problem(url.partition("?")[0]):
                 raise FhirError(f"The {what} is at no valid address.", 502, "structure")
-            is_own = _origin(url) == _origin(self.base)
-            if not is_own and not self._is_allowed(url):
+            if _origin(url) == _origin(self.base):
+                continue
+            host, port = _host_and_port(url)
+            if {(host, port), (host, None)}.isdisjoint(self._allowed_hosts):
                 foreign[host_of(url)] = urlsplit(url).netloc
-            elif not is_own:
+            else:
                 check_encrypted(url, allow_plain_http=self._allow_plain_http)
         if foreign:
             hosts = ", ".join(list(foreign)[:5])
@@ -195,9 +241,89 @@ class ExportServer:
             text = f"The {what} is on another host: {hosts}. It is asked only if you allow it:"
             raise FhirError(f"{text} {options}", 502, "security")
 
-    def _is_allowed(self, url: str) -> bool:
-        host, port = _host_and_port(url)
-        return (host, port) in self._allowed_hosts or (host, None) in self._allowed_hosts
+
+def part_path(path: Path) -> Path:
+    """Return where a file is until it is whole."""
+    return path.with_name(f"{path.name}.part")
+
+
+def download(
+    server: ExportServer,
+    file: RemoteFile,
+    path: Path,
+    *,
+    with_token: bool,
+    progress: Callable[[int], None],
+) -> None:
+    """Add what is missing of a file, which takes its own name when it is whole; one attempt.
+
+    `progress` is told the bytes that arrive. Raises `TransientFailure` where another attempt may go
+    on, `FhirError` if the server does not have the file any more or sent another number of
+    resources, and as `ExportServer.open_file`.
+    """
+    part = part_path(path)
+    offset = part.stat().st_size if part.exists() else 0
+    headers = {"accept": "application/fhir+ndjson", "accept-encoding": "identity"}
+    tag_path = path.with_name(f"{path.name}.tag")
+    tag = tag_path.read_text(encoding="utf-8") if tag_path.exists() else ""
+    if offset:
+        headers["range"] = f"bytes={offset}-"
+    if offset and tag:
+        headers["if-range"] = tag
+    with server.open_file(file.url, headers, with_token=with_token) as reply:
+        content_range = reply.headers.get("content-range", "")
+        is_encoded = reply.headers.get("content-encoding", "identity") != "identity"
+        if reply.status_code == 416:  # The file must end where its part ends.
+            match = _WHOLE_SIZE.fullmatch(content_range)
+            if match is None or int(match[1]) != offset or not offset:
+                part.unlink(missing_ok=True)
+                raise TransientFailure("the server has a shorter file")
+        elif reply.status_code == 206:
+            match = _CONTENT_RANGE.fullmatch(content_range)
+            if match is None or int(match[1]) != offset or is_encoded:
+                part.unlink(missing_ok=True)
+                raise TransientFailure("the server sent another part of a file")
+            _append(reply, part, progress)
+        else:
+            part.unlink(missing_ok=True)
+            new_tag = str(reply.headers.get("etag", ""))
+            # Only equal strong tags mean equal bytes.
+            is_strong = new_tag.startswith('"') and new_tag.endswith('"')
+            is_plain = new_tag.isascii() and new_tag.isprintable()
+            write_private_text(tag_path, new_tag if is_strong and is_plain else "")
+            _append(reply, part, progress)
+    if file.count is not None:
+        with part.open("rb") as downloaded:
+            lines = sum(1 for line in downloaded if not line.isspace())
+        if lines != file.count:
+            part.unlink()
+            numbers = f"the server counts {file.count} resources and sent {lines}"
+            raise FhirError(f"{file.type}: {numbers}. Nothing was loaded.", 502, "incomplete")
+    part.replace(path)
+    tag_path.unlink(missing_ok=True)
+
+
+def _append(reply: httpx2.Response, part: Path, progress: Callable[[int], None]) -> None:
+    """Add what a reply brings to a file."""
+    assert isinstance(reply.stream, httpx2.SyncByteStream)
+    coding = reply.headers.get("content-encoding", "")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        with os.fdopen(descriptor, "ab") as file:
+            reader = BodyReader(coding, _MAX_DOWNLOAD_BYTES)
+            for block in reply.stream:
+                content = reader.decode(block)
+                file.write(content)
+                progress(len(content))
+            reader.finish()
+    except BaseException as error:
+        if coding not in {"", "identity"}:
+            part.unlink(missing_ok=True)  # Its bytes are not those that a range counts.
+        if isinstance(error, ReplyUnreadable):
+            raise FhirError(f"A file of the export {error}.", 502, "structure") from None
+        if isinstance(error, httpx2.HTTPError):
+            raise TransientFailure(type(error).__name__) from None
+        raise
 
 
 def _read_manifest(reply: httpx2.Response, status_url: str) -> Manifest:
@@ -248,13 +374,22 @@ def _join(base: str, url: str) -> str:
 
 
 def _raise_for_status(
-    reply: httpx2.Response, content: bytes, base: str, *, of_export: bool = False
+    reply: httpx2.Response,
+    content: bytes,
+    base: str,
+    *,
+    of_export: bool = False,
 ) -> None:
     """Raise what a status of 300 or more says; `of_export` says that 500 is the export's end."""
     status = reply.status_code
     if is_redirect(status):
         raise redirect_error(str(reply.request.url), status, reply.headers.get("location", ""))
-    issues = _issues(content)
+    issues: list[dict[str, Any]] = []
+    try:
+        listed = httpx2.Response(200, content=content).json()["issue"]
+        issues = [issue for issue in listed if isinstance(issue, dict)]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
     if status in {401, 403}:
         refusal = f"The FHIR server at {base} refuses the token."
         raise AuthenticationFailed(f"{refusal}\nCheck it, and what it is allowed to do.")
@@ -270,14 +405,6 @@ def _raise_for_status(
     texts = [str(issue["diagnostics"]) for issue in issues if issue.get("diagnostics")]
     default = f"The FHIR server answers HTTP {status}."
     raise FhirError(texts[:_MAX_DIAGNOSTICS] or default, status)
-
-
-def _issues(content: bytes) -> list[dict[str, Any]]:
-    try:
-        issues = httpx2.Response(200, content=content).json()["issue"]
-        return [issue for issue in issues if isinstance(issue, dict)]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return []
 
 
 def _retry_after(headers: httpx2.Headers) -> float | None:

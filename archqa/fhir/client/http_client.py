@@ -1,26 +1,31 @@
 """A record on any FHIR server over HTTP, with the same interface as `Store`.
 
-Source: hl7.org/fhir/R4/http.html.
+Sources: hl7.org/fhir/R4/http.html, bundle.html#searchset.
 """
 
 import json
 import re
-from collections.abc import Container, Iterator
-from dataclasses import replace
-from typing import Self
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 import httpx2
 import stamina
 
 from archqa.errors import AuthenticationFailed, ServerUnavailable
-from archqa.fhir.client.code_counts import count_codes
 from archqa.fhir.client.exchange import checked_address, exchange, open_http
-from archqa.fhir.client.searchset_reader import read_searchset
 from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
-from archqa.fhir.outcome import FhirError
-from archqa.fhir.record import CodeCount, Page, Resource, SearchParams
+from archqa.fhir.record import CodeCount, Entry, FhirError, Page, Resource, SearchParams
+from archqa.fhir.values.element_values import CodedTerm, compile_path, extract_terms
+from archqa.fhir.values.json_text import items, members
+from archqa.fhir.values.references import parse_reference
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
-from archqa.fhir.values.search_parameters import parameters
+from archqa.fhir.values.search_parameters import (
+    Kind,
+    elements,
+    is_concept_element,
+    parameters,
+)
 from archqa.fhir.values.urls import build_search_url, flatten_params, parse_search_url
 from archqa.safety.server_urls import is_server_url
 
@@ -79,7 +84,11 @@ class FhirClient:
         return _parse_object(text)
 
     def search(
-        self, query: str, params: SearchParams | None = None, *, lenient: bool | None = None
+        self,
+        query: str,
+        params: SearchParams | None = None,
+        *,
+        lenient: bool | None = None,
     ) -> Page:
         """Return one page. `query` may also be the `next` of a page.
 
@@ -125,9 +134,14 @@ class FhirClient:
 
         Sends one `_summary=count` for each type.
         """
+        rest = self.capabilities().get("rest") or [{}]
         counts = {}
-        for resource_type, declared in self._search_parameters().items():
-            if patient and not _has_patients(resource_type, declared):
+        for declared in rest[0].get("resource") or []:
+            resource_type = str(declared.get("type"))
+            names = {str(item.get("name")) for item in declared.get("searchParam") or []}
+            # A server may extend `patient` to types that are about no patient.
+            has_patients = "patient" in names and "patient" in parameters(resource_type)
+            if patient and not (has_patients or resource_type == "Patient"):
                 continue
             params = {"_summary": "count", **_of_patient(resource_type, patient)}
             total = self.search(resource_type, params).total
@@ -157,8 +171,8 @@ class FhirClient:
             stored = reply.json()
             if isinstance(stored, dict) and stored.get("id"):
                 return stored
-        location = reply.headers.get("location", "").removesuffix("/_history/1").rstrip("/")
-        return {**resource, "id": location.split("/")[-1]}
+        target = parse_reference(reply.headers.get("location", "").rstrip("/"))
+        return {**resource, "id": target.id if target else ""}
 
     def capabilities(self) -> Resource:
         """Return the server's CapabilityStatement."""
@@ -186,7 +200,12 @@ class FhirClient:
         try:
             for attempt in attempts:
                 with attempt:
-                    return self._attempt(url, headers)
+                    try:
+                        return self._send("GET", url, headers=headers)
+                    except httpx2.InvalidURL:
+                        raise FhirError("The search is no valid URL.") from None
+                    except httpx2.HTTPError as error:
+                        raise _TransientFailure(type(error).__name__) from None
         except _TransientFailure as error:
             failure = f"The FHIR server at {self.base} does not answer ({error})."
             raise ServerUnavailable(f"{failure}\nCheck the address, or try later.") from None
@@ -194,28 +213,12 @@ class FhirClient:
 
     def _page(self, url: str, headers: dict[str, str]) -> Page:
         reply = self._reply(url, headers)
+        # The texts of `Warning` headers.
+        warnings = _WARNING.findall(reply.headers.get("warning", ""))[:_MAX_DIAGNOSTICS]
         try:
-            page = read_searchset(reply.text, url)
+            return _read_searchset(reply.text, url, tuple(warnings))
         except (ValueError, RecursionError):
             raise FhirError("The server's answer is not JSON.", 502, "structure") from None
-        return replace(page, server_warnings=_warnings(reply))
-
-    def _check_address(self, request: httpx2.Request) -> None:
-        """Refuse a link to another server: it must not receive the token.
-
-        Whatever was asked for, a server's link or an agent's URL, the request itself is compared.
-        """
-        if _origin(request.url) != _origin(httpx2.URL(self.base)):
-            message = "The link leads to another address; it was not followed."
-            raise FhirError(message, 502, "security")
-
-    def _attempt(self, url: str, headers: dict[str, str]) -> httpx2.Response:
-        try:
-            return self._send("GET", url, headers=headers)
-        except httpx2.InvalidURL:
-            raise FhirError("The search is no valid URL.") from None
-        except httpx2.HTTPError as error:
-            raise _TransientFailure(type(error).__name__) from None
 
     def _send(
         self,
@@ -228,36 +231,38 @@ class FhirClient:
         headers = dict(headers or {})
         if method == "POST":
             headers["content-type"] = "application/fhir+json"
-        request = self._http.build_request(method, url, headers=headers, content=content)
-        self._check_address(request)
+        request = self._http.build_request(
+            method,
+            url,
+            headers=headers,
+            content=content,
+        )
+        # Whatever was asked for, a server's link or an agent's URL: another server must not
+        # receive the token.
+        if _origin(request.url) != _origin(httpx2.URL(self.base)):
+            message = "The link leads to another address; it was not followed."
+            raise FhirError(message, 502, "security")
         if self._token is not None:
             request.headers["authorization"] = self._token.authorization(self._http)
         reply = exchange(self._http, request, MAX_REPLY_BYTES)
-        _raise_for_status(reply, self.base)
+        status = reply.status_code
+        if status in {401, 403}:
+            refusal = f"The FHIR server at {self.base} refuses the token."
+            advice = (
+                "Check it, and what it is allowed to do; archqa takes it from ARCHQA_FHIR_TOKEN."
+            )
+            raise AuthenticationFailed(f"{refusal}\n{advice}")
+        if status in _TRANSIENT_STATUSES:
+            raise _TransientFailure(f"HTTP {status}")
+        if status >= 300:
+            default = f"The FHIR server answers HTTP {status}."
+            raise FhirError(_diagnostics(reply) or default, status)
         return reply
-
-    def _search_parameters(self) -> dict[str, set[str]]:
-        """Return the types of the server's capabilities, each with its search parameters."""
-        rest = self.capabilities().get("rest") or [{}]
-        declared: dict[str, set[str]] = {}
-        for resource in rest[0].get("resource") or []:
-            resource_type = str(resource.get("type"))
-            names = declared.setdefault(resource_type, set())
-            for parameter in resource.get("searchParam") or []:
-                names.add(str(parameter.get("name")))
-        return declared
 
 
 def _origin(url: httpx2.URL) -> tuple[str, bytes, str, int | None]:
     """Return scheme, user, host and port of a URL."""
     return url.scheme, url.userinfo, url.host, url.port
-
-
-def _has_patients(resource_type: str, declared: Container[str]) -> bool:
-    """Whether resources of a type are about patients: a server may extend `patient` to others."""
-    return resource_type == "Patient" or (
-        "patient" in declared and "patient" in parameters(resource_type)
-    )
 
 
 def _of_patient(resource_type: str, patient: str | None) -> dict[str, str]:
@@ -278,24 +283,6 @@ def _parse_object(text: str) -> Resource:
     return resource
 
 
-def _raise_for_status(reply: httpx2.Response, base: str) -> None:
-    if reply.status_code < 300:
-        return
-    if reply.status_code in {401, 403}:
-        refusal = f"The FHIR server at {base} refuses the token."
-        advice = "Check it, and what it is allowed to do; archqa takes it from ARCHQA_FHIR_TOKEN."
-        raise AuthenticationFailed(f"{refusal}\n{advice}")
-    if reply.status_code in _TRANSIENT_STATUSES:
-        raise _TransientFailure(f"HTTP {reply.status_code}")
-    default = f"The FHIR server answers HTTP {reply.status_code}."
-    raise FhirError(_diagnostics(reply) or default, reply.status_code)
-
-
-def _warnings(reply: httpx2.Response) -> tuple[str, ...]:
-    """Return the texts of a reply's `Warning` headers."""
-    return tuple(_WARNING.findall(reply.headers.get("warning", "")))[:_MAX_DIAGNOSTICS]
-
-
 def _diagnostics(reply: httpx2.Response) -> list[str]:
     texts = []
     try:
@@ -305,3 +292,100 @@ def _diagnostics(reply: httpx2.Response) -> list[str]:
     except (ValueError, KeyError, TypeError, AttributeError):
         return []
     return texts[:_MAX_DIAGNOSTICS]
+
+
+def _read_searchset(text: str, query: str, warnings: tuple[str, ...]) -> Page:
+    """Return a searchset as a page; resources keep their exact text.
+
+    Raises `FhirError` for no Bundle, `ValueError` for no JSON.
+    """
+    entries: list[Entry] = []
+    total: int | None = None
+    next_url: str | None = None
+    resource_type = ""
+    for name, start, _, value in members(text):
+        if name == "resourceType":
+            resource_type = value
+        elif name == "total" and isinstance(value, int):
+            total = value
+        elif name == "link" and isinstance(value, list):
+            next_url = None
+            for link in value:
+                if isinstance(link, dict) and link.get("relation") == "next":
+                    url = link.get("url")
+                    next_url = url if isinstance(url, str) else None
+                    break
+        elif name == "entry":
+            entries = []
+            for entry_start, _, _ in items(text, start):
+                entries += _read_entry(text, entry_start)
+    if resource_type != "Bundle":
+        raise FhirError("The server's answer is no Bundle.", 502, "structure")
+    return Page(
+        query,
+        tuple(entries),
+        total=total,
+        next=next_url,
+        count=len(entries),
+        server_warnings=warnings,
+    )
+
+
+def _read_entry(text: str, start: int) -> list[Entry]:
+    """Return the entry at a position; nothing for one without a resource."""
+    if text[start] != "{":
+        return []
+    resource: Any = None
+    resource_text, mode = "", "match"
+    for name, value_start, value_end, value in members(text, start):
+        if name == "resource":
+            resource, resource_text = value, text[value_start:value_end]
+        elif name == "search" and isinstance(value, dict):
+            mode = str(value.get("mode", "match"))
+    if not isinstance(resource, dict):
+        return []
+    resource_type = str(resource.get("resourceType", ""))
+    if resource_type == "OperationOutcome":
+        mode = "outcome"
+    return [
+        Entry(
+            resource_type,
+            str(resource.get("id", "")),
+            resource_text,
+            mode,
+        )
+    ]
+
+
+def count_codes(resource_type: str, resources: Iterable[Resource]) -> list[CodeCount]:
+    """Return the codes of resources of one type, most frequent first.
+
+    For servers that cannot list their codes.
+    """
+    getters = {}
+    for kind, path in elements(resource_type):
+        if kind is Kind.TOKEN and is_concept_element(resource_type, path):
+            getters[path] = compile_path(path)
+    numbers: Counter[tuple[str, CodedTerm]] = Counter()
+    for resource in resources:
+        terms: set[tuple[str, CodedTerm]] = set()
+        for path, values_of in getters.items():
+            for value in values_of(resource):
+                terms.update((path, term) for term in extract_terms(value))
+        numbers.update(terms)
+    counts = []
+    for (path, term), number in numbers.items():
+        code_count = CodeCount(
+            type=resource_type,
+            element=path,
+            system=term.system or "",
+            code=term.code or "",
+            display=term.text or "",
+            count=number,
+        )
+        counts.append(code_count)
+
+    def sort_key(code: CodeCount) -> tuple[int, str, str, str, str]:
+        return -code.count, code.display, code.code, code.system, code.element
+
+    return sorted(counts, key=sort_key)

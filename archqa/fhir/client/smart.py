@@ -1,23 +1,33 @@
 """Access tokens for a FHIR server: fixed, or fetched by a secret or a signature and renewed in time.
 
-Source: SMART App Launch 2.2, "Backend Services", "Client Authentication: Asymmetric" and
-".well-known/smart-configuration"; RFC 6749 section 4.4; RFC 7523 section 2.2.
+Sources: SMART App Launch 2.2, "Backend Services", "Client Authentication: Asymmetric" and
+".well-known/smart-configuration"; RFC 6749 section 4.4; RFC 7515 (signatures), 7517 (keys), 7523
+section 2.2. Signatures need the extra `smart`.
 """
 
 import base64
+import json
+import os
 import secrets
 import threading
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import httpx2
 
-from archqa.errors import AuthenticationFailed, ServerUnavailable
+from archqa.errors import (
+    AuthenticationFailed,
+    CallerError,
+    InputError,
+    MissingExtra,
+    ServerUnavailable,
+)
 from archqa.fhir.client.exchange import exchange
-from archqa.fhir.client.signing_key import SigningKey
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.record import FhirError
+from archqa.safety.files import storage_errors
 from archqa.safety.server_urls import check_encrypted
 
 _RENEWAL_MARGIN = 30.0
@@ -46,6 +56,107 @@ _OAUTH_ERRORS = frozenset(
         "invalid_scope",
     }
 )
+
+_MAX_KEY_BYTES = 2**20
+"""Bytes of a key file."""
+
+_ALGORITHMS = {"RSA": "RS384", "EC": "ES384"}
+"""Type of a key (JWK's `kty`), and the algorithm that the guide has for it."""
+
+_CURVE = "P-384"
+
+_FIX = (
+    "It must hold one private key, RSA or EC on curve P-384, as PEM without passphrase or as JWK."
+)
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key; servers know its public half by `key_id`. It is never printed."""
+
+    algorithm: str
+    key_id: str | None
+    _key: Any = field(repr=False)
+
+    def sign(self, claims: dict[str, Any]) -> str:
+        """Return the claims as a signed JWT. Its header names the key, if it has a name."""
+        import jwt
+
+        headers = {"kid": self.key_id} if self.key_id else None
+        return jwt.encode(
+            claims,
+            self._key,
+            algorithm=self.algorithm,
+            headers=headers,
+        )
+
+
+def read_signing_key(path: Path, key_id: str | None = None) -> SigningKey:
+    """Return the key in a file; of a set of keys the one with this id, else the only private one.
+
+    Raises `CallerError` if others may read the file, `InputError` if it holds no such key,
+    `StorageError`, and `MissingExtra` without PyJWT and cryptography.
+    """
+    try:
+        import cryptography  # noqa: F401
+        import jwt  # noqa: F401
+    except ImportError:
+        raise MissingExtra("Signing for SMART backend services (PyJWT)", "smart") from None
+    with storage_errors(path):
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            raise CallerError(f"Others may read the private key {path}.\nRun: chmod 600 {path}")
+        with path.open("rb") as file:
+            content = file.read(_MAX_KEY_BYTES)
+    if content.lstrip()[:1] == b"{":
+        return _from_jwk(path, content, key_id)
+    return _from_pem(path, content, key_id)
+
+
+def _from_pem(path: Path, content: bytes, key_id: str | None) -> SigningKey:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(content, password=None)
+    except TypeError:
+        raise InputError(path, [": the key needs a passphrase."], _FIX) from None
+    except Exception:  # The messages of cryptography may quote the file.
+        raise InputError(path, [": is no private key."], _FIX) from None
+    if isinstance(key, RSAPrivateKey):
+        return SigningKey("RS384", key_id, key)
+    if isinstance(key, EllipticCurvePrivateKey) and key.curve.name == "secp384r1":
+        return SigningKey("ES384", key_id, key)
+    raise InputError(path, [": the key is of another kind."], _FIX)
+
+
+def _from_jwk(path: Path, content: bytes, key_id: str | None) -> SigningKey:
+    """Return the key of a JWK, also of one in a set (`keys`)."""
+    import jwt
+
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        raise InputError(path, [": is neither PEM nor JSON."], _FIX) from None
+    listed = document.get("keys", [document])
+    keys = listed if isinstance(listed, list) else []
+    private = [key for key in keys if isinstance(key, dict) and "d" in key]
+    named = [key for key in private if key_id is not None and key.get("kid") == key_id]
+    chosen = named or private
+    if len(chosen) != 1:
+        count = "has no private key" if not chosen else f"has {len(chosen)} private keys"
+        fix = f"{_FIX} Of several, ARCHQA_FHIR_KEY_ID names one."
+        raise InputError(path, [f": {count}."], fix)
+    (members,) = chosen
+    algorithm = _ALGORITHMS.get(str(members.get("kty")))
+    if algorithm is None or members.get("crv", _CURVE) != _CURVE:
+        raise InputError(path, [": the key is of another kind."], _FIX)
+    try:
+        key = jwt.PyJWK(members, algorithm).key
+    except Exception:  # The messages of PyJWT may quote the file.
+        raise InputError(path, [": is no private key."], _FIX) from None
+    own_id = members.get("kid")
+    return SigningKey(algorithm, key_id or (own_id if isinstance(own_id, str) else None), key)
 
 
 class _Proof(NamedTuple):
@@ -78,6 +189,9 @@ class _RenewedToken(ABC):
     another machine is refused unless `allow_plain_http`: the secret would travel with it.
     """
 
+    _advice: ClassVar[str]
+    """What to check where the client is refused."""
+
     client_id: str
     scope: str = field(default=DEFAULT_SCOPE, kw_only=True)
     token_url: str | None = field(default=None, kw_only=True)
@@ -99,57 +213,58 @@ class _RenewedToken(ABC):
         and `CallerError` for a token service in plain http.
         """
         with self._lock:
-            if time.monotonic() >= self._renew_at:
-                self._fetch(client)
+            if time.monotonic() < self._renew_at:
+                return self._token
+            try:
+                content = self._request(client)
+                self._token = str(content["access_token"])
+                lifetime = float(content.get("expires_in", _DEFAULT_LIFETIME))
+                self._renew_at = time.monotonic() + lifetime - _RENEWAL_MARGIN
+            except (
+                httpx2.HTTPError,
+                httpx2.InvalidURL,
+                FhirError,
+                ValueError,
+                KeyError,
+                TypeError,
+            ) as error:
+                cause = f"No token could be fetched for the FHIR server ({type(error).__name__})."
+                raise ServerUnavailable(f"{cause}\nCheck the address.") from None
             return self._token
 
-    def _fetch(self, client: httpx2.Client) -> None:
-        try:
-            content = self._request(client)
-            self._token = str(content["access_token"])
-            lifetime = float(content.get("expires_in", _DEFAULT_LIFETIME))
-            self._renew_at = time.monotonic() + lifetime - _RENEWAL_MARGIN
-        except (
-            httpx2.HTTPError,
-            httpx2.InvalidURL,
-            FhirError,
-            ValueError,
-            KeyError,
-            TypeError,
-        ) as error:
-            cause = f"No token could be fetched for the FHIR server ({type(error).__name__})."
-            raise ServerUnavailable(f"{cause}\nCheck the address.") from None
-
     def _request(self, client: httpx2.Client) -> Any:
-        url = self._service_url(client)
-        check_encrypted(url, allow_plain_http=self.allow_plain_http)
-        proof = self._proof(url)
-        form = {"grant_type": "client_credentials", "scope": self.scope, **proof.form}
-        request = client.build_request("POST", url, data=form)
-        request.headers["accept"] = "application/json"
-        reply = exchange(client, request, _MAX_REPLY_BYTES, **proof.options)
-        if reply.status_code in {400, 401, 403}:
-            code = _error_code(reply)
-            refusal = f"The FHIR server's token service refuses the client{code}."
-            raise AuthenticationFailed(f"{refusal}\n{self._advice()}")
-        return reply.raise_for_status().json()
-
-    def _advice(self) -> str:
-        return "Check its id and secret."
-
-    def _service_url(self, client: httpx2.Client) -> str:
-        """Return the address of the token service, in full."""
         url = self.token_url
         if url is None:
             request = client.build_request("GET", ".well-known/smart-configuration")
             reply = exchange(client, request, _MAX_REPLY_BYTES)
             url = str(reply.json()["token_endpoint"])
-        return str(client.build_request("POST", url).url)
+        url = str(client.build_request("POST", url).url)
+        check_encrypted(url, allow_plain_http=self.allow_plain_http)
+        proof = self._proof(url)
+        form = {
+            "grant_type": "client_credentials",
+            "scope": self.scope,
+            **proof.form,
+        }
+        request = client.build_request("POST", url, data=form)
+        request.headers["accept"] = "application/json"
+        reply = exchange(
+            client,
+            request,
+            _MAX_REPLY_BYTES,
+            **proof.options,
+        )
+        if reply.status_code in {400, 401, 403}:
+            refusal = f"The FHIR server's token service refuses the client{_error_code(reply)}."
+            raise AuthenticationFailed(f"{refusal}\n{self._advice}")
+        return reply.raise_for_status().json()
 
 
 @dataclass
 class ClientCredentials(_RenewedToken):
     """Fetch tokens with a client id and secret."""
+
+    _advice = "Check its id and secret."
 
     secret: str = field(repr=False)
 
@@ -160,6 +275,8 @@ class ClientCredentials(_RenewedToken):
 @dataclass
 class BackendService(_RenewedToken):
     """Fetch tokens with assertions that the client signs with its private key (extra `smart`)."""
+
+    _advice = "Check its id, its scope, and that the public key is registered there."
 
     key: SigningKey = field(repr=False)
 
@@ -175,9 +292,6 @@ class BackendService(_RenewedToken):
         }
         form = {"client_assertion_type": _ASSERTION_TYPE, "client_assertion": self.key.sign(claims)}
         return _Proof(form, {})
-
-    def _advice(self) -> str:
-        return "Check its id, its scope, and that the public key is registered there."
 
 
 def _error_code(reply: httpx2.Response) -> str:

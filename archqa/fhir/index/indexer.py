@@ -1,26 +1,140 @@
-"""Write the index rows of a batch to a record: batch numbers become the record's numbers."""
+"""Write the index rows of a batch to a record: batch numbers become the record's numbers.
+
+Repeated values (types, elements, terms, targets) have a number in the record, which never changes.
+"""
 
 from collections.abc import Sequence
 from operator import itemgetter
 from sqlite3 import Connection
 from typing import Any
 
-from archqa.fhir.index import schema
-from archqa.fhir.index.batch import IndexBatch
-from archqa.fhir.index.interner import Interner
-from archqa.fhir.index.item_numbers import items_of, renumbered_item, resource_of_item
-from archqa.fhir.values.search_parameters import Kind
+from archqa.fhir.index.batch import IndexRows
+from archqa.fhir.index.schema import (
+    INDEX_COLUMN_COUNTS,
+    MAX_ITEMS,
+    item_number,
+    renumbered_item,
+    resource_of_item,
+)
+from archqa.fhir.values.element_values import CodedTerm
+from archqa.fhir.values.references import ReferenceTarget
+from archqa.fhir.values.text import normalise_text
 
 Row = tuple[Any, ...]
 
+_KEY_COLUMNS = {
+    "type": "k",
+    "element": "p",
+    "term": "t",
+    "target": "t",
+}
+
 _element_of = itemgetter(1)
+
+
+class Interner:
+    """Assign numbers to values; `flush` writes the new ones.
+
+    Numbers start at `floor`, so that those of an overlay differ from those of its file.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        schema: str = "main",
+        floor: int = 1,
+    ) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._numbers: dict[str, dict[Any, int]] = {}
+        self._new_rows: dict[str, list[Row]] = {}
+        self._is_empty: dict[str, bool] = {}
+        self._next: dict[str, int] = {}
+        for table, key in _KEY_COLUMNS.items():
+            (largest,) = connection.execute(f"SELECT max({key}) FROM {table}").fetchone()
+            self._numbers[table] = {}
+            self._new_rows[table] = []
+            self._is_empty[table] = largest is None
+            self._next[table] = max(floor, (largest or 0) + 1)
+
+    def type_id(self, name: str) -> int:
+        """Return the number of a resource type."""
+        number = self._numbers["type"].get(name)
+        sql = "SELECT k FROM type WHERE name = ?"
+        return number or self._assign("type", name, sql, (name,), (name,))
+
+    def element_id(self, element: tuple[str, str, str]) -> int:
+        """Return the number of an indexed element: resource type, kind and path."""
+        number = self._numbers["element"].get(element)
+        sql = "SELECT p FROM element WHERE type = ? AND kind = ? AND path = ?"
+        return number or self._assign("element", element, sql, element, (*element, 0, 0))
+
+    def target_id(self, target: ReferenceTarget) -> int:
+        """Return the number of a reference's target."""
+        number = self._numbers["target"].get(target)
+        key = (target.id, target.type)
+        sql = "SELECT t FROM target WHERE id = ? AND type = ?"
+        return number or self._assign("target", target, sql, key, key)
+
+    def term_id(self, term: CodedTerm) -> int:
+        """Return the number of a term."""
+        number = self._numbers["term"].get(term)
+        if number:
+            return number
+        folded = None if term.code is None else normalise_text(term.code)
+        if folded == term.code:
+            folded = None
+        words = None if term.text is None else normalise_text(term.text)
+        row = (term.system, term.code, folded, words, term.text)
+        sql = "SELECT t FROM term WHERE system IS ? AND code IS ? AND display IS ? AND words IS ?"
+        key = (term.system, term.code, term.text, words)
+        return self._assign(
+            "term",
+            term,
+            sql,
+            key,
+            row,
+        )
+
+    def _assign(
+        self,
+        table: str,
+        value: Any,
+        sql: str,
+        key: Sequence[Any],
+        row: Row,
+    ) -> int:
+        """Return the number in the record, or a new one with a new row."""
+        stored = None
+        if not self._is_empty[table]:
+            stored = self._connection.execute(sql, key).fetchone()
+        if stored is not None:
+            number = int(stored[0])
+        else:
+            number = self._next[table]
+            self._next[table] += 1
+            self._new_rows[table].append((number, *row))
+        self._numbers[table][value] = number
+        return number
+
+    def flush(self) -> None:
+        """Write the new numbers."""
+        for table, rows in self._new_rows.items():
+            if rows:
+                marks = ", ".join("?" * len(rows[0]))
+                sql = f"INSERT INTO {self._schema}.{table} VALUES ({marks})"
+                self._connection.executemany(sql, rows)
+                rows.clear()
 
 
 class Indexer:
     """Write index rows through one connection."""
 
     def __init__(
-        self, connection: Connection, interner: Interner, schema_name: str = "main"
+        self,
+        connection: Connection,
+        interner: Interner,
+        schema_name: str = "main",
     ) -> None:
         self._connection = connection
         self._interner = interner
@@ -30,33 +144,37 @@ class Indexer:
         """The targets of references by `urn:` outside of their bundle, by the record's number."""
 
     def remove(self, n: int) -> None:
-        """Delete the index rows of a resource."""
-        for table in schema.INDEX_COLUMN_COUNTS:
+        """Delete the index rows of a resource and of its items."""
+        items = (item_number(n, MAX_ITEMS - 1), item_number(n, 0))
+        for table in INDEX_COLUMN_COUNTS:
             where = "n = ? OR n BETWEEN ? AND ?"
             delete = f"DELETE FROM {self._schema}.{table} WHERE {where}"
-            self._connection.execute(delete, (n, *items_of(n)))
+            self._connection.execute(delete, (n, *items))
 
-    def write(self, batch: IndexBatch, numbers: Sequence[int]) -> None:
+    def write(self, index: IndexRows, numbers: Sequence[int]) -> None:
         """Write the rows of a batch.
 
         `numbers` are the record's numbers of the batch's resources, 0 for those to leave out.
         """
-        translation = _Translation(batch, self._interner, numbers)
+        elements = [0, *map(self._interner.element_id, index.elements[1:])]
+        terms = [0, *map(self._interner.term_id, index.terms[1:])]
+        targets = [0, *map(self._interner.target_id, index.targets[1:])]
         self._interner.flush()
+        resources = _WithItems(numbers) if index.has_items else numbers
         used_elements: set[int] = set()
-        for table in schema.INDEX_COLUMN_COUNTS:
-            rows = translation.rows_of(table)
-            self._insert(table, rows)
+        for table, rows in _renumbered(index.rows, resources, elements, terms, targets).items():
+            marks = ", ".join("?" * INDEX_COLUMN_COUNTS[table])
+            sql = f"INSERT OR IGNORE INTO {self._schema}.{table} VALUES ({marks})"
+            self._connection.executemany(sql, rows)
             used_elements.update(map(_element_of, rows))
-        self._write_vocabulary(translation.used_terms())
-        self._update_elements(used_elements, translation.max_durations())
-        self._write_flags(batch.flags)
-        self.unresolved_targets.update(translation.targets[t] for t in batch.unresolved_targets)
-
-    def _insert(self, table: str, rows: list[Row]) -> None:
-        marks = ", ".join("?" * schema.INDEX_COLUMN_COUNTS[table])
-        sql = f"INSERT OR IGNORE INTO {self._schema}.{table} VALUES ({marks})"
-        self._connection.executemany(sql, rows)
+        self._write_vocabulary({(elements[p], terms[t]) for p, t in index.used_terms})
+        self._update_elements(
+            used_elements,
+            [(duration, elements[p]) for p, duration in index.max_durations.items()],
+        )
+        insert = f"INSERT OR IGNORE INTO {self._schema}.setting VALUES (?, '1')"
+        self._connection.executemany(insert, [(name,) for name in sorted(index.flags)])
+        self.unresolved_targets.update(targets[t] for t in index.unresolved_targets)
 
     def _write_vocabulary(self, used_terms: set[tuple[int, int]]) -> None:
         """Write which terms occur in which element."""
@@ -68,12 +186,8 @@ class Indexer:
         )
         self._connection.executemany(insert, sorted(new))
 
-    def _write_flags(self, flags: set[str]) -> None:
-        insert = f"INSERT OR IGNORE INTO {self._schema}.setting VALUES (?, '1')"
-        self._connection.executemany(insert, [(name,) for name in sorted(flags)])
-
-    def _update_elements(self, used: set[int], durations: dict[int, int]) -> None:
-        """Mark the elements that have rows, and update their longest time range."""
+    def _update_elements(self, used: set[int], durations: list[tuple[int, int]]) -> None:
+        """Mark the elements that have rows, and update their longest time range (microseconds)."""
         element_keys = [(p,) for p in used]
         # In an overlay the element may be in the base file: copy it before changing it.
         copy = f"INSERT OR IGNORE INTO {self._schema}.element SELECT * FROM element WHERE p = ?"
@@ -81,93 +195,47 @@ class Indexer:
         mark = f"UPDATE {self._schema}.element SET used = 1 WHERE p = ?"
         self._connection.executemany(mark, element_keys)
         lengthen = f"UPDATE {self._schema}.element SET longest = ?1 WHERE p = ?2 AND longest < ?1"
-        lengths = [(length, p) for p, length in durations.items()]
-        self._connection.executemany(lengthen, lengths)
+        self._connection.executemany(lengthen, durations)
 
 
-class _Translation:
-    """The rows of a batch with the record's numbers instead of the batch's."""
+def _renumbered(
+    rows: dict[str, list[Row]],
+    numbers: "Sequence[int] | _WithItems",
+    elements: list[int],
+    terms: list[int],
+    targets: list[int],
+) -> dict[str, list[Row]]:
+    """Return the rows of each table with the record's numbers, without resources to leave out.
 
-    def __init__(
-        self,
-        batch: IndexBatch,
-        interner: Interner,
-        numbers: Sequence[int],
-    ) -> None:
-        self._batch = batch
-        self._numbers = _WithItems(numbers) if batch.has_items else numbers
-        self.elements = [0]
-        for resource_type, kind, path in batch.elements[1:]:
-            element_id = interner.element_id(resource_type, Kind(kind), path)
-            self.elements.append(element_id)
-        self.terms = [0, *map(interner.term_id, batch.terms[1:])]
-        self.targets = [0, *map(interner.target_id, batch.targets[1:])]
-
-    def rows_of(self, table: str) -> list[Row]:
-        """Return the rows of an index table, without those of resources to leave out."""
-        return _ROW_TRANSLATIONS[table](self, self._batch.rows[table])
-
-    def _token_rows(self, rows: list[Row]) -> list[Row]:
-        return self._rows_with(self.terms, rows)
-
-    def _reference_rows(self, rows: list[Row]) -> list[Row]:
-        return self._rows_with(self.targets, rows)
-
-    def _rows_with(self, values: list[int], rows: list[Row]) -> list[Row]:
-        numbers, elements, targets = self._numbers, self.elements, self.targets
-        return [
-            (numbers[n], elements[p], values[value], targets[patient])
-            for n, p, value, patient in rows
+    A comprehension for each table: a loading time is made of millions of these rows.
+    """
+    return {
+        "token": [
+            (numbers[n], elements[p], terms[t], targets[patient])
+            for n, p, t, patient in rows["token"]
             if numbers[n]
-        ]
-
-    def _date_rows(self, rows: list[Row]) -> list[Row]:
-        numbers, elements, targets = self._numbers, self.elements, self.targets
-        return [
+        ],
+        "reference": [
+            (numbers[n], elements[p], targets[t], targets[patient])
+            for n, p, t, patient in rows["reference"]
+            if numbers[n]
+        ],
+        "date": [
             (numbers[n], elements[p], low, high, low_utc, high_utc, targets[patient])
-            for n, p, low, high, low_utc, high_utc, patient in rows
+            for n, p, low, high, low_utc, high_utc, patient in rows["date"]
             if numbers[n]
-        ]
-
-    def _quantity_rows(self, rows: list[Row]) -> list[Row]:
-        numbers, elements, targets = self._numbers, self.elements, self.targets
-        return [
-            (numbers[n], elements[p], low, high, self.terms[t], targets[patient])
-            for n, p, low, high, t, patient in rows
+        ],
+        "quantity": [
+            (numbers[n], elements[p], low, high, terms[t], targets[patient])
+            for n, p, low, high, t, patient in rows["quantity"]
             if numbers[n]
-        ]
-
-    def _string_rows(self, rows: list[Row]) -> list[Row]:
-        numbers, elements, targets = self._numbers, self.elements, self.targets
-        return [
+        ],
+        "string": [
             (numbers[n], elements[p], folded, exact, targets[patient])
-            for n, p, folded, exact, patient in rows
+            for n, p, folded, exact, patient in rows["string"]
             if numbers[n]
-        ]
-
-    def used_terms(self) -> set[tuple[int, int]]:
-        """Return the elements of the batch, each with the terms that occur in it."""
-        used_terms = set()
-        for p, t in self._batch.used_terms:
-            used_terms.add((self.elements[p], self.terms[t]))
-        return used_terms
-
-    def max_durations(self) -> dict[int, int]:
-        """Return the longest time range of each element, in microseconds."""
-        durations = {}
-        for p, duration in self._batch.max_durations.items():
-            durations[self.elements[p]] = duration
-        return durations
-
-
-_ROW_TRANSLATIONS = {
-    "token": _Translation._token_rows,
-    "reference": _Translation._reference_rows,
-    "date": _Translation._date_rows,
-    "quantity": _Translation._quantity_rows,
-    "string": _Translation._string_rows,
-}
-"""One function for each table: a loading time is made of millions of these rows."""
+        ],
+    }
 
 
 class _WithItems:

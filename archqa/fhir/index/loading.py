@@ -4,25 +4,26 @@ A resource whose type and id exist already is replaced and keeps its position in
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any, NamedTuple
+from typing import Any
 
+from archqa.core.value import FrozenModel
 from archqa.errors import InputError
 from archqa.fhir.index import checksums, schema
-from archqa.fhir.index.batch import IndexBatch, ResourceRow
+from archqa.fhir.index.batch import IndexBatch, IndexWorkers, ResourceRow, worker_count_for
 from archqa.fhir.index.blobs import BlobReader, decompress_blob
-from archqa.fhir.index.conditional_references import resolve_conditional_references
-from archqa.fhir.index.indexer import Indexer
-from archqa.fhir.index.interner import Interner
-from archqa.fhir.index.load_report import LoadProgress, LoadReport
+from archqa.fhir.index.indexer import Indexer, Interner
 from archqa.fhir.index.reference_graph import sql_parts
-from archqa.fhir.index.sources import FILE_SUFFIXES, Source, SourceChunk
-from archqa.fhir.index.workers import IndexWorkers, worker_count_for
+from archqa.fhir.index.sources import FILE_SUFFIXES, Source
+from archqa.fhir.record import FhirError
 from archqa.fhir.values import dates
+from archqa.fhir.values.references import ReferenceTarget
+from archqa.fhir.values.search_parameters import parameters
+from archqa.fhir.values.urls import parse_query_string, split_unescaped, unescape
 
 _BATCH_SIZE = 2000
 """Chunks (mostly lines) of a batch."""
@@ -34,11 +35,51 @@ _MAX_NAMED_CONFLICTS = 20
 """Resources with several versions that are named; all are counted."""
 
 
-class _StoredResource(NamedTuple):
-    n: int
-    version: int
-    d: int
-    blob: bytes
+class LoadProgress(FrozenModel):
+    """The progress of a load. Bytes are those of the files on disk."""
+
+    file: str
+    resources: int
+    bytes_read: int
+    bytes_total: int
+
+
+class LoadReport(FrozenModel):
+    """The result of a load.
+
+    `added` resources are new in the record. `replaced` is how often a resource took the place of
+    an earlier version, in the record or in the files, `unchanged` how often it was there already.
+    `by_type` counts the resources of the files as they are stored, each once, and `stored` those
+    of the whole record. `mistakes` are the first 200, as `file:line: what`; `skipped` files are no
+    FHIR at all.
+
+    `unresolved` is the number of `urn:uuid:…` that resources refer to and no resource has,
+    `unindexed` that of references which the index leaves out: `remarks` name the first 200 of
+    their resources, after those on checksum lists.
+
+    `bundles` is how many Bundles were taken apart into their resources, `without_resource` how many
+    of their entries hold none (requests to read or delete, mere responses), `conflicting` how many
+    resources the files have in several versions, of which the last is stored, and `conditional` the
+    number of references such as `Practitioner?identifier=…` that do not fit exactly one resource.
+    """
+
+    files: int
+    added: int
+    replaced: int
+    unchanged: int
+    by_type: dict[str, int]
+    stored: int = 0
+    unresolved: int = 0
+    unindexed: int = 0
+    bundles: int = 0
+    without_resource: int = 0
+    conflicting: int = 0
+    conditional: int = 0
+    bad: int
+    mistakes: tuple[str, ...]
+    skipped: tuple[str, ...]
+    checksums: int
+    remarks: tuple[str, ...] = ()
 
 
 class _SeenNumbers:
@@ -86,7 +127,12 @@ class Loader:
         """Insert a batch; return how many resources were `added`, `replaced` and `unchanged`."""
         keys = [(row.id, self._interner.type_id(row.type)) for row in batch.resource_rows]
         self._interner.flush()
-        d = self._write_dictionary(batch.dictionary)
+        d = 0
+        if batch.dictionary:
+            sql = "SELECT ifnull(max(d), 0) + 1 FROM dictionary"
+            (d,) = self._connection.execute(sql).fetchone()
+            insert = f"INSERT INTO {self._schema}.dictionary VALUES (?, ?)"
+            self._connection.execute(insert, (d, batch.dictionary))
         last_positions = {key: position for position, key in enumerate(keys)}
         outcomes: Counter[str] = Counter()
         numbers = [0] * len(keys)
@@ -95,50 +141,65 @@ class Loader:
             if last_positions[key] != position:
                 later = batch.resource_rows[last_positions[key]]
                 if later.blob != row.blob:
-                    self._note_conflict(key, row)
+                    self.conflicting[key] = f"{row.type}/{row.id}"
                 outcomes["unchanged" if later.blob == row.blob else "replaced"] += 1
                 continue
-            n, outcome = self._insert_or_replace(key, row, d, batch.dictionary)
+            n, outcome = self._insert_or_replace(
+                key,
+                row,
+                d,
+                batch.dictionary,
+            )
             outcomes[outcome] += 1
             if self._seen.add(n):
                 self.by_type[row.type] += 1
             elif outcome == "replaced":
-                self._note_conflict(key, row)
+                self.conflicting[key] = f"{row.type}/{row.id}"
             if outcome != "unchanged":
                 numbers[position] = n
             if outcome == "added":
                 resource_id, type_id = key
-                new_rows.append((n, type_id, resource_id, 1, self._updated(row), d, row.blob))
+                updated = self._now if row.updated is None else row.updated
+                new_rows.append((n, type_id, resource_id, 1, updated, d, row.blob))
         insert = f"INSERT INTO {self._schema}.resource VALUES (?, ?, ?, ?, ?, ?, ?)"
         self._connection.executemany(insert, new_rows)
-        self._indexer.write(batch, numbers)
+        self._indexer.write(batch.index, numbers)
         return outcomes
 
     def _insert_or_replace(
-        self, key: tuple[str, int], row: ResourceRow, d: int, dictionary: bytes
+        self,
+        key: tuple[str, int],
+        row: ResourceRow,
+        d: int,
+        dictionary: bytes,
     ) -> tuple[int, str]:
         """Return the number of a resource, and whether it is `added`, `replaced` or `unchanged`.
 
         Replaces an existing row; the caller inserts added rows.
         """
-        stored = self._stored(key)
+        select = "SELECT n, version, d, body FROM resource"
+        stored = None
+        if self._added is None:
+            cursor = self._connection.execute(f"{select} WHERE id = ? AND type = ?", key)
+            stored = cursor.fetchone()
+        elif key in self._added:
+            cursor = self._connection.execute(f"{select} WHERE n = ?", (self._added[key],))
+            stored = cursor.fetchone()
         if stored is None:
             self._last_n += 1
             if self._added is not None:
                 self._added[key] = self._last_n
             return self._last_n, "added"
-        text = self._reader.decompress(stored.d, stored.blob)
+        n, version, stored_d, blob = stored
+        text = self._reader.decompress(stored_d, blob)
         if text == decompress_blob(dictionary, row.blob):
-            return stored.n, "unchanged"
-        self._indexer.remove(stored.n)
+            return n, "unchanged"
+        self._indexer.remove(n)
         columns = "version = ?, updated = ?, d = ?, body = ?"
         update = f"UPDATE {self._schema}.resource SET {columns} WHERE n = ?"
-        values = (stored.version + 1, self._updated(row), d, row.blob, stored.n)
-        self._connection.execute(update, values)
-        return stored.n, "replaced"
-
-    def _note_conflict(self, key: tuple[str, int], row: ResourceRow) -> None:
-        self.conflicting[key] = f"{row.type}/{row.id}"
+        updated = self._now if row.updated is None else row.updated
+        self._connection.execute(update, (version + 1, updated, d, row.blob, n))
+        return n, "replaced"
 
     def count_unresolved(self) -> int:
         """Return how many ids that references name by `urn:` no resource has."""
@@ -152,31 +213,6 @@ class Loader:
     def count_stored(self) -> int:
         """Return the number of resources in the record."""
         return int(self._connection.execute("SELECT count(*) FROM resource").fetchone()[0])
-
-    def _updated(self, row: ResourceRow) -> int:
-        return self._now if row.updated is None else row.updated
-
-    def _stored(self, key: tuple[str, int]) -> _StoredResource | None:
-        """Return the stored resource with this id and type."""
-        select = "SELECT n, version, d, body FROM resource"
-        if self._added is None:
-            cursor = self._connection.execute(f"{select} WHERE id = ? AND type = ?", key)
-        elif key in self._added:
-            cursor = self._connection.execute(f"{select} WHERE n = ?", (self._added[key],))
-        else:
-            return None
-        row = cursor.fetchone()
-        return _StoredResource(*row) if row else None
-
-    def _write_dictionary(self, content: bytes) -> int:
-        """Write a compression dictionary and return its number, 0 for an empty one."""
-        if not content:
-            return 0
-        (largest,) = self._connection.execute("SELECT ifnull(max(d), 0) FROM dictionary").fetchone()
-        d = int(largest) + 1
-        insert = f"INSERT INTO {self._schema}.dictionary VALUES (?, ?)"
-        self._connection.execute(insert, (d, content))
-        return d
 
 
 def load(
@@ -197,8 +233,7 @@ def load(
     verified = checksums.verify_checksums(named_paths, files)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        any_resource = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone()
-        is_empty = any_resource is None
+        is_empty = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone() is None
         if is_empty:
             schema.drop_indexes(connection)
         running = _Load(
@@ -211,8 +246,9 @@ def load(
         running.run()
         if is_empty:
             schema.create_indexes(connection)
-        running.resolve_conditional_references()
-        report = running.report(verified)
+        # When the indexes exist: what conditional references name may have come last.
+        unresolved = _resolve_conditional_references(connection)
+        report = running.report(verified, unresolved)
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
@@ -231,7 +267,6 @@ class _Load:
         progress: Callable[[LoadProgress], None] | None,
         named_paths: frozenset[Path],
     ) -> None:
-        self._connection = connection
         self._loader = Loader(connection)
         self._files = files
         self._strict = strict
@@ -247,96 +282,62 @@ class _Load:
         self._mistake_count = 0
         self._bundles = 0
         self._without_resource = 0
-        self._conditional = 0
 
     def run(self) -> None:
         """Load all files."""
         with IndexWorkers(worker_count_for(self._bytes_total)) as workers:
             pending: deque[tuple[Source, Future[IndexBatch] | None]] = deque()
-            for source, chunks in self._chunks():
-                future = None
-                if chunks is not None:
-                    future = workers.submit(chunks)
-                pending.append((source, future))
-                while len(pending) > workers.max_pending:
-                    self._finish(*pending.popleft())
-            while pending:
-                self._finish(*pending.popleft())
+            for path in self._files:
+                source = Source(path)
+                chunks = source.chunks()
+                while batch := list(islice(chunks, _BATCH_SIZE)):
+                    pending.append((source, workers.submit(batch)))
+                    self._finish(pending, workers.max_pending)
+                pending.append((source, None))
+                self._finish(pending, workers.max_pending)
+            self._finish(pending, 0)
 
-    def resolve_conditional_references(self) -> None:
-        """Resolve them when the indexes exist: what they name may have come last."""
-        reasons = resolve_conditional_references(self._connection)
-        self._conditional = reasons.total()
-        for reason, count in sorted(reasons.items()):
-            self._remarks.append(f"{count} conditional references to {reason}")
+    def _finish(
+        self, pending: "deque[tuple[Source, Future[IndexBatch] | None]]", max_pending: int
+    ) -> None:
+        """Insert the first batches, each when it is ready, until few are pending.
 
-    def report(self, verified: checksums.ChecksumReport) -> LoadReport:
-        """Return the report, when the indexes exist."""
-        return LoadReport(
-            files=len(self._files),
-            added=self._outcomes["added"],
-            replaced=self._outcomes["replaced"],
-            unchanged=self._outcomes["unchanged"],
-            by_type=dict(sorted(self._loader.by_type.items())),
-            stored=self._loader.count_stored(),
-            unresolved=self._loader.count_unresolved(),
-            unindexed=self._unindexed,
-            bundles=self._bundles,
-            without_resource=self._without_resource,
-            conflicting=len(self._loader.conflicting),
-            conditional=self._conditional,
-            bad=self._mistake_count,
-            mistakes=tuple(self._mistakes),
-            skipped=tuple(self._skipped),
-            checksums=verified.checked,
-            remarks=(*verified.remarks, *self._remarks, *self._conflict_remarks()),
-        )
-
-    def _conflict_remarks(self) -> list[str]:
-        names = list(self._loader.conflicting.values())
-        if not names:
-            return []
-        shown = ", ".join(names[:_MAX_NAMED_CONFLICTS])
-        more = ", …" if len(names) > _MAX_NAMED_CONFLICTS else ""
-        several = f"{len(names)} resources are in the files in several versions"
-        return [f"{several}; the last of each is stored: {shown}{more}"]
-
-    def _chunks(self) -> Iterator[tuple[Source, list[SourceChunk] | None]]:
-        """Yield the chunks of each source in batches, and None at its end."""
-        for path in self._files:
-            source = Source(path)
-            chunks = source.chunks()
-            while batch := list(islice(chunks, _BATCH_SIZE)):
-                yield source, batch
-            yield source, None
-
-    def _finish(self, source: Source, future: "Future[IndexBatch] | None") -> None:
-        """Insert a batch when it is ready, or finish the source."""
-        if future is None:
-            self._finish_source(source)
-            return
-        batch = future.result()
-        source.mistakes += batch.mistakes
-        source.is_fhir &= batch.is_fhir
-        self._outcomes += self._loader.insert_batch(batch)
-        self._note_unindexed(batch)
-        self._note_bundles(source, batch)
-        self._report_progress(source, self._bytes_of_finished_files + source.position())
-
-    def _note_unindexed(self, batch: IndexBatch) -> None:
-        for n, count in batch.unindexed.items():
-            self._unindexed += count
-            if len(self._remarks) < _MAX_REPORTED_MISTAKES:
-                row = batch.resource_rows[n]
-                self._remarks.append(
-                    f"{row.type}/{row.id}: {count} references by urn:uuid: are not indexed"
+        Instead of a batch, the end of a source may come: its mistakes are reported then.
+        """
+        while len(pending) > max_pending:
+            source, future = pending.popleft()
+            if future is None:
+                self._finish_source(source)
+                bytes_read = self._bytes_of_finished_files
+            else:
+                self._insert(source, future.result())
+                bytes_read = self._bytes_of_finished_files + source.position()
+            if self._progress is not None:
+                progress = LoadProgress(
+                    file=source.path.name,
+                    resources=sum(self._outcomes.values()),
+                    bytes_read=bytes_read,
+                    bytes_total=self._bytes_total,
                 )
+                self._progress(progress)
 
-    def _note_bundles(self, source: Source, batch: IndexBatch) -> None:
-        self._bundles += batch.bundles
-        self._without_resource += batch.without_resource
-        for remark in batch.remarks[: _MAX_REPORTED_MISTAKES - len(self._remarks)]:
-            self._remarks.append(f"{source.path}{remark}")
+    def _insert(self, source: Source, batch: IndexBatch) -> None:
+        parser = batch.parser
+        source.mistakes += parser.mistakes
+        source.is_fhir &= parser.is_fhir
+        self._outcomes += self._loader.insert_batch(batch)
+        for n, count in batch.index.unindexed.items():
+            self._unindexed += count
+            row = batch.resource_rows[n]
+            self._remark(f"{row.type}/{row.id}: {count} references by urn:uuid: are not indexed")
+        self._bundles += parser.bundles
+        self._without_resource += parser.without_resource
+        for remark in parser.remarks:
+            self._remark(f"{source.path}{remark}")
+
+    def _remark(self, text: str) -> None:
+        if len(self._remarks) < _MAX_REPORTED_MISTAKES:
+            self._remarks.append(text)
 
     def _finish_source(self, source: Source) -> None:
         """Report the mistakes of a file. A JSON file of a folder that is no FHIR is skipped."""
@@ -351,18 +352,39 @@ class _Load:
             self._mistakes.append(f"{source.path}{mistake}")
         self._mistake_count += len(source.mistakes)
         self._bytes_of_finished_files += source.path.stat().st_size
-        self._report_progress(source, self._bytes_of_finished_files)
 
-    def _report_progress(self, source: Source, bytes_read: int) -> None:
-        if self._progress is None:
-            return
-        progress = LoadProgress(
-            file=source.path.name,
-            resources=sum(self._outcomes.values()),
-            bytes_read=bytes_read,
-            bytes_total=self._bytes_total,
+    def report(
+        self, verified: checksums.ChecksumReport, unresolved_conditions: Counter[str]
+    ) -> LoadReport:
+        """Return the report, when the indexes exist."""
+        remarks = [*verified.remarks, *self._remarks]
+        for reason, count in sorted(unresolved_conditions.items()):
+            remarks.append(f"{count} conditional references to {reason}")
+        names = list(self._loader.conflicting.values())
+        if names:
+            shown = ", ".join(names[:_MAX_NAMED_CONFLICTS])
+            more = ", …" if len(names) > _MAX_NAMED_CONFLICTS else ""
+            several = f"{len(names)} resources are in the files in several versions"
+            remarks.append(f"{several}; the last of each is stored: {shown}{more}")
+        return LoadReport(
+            files=len(self._files),
+            added=self._outcomes["added"],
+            replaced=self._outcomes["replaced"],
+            unchanged=self._outcomes["unchanged"],
+            by_type=dict(sorted(self._loader.by_type.items())),
+            stored=self._loader.count_stored(),
+            unresolved=self._loader.count_unresolved(),
+            unindexed=self._unindexed,
+            bundles=self._bundles,
+            without_resource=self._without_resource,
+            conflicting=len(names),
+            conditional=unresolved_conditions.total(),
+            bad=self._mistake_count,
+            mistakes=tuple(self._mistakes),
+            skipped=tuple(self._skipped),
+            checksums=verified.checked,
+            remarks=tuple(remarks),
         )
-        self._progress(progress)
 
 
 def _files(paths: list[Path]) -> list[Path]:
@@ -373,7 +395,12 @@ def _files(paths: list[Path]) -> list[Path]:
     files: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
-            files.update(dict.fromkeys(_files_in(path)))
+            named = [file for file in path.rglob("*") if file.name.endswith(FILE_SUFFIXES)]
+            files_in_folder = sorted(file for file in named if file.is_file())
+            if not files_in_folder:
+                fix = f"Their names end in {', '.join(FILE_SUFFIXES)}."
+                raise InputError(path, [": holds no FHIR files."], fix)
+            files.update(dict.fromkeys(files_in_folder))
         elif path.is_file():
             files[path] = None
         else:
@@ -382,10 +409,90 @@ def _files(paths: list[Path]) -> list[Path]:
     return list(files)
 
 
-def _files_in(folder: Path) -> list[Path]:
-    named = [path for path in folder.rglob("*") if path.name.endswith(FILE_SUFFIXES)]
-    files = sorted(path for path in named if path.is_file())
-    if not files:
-        fix = f"Their names end in {', '.join(FILE_SUFFIXES)}."
-        raise InputError(folder, [": holds no FHIR files."], fix)
-    return files
+def _resolve_conditional_references(connection: Connection) -> Counter[str]:
+    """Resolve references like `Practitioner?identifier=system|value` that fit one resource.
+
+    Return why others stay, each with their number; no text of the record is in the reasons. The
+    indexes must be there. Synthea's Bundles name hospitals and practitioners this way, and may be
+    loaded before these. Until then the target of such a reference has a condition instead of an id;
+    every load tries to replace it. Sources: hl7.org/fhir/R4/http.html#trules, bundle.html#references.
+    """
+    moves: list[tuple[int, int]] = []
+    unresolved: Counter[str] = Counter()
+    has_patients = False
+    # "@" is the character after "?": the range is that of all ids that begin with "?".
+    placeholders = "SELECT t, id, type FROM target WHERE id >= '?' AND id < '@'"
+    is_referred_to = (
+        "SELECT 1 FROM element e CROSS JOIN reference x ON x.p = e.p AND x.t = ?"
+        " WHERE e.kind = 'reference' AND e.used LIMIT 1"
+    )
+    for t, condition, resource_type in connection.execute(placeholders).fetchall():
+        identifier = _identifier(condition)
+        ids = _fitting_ids(connection, resource_type, identifier)
+        if len(ids) == 1:
+            new = _target_number(connection, ReferenceTarget(resource_type, ids[0]))
+            moves.append((t, new))
+            has_patients |= resource_type == "Patient"
+        elif connection.execute(is_referred_to, (t,)).fetchone() is not None:
+            reason = "several resources fit" if ids else "no resource of the record fits"
+            if not identifier:
+                reason = "they name no identifier to look for"
+            unresolved[f"{resource_type}: {reason}"] += 1
+    if moves:
+        _move(connection, moves, has_patients=has_patients)
+    return unresolved
+
+
+def _identifier(condition: str) -> str:
+    """Return the identifier that is the whole condition; "" if it is another one."""
+    try:
+        params = parse_query_string(condition[1:])
+    except FhirError:
+        return ""
+    is_identifier = len(params) == 1 and params[0][0] == "identifier"
+    value = params[0][1] if is_identifier else ""
+    return "" if value.endswith("|") or len(split_unescaped(value, ",")) > 1 else value
+
+
+def _fitting_ids(connection: Connection, resource_type: str, identifier: str) -> list[str]:
+    """Return the ids of up to two resources that have an identifier."""
+    parameter = parameters(resource_type).get("identifier")
+    if not identifier or parameter is None:
+        return []
+    *systems, value = map(unescape, split_unescaped(identifier, "|"))
+    has_system = "AND m.system = ?" if len(systems) == 1 else ""
+    marks = ", ".join("?" * len(parameter.elements))
+    # CROSS JOIN keeps the order: SQLite would read all identifiers of the type for each condition.
+    sql = (
+        "SELECT DISTINCT r.id FROM element e CROSS JOIN term m CROSS JOIN token x"
+        " CROSS JOIN resource r WHERE x.p = e.p AND x.t = m.t AND r.n = x.n"
+        f" AND e.type = ? AND e.kind = 'token' AND e.path IN ({marks})"
+        f" AND m.code = ? {has_system} LIMIT 2"
+    )
+    args = [resource_type, *parameter.elements, value, *(systems if has_system else ())]
+    return [resource_id for (resource_id,) in connection.execute(sql, args)]
+
+
+def _target_number(connection: Connection, target: ReferenceTarget) -> int:
+    key = (target.id, target.type)
+    row = connection.execute("SELECT t FROM target WHERE id = ? AND type = ?", key).fetchone()
+    if row is not None:
+        return int(row[0])
+    (largest,) = connection.execute("SELECT max(t) FROM target").fetchone()
+    connection.execute("INSERT INTO target VALUES (?, ?, ?)", (largest + 1, *key))
+    return int(largest) + 1
+
+
+def _move(connection: Connection, moves: list[tuple[int, int]], *, has_patients: bool) -> None:
+    """Let the index rows of each old target be those of the new one."""
+    connection.execute("CREATE TEMP TABLE moved (old INTEGER PRIMARY KEY, new INTEGER)")
+    connection.executemany("INSERT INTO moved VALUES (?, ?)", moves)
+    columns = [("reference", "t")]
+    if has_patients:
+        columns += [(table, "patient") for table in schema.INDEX_COLUMN_COUNTS]
+    for table, column in columns:
+        new = f"(SELECT new FROM moved WHERE old = {column})"
+        is_moved = f"{column} IN (SELECT old FROM moved)"
+        connection.execute(f"UPDATE OR REPLACE {table} SET {column} = {new} WHERE {is_moved}")
+    connection.execute("DELETE FROM target WHERE t IN (SELECT old FROM moved)")
+    connection.execute("DROP TABLE moved")

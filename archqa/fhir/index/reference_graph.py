@@ -17,7 +17,9 @@ def sql_number_list(numbers: Iterable[int]) -> str:
 
 
 def targets_referenced_by(
-    connection: Connection, numbers: Iterable[int], elements: str
+    connection: Connection,
+    numbers: Iterable[int],
+    elements: str,
 ) -> set[int]:
     """Return the targets of these resources in these elements."""
     targets: set[int] = set()
@@ -28,7 +30,9 @@ def targets_referenced_by(
 
 
 def targets_referenced_by_patients(
-    connection: Connection, patients: Iterable[int], elements: str
+    connection: Connection,
+    patients: Iterable[int],
+    elements: str,
 ) -> set[int]:
     """Return the targets of the resources of these patients in these elements."""
     where = f"p IN ({elements}) AND patient IN ({sql_number_list(patients)})"
@@ -37,7 +41,9 @@ def targets_referenced_by_patients(
 
 
 def resources_referencing(
-    connection: Connection, targets: Iterable[int], elements: str
+    connection: Connection,
+    targets: Iterable[int],
+    elements: str,
 ) -> set[int]:
     """Return the resources that refer to these targets in these elements."""
     resources: set[int] = set()
@@ -48,7 +54,9 @@ def resources_referencing(
 
 
 def resources_of_targets(
-    connection: Connection, targets: Iterable[int], resource_type: str = ""
+    connection: Connection,
+    targets: Iterable[int],
+    resource_type: str = "",
 ) -> set[int]:
     """Return the resources that these targets name, optionally of one type only."""
     resources: set[int] = set()

@@ -5,6 +5,10 @@ Every resource has a number `n`. `element.p` numbers the indexed elements (type,
 record the resource belongs to (`target.t`, 0 for none), since most searches name one. The primary
 key of an index table leads from a resource to its values, its other index from a value to
 resources.
+
+The halves of a composite parameter must hold in the same item of a repeated element, such as a
+component of an Observation, so an item has index rows of its own. Their number is negative and made
+of the resource's and the item's: no table is needed to get from one to the other.
 """
 
 import hashlib
@@ -43,7 +47,13 @@ TABLE_COLUMNS = {
     "setting": "name TEXT PRIMARY KEY, value TEXT NOT NULL",
 }
 
-INDEX_COLUMN_COUNTS = {"token": 4, "reference": 4, "date": 7, "quantity": 6, "string": 5}
+INDEX_COLUMN_COUNTS = {
+    "token": 4,
+    "reference": 4,
+    "date": 7,
+    "quantity": 6,
+    "string": 5,
+}
 """The number of columns of each index table."""
 
 INDEXES = {
@@ -61,6 +71,29 @@ INDEXES = {
     "string_value": "string (p, folded)",
 }
 
+OF_TYPE = ":of-type"
+"""Follows the path of Identifiers in the name of the element that has their types too."""
+
+REFERENCE_IDENTIFIER = ".identifier"
+"""Follows the path of references in the name of the element that has their identifiers."""
+
+SHARED = "shared:"
+"""`setting` has this and a type if any resource of the type is about many patients.
+
+The rows of such a resource have patient 0, like those of no patient.
+"""
+
+UNINDEXED = "unindexed:"
+"""`setting` has this and a type if any resource of the type has references without index rows."""
+
+_ITEM_BITS = 20
+
+MAX_ITEMS = 2**_ITEM_BITS
+"""Items of a group that are indexed; a line of a file has room for hardly more."""
+
+RESOURCE_OF_ITEM_SQL = f"~({{0}}) >> {_ITEM_BITS}"
+"""The number of an item's resource, as SQL: the column is filled in."""
+
 _PRIMARY_CODE = 0xFF
 """The bits of an SQLite error code that say what failed; the others say where."""
 
@@ -72,6 +105,21 @@ _STORAGE_CODES = {
 }
 
 _WITHOUT_ROWID = {*INDEX_COLUMN_COUNTS, "vocabulary"}
+
+
+def item_number(n: int, index: int) -> int:
+    """Return the number of an item of resource `n`."""
+    return ~(n << _ITEM_BITS | index)
+
+
+def resource_of_item(number: int) -> int:
+    """Return the number of an item's resource."""
+    return ~number >> _ITEM_BITS
+
+
+def renumbered_item(number: int, n: int) -> int:
+    """Return the number of the same item of a resource that is now called `n`."""
+    return item_number(n, ~number & MAX_ITEMS - 1)
 
 
 class RecordLocked(InputError):
@@ -88,27 +136,9 @@ def open_connection(path: Path, *, write: bool) -> Connection:
     elif not path.is_file():
         fix = "Make one with: archqa fhir load DIR --into record.db"
         raise InputError(path, [": no such record."], fix)
-    connection = _connect(path, "rw" if write else "ro")
     try:
-        if write:
-            _initialise(connection)
-        _check(connection, path)
-    except sqlite3.DatabaseError as error:
-        connection.close()
-        if write:
-            _remove_empty_file(path, error)
-        raise _open_error(path, error) from None
-    except InputError:
-        connection.close()
-        raise
-    _tune(connection)
-    return connection
-
-
-def _connect(path: Path, mode: str) -> Connection:
-    try:
-        return sqlite3.connect(
-            f"{path.resolve().as_uri()}?mode={mode}",
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode={'rw' if write else 'ro'}",
             uri=True,
             isolation_level=None,
             timeout=LOCK_TIMEOUT,
@@ -117,21 +147,28 @@ def _connect(path: Path, mode: str) -> Connection:
         )
     except sqlite3.OperationalError as error:
         raise InputError(path, [f": cannot be opened ({error})."]) from None
-
-
-def _open_error(path: Path, error: sqlite3.DatabaseError) -> InputError:
-    if "locked" in str(error):
-        return RecordLocked(path, [": another load is writing it."], "Wait until it is done.")
-    if error.sqlite_errorcode & _PRIMARY_CODE in _STORAGE_CODES:
-        fix = "Is there room on the disk, and may you read and write the file?"
-        return InputError(path, [f": cannot be read or written ({error})."], fix)
-    return InputError(path, [f": is no record ({error})."], "Name another file.")
-
-
-def _remove_empty_file(path: Path, error: sqlite3.DatabaseError) -> None:
-    """Remove the file of a record that could not be begun; not while another load has it."""
-    if "locked" not in str(error) and path.stat().st_size == 0:
-        path.unlink()
+    try:
+        if write:
+            _initialise(connection)
+        _check(connection, path)
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        if "locked" in str(error):
+            fix = "Wait until it is done."
+            raise RecordLocked(path, [": another load is writing it."], fix) from None
+        if write and path.stat().st_size == 0:  # The file of a record that could not be begun.
+            path.unlink()
+        if error.sqlite_errorcode & _PRIMARY_CODE in _STORAGE_CODES:
+            fix = "Is there room on the disk, and may you read and write the file?"
+            raise InputError(path, [f": cannot be read or written ({error})."], fix) from None
+        raise InputError(path, [f": is no record ({error})."], "Name another file.") from None
+    except InputError:
+        connection.close()
+        raise
+    connection.execute("PRAGMA cache_size = -65536")
+    connection.execute("PRAGMA mmap_size = 1073741824")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
 
 
 def create_tables(connection: Connection, schema: str = "main") -> None:
@@ -188,12 +225,6 @@ def _check(connection: Connection, path: Path) -> None:
     if version != VERSION or parameters != (fingerprint(),):
         fix = "Load the data again into a new file: archqa fhir load DIR --into record.db"
         raise InputError(path, [": was made by another version of archqa."], fix)
-
-
-def _tune(connection: Connection) -> None:
-    connection.execute("PRAGMA cache_size = -65536")
-    connection.execute("PRAGMA mmap_size = 1073741824")
-    connection.execute("PRAGMA temp_store = MEMORY")
 
 
 def _create_private_file(path: Path) -> None:

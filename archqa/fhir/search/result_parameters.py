@@ -1,21 +1,31 @@
-"""Parse the parameters that shape a result: `_count`, `_sort`, `_include`, `_summary` and so on.
+"""Parse the parameters that shape a result: `_count`, `_sort`, `_include`, `_format` and so on.
 
-Source: hl7.org/fhir/R4/search.html#return.
+Sources: hl7.org/fhir/R4/search.html#return, http.html#mime-type.
 """
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-from archqa.fhir.outcome import FhirError
-from archqa.fhir.search.query import Include, Query, SortKey
-from archqa.fhir.search.summaries import Subset
-from archqa.fhir.search.unsupported import Ignored, UnsupportedFeature, UnsupportedParameter
-from archqa.fhir.values.element_table import elements_of_any_type, resource_elements
-from archqa.fhir.values.formats import JSON_FORMATS, FormatKind, read_format
-from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
+from archqa.fhir.record import FhirError
+from archqa.fhir.search.query import (
+    Ignored,
+    Include,
+    Query,
+    SortKey,
+    Subset,
+    UnsupportedFeature,
+    UnsupportedParameter,
+)
+from archqa.fhir.values.resource_types import (
+    R4_RESOURCE_TYPES,
+    did_you_mean,
+    elements_of_any_type,
+    resource_elements,
+)
 from archqa.fhir.values.search_parameters import Kind, Parameter, parameters
 from archqa.fhir.values.text import quotable
 from archqa.fhir.values.urls import split_unescaped
@@ -37,16 +47,28 @@ RESULT_PARAMETERS = frozenset(
     }
 )
 
-_SUMMARIES = ("count", "data", "false", "text", "true")
-_TOTALS = {"none", "estimate", "accurate"}
-_MODIFIERS = {"_include": "iterate", "_revinclude": "iterate"}
-"""The only modifier of those control parameters that have one."""
-
 NAME_LISTS = frozenset({"_sort", "_elements"})
 """Control parameters whose value is a list of names, which may be empty."""
 
 SINGLE = frozenset({"_count", "_offset", "_summary", "_total"})
 """Control parameters of which the last counts, if there are several."""
+
+FHIR_JSON = "application/fhir+json"
+JSON_TYPES = (FHIR_JSON, "application/json", "text/json")
+"""Media types that the server can send, the preferred one first."""
+
+_JSON_FORMATS = frozenset({"json", "application/json+fhir", *JSON_TYPES})
+_OTHER_FORMATS = frozenset(
+    {
+        *("xml", "text/xml", "application/xml", "application/fhir+xml", "application/xml+fhir"),
+        *("ttl", "turtle", "text/turtle", "application/fhir+turtle", "application/x-turtle"),
+        *("html", "text/html", "ndjson", "application/ndjson", "application/fhir+ndjson"),
+    }
+)
+_FHIR_VERSIONS = {"", "4.0", "4.0.1"}
+
+_SUMMARIES = ("count", "data", "false", "text", "true")
+_TOTALS = ("accurate", "estimate", "none")
 
 
 def check_control_modifier(name: str) -> None:
@@ -54,8 +76,9 @@ def check_control_modifier(name: str) -> None:
     base, colon, modifier = name.partition(":")
     if not colon or base not in RESULT_PARAMETERS or name in RESULT_PARAMETERS:
         return
-    known = _MODIFIERS.get(base)
-    allowed = f"it takes :{known}" if known else "it takes none"
+    allowed = "it takes none"
+    if f"{base}:iterate" in RESULT_PARAMETERS:
+        allowed = "it takes :iterate"
     raise UnsupportedParameter(f"{base} takes no modifier :{quotable(modifier)}; {allowed}.")
 
 
@@ -79,23 +102,43 @@ class ResultParameterParser:
 
     def apply(self, query: Query, name: str, value: str) -> Query:
         """Return the search with one more of `RESULT_PARAMETERS`. Raises `FhirError`."""
-        apply: Callable[[Query, str], Query] = getattr(self, name.replace(":", "_"))
-        return apply(query, value)
+        match name:
+            case "_count":
+                return replace(query, count=self._parse_count(value))
+            case "_offset":
+                return replace(query, offset=_parse_whole_number("_offset", value))
+            case "_sort":
+                return replace(query, sort=(*query.sort, *self._parse_sort(query.type, value)))
+            case "_include" | "_include:iterate" | "_revinclude" | "_revinclude:iterate":
+                return self._add_include(query, name, value)
+            case "_elements":
+                requested = parse_elements(value, query.type)
+                self._notices += requested.notices
+                if requested.unknown:
+                    self._ignored.tolerate("_elements", " ".join(requested.unknown))
+                elements = (*query.subset.elements, *requested.names)
+                return replace(query, subset=replace(query.subset, elements=elements))
+            case "_summary":
+                _check_choice("_summary", value, _SUMMARIES)
+                return replace(query, subset=replace(query.subset, summary=value))
+            case "_total":
+                _check_choice("_total", value, _TOTALS)
+                return replace(query, total=value)
+            case "_format":
+                check_format(value)
+            case "_pretty" if value not in {"", "true", "false"}:
+                self._ignored.tolerate("_pretty", "_pretty is true or false.")
+        return query
 
-    def _count(self, query: Query, value: str) -> Query:
-        count = parse_whole_number("_count", value)
-        if count == 0:
-            return replace(query, count=0)
+    def _parse_count(self, value: str) -> int:
+        count = _parse_whole_number("_count", value)
         if self._max_count is not None and count > self._max_count:
             self._notices.append(f"_count is at most {self._max_count}.")
-            count = self._max_count
-        return replace(query, count=count)
+            return self._max_count
+        return count
 
-    def _offset(self, query: Query, value: str) -> Query:
-        return replace(query, offset=parse_whole_number("_offset", value))
-
-    def _sort(self, query: Query, value: str) -> Query:
-        keys = list(query.sort)
+    def _parse_sort(self, resource_type: str, value: str) -> list[SortKey]:
+        keys = []
         for part in split_unescaped(value, ","):
             key = part.strip()
             name, colon, modifier = key.removeprefix("-").partition(":")
@@ -103,114 +146,48 @@ class ResultParameterParser:
                 problem = f"_sort takes no modifier :{quotable(modifier)}; write -{quotable(name)}"
                 self._ignored.tolerate("_sort", f"{problem} for descending order.")
             if name:
-                parameter = self._parameter(query.type, name)
+                parameter = self._parameter(resource_type, name)
                 if parameter.kind is Kind.COMPOSITE:
                     raise FhirError(f"_sort: {name} is a composite; sort by one half of it.")
                 keys.append(SortKey(parameter, descending=key.startswith("-")))
-        return replace(query, sort=tuple(keys))
+        return keys
 
-    def _include(self, query: Query, value: str) -> Query:
-        include = self._parse_include(value, "_include", iterate=False)
-        if include.source not in {"", query.type}:
-            self._notices.append(
-                f"_include={include.source}:… adds nothing to matches of type {query.type};"
-                " _include:iterate follows what was included."
-            )
-        return _add_include(query, include)
-
-    def _include_iterate(self, query: Query, value: str) -> Query:
-        return _add_include(query, self._parse_include(value, "_include", iterate=True))
-
-    def _revinclude(self, query: Query, value: str) -> Query:
-        return _add_revinclude(query, self._parse_include(value, "_revinclude", iterate=False))
-
-    def _revinclude_iterate(self, query: Query, value: str) -> Query:
-        return _add_revinclude(query, self._parse_include(value, "_revinclude", iterate=True))
-
-    def _parse_include(self, value: str, control: str, *, iterate: bool) -> Include:
+    def _add_include(self, query: Query, control: str, value: str) -> Query:
+        control, _, modifier = control.partition(":")
         source, _, rest = value.strip().partition(":")
         name, _, target = rest.partition(":")
         if value.strip() != "*" and not (source and name):
             raise FhirError("An include is written Type:parameter, like Observation:encounter.")
-        if source != "*":
-            _check_included_type(source)
-        self._check_included_reference(source, name, control)
+        if source != "*" and source not in R4_RESOURCE_TYPES:
+            hint = did_you_mean(source, R4_RESOURCE_TYPES)
+            problem = f"There is no resource type {quotable(source)} to include."
+            raise UnsupportedFeature(f"{problem}{hint}")
+        if name not in {"", "*"} and source != "*":
+            parameter = self._parameter(source, name)
+            if parameter.kind is not Kind.REFERENCE:
+                raise FhirError(f"{source}:{name} is no reference: nothing to include.")
+        elif name not in {"", "*"} and name not in _reference_names():
+            problem = f"No type has a reference {quotable(name)}"
+            hint = did_you_mean(name, _reference_names())
+            self._ignored.tolerate(control, f"{problem}: nothing to include.{hint}")
         if target not in {"", "*"} and target not in R4_RESOURCE_TYPES:
             hint = did_you_mean(target, R4_RESOURCE_TYPES)
             problem = f"There is no resource type {quotable(target)} to include.{hint}"
             self._ignored.tolerate(control, problem)
-        return Include(
-            source.replace("*", ""),
-            name.replace("*", ""),
-            target.replace("*", ""),
-            iterate,
+        include = Include(
+            source=source.replace("*", ""),
+            parameter=name.replace("*", ""),
+            target=target.replace("*", ""),
+            iterate=modifier == "iterate",
         )
-
-    def _check_included_reference(self, source: str, name: str, control: str) -> None:
-        if name in {"", "*"}:
-            return
-        if source == "*":
-            if name not in _reference_names():
-                problem = f"No type has a reference {quotable(name)}"
-                hint = did_you_mean(name, _reference_names())
-                self._ignored.tolerate(control, f"{problem}: nothing to include.{hint}")
-            return
-        parameter = self._parameter(source, name)
-        if parameter.kind is not Kind.REFERENCE:
-            raise FhirError(f"{source}:{name} is no reference: nothing to include.")
-
-    def _elements(self, query: Query, value: str) -> Query:
-        requested = parse_elements(value, query.type)
-        self._notices += requested.notices
-        if requested.unknown:
-            self._ignored.tolerate("_elements", " ".join(requested.unknown))
-        elements = (*query.subset.elements, *requested.names)
-        return replace(query, subset=replace(query.subset, elements=elements))
-
-    def _summary(self, query: Query, value: str) -> Query:
-        _check_choice("_summary", value, _SUMMARIES)
-        return replace(query, subset=replace(query.subset, summary=value))
-
-    def _total(self, query: Query, value: str) -> Query:
-        _check_choice("_total", value, _TOTALS)
-        return replace(query, total=value)
-
-    def _format(self, query: Query, value: str) -> Query:
-        check_format(value)
-        return query
-
-    def _pretty(self, query: Query, value: str) -> Query:
-        if value not in {"", "true", "false"}:
-            self._ignored.tolerate("_pretty", "_pretty is true or false.")
-        return query
-
-
-def check_format(value: str) -> None:
-    """Raise `FhirError` (406) for a `_format` other than JSON, `UnsupportedFeature` for no format."""
-    kind = read_format(value)
-    if kind is FormatKind.OTHER:
-        raise FhirError("Only JSON is supported: _format=json.", 406, "not-supported")
-    if kind is FormatKind.UNKNOWN:
-        raise unknown_format(value)
-
-
-def unknown_format(value: str) -> UnsupportedFeature:
-    """Return the error for a `_format` that FHIR does not know."""
-    hint = did_you_mean(value, JSON_FORMATS)
-    return UnsupportedFeature(f"_format names no format of FHIR.{hint} It is json here.")
-
-
-def _check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    if value not in choices:
-        hint = did_you_mean(value, frozenset(choices))
-        raise UnsupportedFeature(f"{name} is one of {', '.join(sorted(choices))}.{hint}")
-
-
-def _check_included_type(source: str) -> None:
-    if source not in R4_RESOURCE_TYPES:
-        hint = did_you_mean(source, R4_RESOURCE_TYPES)
-        problem = f"There is no resource type {quotable(source)} to include."
-        raise UnsupportedFeature(f"{problem}{hint}")
+        if control == "_revinclude":
+            return replace(query, revincludes=(*query.revincludes, include))
+        if not include.iterate and include.source not in {"", query.type}:
+            self._notices.append(
+                f"_include={include.source}:… adds nothing to matches of type {query.type};"
+                " _include:iterate follows what was included."
+            )
+        return replace(query, includes=(*query.includes, include))
 
 
 @cache
@@ -224,28 +201,79 @@ def _reference_names() -> frozenset[str]:
     return frozenset(names)
 
 
-def _add_include(query: Query, include: Include) -> Query:
-    return replace(query, includes=(*query.includes, include))
+class FormatKind(StrEnum):
+    """What a `_format` asks for: JSON, another format of FHIR's, or nothing that FHIR knows."""
+
+    JSON = "json"
+    OTHER = "other"
+    UNKNOWN = "unknown"
 
 
-def _add_revinclude(query: Query, include: Include) -> Query:
-    return replace(query, revincludes=(*query.revincludes, include))
+def read_format(value: str) -> FormatKind:
+    """Return what a `_format` asks for; without a value it asks for the default.
+
+    An unescaped `+` arrives as a blank.
+    """
+    media_type, version = split_media_type(value.strip().replace(" +", "+"))
+    name = media_type.replace(" ", "+")
+    if name in {"", *_JSON_FORMATS}:
+        return FormatKind.JSON if version in _FHIR_VERSIONS else FormatKind.OTHER
+    return FormatKind.OTHER if name in _OTHER_FORMATS else FormatKind.UNKNOWN
 
 
-def parse_whole_number(name: str, value: str) -> int:
-    """Return the value of a parameter. Raises `FhirError` unless it has one to nine digits."""
+def split_media_type(text: str) -> tuple[str, str]:
+    """Return a media type in lower case, and its `fhirVersion`, empty if there is none."""
+    media_type, *parameters = text.split(";")
+    version = ""
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "fhirversion":
+            version = value.strip().strip('"')
+    return media_type.strip().lower(), version
+
+
+def is_our_version(version: str) -> bool:
+    """Whether a `fhirVersion` is R4, or none is named."""
+    return version in _FHIR_VERSIONS
+
+
+def check_format(value: str) -> None:
+    """Raise `FhirError` (406) for a `_format` other than JSON, `UnsupportedFeature` for no format."""
+    kind = read_format(value)
+    if kind is FormatKind.OTHER:
+        raise FhirError("Only JSON is supported: _format=json.", 406, "not-supported")
+    if kind is FormatKind.UNKNOWN:
+        hint = did_you_mean(value, _JSON_FORMATS)
+        raise UnsupportedFeature(f"_format names no format of FHIR.{hint} It is json here.")
+
+
+def _check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    if value not in choices:
+        hint = did_you_mean(value, frozenset(choices))
+        raise UnsupportedFeature(f"{name} is one of {', '.join(choices)}.{hint}")
+
+
+def _parse_whole_number(name: str, value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", value.strip()):
         raise FhirError(f"{name} must be a whole number from 0 to 999999999.")
     return int(value)
 
 
-def parse_summary(value: str) -> str:
-    """Return the value of `_summary`. Raises `FhirError` if it is none of R4's five."""
+def parse_subset(summary: str, elements: str) -> Subset:
+    """Return the part that `_summary` and `_elements` ask for, of resources of any type.
+
+    Raises `FhirError`.
+    """
+    requested = parse_elements(elements)
+    if requested.unknown:
+        raise FhirError(requested.unknown)
     try:
-        _check_choice("_summary", value, _SUMMARIES)
+        _check_choice("_summary", summary, _SUMMARIES)
     except UnsupportedFeature as error:
         raise FhirError(str(error)) from None
-    return value
+    subset = Subset(requested.names, summary)
+    check_subset(subset)
+    return subset
 
 
 class RequestedElements(NamedTuple):
@@ -262,30 +290,23 @@ def parse_elements(value: str, resource_type: str = "") -> RequestedElements:
     Without a type, an element of any type exists. `Type.element` names the same as `element`, and
     a longer path its root, which is returned as a whole: R4 takes elements at the root only.
     """
+    if resource_type:
+        known = frozenset(resource_elements(resource_type).members)
+    else:
+        known = elements_of_any_type()
     names, unknown, notices = [], [], []
     for text in split_unescaped(value, ","):
         path = text.strip().removeprefix(f"{resource_type}.")
         root, dot, _ = path.partition(".")
-        problem = _problem_of_element(root, resource_type)
-        if problem:
-            unknown.append(problem)
+        if root and root not in known:
+            owner = resource_type or "a resource"
+            problem = f"_elements: {quotable(root)} is no element of {owner}."
+            unknown.append(f"{problem}{did_you_mean(root, known)}")
         elif root:
             names.append(root)
             if dot:
                 notices.append(f"_elements takes elements at the root: {root} is returned whole.")
     return RequestedElements(tuple(names), tuple(unknown), tuple(notices))
-
-
-def _problem_of_element(name: str, resource_type: str) -> str:
-    """Return why this is no element that can be asked for; empty if it is one, or no name."""
-    known = elements_of_any_type()
-    if resource_type:
-        known = frozenset(resource_elements(resource_type).members)
-    if not name or name in known:
-        return ""
-    hint = did_you_mean(name, known)
-    owner = resource_type or "a resource"
-    return f"_elements: {quotable(name)} is no element of {owner}.{hint}"
 
 
 def check_subset(subset: Subset) -> None:

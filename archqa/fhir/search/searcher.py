@@ -1,25 +1,36 @@
-"""Run a search: find the matches, sort them, cut out one page, add what is included."""
+"""Run a search: find the matches, sort them, cut out one page, add what is included.
 
+Source: hl7.org/fhir/R4/search.html#sort, #revinclude, #errors.
+"""
+
+import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from sqlite3 import Connection
 
-from archqa.fhir.index.blobs import BlobReader
-from archqa.fhir.index.reference_graph import sql_number_list
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.index import reference_graph
+from archqa.fhir.index.blobs import ResourceReader
 from archqa.fhir.profile import Profile
-from archqa.fhir.record import Entry, Page
-from archqa.fhir.request_budget import check_budget, current_budget
-from archqa.fhir.search.compiled_filter import INDEX_TABLES, CompiledFilter, with_schema
-from archqa.fhir.search.filter_compiler import FilterCompiler
-from archqa.fhir.search.includes import MAX_INCLUDED, find_included
-from archqa.fhir.search.outcome_entry import outcome_entries
-from archqa.fhir.search.query import Query, SortKey
-from archqa.fhir.search.stored_resource import StoredResource, entry_of
+from archqa.fhir.record import Entry, FhirError, Page, operation_outcome
+from archqa.fhir.request_budget import current_budget
+from archqa.fhir.search.compartments import reference_elements
+from archqa.fhir.search.filter_compiler import (
+    INDEX_TABLES,
+    CompiledFilter,
+    FilterCompiler,
+    with_schema,
+)
+from archqa.fhir.search.query import Include, Query, SortKey, entry_of
 from archqa.fhir.search.value_clauses import SqlClause, joined_args
-from archqa.fhir.values.search_parameters import Kind
+from archqa.fhir.values.search_parameters import Kind, parameters
 from archqa.fhir.values.urls import build_search_url, with_count
+
+MAX_INCLUDED = 10_000
+"""Included resources of one page."""
+
+_MAX_ITERATIONS = 6
+"""Steps that `:iterate` follows."""
 
 _INITIAL_ESTIMATE = 5000
 """Assumed size of the best driver before any is counted."""
@@ -36,19 +47,22 @@ _GOOD_ENOUGH_UNSCOPED = 20_000
 _MAX_CACHED_NUMBERS = 50_000
 """Numbers of a result that are cached, so that the next page need not search again."""
 
-_MAX_MATCHES = 500_000
-"""Matches of which an operation takes a choice: all of their numbers are in memory."""
-
-_FETCHED_AT_ONCE = 500
-"""Resources that are in memory while they are still compressed."""
-
-
 ResultKey = tuple[SqlClause, tuple[SortKey, ...]]
 """The key of a cached result: what matches, and its order."""
 
-
 ReadLater = Callable[[Query, Sequence[int]], Iterator[Sequence[Entry]]]
 """Read the matches with these numbers, a few at a time."""
+
+_SORT_VALUES = {
+    Kind.TOKEN: "(SELECT coalesce(code, words) FROM term WHERE t = x.t)",
+    Kind.DATE: "x.low_utc",
+    Kind.STRING: "x.folded",
+    Kind.URI: "(SELECT code FROM term WHERE t = x.t)",
+    Kind.QUANTITY: "x.low",
+    Kind.NUMBER: "x.low",
+    Kind.REFERENCE: "(SELECT id FROM target WHERE t = x.t)",
+}
+"""The value that each kind sorts by (hl7.org/fhir/R4/search.html#sort)."""
 
 
 class Searcher:
@@ -67,7 +81,7 @@ class Searcher:
         self._read_later = read_later
         self._schemas = schemas
         self._profile = profile
-        self._reader = BlobReader(connection)
+        self._reader = ResourceReader(connection)
         self._totals = totals
         self._results = results
 
@@ -75,24 +89,18 @@ class Searcher:
         """Return one page of a search. Raises `FhirError`."""
         compiler = FilterCompiler(self._connection, self._profile, self._schemas)
         where = self._where(query, compiler)
-        page_size = self.page_size(query)
-        numbers, has_next = self._page_numbers(query, compiler, where, page_size)
+        page_size, is_streamed = self._page_size(query)
+        numbers, has_next = self._page_numbers(
+            query,
+            compiler,
+            where,
+            page_size,
+        )
         total = self._total(query, where, has_next)
-        later = self._later(query, numbers)
-        page_numbers = () if later else numbers
-        page = self.page(query, page_numbers, has_next, total, compiler.notices)
-        return replace(page, later=later)
-
-    def page(
-        self,
-        query: Query,
-        numbers: Sequence[int],
-        has_next: bool,
-        total: int | None,
-        more_notices: Iterable[str] = (),
-    ) -> Page:
-        """Return the page with these matches, what they include, and the notices."""
-        page_size = self.page_size(query)
+        later = None
+        if self._read_later is not None and is_streamed:
+            later = self._read_later(query, numbers)
+            numbers = ()
         entries = self.entries(query, numbers)
         count = page_size
         if len(entries) < len(numbers):  # The reply is full: the next page begins here.
@@ -100,23 +108,27 @@ class Searcher:
             count = len(entries)
             has_next = True
         warnings = list(query.ignored.remarks)
-        notices = [*query.notices, *more_notices]
+        notices = [*query.notices, *compiler.notices]
         if query.count is not None and query.count > page_size:
             notices.append(f"_count is at most {page_size}.")
         if query.includes or query.revincludes:
-            included, is_cut = find_included(self._connection, query, numbers)
-            entries += self._included_entries(query, included)
+            included, is_cut = _find_included(self._connection, query, numbers)
+            included_entries = self.entries(query, included, "include")
+            if len(included_entries) < len(included):
+                problem = "The included resources do not fit into one reply."
+                raise FhirError(f"{problem} Ask for fewer matches with _count.", 400, "too-costly")
+            entries += included_entries
             if is_cut:
                 limit = f"More than {MAX_INCLUDED} resources would come with this page"
                 warnings.append(f"{limit}; the others were left out.")
-        entries += outcome_entries(warnings, notices if self._profile.extensions_enabled else [])
+        entries += outcome_entries(warnings, notices if self._profile.extensions_enabled else ())
         next_url = None
         if has_next:
             params = with_count(query.params, page_size)
             next_params = (*params, ("_offset", str(query.offset + count)))
-            next_url = build_search_url(query.path or query.type, next_params)
+            next_url = build_search_url(query.type, next_params)
         return Page(
-            query=build_search_url(query.path or query.type, query.params),
+            query=build_search_url(query.type, query.params),
             entries=tuple(entries),
             total=total,
             next=next_url,
@@ -124,37 +136,54 @@ class Searcher:
             count=count,
             ignored=tuple(query.ignored.pairs),
             warned=tuple(query.ignored.warned),
+            later=later,
         )
 
-    def page_size(self, query: Query) -> int:
-        """Return the largest number of matches on the page."""
+    def entries(self, query: Query, numbers: Iterable[int], mode: str = "match") -> list[Entry]:
+        """Return the entries for these resources, as many as the reply has room for."""
+        # The list of elements does not apply to included resources (search.html#elements).
+        subset = query.subset if mode == "match" else replace(query.subset, elements=())
+        resources = self._reader.fetch(numbers)
+        return [entry_of(resource, subset, mode) for resource in resources]
+
+    def cached_numbers(self, key: SqlClause, find: Callable[[], list[int]]) -> list[int]:
+        """Return the numbers that `find` finds, from the cache if the key was asked for before."""
+        cached = self._results.get((key, ()))
+        if cached is not None:
+            return list(cached)
+        numbers = find()
+        if len(numbers) <= _MAX_CACHED_NUMBERS:
+            self._results[key, ()] = array("q", numbers)
+        return numbers
+
+    def _page_size(self, query: Query) -> tuple[int, bool]:
+        """Return the largest number of matches on the page, and whether it is sent in chunks.
+
+        It is if it is larger than a reply may be.
+        """
         size = self._profile.default_count if query.count is None else query.count
         budget = current_budget()
-        if budget is None or self._is_streamed(query):
-            return size
-        return min(size, budget.limits.page_size)
-
-    def _is_streamed(self, query: Query) -> bool:
-        """Whether the page is larger than a reply may be, and may be sent in chunks."""
-        budget = current_budget()
-        if budget is None or not budget.may_stream or self._profile.max_count is not None:
-            return False
+        if budget is None:
+            return size, False
+        may_stream = budget.may_stream and self._profile.max_count is None
         has_more_than_matches = query.includes or query.revincludes
-        return (query.count or 0) > budget.limits.page_size and not has_more_than_matches
-
-    def _later(self, query: Query, numbers: Sequence[int]) -> Iterator[Sequence[Entry]] | None:
-        if self._read_later is None or not self._is_streamed(query):
-            return None
-        return self._read_later(query, numbers)
+        if size > budget.limits.page_size and may_stream and not has_more_than_matches:
+            return size, True
+        return min(size, budget.limits.page_size), False
 
     def _where(self, query: Query, compiler: FilterCompiler) -> SqlClause:
         """Return the condition on a resource `r` for all filters."""
-        filters = _compile_filters(query, compiler)
+        compiler.set_patient_scope(query.type, query.filters)
+        filters = [compiler.compile(query.type, search_filter) for search_filter in query.filters]
+        for patients in query.referenced_by_patients:
+            filters.append(compiler.compile_referenced_by(query.type, patients))
         drivers = self._choose_drivers(filters)
         # A driver that reads the rows of one patient only makes the filter by patient redundant.
         if any(driver.patient_scoped and not driver.is_patient_scope for driver in drivers):
             filters = [compiled for compiled in filters if not compiled.is_patient_scope]
-        clauses = [SqlClause(f"r.type = {self._type_id(query.type)}")]
+        sql = "SELECT k FROM type WHERE name = ?"
+        row = self._connection.execute(sql, (query.type,)).fetchone()
+        clauses = [SqlClause(f"r.type = {row[0] if row else 0}")]
         for compiled in filters:
             if compiled.driver is not None and compiled in drivers:
                 driver = compiled.driver
@@ -162,11 +191,6 @@ class Searcher:
             else:
                 clauses.append(compiled.predicate)
         return SqlClause(" AND ".join(clause.sql for clause in clauses), joined_args(clauses))
-
-    def _type_id(self, resource_type: str) -> int:
-        sql = "SELECT k FROM type WHERE name = ?"
-        row = self._connection.execute(sql, (resource_type,)).fetchone()
-        return int(row[0]) if row else 0
 
     def _choose_drivers(self, filters: list[CompiledFilter]) -> list[CompiledFilter]:
         """Return the filter whose driver finds the fewest, and those that find hardly more."""
@@ -180,7 +204,12 @@ class Searcher:
             enough = _GOOD_ENOUGH if candidate.patient_scoped else _GOOD_ENOUGH_UNSCOPED
             if sizes and smallest <= enough:
                 continue
-            size = self._driver_size(candidate, _DRIVER_RATIO * smallest + 1)
+            driver = candidate.driver
+            assert driver is not None
+            limit = _DRIVER_RATIO * smallest + 1
+            sql = f"SELECT count(*) FROM (SELECT 1 FROM ({driver.sql}) LIMIT {limit})"
+            sql = with_schema(sql, self._schemas[0])
+            (size,) = self._connection.execute(sql, driver.args).fetchone()
             sizes.append((size, candidate))
             smallest = min(smallest, size)
         if len(sizes) == 1:
@@ -189,16 +218,12 @@ class Searcher:
         max_size = _DRIVER_RATIO * smallest
         return [candidate for size, candidate in sizes if size <= max_size]
 
-    def _driver_size(self, candidate: CompiledFilter, limit: int) -> int:
-        """Count what a driver finds, up to a limit."""
-        driver = candidate.driver
-        assert driver is not None
-        sql = f"SELECT count(*) FROM (SELECT 1 FROM ({driver.sql}) LIMIT {limit})"
-        sql = with_schema(sql, self._schemas[0])
-        return int(self._connection.execute(sql, driver.args).fetchone()[0])
-
     def _page_numbers(
-        self, query: Query, compiler: FilterCompiler, where: SqlClause, count: int
+        self,
+        query: Query,
+        compiler: FilterCompiler,
+        where: SqlClause,
+        count: int,
     ) -> tuple[Sequence[int], bool]:
         """Return the numbers of one page, and whether there is a next one.
 
@@ -231,34 +256,19 @@ class Searcher:
         end = query.offset + count
         return cached[query.offset : end], end < len(cached)
 
-    def all_matches(self, query: Query) -> tuple[list[int], list[str]]:
-        """Return the numbers of all matches, and the notices. Raises `FhirError` for too many."""
-        compiler = FilterCompiler(self._connection, self._profile, self._schemas)
-        where = self._where(query, compiler)
-        numbers = self._matches(query, compiler, where, _MAX_MATCHES + 1, 0)
-        if len(numbers) > _MAX_MATCHES:
-            problem = f"More than {_MAX_MATCHES} resources match."
-            raise FhirError(f"{problem} Name a patient, a code or a date.", 400, "too-costly")
-        return list(numbers), compiler.notices
-
-    def cached_numbers(self, key: SqlClause, find: Callable[[], list[int]]) -> list[int]:
-        """Return the numbers that `find` finds, from the cache if the key was asked for before."""
-        cached = self._results.get((key, ()))
-        if cached is not None:
-            return list(cached)
-        numbers = find()
-        if len(numbers) <= _MAX_CACHED_NUMBERS:
-            self._results[key, ()] = array("q", numbers)
-        return numbers
-
     def _matches(
-        self, query: Query, compiler: FilterCompiler, where: SqlClause, limit: int, offset: int
+        self,
+        query: Query,
+        compiler: FilterCompiler,
+        where: SqlClause,
+        limit: int,
+        offset: int,
     ) -> "array[int]":
         """Return the numbers of the matches, in order: 8 bytes for a match."""
         columns = ["r.n AS n"]
         order = []
         for index, key in enumerate(query.sort):
-            columns.append(f"{self._sort_value(query.type, compiler, key)} AS k{index}")
+            columns.append(f"{_sort_value(query.type, compiler, key)} AS k{index}")
             direction = "DESC" if key.descending else "ASC"
             order.append(f"k{index} {direction} NULLS LAST")
         select = f"SELECT {', '.join(columns)} FROM here.resource r WHERE {where.sql}"
@@ -267,26 +277,6 @@ class Searcher:
         args = (*where.args * len(self._schemas), limit, offset)
         return array("q", (row[0] for row in self._connection.execute(sql, args)))
 
-    def _sort_value(
-        self,
-        resource_type: str,
-        compiler: FilterCompiler,
-        key: SortKey,
-    ) -> str:
-        """Return the SQL to sort by: of several values the first in the direction of the sort."""
-        parameter = key.parameter
-        if parameter.name == "_id":
-            return "r.id"
-        if parameter.name == "_lastUpdated":
-            return "r.updated"
-        value = _SORT_VALUES[parameter.kind]
-        if parameter.kind is Kind.DATE and key.descending:
-            value = "x.high_utc"
-        aggregate = "max" if key.descending else "min"
-        table = INDEX_TABLES[parameter.kind]
-        where = f"x.n = r.n AND x.p IN ({compiler.element_ids_sql(resource_type, parameter)})"
-        return f"(SELECT {aggregate}({value}) FROM here.{table} x WHERE {where})"
-
     def _total(
         self,
         query: Query,
@@ -294,17 +284,12 @@ class Searcher:
         has_next: bool,
     ) -> int | None:
         """Return the number of matches; None if the profile tells it only on request."""
-        if query.counts_only:
-            return self._count_matches(where)
-        if query.total == "none":
+        if query.total == "none" and not query.counts_only:
             return None
-        is_requested = query.total in {"accurate", "estimate"}
+        is_requested = query.counts_only or query.total in {"accurate", "estimate"}
         is_single_page = not has_next and query.offset == 0
-        if self._profile.always_total or is_requested or is_single_page:
-            return self._count_matches(where)
-        return None
-
-    def _count_matches(self, where: SqlClause) -> int:
+        if not (self._profile.always_total or is_requested or is_single_page):
+            return None
         if where not in self._totals:
             sql = f"SELECT count(*) FROM here.resource r WHERE {where.sql}"
             total = 0
@@ -314,79 +299,91 @@ class Searcher:
             self._totals[where] = total
         return self._totals[where]
 
-    def entries(self, query: Query, numbers: Iterable[int], mode: str = "match") -> list[Entry]:
-        """Return the entries for these resources, as many as the reply has room for."""
-        resources = self.fetch(numbers)
-        # The list of elements does not apply to included resources (search.html#elements).
-        subset = query.subset if mode == "match" else replace(query.subset, elements=())
-        entries = []
-        for resource in resources:
-            entries.append(entry_of(resource, subset, mode))
-        return entries
 
-    def _included_entries(self, query: Query, numbers: list[int]) -> list[Entry]:
-        """Return the included resources. Raises `FhirError` if the reply has no room for them."""
-        entries = self.entries(query, numbers, "include")
-        if len(entries) < len(numbers):
-            problem = "The included resources do not fit into one reply."
-            raise FhirError(f"{problem} Ask for fewer matches with _count.", 400, "too-costly")
-        return entries
+def _sort_value(resource_type: str, compiler: FilterCompiler, key: SortKey) -> str:
+    """Return the SQL to sort by: of several values the first in the direction of the sort."""
+    parameter = key.parameter
+    if parameter.name == "_id":
+        return "r.id"
+    if parameter.name == "_lastUpdated":
+        return "r.updated"
+    value = _SORT_VALUES[parameter.kind]
+    if parameter.kind is Kind.DATE and key.descending:
+        value = "x.high_utc"
+    aggregate = "max" if key.descending else "min"
+    table = INDEX_TABLES[parameter.kind]
+    where = f"x.n = r.n AND x.p IN ({compiler.element_ids_sql(resource_type, parameter)})"
+    return f"(SELECT {aggregate}({value}) FROM here.{table} x WHERE {where})"
 
-    def fetch(self, numbers: Iterable[int]) -> list[StoredResource]:
-        """Return the resources with these numbers, in this order.
 
-        A request gets as many as its reply has room for, and the last of them may exceed it.
-        Raises `FhirError` if there is no room at all.
-        """
-        ordered = list(numbers)
-        resources: list[StoredResource] = []
-        budget = current_budget()
-        if budget is not None and ordered:
-            budget.check_room()
-        for start in range(0, len(ordered), _FETCHED_AT_ONCE):
-            for resource in self._read(ordered[start : start + _FETCHED_AT_ONCE]):
-                if budget is not None and not budget.has_room:
-                    return resources
-                resources.append(resource)
-                if budget is not None:
-                    budget.spend_resource(resource.text)
-        return resources
+def outcome_entries(warnings: Iterable[str], notices: Iterable[str]) -> list[Entry]:
+    """Return the entry that says what was ignored or read in another way; none for nothing.
 
-    def texts(self, numbers: list[int]) -> Iterator[str]:
-        """Yield the text of each of these resources, which are not for the reply."""
-        for start in range(0, len(numbers), _FETCHED_AT_ONCE):
-            check_budget()
-            for resource in self._read(numbers[start : start + _FETCHED_AT_ONCE]):
-                yield resource.text
-
-    def _read(self, numbers: list[int]) -> Iterator[StoredResource]:
-        """Yield the resources with these numbers, in this order, each decompressed when needed."""
-        sql = (
-            "SELECT r.n, k.name, r.id, r.d, r.body FROM resource r JOIN type k ON k.k = r.type"
-            f" WHERE r.n IN ({sql_number_list(numbers)})"
+    `warnings` tell what a request asked for in vain, `notices` how it was read.
+    """
+    outcome = operation_outcome(warnings, "warning", "not-supported")
+    outcome["issue"] += operation_outcome(notices, "information", "informational")["issue"]
+    if not outcome["issue"]:
+        return []
+    return [
+        Entry(
+            "OperationOutcome",
+            "",
+            json.dumps(outcome),
+            "outcome",
         )
-        rows = {n: row for n, *row in self._connection.execute(sql)}
-        for n in numbers:
-            resource_type, resource_id, d, blob = rows[n]
-            text = self._reader.decompress(d, blob)
-            yield StoredResource(resource_type, resource_id, text)
+    ]
 
 
-_SORT_VALUES = {
-    Kind.TOKEN: "(SELECT coalesce(code, words) FROM term WHERE t = x.t)",
-    Kind.DATE: "x.low_utc",
-    Kind.STRING: "x.folded",
-    Kind.URI: "(SELECT code FROM term WHERE t = x.t)",
-    Kind.QUANTITY: "x.low",
-    Kind.NUMBER: "x.low",
-    Kind.REFERENCE: "(SELECT id FROM target WHERE t = x.t)",
-}
-"""The value that each kind sorts by (hl7.org/fhir/R4/search.html#sort)."""
+def _find_included(
+    connection: Connection,
+    query: Query,
+    match_numbers: Iterable[int],
+) -> tuple[list[int], bool]:
+    """Return the resources that `_include` and `_revinclude` add, in the record's order.
+
+    The flag tells whether some were left out because there are more than `MAX_INCLUDED`.
+    """
+    matches = set(match_numbers)
+    reached = set(matches)
+    latest = sorted(matches)
+    for step in range(_MAX_ITERATIONS):
+        is_initial = step == 0
+        new: set[int] = set()
+        for include in query.includes:
+            if is_initial or include.iterate:
+                elements = _included_elements(connection, include)
+                targets = reference_graph.targets_referenced_by(connection, latest, elements)
+                new |= reference_graph.resources_of_targets(connection, targets, include.target)
+        for include in query.revincludes:
+            if is_initial or include.iterate:
+                elements = _included_elements(connection, include)
+                targets = reference_graph.targets_of_resources(connection, latest)
+                new |= reference_graph.resources_referencing(connection, targets, elements)
+        latest = sorted(new - reached)
+        reached |= new
+        if not latest:
+            break
+    included = sorted(reached - matches)
+    is_cut = len(included) > MAX_INCLUDED
+    return included[:MAX_INCLUDED], is_cut
 
 
-def _compile_filters(query: Query, compiler: FilterCompiler) -> list[CompiledFilter]:
-    compiler.set_patient_scope(query.type, query.filters)
-    filters = [compiler.compile(query.type, search_filter) for search_filter in query.filters]
-    for patients in query.referenced_by_patients:
-        filters.append(compiler.compile_referenced_by(query.type, patients))
-    return filters
+def _included_elements(connection: Connection, include: Include) -> str:
+    """Return the numbers of the elements of an include, as SQL.
+
+    `*` stands for every reference that can be searched by.
+    """
+    numbers = []
+    for p, source_type, path in reference_elements(connection):
+        if include.source and include.source != source_type:
+            continue
+        parameter = parameters(source_type).get(include.parameter)
+        if not include.parameter:
+            is_included = "[]" not in path
+        else:
+            is_reference = parameter is not None and parameter.kind is Kind.REFERENCE
+            is_included = is_reference and parameter is not None and path in parameter.elements
+        if is_included:
+            numbers.append(p)
+    return reference_graph.sql_number_list(numbers)

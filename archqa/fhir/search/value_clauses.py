@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.record import FhirError
 from archqa.fhir.values import dates
 from archqa.fhir.values.dates import TimeRange
 from archqa.fhir.values.references import parse_reference
@@ -47,6 +47,7 @@ def all_of(clauses: list[SqlClause]) -> SqlClause:
 
 
 def _combine(clauses: list[SqlClause], operator: str) -> SqlClause:
+    """Combine clauses by an operator of SQL, in brackets."""
     if len(clauses) == 1:
         return clauses[0]
     sql = operator.join(f"({clause.sql})" for clause in clauses)
@@ -70,7 +71,7 @@ def _named_args(template: str, values: Mapping[str, Any]) -> SqlClause:
 def check_value(parameter: Parameter, value: str) -> None:
     """Raise `FhirError` for a value that its parameter cannot be compared with."""
     if parameter.kind is Kind.DATE:
-        parse_prefixed_date(parameter, value)
+        _parse_prefixed_date(parameter, value)
     elif parameter.kind in {Kind.NUMBER, Kind.QUANTITY}:
         amount_clause(parameter, value)
     elif parameter.kind is Kind.TOKEN:
@@ -113,15 +114,18 @@ _DATE_CONDITIONS = {
 
 
 def date_clause(
-    parameter: Parameter, value: str, *, wall_clock: bool, max_duration: int
+    parameter: Parameter,
+    value: str,
+    *,
+    wall_clock: bool,
+    max_duration: int,
 ) -> SqlClause:
     """Compare dates with a prefixed date.
 
     `max_duration` is the longest range in the index; it limits the rows to look at.
     """
-    prefix, time_range = parse_prefixed_date(parameter, value)
-    use_wall_clock = wall_clock and not time_range.has_timezone
-    if use_wall_clock:
+    prefix, time_range = _parse_prefixed_date(parameter, value)
+    if wall_clock and not time_range.has_timezone:
         start, end = time_range.low, time_range.high
         columns = {"low": "x.low", "high": "x.high"}
         max_offset = 0
@@ -133,28 +137,20 @@ def date_clause(
         slack = abs(dates.utc_now_microseconds() - start) // 10
         start -= slack
         end += slack
-    template = _DATE_CONDITIONS[prefix].format(**columns)
-    condition = _named_args(template, {"start": start, "end": end})
-    lowest = start - max_duration - max_offset
-    highest = end + max_offset
-    clauses = [*_date_bounds(prefix, lowest, highest), condition]
-    sql = " AND ".join(f"({clause.sql})" for clause in clauses)
-    return SqlClause(sql, joined_args(clauses))
-
-
-def _date_bounds(prefix: str, lowest: int, highest: int) -> list[SqlClause]:
-    """Return limits of the indexed column `low`, which hold for every match."""
-    bounds = []
+    # Limits of the indexed column `low`, which hold for every match.
+    clauses = []
     if prefix not in {"lt", "le", "eb", "ne"}:
-        lowest = max(lowest, dates.EARLIEST)
-        bounds.append(SqlClause("x.low >= ?", (lowest,)))
+        lowest = max(start - max_duration - max_offset, dates.EARLIEST)
+        clauses.append(SqlClause("x.low >= ?", (lowest,)))
     if prefix not in {"gt", "ge", "sa", "ne"}:
-        highest = min(highest, dates.LATEST)
-        bounds.append(SqlClause("x.low <= ?", (highest,)))
-    return bounds
+        highest = min(end + max_offset, dates.LATEST)
+        clauses.append(SqlClause("x.low <= ?", (highest,)))
+    template = _DATE_CONDITIONS[prefix].format(**columns)
+    clauses.append(_named_args(template, {"start": start, "end": end}))
+    return all_of(clauses)
 
 
-def parse_prefixed_date(parameter: Parameter, value: str) -> tuple[str, TimeRange]:
+def _parse_prefixed_date(parameter: Parameter, value: str) -> tuple[str, TimeRange]:
     """Return the prefix of a date and what the date covers. Raises `FhirError`."""
     prefix, text = _split_prefix(value)
     time_range = dates.parse_time_range(unescape(text).strip())
@@ -184,8 +180,33 @@ _NUMBER_CONDITIONS = {
 }
 
 
-def number_clause(parameter: Parameter, value: str) -> SqlClause:
-    """Compare numbers with a prefixed number; `5.4` means 5.35 up to 5.45 (search.html#number)."""
+def amount_clause(parameter: Parameter, value: str) -> SqlClause:
+    """Compare with a number, or of a quantity with `number|system|code` or `number||code-or-unit`.
+
+    `5.4` means 5.35 up to 5.45 (search.html#number).
+    """
+    if parameter.kind is Kind.NUMBER:
+        return _number_clause(parameter, value)
+    number, *unit = split_unescaped(value, "|")
+    amount = _number_clause(parameter, number)
+    if not unit:
+        return amount
+    if len(unit) != 2:
+        raise FhirError(f"{parameter.name}: write number, number|system|code or number||code.")
+    system, code = (unescape(part).strip() for part in unit)
+    if not system and not code:
+        return amount
+    if not system:  # The code may also be the unit's text.
+        sql = "(code = ? OR (words = ? AND display = ?))"
+        where = [SqlClause(sql, (code, normalise_text(code), code))]
+    else:
+        where = [SqlClause("system = ?", (system,))]
+        if code:
+            where.append(SqlClause("code = ?", (code,)))
+    return all_of([amount, term_clause(all_of(where))])
+
+
+def _number_clause(parameter: Parameter, value: str) -> SqlClause:
     prefix, text = _split_prefix(value)
     if not _NUMBER.fullmatch(text.strip()):
         help_text = f"Write 5.4, or gt5.4 (prefixes: {_PREFIXES})."
@@ -207,43 +228,8 @@ def number_clause(parameter: Parameter, value: str) -> SqlClause:
     return _named_args(_NUMBER_CONDITIONS[prefix], limits)
 
 
-def amount_clause(parameter: Parameter, value: str) -> SqlClause:
-    """Compare with a quantity or a number, whatever the parameter's values are."""
-    if parameter.kind is Kind.NUMBER:
-        return number_clause(parameter, value)
-    return quantity_clause(parameter, value)
-
-
-def quantity_clause(parameter: Parameter, value: str) -> SqlClause:
-    """Compare with `number`, `number|system|code` or `number||code-or-unit`."""
-    number, *unit = split_unescaped(value, "|")
-    amount = number_clause(parameter, number)
-    if not unit:
-        return amount
-    if len(unit) != 2:
-        raise FhirError(f"{parameter.name}: write number, number|system|code or number||code.")
-    system = unescape(unit[0]).strip()
-    code = unescape(unit[1]).strip()
-    unit_conditions = _unit_conditions(system, code)
-    if not unit_conditions:
-        return amount
-    return all_of([amount, _term_in(all_of(unit_conditions))])
-
-
-def _unit_conditions(system: str, code: str) -> list[SqlClause]:
-    """Return conditions on the unit; without a system the code may also be the unit's text."""
-    if not system and not code:
-        return []
-    if not system:
-        sql = "(code = ? OR (words = ? AND display = ?))"
-        return [SqlClause(sql, (code, normalise_text(code), code))]
-    conditions = [SqlClause("system = ?", (system,))]
-    if code:
-        conditions.append(SqlClause("code = ?", (code,)))
-    return conditions
-
-
-def _term_in(where: SqlClause) -> SqlClause:
+def term_clause(where: SqlClause) -> SqlClause:
+    """Return the condition that the term of a row passes a condition."""
     return SqlClause(f"x.t IN (SELECT t FROM term WHERE {where.sql})", where.args)
 
 
@@ -278,7 +264,7 @@ def uri_clause(value: str, modifier: str) -> SqlClause:
         where = SqlClause(f"code IN ({', '.join('?' * len(uris))})", tuple(uris))
     else:
         where = SqlClause("code = ?", (uri,))
-    return _term_in(all_of([SqlClause("system IS NULL"), where]))
+    return term_clause(all_of([SqlClause("system IS NULL"), where]))
 
 
 def uris_above(uri: str) -> list[str]:

@@ -1,42 +1,33 @@
 """The FHIR server as an ASGI application over `FhirService`, served by uvicorn (extra `server`).
 
 It listens on loopback by default; any other address needs a token. Who may use it is decided in
-`safety/local_server.py`. Request bodies, times and concurrent searches are limited.
+`safety/local_server.py`. Request bodies, times and concurrent searches are limited, and work ends
+with its request: when a client leaves, or takes nothing for too long, it is stopped.
+Source on gzip, both ways: RFC 9110, sections 8.4 and 12.5.3.
 """
 
 import asyncio
-import json
+import logging
 import socket
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any, TypeVar
 
-from archqa.fhir.outcome import operation_outcome
+from archqa.fhir.record import FhirError
 from archqa.fhir.request_budget import (
+    CHUNK_LIMITS,
     DEFAULT_LIMITS,
     RequestBudget,
     RequestCancelled,
     RequestLimits,
+    use_budget,
 )
-from archqa.fhir.server.body_coding import (
-    DamagedBody,
-    UnsupportedCoding,
-    accepts_gzip,
-    compress,
-    is_worth_compressing,
-)
-from archqa.fhir.server.content_types import refusal_of_content_type
-from archqa.fhir.server.file_replies import send_file
-from archqa.fhir.server.methods import answers
-from archqa.fhir.server.request_limits import (
-    BodyReader,
-    BodyTooLong,
-    TooManyBodies,
-    run_request,
-)
-from archqa.fhir.server.response import FhirResponse
+from archqa.fhir.search.result_parameters import FHIR_JSON
+from archqa.fhir.server.context import FhirResponse, error_response
+from archqa.fhir.server.negotiation import accepts_gzip
 from archqa.fhir.server.service import FhirService
-from archqa.fhir.server.smart_configuration import SMART_PATH
-from archqa.fhir.server.streaming import ChunkSender
 from archqa.safety.local_server import (
     CrossOrigin,
     Headers,
@@ -45,7 +36,6 @@ from archqa.safety.local_server import (
     Scope,
     Send,
     check_protected,
-    header_values,
     is_navigation,
     listen,
     require_uvicorn,
@@ -54,18 +44,30 @@ from archqa.safety.local_server import (
 )
 from archqa.safety.server_urls import is_loopback
 
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_GZIP = zlib.MAX_WBITS | 16
+_LEVEL = 1
+"""The fastest: searchsets shrink to a tenth by it, and replies are sent once."""
+
+_MIN_COMPRESSED_BYTES = 1024
+"""Shorter replies are not worth it."""
+
+_MAX_BODIES = 8
+"""Bodies of the greatest length that are in memory at the same time."""
+
 MAX_REQUEST_BYTES = 16 * 2**20
 """Bytes of a request's body."""
 
 _WAIT_FACTOR = 4
 """A request may wait for its turn: it times out after so many times the limit of a search."""
 
-
 _ISSUE_CODES = {
     400: "structure",
     401: "login",
     403: "forbidden",
-    415: "not-supported",
     421: "forbidden",
 }
 """FHIR issue types of what is refused before the record is asked."""
@@ -78,6 +80,163 @@ _SECURITY_HEADERS: Headers = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 )
+
+
+class UnsupportedCoding(Exception):
+    """A body in a coding other than gzip."""
+
+
+class DamagedBody(Exception):
+    """A body that is not one whole gzip stream."""
+
+
+class BodyTooLong(Exception):
+    """A body longer than the limit."""
+
+
+class TooManyBodies(Exception):
+    """The bodies of all requests together would be more than the server keeps in memory."""
+
+
+class BodyReader:
+    """Read bodies of at most `max_bytes`, and of so many times that together."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._bytes_in_memory = 0
+
+    @asynccontextmanager
+    async def read(self, receive: Receive, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """Provide the body for as long as its request is answered.
+
+        Raises `BodyTooLong`, where the length is declared before any of it is read,
+        `TooManyBodies`, `UnsupportedCoding` and `DamagedBody` for what is not gzip as said, and
+        `RequestCancelled` if the client leaves before the end: half a body is no request. The
+        limit is that of the unpacked body.
+        """
+        length = headers.get("content-length", "")
+        is_number = length.isascii() and length.isdecimal() and len(length) < 20
+        if is_number and int(length) > self.max_bytes:
+            raise BodyTooLong
+        coding = headers.get("content-encoding", "").strip().lower()
+        if coding not in {"", "identity", "gzip", "x-gzip"}:
+            raise UnsupportedCoding
+        stream = zlib.decompressobj(_GZIP) if coding.endswith("gzip") else None
+        body = bytearray()
+        has_more = True
+        try:
+            while has_more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise RequestCancelled
+                part = message.get("body", b"")
+                if stream is not None:
+                    part = _unpack(stream, part, self.max_bytes - len(body) + 1)
+                body += part
+                self._bytes_in_memory += len(part)
+                if len(body) > self.max_bytes:
+                    raise BodyTooLong
+                if self._bytes_in_memory > _MAX_BODIES * self.max_bytes:
+                    raise TooManyBodies
+                has_more = message.get("more_body", False)
+            if stream is not None and not stream.eof:
+                raise DamagedBody
+            yield bytes(body)
+        finally:
+            self._bytes_in_memory -= len(body)
+
+
+def _unpack(stream: Any, part: bytes, limit: int) -> bytes:
+    """Return at most `limit` unpacked bytes. What follows the one stream would be lost."""
+    try:
+        unpacked: bytes = stream.decompress(part, limit)
+    except zlib.error:
+        raise DamagedBody from None
+    if stream.unused_data:
+        raise DamagedBody
+    return unpacked
+
+
+async def run_request(
+    handle: Callable[[], T],
+    budget: RequestBudget,
+    receive: Receive,
+    slots: asyncio.Semaphore,
+) -> T:
+    """Run a request in a thread, in one of the slots, and return its reply.
+
+    When the client leaves or the caller gives up, the budget is cancelled, so that the thread stops
+    soon; its slot is free only then. Raises `RequestCancelled` if the client has left.
+    """
+
+    def run() -> T:
+        budget.start()
+        with use_budget(budget):
+            return handle()
+
+    def drop_error(thread: "asyncio.Future[Any]") -> None:
+        """Retrieve the error of an abandoned request; asyncio would log it."""
+        if not thread.cancelled():
+            thread.exception()
+
+    await slots.acquire()
+    thread = asyncio.get_running_loop().run_in_executor(None, run)
+    thread.add_done_callback(lambda _: slots.release())
+    # The next message after the body says that the client has left.
+    watch = asyncio.ensure_future(receive())
+    either: set[asyncio.Future[Any]] = {thread, watch}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        has_left = watch.done() and watch.result()["type"] == "http.disconnect"
+        if has_left and not thread.done():
+            raise RequestCancelled
+        return await asyncio.shield(thread)
+    finally:
+        watch.cancel()
+        budget.cancel()
+        thread.add_done_callback(drop_error)
+
+
+class ChunkSender:
+    """Send the chunks of streamed replies; a chunk has to be made, and taken, within `seconds`.
+
+    Each is made when the client has taken the one before it, so that a page of any size needs the
+    memory of one chunk and 8 bytes for a match. The limits of time and of resources hold for each
+    chunk. `slots` are those of all requests: a reply has one only while a chunk of it is made.
+    """
+
+    def __init__(self, slots: asyncio.Semaphore, seconds: float, wait_seconds: float) -> None:
+        self._slots = slots
+        self._seconds = seconds
+        self._wait_seconds = wait_seconds
+
+    async def send(self, chunks: Iterator[str], receive: Receive, send: Send) -> None:
+        """Send all chunks as the body. If that fails the body has no end, as clients notice."""
+        try:
+            while True:
+                budget = RequestBudget(CHUNK_LIMITS.lasting(self._seconds))
+                making = run_request(
+                    lambda: next(chunks, None),
+                    budget,
+                    receive,
+                    self._slots,
+                )
+                chunk = await asyncio.wait_for(making, self._wait_seconds)
+                if chunk is None:
+                    break
+                part = {
+                    "type": "http.response.body",
+                    "body": chunk.encode(),
+                    "more_body": True,
+                }
+                await asyncio.wait_for(send(part), self._seconds)
+            await send({"type": "http.response.body", "body": b""})
+        except (RequestCancelled, TimeoutError):
+            return
+        except FhirError as error:
+            _log.error("A streamed reply ended early: %s", error)
+        except Exception as error:  # Its text may hold something of the record.
+            _log.error("A streamed reply ended early: %s", type(error).__name__)
 
 
 class FhirApplication:
@@ -107,7 +266,10 @@ class FhirApplication:
         self._path = "/" + path.strip("/")
         self._cross_origin = CrossOrigin.of(cors)
         self._access = LocalAccess(
-            token, on_loopback, "archqa fhir serve", self._cross_origin.origins
+            token,
+            on_loopback,
+            "archqa fhir serve",
+            self._cross_origin.origins,
         )
         self._bodies = BodyReader(max_request_bytes)
         self._seconds = seconds
@@ -116,28 +278,20 @@ class FhirApplication:
         self._chunks = ChunkSender(self._semaphore, seconds, seconds * _WAIT_FACTOR)
         service.record.time_limit = seconds
 
-    async def __call__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection."""
-        if scope["type"] == "lifespan":
-            await _handle_lifespan(receive, send)
-            self._service.exports.close()
-        elif scope["type"] == "http":
-            await self._answer(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
         refusal = self._access.refusal(scope)
         has_token_in_url = self._access.has_token_in_url(scope)
+        is_preflight = self._cross_origin.is_preflight(scope)
         headers = self._cross_origin.reply_headers(scope)
         if has_token_in_url:
             headers = (*headers, self._access.cookie_header(scope))
-        if refusal is not None and not (refusal.status == 401 and self._is_public(scope)):
-            response = _problem(refusal.status, _ISSUE_CODES[refusal.status], refusal.text)
-        elif self._cross_origin.is_preflight(scope):
+        # Browsers send no token with a preflight.
+        if refusal is not None and not (refusal.status == 401 and is_preflight):
+            response = error_response(refusal.status, _ISSUE_CODES[refusal.status], refusal.text)
+        elif is_preflight:
             response = FhirResponse(204, "")
             headers = (*headers, *self._cross_origin.preflight_headers())
         elif has_token_in_url and is_navigation(scope):
@@ -145,20 +299,22 @@ class FhirApplication:
             return
         else:
             response = await self._respond_in_time(without_token(scope), receive)
-        await _send_response(response, scope, send, headers)
+        await _send_response(
+            response,
+            scope,
+            send,
+            headers,
+        )
         if response.chunks is not None and scope["method"] != "HEAD":
             await self._chunks.send(response.chunks, receive, send)
-        if response.file is not None and scope["method"] != "HEAD":
-            await send_file(response.file, receive, send)
-
-    def _is_public(self, scope: Scope) -> bool:
-        """Whether a request needs no token: browsers and SMART apps send none with these two."""
-        url = self._relative_url(without_token(scope)) or ""
-        return url.partition("?")[0] == SMART_PATH or self._cross_origin.is_preflight(scope)
 
     async def _log_in(self, scope: Scope, send: Send) -> None:
         login = self._access.login(scope, _SECURITY_HEADERS)
-        start = {"type": "http.response.start", "status": login.status, "headers": login.headers}
+        start = {
+            "type": "http.response.start",
+            "status": login.status,
+            "headers": login.headers,
+        }
         await send(start)
         await send({"type": "http.response.body", "body": login.body})
 
@@ -167,49 +323,48 @@ class FhirApplication:
             time_limit = self._seconds * _WAIT_FACTOR
             return await asyncio.wait_for(self._respond(scope, receive), time_limit)
         except TimeoutError:
-            return _problem(503, "throttled", "The server is busy. Ask again, or for less.")
+            text = "The server is busy. Ask again, or for less."
+            return error_response(503, "throttled", text)
         except RequestCancelled:
-            return _problem(503, "throttled", "The client has left.")
+            return error_response(503, "throttled", "The client has left.")
         except BodyTooLong:
             limit = f"A body may have at most {self._bodies.max_bytes} bytes."
-            return _problem(413, "too-long", limit)
+            return error_response(413, "too-long", limit)
         except TooManyBodies:
-            return _problem(503, "throttled", "The server is busy. Ask again later.")
+            return error_response(503, "throttled", "The server is busy. Ask again later.")
         except UnsupportedCoding:
-            problem = _problem(415, "not-supported", "Send the body as it is, or as gzip.")
-            return replace(problem, headers={**problem.headers, "accept-encoding": "gzip"})
+            text = "Send the body as it is, or as gzip."
+            return error_response(
+                415,
+                "not-supported",
+                text,
+                {"accept-encoding": "gzip"},
+            )
         except DamagedBody:
-            return _problem(400, "structure", "The body is not one whole gzip stream.")
+            return error_response(400, "structure", "The body is not one whole gzip stream.")
         except Exception:  # The client must not see any details.
-            return _problem(500, "exception", "The server failed at this request.")
+            return error_response(500, "exception", "The server failed at this request.")
 
     async def _respond(self, scope: Scope, receive: Receive) -> FhirResponse:
-        headers: dict[str, str] = {}
-        for name, value in scope["headers"]:
-            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-            headers[key] = f"{headers[key]}, {text}" if key in headers else text
+        method = scope["method"]
+        headers = _joined_headers(scope)
         url = self._relative_url(scope)
         if url is None:
-            return _problem(404, "not-found", f"The record is at {self._path}.")
-        refusal = refusal_of_content_type(scope) if answers(scope["method"], url) else None
+            return error_response(404, "not-found", f"The record is at {self._path}.")
+        refusal = self._service.refuse_body(method, url, headers)
         if refusal is not None:
-            return _problem(refusal.status, _ISSUE_CODES[refusal.status], refusal.text)
+            return refusal
         async with self._bodies.read(receive, headers) as body:
-            return await self._handle(scope["method"], url, body, headers, receive)
-
-    async def _handle(
-        self, method: str, url: str, body: bytes, headers: Mapping[str, str], receive: Receive
-    ) -> FhirResponse:
-        try:
-            text = body.decode()
-        except UnicodeDecodeError:
-            return _problem(400, "structure", "The body is not UTF-8.")
-        return await run_request(
-            lambda: self._service.handle(method, url, text, headers),
-            RequestBudget(self._limits, may_stream=True),
-            receive,
-            self._semaphore,
-        )
+            try:
+                text = body.decode()
+            except UnicodeDecodeError:
+                return error_response(400, "structure", "The body is not UTF-8.")
+            return await run_request(
+                lambda: self._service.handle(method, url, text, headers),
+                RequestBudget(self._limits, may_stream=True),
+                receive,
+                self._semaphore,
+            )
 
     def _relative_url(self, scope: Scope) -> str | None:
         """Return the URL below the record's path; None outside of it.
@@ -218,12 +373,10 @@ class FhirApplication:
         """
         raw = scope.get("raw_path") or scope["path"].encode()
         path = "/" + "/".join(part for part in raw.decode("latin-1").split("/") if part)
-        if not path.startswith(self._path):
+        below = path.removeprefix(self._path)
+        if not path.startswith(self._path) or (below and below[0] not in "/&"):
             return None
-        rest = path.removeprefix(self._path)
-        if rest and rest[0] not in "/&":
-            return None
-        url = rest.lstrip("/")
+        url = below.lstrip("/")
         query = scope.get("query_string", b"").decode("latin-1")
         return f"{url}?{query}" if query else url
 
@@ -246,45 +399,58 @@ def serve(
     require_uvicorn("The FHIR server (uvicorn)", "server")
     check_protected(host, has_token=token is not None)
     application = FhirApplication(
-        service, path=path, token=token, on_loopback=is_loopback(host), cors=cors
+        service,
+        path=path,
+        token=token,
+        on_loopback=is_loopback(host),
+        cors=cors,
     )
-    run_server(application, listening or listen(host, port), lifespan=True)
+    run_server(application, listening or listen(host, port))
 
 
-def _problem(status: int, code: str, text: str) -> FhirResponse:
-    body = json.dumps(operation_outcome([text], "error", code))
-    return FhirResponse(status, body, {"content-type": "application/fhir+json"})
-
-
-async def _handle_lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
+def _joined_headers(scope: Scope) -> dict[str, str]:
+    """Return the headers of a request; the values of repeated ones are joined (RFC 9110, 5.3)."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers
 
 
 async def _send_response(
-    response: FhirResponse, scope: Scope, send: Send, more_headers: Headers
+    response: FhirResponse,
+    scope: Scope,
+    send: Send,
+    more_headers: Headers,
 ) -> None:
+    """Send a reply; of a streamed one, what comes before its chunks."""
     body = response.body.encode()
-    part = response.file
     headers = {**response.headers, "vary": "Accept, Accept-Encoding"}
-    accepted = ",".join(header_values(scope, b"accept-encoding"))
-    if is_worth_compressing(body) and accepts_gzip(accepted):
-        body = await asyncio.to_thread(compress, body)
+    if body:
+        headers.setdefault("content-type", FHIR_JSON)
+    accepted = _joined_headers(scope).get("accept-encoding", "")
+    if len(body) >= _MIN_COMPRESSED_BYTES and accepts_gzip(accepted):
+        body = await asyncio.to_thread(
+            zlib.compress,
+            body,
+            _LEVEL,
+            _GZIP,
+        )
         headers["content-encoding"] = "gzip"
-    is_whole = response.chunks is None and part is None
-    if part is not None:
-        headers["content-length"] = str(part.end - part.start)
-    elif is_whole and response.status not in {204, 304}:  # A 304's would be the resource's length.
+    is_whole = response.chunks is None
+    if is_whole and response.status not in {204, 304}:  # A 304's would be the resource's length.
         headers["content-length"] = str(len(body))
     if response.status == 401:
         headers["www-authenticate"] = "Bearer"
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     all_headers = [*pairs, *more_headers, *_SECURITY_HEADERS]
-    start = {"type": "http.response.start", "status": response.status, "headers": all_headers}
-    await send(start)
+    await send(
+        {
+            "type": "http.response.start",
+            "status": response.status,
+            "headers": all_headers,
+        }
+    )
     is_head = scope["method"] == "HEAD"
     if is_whole or is_head:
         await send({"type": "http.response.body", "body": b"" if is_head else body})

@@ -9,31 +9,24 @@ from typing import Any
 from archqa.core.version import __version__
 from archqa.fhir.profile import Profile
 from archqa.fhir.request_budget import DEFAULT_LIMITS
-from archqa.fhir.search.compartment import SUPPORTED_COMPARTMENTS
+from archqa.fhir.search.compartments import SUPPORTED_COMPARTMENTS
 from archqa.fhir.search.result_parameters import RESULT_PARAMETERS
-from archqa.fhir.server.request_bundle import MAX_ENTRIES
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
-from archqa.fhir.values.search_parameters import Kind, Parameter, parameters
+from archqa.fhir.values.search_parameters import Kind, parameters
 from archqa.fhir.write.validation import REQUIRED_ELEMENTS
 from archqa.fhir.write.writer import WriteMode
 
+MAX_ENTRIES = 5000
+"""Requests in a Bundle."""
+
 _DATE = "2026-11-26"
 _R4 = "http://hl7.org/fhir/OperationDefinition"
-_BULK_DATA = "http://hl7.org/fhir/uv/bulkdata"
-_BULK_OPERATION = f"{_BULK_DATA}/OperationDefinition"
-SYSTEM_OPERATIONS = {"export": f"{_BULK_OPERATION}/export"}
-"""The operations of the whole record, with their definitions."""
-TYPE_OPERATIONS = {
+OPERATION_DEFINITIONS = {
     "Encounter": {"everything": f"{_R4}/Encounter-everything"},
-    "Group": {"export": f"{_BULK_OPERATION}/group-export"},
-    "Observation": {"lastn": f"{_R4}/Observation-lastn"},
-    "Patient": {
-        "everything": f"{_R4}/Patient-everything",
-        "export": f"{_BULK_OPERATION}/patient-export",
-    },
+    "Patient": {"everything": f"{_R4}/Patient-everything"},
 }
-"""The operations of single types and their resources; every type has `$validate` besides."""
-_VALIDATE = f"{_R4}/Resource-validate"
+"""The operations of each type and their definitions."""
+
 _COMPARTMENTS = "http://hl7.org/fhir/CompartmentDefinition"
 _SYNTAX = (
     "Chains and _has follow up to three references. Modifiers: :missing on all parameters; :not, :text"
@@ -43,20 +36,27 @@ _SYNTAX = (
 
 
 def capability_statement(
-    base: str, types: list[str], profile: Profile, mode: WriteMode
+    base: str,
+    types: list[str],
+    profile: Profile,
+    mode: WriteMode,
 ) -> dict[str, Any]:
     """Return the CapabilityStatement of a record that holds these types."""
     resources = [_resource(name, types, profile, mode) for name in sorted(R4_RESOURCE_TYPES)]
-    interactions = ["history-system"]
-    if mode is WriteMode.APPLY:
-        interactions += ["transaction", "batch"]
+    interactions = ["transaction", "batch"] if mode is WriteMode.APPLY else []
+    names = {"_has"}
+    names.update(name.partition(":")[0] for name in RESULT_PARAMETERS)
+    general_parameters = []
+    for name in sorted(names):
+        kind = "number" if name in {"_count", "_offset"} else "string"
+        general_parameters.append({"name": name, "type": kind})
+    holdings = ", ".join(sorted(types)) or "no resource yet"
     rest = {
         "mode": "server",
         "documentation": f"{_limits(profile)} {_SYNTAX}",
         "resource": resources,
         "interaction": _codes(interactions),
-        "searchParam": _general_parameters(),
-        "operation": _operations(SYSTEM_OPERATIONS),
+        "searchParam": general_parameters,
         "compartment": [f"{_COMPARTMENTS}/{name.lower()}" for name in SUPPORTED_COMPARTMENTS],
     }
     return {
@@ -64,18 +64,15 @@ def capability_statement(
         "status": "active",
         "date": _DATE,
         "kind": "instance",
-        "instantiates": [f"{_BULK_DATA}/CapabilityStatement/bulk-data"],
         "software": {"name": f"archqa ({profile.name} profile)", "version": __version__},
-        "implementation": {"description": _holdings(types), "url": base},
+        "implementation": {
+            "description": f"A FHIR record in one file. It holds: {holdings}.",
+            "url": base,
+        },
         "fhirVersion": "4.0.1",
         "format": ["json", "application/fhir+json"],
         "rest": [rest],
     }
-
-
-def _holdings(types: list[str]) -> str:
-    type_names = ", ".join(sorted(types)) or "no resource yet"
-    return f"A FHIR record in one file. It holds: {type_names}."
 
 
 def _limits(profile: Profile) -> str:
@@ -96,49 +93,57 @@ def largest_page(profile: Profile) -> int:
     return min(profile.max_count or limit, limit)
 
 
-def _general_parameters() -> list[dict[str, str]]:
-    """Return the parameters that shape the results of a search for any type, and `_has`."""
-    names = sorted({"_has", *(name.partition(":")[0] for name in RESULT_PARAMETERS)})
-    numbers = {"_count", "_offset"}
-    return [{"name": name, "type": "number" if name in numbers else "string"} for name in names]
-
-
 def _resource(
-    resource_type: str, types: list[str], profile: Profile, mode: WriteMode
+    resource_type: str,
+    types: list[str],
+    profile: Profile,
+    mode: WriteMode,
 ) -> dict[str, Any]:
     is_writable = mode is not WriteMode.READ_ONLY and resource_type in REQUIRED_ELEMENTS
-    interactions = ["read", "vread", "history-instance", "history-type", "search-type"]
+    interactions = ["read", "vread", "search-type"]
     if is_writable:
         interactions.append("create")
-    own = sorted(parameters(resource_type).values(), key=lambda parameter: parameter.name)
-    includes = [f"{resource_type}:{item.name}" for item in own if item.kind is Kind.REFERENCE]
-    operations = {**TYPE_OPERATIONS.get(resource_type, {}), "validate": _VALIDATE}
+    search_parameters = []
+    includes = []
+    for name, parameter in sorted(parameters(resource_type).items()):
+        search_parameters.append({"name": name, "type": parameter.kind.value})
+        if parameter.kind is Kind.REFERENCE:
+            includes.append(f"{resource_type}:{name}")
+    operations = []
+    for name, url in OPERATION_DEFINITIONS.get(resource_type, {}).items():
+        operations.append({"name": name, "definition": url})
     return {
         "type": resource_type,
         "interaction": _codes(interactions),
         "versioning": "versioned",
-        "readHistory": True,
-        "conditionalCreate": is_writable and mode is not WriteMode.RECORD,
+        "readHistory": False,
+        "conditionalCreate": False,
         "conditionalRead": "full-support",
-        "searchParam": [*map(_declared, own), *_extensions(resource_type, profile)],
+        "searchParam": [*search_parameters, *_extensions(resource_type, profile)],
         "searchInclude": ["*", *includes],
         "searchRevInclude": ["*", *_referring(resource_type, types)],
-        "operation": _operations(operations),
+        "operation": operations,
     }
-
-
-def _declared(parameter: Parameter) -> dict[str, str]:
-    return {"name": parameter.name, "type": parameter.kind.value}
 
 
 def _extensions(resource_type: str, profile: Profile) -> list[dict[str, str]]:
     """Return the parameters that the archqa profile has beside R4's."""
     if not profile.extensions_enabled:
         return []
-    extensions = [{"name": "id", "type": "token", "documentation": "read as _id"}]
+    extensions = [
+        {
+            "name": "id",
+            "type": "token",
+            "documentation": "read as _id",
+        }
+    ]
     if "patient" not in parameters(resource_type):
         documentation = "what the resources of this patient refer to"
-        extension = {"name": "patient", "type": "reference", "documentation": documentation}
+        extension = {
+            "name": "patient",
+            "type": "reference",
+            "documentation": documentation,
+        }
         extensions.append(extension)
     return extensions
 
@@ -156,7 +161,3 @@ def _referring(resource_type: str, types: list[str]) -> list[str]:
 
 def _codes(codes: list[str]) -> list[dict[str, str]]:
     return [{"code": code} for code in codes]
-
-
-def _operations(operations: dict[str, str]) -> list[dict[str, str]]:
-    return [{"name": name, "definition": url} for name, url in operations.items()]

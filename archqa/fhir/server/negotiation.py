@@ -1,45 +1,127 @@
-"""Which media type a reply has: `_format` and the header `Accept`, of which the parameter counts.
+"""What a client asks for beside the resource: media types, preferences, parameters in vain.
 
-Sources: hl7.org/fhir/R4/http.html#mime-type, #version-parameter; RFC 9110, section 12.5.1.
+Sources: hl7.org/fhir/R4/http.html#mime-type, #version-parameter, #parameters, #ops and
+search.html#errors; RFC 7240 (Prefer); RFC 7234, section 5.5 (Warning); RFC 9110, section 12.5.
 """
 
+import json
 import re
+from collections.abc import Iterable
+from enum import StrEnum
 from typing import NamedTuple
 
-from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
-from archqa.fhir.search.result_parameters import check_format
-from archqa.fhir.server.export_paths import is_of_started_export
-from archqa.fhir.server.response import Headers
-from archqa.fhir.values.formats import (
+from archqa.fhir.record import FhirError, operation_outcome
+from archqa.fhir.search.query import (
+    Handling,
+    Ignored,
+    UnsupportedParameter,
+    handling_of,
+    without_ignored,
+)
+from archqa.fhir.search.result_parameters import (
     FHIR_JSON,
     JSON_TYPES,
     FormatKind,
+    check_format,
     is_our_version,
     read_format,
     split_media_type,
 )
-from archqa.fhir.values.urls import Params, parse_search_url
+from archqa.fhir.server.context import Headers, RequestContext
+from archqa.fhir.values.resource_types import did_you_mean
+from archqa.fhir.values.text import quotable
+from archqa.fhir.values.urls import Params
+
+GENERAL_PARAMETERS = frozenset({"_format", "_pretty"})
+"""What every request may have."""
+
+READ_PARAMETERS = GENERAL_PARAMETERS | {"_summary", "_elements"}
 
 _QUALITY = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
+_HANDLING = re.compile(r"handling\s*=\s*\"?(strict|lenient)\"?(?=[\s,;]|$)")
+_RETURN = re.compile(r'(?:^|[,;])\s*return\s*=\s*"?([^\s,;"]*)', re.IGNORECASE)
+
+_MAX_MISTAKES = 5
+"""Mistakes of a request that are reported."""
 
 
-class _Range(NamedTuple):
-    """A media range of `Accept`, such as `application/*`, and its quality."""
+class ReturnPreference(StrEnum):
+    """What a write is answered with: headers alone, the resource, or the findings about it."""
 
-    name: str
-    quality: float
+    MINIMAL = "minimal"
+    REPRESENTATION = "representation"
+    OUTCOME = "OperationOutcome"
 
-    @property
-    def precision(self) -> int:
-        """How exact the range is: that of a type counts before one of all types."""
-        return 0 if self.name == "*/*" else 1 if self.name.endswith("/*") else 2
 
-    def covers(self, media_type: str) -> bool:
-        """Whether the media type is one of the range."""
-        if self.precision == 1:
-            return media_type.startswith(self.name.removesuffix("*"))
-        return self.name in {"*/*", media_type}
+def preferred_return(headers: Headers) -> ReturnPreference | None:
+    """Return `Prefer: return=…`; None if there is none. Raises `FhirError` for an unknown one."""
+    match = _RETURN.search(headers.get("prefer", ""))
+    if match is None:
+        return None
+    for preference in ReturnPreference:
+        if match[1].lower() == preference.value.lower():
+            return preference
+    known = ", ".join(preference.value for preference in ReturnPreference)
+    raise FhirError(f"Prefer: return must be one of {known}.")
+
+
+def preferred_handling(headers: Headers) -> bool | None:
+    """Return whether the client asks for lenient handling; None if it does not say."""
+    handlings = set(_HANDLING.findall(headers.get("prefer", "").lower()))
+    if "strict" in handlings:
+        return False
+    return True if "lenient" in handlings else None
+
+
+def supported_parameters(
+    context: RequestContext,
+    params: Params,
+    known: frozenset[str],
+    subject: str,
+) -> tuple[Params, Ignored]:
+    """Return the parameters that a request other than a search has, and those that it has not.
+
+    Raises `FhirError`, with near misses, if these are not ignored.
+    """
+    ignored = Ignored(handling_of(context.profile, preferred_handling(context.headers)))
+    mistakes = []
+    for name, value in params:
+        try:
+            if name not in known:
+                problem = f"{subject} has no parameter {quotable(name)}.{did_you_mean(name, known)}"
+                raise UnsupportedParameter(f"{problem} It has: {', '.join(sorted(known))}.")
+            if name == "_format":
+                check_format(value)
+            if name == "_pretty" and value not in {"", "true", "false"}:
+                raise UnsupportedParameter("_pretty is true or false.")
+        except UnsupportedParameter as error:
+            if not ignored.add(error, (name, value)):
+                mistakes.append(str(error))
+    if mistakes:
+        raise FhirError(mistakes[:_MAX_MISTAKES])
+    return without_ignored(params, ignored.pairs), ignored
+
+
+def ignored_header(ignored: Ignored) -> dict[str, str]:
+    """Return the header that names what was ignored, for a reply that has no room for an outcome."""
+    if ignored.handling is not Handling.REPORT:
+        return warning_header(ignored.warned)
+    return warning_header(ignored.names)
+
+
+def warning_header(names: Iterable[str]) -> dict[str, str]:
+    """Return the header that names ignored parameters; none if there are none."""
+    unique = list(dict.fromkeys(names))
+    return {"warning": f'299 archqa "ignored: {", ".join(unique)}"'} if unique else {}
+
+
+def outcome_of_warning(headers: Headers) -> str:
+    """Return the warning of a reply as an OperationOutcome in JSON, empty if there is none."""
+    text = headers.get("warning", "").partition('"')[2].rstrip('"')
+    if not text:
+        return ""
+    return json.dumps(operation_outcome([f"{text}."], "warning", "not-supported"))
 
 
 def check_formats(params: Params) -> None:
@@ -49,61 +131,60 @@ def check_formats(params: Params) -> None:
             check_format(value)
 
 
-def reply_type(url: str, headers: Headers, profile: Profile) -> str:
-    """Return the media type that the reply to a request has. Raises `FhirError` (406)."""
+class _MediaRange(NamedTuple):
+    """A media range of `Accept`, such as `application/*`; a precise one counts before a wide one."""
+
+    name: str
+    quality: float
+
+    @property
+    def precision(self) -> int:
+        return 0 if self.name == "*/*" else 1 if self.name.endswith("/*") else 2
+
+    def covers(self, media_type: str) -> bool:
+        if self.precision == 1:
+            return media_type.startswith(self.name.removesuffix("*"))
+        return self.name in {"*/*", media_type}
+
+
+def reply_type(params: Params, headers: Headers, profile: Profile) -> str:
+    """Return the media type that the reply has: `_format` counts before `Accept`.
+
+    Raises `FhirError` (406) if the client accepts no JSON.
+    """
     accept = headers.get("accept", "")
-    if not accept.strip() or _names_format(url) or _is_of_export(url):
+    names_format = any(name == "_format" and value.strip() for name, value in params)
+    if not accept.strip() or names_format:
         return profile.content_type
-    best = _best_type(accept)
-    if best is None:
-        problem = f"Only JSON is supported: Accept: {FHIR_JSON}."
-        raise FhirError(problem, 406, "not-supported")
-    return profile.content_type.replace(FHIR_JSON, best)
-
-
-def _is_of_export(url: str) -> bool:
-    """Whether the reply has a type of its own: files of exports are NDJSON."""
-    return "export/" in url and is_of_started_export(parse_search_url(url)[0])
-
-
-def _names_format(url: str) -> bool:
-    if "_format" not in url:
-        return False
-    _, params = parse_search_url(url)
-    return any(name == "_format" and value.strip() for name, value in params)
-
-
-def _best_type(accept: str) -> str | None:
-    """Return the JSON type of the highest quality; None if none is acceptable."""
-    ranges = [parsed for part in accept.split(",") if (parsed := _parse_range(part))]
-    best, best_quality = None, 0.0
+    ranges = []
+    for part in accept.split(","):
+        name, version = split_media_type(part)
+        quality = _quality(part)
+        if is_our_version(version) and quality is not None:
+            ranges.append(_MediaRange(name, quality))
+    best_type, best_quality = "", 0.0
     for media_type in JSON_TYPES:
-        covering = [parsed for parsed in ranges if parsed.covers(media_type)]
+        covering = [media_range for media_range in ranges if media_range.covers(media_type)]
         if not covering:
             continue
-        quality = max(covering, key=lambda parsed: (parsed.precision, parsed.quality)).quality
-        if quality > best_quality:
-            best, best_quality = media_type, quality
-    return best
+        most_precise = max(covering, key=lambda covered: (covered.precision, covered.quality))
+        if most_precise.quality > best_quality:
+            best_type, best_quality = media_type, most_precise.quality
+    if not best_type:
+        problem = f"Only JSON is supported: Accept: {FHIR_JSON}."
+        raise FhirError(problem, 406, "not-supported")
+    return profile.content_type.replace(FHIR_JSON, best_type)
 
 
-def qualities(header: str) -> dict[str, float]:
-    """Return the names of a header such as `Accept-Encoding` with their qualities."""
-    named = {}
-    for part in header.split(","):
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Whether a client takes gzip, and would not rather have the body as it is."""
+    weights = {}
+    for part in accept_encoding.split(","):
         name = part.partition(";")[0].strip().lower()
         if name:
-            named[name] = _quality(part) or 0.0
-    return named
-
-
-def _parse_range(text: str) -> _Range | None:
-    """Return a range; None for one of another FHIR version, or with a quality that is none."""
-    name, version = split_media_type(text)
-    quality = _quality(text)
-    if not is_our_version(version) or quality is None:
-        return None
-    return _Range(name, quality)
+            weights[name] = _quality(part) or 0.0
+    gzip = weights.get("gzip", weights.get("x-gzip", weights.get("*", 0.0)))
+    return gzip > 0 and gzip >= weights.get("identity", 0.0)
 
 
 def _quality(text: str) -> float | None:

@@ -5,58 +5,19 @@ Source: hl7.org/fhir/R4/http.html.
 
 import json
 import logging
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from archqa.errors import ArchqaError
 from archqa.fhir.index.schema import RecordLocked
-from archqa.fhir.local_record import LocalRecord
-from archqa.fhir.outcome import FhirError, operation_outcome
-from archqa.fhir.request_budget import current_budget, forbid_streaming
-from archqa.fhir.search.summaries import part_of_resource
-from archqa.fhir.search.unsupported import Ignored, without_ignored
-from archqa.fhir.server.capability import capability_statement, largest_page
-from archqa.fhir.server.export_paths import is_export, is_of_started_export
-from archqa.fhir.server.export_routes import export_reply
-from archqa.fhir.server.exports import Exports
-from archqa.fhir.server.handling import (
-    GENERAL_PARAMETERS,
-    METADATA_PARAMETERS,
-    READ_PARAMETERS,
-    all_named,
-    preferred_handling,
-    supported_parameters,
-    warning_header,
-)
-from archqa.fhir.server.metadata_parameters import parse_subset
-from archqa.fhir.server.methods import allowed_methods, method_not_allowed
+from archqa.fhir.record import FhirError
+from archqa.fhir.search.result_parameters import is_our_version, split_media_type
+from archqa.fhir.server.context import FhirResponse, Headers, RequestContext, error_response
 from archqa.fhir.server.negotiation import check_formats, reply_type
-from archqa.fhir.server.operation_handlers import link_profile
-from archqa.fhir.server.operations import call_of, is_operation
-from archqa.fhir.server.preferences import preferred_return
-from archqa.fhir.server.read_parameters import requested_subset
-from archqa.fhir.server.request_bundle import Writes, process_bundle
-from archqa.fhir.server.response import FhirResponse, Headers
-from archqa.fhir.server.searchset import (
-    decode_hapi_page,
-    decode_page_token,
-    write_searchset,
-    write_searchset_chunks,
-)
-from archqa.fhir.server.smart_configuration import SMART_PATH, smart_configuration
-from archqa.fhir.server.versions import is_history, read_history, validators
-from archqa.fhir.server.write_replies import reply_to_create
-from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
-from archqa.fhir.values.urls import (
-    Params,
-    build_search_url,
-    parse_query_string,
-    parse_search_url,
-    with_count,
-)
-from archqa.fhir.write.overlay import Overlay
-from archqa.fhir.write.writer import WriteMode, Writer, WriteResult
+from archqa.fhir.server.routes import MethodNotAllowed, accepted_bodies, find_handler
+from archqa.fhir.store import LocalRecord
+from archqa.fhir.values.references import parse_path
+from archqa.fhir.values.urls import parse_search_url
+from archqa.fhir.write.writer import Writer
 
 _log = logging.getLogger(__name__)
 
@@ -65,30 +26,26 @@ _RETRY_AFTER_SECONDS = "5"
 
 
 class FhirService:
-    """Answer FHIR requests from one record. `base` is the address that links begin with.
-
-    `exports` has the bulk exports (default: new ones in a temporary folder); manifests of them say
-    that their files need a token if `needs_token`.
-    """
+    """Answer FHIR requests from one record. `base` is the address that links begin with."""
 
     def __init__(
         self,
         record: LocalRecord,
         base: str = "http://localhost:8080/fhir",
         writer: Writer | None = None,
-        exports: Exports | None = None,
-        *,
-        needs_token: bool = False,
     ) -> None:
         self.record = record
         self.base = base.rstrip("/")
         self.writer = writer or Writer(record)
-        self.exports = exports or Exports(record)
-        self.needs_token = needs_token
 
-    def get(self, url: str) -> FhirResponse:
+    def get(self, url: str, headers: Headers | None = None) -> FhirResponse:
         """Answer `GET`; the URL is relative (`Observation?patient=…`) or begins with the base."""
-        return self.handle("GET", url.strip().removeprefix(self.base))
+        return self.handle(
+            "GET",
+            url.strip().removeprefix(self.base),
+            "",
+            headers,
+        )
 
     def post(self, url: str, body: str, who: str = "") -> FhirResponse:
         """Answer `POST`; `who` is the name of the author for the audit log."""
@@ -100,7 +57,11 @@ class FhirService:
         )
 
     def handle(
-        self, method: str, url: str, body: str = "", headers: Headers | None = None
+        self,
+        method: str,
+        url: str,
+        body: str = "",
+        headers: Headers | None = None,
     ) -> FhirResponse:
         """Answer any request; `url` is relative to the base.
 
@@ -109,167 +70,65 @@ class FhirService:
         headers = headers or {}
         content_type = self.record.profile.content_type
         try:
-            content_type = reply_type(url, headers, self.record.profile)
-            response = self._respond(method, url, body, headers)
+            path, params = parse_search_url(url)
+            content_type = reply_type(params, headers, self.record.profile)
+            request_path = parse_path(path)
+            handler = find_handler(method, request_path)
+            check_formats(params)
+            context = RequestContext(
+                record=self.record,
+                writer=self.writer,
+                base=self.base,
+                answer_get=self.get,
+                path=request_path,
+                params=params,
+                body=body,
+                headers=headers,
+            )
+            response = handler(context)
         except FhirError as error:
             response = FhirResponse(error.status, json.dumps(error.outcome()))
+        except MethodNotAllowed as error:
+            allow = {"allow": ", ".join(error.allowed)}
+            response = error_response(
+                405,
+                "not-supported",
+                str(error),
+                allow,
+            )
         except RecordLocked:
             message = "The record is being loaded just now. Ask again later."
-            outcome = operation_outcome([message], "error", "transient")
             retry_after = {"retry-after": _RETRY_AFTER_SECONDS}
-            response = FhirResponse(503, json.dumps(outcome), retry_after)
+            response = error_response(
+                503,
+                "transient",
+                message,
+                retry_after,
+            )
         except ArchqaError as error:
             _log.error("%s", type(error).__name__)
             message = "The record cannot be read. Its owner finds more in the log."
-            outcome = operation_outcome([message], "fatal", "exception")
-            response = FhirResponse(500, json.dumps(outcome))
+            response = error_response(500, "exception", message)
         return replace(response, headers={"content-type": content_type, **response.headers})
 
-    def _respond(
-        self,
-        method: str,
-        url: str,
-        body: str,
-        headers: Headers,
-    ) -> FhirResponse:
-        path, params = parse_search_url(url)
-        methods = allowed_methods(path)
-        if method not in methods:
-            return method_not_allowed(methods)
-        if is_of_started_export(path):
-            return export_reply(self, method, path, headers)
-        if method not in {"GET", "HEAD", "POST"} and not is_operation(path):
-            raise FhirError("There is nothing at this URL.", 404, "not-supported")
-        check_formats(params)
-        if is_operation(path):
-            operation, call = call_of(method, path, params, body, headers)
-            return operation.handler(self, call)
-        if method in {"GET", "HEAD"}:
-            return self._read(path, params, headers)
-        if path.rpartition("/")[2] == "_search":
-            form = parse_query_string(body)
-            check_formats(form)
-            return self._search(path, [*params, *form], headers)
-        self._supported(params, GENERAL_PARAMETERS, "A write", headers)
-        if not path:
-            return FhirResponse(200, self._process_bundle(body, headers))
-        return self._create(path, body, headers)
+    def refuse_body(self, method: str, url: str, headers: Headers) -> FhirResponse | None:
+        """Return why the body of a request cannot be taken; None if it can, or there is none.
 
-    def _read(self, path: str, params: Params, headers: Headers) -> FhirResponse:
-        if path == "metadata":
-            return self._metadata(params, headers)
-        if path == SMART_PATH:
-            return smart_configuration()
-        if not path and "_getpages" in dict(params):
-            path, params = decode_hapi_page(params)
-            return self._search(path, params, headers)
-        if is_history(path):
-            return self._versioned(path, self._history(path, params), headers)
-        resource_type, slash, resource_id = path.partition("/")
-        is_id = slash and "/" not in resource_id
-        if is_id and resource_type in R4_RESOURCE_TYPES:
-            supported, ignored = self._supported(params, READ_PARAMETERS, "A read", headers)
-            subset = requested_subset(supported, resource_type, self.record.profile, ignored)
-            text = self._resource_text(resource_type, resource_id)
-            part = part_of_resource(text, resource_type, subset)
-            return self._versioned(path, part, headers, warning_header(all_named(ignored)))
-        return self._search(path, params, headers)
-
-    def _versioned(
-        self, path: str, text: str, headers: Headers, more_headers: Headers | None = None
-    ) -> FhirResponse:
-        """Return a text with the tag and date of its version, or 304 if the client has it."""
-        known = validators(self.record, path, headers)
-        reply_headers = {**known.headers, **(more_headers or {})}
-        if known.is_known:
-            return FhirResponse(304, "", reply_headers)
-        return FhirResponse(200, text, reply_headers)
-
-    def _supported(
-        self, params: Params, known: Iterable[str], subject: str, headers: Headers
-    ) -> tuple[Params, Ignored]:
-        return supported_parameters(params, known, subject, self.record.profile, headers)
-
-    def _metadata(self, params: Params, headers: Headers) -> FhirResponse:
-        supported, ignored = self._supported(
-            params, METADATA_PARAMETERS, "CapabilityStatement", headers
-        )
-        subset = parse_subset(supported, self.record.profile, ignored)
-        types = list(self.record.counts())
-        profile = self.record.profile
-        statement = capability_statement(self.base, types, profile, self.writer.mode)
-        text = part_of_resource(json.dumps(statement), "CapabilityStatement", subset)
-        budget = current_budget()
-        if budget is not None:
-            budget.check_room()
-            budget.spend_text(text)
-        return FhirResponse(200, text, warning_header(all_named(ignored)))
-
-    def _resource_text(self, resource_type: str, resource_id: str) -> str:
-        text = self.record.text(resource_type, resource_id)
-        if text is None:
-            raise FhirError(f"There is no {resource_type} of that id.", 404, "not-found")
-        return text
-
-    def _search(
-        self,
-        path: str,
-        params: Params,
-        headers: Headers,
-    ) -> FhirResponse:
-        if path in {"", "_search"}:
-            raise FhirError("Name a resource type: Observation?patient=…", 400, "not-supported")
-        query = build_search_url(path, decode_page_token(params))
-        page = self.record.search(query, lenient=preferred_handling(headers))
-        linked = without_ignored(params, page.ignored)
-        self_url = f"{self.base}/{build_search_url(path, with_count(linked, page.count))}"
-        reply_headers = warning_header(page.warned)
-        if page.later is not None:
-            chunks = write_searchset_chunks(page, self.base, self.record.profile, self_url)
-            return FhirResponse(200, "", reply_headers, chunks=chunks)
-        text = write_searchset(page, self.base, self.record.profile, self_url)
-        return FhirResponse(200, text, reply_headers)
-
-    def _history(self, path: str, params: Params) -> str:
-        profile = self.record.profile
-        max_count = largest_page(profile)
-        return read_history(self.record, path, params, self.base, link_profile(profile), max_count)
-
-    def _create(self, path: str, body: str, headers: Headers) -> FhirResponse:
-        if path not in R4_RESOURCE_TYPES:
-            hint = did_you_mean(path, R4_RESOURCE_TYPES)
-            message = f"There is no such resource type to create.{hint}"
-            raise FhirError(message, 404, "not-supported")
-        preference = preferred_return(headers)
-        result = self.writer.post(
-            path,
-            body,
-            url=f"{self.base}/{path}",
-            who=headers.get("x-archqa-who", ""),
-            if_none_exist=headers.get("if-none-exist"),
-        )
-        return FhirResponse(*reply_to_create(result, self.record, self.base, preference))
-
-    def _process_bundle(self, body: str, headers: Headers) -> str:
-        """Process a batch or transaction: reads in every mode, writes in mode apply."""
-        forbid_streaming()
-        author = headers.get("x-archqa-who", "")
-        preference = {"prefer": headers.get("prefer", "")}
-
-        def get(url: str, conditions: Headers) -> tuple[int, str, Headers]:
-            relative_url = url.strip().removeprefix(self.base)
-            if is_export(parse_search_url(relative_url)[0]):
-                outcome = operation_outcome(["No export in a Bundle."], "error", "not-supported")
-                return 400, json.dumps(outcome), {}
-            response = self.handle("GET", relative_url, "", {**preference, **conditions})
-            return response.status, response.body, response.headers
-
-        def log(method: str, url: str, payload: Any, result: WriteResult) -> None:
-            self.writer.log_write(method, url, payload, result, who=author)
-
-        overlay = None
-        if self.writer.mode is WriteMode.APPLY and isinstance(self.record, Overlay):
-            overlay = self.record
-        return_preference = preferred_return(headers)
-        writes = Writes(overlay, log, self.writer.record_findings, return_preference)
-        return process_bundle(body, get, writes)
+        Known before the body is read. Source: hl7.org/fhir/R4/http.html#mime-type.
+        """
+        if method != "POST":
+            return None
+        try:
+            path = parse_path(parse_search_url(url)[0])
+            find_handler(method, path)
+        except (FhirError, MethodNotAllowed):
+            return None  # It is refused whatever it sends.
+        is_empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+        if path.action and is_empty:
+            return None
+        media_type, version = split_media_type(headers.get("content-type", ""))
+        accepted = accepted_bodies(path)
+        if media_type in accepted and is_our_version(version):
+            return None
+        text = f"Send the body with Content-Type: {' or '.join(accepted)}."
+        return error_response(415, "not-supported", text)

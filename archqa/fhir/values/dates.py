@@ -55,10 +55,22 @@ def parse_time_range(text: str) -> TimeRange | None:
         return None
     if hour is None:
         return _without_timezone(midnight, midnight + DAY)
-    clock = _clock(int(hour), int(minute), second, fraction)
-    offset = _offset(zone)
-    if clock is None or offset is None:
+    clock = _clock(
+        int(hour),
+        int(minute),
+        second,
+        fraction,
+    )
+    if clock is None:
         return None
+    offset = 0
+    if zone is not None and zone != "Z":
+        zone_hours, zone_minutes = int(zone[1:3]), int(zone[4:6])
+        if zone_hours > 14 or zone_minutes > 59:
+            return None
+        offset = (zone_hours * 60 + zone_minutes) * MINUTE
+        if zone[0] == "-":
+            offset = -offset
     clock_low, clock_high = clock
     low = midnight + clock_low
     high = midnight + clock_high
@@ -72,7 +84,12 @@ def parse_time_range(text: str) -> TimeRange | None:
 
 
 def _without_timezone(low: int, high: int) -> TimeRange:
-    return TimeRange(low, high, low_utc=low, high_utc=high)
+    return TimeRange(
+        low,
+        high,
+        low_utc=low,
+        high_utc=high,
+    )
 
 
 def _month_or_year(year: int, month: str | None) -> TimeRange:
@@ -87,7 +104,10 @@ def _month_or_year(year: int, month: str | None) -> TimeRange:
 
 
 def _clock(
-    hour: int, minute: int, second: str | None, fraction: str | None
+    hour: int,
+    minute: int,
+    second: str | None,
+    fraction: str | None,
 ) -> tuple[int, int] | None:
     """Return low and high within the day. R4 allows second 60: it is read as the last second."""
     if hour > 23 or minute > 59 or int(second or 0) > 60:
@@ -103,18 +123,6 @@ def _clock(
     return low, low + step
 
 
-def _offset(zone: str | None) -> int | None:
-    """Return how far a zone is ahead of UTC, in microseconds; None for an impossible zone."""
-    if zone is None or zone == "Z":
-        return 0
-    hours = int(zone[1:3])
-    minutes = int(zone[4:6])
-    if hours > 14 or minutes > 59:
-        return None
-    ahead = (hours * 60 + minutes) * MINUTE
-    return -ahead if zone[0] == "-" else ahead
-
-
 def period_range(start: str | None, end: str | None) -> TimeRange | None:
     """Return what a Period covers; it is open on a side without a date.
 
@@ -128,10 +136,20 @@ def period_range(start: str | None, end: str | None) -> TimeRange | None:
         return None
     # In the repeated hour of autumn the wall clock may show an end before the start.
     high = max(ends.high, starts.low + 1)
-    return TimeRange(starts.low, high, starts.low_utc, ends.high_utc)
+    return TimeRange(
+        starts.low,
+        high,
+        starts.low_utc,
+        ends.high_utc,
+    )
 
 
-_OPEN = TimeRange(EARLIEST, LATEST, EARLIEST, LATEST)
+_OPEN = TimeRange(
+    EARLIEST,
+    LATEST,
+    EARLIEST,
+    LATEST,
+)
 
 
 def utc_now_microseconds() -> int:

@@ -1,17 +1,29 @@
-"""Extract the searchable values of an element: coded terms, time ranges, targets, strings, amounts.
+"""Values of elements: follow a path to them, and extract what a search finds of them.
 
-Which datatype gives which: hl7.org/fhir/R4/search.html, tables under "token", "date", "string",
-"quantity". A value of an unknown shape gives nothing: a record is loaded as it is and found by what
-is understood.
+A path is `subject`, `name.family`, `telecom(system=phone)` or one of two computed elements;
+`extension(http://…/us-core-race).extension.valueCoding` goes through the extension of that URL. It
+is a small part of FHIRPath, compiled to functions because loading visits millions of elements.
+
+Which datatype gives coded terms, time ranges, targets, strings or amounts:
+hl7.org/fhir/R4/search.html, tables under "token", "date", "string", "quantity". A value of an
+unknown shape gives nothing: a record is loaded as it is and found by what is understood.
 """
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from archqa.fhir.values.dates import TimeRange, parse_time_range, period_range
 from archqa.fhir.values.references import ReferenceTarget, parse_reference
 from archqa.fhir.values.text import normalise_text
+
+PathGetter = Callable[[dict[str, Any]], Sequence[Any]]
+
+_STEP = re.compile(r"(?:[^.(]|\([^)]*\))+")
+_FILTERED_STEP = re.compile(r"(\w+)\((?:(\w+)=)?([^()]+)\)")
+_NO_VALUES: tuple[Any, ...] = ()
 
 _NAME_AND_ADDRESS_PARTS = (
     "text",
@@ -53,15 +65,12 @@ _CURRENCIES = "urn:iso:std:iso:4217"
 
 def extract_terms(value: Any) -> Iterator[CodedTerm]:
     """Yield the terms of a CodeableConcept, Coding, Identifier, ContactPoint, code or boolean."""
-    if isinstance(value, dict):
-        yield from _complex_terms(value)
-    elif isinstance(value, bool):
+    if isinstance(value, bool):
         yield CodedTerm(None, "true" if value else "false", None)
     elif isinstance(value, str):
         yield CodedTerm(None, value, None)
-
-
-def _complex_terms(value: dict[str, Any]) -> Iterator[CodedTerm]:
+    if not isinstance(value, dict):
+        return
     codings = value.get("coding")
     if isinstance(codings, list):
         for coding in codings:
@@ -92,23 +101,17 @@ def extract_time_ranges(value: Any) -> Iterator[TimeRange]:
         return
     elif "start" in value or "end" in value:
         time_range = period_range(_string(value, "start"), _string(value, "end"))
-    else:
-        yield from _timing_ranges(value)
+    else:  # A Timing.
+        events, repeat = value.get("event"), value.get("repeat")
+        for event in events if isinstance(events, list) else ():
+            if isinstance(event, str):
+                yield from extract_time_ranges(event)
+        bounds = repeat.get("boundsPeriod") if isinstance(repeat, dict) else None
+        if isinstance(bounds, dict) and ("start" in bounds or "end" in bounds):
+            yield from extract_time_ranges(bounds)
         return
     if time_range is not None:
         yield time_range
-
-
-def _timing_ranges(timing: dict[str, Any]) -> Iterator[TimeRange]:
-    events = timing.get("event")
-    if isinstance(events, list):
-        for event in events:
-            if isinstance(event, str):
-                yield from extract_time_ranges(event)
-    repeat = timing.get("repeat")
-    bounds = repeat.get("boundsPeriod") if isinstance(repeat, dict) else None
-    if isinstance(bounds, dict) and ("start" in bounds or "end" in bounds):
-        yield from extract_time_ranges(bounds)
 
 
 def extract_targets(value: Any) -> Iterator[ReferenceTarget]:
@@ -157,8 +160,17 @@ def extract_amounts(value: Any) -> Iterator[Amount]:
     """Yield the range of a Quantity, Money, Range or number."""
     number, unit, comparator = value, _NO_UNIT, None
     if isinstance(value, dict):
-        if "low" in value or "high" in value:
-            yield from _range_amounts(value)
+        if "low" in value or "high" in value:  # A Range: open on a side without a number.
+            sides = [
+                side for side in (value.get("low"), value.get("high")) if isinstance(side, dict)
+            ]
+            low, high = _side(value.get("low")), _side(value.get("high"))
+            if low is not None or high is not None:
+                yield Amount(
+                    low=-math.inf if low is None else low,
+                    high=math.inf if high is None else high,
+                    unit=_unit(sides[0]),
+                )
             return
         number = value.get("value")
         comparator = value.get("comparator")
@@ -191,14 +203,99 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _range_amounts(value: dict[str, Any]) -> Iterator[Amount]:
-    """Yield the amount of a Range; it is open on a side without a number."""
-    sides = [value.get(member) for member in ("low", "high")]
-    quantities = [side for side in sides if isinstance(side, dict)]
-    low, high = (_number(side.get("value")) if isinstance(side, dict) else None for side in sides)
-    if quantities and not (low is None and high is None):
-        yield Amount(
-            low=-math.inf if low is None else low,
-            high=math.inf if high is None else high,
-            unit=_unit(quantities[0]),
-        )
+def _side(quantity: Any) -> float | None:
+    return _number(quantity.get("value")) if isinstance(quantity, dict) else None
+
+
+@cache
+def compile_path(path: str) -> PathGetter:
+    """Return a function from a resource to the values at the path.
+
+    The function flattens lists and leaves out null.
+    """
+    if path in _COMPUTED:
+        return _COMPUTED[path]
+    names = _STEP.findall(path)
+    steps = list(map(_compile_step, names))
+    if len(steps) == 1:
+        return steps[0]
+    follow = _chain(steps)
+    if len(steps) > 2 or "(" in path:
+        return follow
+    first, second = names
+
+    def follow_two(resource: dict[str, Any]) -> Sequence[Any]:
+        """Be fast where the first member is no list, such as in `meta.profile`."""
+        node = resource.get(first)
+        if type(node) is dict:
+            return _values(node.get(second))
+        return follow(resource)
+
+    return follow_two
+
+
+def root_element(path: str) -> str | None:
+    """Return the member at which the path starts; None for computed elements."""
+    if path in _COMPUTED:
+        return None
+    return re.split(r"\W", path, maxsplit=1)[0]
+
+
+def _compile_step(step: str) -> PathGetter:
+    filtered = _FILTERED_STEP.fullmatch(step)
+    if filtered is None:
+        return lambda node: _values(node.get(step))
+    name, key, required = filtered.groups(default="url")
+
+    def matching_values(node: dict[str, Any]) -> Sequence[Any]:
+        matching = []
+        for value in _values(node.get(name)):
+            if isinstance(value, dict) and value.get(key) == required:
+                matching.append(value)
+        return matching
+
+    return matching_values
+
+
+def _chain(steps: list[PathGetter]) -> PathGetter:
+    def follow(resource: dict[str, Any]) -> Sequence[Any]:
+        nodes: Sequence[Any] = (resource,)
+        for step in steps:
+            values: list[Any] = []
+            for node in nodes:
+                if isinstance(node, dict):
+                    values += step(node)
+            nodes = values
+        return nodes
+
+    return follow
+
+
+def _values(value: Any) -> Sequence[Any]:
+    if value is None:
+        return _NO_VALUES
+    if isinstance(value, list):
+        return [item for item in value if item is not None]
+    return (value,)
+
+
+def _deceased(patient: dict[str, Any]) -> Sequence[Any]:
+    """True or false for every patient: parameter `deceased` of hl7.org/fhir/R4/patient.html."""
+    has_date = "deceasedDateTime" in patient
+    is_deceased = has_date or patient.get("deceasedBoolean") is True
+    return (is_deceased,)
+
+
+def _legal_sex(patient: dict[str, Any]) -> Sequence[Any]:
+    """The legal-sex extension, else the gender (as in Epic's API, MedAgentBench `funcs_v1`)."""
+    for extension in _values(patient.get("extension")):
+        if not isinstance(extension, dict):
+            continue
+        url = str(extension.get("url", ""))
+        if url.endswith("legal-sex"):
+            values = [value for name, value in extension.items() if name.startswith("value")]
+            return _values(values)
+    return _values(patient.get("gender"))
+
+
+_COMPUTED: dict[str, PathGetter] = {"deceased()": _deceased, "legal-sex()": _legal_sex}

@@ -1,4 +1,7 @@
-"""Parse references of any form. Source: hl7.org/fhir/R4/references.html#literal."""
+"""References and request paths: where `Type/id` is parsed.
+
+Sources: hl7.org/fhir/R4/references.html#literal, http.html#general.
+"""
 
 import re
 from functools import lru_cache
@@ -9,6 +12,7 @@ from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
 _LITERAL = re.compile(
     r"(?:.*/)?([A-Za-z]{1,64})/([A-Za-z0-9._-]{1,128})(?:/_history/[A-Za-z0-9._-]{1,64})?"
 )
+_CONDITIONAL = re.compile(r"(?:https?://.*/)?([A-Za-z]{1,64})(\?.+)", re.DOTALL)
 _BARE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -33,3 +37,56 @@ def parse_reference(reference: str) -> ReferenceTarget | None:
     if _BARE_ID.fullmatch(reference):
         return ReferenceTarget("", reference)
     return None
+
+
+def parse_conditional_reference(reference: str) -> ReferenceTarget | None:
+    """Return the target of `Type?identifier=…`, with the condition as its id; None of others.
+
+    Source: hl7.org/fhir/R4/http.html#trules.
+    """
+    match = _CONDITIONAL.fullmatch(reference) if "?" in reference else None
+    if match is None or match[1] not in R4_RESOURCE_TYPES:
+        return None
+    return ReferenceTarget(match[1], match[2])
+
+
+class RequestPath(NamedTuple):
+    """A path below a server's base, by its parts, which are empty where it has none.
+
+    `tail` follows the id (`Observation`, `_history/1`); `action` is a last part `_search` or
+    `$everything`.
+    """
+
+    type: str = ""
+    id: str = ""
+    tail: str = ""
+    action: str = ""
+
+    @property
+    def version(self) -> str:
+        """The version that `Type/id/_history/version` names, else empty."""
+        folder, _, version = self.tail.partition("/")
+        return version if folder == "_history" and "/" not in version else ""
+
+    @property
+    def is_operation(self) -> bool:
+        """Whether the path calls an operation, be it one that the server has or not."""
+        return self.action.startswith("$")
+
+    def __str__(self) -> str:
+        return "/".join(part for part in self if part)
+
+
+def parse_path(path: str) -> RequestPath:
+    """Return the parts of a relative path without a query: `Patient/1/Observation/_search`."""
+    place, _, action = path.rpartition("/")
+    if action != "_search" and not action.startswith("$"):
+        place, action = path, ""
+    resource_type, _, rest = place.partition("/")
+    resource_id, _, tail = rest.partition("/")
+    return RequestPath(
+        resource_type,
+        resource_id,
+        tail,
+        action,
+    )

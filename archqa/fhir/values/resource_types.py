@@ -1,6 +1,14 @@
-"""The resource types of FHIR R4 (hl7.org/fhir/R4/resourcelist.html), and hints for typos."""
+"""The resource types of FHIR R4, their elements at the root, and hints for typos.
+
+Source: the StructureDefinitions of hl7.org/fhir/R4/resourcelist.html, in `resource_elements.tsv`.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
 
 from archqa.core.near_misses import did_you_mean as nearest_names
+from archqa.core.tables import read_rows
 
 _NAMES = """
 Account ActivityDefinition AdverseEvent AllergyIntolerance Appointment AppointmentResponse
@@ -42,5 +50,82 @@ def did_you_mean(name: str, candidates: frozenset[str]) -> str:
 
     The name itself is never quoted: it may be record text.
     """
-    question = nearest_names(name, sorted(candidates), _MAX_SUGGESTIONS, _MIN_SIMILARITY)
+    question = nearest_names(
+        name,
+        sorted(candidates),
+        _MAX_SUGGESTIONS,
+        _MIN_SIMILARITY,
+    )
     return f" {question}" if question else ""
+
+
+ALWAYS = frozenset({"resourceType", "id", "meta", "implicitRules", "modifierExtension"})
+"""Members that no part of a resource goes without: what it is, and what changes its meaning."""
+
+_OF_ALL_TYPES = (*sorted(ALWAYS), "language", "text", "contained", "extension")
+"""Elements of Resource and DomainResource (hl7.org/fhir/R4/domainresource.html)."""
+
+_CHOICE = re.compile(r"(\w+)\[([\w,]+)\]")
+
+MembersByElement = dict[str, frozenset[str]]
+"""The JSON members of each element: those of `value` are `valueQuantity`, `valueString` …"""
+
+
+@dataclass(frozen=True)
+class ResourceElements:
+    """The elements of a type. The sets hold JSON members; `summary` includes the mandatory ones.
+
+    `members` knows a choice of types by all of its names: `value`, `value[x]`, `valueQuantity`.
+    """
+
+    mandatory: frozenset[str]
+    summary: frozenset[str]
+    members: MembersByElement
+
+
+@cache
+def resource_elements(resource_type: str) -> ResourceElements:
+    """Return the elements of a type. Raises `KeyError` for a type that R4 does not have."""
+    members = dict(zip(_OF_ALL_TYPES, map(_single, _OF_ALL_TYPES), strict=True))
+    columns = []
+    for cell in _cells()[resource_type]:
+        column: set[str] = set()
+        columns.append(column)
+        for element in cell.split():
+            choice = _CHOICE.fullmatch(element)
+            if choice is None:
+                members[element] = _single(element)
+                column.add(element)
+                continue
+            name, types = choice.groups()
+            choices = [f"{name}{type_name}" for type_name in types.split(",")]
+            for member in choices:
+                members[member] = _single(member)
+            members[name] = members[f"{name}[x]"] = frozenset(choices)
+            column.update(choices)
+    mandatory, summary, _ = columns
+    return ResourceElements(
+        mandatory=frozenset(mandatory),
+        summary=frozenset(mandatory | summary),
+        members=members,
+    )
+
+
+def _single(name: str) -> frozenset[str]:
+    return frozenset({name})
+
+
+@cache
+def elements_of_any_type() -> frozenset[str]:
+    """Return the names of the elements that any type has."""
+    names: set[str] = set()
+    for resource_type in _cells():
+        names.update(resource_elements(resource_type).members)
+    return frozenset(names)
+
+
+@cache
+def _cells() -> dict[str, tuple[str, ...]]:
+    """Return the mandatory elements of each type, others of the summary, and all others."""
+    rows = read_rows("fhir/values/resource_elements.tsv", 4)
+    return {resource_type: tuple(cells) for resource_type, *cells in rows}

@@ -1,12 +1,22 @@
-"""The search parameters of each type with elements and kinds, from `search_parameters.tsv`.
+"""The search parameters of each type with elements and kinds, and those that make compartments.
 
-Source: hl7.org/fhir/R4/searchparameter-registry.html.
+Sources: hl7.org/fhir/R4/searchparameter-registry.html in `search_parameters.tsv`,
+compartmentdefinition-encounter.html in `compartments.tsv`.
 """
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
+
+from archqa.core.tables import TableRow, read_rows
+
+R4_COMPARTMENTS = ("Device", "Encounter", "Patient", "Practitioner", "RelatedPerson")
+"""All compartments of R4. The table has the definitions of those that are supported by it."""
+
+THE_RESOURCE = "."
+"""The group of a composite whose halves are elements of the resource itself."""
+
+_IDENTIFIER_ELEMENTS = ("identifier", "Identifier", "requisition")
 
 
 class Kind(StrEnum):
@@ -20,10 +30,6 @@ class Kind(StrEnum):
     NUMBER = "number"
     URI = "uri"
     COMPOSITE = "composite"
-
-
-THE_RESOURCE = "."
-"""The group of a composite whose halves are elements of the resource itself."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,45 @@ def grouped_path(group: str, path: str) -> str:
 def parameters(resource_type: str) -> dict[str, Parameter]:
     """Return the parameters of a type by name, those that every type has included."""
     rows = _rows()
-    read = map(_read_parameter, (*rows["Resource"], *rows.get(resource_type, ())))
-    return {parameter.name: parameter for parameter in read}
+    named = {}
+    for cells in (*rows["Resource"], *rows.get(resource_type, ())):
+        _, name, kind_name, elements_cell, *last_cell = cells
+        kind = Kind(kind_name)
+        last = tuple(last_cell[0].split()) if last_cell else ()
+        if kind is Kind.COMPOSITE:
+            halves = []
+            for half in elements_cell.split("$"):
+                paths, _, half_kind = half.partition(":")
+                halves.append(Parameter(name, Kind(half_kind), tuple(paths.split(","))))
+            named[name] = Parameter(
+                name,
+                kind,
+                (),
+                halves=tuple(halves),
+                groups=last,
+            )
+            continue
+        own: list[str] = []
+        extra: list[str] = []
+        for path in elements_cell.split("|"):
+            (extra if path.startswith("~") else own).append(path.removeprefix("~"))
+        named[name] = Parameter(
+            name,
+            kind,
+            tuple(own),
+            tuple(extra),
+            targets=last,
+        )
+    return named
+
+
+@cache
+def _rows() -> dict[str, list[TableRow]]:
+    """Return the rows of the table by resource type."""
+    rows: dict[str, list[TableRow]] = {}
+    for cells in read_rows("fhir/values/search_parameters.tsv", 5, optional=1):
+        rows.setdefault(cells[0], []).append(cells)
+    return rows
 
 
 @cache
@@ -97,9 +140,6 @@ def group_elements(resource_type: str) -> dict[str, tuple[tuple[Kind, str], ...]
     return {group: tuple(members) for group, members in indexed.items()}
 
 
-_IDENTIFIER_ELEMENTS = ("identifier", "Identifier", "requisition")
-
-
 def is_identifier_element(path: str) -> bool:
     """Whether the values of a token element are Identifiers."""
     return path.endswith(_IDENTIFIER_ELEMENTS)
@@ -121,35 +161,24 @@ def is_concept_element(resource_type: str, path: str) -> bool:
 
 
 @cache
-def _rows() -> dict[str, list[list[str]]]:
-    """Return the cells of the table by resource type."""
-    rows: dict[str, list[list[str]]] = {}
-    path = Path(__file__).parent / "search_parameters.tsv"
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            cells = line.split("\t")
-            rows.setdefault(cells[0], []).append(cells)
-    return rows
+def compartment_members(compartment: str) -> dict[str, tuple[str, ...]]:
+    """Return the types in a compartment with their search parameters; empty if not supported."""
+    members = {}
+    for name, resource_type, names in read_rows("fhir/values/compartments.tsv", 3):
+        if name == compartment:
+            members[resource_type] = tuple(names.split())
+    return members
 
 
-def _read_parameter(cells: list[str]) -> Parameter:
-    """Read type, name, kind, elements (`~` marks extra ones) and perhaps targets."""
-    name, kind = cells[1], Kind(cells[2])
-    last = tuple(cells[4].split()) if len(cells) > 4 else ()
-    if kind is Kind.COMPOSITE:
-        halves = tuple(_read_half(name, cell) for cell in cells[3].split("$"))
-        return Parameter(name, kind, (), halves=halves, groups=last)
-    paths = cells[3].split("|")
-    return Parameter(
-        name=name,
-        kind=kind,
-        elements=tuple(path for path in paths if not path.startswith("~")),
-        extra=tuple(path[1:] for path in paths if path.startswith("~")),
-        targets=last,
-    )
+def member_paths(compartment: str, resource_type: str) -> tuple[str, ...]:
+    """Return the elements of a type that put it into a compartment.
 
-
-def _read_half(name: str, cell: str) -> Parameter:
-    """Read a half of a composite: `valueDateTime,valuePeriod:date`."""
-    paths, _, kind = cell.partition(":")
-    return Parameter(name, Kind(kind), tuple(paths.split(",")))
+    Empty if the type is not in it, or if this server has not the parameters that decide.
+    """
+    paths: list[str] = []
+    for name in compartment_members(compartment).get(resource_type, ()):
+        parameter = parameters(resource_type).get(name)
+        if parameter is None or parameter.kind is not Kind.REFERENCE:
+            return ()
+        paths += parameter.elements
+    return tuple(paths)

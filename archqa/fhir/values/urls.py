@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, unquote_plus
 
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.record import FhirError
 
 Params = list[tuple[str, str]]
 """Names and values of a URL, in order."""
@@ -77,21 +77,16 @@ def flatten_params(
     flat: Params = []
     for name, value in pairs:
         values = value if isinstance(value, list | tuple | set | frozenset) else (value,)
-        flat += [(name, _as_text(item)) for item in values]
+        for item in values:
+            flat.append((name, str(item).lower() if isinstance(item, bool) else str(item)))
     return flat
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 def build_search_url(path: str, params: Iterable[tuple[str, str]]) -> str:
     """Return the relative URL of a path and its parameters."""
-    encoded = [
-        f"{quote(name, safe=':_.-')}={quote(value, safe=',:|/-._*$')}" for name, value in params
-    ]
+    encoded = []
+    for name, value in params:
+        encoded.append(f"{quote(name, safe=':_.-')}={quote(value, safe=',:|/-._*$')}")
     return f"{path}?{'&'.join(encoded)}" if encoded else path
 
 

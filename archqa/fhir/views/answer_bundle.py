@@ -51,40 +51,70 @@ def answer_bundle(answers: Sequence[AnsweredQuestion], at: datetime) -> Resource
     """Return a Bundle of type collection with all answers."""
     resources: dict[str, Resource] = {}
     for answer in answers:
-        resources |= dict(_entries(answer))
-    entries = [_entry(url, resources[url]) for url in resources]
-    bundle: Resource = {"resourceType": "Bundle", "type": "collection", "timestamp": _instant(at)}
-    return {**bundle, "entry": entries} if entries else bundle
+        resources.update(_resources(answer))
+    entries = []
+    for url, resource in resources.items():
+        members = {**resource}
+        resource_type = members.pop("resourceType")
+        with_id = {
+            "resourceType": resource_type,
+            "id": url.removeprefix(_URN),
+            **members,
+        }
+        entries.append({"fullUrl": url, "resource": with_id})
+    bundle: Resource = {
+        "resourceType": "Bundle",
+        "type": "collection",
+        "timestamp": _instant(at),
+    }
+    if entries:
+        bundle["entry"] = entries
+    return bundle
 
 
-def _entry(url: str, resource: Resource) -> Resource:
-    members = {**resource}
-    resource_type = members.pop("resourceType")
-    own_id = url.removeprefix(_URN)
-    return {"fullUrl": url, "resource": {"resourceType": resource_type, "id": own_id, **members}}
-
-
-def _entries(answer: AnsweredQuestion) -> Iterator[tuple[str, Resource]]:
+def _resources(answer: AnsweredQuestion) -> Iterator[tuple[str, Resource]]:
     """Yield the URL and the resource of each entry; equal answers have equal URLs."""
     software = _url("archqa", answer.version)
-    yield software, _software(answer.version)
+    device = _device("archqa", "user-friendly-name", "software that answers from health records")
+    if answer.version:
+        device["version"] = [{"value": answer.version}]
+    yield software, device
     agents = [_agent("assembler", software)]
     if answer.model:
         model = _url("model", answer.model)
         yield model, _device(answer.model, "model-name", "language model")
         agents.append(_agent("author", model))
-    response = _url("response", answer.name, answer.question, str(answer.patient), str(answer.at))
+    response = _url(
+        "response",
+        answer.name,
+        answer.question,
+        str(answer.patient),
+        str(answer.at),
+    )
     yield response, _response(answer, software)
     for number, line in enumerate(answer.lines, start=1):
         target = _url("provenance", response, str(number))
-        yield target, _provenance(answer, response, number, line.citations, agents)
+        yield (
+            target,
+            _provenance(
+                answer,
+                response,
+                number,
+                line.citations,
+                agents,
+            ),
+        )
     if not answer.lines:
-        yield _url("provenance", response), _provenance(answer, response, None, (), agents)
-
-
-def _software(version: str) -> Resource:
-    device = _device("archqa", "user-friendly-name", "software that answers from health records")
-    return {**device, "version": [{"value": version}]} if version else device
+        yield (
+            _url("provenance", response),
+            _provenance(
+                answer,
+                response,
+                None,
+                (),
+                agents,
+            ),
+        )
 
 
 def _device(name: str, kind: str, what: str) -> Resource:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from archqa.core.value import FrozenModel
-from archqa.fhir.record import Record, Resource
+from archqa.fhir.record import Record
 from archqa.fhir.values.dates import parse_time_range
 from archqa.fhir.values.references import parse_reference
 from archqa.fhir.views.projection import DROPPED
@@ -40,6 +40,22 @@ class TypeCard(FrozenModel):
     references: tuple[str, ...]
     paths: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        """The lines of a prompt about this type."""
+        lines = [f"{self.type}: {self.count}"]
+        for system in self.systems:
+            label = f"{system.element} ({system.system})" if system.system else system.element
+            examples = ", ".join(system.examples)
+            lines.append(f"  {label}: {system.codes} codes, such as {examples}")
+        if self.dates:
+            lines.append(f"  dates: {', '.join(self.dates)}")
+        if self.references:
+            lines.append(f"  references: {', '.join(self.references)}")
+        if self.paths:
+            lines.append(f"  paths: {', '.join(self.paths)}")
+        return "\n".join(lines)
+
 
 class SchemaCard(FrozenModel):
     """The schema of a record, or of one patient's part of it."""
@@ -50,21 +66,21 @@ class SchemaCard(FrozenModel):
     @property
     def text(self) -> str:
         """The card as text for a prompt."""
-        return "\n".join(line for type_card in self.types for line in _lines(type_card))
+        return "\n".join(type_card.text for type_card in self.types)
 
 
 def build_schema_card(record: Record, patient: str | None = None) -> SchemaCard:
     """Return the card of a record, or of one patient and what their record refers to."""
-    counts = record.counts(patient)
-    types = [
-        _type_card(
-            record,
-            resource_type,
-            count,
-            patient,
+    types = []
+    for resource_type, count in record.counts(patient).items():
+        types.append(
+            _type_card(
+                record,
+                resource_type,
+                count,
+                patient,
+            )
         )
-        for resource_type, count in counts.items()
-    ]
     return SchemaCard(patient=patient, types=tuple(types))
 
 
@@ -74,18 +90,26 @@ def _type_card(
     count: int,
     patient: str | None,
 ) -> TypeCard:
+    params = {"_count": str(_SAMPLE_SIZE)}
+    if patient is not None:
+        params["_id" if resource_type == "Patient" else "patient"] = patient
+    sample = islice(record.search(resource_type, params).resources, _SAMPLE_SIZE)
     dates: dict[str, None] = {}
     references: dict[str, None] = {}
     paths: Counter[str] = Counter()
-    for resource in _sample(record, resource_type, patient):
+    for resource in sample:
         for path, value in _leaves(resource):
             paths[path] += 1
-            if _is_date(value):
+            if not isinstance(value, str):
+                continue
+            # A year alone might be any number.
+            if "-" in value and parse_time_range(value) is not None:
                 dates[path] = None
             if path.endswith(".reference"):
-                reference = _describe_reference(path, value)
-                if reference:
-                    references[reference] = None
+                target = parse_reference(value)
+                if target is not None:
+                    element = path.removesuffix(".reference")
+                    references[f"{element} -> {target.type or '?'}"] = None
     return TypeCard(
         type=resource_type,
         count=count,
@@ -94,26 +118,6 @@ def _type_card(
         references=tuple(references),
         paths=tuple(path for path, _ in paths.most_common(_MAX_PATHS)),
     )
-
-
-def _sample(record: Record, resource_type: str, patient: str | None) -> Iterator[Resource]:
-    params = {"_count": str(_SAMPLE_SIZE)}
-    if patient is not None:
-        params["_id" if resource_type == "Patient" else "patient"] = patient
-    return islice(record.search(resource_type, params).resources, _SAMPLE_SIZE)
-
-
-def _is_date(value: Any) -> bool:
-    """Whether the value is a date; a year alone might be any number."""
-    return isinstance(value, str) and "-" in value and parse_time_range(value) is not None
-
-
-def _describe_reference(path: str, value: Any) -> str:
-    """Return `encounter -> Encounter`; empty if the value is no reference."""
-    target = parse_reference(value) if isinstance(value, str) else None
-    if target is None:
-        return ""
-    return f"{path.removesuffix('.reference')} -> {target.type or '?'}"
 
 
 def _systems(record: Record, resource_type: str, patient: str | None) -> tuple[CodeSystem, ...]:
@@ -143,16 +147,3 @@ def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(value, f"{path}[]")
     else:
         yield path, node
-
-
-def _lines(type_card: TypeCard) -> Iterator[str]:
-    yield f"{type_card.type}: {type_card.count}"
-    for system in type_card.systems:
-        label = f"{system.element} ({system.system})" if system.system else system.element
-        yield f"  {label}: {system.codes} codes, such as {', '.join(system.examples)}"
-    if type_card.dates:
-        yield f"  dates: {', '.join(type_card.dates)}"
-    if type_card.references:
-        yield f"  references: {', '.join(type_card.references)}"
-    if type_card.paths:
-        yield f"  paths: {', '.join(type_card.paths)}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from archqa.fhir.record import Record, Resource
 from archqa.fhir.values.dates import LATEST, parse_time_range
-from archqa.fhir.values.paths import compile_path
+from archqa.fhir.values.element_values import compile_path
 from archqa.fhir.values.references import parse_reference
 
 
@@ -48,7 +48,10 @@ class Encounters:
     """The encounters of one patient, oldest first, by the wall clock of their start."""
 
     def __init__(self, encounters: Iterable[Resource]) -> None:
-        self.all = tuple(sorted(encounters, key=_sort_key))
+        def start_and_id(encounter: Resource) -> tuple[int, str]:
+            return _moment(encounter, "start"), str(encounter.get("id"))
+
+        self.all = tuple(sorted(encounters, key=start_and_id))
 
     @classmethod
     def of(cls, record: Record, patient: str) -> "Encounters":
@@ -98,12 +101,13 @@ class Encounters:
 
     def within(self, visit: Resource) -> "Encounters":
         """Return the encounters that are part of a visit, such as its ICU stays."""
-        visit_id = visit.get("id")
-        return Encounters(encounter for encounter in self.all if _part_of(encounter) == visit_id)
-
-
-def _sort_key(encounter: Resource) -> tuple[int, str]:
-    return _moment(encounter, "start"), str(encounter.get("id"))
+        parts = []
+        for encounter in self.all:
+            reference = next(iter(compile_path("partOf.reference")(encounter)), None)
+            target = parse_reference(reference) if isinstance(reference, str) else None
+            if target is not None and target.id == visit.get("id"):
+                parts.append(encounter)
+        return Encounters(parts)
 
 
 def _moment(encounter: Resource, end: str) -> int:
@@ -112,9 +116,3 @@ def _moment(encounter: Resource, end: str) -> int:
     text: Any = period.get(end) if isinstance(period, dict) else None
     time_range = parse_time_range(text) if isinstance(text, str) else None
     return time_range.low if time_range else LATEST
-
-
-def _part_of(encounter: Resource) -> str | None:
-    reference = next(iter(compile_path("partOf.reference")(encounter)), None)
-    target = parse_reference(reference) if isinstance(reference, str) else None
-    return target.id if target else None

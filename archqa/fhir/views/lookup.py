@@ -41,37 +41,25 @@ def lookup(
     They are those of one patient, or of the whole record; `types` limits the resource types.
     """
     text = normalise_text(words)
+    searched_types = list(types)
+    if not searched_types:
+        searched_types = list(record.counts(patient))
+        if patient:
+            # A patient's drugs count, though a Medication is not about a patient.
+            searched_types.append("Medication")
     matches = []
-    for resource_type in _types_to_search(record, patient, types):
+    for resource_type in dict.fromkeys(searched_types):
         for code in record.codes(resource_type, patient):
-            match = _match(text, code)
+            match = match_name(text, code.display, (code.code,))
             if match:
                 matches.append(CodeMatch(match=match, code=code))
     exact_matches = [match for match in matches if match.match != "near"]
     return sorted(exact_matches or matches, key=_sort_key)[:limit]
 
 
-def _types_to_search(record: Record, patient: str | None, types: Iterable[str]) -> Iterable[str]:
-    """Return each type once.
-
-    A patient's Medications count, though they are not about the patient.
-    """
-    named = list(types)
-    if not named:
-        named = list(record.counts(patient))
-        if patient:
-            named.append("Medication")
-    return dict.fromkeys(named)
-
-
 def _sort_key(match: CodeMatch) -> tuple[int, int, str, str]:
     code = match.code
     return MATCH_ORDER.index(match.match), -code.count, code.display, code.code
-
-
-def _match(text: str, code: CodeCount) -> str:
-    """Return how a normalised text matches a code; empty if it does not."""
-    return match_name(text, code.display, (code.code,))
 
 
 def match_name(text: str, name: str, other_names: Iterable[str] = ()) -> str:

@@ -58,7 +58,9 @@ def project_all(
     """
     candidates = list(resources)
     if resolver is not None:
-        _prefetch(candidates[:rows], resolver)
+        for path in _PREFETCHED_PATHS:
+            for resource in candidates[:rows]:
+                resolver.at(resource, path)
     projected: list[dict[str, Any]] = []
     size = 0
     for resource in candidates[:rows]:
@@ -68,12 +70,6 @@ def project_all(
             break
         projected.append(row)
     return Projection(projected, len(candidates) - len(projected))
-
-
-def _prefetch(resources: list[Resource], resolver: Resolver) -> None:
-    for path in _PREFETCHED_PATHS:
-        for resource in resources:
-            resolver.at(resource, path)
 
 
 def _project_members(node: dict[str, Any], resolver: Resolver | None) -> dict[str, Any]:
@@ -106,22 +102,13 @@ def _project_value(value: Any, resolver: Resolver | None) -> Any:
     if "reference" in names:
         return _reference_text(value, resolver)
     if {"value", "system"} <= names and names.isdisjoint({"unit", "code"}):
-        return _project_identifier(value)
+        # An identifier: its value under the last part of its system's URL.
+        system_name = str(value["system"]).rsplit("/", 1)[-1]
+        return {system_name: value["value"]}
     if {"value", "unit"} <= names:
-        return _project_quantity(value)
+        shown = ("value", "unit", "comparator")
+        return {name: member for name, member in value.items() if name in shown}
     return _project_members(value, resolver)
-
-
-def _project_identifier(identifier: dict[str, Any]) -> dict[str, Any]:
-    """Return an identifier's value under the last part of its system's URL."""
-    system = str(identifier["system"])
-    system_name = system.rsplit("/", 1)[-1]
-    return {system_name: identifier["value"]}
-
-
-def _project_quantity(quantity: dict[str, Any]) -> dict[str, Any]:
-    shown = ("value", "unit", "comparator")
-    return {name: member for name, member in quantity.items() if name in shown}
 
 
 def _concept_text(concept: dict[str, Any]) -> str:
@@ -129,36 +116,26 @@ def _concept_text(concept: dict[str, Any]) -> str:
     codings = concept.get("coding") or [concept]
     texts: dict[str, None] = {}
     for coding in codings:
-        if isinstance(coding, dict):
-            text = _coding_text(coding, concept.get("text"))
-            texts[text] = None
-    return "; ".join(filter(None, texts)) or concept_name(concept)
-
-
-def _coding_text(coding: dict[str, Any], default: Any) -> str:
-    text = coding.get("display") or default
-    code = coding.get("code")
-    if text and code and text != code:
-        return f"{text} [{code}]"
-    return str(text or code or "")
+        if not isinstance(coding, dict):
+            continue
+        code = coding.get("code")
+        text = coding.get("display") or concept.get("text") or code
+        if text and code and text != code:
+            text = f"{text} [{code}]"
+        if text:
+            texts[str(text)] = None
+    return "; ".join(texts) or concept_name(concept)
 
 
 def _reference_text(value: dict[str, Any], resolver: Resolver | None) -> Any:
     """Return a reference with the name of its target; patients are not named."""
     reference = value["reference"]
-    target = None
+    name = value.get("display")
     if resolver is not None and not str(reference).startswith("Patient/"):
         target = resolver.resolve(value)
-    name = value.get("display")
-    if target is not None and resolver is not None:
-        name = _target_name(target, resolver)
+        if target is not None:
+            # A mix is named by its ingredients.
+            ingredients = resolver.at(target, "ingredient.itemReference")
+            mix = " + ".join(display_name(ingredient) for ingredient in ingredients)
+            name = display_name(target) or mix
     return f"{reference} ({name})" if name else reference
-
-
-def _target_name(resource: Resource, resolver: Resolver) -> str:
-    """Return the name of a resource; a mix is named by its ingredients."""
-    ingredients = resolver.at(resource, "ingredient.itemReference")
-    name = display_name(resource)
-    if name:
-        return name
-    return " + ".join(display_name(ingredient) for ingredient in ingredients)

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from archqa.fhir.record import Record, Resource
-from archqa.fhir.values.element_values import extract_targets
-from archqa.fhir.values.paths import compile_path
+from archqa.fhir.values.element_values import compile_path, extract_targets
 from archqa.fhir.values.references import ReferenceTarget, parse_reference
 
 _IDS_PER_SEARCH = 200
@@ -58,14 +57,11 @@ class Resolver:
                     ids.append(target.id)
         for resource_type, ids in ids_by_type.items():
             for start in range(0, len(ids), _IDS_PER_SEARCH):
-                end = start + _IDS_PER_SEARCH
-                self._fetch_ids(resource_type, ids[start:end])
-
-    def _fetch_ids(self, resource_type: str, ids: list[str]) -> None:
-        params = {"_id": ",".join(ids), "_count": str(_IDS_PER_SEARCH)}
-        for resource in self._record.search_all(resource_type, params):
-            target = ReferenceTarget(resource_type, resource["id"])
-            self._cache[target] = resource
+                some_ids = ids[start : start + _IDS_PER_SEARCH]
+                params = {"_id": ",".join(some_ids), "_count": str(_IDS_PER_SEARCH)}
+                for resource in self._record.search_all(resource_type, params):
+                    target = ReferenceTarget(resource_type, resource["id"])
+                    self._cache[target] = resource
 
     def at(self, resource: Resource, path: str) -> list[Resource]:
         """Return the targets in the record of the references at a path, such as `hasMember`."""

@@ -50,16 +50,13 @@ class AuditLog:
     def _write(self, line: str) -> None:
         try:
             with self._lock:
-                self._append(line)
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with open_private_log(self.path) as file:
+                    file.write(line)
+                    file.flush()
+                    os.fsync(file.fileno())
         except OSError as error:
             raise InputError(self.path, [f": cannot be written ({error.strerror})."]) from None
-
-    def _append(self, line: str) -> None:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open_private_log(self.path) as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
 
     def entries(self) -> list[AuditEntry]:
         """Return every entry, oldest first."""

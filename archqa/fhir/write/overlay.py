@@ -15,14 +15,13 @@ from sqlite3 import Connection
 
 from archqa.fhir.index import schema
 from archqa.fhir.index.batch import index_batch_of
+from archqa.fhir.index.blobs import ResourceReader
 from archqa.fhir.index.loading import Loader
-from archqa.fhir.index.resource_reader import ParsedResource, invalid_resource_reason
-from archqa.fhir.local_record import LocalRecord, ReadSession
-from archqa.fhir.outcome import FhirError
+from archqa.fhir.index.sources import ParsedResource, invalid_resource_reason
 from archqa.fhir.profile import Profile
-from archqa.fhir.record import Resource
+from archqa.fhir.record import FhirError, Resource
 from archqa.fhir.request_budget import BudgetedConnection
-from archqa.fhir.store import Store
+from archqa.fhir.store import LocalRecord, ReadSession, Store
 from archqa.fhir.values import dates
 
 _FIRST_NUMBER = 2**40
@@ -57,9 +56,17 @@ class Overlay(LocalRecord):
         if not isinstance(meta, dict):
             raise FhirError("meta must be a JSON object.", 422)
         now = dates.format_instant(dates.utc_now_microseconds())
-        members["meta"] = {**meta, "versionId": "1", "lastUpdated": now}
+        members["meta"] = {
+            **meta,
+            "versionId": "1",
+            "lastUpdated": now,
+        }
         new_id = new_id or str(uuid.uuid4())
-        stored = {"resourceType": resource_type, "id": new_id, **members}
+        stored = {
+            "resourceType": resource_type,
+            "id": new_id,
+            **members,
+        }
         self.put(json.dumps(stored, ensure_ascii=False), stored)
         return stored
 
@@ -73,31 +80,41 @@ class Overlay(LocalRecord):
             raise FhirError(reason, 422)
         if self.text(resource["resourceType"], resource["id"]) is not None:
             raise FhirError("There is a resource of this type and id already.", 409, "conflict")
-        with self._lock, self._transaction():
+        with self.transaction():
             self._loader.insert_batch(index_batch_of([ParsedResource(text, resource, {})]))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Keep the additions of the block if it succeeds, discard them if it fails."""
+        """Keep the additions of the block if it succeeds, discard them if it fails.
+
+        A block within another is part of it.
+        """
+        connection = self._session.connection
         with self._lock:
+            if connection.in_transaction:
+                yield
+                return
+            connection.execute("BEGIN")
             try:
-                with self._transaction():
-                    yield
+                yield
             except BaseException:
+                connection.execute("ROLLBACK")
                 self._loader = self._new_loader()  # The old one remembers what was rolled back.
                 raise
+            connection.execute("COMMIT")
 
     def added(self) -> list[Resource]:
         """Return the additions, in order."""
         with self.read_session() as session:
             rows = session.connection.execute("SELECT n FROM main.resource ORDER BY n")
             numbers = [n for (n,) in rows]
-            return [json.loads(stored.text) for stored in self.searcher(session).fetch(numbers)]
+            stored = ResourceReader(session.connection).fetch(numbers)
+            return [json.loads(resource.text) for resource in stored]
 
     def reset(self) -> None:
         """Discard the additions."""
         with self._lock:
-            with self._transaction():
+            with self.transaction():
                 for table in schema.TABLE_COLUMNS:
                     self._session.connection.execute(f"DELETE FROM main.{table}")
             self._loader = self._new_loader()
@@ -119,21 +136,6 @@ class Overlay(LocalRecord):
 
     def _new_loader(self) -> Loader:
         return Loader(self._session.connection, "main", _FIRST_NUMBER)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Run the block in a transaction, or as part of the open one."""
-        connection = self._session.connection
-        if connection.in_transaction:
-            yield
-            return
-        connection.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
 
 
 def _open_layers(path: Path) -> Connection:

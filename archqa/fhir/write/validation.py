@@ -44,13 +44,6 @@ _REQUEST_STATUSES = "draft active on-hold revoked completed entered-in-error unk
 _REQUEST_INTENTS = "order original-order reflex-order filler-order instance-order option"
 _REQUEST_PRIORITIES = "routine urgent asap stat"
 
-R4_REQUIRED_ELEMENTS = {
-    "Observation": {"status", "code"},
-    "MedicationRequest": {"status", "intent", "medication[x]", "subject"},
-    "ServiceRequest": {"status", "intent", "subject"},
-}
-"""The elements among them that R4 requires too."""
-
 VALUE_SETS = {
     "Observation": {
         "status": "registered preliminary final amended corrected cancelled entered-in-error"
@@ -77,29 +70,10 @@ _DATES = {"effectiveDateTime", "authoredOn", "occurrenceDateTime", "issued", "ef
 _TIME_WITH_ZONE = re.compile(r".*T.*(?:Z|[+-]\d\d:\d\d)")
 
 
-_REQUIRED = "is required."
-_NEEDS_TIME_ZONE = "must carry a time and its zone, like 2023-11-13T10:15:00+00:00."
-_NOT_A_PATIENT = "must be Patient/id."
-_OWN_RULES = (_NEEDS_TIME_ZONE, _NOT_A_PATIENT, "needs ")
-"""The beginnings of the rules that this server has for what is written, and R4 has not."""
-
-
-def as_r4_findings(findings: list[Finding], resource_type: str) -> list[Finding]:
-    """Return findings on a resource that is not to be written: own rules are warnings then."""
-    weakened = []
-    for finding in findings:
-        is_own = finding.message.startswith(_OWN_RULES)
-        if finding.message == _REQUIRED:
-            is_own = finding.path not in R4_REQUIRED_ELEMENTS[resource_type]
-        if is_own and finding.level == "error":
-            message = f"{finding.message.removesuffix('.')} to be written here (not by R4)."
-            finding = finding.model_copy(update={"level": "warn", "message": message})
-        weakened.append(finding)
-    return weakened
-
-
 def validate_resource(
-    resource: Any, resource_type: str, has_patient: Callable[[str], bool]
+    resource: Any,
+    resource_type: str,
+    has_patient: Callable[[str], bool],
 ) -> list[Finding]:
     """Return all findings on a resource that is to be written as this type."""
     if not isinstance(resource, dict):
@@ -110,10 +84,8 @@ def validate_resource(
     if resource.get("resourceType") != resource_type:
         return [_error("resourceType", f"must be {resource_type}, as in the URL.")]
     return [
-        *_check_required(resource, resource_type),
-        *_check_value_sets(resource, resource_type),
+        *_check_elements(resource, resource_type),
         *_check_subject(resource, has_patient),
-        *_check_meta(resource),
         *_check_tree(resource, ""),
         *_check_notes(resource),
     ]
@@ -123,27 +95,23 @@ def _error(path: str, message: str) -> Finding:
     return Finding(level="error", path=path, message=message)
 
 
-def _check_required(resource: dict[str, Any], resource_type: str) -> Iterator[Finding]:
+def _check_elements(resource: dict[str, Any], resource_type: str) -> Iterator[Finding]:
+    """Check that required elements are there, and that codes are of their value sets."""
     for name in REQUIRED_ELEMENTS[resource_type]:
+        if name in _CHOICES:
+            is_present = any(member.startswith(name) for member in resource)
+        else:
+            is_present = resource.get(name) not in (None, "", [], {})
         is_excused = name == "value" and "dataAbsentReason" in resource
-        if is_excused or _is_present(resource, name):
-            continue
-        path = f"{name}[x]" if name in _CHOICES else name
-        yield _error(path, _REQUIRED)
-
-
-def _is_present(resource: dict[str, Any], name: str) -> bool:
-    if name in _CHOICES:
-        return any(member.startswith(name) for member in resource)
-    return resource.get(name) not in (None, "", [], {})
-
-
-def _check_value_sets(resource: dict[str, Any], resource_type: str) -> Iterator[Finding]:
+        if not (is_present or is_excused):
+            yield _error(f"{name}[x]" if name in _CHOICES else name, "is required.")
     for element, codes in VALUE_SETS[resource_type].items():
         value = resource.get(element)
         allowed = codes.split()
         if value is not None and value not in allowed:
             yield _error(element, f"must be one of {', '.join(allowed)}.")
+    if not isinstance(resource.get("meta") or {}, dict):
+        yield _error("meta", "must be a JSON object.")
 
 
 def _check_subject(
@@ -152,19 +120,12 @@ def _check_subject(
     subject = resource.get("subject")
     if subject is None:
         return
-    target = None
     reference = subject.get("reference") if isinstance(subject, dict) else None
-    if isinstance(reference, str):
-        target = parse_reference(reference)
+    target = parse_reference(reference) if isinstance(reference, str) else None
     if target is None or target.type != "Patient":
-        yield _error("subject.reference", _NOT_A_PATIENT)
+        yield _error("subject.reference", "must be Patient/id.")
     elif not has_patient(target.id):
         yield _error("subject.reference", "there is no such patient in this record.")
-
-
-def _check_meta(resource: dict[str, Any]) -> Iterator[Finding]:
-    if not isinstance(resource.get("meta") or {}, dict):
-        yield _error("meta", "must be a JSON object.")
 
 
 def _check_tree(node: dict[str, Any], path: str) -> Iterator[Finding]:
@@ -175,67 +136,31 @@ def _check_tree(node: dict[str, Any], path: str) -> Iterator[Finding]:
         if isinstance(value, dict):
             yield from _check_tree(value, member_path)
         elif isinstance(value, list):
-            yield from _check_items(value, member_path)
-
-
-def _check_items(items: list[Any], path: str) -> Iterator[Finding]:
-    for index, item in enumerate(items):
-        if isinstance(item, dict):
-            yield from _check_tree(item, f"{path}[{index}]")
+            for index, item in enumerate(value):
+                if isinstance(item, dict):
+                    yield from _check_tree(item, f"{member_path}[{index}]")
 
 
 def _check_member(name: str, value: Any, path: str) -> Iterator[Finding]:
+    # The `code` of a Coding or a Quantity is a string.
+    is_plain_code = path.endswith(".code") and ("coding" in path or "Quantity" in path)
     if name == "coding":
         yield from _check_codings(value, path)
-    elif name in _CONCEPTS | _CONCEPT_LISTS and not _is_plain_code(path):
-        yield from _check_concepts(name, value, path)
+    elif name in _CONCEPT_LISTS:
+        if not _is_list_of_objects(value):
+            yield _error(path, "must be a list of CodeableConcepts.")
+    elif name in _CONCEPTS:
+        if not isinstance(value, dict) and not is_plain_code:
+            yield _error(path, "must be a CodeableConcept: {coding: [...], text: ...}.")
     elif name in _DATES:
-        yield from _check_time(value, path)
+        if not isinstance(value, str) or parse_time_range(value) is None:
+            yield _error(path, "must be a dateTime like 2023-11-13T10:15:00+00:00.")
+        elif not _TIME_WITH_ZONE.fullmatch(value):
+            yield _error(path, "must carry a time and its zone, like 2023-11-13T10:15:00+00:00.")
     elif name.endswith("Quantity"):
         yield from _check_quantity(value, path)
     elif name in _LISTS and not isinstance(value, list):
         yield _error(path, "must be a list.")
-
-
-def _check_concepts(name: str, value: Any, path: str) -> Iterator[Finding]:
-    if name in _CONCEPT_LISTS:
-        if not _is_list_of_objects(value):
-            yield _error(path, "must be a list of CodeableConcepts.")
-    elif not isinstance(value, dict):
-        yield _error(path, "must be a CodeableConcept: {coding: [...], text: ...}.")
-
-
-def _is_list_of_objects(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
-
-
-def _is_plain_code(path: str) -> bool:
-    """Whether the path is the `code` of a Coding or a Quantity, which is a string."""
-    return path.endswith(".code") and ("coding" in path or "Quantity" in path)
-
-
-def _check_codings(codings: Any, path: str) -> Iterator[Finding]:
-    if not _is_list_of_objects(codings):
-        yield _error(path, "must be a list of Codings.")
-        return
-    for index, coding in enumerate(codings):
-        missing = []
-        for name in ("system", "code"):
-            if not _is_text(coding.get(name)):
-                missing.append(name)
-        if missing:
-            yield _error(f"{path}[{index}]", f"needs {' and '.join(missing)}.")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _check_time(value: Any, path: str) -> Iterator[Finding]:
-    if not isinstance(value, str) or parse_time_range(value) is None:
-        yield _error(path, "must be a dateTime like 2023-11-13T10:15:00+00:00.")
-    elif not _TIME_WITH_ZONE.fullmatch(value):
-        yield _error(path, _NEEDS_TIME_ZONE)
 
 
 def _check_quantity(value: Any, path: str) -> Iterator[Finding]:
@@ -246,16 +171,31 @@ def _check_quantity(value: Any, path: str) -> Iterator[Finding]:
         yield Finding(level="warn", path=path, message="has no unit.")
 
 
+def _check_codings(codings: Any, path: str) -> Iterator[Finding]:
+    if not _is_list_of_objects(codings):
+        yield _error(path, "must be a list of Codings.")
+        return
+    for index, coding in enumerate(codings):
+        missing = []
+        for name in ("system", "code"):
+            text = coding.get(name)
+            if not isinstance(text, str) or not text:
+                missing.append(name)
+        if missing:
+            yield _error(f"{path}[{index}]", f"needs {' and '.join(missing)}.")
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
 def _check_notes(resource: dict[str, Any]) -> Iterator[Finding]:
     """Check that `note` is a list of Annotations with texts."""
-    if "note" not in resource:
-        return
-    notes = resource["note"]
+    notes = resource.get("note", [])
     if not isinstance(notes, list):
         yield _error("note", "must be a list of Annotations: [{text: ...}].")
-    elif not all(map(_is_annotation, notes)):
-        yield _error("note", "every Annotation needs a text.")
-
-
-def _is_annotation(note: Any) -> bool:
-    return isinstance(note, dict) and isinstance(note.get("text"), str)
+        return
+    for note in notes:
+        if not isinstance(note, dict) or not isinstance(note.get("text"), str):
+            yield _error("note", "every Annotation needs a text.")
+            return

@@ -1,6 +1,7 @@
 """Inspect's model as a model of archqa: every call is an event of Inspect's log."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from inspect_ai.model import (
@@ -20,7 +21,7 @@ from inspect_ai.util import JSONSchema
 
 from archqa.core.usage import Usage
 from archqa.errors import ContextTooLong
-from archqa.llm.model import FinishReason, Message, Reply, Request, ToolCall, ToolSpec
+from archqa.llm.model import FinishReason, Message, Reply, Request, ToolCall
 from archqa.llm.structured import RecursiveSchemaError, without_references
 
 _UNREADABLE = "(arguments that are no JSON)"
@@ -38,9 +39,19 @@ class InspectModel:
 
     async def ask(self, request: Request) -> Reply:
         """Answer one request. Raises `ContextTooLong`, and what Inspect raises."""
+        tools = []
+        for tool in request.tools:
+            parameters = {"type": "object", **without_references(tool.parameters)}
+            tools.append(
+                ToolInfo(
+                    name=tool.name,
+                    description=tool.description,
+                    parameters=ToolParams.model_validate(parameters),
+                )
+            )
         output = await get_model().generate(
             input=[self._message(message, request) for message in request.messages],
-            tools=[_tool(tool) for tool in request.tools],
+            tools=tools,
             config=_config(request),
         )
         if output.choices and output.stop_reason == "model_length":
@@ -56,100 +67,86 @@ class InspectModel:
         if message.role == "user":
             return ChatMessageUser(content=message.content)
         if message.role == "tool":
-            return ChatMessageTool(
-                content=message.content,
-                tool_call_id=message.tool_call_id,
-                function=_called_tool(message.tool_call_id, request),
-            )
-        reply = self._replies.get(_identity(message))
-        return reply if reply is not None else _assistant_message(message)
+            return _tool_message(message, request)
+        return self._replies.get(_identity(message)) or _assistant_message(message)
 
 
 def _identity(message: Message) -> tuple[str, tuple[str, ...]]:
     return message.content, tuple(call.id for call in message.tool_calls)
 
 
-def _called_tool(call_id: str, request: Request) -> str | None:
-    for message in request.messages:
-        for call in message.tool_calls:
-            if call.id == call_id:
-                return call.name
-    return None
+def _tool_message(message: Message, request: Request) -> ChatMessageTool:
+    """The result of a tool, with the name by which the model had called it."""
+    names: dict[str, str] = {}
+    for earlier in request.messages:
+        for call in earlier.tool_calls:
+            names.setdefault(call.id, call.name)
+    return ChatMessageTool(
+        content=message.content,
+        tool_call_id=message.tool_call_id,
+        function=names.get(message.tool_call_id),
+    )
 
 
 def _assistant_message(message: Message) -> ChatMessageAssistant:
-    calls = [
-        InspectToolCall(id=call.id, function=call.name, arguments=_arguments(call))
-        for call in message.tool_calls
-    ]
+    calls = []
+    for call in message.tool_calls:
+        try:
+            arguments = json.loads(call.arguments)
+        except ValueError:
+            arguments = {}
+        if not isinstance(arguments, dict):
+            arguments = {}
+        calls.append(InspectToolCall(id=call.id, function=call.name, arguments=arguments))
     return ChatMessageAssistant(content=message.content, tool_calls=calls or None)
 
 
-def _arguments(call: ToolCall) -> dict[str, Any]:
-    try:
-        arguments = json.loads(call.arguments)
-    except ValueError:
-        return {}
-    return arguments if isinstance(arguments, dict) else {}
-
-
-def _tool(tool: ToolSpec) -> ToolInfo:
-    parameters = {"type": "object", **without_references(tool.parameters)}
-    return ToolInfo(
-        name=tool.name,
-        description=tool.description,
-        parameters=ToolParams.model_validate(parameters),
-    )
-
-
 def _config(request: Request) -> GenerateConfig:
-    """The request's own settings; those that it leaves open are Inspect's."""
-    values: dict[str, Any] = {
-        "temperature": request.temperature,
-        "max_tokens": request.max_tokens,
-        "response_schema": _response_schema(request),
-    }
-    return GenerateConfig(**{name: value for name, value in values.items() if value is not None})
+    """The request's own settings; those that it leaves open are Inspect's.
 
-
-def _response_schema(request: Request) -> ResponseSchema | None:
-    """The schema of the reply; None for prose, and where the prompt alone describes it."""
-    if request.output_schema is None:
-        return None
-    try:
-        schema = without_references(request.output_schema)
-    except RecursiveSchemaError:
-        return None
-    json_schema = JSONSchema.model_validate(schema)
-    return ResponseSchema(name=request.schema_name, json_schema=json_schema, strict=True)
+    Without a schema of the reply, it is prose, or the prompt alone describes it.
+    """
+    values: dict[str, Any] = {}
+    if request.temperature is not None:
+        values["temperature"] = request.temperature
+    if request.max_tokens is not None:
+        values["max_tokens"] = request.max_tokens
+    if request.output_schema is not None:
+        with suppress(RecursiveSchemaError):
+            schema = without_references(request.output_schema)
+            values["response_schema"] = ResponseSchema(
+                name=request.schema_name,
+                json_schema=JSONSchema.model_validate(schema),
+                strict=True,
+            )
+    return GenerateConfig(**values)
 
 
 def _reply(output: ModelOutput) -> Reply:
-    calls: tuple[ToolCall, ...] = ()
+    calls = []
     if output.choices:
-        calls = tuple(map(_tool_call, output.message.tool_calls or ()))
+        for call in output.message.tool_calls or ():
+            arguments = json.dumps(call.arguments, ensure_ascii=False)
+            if call.parse_error:
+                arguments = _UNREADABLE
+            calls.append(ToolCall(id=call.id, name=call.function, arguments=arguments))
     return Reply(
         text=output.completion,
-        finish=_finish(output, calls),
+        finish=_finish(output, has_calls=bool(calls)),
         usage=_usage(output),
         served_by=output.model,
-        tool_calls=calls,
+        tool_calls=tuple(calls),
     )
 
 
-def _tool_call(call: InspectToolCall) -> ToolCall:
-    arguments = _UNREADABLE if call.parse_error else json.dumps(call.arguments, ensure_ascii=False)
-    return ToolCall(id=call.id, name=call.function, arguments=arguments)
-
-
-def _finish(output: ModelOutput, calls: tuple[ToolCall, ...]) -> FinishReason:
+def _finish(output: ModelOutput, *, has_calls: bool) -> FinishReason:
     if not output.choices:
         return FinishReason.EMPTY
     if output.stop_reason == "content_filter":
         return FinishReason.FILTERED
     if output.stop_reason == "max_tokens":
         return FinishReason.LENGTH
-    has_content = bool(output.completion.strip() or calls)
+    has_content = has_calls or bool(output.completion.strip())
     return FinishReason.COMPLETE if has_content else FinishReason.EMPTY
 
 

@@ -1,23 +1,57 @@
-"""The benchmarks as tasks of Inspect; Inspect finds them by the entry point `archqa`."""
+"""The benchmarks as tasks of Inspect; Inspect finds them by the entry point `archqa`.
+
+A task has archqa's cases, a solver that runs a pipeline of archqa with Inspect's model, and archqa's
+scores of each sample and of all samples together.
+"""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
+from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from archqa.core.case import Case
+from archqa import tasks
 from archqa.core.question import ClinicalTask, Item, RecordQuestion
-from archqa.integrations.inspect_ai.scorers import archqa_scores, benchmark_scores
-from archqa.integrations.inspect_ai.solver import pipeline_solver
+from archqa.core.step import Step
+from archqa.core.usage import sum_usage
+from archqa.errors import CaseFailed
+from archqa.evaluation.scoring import row_scorer, submitted_rows
+from archqa.integrations.inspect_ai.model import InspectModel
+from archqa.runs.backends import Backends
 from archqa.runs.plan import Plan, Selection, plan_run
+from archqa.runs.record import CaseRecord
+from archqa.runs.runner import answered_record, failed_record
 from archqa.settings import load_settings
 from archqa.tasks import archehr_2025 as archehr_2025_task
 from archqa.tasks import fhir_agentbench as fhir_agentbench_task
 from archqa.tasks import medagentbench as medagentbench_task
+from archqa.tasks.task import CompletedCase
 
 MODEL = "inspect"
 """The model's name in archqa's settings: which one it is, Inspect says."""
+
+RECORD = "archqa_case"
+"""The key of a sample's `CaseRecord` in the metadata of its state."""
+
+_ROWS = "rows"
+"""The key of a sample's rows of the submission in the metadata of its score."""
+
+_PROVENANCE = {
+    "task",
+    "pipeline",
+    "data",
+    "settings",
+    "prompts",
+    "inputs",
+    "remarks",
+    "versions",
+    "plug_ins",
+    "git_revision",
+}
+"""What of `run.json` stands in Inspect's log."""
 
 Assignments = str | list[str]
 """Settings of archqa: `labels=multiclass`, or several."""
@@ -25,7 +59,10 @@ Assignments = str | list[str]
 
 @task
 def archehr_2025(
-    cases: str, key: str | None = None, pipeline: str | None = None, assign: Assignments = ""
+    cases: str,
+    key: str | None = None,
+    pipeline: str | None = None,
+    assign: Assignments = "",
 ) -> Task:
     """ArchEHR-QA 2025: cited answers from notes. The key may lie next to the cases."""
     return _task(archehr_2025_task.NAME, cases, key, {"pipeline": pipeline}, assign)
@@ -71,32 +108,128 @@ def _task(
         typed={**typed, "model": MODEL, "cache": False}, assignments=filter(None, assignments)
     )
     plan = plan_run(cases, benchmark, Selection(), settings)
+    samples = []
+    for case in plan.cases:
+        if isinstance(case, RecordQuestion):
+            question = case.question
+        elif isinstance(case, ClinicalTask):
+            question = f"{case.instruction}\n{case.context}".strip()
+        else:
+            question = case.clinician_question or case.patient_narrative
+        samples.append(Sample(id=case.id, input=question))
     files = {"benchmark": benchmark, "cases": cases, "key": key, "record": settings.record}
     return Task(
-        dataset=MemoryDataset([_sample(case) for case in plan.cases], name=benchmark),
+        dataset=MemoryDataset(samples, name=benchmark),
         solver=pipeline_solver(plan),
         scorer=archqa_scores(**files),
         metrics=[benchmark_scores(**files)],
-        metadata=_provenance(plan),
+        metadata={"archqa": plan.manifest.model_dump(mode="json", include=_PROVENANCE)},
         version=plan.manifest.versions["archqa"],
     )
 
 
-def _sample(case: Item) -> Sample:
-    return Sample(id=case.id, input=_question(case))
+def pipeline_solver(plan: Plan) -> Solver:
+    """Runs the pipeline of a plan on each sample; a case that fails gets the record of a failure.
+
+    What ends a run of archqa's own (a server that is down, a limit) is an error of the sample, which
+    Inspect retries or counts as it is told to.
+    """
+    cases = {case.id: case for case in plan.cases}
+
+    @solver
+    def archqa_pipeline(pipeline: str) -> Solver:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            record = await _run_case(cases[str(state.sample_id)], plan)
+            state.metadata[RECORD] = record.model_dump(mode="json")
+            # The answer in words, for Inspect's viewer.
+            answer = record.answer.submission if record.answer else None
+            if answer is None:
+                answer = (record.result and record.result.answer_text) or record.error
+            state.output.completion = answer
+            return state
+
+        return solve
+
+    # Inspect writes the arguments of a solver into its log: not the plan, which holds the cases.
+    return archqa_pipeline(plan.pipeline.name)
 
 
-def _question(case: Item) -> str:
-    if isinstance(case, RecordQuestion):
-        return case.question
-    if isinstance(case, ClinicalTask):
-        return f"{case.instruction}\n{case.context}".strip()
-    assert isinstance(case, Case)
-    return case.clinician_question or case.patient_narrative
+async def _run_case(case: Item, plan: Plan) -> CaseRecord:
+    steps: list[Step] = []
+    backends = Backends(plan.settings, plan.pipeline, InspectModel())
+    settings = plan.settings.for_pipeline(plan.pipeline)
+    try:
+        context = backends.context(steps.append, case)
+        result = await plan.pipeline.run(case, context, settings)
+        record = answered_record(case.id, result)
+    except CaseFailed as failure:
+        record = failed_record(case.id, failure)
+    finally:
+        await backends.close()
+    usage = sum_usage(step.usage for step in steps)
+    return record.model_copy(update={"usage": usage})
 
 
-def _provenance(plan: Plan) -> dict[str, Any]:
-    """What `run.json` of a run would say, for Inspect's log."""
-    names = {"task", "pipeline", "data", "settings", "prompts", "inputs", "remarks"}
-    names |= {"versions", "plug_ins", "git_revision"}
-    return {"archqa": plan.manifest.model_dump(mode="json", include=names)}
+@metric
+def benchmark_scores(
+    benchmark: str,
+    cases: str,
+    key: str | None = None,
+    record: str | None = None,
+) -> Metric:
+    """The scores of archqa over the samples, by the leaderboards' names.
+
+    They are computed from the rows of all samples, as of a submission: a micro average is no mean
+    over samples.
+    """
+    key_path = None if key is None else Path(key)
+    scoring = row_scorer(benchmark, Path(cases), key_path, record)
+
+    def compute(scores: list[SampleScore]) -> dict[str, float]:
+        rows = []
+        ids = []
+        for sample in scores:
+            rows += (sample.score.metadata or {}).get(_ROWS, [])
+            ids.append(str(sample.sample_id))
+        return dict(scoring.scores(rows, ids).scores) if ids else {}
+
+    return compute
+
+
+@scorer(metrics=[])
+def archqa_scores(
+    benchmark: str,
+    cases: str,
+    key: str | None = None,
+    record: str | None = None,
+) -> Scorer:
+    """The scores of each sample. A case without labels in the key is not scored."""
+    key_path = None if key is None else Path(key)
+    scoring = row_scorer(benchmark, Path(cases), key_path, record)
+    items = {case.id: case for case in tasks.load_cases(cases, benchmark).cases}
+
+    async def score(state: TaskState, target: Target) -> Score | None:
+        case_id = str(state.sample_id)
+        if case_id not in scoring.references or RECORD not in state.metadata:
+            return None
+        context = {"result_type": tasks.find(benchmark).result_type}
+        ended = CaseRecord.model_validate(state.metadata[RECORD], context=context)
+        completed = CompletedCase(
+            items[case_id],
+            ended.answer,
+            ended.result,
+            ended.error,
+            ended.usage,
+            ended.evidence,
+        )
+        rows = submitted_rows(benchmark, completed, tuple(items))
+        value: Any = scoring.case_scores(rows, case_id)
+        explanation = "\n".join((*ended.remarks, ended.error))
+        return Score(
+            value=value,
+            answer=state.output.completion,
+            explanation=explanation.strip() or None,
+            metadata={_ROWS: rows, "status": ended.status.value},
+        )
+
+    return score

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from archqa.fhir.values.text import normalise_text
 from archqa.fhir.views.lookup import MATCH_ORDER, match_name
 from archqa.query.called_concepts import concepts_called
-from archqa.query.concepts import Concept, load_concepts
 from archqa.query.contents.counted_values import quoted_name, rows_text
 from archqa.query.contents.inventory import (
     LIMIT_OF_FACT,
@@ -19,6 +18,9 @@ from archqa.query.contents.inventory import (
 from archqa.query.execution.concept_limit import is_coded
 from archqa.query.execution.rows import Coding
 from archqa.query.kinds import KINDS, RowKind
+from archqa.terminology.codes import display_rules
+from archqa.terminology.concept import Concept
+from archqa.terminology.concepts import load_concepts
 
 MAX_HITS = 12
 _MAX_CONCEPTS = 3
@@ -110,17 +112,17 @@ def _row_text(kind: KindContents, named: NamedRows) -> str:
 def _concepts_of(what: RowKind, codings: tuple[Coding, ...]) -> tuple[str, ...]:
     """The concepts that the codings belong to, the most specific first."""
     matching = [
-        named.concept
-        for named in load_concepts()
-        if named.concept.kind in KINDS[what].concepts
-        and any(is_coded(named.concept, coding, past=True) for coding in codings)
+        concept
+        for concept in load_concepts()
+        if concept.kind in KINDS[what].concepts
+        and any(is_coded(concept, coding, past=True) for coding in codings)
     ]
     return tuple(concept.name for concept in sorted(matching, key=_breadth)[:_MAX_CONCEPTS])
 
 
 def _breadth(concept: Concept) -> tuple[bool, int]:
     """How much a concept includes; a class of drugs more than a drug."""
-    rules = len(concept.codes) + len(concept.ingredients) + len(concept.display_rules)
+    rules = len(concept.codes) + len(concept.ingredients) + len(display_rules(concept))
     return concept.kind == "drug_class", rules
 
 

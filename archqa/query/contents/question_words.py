@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from archqa.notes.tokens import stop_words
 from archqa.query.contents.inventory import RecordContents
 from archqa.query.contents.name_lookup import look_up
+from archqa.terminology.words import word_list
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9'-]*")
 _LEAST_LETTERS = 3
@@ -44,6 +44,5 @@ def _named(contents: RecordContents, phrases: list[str]) -> Iterator[NamedWords]
 
 def _content_words(question: str) -> list[str]:
     words = _WORD.findall(question)
-    return [
-        word for word in words if len(word) >= _LEAST_LETTERS and word.lower() not in stop_words()
-    ]
+    empty = word_list("stop")
+    return [word for word in words if len(word) >= _LEAST_LETTERS and word.lower() not in empty]

@@ -1,12 +1,12 @@
 """Questions about allergies; those of one category only where the record's own names tell it."""
 
-from archqa.query.concepts import find_concepts
 from archqa.query.everyday.declining import decline
 from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.general_rows import read_general_rows
 from archqa.query.everyday.marks import Account
 from archqa.query.everyday.reading import Declined
 from archqa.query.model import Query
+from archqa.terminology.concepts import find_concepts
 
 _DRUGS = frozenset({"drug", "drug_class"})
 

@@ -1,14 +1,13 @@
 """Questions about care plans: a condition is the plan's name, or what the plan is for."""
 
 from collections.abc import Iterator
-from functools import cache
 
 from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.general_rows import read_general_rows
 from archqa.query.everyday.marks import Account
 from archqa.query.everyday.naming import Named, NameLimit
 from archqa.query.everyday.reading import Declined
-from archqa.query.everyday.tables import read_table
+from archqa.terminology.concepts import related
 
 
 def read_care_plans(account: Account) -> Draft | Declined:
@@ -25,15 +24,11 @@ def read_care_plans(account: Account) -> Draft | Declined:
 
 def _of_condition(limit: NameLimit) -> NameLimit:
     """The limit with the condition whose values a measurement tells: cholesterol, sugar."""
-    conditions = [_condition_of_measurement().get(each, each) for each in limit.concepts]
-    return limit._replace(concepts=tuple(conditions))
+    conditions = related("condition of measurement")
+    names = [name for each in limit.concepts for name in conditions.get(each, (each,))]
+    return limit._replace(concepts=tuple(names))
 
 
 def _reasons(limit: NameLimit) -> Iterator[str]:
     yield from limit.concepts
     yield from limit.names
-
-
-@cache
-def _condition_of_measurement() -> dict[str, str]:
-    return dict(read_table("measured_conditions.tsv"))  # type: ignore[arg-type]

@@ -3,8 +3,8 @@
 from functools import cache
 from typing import Literal, NamedTuple, cast
 
+from archqa.core.tables import read_rows
 from archqa.query.everyday.reading import MOST_QUERIES, Declined
-from archqa.query.everyday.tables import read_table
 from archqa.query.model import Query
 
 Ground = Literal["judgement", "notes", "language"]
@@ -24,7 +24,7 @@ class Reason(NamedTuple):
 @cache
 def decline_reasons() -> dict[str, Reason]:
     """Return the reasons by kind."""
-    rows = read_table("reasons.tsv")
+    rows = read_rows("query/everyday/data/reasons.tsv", 3)
     return {kind: Reason(cast("Ground", ground), sentence) for kind, ground, sentence in rows}
 
 

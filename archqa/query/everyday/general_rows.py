@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple, cast
 
+from archqa.core.tables import read_rows
 from archqa.query.everyday.asks import (
     Ask,
     Form,
@@ -30,7 +31,6 @@ from archqa.query.everyday.naming import Nameable, Named, names_of, use_for_befo
 from archqa.query.everyday.reading import Declined
 from archqa.query.everyday.reasons import reasons_of
 from archqa.query.everyday.stays import Stay, stay_of
-from archqa.query.everyday.tables import read_table
 from archqa.query.model import Query, ReturnedField, RowKind, State
 
 
@@ -183,7 +183,9 @@ def _implied_state(account: Account, kind: GeneralKind, form: Form, ask: Ask) ->
 @cache
 def general_kinds() -> dict[str, GeneralKind]:
     """The kinds of `data/kinds_of_rows.tsv`."""
-    return {row[0]: _general_kind(row) for row in read_table("kinds_of_rows.tsv")}
+    return {
+        row[0]: _general_kind(row) for row in read_rows("query/everyday/data/kinds_of_rows.tsv", 7)
+    }
 
 
 def _general_kind(row: tuple[str, ...]) -> GeneralKind:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from archqa.query.concepts import Concept
 from archqa.query.everyday.declining import decline
 from archqa.query.everyday.marks import Clause, Mark
 from archqa.query.everyday.reading import Declined
 from archqa.query.model import Query
 from archqa.query.scope import When
+from archqa.terminology.concept import Concept
 
 _RELATIONS_OF_TIME = frozenset(["after", "before", "between", "once", "since", "until", "while"])
 _ASKING = frozenset(

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from archqa.query.concepts import find_concepts
 from archqa.query.everyday.comparisons import find_tests
 from archqa.query.everyday.marks import Clause, Mark
 from archqa.query.everyday.names import name_marks
@@ -18,6 +17,7 @@ from archqa.query.everyday.spans import find_spans
 from archqa.query.everyday.special_names import known_names
 from archqa.query.everyday.tokens import Token, plain, tokenize
 from archqa.query.everyday.vocabulary import Vocabulary
+from archqa.terminology.concepts import find_concepts
 
 _TITLES = frozenset({"mr", "mrs", "ms", "miss"})
 _ORDER = (

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from archqa.query.concepts import Concept
 from archqa.query.everyday.tokens import Token
 from archqa.query.everyday.vocabulary import Name, Vocabulary
 from archqa.query.model import ValueTest
 from archqa.query.scope import Span
+from archqa.terminology.concept import Concept
 
 
 class Mark(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple, cast
 from archqa.query.everyday.asks import Ask, Form, counts, fields_of, unit_of
 from archqa.query.everyday.marks import Account
 from archqa.query.everyday.naming import Named
-from archqa.query.everyday.tables import read_table
 from archqa.query.model import ReturnedField
 from archqa.query.scope import Position
+from archqa.terminology.concepts import related
 
 _FIELDS = frozenset({"time", "elapsed", "value", "flag", "practitioner", "place"})
 
@@ -132,8 +132,7 @@ def _names_one_value(question: MeasurementQuestion) -> bool:
 
 def _is_status(named: Named) -> bool:
     names = {concept for limit in named.limits for concept in limit.concepts}
-    statuses = {row[0] for row in read_table("status_measurements.tsv")}
-    return bool(names) and names <= statuses
+    return bool(names) and names <= set(related("status"))
 
 
 def _fields(question: MeasurementQuestion, fields: tuple[str, ...]) -> Iterator[Ask]:
@@ -190,7 +189,8 @@ def _extremes(account: Account) -> tuple[str, ...]:
         return _joined_values(account, "extreme")
     account.use("extreme", "worst")
     names = {each.name for each in account.clause.concepts if each.kind == "measurement"}
-    extremes = {extreme for name in names for extreme in _worst(name)}
+    worst = related("worst")
+    extremes = {extreme for name in names for extreme in worst.get(name, ())}
     if len(extremes) != 1:
         raise ValueError("the record does not say which value is the worst")
     return tuple(extremes)
@@ -203,11 +203,6 @@ def _asks_how_far(account: Account) -> bool:
         return False
     words = {"get", "got", "gone", "go", "went", "reach", "reached", "been", "run"}
     return bool(words & clause.words) or clause.has("ever")
-
-
-def _worst(name: str) -> tuple[str, ...]:
-    rows = read_table("worst.tsv")
-    return tuple(extreme for extreme, names in rows if name in names.split("|"))
 
 
 def _joined_values(account: Account, kind: str) -> tuple[str, ...]:

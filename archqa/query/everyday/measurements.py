@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from archqa.query.concepts import Concept, concept_named, ucum_unit
 from archqa.query.everyday.asks import Ask, form_of, newest_of, use_plain_words
 from archqa.query.everyday.declining import decline
 from archqa.query.everyday.draft import Draft
@@ -21,6 +20,9 @@ from archqa.query.everyday.reading import Declined
 from archqa.query.everyday.stays import stay_of
 from archqa.query.model import Flag, Query, RowKind, ValueTest
 from archqa.query.scope import When
+from archqa.terminology.concept import Concept
+from archqa.terminology.concepts import concept_named
+from archqa.terminology.units import ucum_unit
 
 MEASUREMENTS = Nameable(frozenset({"measurement"}), frozenset({"observation"}))
 _SYSTOLIC_FROM = 100

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
-from archqa.query.concepts.words import stem, stems
 from archqa.query.everyday.marks import Mark
-from archqa.query.everyday.tables import read_table
 from archqa.query.everyday.tokens import Token
 from archqa.query.everyday.vocabulary import Name, Vocabulary
+from archqa.terminology.words import common_form, common_forms, word_list
 
 _LINKS = frozenset({"of", "the", "and", "for", "in", "to", "with", "a", "an"})
 """Words inside a name that need not stand in the display."""
@@ -75,9 +74,9 @@ def _content(tokens: Sequence[Token], start: int, end: int) -> tuple[str, ...]:
 
 def _names(words: tuple[str, ...], vocabulary: Vocabulary) -> tuple[Name, ...]:
     """The names that the words may stand for: they say a good part of what the name says."""
-    folded = tuple(map(stem, words))
+    folded = tuple(map(common_form, words))
     has_repetition = len(set(folded)) < len(folded)
-    if has_repetition or {words[0], words[-1]} & _function_words():
+    if has_repetition or {words[0], words[-1]} & word_list("function"):
         return ()
     if not _content_words(folded):
         return ()
@@ -92,7 +91,7 @@ def _says_enough(words: tuple[str, ...], name: Name) -> bool:
     "sedation" for "intubation without sedation". A name that only other patients have must be said
     in full: that there is no "infection of tooth" does not tell of infections.
     """
-    told = _content_words(stems(name.display))
+    told = _content_words(common_forms(name.display))
     share = _SMALLEST_SHARE if name.is_own else 1
     if share * len(told) > len(told & set(words)):
         return False
@@ -102,7 +101,7 @@ def _says_enough(words: tuple[str, ...], name: Name) -> bool:
 @lru_cache(maxsize=65536)
 def _denied(display: str) -> frozenset[str]:
     """The words after a negation in a display."""
-    words = stems(display)
+    words = common_forms(display)
     first = next((place for place, word in enumerate(words) if word in _NEGATIONS), len(words))
     return frozenset(words[first + 1 :])
 
@@ -119,13 +118,5 @@ def _replaced(marks: Sequence[Mark], named: Mark) -> list[Mark]:
 
 @cache
 def _generic_words() -> frozenset[str]:
-    """Words that name nothing by themselves: sides, forms, degrees, tags of code systems."""
-    words = (word for row in read_table("generic_words.tsv") for word in row[-1].split())
-    return frozenset(map(stem, words)) | frozenset(map(stem, _function_words()))
-
-
-@cache
-def _function_words() -> frozenset[str]:
-    """Words that neither begin nor end a name: without, not, only, daily."""
-    rows = read_table("generic_words.tsv")
-    return frozenset(word for kind, words in rows if kind == "function" for word in words.split())
+    """The common forms of words that name nothing by themselves: sides, degrees, tags of systems."""
+    return frozenset(map(common_form, word_list("generic", "function")))

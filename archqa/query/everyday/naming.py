@@ -2,8 +2,8 @@
 
 from typing import Literal, NamedTuple
 
-from archqa.query.concepts import Concept
 from archqa.query.everyday.marks import Account, Clause, Mark
+from archqa.terminology.concept import Concept
 
 _BETWEEN = frozenset({"filler", "person_name"})
 

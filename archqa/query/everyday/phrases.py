@@ -1,14 +1,14 @@
-"""The phrases of the tables: which stretches of a question they are found in."""
+"""The phrases of the table: which stretches of a question they are found in."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from archqa.query.concepts import concept_named
+from archqa.core.tables import read_rows
 from archqa.query.everyday.marks import Mark
-from archqa.query.everyday.tables import phrases_of, read_table
-from archqa.query.everyday.tokens import Token
+from archqa.query.everyday.tokens import Token, phrases_of
+from archqa.terminology.concepts import concept_named
 
 _AT_END = "$"
 _AT_START = "^"
@@ -76,20 +76,12 @@ def _is_start(tokens: Sequence[Token], place: int) -> bool:
 
 @cache
 def all_phrases() -> tuple[Phrase, ...]:
-    """The phrases of the three tables; of equal ones the first counts."""
+    """The phrases of `phrases.tsv`; of equal ones the first counts."""
     phrases: dict[tuple[tuple[str, ...], bool, bool], Phrase] = {}
-    for phrase in _read_phrases():
-        phrases.setdefault((phrase.words, phrase.at_end, phrase.at_start), phrase)
+    for kind, value, cell in read_rows("query/everyday/data/phrases.tsv", 3):
+        for phrase in _phrases(kind, value, cell):
+            phrases.setdefault((phrase.words, phrase.at_end, phrase.at_start), phrase)
     return tuple(phrases.values())
-
-
-def _read_phrases() -> Iterator[Phrase]:
-    for kind, value, cell in read_table("phrases.tsv"):
-        yield from _phrases(kind, value, cell)
-    for category, cell in read_table("judgements.tsv"):
-        yield from _phrases("judgement", category, cell)
-    for why, cell in read_table("fillers.tsv"):
-        yield from _phrases("filler", why, cell)
 
 
 def _phrases(kind: str, value: str, cell: str) -> Iterator[Phrase]:

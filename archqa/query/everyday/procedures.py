@@ -2,12 +2,13 @@
 
 from functools import cache
 
-from archqa.query.concepts.words import stems
+from archqa.core.tables import read_rows
 from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.general_rows import read_general_rows
 from archqa.query.everyday.marks import Account
 from archqa.query.everyday.reading import Declined
-from archqa.query.everyday.tables import phrases_of, read_table
+from archqa.terminology.matching import expand
+from archqa.terminology.words import common_forms
 
 _IMAGING = frozenset(
     {"chest x-ray", "x-ray", "ct scan", "mri scan", "ultrasound", "mammogram", "echocardiogram"}
@@ -30,11 +31,11 @@ def read_procedures(account: Account) -> Draft | Declined:
 
 def _names_device(account: Account) -> bool:
     marks = account.clause.of("concept")
-    return any(stems(mark.text) in _devices() for mark in marks)
+    return any(common_forms(mark.text) in _devices() for mark in marks)
 
 
 @cache
 def _devices() -> frozenset[tuple[str, ...]]:
-    rows = read_table("known_names.tsv")
-    phrases = (words for kind, cell, _ in rows if kind == "device" for words in phrases_of(cell))
-    return frozenset(stems(" ".join(words)) for words in phrases)
+    rows = read_rows("terminology/data/items.tsv", 3)
+    forms = (form for kind, cell, _ in rows if kind == "device" for form in expand(cell))
+    return frozenset(map(common_forms, forms))

@@ -5,9 +5,9 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.query.everyday.marks import Mark
-from archqa.query.everyday.tables import read_table
 from archqa.query.everyday.tokens import Token, words_of
 from archqa.query.everyday.vocabulary import Vocabulary
+from archqa.terminology import people
 
 _OF_THE_ASKER = frozenset({"my", "our"})
 _OF_THE_PATIENT = frozenset({"her", "his", "their"})
@@ -75,11 +75,9 @@ def _opening(tokens: Sequence[Token], start: int) -> int | None:
 
 @cache
 def _relatives() -> tuple[_Relative, ...]:
-    """The relatives of the table, those of several words first."""
-    relatives = []
-    for gender, alone, others in read_table("relatives.tsv"):
-        for cell, stands_alone in ((alone, True), (others, False)):
-            for phrase in cell.split("|"):
-                relatives.append(_Relative(words_of(phrase), gender, stands_alone))
-    named = [relative for relative in relatives if relative.words]
+    """The relatives of the terminology, those of several words first."""
+    named = [
+        _Relative(words_of(relative.form), relative.gender, relative.stands_alone)
+        for relative in people.relatives()
+    ]
     return tuple(sorted(named, key=lambda each: (-len(each.words), not each.stands_alone)))

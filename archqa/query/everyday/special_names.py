@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from archqa.query.concepts import Concept, find_concepts
-from archqa.query.concepts.words import stem, stems
+from archqa.core.tables import read_rows
 from archqa.query.everyday.marks import Clause, Mark
-from archqa.query.everyday.tables import phrases_of, read_table
 from archqa.query.everyday.vocabulary import Name
 from archqa.query.model import RowKind
+from archqa.terminology.concept import Concept
+from archqa.terminology.concepts import disease_forms, find_concepts
+from archqa.terminology.matching import expand
+from archqa.terminology.words import common_form, common_forms
 
 _VACCINE_WORDS = frozenset(
     {"shot", "vaccine", "vaccination", "immunization", "jab", "booster", "inoculation", "series"}
@@ -18,8 +20,8 @@ _COLLOQUIAL = frozenset({"tetanus"})
 
 
 def known_names(tokens: Sequence[str]) -> Iterator[Mark]:
-    """Allergens, devices and supplies of `data/known_names.tsv`, which any record may lack."""
-    folded = [stem(token) for token in tokens]
+    """Allergens, devices and supplies of `items.tsv`, which any record may lack."""
+    folded = [common_form(token) for token in tokens]
     for words, names in _known_phrases():
         for start in range(len(folded) - len(words) + 1):
             if tuple(folded[start : start + len(words)]) == words:
@@ -29,10 +31,10 @@ def known_names(tokens: Sequence[str]) -> Iterator[Mark]:
 @cache
 def _known_phrases() -> tuple[tuple[tuple[str, ...], tuple[Name, ...]], ...]:
     phrases = []
-    for kind, cell, displays in read_table("known_names.tsv"):
+    for kind, cell, displays in read_rows("terminology/data/items.tsv", 3):
         names = tuple(_known_name(kind, display) for display in displays.split("|"))
-        for words in phrases_of(cell):
-            phrases.append((tuple(map(stem, words)), names))
+        for form in expand(cell):
+            phrases.append((common_forms(form), names))
     return tuple(phrases)
 
 
@@ -74,14 +76,8 @@ def _is_only_disease(mark: Mark) -> bool:
     """Whether the words of a vaccine are those of the disease."""
     if not any(each.kind == "vaccine" for each in mark.concepts):
         return False
-    words = frozenset(stems(mark.text))
-    return not words & _VACCINE_WORDS and " ".join(stems(mark.text)) in _diseases()
-
-
-@cache
-def _diseases() -> frozenset[str]:
-    phrases = (row[0] for row in read_table("vaccine_diseases.tsv"))
-    return frozenset(" ".join(stems(phrase)) for phrase in phrases)
+    words = frozenset(common_forms(mark.text))
+    return not words & _VACCINE_WORDS and " ".join(common_forms(mark.text)) in disease_forms()
 
 
 def with_drug_classes(clause: Clause) -> Clause:

@@ -6,10 +6,10 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary, ref
 
+from archqa.core.tables import read_rows
 from archqa.fhir import CodeCount, Record, Store
-from archqa.query.concepts.words import stem, stems
-from archqa.query.everyday.tables import read_table
 from archqa.query.model import RowKind
+from archqa.terminology.words import common_form, common_forms
 
 
 class Name(NamedTuple):
@@ -54,12 +54,12 @@ class NameIndex:
         self.names = tuple(dict.fromkeys(names))
         self._places: dict[str, set[int]] = defaultdict(set)
         for place, name in enumerate(self.names):
-            for word in stems(name.display):
+            for word in common_forms(name.display):
                 self._places[word].add(place)
 
     def holding(self, words: tuple[str, ...]) -> tuple[Name, ...]:
         """The names that hold all the words."""
-        sets = [self._places.get(stem(word), set()) for word in words]
+        sets = [self._places.get(common_form(word), set()) for word in words]
         if not sets:
             return ()
         return tuple(self.names[place] for place in sorted(set.intersection(*sets)))
@@ -184,7 +184,7 @@ def _display(code: CodeCount) -> str:
 def _kinds_by_type() -> dict[str, dict[str, RowKind]]:
     """The kinds of rows by resource type and element."""
     kinds: dict[str, dict[str, RowKind]] = defaultdict(dict)
-    for resource_type, element, kind in read_table("names.tsv"):
+    for resource_type, element, kind in read_rows("query/everyday/data/names.tsv", 3):
         kinds[resource_type][element] = kind  # type: ignore[assignment]
     return dict(kinds)
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from archqa.fhir import CodeCount, Encounters, FhirError, Record, Resolver, Resource
-from archqa.fhir.local_record import LocalRecord
+from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.references import parse_reference
 from archqa.fhir.views.encounters import EncounterKind, encounter_kind
 

@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from functools import cached_property
 
-from archqa.query.concepts import Concept, concept_named, find_concepts, matches_code
 from archqa.query.execution.problems import CannotExecute
 from archqa.query.execution.rows import Coding, Row
-from archqa.query.kinds import KINDS, ConceptKind
+from archqa.query.kinds import KINDS
+from archqa.terminology.codes import matches_code
+from archqa.terminology.concept import Concept, ConceptKind
+from archqa.terminology.concepts import concept_named, find_concepts
 
 ALL_CONCEPT_KINDS: tuple[ConceptKind, ...] = (
     "measurement",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from archqa.fhir.values.paths import compile_path
+from archqa.fhir.values.element_values import compile_path
 from archqa.query.execution.chart import Chart
 from archqa.query.execution.elements import number_at, objects_at, text_at
 from archqa.query.execution.names import concept_codings, concept_names

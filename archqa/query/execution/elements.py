@@ -3,7 +3,7 @@
 from typing import Any
 
 from archqa.fhir import Resource
-from archqa.fhir.values.paths import compile_path
+from archqa.fhir.values.element_values import compile_path
 
 
 def value_at(resource: Any, path: str) -> Any:

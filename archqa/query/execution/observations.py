@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, time
 
 from archqa.fhir import Resource
-from archqa.fhir.local_record import LocalRecord
+from archqa.fhir.store import LocalRecord
 from archqa.query.execution.context import ExecutionContext, Scope
 from archqa.query.execution.elements import objects_at
 from archqa.query.execution.measurements import (

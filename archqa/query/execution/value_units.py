@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from archqa.query.concepts import Concept, convert, ucum_unit
 from archqa.query.execution.concept_limit import ConceptMatcher
 from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.rows import Row
+from archqa.terminology.concept import Concept
+from archqa.terminology.units import convert, ucum_unit
 
 
 def with_common_units(

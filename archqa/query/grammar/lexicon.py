@@ -5,7 +5,7 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import NamedTuple
 
-from archqa.query.grammar.vocabulary import read_table
+from archqa.core.tables import read_rows
 
 _CUE_WORD = re.compile(r"(?<!\\)\b[a-z][a-z'/&]*[a-z]\b")
 
@@ -23,7 +23,7 @@ class Cue(NamedTuple):
 def cues() -> tuple[Cue, ...]:
     """The table of cues."""
     table = []
-    for slot, value, weight, phrases in read_table("cues.tsv"):
+    for slot, value, weight, phrases in read_rows("query/grammar/data/cues.tsv", 4):
         cue = Cue(slot, value, float(weight), _compiled(phrases))
         table.append(cue)
     return tuple(table)
@@ -33,7 +33,7 @@ def cues() -> tuple[Cue, ...]:
 def lexicon_words() -> frozenset[str]:
     """Every word that occurs in a cue."""
     words: set[str] = set()
-    for *_, phrases in read_table("cues.tsv"):
+    for *_, phrases in read_rows("query/grammar/data/cues.tsv", 4):
         words.update(_CUE_WORD.findall(phrases))
     return frozenset(words)
 
@@ -42,9 +42,8 @@ def lexicon_words() -> frozenset[str]:
 def stop_words() -> frozenset[str]:
     """Words that do not limit what is asked."""
     words: set[str] = set()
-    for row in read_table("glue.txt"):
-        for cell in row:
-            words.update(cell.split())
+    for (line,) in read_rows("query/grammar/data/glue.txt", 1):
+        words.update(line.split())
     return frozenset(words)
 
 

@@ -1,13 +1,12 @@
 """The names in a record: labs, charted items, drugs, specimens and so on, found by their words."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
-from importlib.resources import files
 from typing import Literal, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
+from archqa.core.tables import read_rows, split_cell
 from archqa.fhir import CodeCount, Record
 from archqa.fhir.values.text import normalise_text
 from archqa.query.grammar.text import lookup_key
@@ -152,25 +151,13 @@ class Vocabulary:
 
 @lru_cache
 def synonyms() -> tuple[Synonym, ...]:
-    """The general abbreviations and synonyms, from `data/synonyms.tsv`."""
+    """The general abbreviations and synonyms, from `record_names.tsv`."""
     result = []
-    for kind, phrases, names in read_table("synonyms.tsv"):
+    for kind, phrases, names in read_rows("terminology/data/record_names.tsv", 3):
         name_kind = cast("NameKind", kind)
-        record_names = tuple(map(str.strip, names.split("|")))
-        for phrase in phrases.split(","):
-            result.append(Synonym(name_kind, lookup_key(phrase), record_names))
+        for phrase in split_cell(phrases):
+            result.append(Synonym(name_kind, lookup_key(phrase), split_cell(names)))
     return tuple(result)
-
-
-def read_table(name: str) -> list[list[str]]:
-    """The lines of a table in `data`, without comments, split at tabs."""
-    text = files("archqa.query.grammar").joinpath("data", name).read_text(encoding="utf-8")
-    rows = []
-    for line in text.splitlines():
-        if line.strip() and not line.startswith("#"):
-            cells = re.split(r"\t+", line)
-            rows.append(list(map(str.strip, cells)))
-    return rows
 
 
 class RecordVocabulary:

@@ -8,7 +8,6 @@ functions of their own (`reader`), whose names `row_sources.py` knows.
 
 from archqa.query.kinds.declaration import (
     ERROR,
-    ConceptKind,
     KindOfRows,
     Reader,
     ReturnedField,
@@ -39,7 +38,6 @@ __all__ = [
     "MEDICATION_STATEMENT",
     "OBSERVATION",
     "PROCEDURE",
-    "ConceptKind",
     "KindOfRows",
     "Reader",
     "ReturnedField",

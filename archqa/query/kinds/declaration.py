@@ -2,6 +2,8 @@
 
 from typing import Literal, NamedTuple
 
+from archqa.terminology.concept import ConceptKind
+
 RowKind = Literal[
     "lab",
     "vital",
@@ -100,9 +102,6 @@ Reader = Literal[
     "patient_rows",
 ]
 """The function that reads the rows: the general one (declared), or one for what is particular."""
-
-ConceptKind = Literal["measurement", "drug", "drug_class", "condition", "vaccine", "procedure"]
-"""The kinds of `archqa.query.concepts`."""
 
 ERROR = "entered-in-error"
 """The status, in every value set of FHIR, of what was recorded by mistake: it never counts."""

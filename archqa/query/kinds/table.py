@@ -1,6 +1,6 @@
 """The table of the kinds of rows: what each is called, read from and can return."""
 
-from archqa.query.kinds.declaration import ConceptKind, KindOfRows
+from archqa.query.kinds.declaration import KindOfRows
 from archqa.query.kinds.sources import (
     ALLERGY,
     CARE_PLAN,
@@ -25,6 +25,7 @@ from archqa.query.kinds.sources import (
     SUPPLY_DELIVERY,
     SUPPLY_REQUEST,
 )
+from archqa.terminology.concept import ConceptKind
 
 _TIMED: frozenset[str] = frozenset({"name", "time", "elapsed", "visit", "status"})
 _WHO: frozenset[str] = frozenset({"practitioner", "place"})

@@ -2,10 +2,11 @@
 
 from collections import Counter
 
-from archqa.query.concepts import concept_named
+from archqa.core.tables import read_rows
+from archqa.query.everyday.declining import decline_reasons
 from archqa.query.everyday.general_rows import general_kinds
 from archqa.query.everyday.phrases import all_phrases
-from archqa.query.everyday.tables import phrases_of, read_table
+from archqa.query.everyday.tokens import phrases_of
 from archqa.query.kinds import KINDS
 
 FORBIDDEN = {
@@ -32,10 +33,8 @@ def test_the_single_words_that_carry_nothing_are_few() -> None:
 
 def test_no_phrase_has_two_meanings() -> None:
     meanings = set()
-    for kind, value, cell in read_table("phrases.tsv"):
+    for kind, value, cell in read_rows("query/everyday/data/phrases.tsv", 3):
         meanings |= {(words, kind, value) for words in _phrases(cell)}
-    for kind, cell in (*read_table("judgements.tsv"), *read_table("fillers.tsv")):
-        meanings |= {(words, "word", kind) for words in _phrases(cell)}
     times = Counter(words for words, _, _ in meanings)
     ambiguous = {" ".join(words) for words, count in times.items() if count > 1}
     assert ambiguous == set()
@@ -47,8 +46,10 @@ def _phrases(cell: str) -> list[tuple[str, ...]]:
 
 
 def test_every_judgement_has_a_reason() -> None:
-    kinds = {kind for kind, _ in read_table("judgements.tsv")}
-    assert kinds <= {kind for kind, _ in read_table("reasons.tsv")}
+    phrases = read_rows("query/everyday/data/phrases.tsv", 3)
+    kinds = {value for kind, value, _ in phrases if kind == "judgement"}
+    assert kinds
+    assert kinds <= decline_reasons().keys()
 
 
 def test_general_kinds_return_what_their_rows_have() -> None:
@@ -56,11 +57,3 @@ def test_general_kinds_return_what_their_rows_have() -> None:
         fields = {"reason" if field == "for_what" else field for field in kind.fields}
         asked = {*fields, kind.listed, kind.named} - {"-"}
         assert asked <= KINDS[kind.what].returns, kind.what
-
-
-def test_measurements_of_the_tables_are_concepts() -> None:
-    names = [row[0] for row in read_table("status_measurements.tsv")]
-    names += [row[0] for row in read_table("measured_conditions.tsv")]
-    assert all(concept_named("measurement", name).name == name for name in names)
-    for _, condition in read_table("measured_conditions.tsv"):
-        assert concept_named("condition", condition).name == condition

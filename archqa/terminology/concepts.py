@@ -1,0 +1,339 @@
+"""The concepts of the tables: by name, in questions, in sentences of notes, and how they relate."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from typing import NamedTuple, TypeVar
+
+from archqa.core.tables import EMPTY, TableRow, read_rows, split_cell
+from archqa.terminology.code_systems import normal_code, systems_by_name
+from archqa.terminology.concept import (
+    Aspect,
+    Code,
+    Concept,
+    ConceptKind,
+    ConceptMatch,
+    Forms,
+    Mention,
+    Relation,
+    read_forms,
+)
+from archqa.terminology.drugs import read_drugs
+from archqa.terminology.matching import Matcher, Reading
+from archqa.terminology.words import common_forms
+
+T = TypeVar("T")
+
+_UNCERTAIN = "~"
+_CONDITION_SYSTEMS = ("snomed", "icd10", "icd9")
+_PROCEDURE_SYSTEMS = ("snomed", "icd10pcs", "icd9pcs")
+_PARTS = -1
+"""The column of parts is the last of every table that has one."""
+
+_ASPECTS: dict[ConceptKind, Aspect] = {
+    "measurement": Aspect.HABIT,
+    "drug": Aspect.DRUG,
+    "drug_class": Aspect.DRUG,
+    "condition": Aspect.FINDING,
+    "vaccine": Aspect.PROCEDURE,
+    "procedure": Aspect.PROCEDURE,
+}
+"""Of what is measured, sentences are read for habits only: smoking, alcohol, drug use."""
+
+
+@cache
+def load_concepts() -> tuple[Concept, ...]:
+    """Return the concepts that rows of a record can have: measurements, drugs, then the others."""
+    classes = tuple(_drug_classes())
+    return (
+        *_measurements(),
+        *_drugs(classes),
+        *classes,
+        *_coded_concepts(_CodedTable("condition", "conditions", _CONDITION_SYSTEMS)),
+        *_coded_concepts(_CodedTable("vaccine", "vaccines", ("cvx",), has_past=False)),
+        *_coded_concepts(_CodedTable("procedure", "procedures", _PROCEDURE_SYSTEMS)),
+    )
+
+
+@cache
+def load_stated_concepts() -> tuple[Concept, ...]:
+    """Return the concepts that sentences of notes are read for."""
+    concepts = []
+    for name, aspect, cell in read_rows("terminology/data/findings.tsv", 3):
+        forms = read_forms(cell)
+        stated = ((Relation.SAME, forms.asked), *forms.stated)
+        concepts.append(Concept("finding", name, Aspect(aspect), stated=stated))
+    for concept in load_concepts():
+        if concept.stated:
+            concepts.append(concept)
+    return tuple(concepts)
+
+
+def concept_named(kind: ConceptKind, name: str) -> Concept:
+    """Return a concept by its name in the tables.
+
+    Raises:
+        KeyError: No concept of this kind has this name.
+    """
+    return _concepts_by_name()[kind, name]
+
+
+@cache
+def _concepts_by_name() -> dict[tuple[str, str], Concept]:
+    return {(concept.kind, concept.name): concept for concept in load_concepts()}
+
+
+@lru_cache(maxsize=1024)
+def find_concepts(question: str) -> tuple[ConceptMatch, ...]:
+    """Return the concepts that a question names, in its order, the longest forms first.
+
+    Whole words in any number (`statin`, `statins`); no spelling is corrected. Of an ambiguous
+    form all concepts are returned, with one span.
+    """
+    matches = []
+    for start, end, concept in _question_matcher().find(question):
+        matches.append(ConceptMatch(start, end, concept))
+    return tuple(matches)
+
+
+@cache
+def _question_matcher() -> Matcher[Concept]:
+    matcher: Matcher[Concept] = Matcher(Reading.QUESTION)
+    for concept in load_concepts():
+        matcher.add(concept, concept.forms)
+    return matcher
+
+
+def find_mentions(sentence: str) -> list[Mention]:
+    """Return the mentions of all concepts in order, without those inside a longer one."""
+    mentions: list[Mention] = []
+    for of_concept in mentions_by_concept(sentence).values():
+        mentions += of_concept
+    return sorted(_without_inner(mentions, mentions), key=lambda mention: mention.start)
+
+
+def mentions_of(concept: Concept, sentence: str) -> list[Mention]:
+    """Return the mentions of one concept; an opposite hides what it contains ("not nontender")."""
+    return list(mentions_by_concept(sentence).get(concept, ()))
+
+
+@lru_cache(maxsize=1024)
+def mentions_by_concept(sentence: str) -> Mapping[Concept, list[Mention]]:
+    """Return the mentions by concept, without those inside an opposite of the same concept."""
+    mentions: dict[Concept, list[Mention]] = defaultdict(list)
+    opposites: dict[Concept, list[Mention]] = defaultdict(list)
+    for start, end, (concept, relation) in _sentence_matcher().find(sentence):
+        mention = Mention(concept, relation, start, end)
+        mentions[concept].append(mention)
+        if relation is Relation.OPPOSITE:
+            opposites[concept].append(mention)
+    for concept, containing in opposites.items():
+        mentions[concept] = _without_inner(mentions[concept], containing)
+    return mentions
+
+
+@cache
+def _sentence_matcher() -> Matcher[tuple[Concept, Relation]]:
+    matcher: Matcher[tuple[Concept, Relation]] = Matcher(Reading.SENTENCE)
+    for concept in load_stated_concepts():
+        for relation, forms in concept.stated:
+            matcher.add((concept, relation), forms)
+    return matcher
+
+
+def _without_inner(mentions: list[Mention], containing: list[Mention]) -> list[Mention]:
+    """Return the mentions that are not inside one of the others, which must rank higher."""
+    outer = []
+    for mention in mentions:
+        for other in containing:
+            is_inside = other.start <= mention.start and mention.end <= other.end
+            if is_inside and _rank(other) > _rank(mention):
+                break
+        else:
+            outer.append(mention)
+    return outer
+
+
+def _rank(mention: Mention) -> tuple[int, bool]:
+    """Return what ranks mentions of the same words: the longer, then what is not an opposite."""
+    return mention.end - mention.start, mention.relation is not Relation.OPPOSITE
+
+
+@cache
+def related(relation: str) -> dict[str, tuple[str, ...]]:
+    """Return by name the names of what is related to it; of an unknown relation, nothing.
+
+    The relations are those of `relations.tsv`, such as `diagnosis by observation`.
+    """
+    names: dict[str, tuple[str, ...]] = {}
+    for row_relation, name, others in read_rows("terminology/data/relations.tsv", 3):
+        if row_relation == relation:
+            names[name] = split_cell(others)
+    return names
+
+
+@cache
+def disease_forms() -> frozenset[str]:
+    """Return the forms of vaccines that name the disease too, in common forms ("tetanus")."""
+    names = set()
+    for row in read_rows("terminology/data/vaccines.tsv", 6):
+        for form in read_forms(row[1]).diseases:
+            names.add(" ".join(common_forms(form)))
+    return frozenset(names)
+
+
+class _TableCode(NamedTuple):
+    """A code of a table, and whether it is certain that it codes the concept."""
+
+    code: Code
+    is_certain: bool
+
+
+def _measurements() -> Iterator[Concept]:
+    for name, cell, codes, displays, unit, parts in read_rows("terminology/data/tests.tsv", 6):
+        yield _concept(
+            "measurement",
+            name,
+            read_forms(cell),
+            _codes_of(codes, "loinc"),
+            displays=((displays, EMPTY),),
+            parts=split_cell(parts),
+            unit=None if unit == EMPTY else unit,
+        )
+
+
+def _drugs(classes: Iterable[Concept]) -> Iterator[Concept]:
+    """Return the drugs; a form that names a whole class with the drug is left to the class."""
+    ingredients_by_form: dict[str, tuple[str, ...]] = {}
+    for each in classes:
+        ingredients_by_form.update(dict.fromkeys(each.forms, each.ingredients))
+    for drug in read_drugs():
+        asked = []
+        for form in drug.forms.asked:
+            if drug.name not in ingredients_by_form.get(form, ()):
+                asked.append(form)
+        yield _concept(
+            "drug",
+            drug.name,
+            drug.forms._replace(asked=tuple(asked)),
+            _codes_of(drug.rxnorm, "rxnorm"),
+            ingredients=drug.ingredients,
+        )
+
+
+def _drug_classes() -> Iterator[Concept]:
+    rows = _by_name(read_rows("terminology/data/drug_classes.tsv", 4))
+    rxnorm_codes = {drug.name: _codes_of(drug.rxnorm, "rxnorm") for drug in read_drugs()}
+    for name, cell, _, parts in rows.values():
+        rules = _united(name, lambda row: split_cell(row[2]), rows)
+        codes: list[_TableCode] = []
+        for rule in rules:  # One with a dose form ("timolol@oral") is no drug's name.
+            codes += rxnorm_codes.get(rule, ())
+        yield _concept(
+            "drug_class",
+            name,
+            read_forms(cell),
+            tuple(codes),
+            ingredients=rules,
+            parts=split_cell(parts),
+        )
+
+
+class _CodedTable(NamedTuple):
+    """A table with the columns name, forms, codes by system, words, not, past and parts."""
+
+    kind: ConceptKind
+    name: str
+    systems: tuple[str, ...]
+    has_past: bool = True
+
+    def rows(self) -> tuple[TableRow, ...]:
+        columns = self._words + (4 if self.has_past else 3)
+        return read_rows(f"terminology/data/{self.name}.tsv", columns)
+
+    def codes(self, row: TableRow) -> tuple[_TableCode, ...]:
+        codes: list[_TableCode] = []
+        for cell, system in zip(row[2:], self.systems, strict=False):
+            codes += _codes_of(cell, system)
+        return tuple(codes)
+
+    def displays(self, row: TableRow) -> tuple[tuple[str, str], ...]:
+        return ((row[self._words], row[self._words + 1]),)
+
+    def past_codes(self, row: TableRow) -> tuple[_TableCode, ...]:
+        return _codes_of(row[self._words + 2], "") if self.has_past else ()
+
+    @property
+    def _words(self) -> int:
+        return 2 + len(self.systems)
+
+
+def _coded_concepts(table: _CodedTable) -> Iterator[Concept]:
+    """Return the concepts of a table; each has the codes and words of its parts too."""
+    rows = _by_name(table.rows())
+    for name, row in rows.items():
+        yield _concept(
+            table.kind,
+            name,
+            read_forms(row[1]),
+            _united(name, table.codes, rows),
+            _united(name, table.past_codes, rows),
+            displays=_united(name, table.displays, rows),
+            parts=split_cell(row[_PARTS]),
+        )
+
+
+def _concept(
+    kind: ConceptKind,
+    name: str,
+    forms: Forms,
+    codes: tuple[_TableCode, ...],
+    past_codes: tuple[_TableCode, ...] = (),
+    *,
+    displays: tuple[tuple[str, str], ...] = (),
+    ingredients: tuple[str, ...] = (),
+    parts: tuple[str, ...] = (),
+    unit: str | None = None,
+) -> Concept:
+    uncertain = [code for code, is_certain in (*codes, *past_codes) if not is_certain]
+    return Concept(
+        kind=kind,
+        name=name,
+        aspect=_ASPECTS[kind],
+        forms=forms.asked,
+        stated=forms.stated,
+        codes=tuple(code for code, _ in codes),
+        past_codes=tuple(code for code, _ in past_codes),
+        uncertain=frozenset(uncertain),
+        displays=displays,
+        ingredients=ingredients,
+        parts=parts,
+        unit=unit,
+    )
+
+
+def _by_name(rows: Iterable[TableRow]) -> dict[str, TableRow]:
+    return {row[0]: row for row in rows}
+
+
+def _united(
+    name: str, of_row: Callable[[TableRow], tuple[T, ...]], rows: dict[str, TableRow]
+) -> tuple[T, ...]:
+    """Return what a row and all its parts have, each once."""
+    united = dict.fromkeys(of_row(rows[name]))
+    for part in split_cell(rows[name][_PARTS]):
+        united.update(dict.fromkeys(_united(part, of_row, rows)))
+    return tuple(united)
+
+
+@cache
+def _codes_of(cell: str, default_system: str) -> tuple[_TableCode, ...]:
+    """Return the codes of a cell; `icd10:Z853` names another system than the column's."""
+    codes = []
+    for entry in split_cell(cell, " "):
+        plain = entry.removeprefix(_UNCERTAIN)
+        name, colon, code = plain.partition(":")
+        system = systems_by_name()[name if colon else default_system]
+        normalised = normal_code(system, code if colon else plain)
+        codes.append(_TableCode((system.url, normalised), plain == entry))
+    return tuple(codes)
