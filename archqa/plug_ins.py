@@ -7,14 +7,11 @@ it is imported until one of its parts is used. A name of archqa's own cannot be 
 
 import logging
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from archqa.errors import PlugInError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 Kind = Literal["agents", "backends", "metrics", "pipelines", "tasks"]
 
@@ -57,13 +54,11 @@ class PlugIn(NamedTuple):
 
 def installed(kind: Kind, built_in: Collection[str] = ()) -> tuple[PlugIn, ...]:
     """The plug-ins of a kind by name, without those that `conflicts` reports."""
-    plug_ins = _listed(kind, tuple(sys.path))
-    names = [plug_in.name for plug_in in plug_ins]
-    return tuple(
-        plug_in
-        for plug_in in plug_ins
-        if plug_in.name not in built_in and names.count(plug_in.name) == 1
-    )
+    plug_ins: list[PlugIn] = []
+    for name, same_name in _by_name(kind, tuple(sys.path)).items():
+        if name not in built_in and len(same_name) == 1:
+            plug_ins += same_name
+    return tuple(plug_ins)
 
 
 def find(kind: Kind, name: str, built_in: Collection[str] = ()) -> PlugIn | None:
@@ -73,7 +68,7 @@ def find(kind: Kind, name: str, built_in: Collection[str] = ()) -> PlugIn | None
     """
     if name in built_in:
         return None
-    same_name = [plug_in for plug_in in _listed(kind, tuple(sys.path)) if plug_in.name == name]
+    same_name = _by_name(kind, tuple(sys.path)).get(name, ())
     if len(same_name) > 1:
         raise PlugInError(_several(same_name))
     return same_name[0] if same_name else None
@@ -81,10 +76,7 @@ def find(kind: Kind, name: str, built_in: Collection[str] = ()) -> PlugIn | None
 
 def conflicts(kind: Kind, built_in: Collection[str] = ()) -> Iterator[str]:
     """A sentence for each name that a plug-in shares with archqa, or with another plug-in."""
-    by_name: dict[str, list[PlugIn]] = {}
-    for plug_in in _listed(kind, tuple(sys.path)):
-        by_name.setdefault(plug_in.name, []).append(plug_in)
-    for name, same_name in by_name.items():
+    for name, same_name in _by_name(kind, tuple(sys.path)).items():
         if name in built_in:
             for plug_in in same_name:
                 yield clash(plug_in)
@@ -111,9 +103,8 @@ def loaded(kind: Kind, built_in: Collection[str] = ()) -> Iterator[tuple[PlugIn,
 
 def warn_of_clash(kind: Kind, name: str) -> None:
     """Log a warning if a plug-in has this name, which is one of archqa's own."""
-    for plug_in in _listed(kind, tuple(sys.path)):
-        if plug_in.name == name:
-            warn(clash(plug_in))
+    for plug_in in _by_name(kind, tuple(sys.path)).get(name, ()):
+        warn(clash(plug_in))
 
 
 @cache
@@ -122,31 +113,30 @@ def warn(sentence: str) -> None:
     _log.warning("%s", sentence)
 
 
-def _several(same_name: Collection[PlugIn]) -> str:
+def _several(same_name: Sequence[PlugIn]) -> str:
     origins = " and ".join(plug_in.origin for plug_in in same_name)
-    [plug_in, *_] = same_name
     return (
-        f"{origins} both have a plug-in archqa.{plug_in.kind}: {plug_in.name}.\n"
+        f"{origins} both have a plug-in archqa.{same_name[0].kind}: {same_name[0].name}.\n"
         "Uninstall one of them."
     )
 
 
 @cache
-def _listed(kind: Kind, _search_path: tuple[str, ...]) -> tuple[PlugIn, ...]:
+def _by_name(kind: Kind, _search_path: tuple[str, ...]) -> Mapping[str, Sequence[PlugIn]]:
     """The entry points of a kind, from the metadata of what is installed on the search path."""
     from importlib import metadata  # Slow to import, and most commands look for no plug-in.
 
-    entry_points = metadata.entry_points(group=f"archqa.{kind}")
-    plug_ins = {_described(kind, entry_point) for entry_point in entry_points}
-    return tuple(sorted(plug_ins, key=lambda plug_in: (plug_in.name, plug_in.distribution)))
-
-
-def _described(kind: Kind, entry_point: "EntryPoint") -> PlugIn:
-    distribution = entry_point.dist
-    name, version = "an unnamed distribution", ""
-    if distribution is not None:
-        name, version = distribution.name, distribution.version
-    return PlugIn(kind, entry_point.name, entry_point.value, name, version)
+    plug_ins = set()
+    for entry_point in metadata.entry_points(group=f"archqa.{kind}"):
+        distribution = entry_point.dist
+        name, version = "an unnamed distribution", ""
+        if distribution is not None:
+            name, version = distribution.name, distribution.version
+        plug_ins.add(PlugIn(kind, entry_point.name, entry_point.value, name, version))
+    by_name: dict[str, list[PlugIn]] = {}
+    for plug_in in sorted(plug_ins, key=lambda plug_in: (plug_in.name, plug_in.distribution)):
+        by_name.setdefault(plug_in.name, []).append(plug_in)
+    return by_name
 
 
 @cache

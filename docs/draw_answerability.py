@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archqa.engine.answer_finder import AnswerFinder
-from archqa.evaluation.asking_sets import NoteQuestion, read_set
+from archqa.evaluation.asking import NoteQuestion, read_set
 from archqa.notes.non_evidence import non_evidence_indices
 from archqa.notes.sentences import case_from_text
 

@@ -41,22 +41,22 @@ class ParsedAnswer:
     lines: tuple[Line, ...]
 
     @property
-    def whole_text(self) -> str:
+    def without_surrogates(self) -> str:
         """All sentences on one line, uncut."""
         return " ".join(line.text for line in self.lines if line.text)
 
     @property
     def words(self) -> int:
         """Words before the cut, counted at spaces."""
-        return len(_words(self.whole_text))
+        return len(_words(self.without_surrogates))
 
     @property
     def text(self) -> str:
-        """The text that is scored: `whole_text` unchanged, unless it is over the limit."""
-        whole_text = self.whole_text
-        words = _words(whole_text)
+        """The text that is scored: `without_surrogates` unchanged, unless it is over the limit."""
+        without_surrogates = self.without_surrogates
+        words = _words(without_surrogates)
         if len(words) <= WORD_LIMIT:
-            return whole_text
+            return without_surrogates
         return " ".join(words[:WORD_LIMIT])
 
     @property

@@ -15,7 +15,7 @@ from archqa.errors import ArchqaError
 from archqa.llm.structured import Rejected
 from archqa.query.execution.rows import Row
 from archqa.query.explanation import unconfirmed
-from archqa.runs.case_selection import Selection
+from archqa.runs.plan import Selection
 from archqa.tasks.keys import check_key_matches
 from archqa.tasks.medagentbench.agents import load_functions
 from archqa.tasks.medagentbench.write_checks import TaskText, WriteContext, missing_reads

@@ -41,7 +41,7 @@ from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
 from archqa.engine.windows import TokenWindow
 from archqa.notes.non_evidence import non_evidence_indices
 from archqa.notes.sentences import case_from_text
-from archqa.safety.private_files import write_private_text
+from archqa.safety.files import write_private_text
 from archqa.terminology.words import stems
 from training import export, fine_tuning, loading
 from training.corpora import ShortQuestion

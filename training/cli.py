@@ -16,7 +16,7 @@ from archqa.core.key import CaseKey
 from archqa.engine import DATA_DIR as ENGINE_DATA
 from archqa.engine.answer_linking import LINKER_FILE, default_linker
 from archqa.errors import ArchqaError, CallerError
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import storage_errors
 from archqa.tasks import archehr_2026
 from training import corpora, cross_validation, linker, regression
 from training.corpora import AuxiliaryCorpus

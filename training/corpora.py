@@ -23,12 +23,12 @@ from typing import NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from archqa.core.case import Case, Phrase, Sentence
-from archqa.core.evidence_overlap import Offsets, is_same_evidence
 from archqa.core.id_lists import list_ids
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.core.value import FrozenModel
 from archqa.errors import InputError
+from archqa.evaluation.asking import Offsets, is_same_evidence
 from archqa.notes.sentences import split_note
 
 DATA_DIR = Path(__file__).parent / "data"

@@ -21,8 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from archqa.core.case import Case
-from archqa.core.case_digest import case_digest
+from archqa.core.case import Case, case_digest
 from archqa.core.key import CaseKey
 from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
 from archqa.notes.sections import MIN_TYPED_SHORTHAND, shorthand_ratio

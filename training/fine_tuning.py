@@ -21,9 +21,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils import parametrize
 
 from archqa.core.case import Case, Sentence
-from archqa.core.judgement import Relevance
+from archqa.core.judgement import LABEL_WEIGHT, Relevance
 from archqa.core.key import CaseKey
-from archqa.core.probability import LABEL_WEIGHT
 from archqa.engine.cross_encoder import network_inputs
 from archqa.engine.windows import TokenWindow, build_windows
 from archqa.notes.sections import sentence_positions

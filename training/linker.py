@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.core.case import Case
-from archqa.core.case_digest import case_digest
+from archqa.core.case import Case, case_digest
 from archqa.core.key import ClinicianSentence
 from archqa.engine.answer_linking import (
     Linker,

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.core.case import Case
-from archqa.core.case_digest import case_digest
+from archqa.core.case import Case, case_digest
 from archqa.core.key import CaseKey
 from archqa.core.tables import read_rows
 from archqa.core.value import FrozenModel
@@ -32,8 +31,7 @@ from archqa.engine.model import (
     design_matrix,
 )
 from archqa.engine.onnx_sessions import files_sha256
-from archqa.safety.private_files import write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import storage_errors, write_private_text
 from training.corpora import DATA_DIR
 
 FloatArray = NDArray[np.float64]

@@ -42,8 +42,7 @@ from archqa.agents.question_interpretation import (
 )
 from archqa.agents.recruiting import RecruitedExperts, RecruitingAgent, RecruitingTask
 from archqa.core.case import Case
-from archqa.core.judgement import Judgement, Relevance
-from archqa.core.probability import mean_probabilities
+from archqa.core.judgement import Judgement, Relevance, mean_probabilities
 from archqa.core.value import FrozenModel
 from archqa.engine import Engine
 from archqa.engine.answer_linking import predict_links

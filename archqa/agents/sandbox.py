@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from archqa.core.value import FrozenModel
 from archqa.errors import MissingExtra
-from archqa.safety.whole_characters import whole_json
+from archqa.safety.text import json_without_surrogates
 
 Fault = Literal["", "syntax", "unsupported", "code", "time", "memory", "crash"]
 
@@ -161,6 +161,6 @@ def _as_json_values(value: Any) -> Any:
 
     try:
         text = json.dumps(value, default=as_json, ensure_ascii=False)
-        return whole_json(json.loads(text, parse_constant=str))
+        return json_without_surrogates(json.loads(text, parse_constant=str))
     except (ValueError, TypeError, RecursionError):
         return f"(a {type(value).__name__} that JSON has no form for)"

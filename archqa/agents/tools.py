@@ -14,7 +14,7 @@ from archqa.core.value import FrozenModel
 from archqa.fhir import FhirError, Record
 from archqa.fhir.record import Resource
 from archqa.llm.model import ToolSpec
-from archqa.safety.whole_characters import whole_json
+from archqa.safety.text import json_without_surrogates
 
 Arguments = TypeVar("Arguments", bound=FrozenModel)
 
@@ -116,5 +116,5 @@ def _parse_object(text: str) -> dict[str, Any]:
         raise ValueError("the arguments are not valid JSON.") from None
     if not isinstance(arguments, dict):
         raise ValueError("the arguments must be a JSON object.")
-    whole: dict[str, Any] = whole_json(arguments)
+    whole: dict[str, Any] = json_without_surrogates(arguments)
     return whole

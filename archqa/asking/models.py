@@ -70,8 +70,3 @@ def asks_model(settings: Settings, agent: str, scripted: "Model | None" = None) 
         return backend != "embedded"
     own = settings.agent(agent)
     return settings.has_model or bool(own.base_url) or scripted is not None
-
-
-def model_name(backends: "Backends") -> str:
-    """The models of some backends and their servers, as an answer names them."""
-    return ", ".join(dict.fromkeys(backends.describe().values()))

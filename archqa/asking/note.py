@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from archqa.asking.answer import Answer, AnsweredBy, AnsweredQuestion, Evidence, Status
 from archqa.asking.judgements import is_judgement
 from archqa.asking.lines import answer_lines, texts_with_headings
-from archqa.asking.models import ModelBackends, asks_model, model_name
+from archqa.asking.models import ModelBackends, asks_model
 from archqa.asking.question import Question
 from archqa.asking.yes_no import yes_no_answer
 from archqa.core.case import Case
@@ -63,7 +63,7 @@ async def _answer_by_model(case: Case, question: Question, models: ModelBackends
     changes = {
         "remarks": (*answer.remarks, *backends.remarks),
         "usage": sum_usage(usages),
-        "answered_by": AnsweredBy(reader="model", model=model_name(backends)),
+        "answered_by": AnsweredBy(reader="model", model=backends.answered_by),
     }
     return answer.model_copy(update=changes)
 

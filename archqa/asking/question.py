@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from archqa.core.step import Step
 from archqa.errors import CallerError
 from archqa.safety.arguments import as_text
-from archqa.safety.whole_characters import whole_text
+from archqa.safety.text import without_surrogates
 from archqa.settings import Settings
 
 if TYPE_CHECKING:
@@ -58,10 +58,14 @@ class Question(NamedTuple):
         """
         check_source(note, patient, options.record)
         return cls(
-            text=whole_text(as_text(text, "The question")),
-            note=None if note is None else whole_text(as_text(note, "The note")),
-            patient=None if patient is None else whole_text(as_text(patient, "The patient")),
-            options=options._replace(context=whole_text(as_text(options.context, "The context"))),
+            text=without_surrogates(as_text(text, "The question")),
+            note=None if note is None else without_surrogates(as_text(note, "The note")),
+            patient=None
+            if patient is None
+            else without_surrogates(as_text(patient, "The patient")),
+            options=options._replace(
+                context=without_surrogates(as_text(options.context, "The context"))
+            ),
         )
 
     @property

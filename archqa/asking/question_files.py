@@ -12,9 +12,8 @@ from archqa.asking.answer import Answer
 from archqa.asking.many import AnsweredRow, AskedRow, check_rows
 from archqa.asking.question import AskOptions
 from archqa.errors import CallerError, InputError
-from archqa.safety.private_files import open_private_log, write_private_text
-from archqa.safety.spreadsheets import formula_free
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import open_private_log, storage_errors, write_private_text
+from archqa.safety.text import formula_free
 
 SUFFIXES = (".csv", ".jsonl")
 FORMAT_HINT = "A file of questions has question, and note or patient: columns of CSV, keys of JSON."

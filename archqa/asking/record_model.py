@@ -7,7 +7,7 @@ from datetime import datetime
 from archqa.agents.planner import MOST_QUERIES
 from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Evidence, Status
 from archqa.asking.clock import stated_time
-from archqa.asking.models import ModelBackends, model_name
+from archqa.asking.models import ModelBackends
 from archqa.asking.question import Question
 from archqa.asking.record import (
     PatientQueries,
@@ -69,7 +69,7 @@ async def answer_by_model(
         steps.append(step)
         question.options.on_step(step)
 
-    answered_by = AnsweredBy(reader="model", model=model_name(backends))
+    answered_by = AnsweredBy(reader="model", model=backends.answered_by)
     try:
         context = backends.context(on_step)
         outcome = await pipeline.run(asked, context, settings.for_pipeline(pipeline))

@@ -14,8 +14,8 @@ from archqa.fhir import FhirError, connect
 from archqa.llm.model import Model
 from archqa.runs.destinations import Announce, Announcer, Destination, run_destinations
 from archqa.safety.arguments import as_text
-from archqa.safety.base_urls import check_encrypted, is_server_url
-from archqa.safety.whole_characters import whole_text
+from archqa.safety.server_urls import check_encrypted, is_server_url
+from archqa.safety.text import without_surrogates
 from archqa.settings import Settings, load_settings
 
 AGENT = "brief_writing"
@@ -48,7 +48,7 @@ def brief(
         raise CallerError("Both settings and single settings were given.\nPut them into one.")
     settings = settings or load_settings(typed=typed)
     kinds = chosen_sections(sections)
-    name = whole_text(as_text(patient, "The patient"))
+    name = without_surrogates(as_text(patient, "The patient"))
     asks_model = is_by_model(settings, scripted)
     _check_settings(settings)
     if is_server_url(str(record)):

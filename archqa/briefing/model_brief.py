@@ -127,7 +127,7 @@ async def _written(
     finally:
         await backends.close()
     written = _with_lines(summary, sources, lines)
-    performer = ", ".join(dict.fromkeys(backends.describe().values())) if lines else PERFORMER
+    performer = backends.answered_by if lines else PERFORMER
     brief = brief_of(written, performer)
     changes = {
         "usage": sum_usage(step.usage for step in steps),

@@ -4,10 +4,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from archqa.cli.console import configure_logging, console, number_table, print_json, print_problem
-from archqa.cli.cost_estimate import print_cost_estimate
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
@@ -22,10 +20,10 @@ from archqa.cli.options import (
     ModelOption,
     PipelineOption,
     QuietOption,
+    command_settings,
 )
-from archqa.cli.progress import Progress, format_dollars
-from archqa.cli.settings import command_settings
-from archqa.evaluation.ablation import COLUMNS, Row, ablate, estimate_ablation
+from archqa.cli.progress import Progress, format_dollars, print_cost_estimate
+from archqa.evaluation.ablation import COLUMNS, ablate, estimate_ablation
 from archqa.runs.destinations import Announcer
 
 
@@ -87,19 +85,14 @@ def command(
     if as_json:
         print_json([row.as_json() for row in rows])
         return
-    for number in (1, 2):
-        console.print(_table(number, [row for row in rows if row.table == number]))
-
-
-def _table(number: int, rows: list[Row]) -> Table:
-    metrics = COLUMNS[number]
-    table = number_table(f"Table {number} of the paper", "method", *metrics, "calls", "cost")
-    for row in rows:
-        scores = [_format_score(row.scores.get(metric)) for metric in metrics]
-        cost = format_dollars(row.cost_usd) if row.calls else ""
-        table.add_row(row.name, *scores, str(row.calls), cost)
-    return table
-
-
-def _format_score(score: float | None) -> str:
-    return "missing" if score is None else f"{score:.1f}"
+    for number, metrics in COLUMNS.items():
+        table = number_table(f"Table {number} of the paper", "method", *metrics, "calls", "cost")
+        for row in rows:
+            if row.table != number:
+                continue
+            scores = []
+            for metric in metrics:
+                scores.append(f"{row.scores[metric]:.1f}" if metric in row.scores else "missing")
+            cost = format_dollars(row.cost_usd) if row.calls else ""
+            table.add_row(row.name, *scores, str(row.calls), cost)
+        console.print(table)

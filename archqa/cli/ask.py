@@ -1,26 +1,27 @@
-"""`archqa ask`: questions about a note or a patient, without a run folder."""
+"""`archqa ask`: questions about a note or a patient, without a run folder.
 
-from collections.abc import Iterable
+What only sessions and files of questions need is imported for them.
+"""
+
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archqa.asking.answer import Status
+from archqa.asking.answer import Answer, Evidence, Status
 from archqa.asking.ask import ask
 from archqa.asking.candidates import SeveralPatients
-from archqa.asking.many import AnsweredRow, AskedRow, answer_row, answer_rows
 from archqa.asking.question import AskOptions, check_source, parse_time
-from archqa.asking.question_files import AnswerJournal, check_suffix, read_questions, write_answers
-from archqa.cli.asked_answer import print_answer
-from archqa.cli.asked_sessions import (
-    begin_session,
-    check_session,
-    list_or_forget,
-    record_of_session,
+from archqa.cli.console import (
+    ProgressLine,
+    configure_logging,
+    console,
+    print_json,
+    print_line,
+    print_notice,
+    shown_when_slow,
 )
-from archqa.cli.console import configure_logging, print_json, print_line, print_notice
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
@@ -31,12 +32,17 @@ from archqa.cli.options import (
     ModelOption,
     QuietOption,
     VerboseOption,
+    command_settings,
+    print_embedded_notice,
 )
-from archqa.cli.settings import command_settings, print_embedded_notice
-from archqa.cli.waiting import Counter, shown_when_slow
-from archqa.errors import CallerError
+from archqa.errors import CallerError, InputError
 from archqa.notes.note_files import read_note
 from archqa.runs.destinations import Announcer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from archqa.asking.many import AnsweredRow, AskedRow
 
 
 class Format(StrEnum):
@@ -150,16 +156,30 @@ def command(
         "jobs": jobs,
     }
     settings = command_settings(config, options, assign)
-    if sessions or forget:
-        list_or_forget(session, question, forget=forget, as_json=as_json)
+    if forget:
+        _forget_session(session, question)
+        return
+    if sessions:
+        _print_sessions(as_json=as_json)
         return
     _check_call(question, questions, out)
     form = _format(form, questions, as_json=as_json)
-    check_session(session, questions, new_session=new_session)
-    _check_asked_place(question, session, (note, patient, record))
+    if session is not None and questions is not None:
+        raise CallerError(
+            "A file of questions is no session: its rows are asked one by one.\n"
+            "Leave --session out."
+        )
+    if new_session and session is None:
+        raise CallerError("--new-session begins a session anew.\nName it with --session NAME.")
+    if question is not None and session is None:
+        check_source(note, patient, record)
     if settings.pipeline is None and not settings.prefers_model_pipeline:
-        print_embedded_notice(settings.replace(record=record or record_of_session(session)))
-    text = _note_text(note)
+        print_embedded_notice(settings.replace(record=record or _record_of_session(session)))
+    text = None
+    if note is not None:
+        text, remarks = read_note(note)
+        for remark in remarks:
+            print_notice(remark)
     ask_options = AskOptions(
         settings=settings,
         record=record,
@@ -169,28 +189,16 @@ def command(
         announce=Announcer(print_notice, quiet=quiet),
     )
     if question is not None:
-        begin_session(session, anew=new_session)
+        if session is not None and new_session:
+            from archqa.asking.thread.session_files import SessionFolder
+
+            SessionFolder().forget(session)
         _ask_one(question, text, patient, session, ask_options, form)
     elif questions is not None and out is not None:
+        from archqa.asking.question_files import read_questions
+
         rows = read_questions(questions, record, text, patient)
         _ask_many(rows, out, ask_options, as_json=as_json)
-
-
-def _check_asked_place(
-    question: str | None, session: str | None, place: tuple[Path | None, str | None, str | None]
-) -> None:
-    """A session has a place of its own; else it must be said what to ask."""
-    if question is not None and session is None:
-        check_source(*place)
-
-
-def _note_text(note: Path | None) -> str | None:
-    if note is None:
-        return None
-    text, remarks = read_note(note)
-    for remark in remarks:
-        print_notice(remark)
-    return text
 
 
 def _check_call(question: str | None, questions: Path | None, out: Path | None) -> None:
@@ -204,6 +212,8 @@ def _check_call(question: str | None, questions: Path | None, out: Path | None) 
     if questions is None and out is not None:
         raise CallerError("--out is for --questions.\nLeave it out; the answer is printed.")
     if out is not None:
+        from archqa.asking.question_files import check_suffix
+
         check_suffix(out, "answers")
 
 
@@ -245,7 +255,11 @@ def _ask_one(
                 announce=options.announce,
             )
     except SeveralPatients as error:
-        _print_candidates(error, as_json=form is not Format.TEXT)
+        # The patients to choose from: stdout may hold a record's text, stderr must not.
+        if form is Format.TEXT:
+            print_line(error.details)
+        else:
+            print_json(error.as_json)
         raise
     if form is Format.JSON:
         print_json(answer.as_json())
@@ -254,57 +268,143 @@ def _ask_one(
 
         print_json(fhir_answer(answer))
     else:
-        print_answer(answer)
+        _print_answer(answer)
 
 
-def _print_candidates(error: SeveralPatients, *, as_json: bool) -> None:
-    """Print the patients to choose from: stdout may hold a record's text, stderr must not."""
-    if as_json:
-        print_json(error.as_json)
-    else:
-        print_line(error.details)
+def _print_answer(answer: Answer) -> None:
+    """Print the status in words, the patient, the lines, the evidence and the remarks."""
+    from rich.text import Text
+
+    from archqa.asking.status_words import STATUS_WORDS
+
+    console.print(Text(STATUS_WORDS[answer.status], style="bold"))
+    if answer.understood:
+        console.print(Text(f"Understood as: {answer.understood}", style="italic"))
+    if answer.patient is not None:
+        patient = Text(f"Patient: {answer.patient['name'] or 'no name'}")
+        console.print(patient + Text(f"  [{answer.patient['id']}]", style="cyan"))
+    if answer.message:
+        console.print(Text(answer.message), soft_wrap=False)
+    for line in answer.lines:
+        text = Text(line.text)
+        if line.answering is not None:
+            text.stylize("bold underline", line.answering.start, line.answering.end)
+        citations = Text(f"  [{', '.join(line.citations)}]", style="cyan")
+        console.print(text + citations, soft_wrap=False)
+    if answer.evidence:
+        console.print(_evidence_table(answer.evidence))
+    if answer.query:
+        console.print(Text(f"\nQuery: {answer.query}"))
+    for remark in answer.remarks:
+        console.print(Text(f"remark: {remark}"))
+    print_notice(f"answered by {answer.answered_by}.")
 
 
-def _ask_many(rows: list[AskedRow], out: Path, options: AskOptions, *, as_json: bool) -> None:
+def _evidence_table(evidence: tuple[Evidence, ...]) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=None,
+        padding=(0, 2, 0, 0),
+        show_edge=False,
+        title="\nEvidence",
+        title_justify="left",
+    )
+    table.add_column("")
+    table.add_column("", ratio=1)
+    table.add_column("probability", justify="right")
+    for piece in evidence:
+        # The text, below its heading and with its document and date where it has them.
+        text = Text()
+        if piece.heading:
+            text.append(f"{piece.heading}\n", style="dim")
+        text.append(piece.text)
+        place = (piece.source, piece.date) if piece.kind == "sentence" else ()
+        named = ", ".join(filter(None, place))
+        if named:
+            text.append(f"  {named}", style="dim")
+        probability = "–" if piece.probability is None else f"{piece.probability:.2f}"
+        table.add_row(Text(piece.id, style="cyan"), text, probability)
+    return table
+
+
+def _ask_many(rows: "list[AskedRow]", out: Path, options: AskOptions, *, as_json: bool) -> None:
     """Ask what an earlier, stopped command did not, and write all answers.
 
     Exit code 1 if a row has none.
     """
+    from archqa.asking.many import answer_row, answer_rows
+    from archqa.asking.question_files import AnswerJournal, write_answers
+
     journal = AnswerJournal(out, options)
     answered = journal.answered(rows)
     if answered:
         print_notice(f"{len(answered)} of {len(rows)} questions were answered before.")
     positions = [position for position in range(len(rows)) if position not in answered]
-    counter = Counter(len(rows), "questions asked")
+    counter = ProgressLine(len(rows), "questions asked", len(answered))
 
-    def keep(index: int, result: AnsweredRow) -> None:
+    def keep(index: int, result: "AnsweredRow") -> None:
         answered[positions[index]] = result
         journal.add(rows[positions[index]], result)
-        counter.show(len(answered))
+        counter.advance()
 
     answer_rows([rows[position] for position in positions], options, keep)
-    counter.finish(len(answered))
+    counter.finish()
     write_answers(out, [answer_row(row, answered[index]) for index, row in enumerate(rows)])
-    tally = _tally(answered.values())
+    tally = dict.fromkeys([*(status.value for status in Status), FAILED], 0)
+    for result in answered.values():
+        tally[result.answer.status.value if result.answer else FAILED] += 1
     if not tally[FAILED]:
         journal.remove()
-    _print_summary(out, tally, as_json=as_json)
+    if as_json:
+        print_json({"out": str(out), "questions": sum(tally.values()), **tally})
+    else:
+        counts = [f"{count} {name.replace('_', ' ')}" for name, count in tally.items() if count]
+        print_notice(", ".join(counts))
+        print_line(out)
     if tally[FAILED]:
         raise typer.Exit(1)
 
 
-def _tally(results: Iterable[AnsweredRow]) -> dict[str, int]:
-    """Return how many questions ended with each status, and how many failed."""
-    tally = dict.fromkeys([*(status.value for status in Status), FAILED], 0)
-    for result in results:
-        tally[result.answer.status.value if result.answer else FAILED] += 1
-    return tally
+def _print_sessions(*, as_json: bool) -> None:
+    """Print the names of the sessions and the ids of their patients, and nothing of their content."""
+    from archqa.asking.thread.session_files import SessionFolder
 
-
-def _print_summary(out: Path, tally: dict[str, int], *, as_json: bool) -> None:
+    entries = SessionFolder().entries()
     if as_json:
-        print_json({"out": str(out), "questions": sum(tally.values()), **tally})
+        print_json([entry._asdict() for entry in entries])
         return
-    counts = [f"{count} {name.replace('_', ' ')}" for name, count in tally.items() if count]
-    print_notice(", ".join(counts))
-    print_line(out)
+    for entry in entries:
+        about = f"patient {entry.patient_id}" if entry.patient_id else "a note"
+        print_line(f"{entry.name}  {about if entry.is_readable else 'damaged'}")
+    if not entries:
+        print_notice("There are no sessions.")
+
+
+def _forget_session(session: str | None, question: str | None) -> None:
+    """Remove a session. Raises `CallerError` without a name, or with a question."""
+    from archqa.asking.thread.session_files import SessionFolder
+
+    if session is None:
+        raise CallerError("--forget removes a session.\nName it with --session NAME.")
+    if question is not None:
+        raise CallerError(
+            "--forget removes a session and asks nothing.\n"
+            "Leave the question out, or begin the session anew with --new-session."
+        )
+    was_there = SessionFolder().forget(session)
+    print_notice(f"Session {session} removed." if was_there else f"There is no session {session}.")
+
+
+def _record_of_session(session: str | None) -> str | None:
+    """Return the record that a session asks; None if it has none, or cannot be read now."""
+    if session is None:
+        return None
+    from archqa.asking.thread.session_files import SessionFolder
+
+    try:
+        place = SessionFolder().load(session).place
+    except InputError:  # Told where the question is asked.
+        return None
+    return place.record if place else None

@@ -1,5 +1,6 @@
 """`archqa batch submit|status|fetch`: a run by the Batch API, at half price and within a day."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,19 +13,16 @@ from archqa.cli.options import (
     ConfigOption,
     LimitOption,
     ModelOption,
+    command_settings,
 )
-from archqa.cli.settings import command_settings
 from archqa.errors import CallerError
 from archqa.runs.batch import BatchProgress, BatchRun, check_server, open_batch, statuses, upload
 from archqa.runs.batch import fetch as fetch_batches
-from archqa.runs.case_selection import Selection
 from archqa.runs.destinations import Announcer
 from archqa.runs.event_loop import run_sync
-from archqa.runs.folder import RunFolder
-from archqa.runs.lock import run_lock
-from archqa.runs.model_server import check_model_server
-from archqa.runs.models import check_server_asked_for
-from archqa.runs.plan import plan_run
+from archqa.runs.folder import RunFolder, run_lock
+from archqa.runs.model_server import check_model_server, check_server_asked_for
+from archqa.runs.plan import Selection, plan_run
 from archqa.settings import Settings
 
 app = typer.Typer(
@@ -74,26 +72,34 @@ def submit(
       archqa batch submit dev.xml --model gpt-4.1 --out runs/dev
       archqa batch submit runs/dev
     """
-    options: dict[str, Any] = {"pipeline": "dmis", "model": model, "base_url": base_url}
-    options["allow_plain_http"] = allow_plain_http
-    settings = command_settings(config, options | _model_of(target, model), assign)
-    run = _open_or_create(target, out_dir, limit, settings, offline=offline)
+    options = {
+        "pipeline": "dmis",
+        "model": model,
+        "base_url": base_url,
+        "allow_plain_http": allow_plain_http,
+    }
+    settings = _settings(Path(target), options, config, assign)
+    if _is_run(Path(target)):
+        run = open_batch(Path(target), settings)
+    else:
+        plan = plan_run(target, None, Selection(limit=limit), settings)
+        if not offline:
+            check_server_asked_for(settings, plan.pipeline)
+            check_model_server(settings, settings.base_url)
+        for remark in plan.manifest.remarks:
+            print_notice(remark)
+        run = BatchRun.create(plan, out_dir)
     with run_lock(run.folder.path):
         run.folder.mend()
         _print_progress(run.advance())
-        _write_and_submit(run, settings, offline=offline)
+        for batch_round in run.write_rounds():
+            path = run.input_path(batch_round)
+            console.print(f"{path}: {len(batch_round.digests)} requests")
+        if not offline and any(batch_round.status == "written" for batch_round in run.rounds):
+            check_server(run, settings)
+            for submitted in run_sync(upload(run, settings, Announcer(print_notice))):
+                console.print(f"round {submitted.number} is submitted as {submitted.batch_id}")
     print_line(run.folder.path)
-
-
-def _write_and_submit(run: BatchRun, settings: Settings, *, offline: bool) -> None:
-    for batch_round in run.write_rounds():
-        path = run.input_path(batch_round)
-        console.print(f"{path}: {len(batch_round.digests)} requests")
-    if not offline and any(batch_round.status == "written" for batch_round in run.rounds):
-        check_server(run, settings)
-        for batch_round in run_sync(upload(run, settings, Announcer(print_notice))):
-            submitted = f"round {batch_round.number} is submitted as {batch_round.batch_id}"
-            console.print(submitted)
 
 
 @app.command("status")
@@ -108,7 +114,8 @@ def status(
     Example:
       archqa batch status runs/dev
     """
-    settings = _settings_of_run(run, base_url, config, allow_plain_http)
+    options = {"base_url": base_url, "allow_plain_http": allow_plain_http}
+    settings = _settings(run, options, config)
     batch_run = open_batch(run, settings)
     server_statuses: dict[int, str] = {}
     if any(batch_round.status == "submitted" for batch_round in batch_run.rounds):
@@ -137,7 +144,8 @@ def fetch(
       archqa batch fetch runs/dev
       archqa batch fetch runs/dev --from output.jsonl
     """
-    settings = _settings_of_run(run, base_url, config, allow_plain_http)
+    options = {"base_url": base_url, "allow_plain_http": allow_plain_http}
+    settings = _settings(run, options, config)
     batch_run = open_batch(run, settings)
     if not batch_run.rounds:
         raise CallerError(
@@ -155,37 +163,24 @@ def fetch(
     print_line(batch_run.folder.path)
 
 
-def _open_or_create(
-    target: str, out_dir: Path | None, limit: int | None, settings: Settings, *, offline: bool
-) -> BatchRun:
-    """Open `target` if it is a run folder; otherwise create a run of its cases."""
-    if _is_run(target):
-        return open_batch(Path(target), settings)
-    plan = plan_run(target, None, Selection(limit=limit), settings)
-    if not offline:
-        check_server_asked_for(settings, plan.pipeline)
-        check_model_server(settings, settings.base_url)
-    for remark in plan.manifest.remarks:
-        print_notice(remark)
-    return BatchRun.create(plan, out_dir)
-
-
-def _is_run(target: str) -> bool:
-    return Path(target, "run.json").is_file()
-
-
-def _settings_of_run(
-    run: Path, base_url: str | None, config: Path | None, allow_plain_http: bool | None
+def _settings(
+    target: Path,
+    options: Mapping[str, Any],
+    config: Path | None,
+    assignments: list[str] | None = None,
 ) -> Settings:
-    options = {"base_url": base_url, "allow_plain_http": allow_plain_http}
-    return command_settings(config, options | _model_of(str(run), None))
+    """Return the settings of a command about cases or a run.
+
+    A run that goes on has its own model: whoever submitted it asked for a model server.
+    """
+    if options.get("model") is None and _is_run(target):
+        model = RunFolder.open(target).manifest().settings.get("model")
+        options = {**options, "model": model}
+    return command_settings(config, options, assignments)
 
 
-def _model_of(target: str, model: str | None) -> dict[str, Any]:
-    """Return the model of a run that goes on: whoever submitted it asked for a model server."""
-    if model is not None or not _is_run(target):
-        return {"model": model}
-    return {"model": RunFolder.open(Path(target)).manifest().settings.get("model")}
+def _is_run(target: Path) -> bool:
+    return (target / "run.json").is_file()
 
 
 def _print_progress(progress: BatchProgress) -> None:

@@ -20,6 +20,7 @@ from archqa.cli.console import (
     print_json,
     print_line,
     print_notice,
+    shown_when_slow,
 )
 from archqa.cli.options import (
     AllowPlainHttpOption,
@@ -30,12 +31,11 @@ from archqa.cli.options import (
     ModelOption,
     QuietOption,
     VerboseOption,
+    command_settings,
 )
-from archqa.cli.settings import command_settings
-from archqa.cli.waiting import shown_when_slow
 from archqa.errors import CallerError
 from archqa.runs.destinations import Announcer
-from archqa.safety.private_files import write_private_text
+from archqa.safety.files import write_private_text
 
 
 class Format(StrEnum):
@@ -120,7 +120,12 @@ def command(
             print_line(error.details)
         raise
     if out is None:
-        _print(summary, form)
+        if form is Format.JSON:
+            print_json(summary.as_json())
+        elif form is Format.MARKDOWN and console.is_terminal:
+            console.print(Markdown(brief_markdown(summary)))
+        else:
+            print_content(_text(summary, form))
     else:
         write_private_text(out, _text(summary, form))
         print_notice("the file holds record text: protect it as you protect the record.")
@@ -136,15 +141,6 @@ def _format(form: Format | None, out: Path | None, *, as_json: bool) -> Format:
     if form is not None:
         return form
     return _FORMAT_OF_SUFFIX.get(out.suffix.lower() if out else "", Format.MARKDOWN)
-
-
-def _print(summary: Brief, form: Format) -> None:
-    if form is Format.JSON:
-        print_json(summary.as_json())
-    elif form is Format.MARKDOWN and console.is_terminal:
-        console.print(Markdown(brief_markdown(summary)))
-    else:
-        print_content(_text(summary, form))
 
 
 def _text(summary: Brief, form: Format) -> str:

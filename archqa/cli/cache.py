@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from archqa.cli.console import console, print_json
-from archqa.cli.options import JsonOption
-from archqa.cli.settings import command_settings
+from archqa.cli.options import JsonOption, command_settings
 from archqa.runs.reply_cache import open_cache
 
 app = typer.Typer(help="The cache of model replies.", no_args_is_help=True)

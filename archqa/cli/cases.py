@@ -1,6 +1,5 @@
 """`archqa cases check FILE`: validates a case file and its key."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +9,6 @@ from archqa.cli.console import console, print_json, print_notice
 from archqa.cli.options import JsonOption, KeyOption
 from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
-from archqa.tasks import CaseFile
 
 app = typer.Typer(help="Case files.", no_args_is_help=True)
 
@@ -42,7 +40,9 @@ def check(
     case_file = tasks.load_cases_to_answer(file, task)
     if key is None and file != "-":
         key = tasks.find_key(file)
-    warnings = _key_warnings(case_file, key)
+    warnings: list[str] = []
+    if key is not None:
+        warnings += tasks.check_key_matches(case_file.notes, tasks.load_key(key).keys)
     sentence_count = sum(len(case.sentences) for case in case_file.cases if isinstance(case, Case))
     case_ids = [case.id for case in case_file.cases]
     if as_json:
@@ -62,9 +62,3 @@ def check(
     size = f"{len(case_ids)} cases, {sentence_count} sentences"
     console.print(f"{case_file.path}: {case_file.task}, {size}, sha256 {case_file.sha256[:12]}")
     console.print(f"key: {key or 'none found'}; cases {list_ids(case_ids)}")
-
-
-def _key_warnings(case_file: CaseFile, key: Path | None) -> list[str]:
-    if key is None:
-        return []
-    return list(tasks.check_key_matches(case_file.notes, tasks.load_key(key).keys))

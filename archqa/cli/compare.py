@@ -10,7 +10,7 @@ from rich.table import Table
 from archqa import tasks
 from archqa.cli.console import console, number_table, print_json
 from archqa.cli.options import JsonOption, KeyOption
-from archqa.cli.score_tables import print_key
+from archqa.cli.score import print_key
 from archqa.evaluation.comparison import METHODS, RESAMPLES, PairedDifference, compare_runs
 from archqa.runs.run import Run
 from archqa.tasks.key_provenance import KeyProvenance
@@ -56,8 +56,17 @@ def command(
     if as_json:
         print_json({name: test._asdict() for name, test in tests.items()})
         return
-    console.print(_table(f"{run} minus {baseline}", tests, _decimals(run)))
-    for line in _explanation(tests):
+    decimals = tasks.find(Run.open(run).manifest.task).display.decimals
+    console.print(_table(f"{run} minus {baseline}", tests, decimals))
+    any_test = next(iter(tests.values()))
+    sampling = f"{any_test.resamples:,} resamples, seed {any_test.seed}"
+    for line in (
+        f"p: {any_test.method} over {any_test.n:,} paired cases, two-sided; {sampling}.",
+        f"p (Holm): adjusted for the {len(tests)} scores of this table.",
+        "95 % interval: studentised, from the jackknife over cases.",
+        f"detectable: the smallest true difference that {any_test.n:,} such cases show at p < .05",
+        "with a power of .8 (before Holm's adjustment).",
+    ):
         console.print(f"  {line}", style="dim")
 
 
@@ -77,25 +86,7 @@ def _table(title: str, tests: Mapping[str, PairedDifference], decimals: int) -> 
     return table
 
 
-def _explanation(tests: Mapping[str, PairedDifference]) -> tuple[str, ...]:
-    """How the numbers of the table were computed."""
-    test = next(iter(tests.values()))
-    sampling = f"{test.resamples:,} resamples, seed {test.seed}"
-    return (
-        f"p: {test.method} over {test.n:,} paired cases, two-sided; {sampling}.",
-        f"p (Holm): adjusted for the {len(tests)} scores of this table.",
-        "95 % interval: studentised, from the jackknife over cases.",
-        f"detectable: the smallest true difference that {test.n:,} such cases show at p < .05",
-        "with a power of .8 (before Holm's adjustment).",
-    )
-
-
 def _p_value(value: float) -> str:
     if value < _SMALLEST_P_VALUE:
         return f"< {_SMALLEST_P_VALUE}"
     return f"{value:.3f}"
-
-
-def _decimals(run: Path) -> int:
-    """The decimals that the task's scores are shown with."""
-    return tasks.find(Run.open(run).manifest.task).display.decimals

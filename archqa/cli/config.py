@@ -6,10 +6,9 @@ from typing import Any
 import typer
 
 from archqa.cli.console import print_line, print_notice
-from archqa.cli.options import AssignmentsOption, ConfigOption
-from archqa.cli.settings import command_settings
-from archqa.safety.terminal import printable_json
-from archqa.settings import Settings, settings_files
+from archqa.cli.options import AssignmentsOption, ConfigOption, command_settings
+from archqa.safety.text import printable_json
+from archqa.settings import settings_files
 from archqa.settings.sources import shared_variables_set
 
 app = typer.Typer(help="The settings in force.", no_args_is_help=True)
@@ -34,17 +33,12 @@ def show(config: ConfigOption = None, assign: AssignmentsOption = None) -> None:
     """
     settings = command_settings(config, assignments=assign)
     paths = [str(file.path) for file in settings_files(config)]
-    print_notice(f"settings files: {' and '.join(paths) or 'none'}; key: {_key_state(settings)}")
+    variables = " and ".join(shared_variables_set())
+    key_state = "set" if settings.api_key else "not set"
+    if variables and not settings.api_key and not settings.has_model:
+        key_state = f"not used ({variables} is set, but no model server was asked for)"
+    print_notice(f"settings files: {' and '.join(paths) or 'none'}; key: {key_state}")
     print_line("\n".join(_toml_lines(settings.without_secrets())))
-
-
-def _key_state(settings: Settings) -> str:
-    if settings.api_key:
-        return "set"
-    if shared_variables_set() and not settings.has_model:
-        names = " and ".join(shared_variables_set())
-        return f"not used ({names} is set, but no model server was asked for)"
-    return "not set"
 
 
 def _toml_lines(settings: dict[str, Any], table: str = "") -> list[str]:
@@ -55,22 +49,15 @@ def _toml_lines(settings: dict[str, Any], table: str = "") -> list[str]:
     for name, setting in settings.items():
         if setting is None:
             unset.append(f"# {name} is not set")
-        elif isinstance(setting, dict):
-            tables += _table_lines(setting, table, name)
-        else:
+        elif not isinstance(setting, dict):
             lines.append(f"{name} = {_toml_value(setting)}")
+        elif setting:
+            path = f"{table}.{_toml_key(name)}" if table else _toml_key(name)
+            # A table of nothing but tables needs no header.
+            if not all(isinstance(inner, dict) for inner in setting.values()):
+                tables += ["", f"[{path}]"]
+            tables += _toml_lines(setting, path)
     return [*lines, *unset, *tables]
-
-
-def _table_lines(settings: dict[str, Any], parent: str, name: str) -> list[str]:
-    """Return one table with its header, which a table of nothing but tables does not need."""
-    if not settings:
-        return []
-    path = f"{parent}.{_toml_key(name)}" if parent else _toml_key(name)
-    lines = _toml_lines(settings, path)
-    if all(isinstance(setting, dict) for setting in settings.values()):
-        return lines
-    return ["", f"[{path}]", *lines]
 
 
 def _toml_key(name: str) -> str:

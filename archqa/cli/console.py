@@ -6,9 +6,14 @@ their control characters are shown as escapes, and square brackets are no markup
 
 import json
 import logging
+import re
 import shutil
 import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -16,16 +21,16 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from archqa.cli.retry_counter import RetryCounter
 from archqa.errors import ArchqaError
-from archqa.safety.terminal import printable, printable_json
+from archqa.safety.text import printable, printable_json
 
 NO_TOKEN_WARNING = (
     "no token is asked for: every program and every user of this machine can read what is served, "
     "and ask and write what the server allows"
 )
 
-_retries = RetryCounter()
+SECONDS_OF_SILENCE = 1.0
+"""Before a command says that it still works."""
 
 _WIDTH = shutil.get_terminal_size((120, 40)).columns
 """The width of the terminal, or COLUMNS; 120 where the output goes to a file."""
@@ -52,24 +57,15 @@ class PrintableConsole(Console):
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
         """Escape all that is written, wherever its text comes from."""
-        if isinstance(renderable, Text):
-            renderable = _printable_text(renderable)
+        if isinstance(renderable, Text) and printable(renderable.plain) != renderable.plain:
+            escaped = renderable.blank_copy(printable(renderable.plain))
+            escaped.style = renderable.style
+            renderable = escaped
         for segment in super().render(renderable, options):
             # Control segments are Rich's own, such as the movements of a progress bar.
-            yield segment if segment.control else _printable_segment(segment)
-
-
-def _printable_text(text: Text) -> Text:
-    plain = printable(text.plain)
-    if plain == text.plain:
-        return text
-    escaped = text.blank_copy(plain)
-    escaped.style = text.style
-    return escaped
-
-
-def _printable_segment(segment: Segment) -> Segment:
-    return Segment(printable(segment.text), segment.style)
+            if not segment.control:
+                segment = Segment(printable(segment.text), segment.style)
+            yield segment
 
 
 console = PrintableConsole()
@@ -116,10 +112,8 @@ def print_problem(text: str) -> None:
 
 def print_count(text: str, *, is_last: bool) -> None:
     """Print a progress line on stderr, over the one before, unless the command is quiet."""
-    if _State.is_quiet:
-        return
-    line_end = "\n" if is_last else "\r"
-    print(printable(text), end=line_end, file=sys.stderr, flush=True)
+    if not _State.is_quiet:
+        print(printable(text), end="\n" if is_last else "\r", file=sys.stderr, flush=True)
 
 
 def print_interruption(text: str) -> None:
@@ -127,17 +121,6 @@ def print_interruption(text: str) -> None:
     if sys.stderr.isatty():
         print(file=sys.stderr)
     print_problem(text)
-
-
-def forget_retries() -> None:
-    """Count repeated requests from here on: one process may run several commands."""
-    _retries.take()
-
-
-def print_retries() -> None:
-    """Print how many requests were repeated since `configure_logging`, and why."""
-    for line in _retries.take():
-        print_notice(line)
 
 
 class _State:
@@ -149,11 +132,6 @@ class _State:
 def set_quiet(*, quiet: bool) -> None:
     """Print nothing on stderr but errors from here on, or notices too."""
     _State.is_quiet = quiet
-
-
-def is_quiet() -> bool:
-    """Whether the running command prints nothing on stderr but errors."""
-    return _State.is_quiet
 
 
 def print_json(content: Any) -> None:
@@ -176,35 +154,124 @@ def number_table(title: str, *columns: str) -> Table:
     return table
 
 
+class RetryCounter(logging.Handler):
+    """Counts what the library of retries (stamina) logs, by the reason of each retry, so that a
+    failing server does not fill the screen.
+    """
+
+    _MAX_REASONS = 10
+    """Distinct reasons that are counted by themselves."""
+
+    _MESSAGE = re.compile(r"""^\w+\((['"])(.*?)\1[,)]""")
+    """The message in the representation of an exception."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: Counter[str] = Counter()
+
+    def watch(self, *, verbose: bool) -> None:
+        """Count from here on. With `verbose`, each retry is also logged by itself."""
+        self._counts.clear()
+        logger = logging.getLogger("stamina")
+        logger.propagate = verbose
+        logger.addHandler(self)  # Once, however often it is called.
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count one retry."""
+        message = self._MESSAGE.match(getattr(record, "stamina.caused_by", ""))
+        reason = message[2] if message else "a passing fault"
+        if reason not in self._counts and len(self._counts) >= self._MAX_REASONS:
+            reason = "other reasons"
+        self._counts[reason] += 1
+
+    @contextmanager
+    def printed(self) -> Iterator[None]:
+        """Print how many requests of the block were repeated, and why, the most frequent first."""
+        self._counts.clear()
+        try:
+            yield
+        finally:
+            for reason, count in self._counts.most_common():
+                requests = "1 request was" if count == 1 else f"{count} requests were"
+                print_notice(f"{requests} sent again: {reason}")
+            self._counts.clear()
+
+
+retries = RetryCounter()
+
+
 def configure_logging(*, verbose: bool, quiet: bool = False) -> None:
     """Log to stderr: warnings; with `verbose` each request and case too, with `quiet` errors only.
 
-    Retries are counted for `print_retries`, and logged one by one with `verbose`. Record text is
-    never logged.
+    Retries are counted, and logged one by one with `verbose`. Record text is never logged.
     """
     set_quiet(quiet=quiet)
     level = logging.WARNING
     if verbose or quiet:
         level = logging.INFO if verbose else logging.ERROR
     handler = _StderrHandler()
-    handler.setFormatter(_PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
     for library in ("httpx2", "httpcore2"):
         # Their debug lines quote whole requests; even --verbose must not show record text.
         logging.getLogger(library).setLevel(logging.WARNING)
     logging.getLogger().setLevel(level)
-    _retries.watch(verbose=verbose)
+    retries.watch(verbose=verbose)
 
 
 class _StderrHandler(logging.Handler):
     """Writes to what `sys.stderr` is at that moment: a progress bar puts lines above itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr)
+        print(printable(self.format(record)), file=sys.stderr)
 
 
-class _PrintableFormatter(logging.Formatter):
-    """Lines of the log, with control characters as escapes."""
+@contextmanager
+def shown_when_slow(activity: str) -> Iterator[None]:
+    """Show what is done, and for how long on a terminal, if the block takes more than a second."""
+    ended = threading.Event()
 
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+    def show() -> None:
+        if ended.wait(SECONDS_OF_SILENCE):
+            return
+        if _State.is_quiet or not err_console.is_terminal:
+            print_notice(f"{activity} …")
+            return
+        with err_console.status(activity):
+            ended.wait()
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+class ProgressLine:
+    """A line on stderr that counts what is done, a second apart at least."""
+
+    def __init__(self, total: int, things: str, done: int = 0) -> None:
+        self._total = total
+        self._things = things
+        self._done = done
+        self._shown_at = time.monotonic()
+        self._is_shown = False
+
+    def advance(self) -> None:
+        """Count one more, and show the count if a second has passed since it was shown."""
+        self._done += 1
+        now = time.monotonic()
+        if now - self._shown_at >= SECONDS_OF_SILENCE:
+            self._shown_at = now
+            self._is_shown = True
+            self._print(is_last=False)
+
+    def finish(self) -> None:
+        """End the line, if there is one."""
+        if self._is_shown:
+            self._print(is_last=True)
+
+    def _print(self, *, is_last: bool) -> None:
+        print_count(f"archqa: {self._done} of {self._total} {self._things}", is_last=is_last)

@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Iterator
-from importlib import metadata
+from importlib import metadata, util
 from typing import Annotated
 
 import typer
@@ -10,16 +10,17 @@ from rich.text import Text
 
 from archqa import resources
 from archqa.cli.console import console, print_json
-from archqa.cli.local_servers import HOW_TO_START
-from archqa.cli.options import AllowPlainHttpOption, ConfigOption, JsonOption
-from archqa.cli.server_checks import Check, check_server
-from archqa.cli.settings import command_settings
-from archqa.core.extras import known_extras
+from archqa.cli.model_servers import HOW_TO_START, Check, check_server
+from archqa.cli.options import AllowPlainHttpOption, ConfigOption, JsonOption, command_settings
+from archqa.core.tables import read_rows
 from archqa.core.version import __version__
 from archqa.engine import Engine
 from archqa.errors import ArchqaError
 from archqa.evaluation.scoring import metric_availability
 from archqa.settings import Settings
+
+_EXTRAS = "cli/data/extras.tsv"
+"""The optional parts: name, the modules that one brings, and what it gives."""
 
 _STATUSES = {True: ("ok", "green"), False: ("broken", "red"), None: ("absent", "yellow")}
 """The word for a check's outcome, and its colour."""
@@ -53,19 +54,15 @@ def command(
     if as_json:
         print_json({check.part: {"ok": check.ok, "words": check.explanation} for check in checks})
     else:
-        _print_checks(checks)
+        for check in checks:
+            status, colour = _STATUSES[check.ok]
+            description = f"{check.part}: {check.explanation}"
+            console.print(Text(f"{status:7}", style=colour) + Text(f" {description}"))
         if not settings.has_model:
             console.print("\n".join(("", *HOW_TO_START)))
     for check in checks:
         if check.ok is False:
             raise typer.Exit(check.exit_code)
-
-
-def _print_checks(checks: list[Check]) -> None:
-    for check in checks:
-        status, colour = _STATUSES[check.ok]
-        description = f"{check.part}: {check.explanation}"
-        console.print(Text(f"{status:7}", style=colour) + Text(f" {description}"))
 
 
 def _checks(settings: Settings, tried_model: str | None) -> Iterator[Check]:
@@ -77,34 +74,28 @@ def _checks(settings: Settings, tried_model: str | None) -> Iterator[Check]:
     yield Check("prompts", prompts.is_dir(), str(prompts))
     yield Check("bundled cases", bundled_cases.is_dir(), str(bundled_cases))
     yield Check("reply cache", True, f"{settings.cache.location} ({cache_state})")
-    yield _check_engine()
-    yield from check_server(settings, tried_model)
-    yield from _check_metrics()
-    yield from _check_extras()
-
-
-def _check_engine() -> Check:
     try:
         fingerprint = Engine.load().fingerprint
     except (ArchqaError, OSError, ImportError) as error:
-        return Check("embedded engine", False, f"{type(error).__name__}; reinstall archqa")
-    return Check("embedded engine", True, f"model sha256 {fingerprint[:12]}")
-
-
-def _check_metrics() -> Iterator[Check]:
+        yield Check("embedded engine", False, f"{type(error).__name__}; reinstall archqa")
+    else:
+        yield Check("embedded engine", True, f"model sha256 {fingerprint[:12]}")
+    yield from check_server(settings, tried_model)
     for name, missing_reason in metric_availability().items():
-        if missing_reason:
-            yield Check(f"metric {name}", None, missing_reason)
-        else:
-            yield Check(f"metric {name}", True, "available")
-
-
-def _check_extras() -> Iterator[Check]:
-    """Say of each optional part what it gives, and how to install it where it is absent."""
-    for extra in known_extras():
-        missing = extra.missing
+        ok = None if missing_reason else True
+        yield Check(f"metric {name}", ok, missing_reason or "available")
+    for extra, modules, gives in read_rows(_EXTRAS, 3):
+        missing = [module for module in modules.split() if not _is_installed(module)]
         if missing:
-            advice = f"{extra.gives}; {extra.pip_line} (absent: {', '.join(missing)})"
-            yield Check(f"extra {extra.name}", None, advice)
+            how_to = f"pip install 'archqa[{extra}]' (absent: {', '.join(missing)})"
+            yield Check(f"extra {extra}", None, f"{gives}; {how_to}")
         else:
-            yield Check(f"extra {extra.name}", True, extra.gives)
+            yield Check(f"extra {extra}", True, gives)
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a module can be found; it is not imported."""
+    try:
+        return util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

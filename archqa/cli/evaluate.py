@@ -2,13 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from archqa.asking.many import AnsweredRow
 from archqa.asking.question import AskOptions, parse_time
-from archqa.cli.console import configure_logging, console, number_table, print_json, print_notice
+from archqa.cli.console import (
+    ProgressLine,
+    configure_logging,
+    console,
+    number_table,
+    print_json,
+    print_notice,
+)
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
@@ -20,15 +26,13 @@ from archqa.cli.options import (
     ModelOption,
     QuietOption,
     VerboseOption,
+    command_settings,
+    print_embedded_notice,
 )
-from archqa.cli.settings import command_settings, print_embedded_notice
-from archqa.cli.waiting import Counter
 from archqa.errors import CallerError
-from archqa.evaluation.asking import Evaluation, evaluate_asking
-from archqa.evaluation.asking_sets import NoteQuestion, Questions, read_set
+from archqa.evaluation.asking import Evaluation, NoteQuestion, evaluate_asking, read_set
 from archqa.runs.destinations import Announcer
-from archqa.safety.private_files import write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import storage_errors, write_private_text
 
 app = typer.Typer(help="Measurements on sets of your own.", no_args_is_help=True)
 
@@ -99,56 +103,39 @@ def ask(
     ask_options = AskOptions(
         settings, record, parse_time(now), announce=Announcer(print_notice, quiet=quiet)
     )
-    evaluation = _evaluate(questions, ask_options)
+    counter = ProgressLine(len(questions), "questions asked")
+    evaluation = evaluate_asking(questions, ask_options, lambda *_: counter.advance())
+    counter.finish()
     if out is not None:
         lines = [json.dumps(row, ensure_ascii=False) for row in evaluation.rows]
         with storage_errors(out):
             write_private_text(out, "".join(f"{line}\n" for line in lines))
-    _print(evaluation, as_json=as_json)
+    if as_json:
+        print_json(
+            {
+                **evaluation.figures,
+                "questions": evaluation.questions,
+                "failed": evaluation.failed,
+                "intervals": evaluation.intervals,
+                "signatures": evaluation.signatures,
+            }
+        )
+    else:
+        _print(evaluation)
     if evaluation.failed:
         raise typer.Exit(1)
 
 
-def _evaluate(questions: Questions, options: AskOptions) -> Evaluation:
-    counter = Counter(len(questions), "questions asked")
-    done = 0
-
-    def count(_position: int, _result: AnsweredRow) -> None:
-        nonlocal done
-        done += 1
-        counter.show(done)
-
-    evaluation = evaluate_asking(questions, options, count)
-    counter.finish(done)
-    return evaluation
-
-
-def _print(evaluation: Evaluation, *, as_json: bool) -> None:
-    if as_json:
-        print_json(_as_json(evaluation))
-        return
+def _print(evaluation: Evaluation) -> None:
     title = f"{evaluation.questions} questions"
     table = number_table(title, "", "share", "95 % interval")
     for name, value in evaluation.figures.items():
         share = "–" if value is None else f"{value:.3f}"
-        table.add_row(name.replace("_", " "), share, _interval_cell(evaluation, name))
+        interval = ""
+        if name in evaluation.intervals:
+            low, high = evaluation.intervals[name]
+            interval = f"[{low:.3f}, {high:.3f}]"
+        table.add_row(name.replace("_", " "), share, interval)
     console.print(table)
     if evaluation.failed:
         print_notice(f"{evaluation.failed} questions failed; --out FILE.jsonl says why.")
-
-
-def _as_json(evaluation: Evaluation) -> dict[str, Any]:
-    return {
-        **evaluation.figures,
-        "questions": evaluation.questions,
-        "failed": evaluation.failed,
-        "intervals": evaluation.intervals,
-        "signatures": evaluation.signatures,
-    }
-
-
-def _interval_cell(evaluation: Evaluation, name: str) -> str:
-    if name not in evaluation.intervals:
-        return ""
-    low, high = evaluation.intervals[name]
-    return f"[{low:.3f}, {high:.3f}]"

@@ -10,7 +10,7 @@ from archqa.cli.console import print_content, print_notice
 from archqa.cli.options import RunArgument
 from archqa.core.near_misses import unknown_name
 from archqa.runs.export import ROWS, export, formats, takes_zip, zip_submission
-from archqa.safety.private_files import write_private_bytes, write_private_text
+from archqa.safety.files import write_private_bytes, write_private_text
 from archqa.tasks import archehr_2025
 
 
@@ -39,28 +39,17 @@ def command(
     """
     if format_name not in formats():
         raise unknown_name("format", format_name, formats())
-    scores = _case_scores(run, format_name)
+    scores: Mapping[str, Mapping[str, float]] = {}
+    if format_name == ROWS and (run / "scores.json").is_file():
+        from archqa.report.report_data import load_report_data  # It imports the metrics.
+
+        scores = load_report_data(run).per_case
     content = export(run, format_name, partial=partial, case_scores=scores)
     if out is None:
         print_content(content)
         return
-    if _is_zipped(out, format_name):
+    if out.suffix == ".zip" or (takes_zip(format_name) and out.suffix != ".json"):
         write_private_bytes(out, zip_submission(content))
     else:
         write_private_text(out, content)
     print_notice(f"{format_name} written to {out}")
-
-
-def _case_scores(run: Path, format_name: str) -> Mapping[str, Mapping[str, float]]:
-    """Return the scores of each case, for rows of a run that was scored."""
-    if format_name != ROWS or not (run / "scores.json").is_file():
-        return {}
-    from archqa.report.report_data import load_report_data  # It imports the metrics.
-
-    return load_report_data(run).per_case
-
-
-def _is_zipped(path: Path, format_name: str) -> bool:
-    if path.suffix == ".zip":
-        return True
-    return takes_zip(format_name) and path.suffix != ".json"

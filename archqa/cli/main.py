@@ -1,33 +1,71 @@
 """The `archqa` command: its subcommands, and the exit code of each kind of error."""
 
+import gc
 import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
 import typer.completion
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
 
 from archqa.cli import interruption
 from archqa.cli.console import (
-    forget_retries,
     print_error,
     print_interruption,
     print_line,
-    print_retries,
+    retries,
     set_quiet,
     write_unencodable_characters_as_escapes,
 )
-from archqa.cli.lazy import CommandEntry, LazyGroup
 from archqa.core.near_misses import did_you_mean
 from archqa.core.version import __version__
 from archqa.errors import ArchqaError, ServerUnavailable, StorageError
+from archqa.safety.files import storage_error
 from archqa.safety.server_urls import without_secrets
-from archqa.safety.storage import storage_error
-from archqa.safety.terminal import printable
+from archqa.safety.text import printable
+
+
+class CommandEntry(NamedTuple):
+    """A command's name, the module that defines it, its line in the list of commands, and the
+    panel of that list.
+
+    The module has either a function `command`, or a group of commands called `app`.
+    """
+
+    name: str
+    module: str
+    help: str
+    panel: str = ""
+
+
+class LazyCommand(TyperCommand):
+    """Stands in for a command in lists and completions, without its module's imports."""
+
+    def __init__(self, entry: CommandEntry) -> None:
+        super().__init__(entry.name, help=entry.help, rich_help_panel=entry.panel or None)
+        self._entry = entry
+
+    def load(self) -> Any:
+        """Import the module and return the command that it defines."""
+        # Imports leave almost no garbage, and looking for it takes a tenth of their time.
+        gc.disable()
+        try:
+            module = import_module(self._entry.module)
+        finally:
+            gc.enable()
+        if hasattr(module, "app"):
+            return get_group(module.app)
+        single = typer.Typer(add_completion=False)
+        single.command(self._entry.name)(module.command)
+        return get_command(single)
+
 
 HELP = (
     "Answers questions from a patient's own record and shows, for every claim, "
@@ -172,21 +210,27 @@ COMMANDS = (
 """Every subcommand, in the order of `archqa --help`."""
 
 
-class ArchqaCommands(LazyGroup):
+class ArchqaCommands(TyperGroup):
     """The subcommands of `archqa`."""
 
-    entries = COMMANDS
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {entry.name: LazyCommand(entry) for entry in COMMANDS}
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **more: Any) -> Any:
         """Parse the arguments before the subcommand."""
+        if args in (["--install-completion"], ["--show-completion"]):
+            args = [*args, Shell.AUTO]
         with _printable_usage_errors():
-            return super().make_context(info_name, _with_shell(args), *rest, **more)
+            return super().make_context(info_name, args, *rest, **more)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import the command; from then on there is something to interrupt."""
-        resolved = super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if isinstance(command, LazyCommand):
+            command = command.load()
         interruption.interrupt_commands()
-        return resolved
+        return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Parse the arguments of the subcommand and run it.
@@ -194,16 +238,14 @@ class ArchqaCommands(LazyGroup):
         Typer would end an interrupted one without a word.
         """
         set_quiet(quiet=False)
-        forget_retries()
-        try:
-            with _printable_usage_errors():
-                return super().invoke(ctx)
-        except KeyboardInterrupt as interrupted:
-            interruption.finish()
-            print_interruption(interruption.message_of(interrupted, sys.argv[1:]))
-            raise typer.Exit(interruption.exit_code_of(sys.argv[1:])) from None
-        finally:
-            print_retries()
+        with retries.printed():
+            try:
+                with _printable_usage_errors():
+                    return super().invoke(ctx)
+            except KeyboardInterrupt as interrupted:
+                interruption.finish()
+                print_interruption(interruption.message_of(interrupted, sys.argv[1:]))
+                raise typer.Exit(interruption.exit_code_of(sys.argv[1:])) from None
 
 
 class Shell(StrEnum):
@@ -215,13 +257,6 @@ class Shell(StrEnum):
     FISH = "fish"
     POWERSHELL = "powershell"
     PWSH = "pwsh"
-
-
-def _with_shell(args: list[str]) -> list[str]:
-    """Return the arguments with `auto` where a completion option names no shell."""
-    if args in (["--install-completion"], ["--show-completion"]):
-        return [*args, Shell.AUTO]
-    return args
 
 
 _typer: Any = typer.completion
@@ -246,18 +281,13 @@ def _printable_usage_errors() -> Iterator[None]:
         yield
     except _USAGE_ERROR as error:
         message = _EXTRA_ARGUMENTS.sub(rf"\1. {_QUOTATION_ADVICE}", error.message)
-        message = _with_nearest_choice(message)
+        no_choice = _NO_CHOICE.search(message)
+        if no_choice is not None:
+            # Name the value that a misspelt one was meant to be: `--format htlm`.
+            choices = re.findall(r"'([^']*)'", no_choice["choices"])
+            message = f"{message} {did_you_mean(no_choice['typed'], choices)}".rstrip()
         error.message = printable(without_secrets(message))
         raise
-
-
-def _with_nearest_choice(message: str) -> str:
-    """Name the value that a misspelt one of a few was meant to be: `--format htlm`."""
-    match = _NO_CHOICE.search(message)
-    if match is None:
-        return message
-    question = did_you_mean(match["typed"], re.findall(r"'([^']*)'", match["choices"]))
-    return f"{message} {question}".rstrip()
 
 
 app = typer.Typer(
@@ -305,8 +335,14 @@ def main(
 def run() -> None:
     """Run the command line: an expected error becomes one message and its exit code."""
     write_unencodable_characters_as_escapes()
+    # Typer registers its shells only together with its two options, which accept no SHELL.
+    _typer.completion_init()
     try:
-        _run_app()
+        try:
+            # The name is a part of the completion scripts, also where `python -m archqa` prints them.
+            app(prog_name="archqa")
+        finally:
+            _flush_output()
     except ArchqaError as error:
         _end(error)
     except BrokenPipeError:
@@ -317,38 +353,23 @@ def run() -> None:
     except OSError as error:
         _end(storage_error(error))
     except Exception as error:
-        if not _is_database_error(error):
+        # SQLite's other errors are mistakes of archqa. It is imported if anything has used it.
+        sqlite3 = sys.modules.get("sqlite3")
+        if not sqlite3 or type(error) not in (sqlite3.DatabaseError, sqlite3.OperationalError):
             raise
         _end(StorageError(f"A database cannot be read or written: {error}.\nCheck the disk."))
 
 
-def _run_app() -> None:
-    """Run the command; what it printed has left this process, or an `OSError` is raised."""
-    # Typer registers its shells only together with its two options, which accept no SHELL.
-    _typer.completion_init()
+def _flush_output() -> None:
+    """Let what was printed leave this process. Raises `OSError` where it cannot."""
     try:
-        # The name is a part of the completion scripts, also where `python -m archqa` prints them.
-        app(prog_name="archqa")
-    finally:
-        try:
-            sys.stdout.flush()
-        except OSError:
-            _discard_output()
-            raise
-
-
-def _discard_output() -> None:
-    """Let what is still to be printed go nowhere: Python would fail on it again at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+        sys.stdout.flush()
+    except OSError:
+        # What is still to be printed goes nowhere: Python would fail on it again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
 
 
 def _end(error: ArchqaError) -> None:
     print_error(error)
     sys.exit(error.exit_code)
-
-
-def _is_database_error(error: Exception) -> bool:
-    """Whether SQLite could not read or write a file; its other errors are mistakes of archqa."""
-    sqlite3 = sys.modules.get("sqlite3")  # Imported already, if anything has used it.
-    return sqlite3 is not None and type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError)

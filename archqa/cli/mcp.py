@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from archqa import fhir
-from archqa.asking.candidates import PatientMatch, SeveralPatients
+from archqa.asking.candidates import SeveralPatients
 from archqa.asking.chart import chart_destinations
 from archqa.asking.patient import find_patient
 from archqa.cli.console import (
@@ -29,14 +29,21 @@ from archqa.cli.options import (
     NoTokenOption,
     QuietOption,
     VerboseOption,
+    command_settings,
+    print_embedded_notice,
 )
-from archqa.cli.settings import command_settings, print_embedded_notice
 from archqa.errors import CallerError
 from archqa.mcp import CallLimits, RecordTools, ServedRecord
-from archqa.runs.destinations import describe
+from archqa.runs.destinations import Announcer
 from archqa.runs.model_server import check_model_server
-from archqa.safety.local_access import check_token, new_token
-from archqa.safety.local_server import check_protected, listen, run_server, server_url
+from archqa.safety.local_server import (
+    check_protected,
+    check_token,
+    listen,
+    new_token,
+    run_server,
+    server_url,
+)
 from archqa.safety.server_urls import is_loopback
 from archqa.settings import Settings
 
@@ -94,31 +101,38 @@ def command(
     configure_logging(verbose=verbose, quiet=quiet)
     from archqa.mcp.server import HTTP_PATH, build_server, http_application  # It needs the extra.
 
-    _check_transport(http=http, no_token=no_token, host=host)
+    if no_token and not http:
+        raise CallerError("--no-token is for --http.\nLeave it out.")
+    if http:
+        check_protected(host, has_token=not no_token)
     options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
     settings = command_settings(config, options, assign)
     limits = CallLimits(max_rows, max_bytes, max_seconds)
     with _served_tools(record, patient, settings, limits, audit, writes=allow_writes) as tools:
         server = build_server(tools, limits)
-        _print_destinations(settings, record, quiet=quiet)
+        if not settings.has_model:
+            print_embedded_notice(settings.replace(record=record))
+        announce = Announcer(print_problem, quiet=quiet)
+        announce(chart_destinations(settings, record))
         if not http:
             end_server_on_signal("mcp")
             print_notice("the client that started this command gets record text.")
             server.run("stdio")
             return
         listening = listen(host, port)
-        token = _print_token(no_token=no_token)
+        token = None
+        chosen_token = os.environ.get(TOKEN_ENV_VAR)
+        if no_token:
+            print_notice(NO_TOKEN_WARNING)
+        elif chosen_token:
+            token = check_token(chosen_token)
+        else:
+            token = new_token()
+            print_line(f"Authorization: Bearer {token}")
         print_notice("every client with the token gets record text; press Ctrl+C to end.")
         print_line(server_url(host, listening, HTTP_PATH))
         app = http_application(server, token=token, on_loopback=is_loopback(host))
         run_server(app, listening, lifespan=True)
-
-
-def _check_transport(*, http: bool, no_token: bool, host: str) -> None:
-    if no_token and not http:
-        raise CallerError("--no-token is for --http.\nLeave it out.")
-    if http:
-        check_protected(host, has_token=not no_token)
 
 
 @contextmanager
@@ -137,61 +151,25 @@ def _served_tools(
     if audit is not None and not writes:
         raise CallerError("--audit is for --allow-writes.\nLeave it out.")
     with fhir.connect(record, allow_plain_http=settings.allow_plain_http) as opened:
-        written = _overlay(opened) if writes else None
-        only = _only_patient(opened, patient)
-        served = ServedRecord(record, opened, limits, only, written)
-        mode = fhir.WriteMode.APPLY
-        writer = fhir.Writer(written, mode, _audit_log(audit)) if written else None
-        yield RecordTools(served, settings, writer)
-
-
-def _overlay(record: fhir.Record) -> fhir.Overlay:
-    if isinstance(record, fhir.Store):
-        return fhir.Overlay.over(record)
-    raise CallerError(
-        "Writes are kept in memory on top of a store; this record is on a server.\n"
-        "Leave --allow-writes out, or load the record: archqa fhir load."
-    )
-
-
-def _only_patient(record: fhir.Record, name: str | None) -> PatientMatch | None:
-    if name is None:
-        return None
-    try:
-        return find_patient(record, name)
-    except SeveralPatients as error:
-        print_line(error.details)
-        raise
-
-
-def _audit_log(path: Path | None) -> fhir.AuditLog | None:
-    if path is None:
-        return None
-    audit_log = fhir.AuditLog(path)
-    audit_log.create()
-    return audit_log
-
-
-def _print_destinations(settings: Settings, record: str, *, quiet: bool) -> None:
-    """Say where else record text and queries go, also with --quiet if they leave this machine."""
-    destinations = chart_destinations(settings, record)
-    if not settings.has_model:
-        print_embedded_notice(settings.replace(record=record))
-    if not destinations:
-        return
-    stays_here = all(destination.on_this_machine for destination in destinations)
-    if not (quiet and stays_here):
-        print_problem(describe(destinations))
-
-
-def _print_token(*, no_token: bool) -> str | None:
-    """Return the token that clients need; print one that was made here."""
-    if no_token:
-        print_notice(NO_TOKEN_WARNING)
-        return None
-    chosen = os.environ.get(TOKEN_ENV_VAR)
-    if chosen:
-        return check_token(chosen)
-    token = new_token()
-    print_line(f"Authorization: Bearer {token}")
-    return token
+        written: fhir.Overlay | None = None
+        if writes:
+            if not isinstance(opened, fhir.Store):
+                raise CallerError(
+                    "Writes are kept in memory on top of a store; this record is on a server.\n"
+                    "Leave --allow-writes out, or load the record: archqa fhir load."
+                )
+            written = fhir.Overlay.over(opened)
+        only = None
+        if patient is not None:
+            try:
+                only = find_patient(opened, patient)
+            except SeveralPatients as error:
+                print_line(error.details)
+                raise
+        writer = None
+        if written is not None:
+            audit_log = fhir.AuditLog(audit) if audit else None
+            if audit_log:
+                audit_log.create()
+            writer = fhir.Writer(written, fhir.WriteMode.APPLY, audit_log)
+        yield RecordTools(ServedRecord(record, opened, limits, only, written), settings, writer)

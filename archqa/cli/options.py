@@ -1,9 +1,20 @@
-"""Command-line options that several commands share."""
+"""Command-line options that several commands share, and what they stand for: settings and records.
 
+Settings and records are imported where a command needs them.
+"""
+
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from archqa.cli.console import print_notice
+from archqa.safety.server_urls import is_server_url
+
+if TYPE_CHECKING:
+    from archqa import fhir
+    from archqa.settings import Settings
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 
@@ -15,11 +26,6 @@ KeyOption = Annotated[
 RecordOption = Annotated[
     str | None,
     typer.Option("--record", help="A FHIR store or server (FHIR benchmarks)."),
-]
-
-ProfileOption = Annotated[
-    str,
-    typer.Option("--profile", help="The server behaviour to imitate: archqa, gcp or hapi."),
 ]
 
 PipelineOption = Annotated[
@@ -110,3 +116,50 @@ VerboseOption = Annotated[
         help="Log every model request, FHIR request and case on stderr; never record text.",
     ),
 ]
+
+
+def command_settings(
+    config: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    assignments: Iterable[str] | None = None,
+) -> "Settings":
+    """Return the settings of a command; say which settings of ./archqa.toml are ignored."""
+    from archqa.settings import load_settings
+
+    return load_settings(config, options, assignments or (), on_ignored=print_notice)
+
+
+def print_embedded_notice(settings: "Settings") -> None:
+    """Say that the embedded engine answers, and why no server does."""
+    from archqa.settings.sources import shared_variables_set
+
+    network = "no network"
+    if settings.record is not None and is_server_url(settings.record):
+        network = "the record is read from its server"
+    variables = shared_variables_set()
+    reason = ""
+    if variables and not settings.has_model:
+        reason = f"{' and '.join(variables)} alone sends nothing; "
+    print_notice(
+        f"the embedded engine answers (no model server, {network}); "
+        f"{reason}--model or --base-url selects a server."
+    )
+
+
+def open_record(
+    record: str, allow_plain_http: bool | None, profile: str = "archqa"
+) -> "fhir.Store | fhir.FhirClient":
+    """The store or server. Raises as `fhir.connect` does."""
+    from archqa.fhir import connect
+
+    allowed = plain_http_allowed(record, allow_plain_http)
+    return connect(record, profile=profile, allow_plain_http=allowed)
+
+
+def plain_http_allowed(record: str | None, typed: bool | None) -> bool:
+    """Whether a record on another machine may be read over plain http: as typed, else as set."""
+    if typed is not None or record is None or not is_server_url(record):
+        return bool(typed)
+    from archqa.settings import load_settings
+
+    return load_settings().allow_plain_http

@@ -1,22 +1,22 @@
 """`archqa predict CASES`: answer every case of a file."""
 
-from collections.abc import Iterable
+import json
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from archqa import tasks
-from archqa.cli.confirmation import confirm_writes
 from archqa.cli.console import (
     configure_logging,
     console,
+    err_console,
     print_json,
     print_line,
     print_notice,
     print_problem,
 )
-from archqa.cli.cost_estimate import confirm_cost, print_cost_estimate
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
@@ -31,22 +31,23 @@ from archqa.cli.options import (
     PipelineOption,
     RecordOption,
     VerboseOption,
+    command_settings,
+    print_embedded_notice,
 )
-from archqa.cli.progress import Progress, result_table, stage_table
-from archqa.cli.settings import command_settings, print_embedded_notice
-from archqa.runs.case_selection import Selection, Shard
+from archqa.cli.progress import (
+    Progress,
+    confirm_cost,
+    print_cost_estimate,
+    result_table,
+    stage_table,
+)
 from archqa.runs.cost_estimate import estimate_cost
 from archqa.runs.destinations import Announcer
-from archqa.runs.model_server import resolve_model
-from archqa.runs.models import check_server_asked_for, model_agents
-from archqa.runs.plan import choose_pipeline
-from archqa.runs.predict import predict
+from archqa.runs.model_server import model_agents
+from archqa.runs.plan import Plan, Selection, Shard, plan_run
+from archqa.runs.predict import run_plan
 from archqa.runs.record import CaseStatus
-from archqa.runs.run import Run
-from archqa.runs.settings_check import check_settings_used
 from archqa.runs.stage_usage import stage_usage
-from archqa.settings import Settings
-from archqa.tasks.pipeline import Pipeline
 
 
 def command(
@@ -142,64 +143,66 @@ def command(
         "ray_address": ray_address,
     }
     settings = command_settings(config, options, assign)
-    file = tasks.load_cases_to_answer(cases, task)
-    file = tasks.with_clinician_answers(file, settings.answer_key)
-    selection = _selection(case, limit, shard)
-    chosen_pipeline = choose_pipeline(settings, file.task)
-    check_settings_used(settings, chosen_pipeline)
-    inputs = chosen_pipeline.inputs(settings.for_pipeline(chosen_pipeline))
+    selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
+    plan = plan_run(cases, task, selection, settings)
     if not quiet:
-        _print_notices(chosen_pipeline, settings, (*file.remarks, *inputs.remarks))
+        _print_notices(plan)
     if dry_run:
-        estimate = estimate_cost(selection.of(file), chosen_pipeline, settings)
+        estimate = estimate_cost(plan)
         print_cost_estimate(estimate, as_json=as_json, max_cost=settings.limits.max_cost)
         return
-    check_server_asked_for(settings, chosen_pipeline)
-    if chosen_pipeline.backend == "model" and model_agents(settings, chosen_pipeline):
-        settings = resolve_model(settings)
-        if not (yes or quiet or as_json):
-            sampled = estimate_cost(selection.of(file), chosen_pipeline, settings, sample_size=8)
-            confirm_cost(sampled, settings.limits.max_cost)
+    plan = plan.with_served_model()
+    if plan.asks_a_model and not (yes or quiet or as_json):
+        confirm_cost(estimate_cost(plan, sample_size=8), settings.limits.max_cost)
     with Progress(quiet=quiet or as_json or confirm) as progress:
-        run = predict(
-            file,
-            out=out_dir,
+        run = run_plan(
+            plan,
+            out_dir,
             resume=resume,
-            selection=selection,
-            settings=settings,
             on_start=progress.on_start,
             on_case=progress.on_case,
-            confirm=confirm_writes() if confirm else None,
+            confirm=_confirm_writes() if confirm else None,
             announce=Announcer(print_problem, quiet=quiet),
         )
-    _print_result(run, as_json=as_json, quiet=quiet)
+    if as_json:
+        print_json(run.summary())
+    else:
+        if not quiet:
+            console.print(result_table(run))
+            stages = stage_usage(run)
+            if stages:
+                console.print(stage_table(stages))
+        print_line(run.path)
     if run.count(CaseStatus.FAILED):
         raise typer.Exit(1)
 
 
-def _selection(case_ids: list[str] | None, limit: int | None, shard: str | None) -> Selection:
-    part = Shard.parse(shard) if shard else None
-    return Selection(tuple(case_ids or ()), limit, part)
-
-
-def _print_notices(pipeline: Pipeline, settings: Settings, remarks: Iterable[str]) -> None:
+def _print_notices(plan: Plan) -> None:
     """Say who answers where it is not a model, and what to know about the cases and inputs."""
+    settings, pipeline = plan.settings, plan.pipeline
     is_embedded = settings.backend in (None, "embedded") and pipeline.backend == "embedded"
     if is_embedded and not model_agents(settings, pipeline):
         print_embedded_notice(settings)
     if pipeline.backend == "script":
         print_notice(f"{pipeline.name} calls no model: its score is not a model's score.")
-    for remark in remarks:
+    for remark in plan.manifest.remarks:
         print_notice(remark)
 
 
-def _print_result(run: Run, *, as_json: bool, quiet: bool) -> None:
-    if as_json:
-        print_json(run.summary())
-        return
-    if not quiet:
-        console.print(result_table(run))
-        stages = stage_usage(run)
-        if stages:
-            console.print(stage_table(stages))
-    print_line(run.path)
+def _confirm_writes() -> Callable[[str, Mapping[str, Any]], bool]:
+    """Return a function that asks on stderr about one write to a record at a time.
+
+    Without a terminal, or without an answer, the write is refused.
+    """
+    one_question_at_a_time = threading.Lock()
+
+    def ask(url: str, payload: Mapping[str, Any]) -> bool:
+        with one_question_at_a_time:
+            err_console.print(f"An agent wants to POST this to {url}:")
+            err_console.print(json.dumps(payload, ensure_ascii=False, indent=2))
+            try:
+                return typer.confirm("Allow it?", default=False, err=True)
+            except typer.Abort:
+                return False
+
+    return ask

@@ -1,9 +1,11 @@
-"""The progress bar of a run, and the tables at its end."""
+"""What a run shows: the estimate of its cost, its progress, and the tables at its end."""
 
-import re
+import sys
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+import typer
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -14,17 +16,13 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
-from archqa.cli.console import err_console
+from archqa.cli.console import PrintableConsole, console, err_console, print_json
 from archqa.core.usage import Usage
+from archqa.errors import CallerError
+from archqa.runs.cost_estimate import Amount, AmountRange, CostEstimate
 from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
 from archqa.runs.run import Run
 from archqa.runs.stage_usage import StageUsage
-
-_QUOTING = re.compile(
-    r"(NotUnderstood|Unusable: The query cannot be carried out"
-    r"|Unusable: The record refuses what is asked of it):"
-)
-"""The errors with details (`CaseFailed.details`), up to the colon before what quotes the question."""
 
 
 class Progress:
@@ -66,24 +64,17 @@ class Progress:
     def on_case(self, record: CaseRecord) -> None:
         """Count a case that has ended."""
         self._usage += record.usage
-        self._bar.update(self._task, advance=1, spent=format_usage(self._usage))
-        if record.status is not CaseStatus.ANSWERED and not self._quiet:
-            self._bar.console.print(f"case {record.id} {record.status.value}: {_reason(record)}")
-
-
-def _reason(record: CaseRecord) -> str:
-    """Why a case has no answer, without the words of its question: stderr may end in a log."""
-    quoting = _QUOTING.match(record.error)
-    if quoting:
-        return f"{quoting[1]}; `archqa show` says more"
-    return record.error
-
-
-def format_usage(usage: Usage) -> str:
-    """Return the number of calls and their cost; empty if no model was called."""
-    if not usage.calls:
-        return ""
-    return f"{usage.calls} calls, {format_dollars(usage.cost_usd)}"
+        spent = ""
+        if self._usage.calls:
+            spent = f"{self._usage.calls} calls, {format_dollars(self._usage.cost_usd)}"
+        self._bar.update(self._task, advance=1, spent=spent)
+        if record.status is CaseStatus.ANSWERED or self._quiet:
+            return
+        reason = record.error
+        if record.error_summary:
+            # Without the words of the question: stderr may end in a log.
+            reason = f"{record.error_summary}; `archqa show` says more"
+        self._bar.console.print(f"case {record.id} {record.status.value}: {reason}")
 
 
 def format_dollars(dollars: float | None) -> str:
@@ -162,3 +153,102 @@ def _format_seconds(seconds: float | None) -> str:
     if seconds is None:
         return ""
     return f"{seconds:.2f} s"
+
+
+def print_cost_estimate(
+    estimate: CostEstimate, *, as_json: bool, max_cost: float | None = None
+) -> None:
+    """Print the whole estimate on stdout."""
+    if as_json:
+        print_json(estimate.as_json())
+    else:
+        _print_estimate(console, estimate, max_cost)
+
+
+def confirm_cost(estimate: CostEstimate, max_cost: float | None = None) -> None:
+    """Print the estimate on stderr and, at a terminal, ask whether to go on.
+
+    Raises `CallerError` if the answer is no, `KeyboardInterrupt` for Ctrl-C and the end of the input.
+    """
+    _print_estimate(err_console, estimate, max_cost)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    low, expected, high = estimate.amounts
+    question = f"About {format_dollars(expected.cost_usd)}. Go on?"
+    if expected.cost_usd is None:
+        question = "The cost is unknown. Go on?"
+    elif low.cost_usd != high.cost_usd:
+        highest = format_dollars(high.cost_usd)
+        question = f"About {format_dollars(expected.cost_usd)}, up to {highest}. Go on?"
+    try:
+        confirmed = typer.confirm(question, default=True, err=True)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    if not confirmed:
+        raise CallerError(
+            "No model was called and nothing was spent.\n--yes goes on without the question."
+        )
+
+
+def _print_estimate(
+    to_console: PrintableConsole, estimate: CostEstimate, max_cost: float | None
+) -> None:
+    """Print the numbers, what they rest on, and whether they exceed the spending limit."""
+    low, expected, high = estimate.amounts
+    title = f"Estimate for {estimate.cases} cases"
+    if estimate.variants > 1:
+        title += f", each in {estimate.variants} variants"
+    if estimate.sampled_cases != estimate.cases:
+        title += f", from a sample of {estimate.sampled_cases}"
+    if low != high:
+        title += "; expected (low to high) where conversations are estimated"
+    if estimate.incomplete_cases:
+        rendered = estimate.sampled_cases * estimate.variants
+        title += (
+            f"\nAT LEAST: {estimate.incomplete_cases} of {rendered} cases could be "
+            "followed only to a call whose reply is unknown"
+        )
+    table = usage_table(
+        title,
+        "calls",
+        "from cache",
+        "prompt tokens",
+        "of these shared",
+        "reply tokens",
+        "cost",
+    )
+    for row in estimate.rows:
+        table.add_row(row.agent, row.model, *_cells(row.amounts, row.cached_calls))
+    table.add_row("all", "", *_cells(estimate.amounts, estimate.cached_calls), style="bold")
+    to_console.print(table)
+    for remark in estimate.remarks:
+        to_console.print(remark)
+    if max_cost is None or expected.cost_usd is None or high.cost_usd is None:
+        return
+    if expected.cost_usd > max_cost:
+        to_console.print(
+            f"The expected cost is above --max-cost (${max_cost:g}): the run will stop when that "
+            "is spent, and can go on with a higher one."
+        )
+    elif high.cost_usd > max_cost:
+        to_console.print(
+            f"The expected cost is within --max-cost (${max_cost:g}), the highest is not: the run "
+            "may stop when that is spent."
+        )
+
+
+def _cells(amounts: AmountRange, cached_calls: int) -> tuple[str, ...]:
+    """The numbers of a row: each the expected one, followed by its range where it has one."""
+
+    def cell(shown: Callable[[Amount], str]) -> str:
+        low, expected, high = (shown(amount) for amount in amounts)
+        return expected if low == high else f"{expected} ({low} to {high})"
+
+    return (
+        cell(lambda amount: f"{amount.calls:,}"),
+        f"{cached_calls:,}",
+        cell(lambda amount: f"{amount.prompt_tokens:,}"),
+        cell(lambda amount: f"{amount.shared_tokens:,}"),
+        cell(lambda amount: f"{amount.completion_tokens:,}"),
+        cell(lambda amount: format_dollars(amount.cost_usd)),
+    )

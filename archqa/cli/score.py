@@ -1,22 +1,61 @@
 """`archqa score RUN_OR_FILE`: the official scores, each with its interval and signature."""
 
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal, cast, get_args
 
 import typer
+from rich.table import Table
 
-from archqa.cli.console import print_json, print_notice
-from archqa.cli.options import AllowPlainHttpOption, JsonOption, KeyOption
-from archqa.cli.records import plain_http_allowed
-from archqa.cli.score_tables import print_notices, print_report
+from archqa import tasks
+from archqa.cli.console import console, number_table, print_json, print_notice
+from archqa.cli.options import (
+    AllowPlainHttpOption,
+    JsonOption,
+    KeyOption,
+    command_settings,
+    plain_http_allowed,
+)
 from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
-from archqa.evaluation.scoring import ScoreSettings, score
-
-if TYPE_CHECKING:
-    from archqa.evaluation.judges import JudgePanel
+from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
+from archqa.tasks.key_provenance import KeyProvenance
 
 Grading = Literal["official", "clinical", "both"]
+
+_HEADLINES = (
+    "strict_micro_f1",
+    "micro_f1",
+    "answer_correctness",
+    "success_rate",
+    "clinical_success_rate",
+)
+"""The score that a baseline is shown by: the earliest that it has."""
+
+_CASE_SCORES = (
+    "strict_macro_f1",
+    "strict_micro_f1",
+    "macro_f1",
+    "micro_f1",
+    "answer_correctness",
+    "success_rate",
+    "rougeLsum",
+)
+"""The score that cases are listed by: the earliest that they have."""
+
+_COUNT_COLUMNS = ("questions", "tasks")
+
+_BREAKDOWN_COLUMNS = (
+    *_COUNT_COLUMNS,
+    "precision",
+    "recall",
+    "f1",
+    "answer_correctness",
+    "success_rate",
+    "clinical_success_rate",
+    "official",
+    "clinical",
+)
 
 
 def command(
@@ -117,16 +156,23 @@ def command(
       archqa score runs/med --key tasks.json --record record.db --grading both
       archqa score runs.jsonl --key tasks.json --record record.db --fhir-base http://fhir:9000/fhir/
     """
-    settings = ScoreSettings(
-        metrics=tuple(metric) if metric else None,
-        reference_order=reference_order,
-        bootstrap=bootstrap,
-        seed=seed,
-        quickumls_path=quickumls,
-        alignscore_path=alignscore,
-        bertscore_model=bertscore_model,
-        grading=_parse_grading(grading),
-    )
+    if grading not in get_args(Grading):
+        raise unknown_name("grading", grading, get_args(Grading))
+    judge = None
+    if judge_model is not None:
+        # Models are slow to import, and most scores need none.
+        from archqa.evaluation.judges import JudgePanel
+        from archqa.runs.destinations import Announcer
+
+        options = {"model": judge_model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+        judge = JudgePanel(
+            judge_model,
+            judge_votes,
+            command_settings(config, options),
+            announce=Announcer(print_notice),
+        )
+    elif judge_votes > 1 or base_url is not None or config is not None:
+        raise CallerError("There is no judge to ask.\nName one with --judge-model NAME.")
     report = score(
         target,
         task=task,
@@ -137,43 +183,109 @@ def command(
         fhir_base=fhir_base,
         case_ids=tuple((case_ids or "").split()),
         allow_plain_http=plain_http_allowed(record, allow_plain_http),
-        judge=_judge_panel(judge_model, judge_votes, base_url, config, allow_plain_http),
+        judge=judge,
         official=official_json,
         strict=strict,
-        settings=settings,
+        settings=ScoreSettings(
+            metrics=tuple(metric) if metric else None,
+            reference_order=reference_order,
+            bootstrap=bootstrap,
+            seed=seed,
+            quickumls_path=quickumls,
+            alignscore_path=alignscore,
+            bertscore_model=bertscore_model,
+            grading=cast("Grading", grading),
+        ),
         all_cases=all_cases,
     )
     if as_json:
         print_json(report.as_json())
     else:
-        print_report(report, per_case=per_case)
-    print_notices(report, missing_metrics=not as_json)
+        _print_report(report, per_case=per_case)
+        for name, reason in report.scores.missing.items():
+            print_notice(f"{name} is missing: {reason}")
+    for warning in report.scores.warnings:
+        print_notice(warning)
+    if report.judge_usage:
+        usage = report.judge_usage
+        cost = "at unknown cost" if usage.cost_usd is None else f"for ${usage.cost_usd:.2f}"
+        print_notice(
+            f"the judge was asked {usage.calls} times {cost}; "
+            f"{usage.cached_calls} more replies came from the cache."
+        )
+    if report.disagreements:
+        count = len(report.disagreements)
+        print_notice(f"{count} disagreements of the judge are in {report.disagreements_path}.")
+    if report.unsupported_lines:
+        count = len(report.unsupported_lines)
+        print_notice(f"{count} lines without support are in {report.unsupported_lines_path}.")
 
 
-def _parse_grading(name: str) -> Grading:
-    gradings: tuple[Grading, ...] = ("official", "clinical", "both")
-    for grading in gradings:
-        if name == grading:
-            return grading
-    raise unknown_name("grading", name, gradings)
+def print_key(key: KeyProvenance) -> None:
+    """Print on stderr what a key made of reviews is, and its warnings; nothing for other keys."""
+    if key.kind == "reviews":
+        for line in (key.statement, *key.warnings):
+            print_notice(line)
 
 
-def _judge_panel(
-    model: str | None,
-    votes: int,
-    base_url: str | None,
-    config: Path | None,
-    allow_plain_http: bool | None,
-) -> "JudgePanel | None":
-    if model is not None:
-        # Models are slow to import, and most scores need none.
-        from archqa.cli.settings import command_settings
-        from archqa.evaluation.judges import JudgePanel
-        from archqa.runs.destinations import Announcer
+def _print_report(report: ScoreReport, *, per_case: bool) -> None:
+    """Print the scores, their break-downs and the baselines; with `per_case`, each case too."""
+    decimals = tasks.find(report.scores.task).display.decimals
+    console.print(_score_table(report, decimals))
+    if report.key:
+        console.print(f"  {report.key.statement}", highlight=False, markup=False)
+    for name, rows in report.scores.tables.items():
+        if rows != report.baselines:  # Baselines are printed below.
+            console.print(_breakdown_table(name, rows, decimals))
+    console.print("  signatures: --json, or scores.json in the run folder", style="dim")
+    for name, scores in report.baselines.items():
+        metric = _earliest(_HEADLINES, scores.keys())
+        if metric:
+            label = name.replace("_", " ")
+            line = f"  baseline {label}: {metric} {scores[metric]:.{decimals}f}"
+            console.print(line)
+    if per_case:
+        console.print(_case_table(report, decimals))
 
-        options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
-        settings = command_settings(config, options)
-        return JudgePanel(model, votes, settings, announce=Announcer(print_notice))
-    if votes > 1 or base_url is not None or config is not None:
-        raise CallerError("There is no judge to ask.\nName one with --judge-model NAME.")
-    return None
+
+def _score_table(report: ScoreReport, decimals: int) -> Table:
+    scores = report.scores
+    cases = f"{scores.cases:,} cases"
+    if scores.cases < report.cases_in_key:
+        cases = f"{scores.cases:,} of {report.cases_in_key:,} cases"
+    table = number_table(f"{scores.task}, {cases}", "score", "value", "95 % interval")
+    for name, value in scores.scores.items():
+        interval_cell = ""
+        if name in scores.intervals:
+            low, high = scores.intervals[name]
+            interval_cell = f"[{low:.{decimals}f}, {high:.{decimals}f}]"
+        table.add_row(name, f"{value:.{decimals}f}", interval_cell)
+    return table
+
+
+def _breakdown_table(name: str, rows: dict[str, dict[str, float]], decimals: int) -> Table:
+    names_in_rows = {name for row in rows.values() for name in row}
+    columns = [column for column in _BREAKDOWN_COLUMNS if column in names_in_rows]
+    table = number_table(name.replace("_", " "), "", *columns)
+    for group, row in rows.items():
+        cells = []
+        for column in columns:
+            digits = 0 if column in _COUNT_COLUMNS else decimals
+            cells.append(f"{row[column]:.{digits}f}" if column in row else "")
+        table.add_row(group, *cells)
+    return table
+
+
+def _case_table(report: ScoreReport, decimals: int) -> Table:
+    per_case = report.scores.per_case
+    names_in_cases = {name for scores in per_case.values() for name in scores}
+    metric = _earliest(_CASE_SCORES, names_in_cases)
+    table = number_table(f"{metric} by case, worst first", "case", metric)
+    for case_id in sorted(per_case, key=lambda case_id: per_case[case_id].get(metric, 0.0)):
+        table.add_row(case_id, f"{per_case[case_id].get(metric, 0.0):.{decimals}f}")
+    return table
+
+
+def _earliest(preferred: tuple[str, ...], available: Collection[str]) -> str:
+    """Return the earliest preferred name that is available, or an empty string."""
+    return next((name for name in preferred if name in available), "")

@@ -12,22 +12,20 @@ from archqa.cli.options import (
     ConfigOption,
     NoTokenOption,
     VerboseOption,
+    command_settings,
 )
-from archqa.cli.settings import command_settings
 from archqa.errors import MissingExtra
 from archqa.fhir import connect
 from archqa.runs.model_server import check_model_server
-from archqa.safety.base_urls import is_server_url
-from archqa.safety.local_access import new_token
 from archqa.safety.local_server import (
     check_protected,
     listen,
+    new_token,
     run_server,
     server_url,
     url_with_token,
 )
-from archqa.safety.server_urls import is_loopback
-from archqa.settings import Settings
+from archqa.safety.server_urls import is_loopback, is_server_url
 
 
 def command(
@@ -77,9 +75,16 @@ def command(
     check_protected(host, has_token=not no_token)
     options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
     settings = command_settings(config, options)
-    _check_addresses(settings, record)
+    # Refuse now what every question would be refused for.
+    if settings.has_model:
+        check_model_server(settings, settings.base_url)
+    if record is not None and is_server_url(record):
+        connect(record, allow_plain_http=settings.allow_plain_http).close()
     token = None if no_token else new_token()
-    web_config = WebConfig(_run_folders(runs), record, key, annotations)
+    if not runs:
+        runs = [Path("runs")]
+        runs[0].mkdir(mode=0o700, exist_ok=True)  # Questions need no run.
+    web_config = WebConfig(runs, record, key, annotations)
     app = create_app(web_config, token=token, on_loopback=is_loopback(host), settings=settings)
     listening = listen(host, port)
     if no_token:
@@ -87,19 +92,3 @@ def command(
     print_notice("the pages hold record text; press Ctrl+C to end.")
     print_line(url_with_token(server_url(host, listening), token))
     run_server(app, listening, lifespan=True)
-
-
-def _check_addresses(settings: Settings, record: str | None) -> None:
-    """Refuse now what every question would be refused for. Raises `CallerError`."""
-    if settings.has_model:
-        check_model_server(settings, settings.base_url)
-    if record is not None and is_server_url(record):
-        connect(record, allow_plain_http=settings.allow_plain_http).close()
-
-
-def _run_folders(runs: list[Path] | None) -> list[Path]:
-    """Return the folders given, else `runs`, created if absent: the form works without a run."""
-    if runs:
-        return runs
-    Path("runs").mkdir(mode=0o700, exist_ok=True)
-    return [Path("runs")]

@@ -18,13 +18,13 @@ from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
 from archqa.core.near_misses import no_such_case
-from archqa.core.question import ClinicalTask, Item, RecordQuestion
+from archqa.core.question import ClinicalTask, RecordQuestion
 from archqa.errors import InputError
 from archqa.report.report_data import load_note_keys
 from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
-from archqa.safety.private_files import write_private_text
-from archqa.safety.terminal import printable
+from archqa.safety.files import write_private_text
+from archqa.safety.text import printable
 
 _FONT_RULE = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 """Rich's SVG loads fonts from another host; these rules are removed."""
@@ -63,7 +63,7 @@ def command(
             _print_remarks(opened_run.manifest.remarks)
             console.print(_case_list(opened_run))
         else:
-            _show_case_id(opened_run, case, key, rationales=rationales)
+            _show_case(opened_run, case, key, rationales=rationales)
 
 
 @contextmanager
@@ -90,32 +90,27 @@ def _case_list(run: Run) -> Table:
     sentence_counts = {case.id: len(case.sentences) for case in run.notes}
     for record in run.records:
         usage = record.usage
-        cost = format_dollars(usage.cost_usd) if usage.calls else ""
-        word_count = str(record.answer.words) if record.answer else ""
-        sentence_count = sentence_counts.get(record.id, "")
-        remarks = "; ".join(record.remarks)
         table.add_row(
             Text(record.id),
             record.status.value,
-            str(sentence_count),
+            str(sentence_counts.get(record.id, "")),
             Text(",".join(record.evidence)),
-            word_count,
+            str(record.answer.words) if record.answer else "",
             str(usage.calls),
-            cost,
-            Text(record.error or remarks),
+            format_dollars(usage.cost_usd) if usage.calls else "",
+            Text(record.error or "; ".join(record.remarks)),
         )
     return table
 
 
-def _show_case_id(run: Run, case_id: str, key: Path | None, *, rationales: bool) -> None:
+def _show_case(run: Run, case_id: str, key: Path | None, *, rationales: bool) -> None:
     records = {record.id: record for record in run.records}
     if case_id not in records:
         raise no_such_case(case_id, list(records))
-    items: dict[str, Item] = {item.id: item for item in run.cases}
-    if case_id not in items:
+    item = next((item for item in run.cases if item.id == case_id), None)
+    if item is None:
         mistake = ": is damaged: it lacks a case that cases.jsonl has."
         raise InputError(run.path / "input.jsonl", [mistake], "Run `archqa predict` anew.")
-    item = items[case_id]
     if isinstance(item, Case):
         case_key = load_note_keys(run, key).get(case_id)
         _show_note_case(item, records[case_id], case_key, rationales=rationales)
@@ -130,20 +125,13 @@ def _show_record_item(item: RecordQuestion | ClinicalTask, record: CaseRecord) -
             _print_heading(name.replace("_", " "))
             console.print(Text(text))
     _print_heading(f"Result ({record.status.value})")
-    console.print(Text(_result_text(record)))
-    _print_remarks(record.remarks)
-
-
-def _result_text(record: CaseRecord) -> str:
-    """Return the short fields of a result as JSON; the error if there are none."""
     fields = {}
-    if record.result:
-        for name, content in record.result.to_json().items():
-            if content and name not in _LONG_FIELDS:
-                fields[name] = content
-    if not fields:
-        return record.error
-    return json.dumps(fields, ensure_ascii=False, indent=2)
+    for name, content in record.result.to_json().items() if record.result else ():
+        if content and name not in _LONG_FIELDS:
+            fields[name] = content
+    result = json.dumps(fields, ensure_ascii=False, indent=2) if fields else record.error
+    console.print(Text(result))
+    _print_remarks(record.remarks)
 
 
 def _show_note_case(
@@ -159,8 +147,13 @@ def _show_note_case(
     console.print(Text(answer))
     _print_remarks(record.remarks)
     console.print(_sentence_table(case, record, key))
-    if rationales:
-        _print_rationales(record)
+    if not rationales:
+        return
+    for agent, judgements in record.judgements.items():
+        _print_heading(agent)
+        for judgement in judgements:
+            sentence = f"[{judgement.sentence_id}] {judgement.label.value}"
+            console.print(Text(f"  {sentence}: {judgement.rationale}"))
 
 
 def _print_heading(text: str) -> None:
@@ -185,44 +178,28 @@ def _sentence_table(case: Case, record: CaseRecord, key: CaseKey | None) -> Tabl
     if key:
         table.add_column(Text("key"), max_width=12)
     cited_ids = record.answer.cited if record.answer else frozenset()
+    # Of several judgements of a sentence by one agent, the last.
+    judgements_by_id = []
+    for judgements in record.judgements.values():
+        judgements_by_id.append({judgement.sentence_id: judgement for judgement in judgements})
     for sentence in case.sentences:
         is_cited = sentence.id in cited_ids
         cells: list[str | Text] = []
-        for judgements in record.judgements.values():
-            cells.append(_judgement_cell(judgements, sentence.id))
+        for by_id in judgements_by_id:
+            cells.append(_judgement_cell(by_id.get(sentence.id)))
         if key:
             label = key.labels.get(sentence.id)
-            cells.append(_key_cell(label, is_cited=is_cited))
+            # In red where the citation disagrees with the key.
+            is_right = label is None or is_cited == (label is Relevance.ESSENTIAL)
+            code = _LABEL_CODES[label] if label else "–"
+            cells.append(Text(code, style="" if is_right else "bold red"))
         symbol, style = ("▶", "bold green") if is_cited else ("", "")
-        text = Text(sentence.text, style=style)
-        table.add_row(symbol, Text(sentence.id), text, *cells)
+        table.add_row(symbol, Text(sentence.id), Text(sentence.text, style=style), *cells)
     return table
 
 
-def _judgement_cell(judgements: Sequence[Judgement], sentence_id: str) -> str:
-    """Return an agent's label of a sentence and its probability; of several the last."""
-    for judgement in reversed(judgements):
-        if judgement.sentence_id == sentence_id:
-            code = _LABEL_CODES[judgement.label]
-            if judgement.probability is None:
-                return code
-            return f"{code} {judgement.probability:.2f}"
-    return "–"
-
-
-def _key_cell(label: Relevance | None, *, is_cited: bool) -> Text:
-    """Return the key's label, in red where the citation disagrees with it."""
-    if label is None:
-        return Text("–")
-    is_essential = label is Relevance.ESSENTIAL
-    style = "" if is_cited == is_essential else "bold red"
-    return Text(_LABEL_CODES[label], style=style)
-
-
-def _print_rationales(record: CaseRecord) -> None:
-    for agent, judgements in record.judgements.items():
-        _print_heading(agent)
-        for judgement in judgements:
-            sentence = f"[{judgement.sentence_id}] {judgement.label.value}"
-            line = f"  {sentence}: {judgement.rationale}"
-            console.print(Text(line))
+def _judgement_cell(judgement: Judgement | None) -> str:
+    if judgement is None:
+        return "–"
+    code = _LABEL_CODES[judgement.label]
+    return code if judgement.probability is None else f"{code} {judgement.probability:.2f}"

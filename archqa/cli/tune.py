@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from archqa.cli.console import configure_logging, console, number_table, print_json, print_problem
 from archqa.cli.options import (
@@ -18,11 +17,11 @@ from archqa.cli.options import (
     LimitOption,
     ModelOption,
     QuietOption,
+    command_settings,
 )
 from archqa.cli.progress import Progress
-from archqa.cli.score_tables import print_key
-from archqa.cli.settings import command_settings
-from archqa.evaluation.prompt_tuning import PromptSearchResult, search_prompts
+from archqa.cli.score import print_key
+from archqa.evaluation.prompt_tuning import search_prompts
 from archqa.runs.destinations import Announcer
 
 
@@ -62,11 +61,12 @@ def command(
         "jobs": jobs,
     }
     settings = command_settings(config, options, assign)
+    versions = map(str.strip, prompts.split(","))
     with Progress(quiet=quiet or as_json) as progress:
         result = search_prompts(
             cases,
             agent,
-            _split_names(prompts),
+            tuple(dict.fromkeys(version for version in versions if version)),
             settings,
             key=key,
             out=out_dir,
@@ -79,19 +79,9 @@ def command(
     if as_json:
         print_json(result.as_json())
         return
-    console.print(_table(result))
-    console.print(f"use it with --set agents.{result.agent}.prompt={result.best}")
-
-
-def _split_names(text: str) -> tuple[str, ...]:
-    """Return the names of a comma-separated list, without duplicates."""
-    names = [name.strip() for name in text.split(",")]
-    return tuple(dict.fromkeys(name for name in names if name))
-
-
-def _table(result: PromptSearchResult) -> Table:
     table = number_table("strict micro F1, percent", "prompt", "F1", "chosen for")
     for version, f1 in result.versions.items():
         table.add_row(version, f"{f1:.1f}", f"{result.chosen.get(version, 0)} cases")
     table.add_row("chosen without the case itself", f"{result.held_out_f1:.1f}", "", style="bold")
-    return table
+    console.print(table)
+    console.print(f"use it with --set agents.{result.agent}.prompt={result.best}")

@@ -5,6 +5,8 @@ Source: ArchEHR-QA 2025 and 2026 data files (`archehr-qa.xml`); fields that a re
 None or empty.
 """
 
+import hashlib
+import json
 from functools import cached_property
 
 from archqa.core import html
@@ -62,3 +64,14 @@ class Case(FrozenModel):
         for sentence in self.sentences:
             rows.append((html.text(sentence.id), html.text(sentence.text)))
         return question + message + html.table(("id", "sentence"), rows)
+
+
+def case_digest(case: Case) -> str:
+    """The sha256 of the case's message, clinician question and sentences, white space normalised,
+    ids left out.
+    """
+    sentences = [sentence.text for sentence in case.sentences]
+    texts = [case.patient_narrative, case.clinician_question, *sentences]
+    normalised = [" ".join(text.split()) for text in texts]
+    canonical = json.dumps(normalised, ensure_ascii=True)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()

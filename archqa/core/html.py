@@ -1,9 +1,15 @@
-"""HTML of cases and answers for notebooks: the notebook's own style, every text escaped."""
+"""HTML of cases, answers and scores for notebooks: the notebook's own style, every text escaped."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from typing import Any
+
+SCORE_COLUMNS = ("score", "value", "low", "high", "signature")
+"""A score, its 95 % interval, and how it was computed."""
 
 _TEXT = '<span dir="auto" style="white-space:pre-wrap">{}</span>'
+
+_MAX_SCORES = 40
 
 
 def text(content: str) -> str:
@@ -13,11 +19,9 @@ def text(content: str) -> str:
 
 def hint(content: str, explanation: str) -> str:
     """A text with an explanation that shows under the pointer."""
-    return (
-        f'<span title="{escape(explanation)}">{text(content)}</span>'
-        if explanation
-        else text(content)
-    )
+    if not explanation:
+        return text(content)
+    return f'<span title="{escape(explanation)}">{text(content)}</span>'
 
 
 def folded(summary: str, content: str) -> str:
@@ -48,7 +52,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head_row = ""
     for name in head:
         head_row += f'<th style="text-align:left">{escape(name)}</th>'
-    body = "".join(map(_row, rows))
+    body = ""
+    for row in rows:
+        cells = "".join(f'<td style="text-align:left">{cell}</td>' for cell in row)
+        body += f"<tr>{cells}</tr>"
     return f"<table><thead><tr>{head_row}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -63,8 +70,33 @@ def citations(ids: Iterable[str]) -> str:
     return " ".join(f"<code>[{escape(citation)}]</code>" for citation in ids)
 
 
-def _row(cells: Sequence[str]) -> str:
-    row = ""
-    for cell in cells:
-        row += f'<td style="text-align:left">{cell}</td>'
-    return f"<tr>{row}</tr>"
+def score_rows(
+    content: Mapping[str, Any],
+) -> list[tuple[str, float, float | None, float | None, str]]:
+    """Return one row a score; break-downs are left out."""
+    rows = []
+    for name, value in content["scores"].items():
+        if isinstance(value, Mapping):
+            continue
+        low, high = content["intervals"].get(name, (None, None))
+        rows.append((name, value, low, high, content["signatures"].get(name, "")))
+    return rows
+
+
+def scores_html(content: Mapping[str, Any], warnings: Iterable[str] = ()) -> str:
+    """Return the scores as a table, what they were scored against and what to know of them."""
+    scores = score_rows(content)
+    # FHIR-AgentBench's run from 0 to 1, the others from 0 to 100.
+    are_fractions = all(value <= 1 for _, value, *_ in scores)
+    decimals = 3 if are_fractions else 1
+    rows = []
+    for name, value, low, high, signature in scores[:_MAX_SCORES]:
+        interval = "" if low is None else f"{low:.{decimals}f} to {high:.{decimals}f}"
+        number = text(f"{value:.{decimals}f}")
+        rows.append((hint(name, signature), number, text(interval)))
+    title = f"{content['task']}, {content['cases']:,} cases"
+    statement = (content.get("key") or {}).get("statement", "")
+    missing = [f"{name} is missing: {reason}" for name, reason in content["missing"].items()]
+    notes = [note for note in (statement, *warnings, *missing) if note]
+    paragraphs = "".join(f"<p>{text(note)}</p>" for note in notes)
+    return table((title, "", "95 % interval"), rows) + paragraphs

@@ -2,6 +2,7 @@
 answer.
 """
 
+import hashlib
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -61,3 +62,9 @@ class CaseKey(FrozenModel):
         if self.review is None or not self.labels:
             return frozenset()
         return frozenset(sentence_ids) - self.labels.keys()
+
+
+def record_version(line: bytes | str) -> str:
+    """12 hex digits of the SHA-256 of the record's line in `cases.jsonl`, without the line end."""
+    content = line.encode() if isinstance(line, str) else line
+    return hashlib.sha256(content.rstrip(b"\r\n")).hexdigest()[:12]

@@ -34,3 +34,11 @@ class ClinicalTask(FrozenModel):
 
 Item = Case | RecordQuestion | ClinicalTask
 """What a run answers one by one: a case, a question or a task, all with an `id`."""
+
+
+def question_of(item: Item) -> str:
+    """The question of a case or to a record, or the instruction of a task."""
+    if isinstance(item, Case):
+        of_patient = " ".join(phrase.text for phrase in item.patient_question)
+        return item.clinician_question or of_patient or item.patient_narrative
+    return item.instruction if isinstance(item, ClinicalTask) else item.question

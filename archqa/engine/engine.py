@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.answer import WORD_LIMIT, CitedAnswer
-from archqa.core.case import Case
-from archqa.core.case_digest import case_digest
+from archqa.core.case import Case, case_digest
 from archqa.core.judgement import Judgement, Relevance
 from archqa.engine import medical_context, model
 from archqa.engine.answer import extractive

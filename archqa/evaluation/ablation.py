@@ -6,15 +6,12 @@ from typing import Any, NamedTuple
 from archqa import tasks
 from archqa.evaluation.scoring import score
 from archqa.llm.limits import Budget
-from archqa.runs import cost_estimate
-from archqa.runs.case_selection import Selection
-from archqa.runs.cost_estimate import CostEstimate
+from archqa.runs.cost_estimate import CostEstimate, estimate_variants
 from archqa.runs.destinations import Announce
-from archqa.runs.plan import choose_pipeline
+from archqa.runs.plan import Selection, plan_run
 from archqa.runs.predict import OnStart, predict
 from archqa.runs.run import Run
 from archqa.runs.runner import OnCase
-from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings
 
 _RELEVANCE = (
@@ -89,13 +86,11 @@ def estimate_ablation(cases: str, settings: Settings, limit: int | None) -> Cost
     Replies that variants share count once, where there is a cache. Raises as `predict` does.
     """
     file = tasks.load_cases_to_answer(cases, None)
-    variants = []
+    plans = []
     for variant in VARIANTS:
         switched = settings.replace(**variant.switches)
-        pipeline = choose_pipeline(switched, file.task)
-        check_settings_used(switched, pipeline)
-        variants.append(cost_estimate.Variant(pipeline, switched))
-    return cost_estimate.estimate_variants(Selection(limit=limit).of(file), variants)
+        plans.append(plan_run(file, None, Selection(limit=limit), switched))
+    return estimate_variants(plans)
 
 
 def ablate(

@@ -6,8 +6,7 @@ from pathlib import Path
 from archqa.core.id_lists import list_ids
 from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError, without_suppressed_causes
-from archqa.evaluation.scoring import score
-from archqa.evaluation.submissions import scored_run
+from archqa.evaluation.scoring import score, scored_run
 from archqa.runs.run import Run
 from archqa.safety.arguments import as_path
 from archqa.tasks.files.mistakes import printable

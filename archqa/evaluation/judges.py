@@ -19,7 +19,7 @@ from archqa.llm.model import Model, Reply, Request
 from archqa.runs.backends import Backends, log_remark
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
-from archqa.runs.models import model_endpoint
+from archqa.runs.model_server import model_endpoint
 from archqa.settings import AgentSettings, Settings, load_settings
 from archqa.tasks import pipelines
 from archqa.tasks.pipeline import in_parallel

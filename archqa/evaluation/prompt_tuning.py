@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from archqa import tasks
-from archqa.core.case_digest import case_digest
+from archqa.core.case import case_digest
 from archqa.core.key import CaseKey
 from archqa.errors import CallerError
 from archqa.llm.prompts import default_prompts
-from archqa.runs.case_selection import Selection
 from archqa.runs.destinations import Announce
+from archqa.runs.plan import Selection
 from archqa.runs.predict import OnStart, predict
 from archqa.runs.run import Run
 from archqa.runs.runner import OnCase

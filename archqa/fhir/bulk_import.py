@@ -29,9 +29,14 @@ from archqa.fhir.client.export_server import (
 from archqa.fhir.dumping import wrapped_bundle
 from archqa.fhir.index.loading import LoadProgress, LoadReport
 from archqa.fhir.store import Store
-from archqa.safety.file_lock import LocksUnsupported, acquire_lock, release_lock
-from archqa.safety.private_files import open_private_file, write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import (
+    LocksUnsupported,
+    acquire_lock,
+    open_private_file,
+    release_lock,
+    storage_errors,
+    write_private_text,
+)
 
 T = TypeVar("T")
 

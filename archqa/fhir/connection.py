@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from archqa.errors import CallerError
 from archqa.fhir.profile import ARCHQA, Profile
 from archqa.safety.arguments import as_path
-from archqa.safety.base_urls import is_server_url
+from archqa.safety.server_urls import is_server_url
 
 if TYPE_CHECKING:
     from archqa.fhir.client.http_client import FhirClient

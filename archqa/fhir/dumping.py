@@ -25,8 +25,7 @@ from archqa.fhir.index.sources import MAX_UNPACKED_BYTES
 from archqa.fhir.record import FhirError
 from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.text import on_one_line
-from archqa.safety.private_files import open_private_file, write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import open_private_file, storage_errors, write_private_text
 
 COUNTS_NAME = "dump.tsv"
 CHECKSUMS_NAME = "SHA256SUMS"

@@ -24,8 +24,7 @@ from archqa.fhir.profile import ARCHQA, Profile
 from archqa.fhir.search.compartments import owner_elements
 from archqa.fhir.store import Store
 from archqa.fhir.values.text import on_one_line
-from archqa.safety.private_files import private_draft, write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import private_draft, storage_errors, write_private_text
 
 MAX_SHARDS = 1024
 """Each shard has a file open while it is written."""

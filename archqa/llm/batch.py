@@ -16,7 +16,7 @@ from archqa.llm.completion import parse_completion
 from archqa.llm.dialect import Dialect
 from archqa.llm.model import Reply, Request, TransientError
 from archqa.llm.prices import Price
-from archqa.safety.whole_characters import whole_json
+from archqa.safety.text import json_without_surrogates
 
 BATCH_ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 
@@ -90,7 +90,7 @@ def read_batch_output(lines: Iterable[str], price_of: PriceOf) -> Iterator[Batch
         if not line.strip():
             continue
         try:
-            row = whole_json(json.loads(line))
+            row = json_without_surrogates(json.loads(line))
             key = str(row["custom_id"])
             response = row.get("response") or {}
             error = row.get("error")

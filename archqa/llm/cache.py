@@ -19,8 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from archqa.core.usage import Usage
 from archqa.errors import InputError, ServerUnavailable, StorageError
 from archqa.llm.model import FinishReason, Model, Reply, Request
-from archqa.safety.file_lock import LocksUnsupported, acquire_lock, release_lock
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import LocksUnsupported, acquire_lock, release_lock, storage_errors
 
 GIBIBYTE = 2**30
 

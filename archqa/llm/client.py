@@ -26,7 +26,7 @@ from archqa.llm.dialect import Dialect, first_dialect
 from archqa.llm.model import Reply, Request, TransientError
 from archqa.llm.prices import Price
 from archqa.safety.server_urls import server_identity
-from archqa.safety.whole_characters import whole_json
+from archqa.safety.text import json_without_surrogates
 
 if TYPE_CHECKING:
     import httpx2
@@ -100,7 +100,7 @@ class ServerModel:
         while True:
             start = time.monotonic()
             # Half a character cannot be sent as UTF-8.
-            body = whole_json(dialect.arguments(request))
+            body = json_without_surrogates(dialect.arguments(request))
             response = await self._open_server().chat(body)
             self._on_headers(response.headers)
             if response.status_code < 400:
@@ -170,7 +170,7 @@ class ServerModel:
 def _parse_json(body: bytes) -> Any:
     """The JSON of a body. Raises `TransientError`: a proxy's error page or half a reply may pass."""
     try:
-        return whole_json(json.loads(body))
+        return json_without_surrogates(json.loads(body))
     except (ValueError, RecursionError) as error:
         raise not_a_completion(error) from None
 

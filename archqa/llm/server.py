@@ -24,6 +24,7 @@ from pydantic import BaseModel, ValidationError
 from archqa.errors import AuthenticationFailed, ModelError, ServerUnavailable
 from archqa.llm.batch import BATCH_ENDPOINT
 from archqa.llm.model import OfferedModel, TransientError
+from archqa.safety.files import private_draft
 from archqa.safety.http_replies import (
     ACCEPTED_ENCODING,
     BodyReader,
@@ -31,7 +32,6 @@ from archqa.safety.http_replies import (
     is_redirect,
     redirect_error,
 )
-from archqa.safety.private_files import private_draft
 from archqa.safety.server_urls import proxy_for, server_identity
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from archqa.safety.whole_characters import whole_json
+from archqa.safety.text import json_without_surrogates
 
 Output = TypeVar("Output", bound=BaseModel)
 
@@ -240,5 +240,5 @@ def _find_object(text: str) -> Any:
         except (ValueError, RecursionError):  # A number with too many digits is a ValueError, too.
             continue
         if isinstance(node, dict):
-            return whole_json(node)
+            return json_without_surrogates(node)
     raise Rejected("Your reply holds no complete JSON object. Reply with the JSON object alone.")

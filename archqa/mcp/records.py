@@ -19,7 +19,7 @@ from archqa.mcp.one_patient import (
     within_patient,
 )
 from archqa.mcp.replies import FoundResource, FoundResources
-from archqa.safety.base_urls import is_server_url
+from archqa.safety.server_urls import is_server_url
 
 _ANY_NUMBER = 2**40
 _NO_RESOURCE = "There is no such resource in the record, or it is not of the patient served."

@@ -14,7 +14,7 @@ from archqa.errors import ArchqaError, CaseFailed, MissingExtra
 from archqa.fhir.request_budget import RequestBudget, RequestCancelled, use_budget
 from archqa.mcp.records import CallLimits
 from archqa.mcp.tools import RecordTools
-from archqa.safety.local_access import App, LocalAccess, Receive, Refusal, Scope, Send
+from archqa.safety.local_server import App, LocalAccess, Receive, Refusal, Scope, Send
 
 try:
     import anyio

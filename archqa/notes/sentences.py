@@ -16,7 +16,7 @@ from archqa.errors import CallerError
 from archqa.notes.lines import continues, line_width, read_lines
 from archqa.notes.sentence_ends import sentence_ends
 from archqa.safety.arguments import as_text
-from archqa.safety.whole_characters import whole_text
+from archqa.safety.text import without_surrogates
 
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")
 _SPACES = dict.fromkeys(map(ord, "\xa0\u1680\u202f\u205f\u3000\u200b\ufeff"), " ") | dict.fromkeys(
@@ -66,8 +66,8 @@ def split_note(note: str, *, prefix: str = "") -> tuple[Sentence, ...]:
 
 def case_from_text(question: str, note: str) -> Case:
     """Return a case of a question and a pasted note. Raises CallerError if either has no word."""
-    question = whole_text(as_text(question, "The question"))
-    note = whole_text(as_text(note, "The note"))
+    question = without_surrogates(as_text(question, "The question"))
+    note = without_surrogates(as_text(note, "The note"))
     question = " ".join(question.split())
     if not question:
         raise CallerError("There is no question.\nAsk something the note could answer.")

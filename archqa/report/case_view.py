@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from archqa.core.case import Case
-from archqa.core.probability import mean_probabilities
+from archqa.core.judgement import mean_probabilities
 from archqa.core.question import ClinicalTask, Item, RecordQuestion
 from archqa.report.note_view import (
     ClaimView,

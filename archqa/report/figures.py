@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from archqa.core.agreement import cohens_kappa
 from archqa.core.case import Case
-from archqa.core.judgement import Relevance
-from archqa.core.probability import mean_probabilities
+from archqa.core.judgement import Relevance, cohens_kappa, mean_probabilities
 from archqa.core.usage import Usage
 from archqa.report.note_view import judgements_by_agent
 from archqa.report.report_data import ReportData

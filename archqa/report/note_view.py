@@ -8,7 +8,7 @@ from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
 from archqa.report.page import shorten
-from archqa.runs.record import CaseRecord
+from archqa.runs.record import AgentBackend, CaseRecord
 from archqa.tasks.archehr_2025.task import ArchehrResult
 
 _MARKS_OF_CITED = {
@@ -27,7 +27,6 @@ _MAX_GRID_ROWS = 400
 """Sentences of a grid; the note above it always has all sentences."""
 
 _ENGINE = "embedded engine"
-_EMBEDDED = "embedded"
 
 JudgementsByAgent = Mapping[str, Mapping[str, Judgement]]
 """Agent, then sentence id, to a judgement."""
@@ -165,7 +164,7 @@ def sentence_views(
 def judgement_grid(
     case: Case,
     record: CaseRecord | None,
-    backends: Mapping[str, str],
+    backends: Mapping[str, AgentBackend],
     key: CaseKey | None,
     prefix: str,
     marks: Mapping[str, str],
@@ -206,7 +205,9 @@ def judgement_grid(
     return JudgementGrid(tuple(by_agent), tuple(rows), omitted)
 
 
-def judgements_by_agent(record: CaseRecord, backends: Mapping[str, str]) -> JudgementsByAgent:
+def judgements_by_agent(
+    record: CaseRecord, backends: Mapping[str, AgentBackend]
+) -> JudgementsByAgent:
     """Return the judgements of each agent; of the embedded engine's, the first on each sentence.
 
     The engine is one agent in all its roles, since it agrees with itself. `backends` maps agents to
@@ -216,8 +217,8 @@ def judgements_by_agent(record: CaseRecord, backends: Mapping[str, str]) -> Judg
     for name, judgements in record.judgements.items():
         # Specialists are stored under their specialty.
         backend = backends.get(name.replace(" ", "_"))
-        backend = backend or backends.get("specialist", "")
-        is_engine = backend.partition(":")[0] == _EMBEDDED
+        backend = backend or backends.get("specialist")
+        is_engine = backend is not None and backend.kind == "embedded"
         by_id = by_agent.setdefault(_ENGINE if is_engine else name, {})
         for judgement in judgements:
             by_id.setdefault(judgement.sentence_id, judgement)

@@ -33,7 +33,7 @@ from archqa.report.run_state import RunState, run_state
 from archqa.report.scoreboard import Scoreboard, scoreboard, scored_cases
 from archqa.runs.run import Run
 from archqa.safety.arguments import as_optional_path
-from archqa.safety.private_files import write_private_text
+from archqa.safety.files import write_private_text
 
 MAX_ARTICLES = 300
 """Cases that a report shows in full, the worst ones; its table has all."""

@@ -15,7 +15,7 @@ from archqa.errors import ArchqaError, InputError
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.runs.record import RunStatus
 from archqa.runs.run import Run
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import storage_errors
 from archqa.tasks.fhir_agentbench.task import FhirAgentBench, FhirQuestion, load_questions
 
 _CASE_METRICS = (

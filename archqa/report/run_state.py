@@ -8,9 +8,9 @@ from typing import NamedTuple
 from archqa.report.case_table import NOT_REACHED, CaseRow
 from archqa.report.page import count_cases, shorten
 from archqa.report.report_data import CaseSummary
-from archqa.runs.lock import LOCK_NAME
+from archqa.runs.folder import LOCK_NAME
 from archqa.runs.record import CaseStatus, RunManifest, RunStatus
-from archqa.safety.file_lock import is_locked
+from archqa.safety.files import is_locked
 
 _MAX_REMARKS = 8
 _MAX_REMARK_LENGTH = 400

@@ -9,7 +9,7 @@ from archqa.core.question import Item
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.report.page import as_json, shorten
-from archqa.runs.folder import case_file_name
+from archqa.runs.folder import trace_name
 from archqa.runs.run import Run
 
 MAX_TEXT_LENGTH = 20_000
@@ -229,7 +229,7 @@ def _trace(
         call_count=sum(stage.call_count for stage in stages),
         rejected=sum(stage.rejected for stage in stages),
         usage=sum_usage(step.usage for step in steps),
-        file=f"trace/{case_file_name(case_id)}.jsonl",
+        file=trace_name(case_id),
         is_full=extent.cutter is not None,
     )
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from archqa.review.event import ReviewEvent, field_sentence_id
 from archqa.review.state import CaseReviews, CaseSetReviews
-from archqa.safety.private_files import write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import storage_errors, write_private_text
 
 
 class WrittenKey(NamedTuple):

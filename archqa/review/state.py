@@ -5,7 +5,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
-from archqa.core.agreement import cohens_kappa, observed_agreement
+from archqa.core.judgement import cohens_kappa, observed_agreement
 from archqa.review.event import (
     LABELS,
     SUPPORT,

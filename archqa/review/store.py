@@ -23,9 +23,13 @@ from archqa.review.changes import SaveOutcome, SubmittedReview, plan_save, plan_
 from archqa.review.event import ReviewEvent, clean_value, edit_mistake, reviewer_name
 from archqa.review.key import WrittenKey, write_key
 from archqa.review.state import CaseSetReviews
-from archqa.safety.file_lock import LocksUnsupported, acquire_lock, release_lock
-from archqa.safety.private_files import write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import (
+    LocksUnsupported,
+    acquire_lock,
+    release_lock,
+    storage_errors,
+    write_private_text,
+)
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_WAIT_SECONDS = 10.0

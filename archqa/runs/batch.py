@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 from pydantic import ValidationError
 
@@ -37,26 +37,20 @@ from archqa.llm.cache import ServerCache, SqliteCache
 from archqa.llm.dialect import Dialect
 from archqa.llm.model import Request
 from archqa.runs.backends import Backends
-from archqa.runs.destinations import Announce, Announcer, model_server
+from archqa.runs.destinations import Announce, model_server
 from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
-from archqa.runs.model_server import open_server
-from archqa.runs.models import no_server_asked_for
+from archqa.runs.model_server import no_server_asked_for, open_server
 from archqa.runs.open_run import new_folder
 from archqa.runs.plan import Plan
 from archqa.runs.record import RunStatus
 from archqa.runs.run import Run
 from archqa.runs.runner import Job, attempt_case
-from archqa.safety.base_urls import host_of, is_server_url
-from archqa.safety.private_files import private_draft
-from archqa.safety.server_urls import server_identity
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import private_draft, storage_errors
+from archqa.safety.server_urls import host_of, is_server_url, server_identity
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
 from archqa.tasks.pipelines import find
-
-if TYPE_CHECKING:
-    from archqa.llm.server import ModelServer
 
 _FINAL_STATUSES = frozenset({"completed", "expired", "cancelled", "failed"})
 """Of a batch at the server."""
@@ -109,10 +103,7 @@ class BatchRun:
 
     def add_destination(self, destination: str) -> None:
         """Keep in `run.json` where the requests are sent."""
-        manifest = self.folder.manifest()
-        destinations = dict.fromkeys((*manifest.destinations, destination))
-        changes = {"destinations": tuple(destinations)}
-        self.folder.write_manifest(manifest.model_copy(update=changes))
+        self.folder.write_manifest(self.folder.manifest().with_destinations([destination]))
 
     @property
     def rounds(self) -> tuple[BatchRound, ...]:
@@ -120,10 +111,8 @@ class BatchRun:
         path = self._batch_folder / "rounds.json"
         if not path.is_file():
             return ()
-        rounds = []
-        for row in json.loads(path.read_text(encoding="utf-8")):
-            rounds.append(BatchRound.model_validate(row))
-        return tuple(rounds)
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(map(BatchRound.model_validate, rows))
 
     def replace(self, changed: BatchRound) -> None:
         """Save a round, new or changed."""
@@ -149,10 +138,7 @@ class BatchRun:
                 "A batch writes to no record.\nUse archqa predict, or leave writes=apply away."
             )
         ended = self.folder.records()
-        open_cases = []
-        for case in Run(self.folder).cases:
-            if case.id not in ended:
-                open_cases.append(case)
+        open_cases = [case for case in Run(self.folder).cases if case.id not in ended]
         self._pending = {}
         run_sync(self._advance(open_cases, pipeline))
         run = Run(self.folder)
@@ -182,20 +168,16 @@ class BatchRun:
         rounds = []
         for keys in keys_by_model.values():
             for start in range(0, len(keys), MAX_REQUESTS_PER_FILE):
-                end = start + MAX_REQUESTS_PER_FILE
-                rounds.append(self._write_round(keys[start:end]))
+                digests = tuple(keys[start : start + MAX_REQUESTS_PER_FILE])
+                new_round = BatchRound(number=len(self.rounds) + 1, digests=digests)
+                path = self.input_path(new_round)
+                with storage_errors(path), private_draft(path) as file:
+                    for key in digests:
+                        line = batch_request_line(key, self._pending[key], Dialect())
+                        file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
+                self.replace(new_round)
+                rounds.append(new_round)
         return rounds
-
-    def _write_round(self, keys: list[str]) -> BatchRound:
-        new_round = BatchRound(number=len(self.rounds) + 1, digests=tuple(keys))
-        dialect = Dialect()
-        path = self.input_path(new_round)
-        with storage_errors(path), private_draft(path) as file:
-            for key in keys:
-                line = batch_request_line(key, self._pending[key], dialect)
-                file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
-        self.replace(new_round)
-        return new_round
 
     def take(self, output: Path) -> int:
         """Store the replies of an output file; return their number.
@@ -259,12 +241,12 @@ class BatchRun:
 
     def _failed_too_often(self) -> frozenset[str]:
         """Return the requests that had no reply in the allowed number of rounds."""
-        rounds_of_request: Counter[str] = Counter()
+        fetched_rounds: Counter[str] = Counter()
         for batch_round in self.rounds:
             if batch_round.status == "fetched":
-                rounds_of_request.update(batch_round.digests)
+                fetched_rounds.update(batch_round.digests)
         failed = set()
-        for key, round_count in rounds_of_request.items():
+        for key, round_count in fetched_rounds.items():
             if round_count >= _MAX_ROUNDS_OF_A_REQUEST:
                 failed.add(key)
         return frozenset(failed)
@@ -322,17 +304,13 @@ def check_server(run: BatchRun, settings: Settings) -> None:
         )
 
 
-async def upload(
-    run: BatchRun, settings: Settings, announce: Announce | None = None
-) -> list[BatchRound]:
+async def upload(run: BatchRun, settings: Settings, announce: Announce) -> list[BatchRound]:
     """Submit every round that is written and not yet submitted. Raises `ModelError`.
 
-    `announce` is called before with the server that gets record text; by default a log
-    warning names it.
+    `announce` is called before with the server that gets record text.
     """
     destination = model_server(settings.base_url)
     run.add_destination(str(destination))
-    announce = announce or Announcer()
     announce([destination])
     submitted = []
     async with open_server(settings) as server:
@@ -368,21 +346,16 @@ async def fetch(run: BatchRun, settings: Settings) -> int:
     reply_count = 0
     async with open_server(settings) as server:
         for batch_round in run.rounds:
-            if batch_round.status == "submitted":
-                reply_count += await _fetch_round(server, run, batch_round)
-    return reply_count
-
-
-async def _fetch_round(server: "ModelServer", run: BatchRun, submitted: BatchRound) -> int:
-    batch = await server.batch(submitted.batch_id or "")
-    if batch.status not in _FINAL_STATUSES:
-        return 0
-    reply_count = 0
-    for file_id in (batch.output_file_id, batch.error_file_id):
-        if file_id:
-            safe_id = re.sub(r"[^\w.-]", "_", file_id)
-            path = run.input_path(submitted).with_suffix(f".{safe_id}.out.jsonl")
-            await server.save_file(file_id, path)
-            reply_count += run.take(path)
-    run.replace(submitted.model_copy(update={"status": "fetched"}))
+            if batch_round.status != "submitted":
+                continue
+            batch = await server.batch(batch_round.batch_id or "")
+            if batch.status not in _FINAL_STATUSES:
+                continue
+            for file_id in (batch.output_file_id, batch.error_file_id):
+                if file_id:
+                    safe_id = re.sub(r"[^\w.-]", "_", file_id)
+                    path = run.input_path(batch_round).with_suffix(f".{safe_id}.out.jsonl")
+                    await server.save_file(file_id, path)
+                    reply_count += run.take(path)
+            run.replace(batch_round.model_copy(update={"status": "fetched"}))
     return reply_count

@@ -1,20 +1,20 @@
 """Where a run sends record text and queries: said before the first request, kept in `run.json`."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from archqa.errors import CallerError
-from archqa.llm.model import Model, Reply, Request
-from archqa.safety.base_urls import fhir_server_problem, is_server_url
 from archqa.safety.server_urls import (
     OPENAI_BASE_URL,
+    fhir_server_problem,
     is_loopback_url,
+    is_server_url,
     proxy_for,
     server_identity,
 )
-from archqa.safety.terminal import printable
+from archqa.safety.text import printable
 from archqa.settings import Settings
 
 if TYPE_CHECKING:
@@ -73,28 +73,17 @@ class Announcer:
             self._say(sentence)
 
 
-class AnnouncedModel:
-    """A model server; before its first request it is said where record text goes."""
-
-    def __init__(self, model: Model, announce: Callable[[], None]) -> None:
-        self._model = model
-        self._announce = announce
-
-    async def ask(self, request: Request) -> Reply:
-        """Answer one request."""
-        self._announce()
-        return await self._model.ask(request)
-
-
 def describe(destinations: Sequence[Destination]) -> str:
     """Return `record text goes to …; queries go to …`."""
-    text = _places(destination for destination in destinations if not destination.gets_queries)
-    queries = _places(destination for destination in destinations if destination.gets_queries)
+    text: list[str] = []
+    queries: list[str] = []
+    for destination in destinations:
+        (queries if destination.gets_queries else text).append(destination.place)
     parts = []
     if text:
-        parts.append(f"record text goes to {text}")
+        parts.append(f"record text goes to {' and '.join(text)}")
     if queries:
-        parts.append(f"queries go to {queries}")
+        parts.append(f"queries go to {' and '.join(queries)}")
     return "; ".join(parts)
 
 
@@ -103,10 +92,12 @@ def run_destinations(settings: Settings, pipeline: "Pipeline") -> tuple[Destinat
 
     Raises `CallerError` for a record's address that is no URL or holds a secret.
     """
-    from archqa.runs.own_backends import own_backend_names
+    from archqa.runs.model_server import model_agents, model_endpoint  # Slow to import.
 
-    destinations = [model_server(url) for url in _server_urls(settings, pipeline)]
-    for name in own_backend_names(settings, pipeline.agents):
+    destinations = []
+    for agent in model_agents(settings, pipeline):
+        destinations.append(model_server(model_endpoint(settings, agent).base_url))
+    for name in settings.plug_in_backends(pipeline.agents):
         destinations.append(Destination(f"the backend {name}"))
     if settings.record is not None and is_server_url(settings.record):
         problem = fhir_server_problem(settings.record)
@@ -121,13 +112,6 @@ def model_server(base_url: str | None) -> Destination:
     return _destination(base_url or OPENAI_BASE_URL)
 
 
-def _server_urls(settings: Settings, pipeline: "Pipeline") -> Iterator[str | None]:
-    from archqa.runs.models import model_agents, model_endpoint
-
-    for agent in model_agents(settings, pipeline):
-        yield model_endpoint(settings, agent).base_url
-
-
 def _destination(url: str) -> Destination:
     proxy = proxy_for(url)
     return Destination(
@@ -140,7 +124,3 @@ def _destination(url: str) -> Destination:
 def _host(url: str) -> str:
     """The host and port of a URL, without user name and password."""
     return printable(urlsplit(server_identity(url)).netloc)
-
-
-def _places(destinations: Iterable[Destination]) -> str:
-    return " and ".join(destination.place for destination in destinations)

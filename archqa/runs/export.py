@@ -3,20 +3,19 @@
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from archqa import tasks
 from archqa.core.case import Case
 from archqa.core.near_misses import unknown_name
-from archqa.core.question import ClinicalTask, RecordQuestion
+from archqa.core.question import Item, RecordQuestion, question_of
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError
 from archqa.fhir.views.answer_bundle import AnsweredLine, AnsweredQuestion, answer_bundle
 from archqa.runs.record import CaseRecord, CaseStatus
 from archqa.runs.run import Run
-from archqa.safety.spreadsheets import formula_free
+from archqa.safety.text import formula_free
 
 CaseScores = Mapping[str, Mapping[str, float]]
 """Case id and metric to a score."""
@@ -63,18 +62,15 @@ def export(
     if name in _FORMATS_OF_ANY_RUN:
         return _FORMATS_OF_ANY_RUN[name](run, case_scores)
     task = tasks.find(name)
-    unanswered = len(run.manifest.case_ids) - run.count(CaseStatus.ANSWERED)
+    answered = run.count(CaseStatus.ANSWERED)
+    unanswered = len(run.manifest.case_ids) - answered
     if task.export.needs_all_cases and unanswered and not partial:
         raise CallerError(
             f"{unanswered} of {len(run.manifest.case_ids)} cases have no answer; "
             "the organisers' script refuses such a file.\n"
             "Go on with `archqa predict --resume`, or export what there is with --partial."
         )
-    return _submission(run, task)
-
-
-def _submission(run: Run, task: tasks.Task) -> str:
-    """Return the submission for a task, from a run of it or, if allowed, of a related task."""
+    # Some tasks are submitted from a run of a related task.
     made_by = task.export.made_by
     if not made_by and run.manifest.task != task.name:
         raise CallerError(
@@ -82,7 +78,7 @@ def _submission(run: Run, task: tasks.Task) -> str:
             f"Export it with --format {run.manifest.task}."
         )
     rows = task.submission(run.ended())
-    missing = run.count(CaseStatus.ANSWERED) - len(rows)
+    missing = answered - len(rows)
     if made_by and missing:
         raise CallerError(
             f"{missing} answered cases of {run.path} have nothing for {task.name}.\n{made_by}"
@@ -90,9 +86,8 @@ def _submission(run: Run, task: tasks.Task) -> str:
     return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
 
 
-def _csv(run: Run) -> str:
-    table = run.to_pandas().map(formula_free)
-    return str(table.to_csv(index=False))
+def _write_csv(run: Run, _scores: CaseScores) -> str:
+    return str(run.to_pandas().map(formula_free).to_csv(index=False))
 
 
 class RowLine(FrozenModel):
@@ -135,28 +130,42 @@ class CaseRow(FrozenModel):
     scores: dict[str, float | None] | None
 
 
-def _case_rows(run: Run, scores: CaseScores) -> Iterator[CaseRow]:
-    """Yield a row for every case that ended, in the order of the case file."""
-    manifest = run.manifest
-    models = tuple(dict.fromkeys(manifest.backends.values()))
+def _write_rows(run: Run, scores: CaseScores) -> str:
+    """Return the cases that ended as JSON Lines, in the order of the case file.
+
+    `datasets.load_dataset("json")` and pandas read them.
+    """
     metrics = sorted({name for of_case in scores.values() for name in of_case})
+    text = ""
     for item in run.cases:
         record = run.get_record(item.id)
         if record is None:
             continue
+        lines = _answer_lines(record)
+        citations = record.evidence_ids
+        if record.answer is not None:
+            citations = tuple(dict.fromkeys(cited for line in lines for cited in line.citations))
+        texts: Mapping[str, str] = {}
+        if isinstance(item, Case):
+            texts = item.text_of
+        elif record.result is not None:
+            texts = record.result.evidence_texts
+        answer = None
+        if record.submitted_text is not None:
+            answer = "\n".join(line.text for line in lines)
         of_case = scores.get(item.id, {})
-        yield CaseRow(
+        row = CaseRow(
             id=record.id,
-            task=manifest.task,
-            pipeline=manifest.pipeline,
-            models=models,
-            question=_question_of(item),
+            task=run.manifest.task,
+            pipeline=run.manifest.pipeline,
+            models=run.manifest.answered_by,
+            question=question_of(item),
             patient=_patient_of(item),
             status=record.status.value,
-            answer=_answer_text(record),
-            lines=_answer_lines(record),
-            citations=_cited_ids(record),
-            evidence=tuple(_evidence(item, record)),
+            answer=answer,
+            lines=lines,
+            citations=citations,
+            evidence=tuple(RowEvidence(id=cited, text=texts.get(cited)) for cited in citations),
             error=record.error,
             calls=record.usage.calls,
             prompt_tokens=record.usage.prompt_tokens,
@@ -165,18 +174,15 @@ def _case_rows(run: Run, scores: CaseScores) -> Iterator[CaseRow]:
             seconds=record.seconds,
             scores={name: of_case.get(name) for name in metrics} or None,
         )
+        text += json.dumps(row.model_dump(mode="json"), ensure_ascii=False) + "\n"
+    return text
 
 
-def _write_rows(run: Run, scores: CaseScores) -> str:
-    """Return the rows as JSON Lines, as `datasets.load_dataset("json")` and pandas read them."""
-    lines = []
-    for row in _case_rows(run, scores):
-        lines.append(json.dumps(row.model_dump(mode="json"), ensure_ascii=False) + "\n")
-    return "".join(lines)
+def _write_bundle(run: Run, _scores: CaseScores) -> str:
+    """Return answers with their Provenance as one FHIR Bundle in JSON.
 
-
-def _write_bundle(run: Run) -> str:
-    """Return answers with their Provenance as one FHIR Bundle in JSON. Raises `CallerError` for a run on notes."""
+    Raises `CallerError` for a run on notes.
+    """
     manifest = run.manifest
     if tasks.find(manifest.task).reads_notes:
         raise CallerError(
@@ -184,24 +190,18 @@ def _write_bundle(run: Run) -> str:
             "Export it with --format jsonl."
         )
     at = manifest.ended_at or manifest.started_at
-    bundle = answer_bundle(list(_answered_questions(run)), at)
-    return json.dumps(bundle, ensure_ascii=False, indent=2) + "\n"
-
-
-def _answered_questions(run: Run) -> Iterator[AnsweredQuestion]:
-    """Yield the cases that ended, but those that failed: they have no answer."""
-    manifest = run.manifest
-    models = ", ".join(dict.fromkeys(manifest.backends.values()))
+    models = ", ".join(manifest.answered_by)
+    questions = []
     for item in run.cases:
         record = run.get_record(item.id)
         if record is None or record.status is CaseStatus.FAILED:
-            continue
+            continue  # It has no answer.
         lines = [AnsweredLine(line.text, line.citations) for line in _answer_lines(record)]
-        yield AnsweredQuestion(
-            question=_question_of(item),
+        question = AnsweredQuestion(
+            question=question_of(item),
             status=record.status.value,
             lines=tuple(lines),
-            at=manifest.ended_at or manifest.started_at,
+            at=at,
             version=manifest.versions.get("archqa", ""),
             message=record.error,
             patient=_patient_of(item),
@@ -209,19 +209,11 @@ def _answered_questions(run: Run) -> Iterator[AnsweredQuestion]:
             remarks=record.remarks,
             name=f"{manifest.run}/{record.id}",
         )
+        questions.append(question)
+    return json.dumps(answer_bundle(questions, at), ensure_ascii=False, indent=2) + "\n"
 
 
-def _question_of(item: Any) -> str:
-    """Return the question of a case, of a question to a record, or the instruction of a task."""
-    if isinstance(item, Case):
-        of_patient = " ".join(phrase.text for phrase in item.patient_question)
-        return item.clinician_question or of_patient or item.patient_narrative
-    if isinstance(item, ClinicalTask):
-        return item.instruction
-    return str(getattr(item, "question", ""))
-
-
-def _patient_of(item: Any) -> str | None:
+def _patient_of(item: Item) -> str | None:
     """Return the FHIR id of the patient who is asked about; None where there is none."""
     if isinstance(item, RecordQuestion):
         return item.patient_fhir_id.removeprefix("Patient/") or None
@@ -233,37 +225,12 @@ def _answer_lines(record: CaseRecord) -> tuple[RowLine, ...]:
     if record.answer is not None:
         claims = record.answer.claims
         return tuple(RowLine(text=claim.text, citations=claim.citations) for claim in claims)
-    text = _answer_text(record)
-    return (RowLine(text=text, citations=_cited_ids(record)),) if text else ()
-
-
-def _answer_text(record: CaseRecord) -> str | None:
-    """Return the answer without citations; None if there is none."""
-    if record.answer is not None:
-        return "\n".join(claim.text for claim in record.answer.claims)
-    return record.result.answer_text if record.result else None
-
-
-def _cited_ids(record: CaseRecord) -> tuple[str, ...]:
-    """Return the ids that an answer cites, each once, in its order."""
-    if record.answer is not None:
-        ids = [cited for claim in record.answer.claims for cited in claim.citations]
-        return tuple(dict.fromkeys(ids))
-    return record.evidence or (record.result.cited_resources if record.result else ())
-
-
-def _evidence(item: Any, record: CaseRecord) -> Iterator[RowEvidence]:
-    texts: Mapping[str, str] = {}
-    if isinstance(item, Case):
-        texts = item.text_of
-    elif record.result is not None:
-        texts = record.result.evidence_texts
-    for cited in _cited_ids(record):
-        yield RowEvidence(id=cited, text=texts.get(cited))
+    text = record.submitted_text
+    return (RowLine(text=text, citations=record.evidence_ids),) if text else ()
 
 
 _FORMATS_OF_ANY_RUN: dict[str, Callable[[Run, CaseScores], str]] = {
-    "csv": lambda run, _: _csv(run),
+    "csv": _write_csv,
     ROWS: _write_rows,
-    "fhir-bundle": lambda run, _: _write_bundle(run),
+    "fhir-bundle": _write_bundle,
 }

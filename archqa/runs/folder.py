@@ -13,10 +13,11 @@ import json
 import logging
 import os
 import secrets
+import socket
 import string
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from datetime import datetime
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,12 +28,26 @@ from archqa import tasks
 from archqa.core.result import TaskResult
 from archqa.core.step import Step
 from archqa.errors import CallerError, InputError
-from archqa.runs.lock import LOCK_NAME
 from archqa.runs.record import SCHEMA_VERSION, CaseRecord, RunManifest
-from archqa.safety.private_files import private_draft, remove_drafts
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import (
+    LocksUnsupported,
+    acquire_lock,
+    is_locked,
+    private_draft,
+    release_lock,
+    remove_drafts,
+    storage_errors,
+)
 
 _log = logging.getLogger(__name__)
+
+LOCK_NAME = "run.lock"
+"""The file in a run's folder that its process holds; it is removed at the end."""
+
+NO_LOCKS = (
+    "The file system has no locks: make sure that no other process works on this run's folder."
+)
+
 
 _MAX_NAME_LENGTH = 120
 
@@ -89,7 +104,10 @@ class RunFolder:
         try:
             with storage_errors(path):
                 content = json.loads(path.read_text(encoding="utf-8"))
-            if _schema_version(content) <= SCHEMA_VERSION:
+            version = content.get("schema_version", 0) if isinstance(content, dict) else 0
+            if not isinstance(version, int):
+                raise ValueError("the version is not a number")
+            if version <= SCHEMA_VERSION:
                 manifest = RunManifest.model_validate(content)
                 tasks.find(manifest.task)
                 return manifest
@@ -107,13 +125,10 @@ class RunFolder:
 
     def records(self) -> "Records":
         """Return the latest record of each case, by case id; each is read from disk when needed."""
-        return Records(self.path / "cases.jsonl", self._result_type())
-
-    def _result_type(self) -> type[TaskResult] | None:
-        """Return the type of the results of the task; None before `run.json` names the task."""
-        if not (self.path / "run.json").is_file():
-            return None
-        return tasks.find(self.manifest().task).result_type
+        result_type = None
+        if (self.path / "run.json").is_file():
+            result_type = tasks.find(self.manifest().task).result_type
+        return Records(self.path / "cases.jsonl", result_type)
 
     def add(self, record: CaseRecord) -> None:
         """Append the record of a case, which is on disk when this returns, and log how it ended."""
@@ -125,21 +140,29 @@ class RunFolder:
 
     def add_step(self, case_id: str, step: Step) -> None:
         """Append a step to the trace of a case."""
-        self._append(_trace_name(case_id), step.model_dump_json())
+        self.add_steps(case_id, [step.model_dump_json()])
 
     def add_steps(self, case_id: str, lines: Iterable[str]) -> None:
         """Append steps, as lines of JSON, to the trace of a case."""
         text = "\n".join(lines)
         if text:
-            self._append(_trace_name(case_id), text)
+            self._append(trace_name(case_id), text)
 
     def steps(self, case_id: str) -> list[Step]:
         """Return the trace of a case, with all its tries."""
-        name = _trace_name(case_id)
+        path = self.path / trace_name(case_id)
+        steps = []
         try:
-            return [Step.model_validate_json(line) for line in self._lines(name)]
+            with storage_errors(path):
+                if not path.is_file():
+                    return []
+                with path.open(encoding="utf-8", newline="\n") as file:
+                    for line in file:
+                        if line.endswith("\n"):  # One that a kill cut short has no line end.
+                            steps.append(Step.model_validate_json(line))
         except (OSError, ValueError, RecursionError):
-            raise damaged_trace(self.path / name) from None
+            raise damaged_trace(path) from None
+        return steps
 
     def mend(self) -> None:
         """Repair what a kill left, so that lines can be appended; call it with the run's lock held.
@@ -152,15 +175,27 @@ class RunFolder:
             trace_folder.mkdir(mode=0o700, exist_ok=True)
             cases_file.touch(mode=0o600)
             for path in (cases_file, *trace_folder.glob("*.jsonl")):
-                _drop_incomplete_line(path)
+                content = path.read_bytes()
+                end_of_last_line = content.rfind(b"\n") + 1
+                if end_of_last_line < len(content):
+                    with path.open("r+b") as file:
+                        file.truncate(end_of_last_line)
             for name in _WHOLE_FILES:
                 remove_drafts(self.path / name)
 
     def has_lines(self, name: str, count: int) -> bool:
         """Whether a file is there with so many lines, the last one complete."""
         path = self.path / name
+        line_count = 0
+        last_chunk = b"\n"
         with storage_errors(path):
-            return path.is_file() and _count_lines(path) == count
+            if not path.is_file():
+                return False
+            with path.open("rb") as file:
+                while chunk := file.read(2**20):
+                    line_count += chunk.count(b"\n")
+                    last_chunk = chunk
+        return line_count == count and last_chunk.endswith(b"\n")
 
     def write_lines(self, name: str, lines: Iterable[str]) -> Path:
         """Write a whole file of lines atomically; it is on disk when this returns."""
@@ -177,23 +212,21 @@ class RunFolder:
         # A path may hold bytes that are not UTF-8; as JSON escapes they are read back unchanged.
         return self.write_lines(name, [text.encode("utf-8", "backslashreplace").decode()])
 
-    def _lines(self, name: str) -> Iterator[str]:
-        """Yield the complete lines; one that a kill cut short has no line end."""
-        path = self.path / name
-        with storage_errors(path):
-            if not path.is_file():
-                return
-            with path.open(encoding="utf-8", newline="\n") as file:
-                for line in file:
-                    if line.endswith("\n"):
-                        yield line
-
     def _append(self, name: str, line: str, *, sync: bool = False) -> None:
         path = self.path / name
         with storage_errors(path):
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                _write_line(descriptor, f"{line}\n".encode())
+                size = os.fstat(descriptor).st_size
+                unwritten = memoryview(f"{line}\n".encode())
+                try:
+                    while unwritten:
+                        unwritten = unwritten[os.write(descriptor, unwritten) :]
+                except OSError:
+                    # The next line must not follow half of this one.
+                    with suppress(OSError):
+                        os.ftruncate(descriptor, size)
+                    raise
                 if sync:
                     os.fsync(descriptor)
             finally:
@@ -239,18 +272,14 @@ class Records(Mapping[str, CaseRecord]):
         with self._path.open("rb") as file:
             for line_number, line in enumerate(file, start=1):
                 if line.endswith(b"\n"):
-                    case_id = self._parse_id(line, line_number)
-                    self._offsets[case_id] = offset
+                    try:
+                        record = CaseRecord.model_validate_json(line, context=self._context)
+                    except ValidationError:
+                        fix = "Somebody edited the file; remove the line to run its case again."
+                        mistake = f":{line_number}: is not a case record."
+                        raise InputError(self._path, [mistake], fix) from None
+                    self._offsets[record.id] = offset
                 offset += len(line)
-
-    def _parse_id(self, line: bytes, line_number: int) -> str:
-        try:
-            record = CaseRecord.model_validate_json(line, context=self._context)
-        except ValidationError:
-            fix = "Somebody edited the file; remove the line to run its case again."
-            mistake = f":{line_number}: is not a case record."
-            raise InputError(self._path, [mistake], fix) from None
-        return record.id
 
 
 def damaged_trace(path: Path) -> InputError:
@@ -265,13 +294,13 @@ def new_run_name(at: datetime, task: str, pipeline: str) -> str:
     return f"{at:%Y%m%dT%H%M%SZ}-{task}-{pipeline}-{letters}"
 
 
-def case_file_name(case_id: str) -> str:
-    """Return a case id as a file name: ids are opaque and may have any character."""
+def trace_name(case_id: str) -> str:
+    """Return the file of a case's trace in its run: ids are opaque and may have any character."""
     quoted = quote(case_id, safe=" ")
-    if len(quoted) <= _MAX_NAME_LENGTH:
-        return quoted
-    digest = hashlib.sha256(case_id.encode()).hexdigest()
-    return f"{quoted[:_MAX_NAME_LENGTH]}-{digest[:16]}"
+    if len(quoted) > _MAX_NAME_LENGTH:
+        digest = hashlib.sha256(case_id.encode()).hexdigest()
+        quoted = f"{quoted[:_MAX_NAME_LENGTH]}-{digest[:16]}"
+    return f"trace/{quoted}.jsonl"
 
 
 def _is_unused(path: Path) -> bool:
@@ -280,63 +309,62 @@ def _is_unused(path: Path) -> bool:
         return False
     names = {entry.name for entry in path.iterdir()}
     leftovers = {LOCK_NAME, *(name for name in names if name.startswith(_DRAFT_PREFIXES))}
-    if _is_empty_file(path / "cases.jsonl") and _is_empty_folder(path / "trace"):
-        leftovers |= {"cases.jsonl", "trace", "input.jsonl"}
-    elif _is_empty_folder(path / "trace"):
+    cases_file, trace_folder = path / "cases.jsonl", path / "trace"
+    if trace_folder.is_dir() and not any(trace_folder.iterdir()):
         leftovers.add("trace")
+        if cases_file.is_file() and cases_file.stat().st_size == 0:
+            leftovers |= {"cases.jsonl", "input.jsonl"}
     return names <= leftovers
 
 
-def _is_empty_file(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size == 0
+class RunLocked(CallerError):
+    """Another process works on the run."""
 
 
-def _is_empty_folder(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+@contextmanager
+def run_lock(folder: Path) -> Iterator[str]:
+    """Hold the lock of a run's folder; yields a remark, empty unless locks do not exist here.
 
-
-def _write_line(descriptor: int, line: bytes) -> None:
-    """Append a line, or nothing: the next line must not follow half of this one."""
-    size = os.fstat(descriptor).st_size
-    unwritten = memoryview(line)
+    The kernel releases the lock when the process ends, even by a kill. Raises `RunLocked`, which
+    says who holds it, and `StorageError`.
+    """
+    path = folder / LOCK_NAME
     try:
-        while unwritten:
-            byte_count = os.write(descriptor, unwritten)
-            unwritten = unwritten[byte_count:]
-    except OSError:
-        with suppress(OSError):
-            os.ftruncate(descriptor, size)
-        raise
+        with storage_errors(folder):
+            descriptor = acquire_lock(path)
+    except LocksUnsupported:
+        yield NO_LOCKS
+        return
+    if descriptor is None:
+        raise _run_locked(folder)
+    try:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
+        with suppress(OSError):  # A full disk does not matter: the lock itself needs no byte.
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+        yield ""
+    finally:
+        release_lock(path, descriptor)
 
 
-def _count_lines(path: Path) -> int:
-    """The number of lines; 0 if the last one was cut short."""
-    count = 0
-    last_chunk = b""
-    with path.open("rb") as file:
-        while chunk := file.read(2**20):
-            count += chunk.count(b"\n")
-            last_chunk = chunk
-    return count if last_chunk.endswith(b"\n") else 0
+def check_not_locked(folder: Path) -> None:
+    """Raise `RunLocked` if another process works on the run."""
+    with storage_errors(folder):
+        locked = is_locked(folder / LOCK_NAME)
+    if locked:
+        raise _run_locked(folder)
 
 
-def _trace_name(case_id: str) -> str:
-    return f"trace/{case_file_name(case_id)}.jsonl"
-
-
-def _schema_version(content: Any) -> int:
-    """Return the version of a manifest's format; 0 if it has none."""
-    if not isinstance(content, dict):
-        return 0
-    version = content.get("schema_version", 0)
-    if not isinstance(version, int):
-        raise ValueError("the version is not a number")
-    return version
-
-
-def _drop_incomplete_line(path: Path) -> None:
-    content = path.read_bytes()
-    end_of_last_line = content.rfind(b"\n") + 1
-    if end_of_last_line < len(content):
-        with path.open("r+b") as file:
-            file.truncate(end_of_last_line)
+def _run_locked(folder: Path) -> RunLocked:
+    try:
+        owner = json.loads((folder / LOCK_NAME).read_bytes())
+        since = datetime.fromisoformat(owner["since"])
+        process = f"process {int(owner['pid'])} on {owner['host']} since {since:%Y-%m-%d %H:%M:%S}"
+        process += " UTC"
+    except (OSError, ValueError, KeyError, TypeError):
+        process = "another process"
+    return RunLocked(
+        f"{folder} is being worked on by {process}.\n"
+        "Wait until it ends, or stop it and go on with --resume."
+    )

@@ -11,13 +11,13 @@ from archqa.llm.limits import RetryingModel
 from archqa.llm.model import FinishReason, Message, OfferedModel, Request
 from archqa.llm.structured import Rejected, parse_output, strict_schema
 from archqa.runs.event_loop import run_sync
-from archqa.runs.models import no_server_asked_for
-from archqa.safety.base_urls import check_encrypted, model_server_problem
-from archqa.safety.server_urls import OPENAI_BASE_URL
-from archqa.settings import DEFAULT_MODEL, Settings
+from archqa.safety.server_urls import OPENAI_BASE_URL, check_encrypted, model_server_problem
+from archqa.settings import CONTEXT_MODEL, DEFAULT_MODEL, Settings
+from archqa.tasks.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from archqa.llm.server import ModelServer
+
 
 MAX_TOKENS = 512
 """Of the reply to the request that tries a model. A model that thinks first may need them all."""
@@ -27,11 +27,58 @@ _QUESTION = "What colour is the sky on a clear day at noon? Answer with one word
 the colour of the sky, one that is held to it must name a stone.
 """
 
-_RESPONSE_FORMATS = {
-    StructuredOutputMode.SCHEMA: "json_schema",
-    StructuredOutputMode.JSON: "json_object",
-    StructuredOutputMode.TEXT: "",
-}
+
+class ModelEndpoint(NamedTuple):
+    """A model at a server; without a URL, the server is OpenAI's."""
+
+    model: str
+    base_url: str | None
+
+    def __str__(self) -> str:
+        return f"{self.model} at {self.base_url or 'api.openai.com'}"
+
+
+def model_endpoint(settings: Settings, agent: str) -> ModelEndpoint:
+    """Return an agent's own model, else the run's, else the paper's, at the agent's or the run's server."""
+    own = settings.agent(agent)
+    model_of_paper = CONTEXT_MODEL if agent == "context" else DEFAULT_MODEL
+    model = own.model or settings.model or model_of_paper
+    return ModelEndpoint(model, own.base_url or settings.base_url)
+
+
+def backend_kinds(settings: Settings, pipeline: Pipeline) -> dict[str, str]:
+    """Return what runs each agent: its own backend or the run's in the settings, else the pipeline's."""
+    kinds = {}
+    for agent in pipeline.agents:
+        kinds[agent] = settings.backend_of(agent) or pipeline.backend
+    return kinds
+
+
+def model_agents(settings: Settings, pipeline: Pipeline) -> list[str]:
+    """Return the agents of a pipeline that a model runs."""
+    kinds = backend_kinds(settings, pipeline)
+    return [agent for agent, kind in kinds.items() if kind == "model"]
+
+
+def check_server_asked_for(settings: Settings, pipeline: Pipeline) -> None:
+    """Raise `CallerError` where an agent needs the run's model server and nobody asked for it.
+
+    A key or a URL in the environment alone is no request.
+    """
+    if settings.has_model:
+        return
+    for agent in model_agents(settings, pipeline):
+        if model_endpoint(settings, agent).base_url is None:
+            raise no_server_asked_for(f"The pipeline {pipeline.name} needs a model")
+
+
+def no_server_asked_for(need: str) -> CallerError:
+    """The error for a need without a model server."""
+    return CallerError(
+        f"{need}, and no model server was asked for.\n"
+        "Add --model NAME or --base-url URL, or set ARCHQA_MODEL "
+        "(OPENAI_API_KEY or OPENAI_BASE_URL alone sends nothing)."
+    )
 
 
 class _Stone(FrozenModel):
@@ -43,19 +90,13 @@ class _Stone(FrozenModel):
 class Trial(NamedTuple):
     """What the server did with the request.
 
-    `response_format` is the strictest form that it took: `json_schema`, `json_object`, or an empty
-    text where the schema had to be written into the prompt. `fits` says whether the reply keeps to
-    the schema; None for one that was cut off, empty or refused, which `finish` tells apart.
+    `mode` is the strictest form of output that it took. `fits` says whether the reply keeps to the
+    schema; None for one that was cut off, empty or refused, which `finish` tells apart.
     """
 
-    response_format: str
+    mode: StructuredOutputMode
     fits: bool | None
     finish: FinishReason
-
-    @property
-    def schema_enforced(self) -> bool:
-        """Whether the server took the schema and the reply keeps to it."""
-        return self.response_format == "json_schema" and self.fits is True
 
 
 def check_model_server(settings: Settings, base_url: str | None) -> None:
@@ -101,14 +142,7 @@ def open_server(settings: Settings) -> "ModelServer":
 
 
 async def list_models(settings: Settings) -> list[OfferedModel]:
-    """Return the models that the server offers (`GET /models`).
-
-    Raises `CallerError` if no server was asked for, and `ModelError`.
-    """
-    if not settings.has_model:
-        raise no_server_asked_for(
-            "The list of models comes from a model server", options="--base-url URL"
-        )
+    """Return the models that the server of the settings offers. Raises `ModelError`."""
     async with open_server(settings) as server:
         return await server.models()
 
@@ -160,5 +194,4 @@ async def try_model(settings: Settings, model: str) -> Trial:
         parse_output(reply.text, _Stone)
     except Rejected:
         fits = False if reply.finish is FinishReason.COMPLETE else None
-    response_format = _RESPONSE_FORMATS[server.dialect_for(model).structure]
-    return Trial(response_format, fits, reply.finish)
+    return Trial(server.dialect_for(model).structure, fits, reply.finish)

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from archqa.core.id_lists import list_ids
 from archqa.errors import ArchqaError, CallerError
-from archqa.runs.folder import RunFolder
-from archqa.runs.lock import check_not_locked, run_lock
+from archqa.runs.folder import RunFolder, check_not_locked, run_lock
 from archqa.runs.plan import Plan
-from archqa.runs.record import RunManifest, RunStatus
+from archqa.runs.record import AgentBackend, RunManifest, RunStatus
 from archqa.runs.run import write_cases
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import storage_errors
 from archqa.tasks import pipelines
 
 _log = logging.getLogger(__name__)
@@ -103,8 +102,7 @@ def _with_remark(opened: OpenRun, remark: str) -> OpenRun:
     if not remark:
         return opened
     _log.warning("%s", remark)
-    remarks = tuple(dict.fromkeys((*opened.manifest.remarks, remark)))
-    return opened._replace(manifest=opened.manifest.model_copy(update={"remarks": remarks}))
+    return opened._replace(manifest=opened.manifest.with_remarks([remark]))
 
 
 def _reopen(path: Path, plan: Plan) -> OpenRun:
@@ -121,13 +119,9 @@ def _reopen(path: Path, plan: Plan) -> OpenRun:
         # A kill, or a power cut, while the folder was made: the cases are those of the same file.
         write_cases(folder, existing.task, plan.cases)
     # A run may go on with another server: both are destinations of its record text.
-    destinations = dict.fromkeys((*existing.destinations, *plan.manifest.destinations))
-    running = {
-        "status": RunStatus.RUNNING,
-        "ended_at": None,
-        "destinations": tuple(destinations),
-    }
-    return OpenRun(folder, existing.model_copy(update=running))
+    manifest = existing.with_destinations(plan.manifest.destinations)
+    running = {"status": RunStatus.RUNNING, "ended_at": None}
+    return OpenRun(folder, manifest.model_copy(update=running))
 
 
 def manifest_differences(existing: RunManifest, planned: RunManifest) -> list[str]:
@@ -136,32 +130,25 @@ def manifest_differences(existing: RunManifest, planned: RunManifest) -> list[st
     for name in ("task", "pipeline", "case_ids", "prompts", "inputs", "plug_ins"):
         if getattr(existing, name) != getattr(planned, name):
             differences.append(name)
-    if _models(existing) != _models(planned):
+    if _without_servers(existing) != _without_servers(planned):
         differences.append("backends")
     if existing.data.sha256 != planned.data.sha256:
         differences.append("the cases")
     if existing.task == planned.task and existing.pipeline == planned.pipeline:
-        differences += _changed_settings(existing, planned)
+        settings_before = _comparable_settings(existing)
+        settings_now = _comparable_settings(planned)
+        for name in sorted(settings_before.keys() | settings_now.keys()):
+            if settings_before.get(name) != settings_now.get(name):
+                differences.append(f"settings.{name}")
     return differences
 
 
-def _models(manifest: RunManifest) -> dict[str, str]:
-    """Return the model of each agent; the address of its server makes no difference."""
-    models = {}
+def _without_servers(manifest: RunManifest) -> dict[str, AgentBackend]:
+    """Return what runs each agent; the address of its server makes no difference."""
+    backends = {}
     for agent, backend in manifest.backends.items():
-        model, _, _ = backend.partition(" at ")
-        models[agent] = model
-    return models
-
-
-def _changed_settings(existing: RunManifest, planned: RunManifest) -> list[str]:
-    settings_before = _comparable_settings(existing)
-    settings_now = _comparable_settings(planned)
-    changed = []
-    for name in sorted(settings_before.keys() | settings_now.keys()):
-        if settings_before.get(name) != settings_now.get(name):
-            changed.append(f"settings.{name}")
-    return changed
+        backends[agent] = backend.model_copy(update={"server": None})
+    return backends
 
 
 def _comparable_settings(manifest: RunManifest) -> dict[str, Any]:
@@ -173,7 +160,7 @@ def _comparable_settings(manifest: RunManifest) -> dict[str, Any]:
     own_settings = _section(_section(values.pop("pipelines", {})).get(manifest.pipeline))
     settings = {}
     for name, value in _leaves(values):
-        if not _is_harmless(name):
+        if name not in _HARMLESS and not name.startswith(_HARMLESS_SECTIONS):
             settings[name] = value
     pipeline = pipelines.find(manifest.pipeline, manifest.task)
     for name, value in own_settings.items():
@@ -197,10 +184,6 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield full_name, value
 
 
-def _is_harmless(name: str) -> bool:
-    return name in _HARMLESS or name.startswith(_HARMLESS_SECTIONS)
-
-
 def _latest_unfinished(runs: Path, planned: RunManifest) -> Path | None:
     """Return the latest run of the same cases and settings that did not finish.
 
@@ -211,20 +194,13 @@ def _latest_unfinished(runs: Path, planned: RunManifest) -> Path | None:
     for manifest_file in sorted(runs.glob("*/run.json"), reverse=True):
         path = manifest_file.parent
         try:
-            is_unfinished = _is_unfinished_part(path, planned)
+            existing = RunFolder.open(path).manifest()
+            is_finished = existing.status is RunStatus.FINISHED
+            if not is_finished and not manifest_differences(existing, planned):
+                latest = path
+                break
         except ArchqaError:
             damaged.append(str(path))
-            continue
-        if is_unfinished:
-            latest = path
-            break
     if damaged:
         _log.warning("skipped, since their run.json is damaged: %s", list_ids(damaged))
     return latest
-
-
-def _is_unfinished_part(path: Path, planned: RunManifest) -> bool:
-    existing = RunFolder.open(path).manifest()
-    if existing.status is RunStatus.FINISHED:
-        return False
-    return not manifest_differences(existing, planned)

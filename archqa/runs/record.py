@@ -1,16 +1,15 @@
 """The files of a run: `run.json` describes the run, lines of `cases.jsonl` its cases."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import FiniteFloat, ValidationInfo, field_serializer, field_validator
 
 from archqa.core import html
 from archqa.core.answer import CitedAnswer
-from archqa.core.judgement import Judgement
-from archqa.core.probability import mean_probabilities
+from archqa.core.judgement import Judgement, mean_probabilities
 from archqa.core.result import TaskResult
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
@@ -43,6 +42,28 @@ class DataFingerprint(FrozenModel):
     sha256: str
 
 
+class AgentBackend(FrozenModel):
+    """What runs an agent: a model at a server, the engine inside archqa, or a backend of others.
+
+    `name` is that of the model or backend, `server` a base URL or api.openai.com. `digest` names the
+    weights of the engine; there is none where the grammar answers. `origin` is the distribution of
+    a plug-in with its version, or the class of an object that a caller of `predict` passed.
+    """
+
+    kind: Literal["model", "embedded", "custom"]
+    name: str | None = None
+    server: str | None = None
+    digest: str | None = None
+    origin: str | None = None
+
+    def __str__(self) -> str:
+        if self.kind == "model":
+            return f"{self.name} at {self.server}"
+        if self.kind == "custom":
+            return f"{self.name} of {self.origin}"
+        return f"embedded:{self.digest}" if self.digest else "embedded"
+
+
 class RunManifest(FrozenModel):
     """`run.json`: all that must be known to understand a run, and to go on with it.
 
@@ -62,7 +83,7 @@ class RunManifest(FrozenModel):
     data: DataFingerprint
     case_ids: tuple[str, ...]
     settings: dict[str, Any]
-    backends: dict[str, str]
+    backends: dict[str, AgentBackend]
     destinations: tuple[str, ...] = ()
     prompts: dict[str, str]
     inputs: dict[str, str] = {}
@@ -78,6 +99,25 @@ class RunManifest(FrozenModel):
         """A manifest is shown in reports and passed on: no URL in it holds a password."""
         return _without_secrets(value)
 
+    @field_serializer("backends")
+    def _backends_to_json(self, backends: dict[str, AgentBackend]) -> dict[str, Any]:
+        return {agent: backend.model_dump(exclude_none=True) for agent, backend in backends.items()}
+
+    @property
+    def answered_by(self) -> tuple[str, ...]:
+        """What runs the agents in words, each once."""
+        return tuple(dict.fromkeys(str(backend) for backend in self.backends.values()))
+
+    def with_remarks(self, remarks: Iterable[str]) -> "RunManifest":
+        """The manifest with further remarks; a resumed run repeats none."""
+        distinct = tuple(dict.fromkeys((*self.remarks, *remarks)))
+        return self.model_copy(update={"remarks": distinct})
+
+    def with_destinations(self, destinations: Iterable[str]) -> "RunManifest":
+        """The manifest with further destinations, each once."""
+        distinct = tuple(dict.fromkeys((*self.destinations, *destinations)))
+        return self.model_copy(update={"destinations": distinct})
+
 
 def _without_secrets(value: Any) -> Any:
     """A JSON value whose texts hold no user names, passwords or queries of URLs."""
@@ -91,7 +131,10 @@ def _without_secrets(value: Any) -> Any:
 
 
 class CaseRecord(FrozenModel):
-    """One line of `cases.jsonl`. `error` is a type and a sentence, without record text.
+    """One line of `cases.jsonl`.
+
+    `error` is a type and a sentence, without record text. Where it quotes the question,
+    `error_summary` is the same without: a log may have it.
 
     `result` is of the task's own type (`Task.result_type`), None where there is none; in the file
     that is an empty object. Reading a line needs that type as the validation context
@@ -110,6 +153,7 @@ class CaseRecord(FrozenModel):
     seconds: FiniteFloat = 0.0
     tries: int = 1
     error: str = ""
+    error_summary: str = ""
 
     @field_validator("result", mode="before")
     @classmethod
@@ -126,6 +170,18 @@ class CaseRecord(FrozenModel):
     @field_serializer("result")
     def _result_to_json(self, result: TaskResult | None) -> dict[str, Any]:
         return result.to_json() if result else {}
+
+    @property
+    def submitted_text(self) -> str | None:
+        """The answer with its citations; of a record, in words. None if there is none."""
+        if self.answer is not None:
+            return self.answer.submission
+        return self.result.answer_text if self.result else None
+
+    @property
+    def evidence_ids(self) -> tuple[str, ...]:
+        """The sentences or, of a record, the resources that the answer rests on."""
+        return self.evidence or (self.result.cited_resources if self.result else ())
 
     def _repr_html_(self) -> str:
         """The answer with its evidence, or the error."""

@@ -4,21 +4,38 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archqa import tasks
+from archqa.core import html
 from archqa.core.case import Case
-from archqa.core.question import Item
+from archqa.core.question import Item, question_of
 from archqa.core.usage import Usage, sum_usage
 from archqa.runs.folder import Records, RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
-from archqa.runs.run_view import run_html
 from archqa.safety.arguments import as_path
 from archqa.tasks import CompletedCase, EndedRun
 
 if TYPE_CHECKING:
     import pandas
+
+_SHOWN_CASES = 5
+"""Cases that a notebook shows of a run."""
+
+_SCORE_KEYS = {"task", "cases", "scores", "intervals", "signatures", "missing", "warnings"}
+"""What a view of scores needs of `scores.json`."""
+
+_JUDGEMENT_COLUMNS = (
+    "case_id",
+    "sentence_id",
+    "agent",
+    "label",
+    "probability",
+    "rationale",
+    "cited",
+)
 
 
 class Run:
@@ -152,7 +169,25 @@ class Run:
         """Return a table of the cases: id, status, answer, evidence, usage, seconds, error."""
         import pandas
 
-        return pandas.DataFrame(_row(record) for record in self.iter_records())
+        rows = []
+        for record in self.iter_records():
+            rows.append(
+                {
+                    "case_id": record.id,
+                    "status": record.status.value,
+                    "answer": record.submitted_text,
+                    "evidence": list(record.evidence_ids),
+                    "words": record.answer.words if record.answer else None,
+                    "calls": record.usage.calls,
+                    "prompt_tokens": record.usage.prompt_tokens,
+                    "completion_tokens": record.usage.completion_tokens,
+                    "cost_usd": record.usage.cost_usd,
+                    "seconds": record.seconds,
+                    "tries": record.tries,
+                    "error": record.error,
+                }
+            )
+        return pandas.DataFrame(rows)
 
     def judgements_to_pandas(self) -> "pandas.DataFrame":
         """Return a table of the judgements, and whether the answer cites their sentences."""
@@ -160,7 +195,20 @@ class Run:
 
         rows: list[tuple[Any, ...]] = []
         for record in self.iter_records():
-            rows.extend(_judgement_rows(record))
+            cited = record.answer.cited if record.answer else frozenset(record.evidence)
+            for agent, judgements in record.judgements.items():
+                for judgement in judgements:
+                    rows.append(
+                        (
+                            record.id,
+                            judgement.sentence_id,
+                            agent,
+                            judgement.label.value,
+                            judgement.probability,
+                            judgement.rationale,
+                            judgement.sentence_id in cited,
+                        )
+                    )
         return pandas.DataFrame(rows, columns=_JUDGEMENT_COLUMNS)
 
     def __repr__(self) -> str:
@@ -169,63 +217,58 @@ class Run:
         return f"<Run {str(self.path)!r}: {what}, {len(manifest.case_ids):,} cases>"
 
     def _repr_html_(self) -> str:
-        return run_html(self)
+        """What it is, how it stands, its scores and its first cases; all text is escaped."""
+        rows = []
+        for item in islice(self.cases, _SHOWN_CASES):
+            record = self.get_record(item.id)
+            answer = ""
+            if record:
+                answer = record.submitted_text or ", ".join(record.evidence) or record.error
+            status = record.status.value if record else "open"
+            question = html.shortened(question_of(item))
+            rows.append((html.text(item.id), html.text(status), question, html.shortened(answer)))
+        view = html.table(("run", ""), self._facts())
+        view += self._scores_html()
+        view += html.table(("case", "status", "question", "answer"), rows)
+        hidden = len(self.manifest.case_ids) - _SHOWN_CASES
+        if hidden > 0:
+            view += f"<p>and {hidden:,} more: <code>.to_pandas()</code> has all.</p>"
+        return view
 
+    def _facts(self) -> list[tuple[str, str]]:
+        manifest = self.manifest
+        usage = self.usage
+        answering = ", ".join(manifest.answered_by)
+        counts = [f"{len(manifest.case_ids):,} cases"]
+        for status in CaseStatus:
+            if count := self.count(status):
+                counts.append(f"{count:,} {status.value}")
+        cost = "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.2f}"
+        facts = {
+            "folder": str(self.path),
+            "task": manifest.task,
+            "pipeline": f"{manifest.pipeline} ({answering})" if answering else manifest.pipeline,
+            "status": f"{manifest.status.value}: {', '.join(counts)}",
+            "model calls": f"{usage.calls}, cost {cost}" if usage.calls else "none",
+            "took": f"{manifest.seconds:.1f} s",
+        }
+        if manifest.remarks:
+            facts["remarks"] = " ".join(manifest.remarks)
+        return [(html.text(name), html.shortened(value, 300)) for name, value in facts.items()]
 
-_JUDGEMENT_COLUMNS = (
-    "case_id",
-    "sentence_id",
-    "agent",
-    "label",
-    "probability",
-    "rationale",
-    "cited",
-)
+    def _scores_html(self) -> str:
+        """The scores that `archqa score` wrote into the folder, unless they are damaged."""
+        try:
+            scores = json.loads((self.path / "scores.json").read_text(encoding="utf-8"))
+            if scores.keys() >= _SCORE_KEYS:
+                return html.scores_html(scores, scores["warnings"])
+        except (OSError, ValueError, AttributeError):
+            pass
+        path = html.text(repr(str(self.path)))
+        return f"<p>Not scored yet: <code>archqa.score({path})</code></p>"
 
 
 def write_cases(folder: RunFolder, task: str, cases: Iterable[Item]) -> None:
     """Copy the cases into the run, so that it can be shown and scored without the case file."""
     benchmark = tasks.find(task)
     folder.write_lines("input.jsonl", (benchmark.dump_line(case) for case in cases))
-
-
-def _row(record: CaseRecord) -> dict[str, Any]:
-    return {
-        "case_id": record.id,
-        "status": record.status.value,
-        "answer": record.answer.submission if record.answer else _said(record),
-        "evidence": list(record.evidence or _cited_resources(record)),
-        "words": record.answer.words if record.answer else None,
-        "calls": record.usage.calls,
-        "prompt_tokens": record.usage.prompt_tokens,
-        "completion_tokens": record.usage.completion_tokens,
-        "cost_usd": record.usage.cost_usd,
-        "seconds": record.seconds,
-        "tries": record.tries,
-        "error": record.error,
-    }
-
-
-def _said(record: CaseRecord) -> str | None:
-    """The answer of a question or task on a FHIR record, which is in no note's form."""
-    return record.result.answer_text if record.result else None
-
-
-def _cited_resources(record: CaseRecord) -> tuple[str, ...]:
-    """The evidence of a question or task on a FHIR record."""
-    return record.result.cited_resources if record.result else ()
-
-
-def _judgement_rows(record: CaseRecord) -> Iterator[tuple[Any, ...]]:
-    cited = record.answer.cited if record.answer else frozenset(record.evidence)
-    for agent, judgements in record.judgements.items():
-        for judgement in judgements:
-            yield (
-                record.id,
-                judgement.sentence_id,
-                agent,
-                judgement.label.value,
-                judgement.probability,
-                judgement.rationale,
-                judgement.sentence_id in cited,
-            )

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from archqa.core.question import Item
 from archqa.core.step import Step
@@ -52,11 +52,15 @@ async def run_cases(cases: Iterable[Item], job: Job) -> None:
 
     Raises what no further case can survive: `ModelError`, `BudgetExceeded`, `StorageError`.
     """
+    # As many cases as requests in flight; without a model, no more than there are cores.
+    concurrent = job.settings.limits.jobs
+    if not job.backends.uses_models:
+        concurrent = min(concurrent, os.cpu_count() or 1)
     queue = iter(cases)
     outages = OutageTracker()
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(_concurrent_cases(job)):
+            for _ in range(concurrent):
                 group.create_task(_run_queue(queue, job, outages))
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
@@ -126,43 +130,37 @@ async def attempt_case(
     Raises what ends the whole run (`ModelError`, `BudgetExceeded`, `StorageError`), and
     `ReplyPending`.
     """
-    result, failure, error = await _attempt(case, job, record_step)
-    if result is None:
-        return failed_record(case.id, failure, error), failure
-    return answered_record(case.id, result), failure
-
-
-async def _attempt(
-    case: Item, job: Job, record_step: Callable[[Step], None]
-) -> tuple[PipelineResult | None, ArchqaError | None, str]:
-    """The pipeline's result, or the failure and an error message without record text."""
     settings = job.settings.for_pipeline(job.pipeline)
     try:
         context = job.backends.context(record_step, case)
-        return await job.pipeline.run(case, context, settings), None, ""
+        result = await job.pipeline.run(case, context, settings)
     except (CaseFailed, ServerUnavailable) as failure:
-        return None, failure, f"{type(failure).__name__}: {_full_text(failure)}"
+        return failed_record(case.id, failure), failure
     except (ModelError, BudgetExceeded, ReplyPending, StorageError):
         raise
     except Exception as error:  # A bug must not end the run for all other cases.
-        return None, None, _location(error)
+        # Its message may quote the record and is left out.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        unforeseen = f"Unforeseen {type(error).__name__} at {place}"
+        return CaseRecord(id=case.id, status=CaseStatus.FAILED, error=unforeseen), None
+    return answered_record(case.id, result), None
 
 
-def _full_text(failure: ArchqaError) -> str:
-    return failure.full_text if isinstance(failure, CaseFailed) else str(failure)
-
-
-def _location(error: Exception) -> str:
-    """The type and the position of an error; its message may quote the record and is left out."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"Unforeseen {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
-
-
-def failed_record(case_id: str, failure: ArchqaError | None, error: str) -> CaseRecord:
+def failed_record(case_id: str, failure: ArchqaError) -> CaseRecord:
     """The record of a case without an answer; a refusal makes it unanswerable."""
-    status = CaseStatus.UNANSWERABLE if isinstance(failure, Refused) else CaseStatus.FAILED
-    result = failure.result if isinstance(failure, CaseFailed) else None
-    return CaseRecord(id=case_id, status=status, error=error, result=result)
+    kind = type(failure).__name__
+    record = CaseRecord(id=case_id, status=CaseStatus.FAILED, error=f"{kind}: {failure}")
+    if not isinstance(failure, CaseFailed):
+        return record
+    changes: dict[str, Any] = {"result": failure.result}
+    if isinstance(failure, Refused):
+        changes["status"] = CaseStatus.UNANSWERABLE
+    if failure.details:
+        changes["error"] = f"{kind}: {failure.details}"
+        summary = str(failure).partition("\n")[0].rstrip(".")
+        changes["error_summary"] = f"{kind}: {summary}"
+    return record.model_copy(update=changes)
 
 
 def answered_record(case_id: str, result: PipelineResult) -> CaseRecord:
@@ -179,11 +177,3 @@ def answered_record(case_id: str, result: PipelineResult) -> CaseRecord:
         "experts": result.experts,
     }
     return record.model_copy(update=of_note)
-
-
-def _concurrent_cases(job: Job) -> int:
-    """As many cases as requests in flight; without a model, no more than there are cores."""
-    jobs = job.settings.limits.jobs
-    if job.backends.uses_models:
-        return jobs
-    return min(jobs, os.cpu_count() or 1)

@@ -15,8 +15,21 @@ def check_settings_used(settings: Settings, *chosen: Pipeline) -> None:
     """
     mistakes = []
     for name in sorted(settings.typed_names):
-        if not any(_uses(pipeline, name) for pipeline in chosen):
-            mistakes.append(f"  {_explanation(name, chosen)}")
+        if any(_uses(pipeline, name) for pipeline in chosen):
+            continue
+        users = _users(name, chosen) or "none"
+        names = []
+        for pipeline in chosen:
+            # A pipeline of another task may have the same name and use it.
+            is_ambiguous = f"{pipeline.name} (" in users
+            task = f" ({task_names(pipeline)[0]})" if is_ambiguous else ""
+            names.append(f"{pipeline.name}{task}")
+        chosen_names = " and ".join(dict.fromkeys(names))
+        if name.startswith("agents."):
+            problem = f"has no such agent. Pipelines that have it: {users}."
+        else:
+            problem = f"does not use it. Pipelines that use it: {users}."
+        mistakes.append(f"  {name}: {chosen_names} {problem}")
     if mistakes:
         advice = "Leave them out, or choose another pipeline with --pipeline."
         raise CallerError("\n".join(["Invalid settings:", *mistakes, advice]))
@@ -32,25 +45,10 @@ def _uses(pipeline: Pipeline, name: str) -> bool:
     if section == "agents":
         return rest in pipeline.agents
     if section == "pipelines":
-        owner, _, setting = rest.rpartition(".")
-        return owner == pipeline.name and setting in pipeline.settings_type.model_fields
+        owner, _, name = rest.rpartition(".")
+        if owner != pipeline.name:
+            return False
     return name in pipeline.settings_type.model_fields
-
-
-def _explanation(name: str, chosen: Sequence[Pipeline]) -> str:
-    """Say that the chosen pipelines do not use a setting, and which do."""
-    users = _users(name, chosen) or "none"
-    names: dict[str, None] = {}
-    for pipeline in chosen:
-        # A pipeline of another task may have the same name and use it.
-        is_ambiguous = f"{pipeline.name} (" in users
-        names[f"{pipeline.name} ({task_names(pipeline)[0]})" if is_ambiguous else pipeline.name] = (
-            None
-        )
-    chosen_names = " and ".join(names)
-    if name.startswith("agents."):
-        return f"{name}: {chosen_names} has no such agent. Pipelines that have it: {users}."
-    return f"{name}: {chosen_names} does not use it. Pipelines that use it: {users}."
 
 
 def _users(name: str, chosen: Sequence[Pipeline]) -> str:
@@ -61,10 +59,9 @@ def _users(name: str, chosen: Sequence[Pipeline]) -> str:
     of_same_task = []
     with_task = []
     for pipeline in all_pipelines():
-        if not _uses(pipeline, name):
-            continue
-        tasks = task_names(pipeline)
-        with_task.append(f"{pipeline.name} ({tasks[0]})")
-        if not chosen_tasks.isdisjoint(tasks):
-            of_same_task.append(pipeline.name)
+        if _uses(pipeline, name):
+            tasks = task_names(pipeline)
+            with_task.append(f"{pipeline.name} ({tasks[0]})")
+            if not chosen_tasks.isdisjoint(tasks):
+                of_same_task.append(pipeline.name)
     return ", ".join(of_same_task or with_task)

@@ -26,72 +26,54 @@ class StageUsage(NamedTuple):
 
 
 def stage_usage(run: Run) -> list[StageUsage]:
-    """Return the usage of every agent and model, in the order of their earliest call."""
+    """Return the usage of every agent and model, in the order of their earliest call.
+
+    Raises `InputError` for a damaged trace.
+    """
     usages: dict[tuple[str, str], list[Usage]] = defaultdict(list)
     rejected: Counter[tuple[str, str]] = Counter()
-    for step in _model_steps(run):
-        stage = (step.agent, step.model)
-        usages[stage].append(step.usage)
-        if step.rejected:
-            rejected[stage] += 1
-    summaries = []
-    for stage, stage_usages in usages.items():
-        summaries.append(_summary(stage, stage_usages, rejected[stage]))
-    return summaries
-
-
-def _summary(stage: tuple[str, str], usages: list[Usage], rejected: int) -> StageUsage:
-    seconds = sorted(usage.seconds for usage in usages if usage.calls)
-    agent, model = stage
-    return StageUsage(
-        agent,
-        model,
-        sum_usage(usages),
-        rejected,
-        p50=_quantile(seconds, 0.5),
-        p95=_quantile(seconds, 0.95),
-    )
-
-
-def _quantile(ascending: list[float], share: float) -> float | None:
-    if not ascending:
-        return None
-    position = int(share * len(ascending))
-    last = len(ascending) - 1
-    return ascending[min(position, last)]
-
-
-class _ModelStep(NamedTuple):
-    """What the usage needs of a step."""
-
-    agent: str
-    model: str
-    usage: Usage
-    rejected: bool
-
-
-def _model_steps(run: Run) -> Iterator[_ModelStep]:
-    """Yield the steps that models ran. Raises `InputError` for a damaged trace."""
     for path in sorted((run.path / "trace").glob("*.jsonl")):
         try:
-            yield from _steps_of(path)
+            for step in _model_steps(path):
+                agent, model = step["agent"], step["model"]
+                if not (isinstance(agent, str) and isinstance(model, str)):
+                    raise TypeError
+                usages[agent, model].append(Usage.model_validate(step["usage"]))
+                rejected[agent, model] += bool(step["rejected"])
         except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
             raise damaged_trace(path) from None
+    stages = []
+    for (agent, model), stage_usages in usages.items():
+        seconds = sorted(usage.seconds for usage in stage_usages if usage.calls)
+        stages.append(
+            StageUsage(
+                agent,
+                model,
+                sum_usage(stage_usages),
+                rejected[agent, model],
+                p50=_quantile(seconds, 0.5),
+                p95=_quantile(seconds, 0.95),
+            )
+        )
+    return stages
 
 
-def _steps_of(path: Path) -> Iterator[_ModelStep]:
-    """Yield the steps of a file from plain JSON: a long run has hundreds of thousands."""
+def _model_steps(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the steps of a trace that models ran.
+
+    They are read as plain JSON: a long run has hundreds of thousands.
+    """
     with path.open(encoding="utf-8") as file:
         for line in file:
             if not line.endswith("\n"):
                 continue  # The line was cut short by a kill.
             step = json.loads(line)
             if step.get("backend") == "model":
-                yield _model_step(step)
+                yield step
 
 
-def _model_step(step: dict[str, Any]) -> _ModelStep:
-    agent, model = step["agent"], step["model"]
-    if not (isinstance(agent, str) and isinstance(model, str)):
-        raise TypeError
-    return _ModelStep(agent, model, Usage.model_validate(step["usage"]), bool(step["rejected"]))
+def _quantile(ascending: list[float], share: float) -> float | None:
+    if not ascending:
+        return None
+    last = len(ascending) - 1
+    return ascending[min(int(share * len(ascending)), last)]

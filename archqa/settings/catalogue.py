@@ -9,7 +9,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from archqa.settings.model import AgentSettings, Settings
-from archqa.settings.names import RUN_SHORT_NAMES
+from archqa.settings.sources import RUN_SHORT_NAMES
 from archqa.tasks.settings import pipeline_sections
 
 _SHORT_NAMES = {".".join(path): name for name, path in RUN_SHORT_NAMES.items()}

@@ -14,11 +14,19 @@ from archqa.agents.registry import AGENT_NAMES, agent_names
 from archqa.core.near_misses import near_misses
 from archqa.errors import CallerError, InputError, without_suppressed_causes
 from archqa.safety.arguments import as_optional_path
-from archqa.safety.terminal import printable
+from archqa.safety.text import printable
 from archqa.settings.model import Settings
-from archqa.settings.names import is_pipeline_setting, merge, nest, short_names, typed_names
-from archqa.settings.plug_ins import use_plug_ins_named_in
-from archqa.settings.sources import environment_values, read_toml
+from archqa.settings.sources import (
+    SettingPath,
+    environment_values,
+    is_pipeline_setting,
+    merge,
+    nest,
+    read_toml,
+    short_names,
+    typed_names,
+    use_plug_ins_named_in,
+)
 from archqa.settings.trusted import split_settings, value_at
 from archqa.tasks.settings import sections_model
 
@@ -29,25 +37,13 @@ _MAX_NAMES_SHOWN = 8
 _CHOICE = re.compile(r"'([^']*)'")
 """One of the values that pydantic names for a setting with few values."""
 
-OnIgnored = Callable[[str], None]
-"""Called with one line about settings in the current folder's file that have no effect."""
-
 
 class SettingsFile(NamedTuple):
     """A file of settings: its nested values that apply, and those that do not, by their path."""
 
     path: Path
     values: dict[str, Any]
-    ignored: Mapping[tuple[str, ...], Any] = MappingProxyType({})
-
-    def ignored_names(self, settings: Settings) -> list[str]:
-        """The names of settings that would have changed the settings in force."""
-        in_force = settings.model_dump(mode="json")
-        names = set()
-        for path, value in self.ignored.items():
-            if value != value_at(in_force, path):
-                names.add(_printable_line(".".join(path)))
-        return sorted(names)
+    ignored: Mapping[SettingPath, Any] = MappingProxyType({})
 
 
 def _warn(line: str) -> None:
@@ -60,25 +56,41 @@ def load_settings(
     config: Path | None = None,
     typed: Mapping[str, Any] | None = None,
     assignments: Iterable[str] = (),
-    on_ignored: OnIgnored = _warn,
+    on_ignored: Callable[[str], None] = _warn,
 ) -> Settings:
     """Return the settings of a run. Names are short (`labels`) or full (`pipelines.dmis.labels`).
 
     `typed` are values by name, where None means not typed; `assignments` are texts such as
-    `agents.context.model=o3`, the last of which wins. Raises `InputError` for a malformed file,
-    `CallerError` for all invalid settings at once.
+    `agents.context.model=o3`, the last of which wins. `on_ignored` is called with one line about
+    settings in the current folder's file that have no effect. Raises `InputError` for a malformed
+    file, `CallerError` for all invalid settings at once.
     """
-    layers = [_without_none(typed or {})]
+    layers = [{name: value for name, value in (typed or {}).items() if value is not None}]
     layers += [_parse(assignment) for assignment in assignments]
     for layer in layers:
         use_plug_ins_named_in(layer, Settings.model_fields)
-    values: dict[str, Any] = {}
+    typed_values: dict[str, Any] = {}
     names: set[str] = set()
     for layer in layers:
-        merge(values, nest(layer))
+        merge(typed_values, nest(layer))
         names.update(typed_names(layer))
     files = settings_files(as_optional_path(config, "The settings file"))
-    settings = _build(files, values)
+    values: dict[str, Any] = {}
+    for file in files:
+        merge(values, file.values)
+    merge(values, nest(environment_values(Settings.model_fields)))
+    merge(values, typed_values)
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        raise _invalid(_mistakes(error), files) from None
+    unknown_agents = []
+    for agent in sorted(settings.agents):
+        if agent not in AGENT_NAMES and agent not in agent_names():
+            suggestion = _suggestion(agent, agent_names())
+            unknown_agents.append(f"agents.{agent}: There is no agent {agent}{suggestion}")
+    if unknown_agents:
+        raise _invalid(unknown_agents, files)
     settings._typed = frozenset(names)
     for file in files:
         _report_ignored(file, settings, on_ignored)
@@ -93,11 +105,21 @@ def settings_files(config: Path | None = None) -> list[SettingsFile]:
     the user has set. Raises `InputError` for a file that is absent or malformed.
     """
     if config is not None:
-        return [_named_file(config)]
+        if not config.is_file():
+            mistake = ": no such configuration file."
+            raise InputError(config, [mistake], "Name an existing TOML file with --config.")
+        return [SettingsFile(config, _nested(config))]
     files = []
     if _FOLDER_FILE.is_file():
-        files.append(_folder_file())
-    user_file = _user_config()
+        known = frozenset(Settings.model_fields)
+        harmless, ignored = split_settings(_nested(_FOLDER_FILE), known, Path())
+        files.append(SettingsFile(_FOLDER_FILE, harmless, ignored))
+    # A relative XDG_CONFIG_HOME is invalid by the XDG Base Directory Specification. It would also
+    # make the current folder the user's own configuration.
+    config_home = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    if not config_home.is_absolute():
+        config_home = Path.home() / ".config"
+    user_file = config_home / "archqa" / "config.toml"
     if user_file.is_file():
         files.append(SettingsFile(user_file, _nested(user_file)))
     return files
@@ -110,38 +132,18 @@ def _nested(path: Path) -> dict[str, Any]:
     return nest(values)
 
 
-def _named_file(config: Path) -> SettingsFile:
-    if not config.is_file():
-        mistake = ": no such configuration file."
-        raise InputError(config, [mistake], "Name an existing TOML file with --config.")
-    return SettingsFile(config, _nested(config))
-
-
-def _user_config() -> Path:
-    """Return `archqa/config.toml` in the user's configuration folder.
-
-    A relative XDG_CONFIG_HOME is invalid by the XDG Base Directory Specification. It would also make
-    the current folder the user's own configuration.
-    """
-    config_home = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    if not config_home.is_absolute():
-        config_home = Path.home() / ".config"
-    return config_home / "archqa" / "config.toml"
-
-
-def _folder_file() -> SettingsFile:
-    values = _nested(_FOLDER_FILE)
-    known = frozenset(Settings.model_fields)
-    harmless, ignored = split_settings(values, known, Path())
-    return SettingsFile(_FOLDER_FILE, harmless, ignored)
-
-
-def _report_ignored(file: SettingsFile, settings: Settings, on_ignored: OnIgnored) -> None:
-    """Name the settings of a file that were not taken from it."""
-    names = file.ignored_names(settings)
+def _report_ignored(
+    file: SettingsFile, settings: Settings, on_ignored: Callable[[str], None]
+) -> None:
+    """Name the settings of a file that would have changed the settings in force."""
+    in_force = settings.model_dump(mode="json")
+    names = set()
+    for path, value in file.ignored.items():
+        if value != value_at(in_force, path):
+            names.add(_printable_line(".".join(path)))
     if not names:
         return
-    shown = ", ".join(names[:_MAX_NAMES_SHOWN])
+    shown = ", ".join(sorted(names)[:_MAX_NAMES_SHOWN])
     hidden = len(names) - _MAX_NAMES_SHOWN
     if hidden > 0:
         shown += f" and {hidden} more"
@@ -151,25 +153,18 @@ def _report_ignored(file: SettingsFile, settings: Settings, on_ignored: OnIgnore
     )
 
 
-def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _build(files: Sequence[SettingsFile], typed: dict[str, Any]) -> Settings:
-    """The settings of files, with the environment's values over them and the typed over all."""
-    values: dict[str, Any] = {}
-    for file in files:
-        merge(values, file.values)
-    merge(values, nest(environment_values(Settings.model_fields)))
-    merge(values, typed)
-    try:
-        settings = Settings(**values)
-    except ValidationError as error:
-        raise _invalid(_mistakes(error), files) from None
-    mistakes = _unknown_agents(settings)
-    if mistakes:
-        raise _invalid(mistakes, files)
-    return settings
+def _parse(assignment: str) -> dict[str, Any]:
+    """Return `a.b=c` as a nested value. The setting's type later reads texts such as on and 3."""
+    name, equals, text = assignment.partition("=")
+    name = name.strip()
+    text = text.strip()
+    if not equals or not name:
+        raise CallerError("A --set is not key=value.\nFor example: --set labels=multiclass")
+    *sections, last_name = name.split(".")
+    nested: dict[str, Any] = {last_name: None if text.lower() == "none" else text}
+    for section in reversed(sections):
+        nested = {section: nested}
+    return nested
 
 
 def _invalid(mistakes: Iterable[str], files: Sequence[SettingsFile]) -> CallerError:
@@ -186,30 +181,6 @@ def _printable_line(text: str) -> str:
     return printable(text).replace("\n", "\\n")
 
 
-def _unknown_agents(settings: Settings) -> list[str]:
-    mistakes = []
-    for agent in sorted(settings.agents):
-        if agent not in AGENT_NAMES and agent not in agent_names():
-            suggestion = _suggestion(agent, agent_names())
-            mistakes.append(f"agents.{agent}: There is no agent {agent}{suggestion}")
-    return mistakes
-
-
-def _parse(assignment: str) -> dict[str, Any]:
-    """Return `a.b=c` as a nested value. The setting's type later reads texts such as on and 3."""
-    name, equals, text = assignment.partition("=")
-    name = name.strip()
-    text = text.strip()
-    if not equals or not name:
-        raise CallerError("A --set is not key=value.\nFor example: --set labels=multiclass")
-    *sections, last_name = name.split(".")
-    value = None if text.lower() == "none" else text
-    nested: dict[str, Any] = {last_name: value}
-    for section in reversed(sections):
-        nested = {section: nested}
-    return nested
-
-
 def _mistakes(error: ValidationError) -> list[str]:
     """Return one line a mistake; a short name that stands for several settings is named once."""
     lines = []
@@ -221,18 +192,12 @@ def _mistakes(error: ValidationError) -> list[str]:
             message += _suggestion(str(mistake["input"]), choices).removesuffix(".")
         if mistake["type"] == "extra_forbidden":
             *parents, name = path
-            suggestion = _suggestion(name, _siblings(parents))
-            message = f"there is no such setting{suggestion}"
-        lines.append(f"{_shown(path)}: {message}")
+            message = f"there is no such setting{_suggestion(name, _siblings(parents))}"
+        # The short name, where there is one, is what most people type.
+        is_section = len(path) == 3 and path[0] == "pipelines"
+        has_short_name = is_section and is_pipeline_setting(path[2])
+        lines.append(f"{path[2] if has_short_name else '.'.join(path)}: {message}")
     return list(dict.fromkeys(lines))
-
-
-def _shown(path: tuple[str, ...]) -> str:
-    """Return the short name where there is one: it is what most people type."""
-    is_section = len(path) == 3 and path[0] == "pipelines"
-    if is_section and is_pipeline_setting(path[2]):
-        return path[2]
-    return ".".join(path)
 
 
 def _siblings(path: Sequence[str]) -> list[str]:
@@ -243,20 +208,14 @@ def _siblings(path: Sequence[str]) -> list[str]:
     if path[0] == "pipelines":
         annotation, path = sections_model(), path[1:]
     for step in path:
-        annotation = _annotation_below(annotation, step)
+        if get_origin(annotation) is dict:
+            _, annotation = get_args(annotation)
+            continue
+        model = _model_in(annotation)
+        field = model.model_fields.get(step) if model else None
+        annotation = field.annotation if field else None
     model = _model_in(annotation)
     return list(model.model_fields) if model else []
-
-
-def _annotation_below(annotation: Any, step: str) -> Any:
-    """Return the type below one step of a path; None if there is none."""
-    if get_origin(annotation) is dict:
-        _, value_type = get_args(annotation)
-        return value_type
-    model = _model_in(annotation)
-    if model is None or step not in model.model_fields:
-        return None
-    return model.model_fields[step].annotation
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -5,11 +5,12 @@
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -20,17 +21,19 @@ from pydantic import (
     field_validator,
 )
 
+from archqa import plug_ins
 from archqa.core.value import FrozenModel
+from archqa.errors import CallerError
 from archqa.llm.prices import Price, listed_prices
-from archqa.safety.base_urls import fhir_server_problem, is_server_url, model_server_problem
-from archqa.safety.whole_characters import is_whole
-from archqa.settings.names import merge, nest
-from archqa.settings.plug_ins import (
-    BackendName,
-    check_no_setting_lost,
+from archqa.safety.server_urls import fhir_server_problem, is_server_url, model_server_problem
+from archqa.safety.text import has_surrogates
+from archqa.settings.sources import (
+    environment_values,
+    merge,
+    nest,
+    shared_values,
     use_plug_ins_named_in,
 )
-from archqa.settings.sources import environment_values, shared_values
 from archqa.tasks.settings import PipelineSettings, sections_model
 
 if TYPE_CHECKING:
@@ -42,17 +45,43 @@ DEFAULT_MODEL = "gpt-4.1"
 CONTEXT_MODEL = "o3"
 """The paper's model for the medical context (§3.2)."""
 
+BACKENDS = ("model", "embedded")
+"""archqa's own backends; other names are those of plug-ins."""
 
 _FINITE = ConfigDict(allow_inf_nan=False)
 """Neither JSON nor a server has a form for infinity and NaN."""
 
 
-def _refuse_half_characters(name: Any) -> Any:
+def _refuse_half_characters(name: str | None) -> str | None:
     """Names are sent and stored as UTF-8."""
-    texts = name if isinstance(name, tuple) else (name,)
-    if all(is_whole(text) for text in texts if isinstance(text, str)):
+    if name is not None and has_surrogates(name):
+        raise ValueError("holds a byte that is not UTF-8")
+    return name
+
+
+def _refuse_secrets(url: str | None) -> str | None:
+    """Settings are written into `run.json` and traces: no URL in them may hold a secret."""
+    problem = model_server_problem(url) if url else ""
+    if problem:
+        raise ValueError(problem)
+    return url
+
+
+def _refuse_unknown_backend(name: str | None) -> str | None:
+    if name is None or name in BACKENDS or plug_ins.find("backends", name):
         return name
-    raise ValueError("holds a byte that is not UTF-8")
+    names = [*BACKENDS, *(plug_in.name for plug_in in plug_ins.installed("backends", BACKENDS))]
+    raise ValueError(f"Input should be {' or '.join(map(repr, names))}")
+
+
+ModelName = Annotated[str | None, AfterValidator(_refuse_half_characters)]
+
+BaseUrl = Annotated[
+    str | None, AfterValidator(_refuse_half_characters), AfterValidator(_refuse_secrets)
+]
+
+BackendName = Annotated[str | None, AfterValidator(_refuse_unknown_backend)]
+"""`model`, `embedded` or the name of a plug-in; None leaves it to the pipeline."""
 
 
 class LimitSettings(FrozenModel):
@@ -127,8 +156,8 @@ class AgentSettings(FrozenModel):
 
     model_config = _FINITE
 
-    model: str | None = Field(default=None, description="its own model")
-    base_url: str | None = Field(default=None, description="its own server")
+    model: ModelName = Field(default=None, description="its own model")
+    base_url: BaseUrl = Field(default=None, description="its own server")
     key_variable: str | None = Field(
         default=None, description="environment variable with the key of this server"
     )
@@ -139,29 +168,9 @@ class AgentSettings(FrozenModel):
     temperature: float | None = Field(default=0.0, description="sampling temperature")
     max_tokens: int | None = Field(default=4096, description="tokens of a reply at most")
     turns: int = Field(default=3, ge=1, le=10, description="tries to give a valid reply")
-    prompt: str | None = Field(
+    prompt: ModelName = Field(
         default=None, description="another version of its prompt, such as decision/v1"
     )
-
-    @field_validator("base_url")
-    @classmethod
-    def _without_secret(cls, url: str | None) -> str | None:
-        return _checked_base_url(url)
-
-    _check_names = field_validator("model", "base_url", "prompt")(_refuse_half_characters)
-
-    @property
-    def asks_the_runs_server(self) -> bool:
-        """Whether a model is named here that only the run's own server can serve."""
-        return bool(self.model) and not self.base_url
-
-
-def _checked_base_url(url: str | None) -> str | None:
-    """The URL. Settings are written into `run.json` and traces: none may hold a secret."""
-    problem = model_server_problem(url) if url else ""
-    if problem:
-        raise ValueError(problem)
-    return url
 
 
 def _validated_sections(values: Any) -> FrozenModel:
@@ -182,8 +191,8 @@ class Settings(BaseModel):
         frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True
     )
 
-    model: str | None = Field(default=None, description="model for every agent")
-    base_url: str | None = Field(default=None, description="an OpenAI-compatible server")
+    model: ModelName = Field(default=None, description="model for every agent")
+    base_url: BaseUrl = Field(default=None, description="an OpenAI-compatible server")
     api_key: SecretStr | None = Field(default=None, description="key of that server; never written")
     allow_plain_http: bool = Field(
         default=False, description="whether text and keys may go to another machine unencrypted"
@@ -191,7 +200,7 @@ class Settings(BaseModel):
     backend: BackendName = Field(
         default=None, description="what runs every agent; see `archqa list backends`"
     )
-    pipeline: str | None = Field(default=None, description="see `archqa list pipelines`")
+    pipeline: ModelName = Field(default=None, description="see `archqa list pipelines`")
     record: str | None = Field(default=None, description="a FHIR store (file) or server (URL)")
     answer_key: Path | None = Field(
         default=None, description="a key whose answers subtask 4 links; never its citations"
@@ -208,12 +217,6 @@ class Settings(BaseModel):
     prices: dict[str, Price] = {}
 
     _typed: frozenset[str] = PrivateAttr(default=frozenset())
-    _check_names = field_validator("model", "base_url", "pipeline")(_refuse_half_characters)
-
-    @field_validator("base_url")
-    @classmethod
-    def _server_without_secret(cls, url: str | None) -> str | None:
-        return _checked_base_url(url)
 
     @field_validator("record")
     @classmethod
@@ -237,7 +240,7 @@ class Settings(BaseModel):
 
     @property
     def typed_names(self) -> frozenset[str]:
-        """Names of pipeline and agent settings typed for this run, as of `names.typed_names`."""
+        """Names of pipeline and agent settings typed for this run, as of `sources.typed_names`."""
         return self._typed
 
     def without_typed_name(self, name: str) -> "Settings":
@@ -254,11 +257,17 @@ class Settings(BaseModel):
         """
         if self.model or self.base_url:
             return True
-        return any(agent.asks_the_runs_server for agent in self.agents.values())
+        # An agent's own model without a server of its own needs the run's server.
+        return any(agent.model and not agent.base_url for agent in self.agents.values())
 
     def backend_of(self, agent: str) -> str | None:
         """The backend that is set for an agent, by itself or for all; None is the pipeline's."""
         return self.agent(agent).backend or self.backend
+
+    def plug_in_backends(self, agents: Iterable[str]) -> tuple[str, ...]:
+        """The backends that are set for these agents and are not archqa's, each once."""
+        names = dict.fromkeys(self.backend_of(agent) for agent in agents)
+        return tuple(name for name in names if name and name not in (*BACKENDS, "script"))
 
     @property
     def prefers_model_pipeline(self) -> bool:
@@ -271,29 +280,33 @@ class Settings(BaseModel):
         Raises `CallerError` for a typed short name that also is a setting of a plug-in's pipeline
         which was not named.
         """
+        settings_type = pipeline.settings_type
         section = getattr(self.pipelines, pipeline.name, None)
-        if section is None:
-            check_no_setting_lost(pipeline.name, pipeline.settings_type, self._typed)
-            return pipeline.settings_type()
-        values = {}
-        for name in pipeline.settings_type.model_fields:
-            values[name] = getattr(section, name)
-        return pipeline.settings_type(**values)
+        if section is not None:
+            return settings_type(
+                **{name: getattr(section, name) for name in settings_type.model_fields}
+            )
+        # Short names that were typed have been taken for those of archqa's pipelines.
+        lost = sorted(self._typed & settings_type.model_fields.keys())
+        if lost:
+            names = ", ".join(f"pipelines.{pipeline.name}.{name}" for name in lost)
+            raise CallerError(
+                f"{pipeline.name} is a plug-in's pipeline, which is not named.\n"
+                f"Add --pipeline {pipeline.name}, or give settings in full: {names}."
+            )
+        return settings_type()
 
     def replace(self, **changes: Any) -> "Settings":
         """A copy with other values, by short or by full name."""
         changed = _changed(self, nest(changes))
         if self.has_model or not changed.has_model:
             return changed
-        return changed._with_shared_values()
-
-    def _with_shared_values(self) -> "Settings":
-        """The same with `OPENAI_…` variables where nothing else was set."""
+        # Now a model server is asked for: the `OPENAI_…` variables apply where nothing else was set.
         values: dict[str, Any] = shared_values()
         if "api_key" in values:
             values["api_key"] = SecretStr(values["api_key"])
-        unset = {name: values[name] for name in values.keys() - self.model_fields_set}
-        return self.model_copy(update=unset)
+        unset = {name: values[name] for name in values.keys() - changed.model_fields_set}
+        return changed.model_copy(update=unset)
 
     def agent(self, name: str) -> AgentSettings:
         """The settings of one agent."""

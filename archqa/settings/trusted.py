@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from archqa.settings.names import Path as SettingPath
+from archqa.settings.sources import SettingPath, assign
 from archqa.tasks.settings import pipeline_sections
 
 _HARMLESS = frozenset({"pipeline", "limits", "retries"})
@@ -40,7 +40,7 @@ def split_settings(values: Mapping[str, Any], known: frozenset[str], folder: Pat
     ignored: dict[SettingPath, Any] = {}
     for path, value in _leaves(values):
         if path[0] not in known or _is_harmless(path, value, folder):
-            _assign(harmless, path, value)
+            assign(harmless, path, value)
         else:
             ignored[path] = value
     return SplitSettings(harmless, ignored)
@@ -73,28 +73,20 @@ def _is_harmless(path: SettingPath, value: Any, folder: Path) -> bool:
         return True
     if section in _HARMLESS_IN_SECTIONS:
         return len(path) == 1 or path[1] in _HARMLESS_IN_SECTIONS[section]
+    if section in ("agents", "pipelines") and len(path) < 3:
+        return True
     if section == "agents":
-        return len(path) < 3 or _is_harmless_of_agent(path[2], value)
+        # `backend="embedded"` keeps text here; `backend="model"` would send what a person kept.
+        if path[2] == "backend":
+            return bool(value == "embedded")
+        return path[2] not in _HARMFUL_OF_AGENTS
     if section == "pipelines":
-        return len(path) < 3 or _is_harmless_of_pipeline(path[1], path[2], value, folder)
+        if path[2] in _HARMFUL_OF_PIPELINES:
+            return False
+        return not _names_a_file(path[1], path[2]) or _is_inside(value, folder)
     if section in ("record", "answer_key"):
         return _is_inside(value, folder)
     return False
-
-
-def _is_harmless_of_agent(name: str, value: Any) -> bool:
-    """`backend="embedded"` keeps text here; `backend="model"` would send what a person kept."""
-    if name == "backend":
-        return bool(value == "embedded")
-    return name not in _HARMFUL_OF_AGENTS
-
-
-def _is_harmless_of_pipeline(pipeline: str, name: str, value: Any, folder: Path) -> bool:
-    if name in _HARMFUL_OF_PIPELINES:
-        return False
-    if _names_a_file(pipeline, name):
-        return _is_inside(value, folder)
-    return True
 
 
 def _names_a_file(pipeline: str, name: str) -> bool:
@@ -111,10 +103,3 @@ def _is_inside(value: Any, folder: Path) -> bool:
     if not isinstance(value, str) or "://" in value or "\0" in value:
         return False
     return (folder / value).resolve().is_relative_to(folder.resolve())
-
-
-def _assign(target: dict[str, Any], path: SettingPath, value: Any) -> None:
-    *sections, name = path
-    for section in sections:
-        target = target.setdefault(section, {})
-    target[name] = value

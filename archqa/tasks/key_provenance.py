@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from archqa.core.key import CaseKey
-from archqa.core.record_version import record_version
-from archqa.safety.storage import storage_errors
+from archqa.core.key import CaseKey, record_version
+from archqa.safety.files import storage_errors
 
 _MAX_NAMES = 4
 

@@ -1,6 +1,6 @@
 """What guards every page: access, security headers, the size of forms, and unexpected errors.
 
-Who may use the server, and what other sites may do with it, is in `safety/local_access.py`. A form
+Who may use the server, and what other sites may do with it, is in `safety/local_server.py`. A form
 must also carry its form token (`Site.read_form`). No note text is logged.
 """
 
@@ -8,7 +8,7 @@ import logging
 import traceback
 from pathlib import Path
 
-from archqa.safety.local_access import (
+from archqa.safety.local_server import (
     App,
     Headers,
     LocalAccess,

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from archqa.errors import ArchqaError
 from archqa.report.page import TEMPLATES
-from archqa.safety.local_access import LocalAccess
+from archqa.safety.local_server import LocalAccess
 from archqa.settings import Settings, load_settings
 from archqa.web.access import TOO_LONG, AccessMiddleware
 from archqa.web.compare_pages import ComparePages

@@ -12,8 +12,8 @@ from archqa.report.run_state import run_word
 from archqa.report.scoreboard import main_score, scored_cases
 from archqa.runs.record import CaseStatus, RunManifest
 from archqa.runs.run import Run
-from archqa.safety.storage import storage_errors
-from archqa.safety.whole_characters import whole_text
+from archqa.safety.files import storage_errors
+from archqa.safety.text import without_surrogates
 
 FileTimes = tuple[tuple[int, int], ...]
 """Time of the last change and size of each file of a run; zeros for a file that is absent."""
@@ -84,7 +84,7 @@ class RunLibrary:
             for path in candidates:
                 if _is_run(path):
                     # The name stands in pages and URLs, which are UTF-8.
-                    runs[whole_text(path.name)] = path
+                    runs[without_surrogates(path.name)] = path
         return dict(sorted(runs.items(), reverse=True))
 
     def find(self, name: str) -> Path | None:

@@ -11,8 +11,8 @@ from archqa.asking.question import AskOptions, parse_time
 from archqa.asking.question_files import csv_text
 from archqa.asking.thread.asking import ask_in_thread
 from archqa.core.case import Case
+from archqa.core.key import record_version
 from archqa.core.question import Item, RecordQuestion
-from archqa.core.record_version import record_version
 from archqa.review import AnswerVersion
 from archqa.runs.destinations import Announcer
 from archqa.web.answer_view import answer_view, review_rows

@@ -13,8 +13,8 @@ from threading import Lock
 from time import sleep
 from typing import Any, NamedTuple, TypeVar
 
+from archqa.core.key import record_version
 from archqa.core.question import Item
-from archqa.core.record_version import record_version
 from archqa.errors import InputError
 from archqa.report.case_table import ReviewMark
 from archqa.report.comparison import RunComparison, compare_for_report

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from archqa.report.page import render
 from archqa.review import ReviewStore
-from archqa.safety.whole_characters import whole_text
+from archqa.safety.text import without_surrogates
 from archqa.settings import Settings
 from archqa.web.library import RunLibrary
 from archqa.web.question_jobs import QuestionJobs
@@ -119,7 +119,7 @@ def text_response(
     headers = {}
     if file_name:
         headers["content-disposition"] = f'attachment; filename="{file_name}"'
-    return Response(whole_text(content), media_type=media_type, headers=headers)
+    return Response(without_surrogates(content), media_type=media_type, headers=headers)
 
 
 def redirect(url: str) -> Response:

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from archqa.core.agreement import cohens_kappa, observed_agreement
+from archqa.core.judgement import cohens_kappa, observed_agreement
 from archqa.core.usage import Usage
 from archqa.evaluation.judges import JudgePanel
-from archqa.safety.private_files import write_private_text
+from archqa.safety.files import write_private_text
 from archqa.settings import load_settings
 from archqa.tasks.scoring.judging import LineVotes, judge_lines
 from scoring.line_support import LineSupport, is_carried

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from archqa import resources
 from archqa.core.step import Step
-from archqa.runs.case_selection import Selection
 from archqa.runs.model_server import resolve_model
+from archqa.runs.plan import Selection
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run

@@ -203,12 +203,12 @@ def test_what_was_answered_before_an_interruption_is_not_asked_again(
 def test_a_slow_answer_is_said_to_be_in_progress(
     note: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archqa.cli.waiting.SECONDS_OF_SILENCE", 0.0)
+    monkeypatch.setattr("archqa.cli.console.SECONDS_OF_SILENCE", 0.0)
     slow = archqa("ask", "Why was furosemide given?", "--note", note)
     assert "searching the note" in slow.stderr
     quiet = archqa("ask", "Why was furosemide given?", "--note", note, "-q")
     assert quiet.stderr == ""
-    monkeypatch.setattr("archqa.cli.waiting.SECONDS_OF_SILENCE", 60.0)
+    monkeypatch.setattr("archqa.cli.console.SECONDS_OF_SILENCE", 60.0)
     fast = archqa("ask", "Why was furosemide given?", "--note", note)
     assert "searching" not in fast.stderr
 

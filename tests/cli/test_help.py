@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from archqa.cli.lazy import LazyCommand
-from archqa.cli.main import COMMANDS
+from archqa.cli.main import COMMANDS, LazyCommand
 
 
 def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Every command below a group, by its whole name."""
-    if isinstance(command, LazyCommand):
-        command = command.load()
     if not hasattr(command, "commands"):
         yield name, command
         return

@@ -54,7 +54,8 @@ def test_a_server_with_one_model_needs_no_name_for_it(tmp_path: Path) -> None:
         )
     assert result.returncode == 0, result.stderr
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert all(backend.startswith("tiny-7b at ") for backend in manifest["backends"].values())
+    assert {backend["name"] for backend in manifest["backends"].values()} == {"tiny-7b"}
+    assert {backend["server"] for backend in manifest["backends"].values()} == {server.base_url}
 
 
 def test_a_server_with_several_models_asks_which(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ def run(tmp_path: Path) -> Path:
     manifest["settings"]["pipelines"] = {"panel": SETTINGS}
     manifest["settings"]["servers"] = {"lab": {"base_url": "http://127.0.0.1:9/v1"}}
     manifest["settings"]["agents"] = {"general_expert": {"models": ["m", "n@lab"]}}
-    manifest["backends"] = {"general_expert": "m, n@lab at http://127.0.0.1:9/v1"}
+    backend = {"kind": "model", "name": "m, n@lab", "server": "http://127.0.0.1:9/v1"}
+    manifest["backends"] = {"general_expert": backend}
     manifest["prompts"] = {"general_vote/v2": "0" * 64}
     (run / "run.json").write_text(json.dumps(manifest))
     lines = []

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from archqa.cli.lazy import CommandEntry, LazyCommand
-from archqa.cli.main import COMMANDS
+from archqa.cli.main import COMMANDS, CommandEntry, LazyCommand
 
 ROOT = Path(__file__).resolve().parents[2]
 

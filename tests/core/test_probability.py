@@ -2,9 +2,10 @@
 
 import pytest
 
-from archqa.core.judgement import Judgement, Relevance
-from archqa.core.probability import (
+from archqa.core.judgement import (
     LABEL_WEIGHT,
+    Judgement,
+    Relevance,
     label_probability,
     mean_probabilities,
     stated_probability,

@@ -9,8 +9,7 @@ import pytest
 
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.core.case import Case
-from archqa.evaluation.asking import score_record_answer
-from archqa.evaluation.asking_sets import RecordQuestion
+from archqa.evaluation.asking import RecordQuestion, score_record_answer
 from scoring import parse_metric
 from tests.asking.test_asking import small_record
 from tests.cli.test_commands import archqa

@@ -9,7 +9,7 @@ import pytest
 
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
-from archqa.core.record_version import record_version
+from archqa.core.key import record_version
 from archqa.errors import InputError
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.report import report_html

@@ -7,7 +7,7 @@ from archqa.cli.fhir import app
 from archqa.errors import CallerError
 from archqa.fhir import FhirService, Store
 from archqa.fhir.server.application import FhirApplication
-from archqa.safety.cross_origin import check_origin
+from archqa.safety.local_server import check_origin
 from tests.fhir.serving import BASE, ask
 
 SITE = "https://app.example.org"

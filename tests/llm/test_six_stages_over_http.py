@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from archqa.errors import AuthenticationFailed, ModelNotFound, ServerUnavailable
-from archqa.runs.case_selection import Selection
+from archqa.runs.plan import Selection
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus, RunStatus
 from archqa.runs.run import Run

@@ -11,13 +11,19 @@ from typing import Any
 from archqa import tasks
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case
-from archqa.core.judgement import Judgement, Relevance
-from archqa.core.probability import mean_probabilities
+from archqa.core.judgement import Judgement, Relevance, mean_probabilities
 from archqa.core.question import Item, RecordQuestion
 from archqa.core.step import Step
 from archqa.core.usage import Usage
 from archqa.runs.folder import RunFolder
-from archqa.runs.record import CaseRecord, CaseStatus, DataFingerprint, RunManifest, RunStatus
+from archqa.runs.record import (
+    AgentBackend,
+    CaseRecord,
+    CaseStatus,
+    DataFingerprint,
+    RunManifest,
+    RunStatus,
+)
 from archqa.runs.run import Run, write_cases
 from archqa.tasks import dump_json
 from archqa.tasks.fhir_agentbench.task import RecordResult
@@ -185,7 +191,7 @@ def _folder(path: Path, task: str, pipeline: str, data: Path, items: Sequence[It
             data=DataFingerprint(path=str(data), sha256="0" * 64),
             case_ids=tuple(item.id for item in items),
             settings={"model": "m1"},
-            backends={"decision": "m1 at http://127.0.0.1"},
+            backends={"decision": AgentBackend(kind="model", name="m1", server="http://127.0.0.1")},
             prompts={},
             versions={"archqa": "0.1.0"},
             seconds=12.0,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from archqa.core.agreement import cohens_kappa
+from archqa.core.judgement import cohens_kappa
 from archqa.core.question import RecordQuestion
 from archqa.report import report_html
 from tests.report.synthetic_runs import create_fhir_run, create_judged_run

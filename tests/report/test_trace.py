@@ -184,7 +184,10 @@ def test_a_report_has_what_was_sent_back_but_no_prompt(tmp_path: Path) -> None:
     assert "You judge." not in page
 
 
-def judged_by(path: Path, backends: dict[str, str]) -> Path:
+ENGINE = {"kind": "embedded", "digest": "0"}
+
+
+def judged_by(path: Path, backends: dict[str, dict[str, str]]) -> Path:
     """The run, as if these backends had run its agents."""
     manifest = json.loads((path / "run.json").read_text())
     (path / "run.json").write_text(json.dumps({**manifest, "backends": backends}))
@@ -193,7 +196,7 @@ def judged_by(path: Path, backends: dict[str, str]) -> Path:
 
 def test_the_engine_is_not_compared_with_itself(tmp_path: Path) -> None:
     run = create_run(tmp_path, cases_with_specialties(2))
-    engine = {"general_expert": "embedded:0", "specialist": "embedded:0"}
+    engine = {"general_expert": ENGINE, "specialist": ENGINE}
     page = report_html([judged_by(run, engine)])
     assert "Agreement between agents" not in page
     assert "Judgements of the agents" not in page
@@ -201,7 +204,8 @@ def test_the_engine_is_not_compared_with_itself(tmp_path: Path) -> None:
 
 def test_the_engine_in_several_roles_is_one_agent_beside_a_model(tmp_path: Path) -> None:
     run = create_run(tmp_path, cases_with_specialties(2))
-    backends = {"general_expert": "m1 at http://127.0.0.1", "specialist": "embedded:0"}
+    model = {"kind": "model", "name": "m1", "server": "http://127.0.0.1"}
+    backends = {"general_expert": model, "specialist": ENGINE}
     page = report_html([judged_by(run, backends)])
     [heat] = re.findall(r'<table class="heat">\s*<thead>(.*?)</thead>', page)
     assert words(heat) == "embedded engine general expert the key"

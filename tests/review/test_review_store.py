@@ -9,8 +9,8 @@ import pytest
 
 from archqa import tasks
 from archqa.core.case import Case
+from archqa.core.key import record_version
 from archqa.core.question import RecordQuestion
-from archqa.core.record_version import record_version
 from archqa.errors import CallerError, InputError
 from archqa.review import AnswerVersion, ReviewStore, SubmittedReview, agreement
 from tests.fakes.cases import synthetic_cases

@@ -1,6 +1,5 @@
 """What a run will cost, before it is run: conversations as a range, prices as far as they are known."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +7,11 @@ import pytest
 
 from archqa.agents.conversation import conversation_turns
 from archqa.agents.registry import AGENT_NAMES
-from archqa.core.question import Item
 from archqa.evaluation.ablation import VARIANTS, ablate, estimate_ablation
-from archqa.runs.cost_estimate import CostEstimate, Variant, estimate_cost, estimate_variants
+from archqa.runs.cost_estimate import CostEstimate, estimate_cost, estimate_variants
+from archqa.runs.plan import Selection, plan_run
 from archqa.runs.predict import predict
 from archqa.settings import Settings, load_settings
-from archqa.tasks import load_cases, pipelines
 from tests.fakes.server import FakeServer
 
 PRICE = {"prompt": 1.0, "cached": 1.0, "completion": 1.0, "as_of": "2026-11-01", "source": "a test"}
@@ -27,8 +25,7 @@ def settings_of(record: Path, **typed: Any) -> Settings:
 
 def estimate_questions(questions: Path, name: str, settings: Settings) -> CostEstimate:
     """The estimate for the questions of a file by one of the pipelines for records."""
-    cases: Sequence[Item] = load_cases(questions).cases
-    return estimate_cost(cases, pipelines.find(name, "fhir-agentbench"), settings)
+    return estimate_cost(plan_run(questions, None, Selection(), settings.replace(pipeline=name)))
 
 
 @pytest.mark.parametrize(
@@ -156,13 +153,12 @@ def test_a_price_from_memory_says_so_and_one_of_ones_own_is_named(
 
 
 def test_requests_of_several_variants_are_paid_once_where_there_is_a_cache() -> None:
-    cases = load_cases("mini").cases
-    pipeline = pipelines.find("dmis", "archehr-2025")
-    estimates = {}
+    plans, estimates = {}, {}
     for cache in (True, False):
         settings = load_settings(typed={"model": "m", "cache": cache})
-        estimates[cache] = estimate_variants(cases, [Variant(pipeline, settings)] * 2)
-    once = estimate_cost(cases, pipeline, load_settings(typed={"model": "m"}))
+        plans[cache] = plan_run("mini", None, Selection(), settings)
+        estimates[cache] = estimate_variants([plans[cache]] * 2)
+    once = estimate_cost(plans[True])
     assert estimates[True].calls == estimates[True].cached_calls == once.calls
     assert estimates[False].calls == 2 * once.calls
 
@@ -193,11 +189,10 @@ def test_an_ablation_makes_the_calls_that_were_estimated_for_it(
 
 
 def test_a_sample_stands_for_all_cases(questions: Path, record: Path) -> None:
-    settings = settings_of(record)
-    pipeline = pipelines.find("multi-turn-retriever-code", "fhir-agentbench")
-    cases = load_cases(questions).cases
-    sampled = estimate_cost(cases, pipeline, settings, sample_size=1)
+    settings = settings_of(record, pipeline="multi-turn-retriever-code")
+    plan = plan_run(questions, None, Selection(), settings)
+    sampled = estimate_cost(plan, sample_size=1)
     assert (sampled.cases, sampled.sampled_cases) == (3, 1)
-    whole = estimate_cost(cases, pipeline, settings)
+    whole = estimate_cost(plan)
     assert [amount.calls for amount in sampled.amounts] == [9, 18, 90]
     assert sampled.cost_usd == pytest.approx(whole.cost_usd, rel=0.05)

@@ -17,7 +17,7 @@ from archqa.core.step import Step
 from archqa.errors import CallerError, Unusable
 from archqa.llm.model import Message, Reply
 from archqa.llm.scripted import ScriptedModel
-from archqa.runs.case_selection import Selection
+from archqa.runs.plan import Selection
 from archqa.runs.settings_check import check_settings_used
 from archqa.settings import load_settings
 from archqa.tasks.fhir_agentbench.agents import FhirRequestAgent
@@ -58,7 +58,7 @@ def test_an_object_runs_the_pipeline_for_models_and_is_closed(tmp_path: Path) ->
     assert run.manifest.pipeline == "dmis"
     assert run.records[0].answer == embedded.records[0].answer
     assert backend.closed
-    assert set(run.manifest.backends.values()) == {f"Engine of {__name__}.Engine"}
+    assert run.manifest.answered_by == (f"Engine of {__name__}.Engine",)
     assert run.manifest.destinations == ("the backend Engine",)
     steps = [json.loads(line) for line in next((run.path / "trace").iterdir()).open()]
     assert {step["backend"] for step in steps} == {"Engine"}

@@ -86,7 +86,8 @@ def test_run_json_has_the_distribution_and_version_of_every_part(run: Path) -> N
     manifest = json.loads((run / "run.json").read_text())
     parts = {"pipelines.plain", "agents.plain_answer", "backends.shared-words"}
     assert manifest["plug_ins"] == dict.fromkeys(parts, ORIGIN)
-    assert manifest["backends"] == {"plain_answer": f"shared-words of {ORIGIN}"}
+    backend = {"kind": "custom", "name": "shared-words", "origin": ORIGIN}
+    assert manifest["backends"] == {"plain_answer": backend}
     assert list(manifest["prompts"]) == ["plain_answer/v1"]
     assert manifest["settings"]["pipelines"] == {"plain": {"answer_words": 5}}
 

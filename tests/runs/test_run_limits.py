@@ -9,9 +9,8 @@ import pytest
 from archqa.core.id_lists import list_ids
 from archqa.errors import ServerUnavailable
 from archqa.runs.batch import BatchRound, BatchRun
-from archqa.runs.case_selection import Selection
 from archqa.runs.folder import RunFolder
-from archqa.runs.plan import plan_run
+from archqa.runs.plan import Selection, plan_run
 from archqa.runs.predict import predict
 from archqa.runs.ray.driver import WorkerLost, _WorkerPool
 from archqa.runs.runner import OutageTracker

@@ -19,8 +19,8 @@ from archqa.errors import (
 )
 from archqa.llm.model import Reply, Request
 from archqa.llm.scripted import ScriptedModel, refusal_reply
-from archqa.runs.case_selection import Selection, Shard
-from archqa.runs.folder import case_file_name
+from archqa.runs.folder import trace_name
+from archqa.runs.plan import Selection, Shard
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus, RunStatus
 from archqa.runs.run import Run
@@ -66,8 +66,9 @@ def test_a_run_answers_every_case_and_its_folder_explains_it(
     }
     manifest = json.loads((run.path / "run.json").read_text())
     assert manifest["data"]["sha256"]
-    assert manifest["backends"]["context"].startswith("o3 at")
-    assert manifest["backends"]["decision"].startswith("gpt-4.1 at")
+    models = {agent: backend["name"] for agent, backend in manifest["backends"].items()}
+    assert models["context"] == "o3"
+    assert models["decision"] == "gpt-4.1"
     assert "general_expert/v2" in manifest["prompts"]
     assert "api_key" not in manifest["settings"]
 
@@ -284,9 +285,9 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 def test_ids_of_any_kind_make_safe_and_distinct_file_names() -> None:
     ids = ["1", "01", "../../etc/passwd", "a/b", "..", ".", "ä", "a b", "x" * 400, "x" * 401]
-    names = [case_file_name(each) for each in ids]
+    names = [trace_name(each) for each in ids]
     assert len(set(names)) == len(ids)
-    assert not any("/" in name or len(name) > 200 for name in names)
+    assert all(Path(name).parent == Path("trace") and len(name) < 200 for name in names)
 
 
 def test_a_run_becomes_a_table(tmp_path: Path, model: ScriptedModel) -> None:

@@ -11,14 +11,14 @@ import pytest
 import archqa
 from archqa.agents.registry import AGENT_NAMES
 from archqa.errors import CallerError
-from archqa.runs.plan import choose_pipeline
+from archqa.runs.plan import Selection, plan_run
 from archqa.runs.predict import predict
 from archqa.runs.ray.worker import WorkerConfig
 from archqa.runs.run import Run
 from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings, load_settings
 from archqa.settings.catalogue import describe_settings
-from archqa.settings.names import RUN_SHORT_NAMES, full_names
+from archqa.settings.sources import RUN_SHORT_NAMES, full_names
 from archqa.tasks.archehr_2025.settings import DmisSettings, EmbeddedSettings
 from archqa.tasks.pipelines import all_pipelines, find
 from archqa.tasks.settings import pipeline_sections
@@ -157,7 +157,7 @@ def test_typed_settings_without_effect_are_refused_all_at_once() -> None:
 def test_settings_of_another_pipeline_or_agent_are_refused(assignment: str, problem: str) -> None:
     settings = load_settings(None, {"pipeline": "embedded"}, [assignment])
     with pytest.raises(CallerError) as caught:
-        check_settings_used(settings, choose_pipeline(settings, "archehr-2025"))
+        plan_run("mini", None, Selection(), settings)
     assert problem in str(caught.value)
 
 
@@ -236,11 +236,13 @@ def test_a_run_keeps_the_settings_of_its_own_pipeline_and_no_secret(tmp_path: Pa
 def test_a_run_from_before_the_first_release_is_refused_with_the_reason(tmp_path: Path) -> None:
     out = tmp_path / "run"
     predict("mini", out=out, pipeline="embedded")
-    text = (out / "run.json").read_text()
-    (out / "run.json").write_text(text.replace('"backends"', '"minds"'))
-    result = command("show", str(out))
-    assert result.returncode == 3
-    assert "was written by an archqa before its first release" in result.stderr
+    manifest = json.loads((out / "run.json").read_text())
+    manifest["backends"] = dict.fromkeys(manifest["backends"], "gpt-4.1 at api.openai.com")
+    (out / "run.json").write_text(json.dumps(manifest))
+    for words in (["show"], ["score"], ["export", "--format", "csv"]):
+        result = command(*words, str(out))
+        assert result.returncode == 3
+        assert "was written by an archqa before its first release" in result.stderr
 
 
 def test_a_worker_of_a_cluster_gets_the_same_settings(tmp_path: Path) -> None:

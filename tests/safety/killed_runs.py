@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from archqa.llm.scripted import ScriptedModel
-from archqa.runs.case_selection import Selection
+from archqa.runs.plan import Selection
 from archqa.runs.predict import predict
 from tests.runs.conftest import default_reply
 

@@ -9,7 +9,7 @@ import pytest
 from archqa.core.question import RecordQuestion
 from archqa.runs.folder import RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus
-from archqa.safety.spreadsheets import formula_free
+from archqa.safety.text import formula_free
 from tests.report.synthetic_runs import create_fhir_run
 from tests.safety.command_line import archqa
 

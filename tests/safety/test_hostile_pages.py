@@ -20,7 +20,7 @@ from archqa.core.step import Step
 from archqa.core.usage import Usage
 from archqa.report import show_case
 from archqa.runs.folder import RunFolder
-from archqa.runs.record import CaseRecord, CaseStatus
+from archqa.runs.record import AgentBackend, CaseRecord, CaseStatus
 from archqa.runs.run import Run
 from archqa.settings import Settings
 from archqa.web import WebConfig, create_app
@@ -121,7 +121,7 @@ def hostile_run(folder: Path, name: str = "run") -> Path:
     manifest = run.manifest()
     changes = {
         "settings": {"model": TEXT},
-        "backends": {TEXT: TEXT},
+        "backends": {TEXT: AgentBackend(kind="model", name=TEXT, server=TEXT)},
         "prompts": {TEXT: TEXT},
         "versions": {TEXT: TEXT},
         "remarks": (TEXT,),

@@ -15,8 +15,7 @@ pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 from archqa.fhir import FhirService, Store
 from archqa.fhir.server.application import FhirApplication
 from archqa.safety.connection_limits import ConnectionLimits, TimedProtocol
-from archqa.safety.local_access import App, Receive, Scope, Send
-from archqa.safety.local_server import build_server, listen
+from archqa.safety.local_server import App, Receive, Scope, Send, build_server, listen
 from archqa.settings import Settings
 from archqa.web import WebConfig, create_app
 from tests.fhir.invented import build_store, ward_resources

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from archqa.safety.private_files import private_draft, write_private_bytes, write_private_text
+from archqa.safety.files import private_draft, write_private_bytes, write_private_text
 
 
 def test_a_public_file_is_replaced_by_a_private_one(tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from archqa.runs.run import Run
-from archqa.safety import file_lock
+from archqa.safety import files
 from tests.safety.storage_tools import archqa, tree
 
 ROOT = Path(__file__).resolve().parents[2]
 HOLD = """
 import sys, time
 from pathlib import Path
-from archqa.runs.lock import run_lock
+from archqa.runs.folder import run_lock
 with run_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -168,7 +168,7 @@ def test_a_killed_process_holds_no_lock(
 def test_without_locks_a_run_goes_on_and_its_remarks_say_so(
     unfinished_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_lock, "fcntl", None)
+    monkeypatch.setattr(files, "fcntl", None)
     result = archqa("predict", "mini", "--out", unfinished_run, "--resume", "--quiet")
     assert result.returncode == 0, result
     remarks = json.loads((unfinished_run / "run.json").read_text())["remarks"]
@@ -227,9 +227,9 @@ def test_the_list_of_runs_names_the_damaged_ones(
 def test_a_lock_costs_a_run_nothing_that_can_be_felt(tmp_path: Path) -> None:
     started = time.perf_counter()
     for _ in range(100):
-        descriptor = file_lock.acquire_lock(tmp_path / "lock")
+        descriptor = files.acquire_lock(tmp_path / "lock")
         assert descriptor is not None
-        file_lock.release_lock(tmp_path / "lock", descriptor)
+        files.release_lock(tmp_path / "lock", descriptor)
     assert time.perf_counter() - started < 0.5
 
 

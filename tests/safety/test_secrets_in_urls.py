@@ -159,7 +159,8 @@ def test_a_run_of_an_earlier_version_with_a_secret_in_its_url_does_not_show_it(
     manifest = json.loads((run / "run.json").read_text())
     manifest["settings"]["base_url"] = SECRET_URLS[2]
     manifest["settings"]["record"] = SECRET_URLS[0]
-    manifest["backends"] = {"decision": f"m at {SECRET_URLS[0]} and {SECRET_URLS[2]}"}
+    backend = {"kind": "model", "name": "m", "server": f"{SECRET_URLS[0]} and {SECRET_URLS[2]}"}
+    manifest["backends"] = {"decision": backend}
     (run / "run.json").write_text(json.dumps(manifest))
     page = tmp_path / "report.html"
     for words in (["show", str(run)], ["report", str(run), "--out", str(page)]):

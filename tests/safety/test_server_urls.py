@@ -4,16 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from archqa import tasks
 from archqa.llm.cache import SqliteCache
 from archqa.llm.model import Reply
 from archqa.llm.scripted import ScriptedModel
 from archqa.runs.cost_estimate import estimate_cost
+from archqa.runs.plan import Selection, plan_run
 from archqa.runs.predict import predict
-from archqa.safety.base_urls import model_server_problem
-from archqa.safety.server_urls import server_identity
+from archqa.safety.server_urls import model_server_problem, server_identity
 from archqa.settings import Settings
-from archqa.tasks.pipelines import find
 from tests.fakes.cases import write_synthetic_cases
 from tests.fakes.server import FakeServer
 from tests.llm.asking import cached_model, make_request, server_model
@@ -127,12 +125,10 @@ async def test_a_reply_stored_without_a_server_is_kept_but_not_used(tmp_path: Pa
 
 def test_a_dry_run_finds_the_replies_of_its_own_server_alone(tmp_path: Path) -> None:
     cases = write_synthetic_cases(tmp_path / "cases.jsonl", count=2, sentences=3)
-    pipeline = find("dmis")
 
     def cached_calls(base_url: str) -> int:
         settings = Settings(model="fake", base_url=base_url, cache_dir=tmp_path / "cache")
-        file = tasks.load_cases(str(cases))
-        return estimate_cost(file.cases, pipeline, settings).cached_calls
+        return estimate_cost(plan_run(cases, None, Selection(), settings)).cached_calls
 
     with FakeServer() as server, FakeServer() as other_server:
         predict(

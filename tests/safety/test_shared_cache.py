@@ -17,7 +17,7 @@ import archqa
 from archqa.llm.cache import InFlightFiles, SqliteCache
 from archqa.llm.model import Reply, Request
 from archqa.runs.run import Run
-from archqa.safety import file_lock
+from archqa.safety.files import acquire_lock, release_lock
 from archqa.settings import load_settings
 from tests.asking.scripted import answering, scripted_answers
 from tests.fakes.server import FakeServer
@@ -96,9 +96,9 @@ class CountingModel:
 
 def hold(folder: Path, key: str) -> Callable[[], None]:
     """Ask a request as another process would, and never end."""
-    descriptor = file_lock.acquire_lock(folder / key)
+    descriptor = acquire_lock(folder / key)
     assert descriptor is not None
-    return lambda: file_lock.release_lock(folder / key, descriptor)
+    return lambda: release_lock(folder / key, descriptor)
 
 
 async def test_a_process_that_is_stopped_does_not_stop_others(
@@ -135,7 +135,7 @@ async def test_where_files_cannot_be_locked_every_request_is_asked(
     obstacle: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if obstacle == "no locks":
-        monkeypatch.setattr(file_lock, "fcntl", None)
+        monkeypatch.setattr("archqa.safety.files.fcntl", None)
     if obstacle == "no folder":
         (tmp_path / "in_flight").write_text("a file")
     files = InFlightFiles(tmp_path / "in_flight")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from archqa.safety.terminal import printable
+from archqa.safety.text import printable
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from archqa import tasks
-from archqa.core.case import Case
-from archqa.core.case_digest import case_digest
+from archqa.core.case import Case, case_digest
 from archqa.core.key import CaseKey
 from archqa.engine import DATA_DIR
 from archqa.engine.cross_encoder import default_cross_encoder

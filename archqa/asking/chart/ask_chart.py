@@ -12,7 +12,7 @@ from archqa.fhir import Store, connect
 from archqa.fhir.connection import checked_location
 from archqa.notes.documents import DOCUMENT_TYPES
 from archqa.runs.destinations import Announcer, Destination
-from archqa.safety.base_urls import check_encrypted, is_server_url
+from archqa.safety.server_urls import check_encrypted, is_server_url
 from archqa.settings import Settings
 
 AGENT = "chart_answer"
@@ -84,7 +84,7 @@ def check_chart_settings(settings: Settings) -> None:
     """
     from archqa.asking.chart_agent import CHART_AGENT
     from archqa.asking.record_model import record_pipeline
-    from archqa.runs.models import check_server_asked_for
+    from archqa.runs.model_server import check_server_asked_for
     from archqa.runs.settings_check import check_settings_used
 
     pipeline = record_pipeline(settings)

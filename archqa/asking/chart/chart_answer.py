@@ -15,7 +15,7 @@ from archqa.asking.chart.question_parts import question_parts
 from archqa.asking.chart.reconciled import Lines, joined_lines, reconciled
 from archqa.asking.chart.related_facts import is_all_named, related_facts
 from archqa.asking.chart.statement_conflicts import note_conflicts
-from archqa.asking.models import ModelBackends, asks_model, model_name
+from archqa.asking.models import ModelBackends, asks_model
 from archqa.asking.question import Question
 from archqa.chart.encoding import encode
 from archqa.core.id_lists import list_ids
@@ -104,7 +104,7 @@ async def _answer_by_agent(question: Question, chart: OpenChart, models: ModelBa
     changes = {
         "remarks": (*answer.remarks, *backends.remarks),
         "usage": sum_usage(usages),
-        "answered_by": AnsweredBy(reader="model", model=model_name(backends)),
+        "answered_by": AnsweredBy(reader="model", model=backends.answered_by),
     }
     return answer.model_copy(update=changes)
 

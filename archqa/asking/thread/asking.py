@@ -29,8 +29,8 @@ from archqa.fhir.connection import checked_location
 from archqa.query.everyday import NameIndex, PatientVocabulary, patient_vocabulary
 from archqa.runs.event_loop import run_sync
 from archqa.safety.arguments import as_text
-from archqa.safety.base_urls import is_server_url
-from archqa.safety.whole_characters import whole_text
+from archqa.safety.server_urls import is_server_url
+from archqa.safety.text import without_surrogates
 from archqa.settings import Settings
 
 NO_QUESTION = "Nothing is asked.\nAsk on, or begin anew."
@@ -81,7 +81,7 @@ def ask_in_thread(
 
     What was not understood, and thanks, are no turns: the question before stays the last.
     """
-    question = " ".join(whole_text(as_text(question, "The question")).split())
+    question = " ".join(without_surrogates(as_text(question, "The question")).split())
     given = Place(
         note=note,
         patient=patient,

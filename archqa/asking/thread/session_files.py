@@ -20,9 +20,13 @@ from pydantic import ValidationError
 from archqa.asking.thread.turns import Place, Thread, Turn
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError, StorageError
-from archqa.safety.file_lock import LocksUnsupported, acquire_lock, release_lock
-from archqa.safety.private_files import write_private_text
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import (
+    LocksUnsupported,
+    acquire_lock,
+    release_lock,
+    storage_errors,
+    write_private_text,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _SUFFIX = ".json"

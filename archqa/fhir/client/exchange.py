@@ -11,7 +11,6 @@ import httpx2
 from archqa.errors import CallerError
 from archqa.fhir.record import FhirError
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES
-from archqa.safety.base_urls import check_encrypted, fhir_server_problem
 from archqa.safety.http_replies import (
     ACCEPTED_ENCODING,
     BodyReader,
@@ -19,7 +18,7 @@ from archqa.safety.http_replies import (
     is_redirect,
     redirect_error,
 )
-from archqa.safety.server_urls import proxy_for
+from archqa.safety.server_urls import check_encrypted, fhir_server_problem, proxy_for
 
 _log = logging.getLogger(__name__)
 

@@ -26,14 +26,14 @@ from archqa.fhir.client.exchange import checked_address, exchange, open_http
 from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
 from archqa.fhir.record import FhirError
 from archqa.fhir.values.urls import build_search_url
-from archqa.safety.base_urls import check_encrypted, fhir_server_problem, host_of
+from archqa.safety.files import write_private_text
 from archqa.safety.http_replies import (
     BodyReader,
     ReplyUnreadable,
     is_redirect,
     redirect_error,
 )
-from archqa.safety.private_files import write_private_text
+from archqa.safety.server_urls import check_encrypted, fhir_server_problem, host_of
 
 Access = FixedToken | ClientCredentials | BackendService
 

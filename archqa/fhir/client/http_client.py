@@ -27,7 +27,7 @@ from archqa.fhir.values.search_parameters import (
     parameters,
 )
 from archqa.fhir.values.urls import build_search_url, flatten_params, parse_search_url
-from archqa.safety.base_urls import is_server_url
+from archqa.safety.server_urls import is_server_url
 
 _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 

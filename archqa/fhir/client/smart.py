@@ -27,8 +27,8 @@ from archqa.errors import (
 )
 from archqa.fhir.client.exchange import exchange
 from archqa.fhir.record import FhirError
-from archqa.safety.base_urls import check_encrypted
-from archqa.safety.storage import storage_errors
+from archqa.safety.files import storage_errors
+from archqa.safety.server_urls import check_encrypted
 
 _RENEWAL_MARGIN = 30.0
 """Seconds before its expiry at which a token is renewed."""

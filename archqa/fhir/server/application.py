@@ -1,7 +1,7 @@
 """The FHIR server as an ASGI application over `FhirService`, served by uvicorn (extra `server`).
 
 It listens on loopback by default; any other address needs a token. Who may use it is decided in
-`safety/local_access.py`. Request bodies, times and concurrent searches are limited, and work ends
+`safety/local_server.py`. Request bodies, times and concurrent searches are limited, and work ends
 with its request: when a client leaves, or takes nothing for too long, it is stopped.
 Source on gzip, both ways: RFC 9110, sections 8.4 and 12.5.3.
 """
@@ -28,17 +28,20 @@ from archqa.fhir.search.result_parameters import FHIR_JSON
 from archqa.fhir.server.context import FhirResponse, error_response
 from archqa.fhir.server.negotiation import accepts_gzip
 from archqa.fhir.server.service import FhirService
-from archqa.safety.cross_origin import CrossOrigin
-from archqa.safety.local_access import (
+from archqa.safety.local_server import (
+    CrossOrigin,
     Headers,
     LocalAccess,
     Receive,
     Scope,
     Send,
+    check_protected,
     is_navigation,
+    listen,
+    require_uvicorn,
+    run_server,
     without_token,
 )
-from archqa.safety.local_server import check_protected, listen, require_uvicorn, run_server
 from archqa.safety.server_urls import is_loopback
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any
 
 from archqa.core.value import FrozenModel
 from archqa.errors import InputError
-from archqa.safety.private_files import open_private_log
+from archqa.safety.files import open_private_log
 
 
 class AuditEntry(FrozenModel):

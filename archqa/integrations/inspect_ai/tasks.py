@@ -21,8 +21,7 @@ from archqa.errors import CaseFailed
 from archqa.evaluation.scoring import row_scorer, submitted_rows
 from archqa.integrations.inspect_ai.model import InspectModel
 from archqa.runs.backends import Backends
-from archqa.runs.case_selection import Selection
-from archqa.runs.plan import Plan, plan_run
+from archqa.runs.plan import Plan, Selection, plan_run
 from archqa.runs.record import CaseRecord
 from archqa.runs.runner import answered_record, failed_record
 from archqa.settings import load_settings
@@ -164,8 +163,7 @@ async def _run_case(case: Item, plan: Plan) -> CaseRecord:
         result = await plan.pipeline.run(case, context, settings)
         record = answered_record(case.id, result)
     except CaseFailed as failure:
-        error = f"{type(failure).__name__}: {failure.full_text}"
-        record = failed_record(case.id, failure, error)
+        record = failed_record(case.id, failure)
     finally:
         await backends.close()
     usage = sum_usage(step.usage for step in steps)

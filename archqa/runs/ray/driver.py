@@ -6,20 +6,141 @@ died is recorded as failed.
 """
 
 import asyncio
+import logging
+import os
+import socket
 import uuid
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from archqa.core.question import Item, RecordQuestion
 from archqa.core.usage import sum_usage
-from archqa.errors import ArchqaError, CaseFailed, ServerUnavailable
-from archqa.runs.ray.case_queue import MAX_WORKER_DEATHS, CaseQueue
-from archqa.runs.ray.cluster import ray_cluster
+from archqa.errors import ArchqaError, CallerError, CaseFailed, MissingExtra, ServerUnavailable
 from archqa.runs.ray.shared_limits import LimitsActor
 from archqa.runs.ray.worker import Worker, WorkerConfig, WorkerResult
-from archqa.runs.record import CaseRecord, CaseStatus
-from archqa.runs.runner import Job, OutageTracker
+from archqa.runs.runner import Job, OutageTracker, failed_record
 from archqa.settings import Settings
+
+_NAMESPACE = "archqa"
+"""The namespace of our actors, apart from those of other users of the cluster."""
+
+_CONNECT_SECONDS = 10
+
+
+@contextmanager
+def ray_cluster(settings: Settings) -> Iterator[Any]:
+    """The `ray` module, connected; disconnects at the end if it was not connected before.
+
+    Raises `MissingExtra` without Ray, `CallerError` if no cluster answers at the address.
+    """
+    # Set before Ray is imported: it reports usage statistics to its makers otherwise.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra("Ray", "ray") from None
+    if ray.is_initialized():
+        yield ray
+        return
+    _connect(ray, settings.ray.address)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    if address is not None and address.startswith("ray://"):
+        raise CallerError(
+            "--ray-address with ray:// is Ray's remote client, which cannot carry a run.\n"
+            "Start archqa on a machine of the cluster: --ray-address auto, or HOST:6379."
+        )
+    options = {"namespace": _NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
+    if address is None:
+        # "local" starts a new cluster; `auto` would use one that runs on this machine.
+        ray.init("local", include_dashboard=False, **options)
+        return
+    try:
+        # Fail at once where nothing listens; Ray itself would retry for minutes.
+        host, colon, port = address.rpartition(":")
+        if colon and port.isdecimal():
+            socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+        ray.init(address, **options)
+    except (OSError, ValueError, RuntimeError):
+        raise CallerError(
+            f"No Ray cluster answers at {address}.\n"
+            "Start one with `ray start --head`, or leave --ray-address out for one on this machine."
+        ) from None
+
+
+ShardIndex = int | None
+"""The shard of the record that a case needs; None if any worker will do."""
+
+MAX_WORKER_DEATHS = 3
+"""Workers that may die while they run one case; then the case is recorded as failed."""
+
+
+class CaseQueue:
+    """Hands out cases one at a time. `over` is set when the last case has ended."""
+
+    def __init__(
+        self, cases: Iterable[Item], shard_of: Callable[[Item], ShardIndex] = lambda _: None
+    ) -> None:
+        self._new_cases = iter(cases)
+        self._shard_of = shard_of
+        self._waiting: dict[ShardIndex, deque[Item]] = {}
+        self.in_progress = 0
+        self._changed = asyncio.Event()
+        self.worker_deaths: Counter[str] = Counter()
+        self.over = asyncio.Event()
+
+    async def take(self, shards: frozenset[int]) -> Item:
+        """Return the next case for a worker with these shards; wait for one if there is none."""
+        while (case := self._next(shards)) is None:
+            if not self.in_progress and not any(self._waiting.values()):
+                self.over.set()
+            self._changed.clear()
+            await self._changed.wait()
+        self.in_progress += 1
+        return case
+
+    def end(self, case: Item) -> None:
+        """Count a case as ended."""
+        self.in_progress -= 1
+        self.worker_deaths.pop(case.id, None)
+        self._changed.set()
+
+    def requeue(self, case: Item, *, died: bool) -> None:
+        """Put back a case that did not end; `died` if its worker died while running it."""
+        self.in_progress -= 1
+        if died:
+            self.worker_deaths[case.id] += 1
+        self._put(case)
+        self._changed.set()
+
+    def is_suspect(self, case: Item) -> bool:
+        """Whether one more death is the last.
+
+        Such a case runs alone, so that no other case can cause the death.
+        """
+        return self.worker_deaths[case.id] == MAX_WORKER_DEATHS - 1
+
+    def _next(self, shards: frozenset[int]) -> Item | None:
+        for shard, cases in self._waiting.items():
+            if cases and (shard is None or shard in shards):
+                return cases.popleft()
+        for case in self._new_cases:
+            shard = self._shard_of(case)
+            if shard is None or shard in shards:
+                return case
+            self._put(case)
+        return None
+
+    def _put(self, case: Item) -> None:
+        self._waiting.setdefault(self._shard_of(case), deque()).append(case)
+
 
 CAPACITY_TIMEOUT = 300
 """Seconds that a run waits while the cluster has no capacity for any of its workers."""
@@ -72,7 +193,11 @@ class _WorkerPool:
                 for task in tasks:
                     task.cancel()
         except BaseExceptionGroup as failures:
-            raise _first_failure(failures) from None
+            # The first exception of nested groups.
+            failure: BaseException = failures
+            while isinstance(failure, BaseExceptionGroup):
+                failure = failure.exceptions[0]
+            raise failure from None
         finally:
             self._ray.kill(self._limits)
         self._outages.raise_if_all_failed()
@@ -81,18 +206,15 @@ class _WorkerPool:
         """Keep one worker running as long as the run lasts, and replace it whenever it dies."""
         while True:
             try:
-                await self._run_worker(slots)
+                worker = await self._start_worker(slots, cores=1)
+                try:
+                    async with asyncio.TaskGroup() as group:
+                        for _ in range(slots):
+                            group.create_task(self._run_queue(worker))
+                finally:
+                    worker.stop()
             except* WorkerLost:
                 pass
-
-    async def _run_worker(self, slots: int) -> None:
-        worker = await self._start_worker(slots, cores=1)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(slots):
-                    group.create_task(self._run_queue(worker))
-        finally:
-            worker.stop()
 
     async def _run_queue(self, worker: "_WorkerHandle") -> None:
         while True:
@@ -121,7 +243,11 @@ class _WorkerPool:
             try:
                 result = await worker.run_case(case)
             except WorkerLost:
-                result = _deadly_case(case)
+                failure = CaseFailed(
+                    f"{MAX_WORKER_DEATHS} workers died while they worked on this case, "
+                    "the last on it alone."
+                )
+                result = WorkerResult(failed_record(case.id, failure), (), failure)
             finally:
                 worker.stop()
         except (WorkerLost, asyncio.CancelledError):
@@ -255,15 +381,13 @@ def slots_per_worker(ray: Any, job: Job) -> list[int]:
         cores = int(ray.cluster_resources().get("CPU", 1))
         count = max(1, workers or min(cores, jobs))
         return [_SLOTS_OF_ENGINE_WORKER] * count
-    nodes = [node for node in ray.nodes() if _has_core(node)]
-    count = min(jobs, workers or max(1, len(nodes)))
+    nodes = 0
+    for node in ray.nodes():
+        nodes += node["Alive"] and node["Resources"].get("CPU", 0) >= 1
+    count = min(jobs, workers or max(1, nodes))
     slots, remainder = divmod(jobs, count)
     workers_with_more = [slots + 1] * remainder
     return workers_with_more + [slots] * (count - remainder)
-
-
-def _has_core(node: dict[str, Any]) -> bool:
-    return bool(node["Alive"] and node["Resources"].get("CPU", 0) >= 1)
 
 
 def _start_limits(ray: Any, settings: Settings) -> Any:
@@ -279,20 +403,3 @@ def _start_limits(ray: Any, settings: Settings) -> Any:
     limits = settings.limits
     actor = ray.remote(LimitsActor).options(**options)
     return actor.remote(limits.requests_per_minute, limits.tokens_per_minute, limits.max_cost)
-
-
-def _deadly_case(case: Item) -> WorkerResult:
-    error = (
-        f"CaseFailed: {MAX_WORKER_DEATHS} workers died while they worked on this case, "
-        "the last on it alone."
-    )
-    record = CaseRecord(id=case.id, status=CaseStatus.FAILED, error=error)
-    return WorkerResult(record, (), CaseFailed(error))
-
-
-def _first_failure(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first exception of nested groups."""
-    failure: BaseException = failures
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    return failure

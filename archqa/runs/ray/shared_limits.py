@@ -69,15 +69,9 @@ class LimitsActor:
 
     async def forget(self, worker: str) -> None:
         """Release all requests in flight of a worker that is gone."""
-        for digest in self._digests_of(worker):
-            await self.release(digest)
-
-    def _digests_of(self, worker: str) -> list[str]:
-        digests = []
-        for digest, (owner, _) in self._in_flight.items():
+        for digest, (owner, _) in list(self._in_flight.items()):
             if owner == worker:
-                digests.append(digest)
-        return digests
+                await self.release(digest)
 
 
 def _slower(per_minute: int | None) -> float | None:

@@ -73,10 +73,20 @@ class Worker:
 
     async def start(self, config: WorkerConfig) -> ArchqaError | None:
         """Build the backends. A failure is returned: Ray would wrap an exception."""
+        values: dict[str, Any] = {**config.settings, **config.secrets}
         try:
-            self._job = self._build_job(config)
+            settings = Settings(**values).replace(jobs=config.jobs)
+            pipeline = pipelines.find(config.pipeline, config.task)
+            _check_same_version(config, pipeline)
+            shared = worker_limits(self._limits, self._name, settings, config.jobs)
+            # The driver has said where record text goes.
+            backends = Backends(
+                settings, pipeline, shared=shared, announce=lambda _: None, on_remark=log_remark
+            )
         except ArchqaError as failure:
             return failure
+        folder = RunFolder(Path("on-the-driver"))  # `attempt_case` does not use it.
+        self._job = Job(folder, pipeline, settings, backends, {}, lambda _: None)
         if self._job.backends.uses_models:
             # Import now: a delayed first request would exceed the requests of its minute.
             import archqa.llm.server  # noqa: F401
@@ -100,28 +110,6 @@ class Worker:
             "seconds": time.monotonic() - started,
         }
         return WorkerResult(record.model_copy(update=measured), _lines(steps), failure)
-
-    async def end(self) -> None:
-        """Close the backends."""
-        await self._job.backends.close()
-
-    def _build_job(self, config: WorkerConfig) -> Job:
-        settings = _settings(config)
-        pipeline = pipelines.find(config.pipeline, config.task)
-        _check_same_version(config, pipeline)
-        shared = worker_limits(self._limits, self._name, settings, config.jobs)
-        # The driver has said where record text goes.
-        backends = Backends(
-            settings, pipeline, shared=shared, announce=lambda _: None, on_remark=log_remark
-        )
-        folder = RunFolder(Path("on-the-driver"))  # `attempt_case` does not use it.
-        return Job(folder, pipeline, settings, backends, {}, lambda _: None)
-
-
-def _settings(config: WorkerConfig) -> Settings:
-    """The run's settings, with this worker's share of requests in flight."""
-    values: dict[str, Any] = {**config.settings, **config.secrets}
-    return Settings(**values).replace(jobs=config.jobs)
 
 
 def _check_same_version(config: WorkerConfig, pipeline: Pipeline) -> None:

@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from archqa.core.case import Case
-from archqa.core.case_digest import case_digest
+from archqa.core.case import Case, case_digest
 from archqa.core.key import CaseKey
 from archqa.engine import fitted_on
 from archqa.errors import CallerError, InputError
@@ -215,9 +214,7 @@ def baselines(gold: Gold[Reference]) -> Baselines:
 
 def _fitted_case_warnings(run: ScoredRun | None) -> list[str]:
     """A warning where the embedded engine judged cases that it was fitted on."""
-    if run is None:
-        return []
-    if not any(backend.startswith("embedded:") for backend in run.backends.values()):
+    if run is None or not run.uses_engine:
         return []
     cases = run.cases()
     training_digests = fitted_on()

@@ -16,7 +16,7 @@ from archqa.errors import ArchqaError
 from archqa.fhir.record import Resource
 from archqa.fhir.values.references import parse_reference
 from archqa.fhir.values.urls import build_search_url
-from archqa.safety.whole_characters import whole_json
+from archqa.safety.text import json_without_surrogates
 from archqa.tasks.medagentbench.session import FHIR_BASE_URL, ClinicalSession, parse_now
 from archqa.tasks.medagentbench.settings import MAX_ROUNDS, PayloadFormat
 from archqa.tasks.medagentbench.write_checks import WriteContext, missing_reads, objections
@@ -133,7 +133,7 @@ class TaskController:
 
     def _post(self, turn: AgentTurn) -> str:
         try:
-            payload = whole_json(json.loads(turn.body))
+            payload = json_without_surrogates(json.loads(turn.body))
         except (ValueError, RecursionError):
             return INVALID_POST
         reasons = self._session.post(turn.url, turn.body, self.evidence)

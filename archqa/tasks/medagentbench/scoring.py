@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from archqa.errors import CallerError, InputError
 from archqa.fhir import FhirClient, FhirError, FhirService, Store, connect
 from archqa.fhir.record import Record
-from archqa.safety.base_urls import fhir_server_problem, is_server_url
-from archqa.safety.server_urls import server_identity
+from archqa.safety.server_urls import fhir_server_problem, is_server_url, server_identity
 from archqa.tasks.files.json_node import JsonContent
 from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.source import read_source

@@ -32,7 +32,7 @@ from archqa.fhir import (
 )
 from archqa.fhir.record import Record, Resource
 from archqa.fhir.write.writer import WriteResult
-from archqa.safety.whole_characters import whole_json
+from archqa.safety.text import json_without_surrogates
 from archqa.tasks.medagentbench.settings import PayloadFormat
 from archqa.tasks.medagentbench.write_checks import (
     TaskText,
@@ -218,7 +218,7 @@ class ClinicalSession:
         Every attempt is in the audit log.
         """
         try:
-            payload = whole_json(json.loads(body))
+            payload = json_without_surrogates(json.loads(body))
         except (ValueError, RecursionError):
             payload = None
         reasons: list[str] = []

@@ -16,7 +16,7 @@ from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
 from archqa.errors import CallerError, InputError
-from archqa.safety.private_files import write_private_text
+from archqa.safety.files import write_private_text
 from archqa.tasks.case_files import load_cases, load_notes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
@@ -75,6 +75,7 @@ class ScoredRun(NamedTuple):
     """What scoring needs to know of the run that made a submission.
 
     `ended_ids` are the cases that the run has reached, all of `case_ids` when it is finished.
+    `uses_engine`: whether the embedded engine runs any of its agents.
     `ended` reads how each of them ended, where a submission does not say all of it.
     """
 
@@ -85,7 +86,7 @@ class ScoredRun(NamedTuple):
     data_sha256: str
     case_ids: tuple[str, ...]
     ended_ids: tuple[str, ...]
-    backends: Mapping[str, str]
+    uses_engine: bool
     record: str | None
     ended: Callable[[], Iterable[CompletedCase]] | None = None
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archqa import plug_ins
+from archqa.core.html import SCORE_COLUMNS, score_rows, scores_html
 from archqa.core.near_misses import advice_on_name
-from archqa.core.score_view import SCORE_COLUMNS, score_rows, scores_html
 from archqa.core.usage import Usage
 from archqa.errors import PlugInError, quoted
 from archqa.tasks.key_provenance import KeyProvenance

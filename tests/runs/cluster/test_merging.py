@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from archqa.errors import CallerError, InputError
-from archqa.runs.case_selection import Selection, Shard
 from archqa.runs.merging import merge
+from archqa.runs.plan import Selection, Shard
 from archqa.runs.predict import predict
 from archqa.runs.run import Run
 from tests.fakes.cases import write_synthetic_cases

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from archqa.errors import InputError
-from archqa.runs.case_selection import Selection, Shard
+from archqa.runs.plan import Selection, Shard
 from archqa.runs.predict import predict
 from archqa.tasks import load_cases
 from tests.fakes.cases import write_synthetic_cases

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 
 from archqa.core.question import Item, RecordQuestion
-from archqa.runs.ray.case_queue import MAX_WORKER_DEATHS, CaseQueue
+from archqa.runs.ray.driver import MAX_WORKER_DEATHS, CaseQueue
 
 ALL: frozenset[int] = frozenset()
 

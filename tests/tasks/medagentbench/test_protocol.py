@@ -14,10 +14,10 @@ from archqa.llm.model import Request
 from archqa.llm.prompts import default_prompts
 from archqa.llm.scripted import refusal_reply
 from archqa.runs.cost_estimate import estimate_cost
+from archqa.runs.plan import Selection, plan_run
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.settings import load_settings
-from archqa.tasks import load_cases, pipelines
 from archqa.tasks.medagentbench.agents import MedAgentPaperAgent, MedAgentTypedAgent
 from archqa.tasks.medagentbench.protocol import parse_turn
 from archqa.tasks.medagentbench.session import FHIR_BASE_URL, open_gateway
@@ -326,12 +326,12 @@ def test_a_dry_run_estimates_the_turns_after_the_first_and_writes_nothing(
     settings = load_settings(
         typed={"record": str(benchmark.store), "writes": "apply", "cache": False, "model": "m"}
     )
-    tasks = load_cases(benchmark.tasks).cases
     most_turns = {"paper": [2, 3, 8], "typed": [2, 2.6, 12]}
     for name in most_turns:
-        estimate = estimate_cost(tasks, pipelines.find(name, "medagentbench"), settings)
-        turns = [amount.calls / len(tasks) for amount in estimate.amounts]
-        assert turns == pytest.approx(most_turns[name], abs=0.5 / len(tasks)), "whole calls"
+        plan = plan_run(benchmark.tasks, None, Selection(), settings.replace(pipeline=name))
+        estimate = estimate_cost(plan)
+        turns = [amount.calls / len(plan.cases) for amount in estimate.amounts]
+        assert turns == pytest.approx(most_turns[name], abs=0.5 / len(plan.cases)), "whole calls"
         assert estimate.incomplete_cases == 0
     with Store.open(benchmark.store) as store:
         assert "ServiceRequest" not in store.counts()

@@ -9,7 +9,7 @@ import onnx
 import pytest
 import torch
 
-from archqa.core.case_digest import case_digest
+from archqa.core.case import case_digest
 from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
 from archqa.engine.windows import build_windows
 from archqa.tasks import load_cases

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from archqa.core.case import Case
-from archqa.core.case_digest import case_digest
+from archqa.core.case import Case, case_digest
 from archqa.engine.cross_encoder import CrossEncoder
 from archqa.engine.windows import build_windows
 from tests.engine.conftest import make_case

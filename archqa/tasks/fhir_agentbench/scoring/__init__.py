@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archqa.errors import CallerError
-from archqa.safety.spreadsheets import formula_free
+from archqa.safety.text import formula_free
 from archqa.tasks.fhir_agentbench.scoring import error_analysis
 from archqa.tasks.fhir_agentbench.task import FhirQuestion, load_questions
 from archqa.tasks.files.mistakes import are_texts, printable
