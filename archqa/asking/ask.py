@@ -5,8 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archqa.asking.answer import Answer, AnsweredQuestion, within_words
-from archqa.asking.models import ModelBackends
-from archqa.asking.question import AskOptions, OnStep, Question, check_settings, parse_time
+from archqa.asking.question import (
+    AskOptions,
+    ModelBackends,
+    OnStep,
+    Question,
+    check_settings,
+    parse_time,
+)
 from archqa.errors import CallerError, without_suppressed_causes
 from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings, load_settings

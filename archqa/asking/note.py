@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from archqa.asking.answer import Answer, AnsweredBy, AnsweredQuestion, Evidence, Status
-from archqa.asking.judgements import is_judgement
 from archqa.asking.lines import answer_lines, texts_with_headings
-from archqa.asking.models import ModelBackends, asks_model, model_name
-from archqa.asking.question import Question
+from archqa.asking.question import ModelBackends, Question, asks_model, model_name
+from archqa.asking.question_form import is_judgement
 from archqa.asking.yes_no import yes_no_answer
 from archqa.core.case import Case
 from archqa.core.step import Step

@@ -6,18 +6,231 @@ Exactly one patient must fit: several, or none, are an error. Nothing is guessed
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, NamedTuple
 
-from archqa.asking.candidates import (
-    PatientMatch,
-    PatientNotFound,
-    SeveralPatients,
-    TooManyPatients,
-)
-from archqa.asking.patient_names import AskedName, has_name, read_name
+from archqa.errors import CallerError
 from archqa.fhir import FhirError, Record, Resource
+from archqa.fhir.values.text import normalise_text
+
+_MAX_SHOWN = 10
+"""Patients that an error names."""
+
+
+class PatientMatch(NamedTuple):
+    """The patient who was found; `birth_date` as in the record, or empty."""
+
+    id: str
+    name: str
+    birth_date: str
+    resource: Mapping[str, Any]
+
+    @property
+    def as_json(self) -> dict[str, str]:
+        """The `id` and the `name`, as an answer has them."""
+        return {"id": self.id, "name": self.name}
+
+    @property
+    def line(self) -> str:
+        """The patient in one line, to choose from several."""
+        born = f"born {self.birth_date}" if self.birth_date else "birth date unknown"
+        return f"{self.id}  {self.name or 'no name'}, {born}"
+
+
+class PatientNotFound(CallerError):
+    """The record has no patient of this id, identifier or name."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The record has no patient of this id, identifier or name.\n"
+            "Tried: the FHIR id, every identifier (MRN), and every name by whole words, written "
+            '"Given Family" or "Family, Given".\n`archqa fhir search Patient` lists the patients.'
+        )
+
+
+class TooManyPatients(CallerError):
+    """So many patients have names that begin like this that not all of them were read."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"More than {count} patients of the record have such a name.\n"
+            "Name one by FHIR id or identifier."
+        )
+
+
+class SeveralPatients(CallerError):
+    """Several patients have this name or identifier.
+
+    `candidates` are up to ten of them and `details` names these, for where answers are shown.
+    `count` is how many there are, or at least are if `is_cut`.
+    """
+
+    def __init__(self, matches: Sequence[PatientMatch], what: str, *, is_cut: bool = False) -> None:
+        self.candidates = tuple(sorted(matches, key=_name_and_birth)[:_MAX_SHOWN])
+        self.count = len(matches)
+        self.is_cut = is_cut
+        at_least = "At least " if is_cut else ""
+        self._headline = f"{at_least}{self.count} patients of the record have this {what}"
+        super().__init__(f"{self._headline}.\nName one by FHIR id, or by an identifier of its own.")
+
+    @property
+    def details(self) -> str:
+        """The patients by id, name and birth date, one a line, and how many more there are."""
+        lines = [f"{self._headline}:", *(match.line for match in self.candidates)]
+        others = self.count - len(self.candidates)
+        if others:
+            lines.append(f"and {'at least ' if self.is_cut else ''}{others} more")
+        return "\n".join(lines)
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The patients as `archqa ask --json` prints them."""
+        candidates = [
+            {**match.as_json, "birth_date": match.birth_date} for match in self.candidates
+        ]
+        return {"candidates": candidates, "count": self.count}
+
+
+def _name_and_birth(match: PatientMatch) -> tuple[str, str, str]:
+    return match.name, match.birth_date, match.id
+
+
+_APOSTROPHES = re.compile("['’ʼ`]")
+_BETWEEN_WORDS = re.compile("[\\s.,\\-\u2010-\u2015]+")
+_BETWEEN_PIECES = re.compile("[\\s.,\\-\u2010-\u2015'’ʼ`]+")
+
+_SERIAL_NUMBER = re.compile(r"(?<=[^\W\d_])\d+$")
+"""The digits after the names of synthetic patients ("Maria123"): github.com/synthetichealth."""
+
+_GENDER_OF_TITLE = {
+    "mr": "male",
+    "sir": "male",
+    "mrs": "female",
+    "ms": "female",
+    "miss": "female",
+    "dame": "female",
+    "mx": "",
+    "dr": "",
+    "prof": "",
+}
+"""Titles before a name, and the gender that they tell; no part of the name."""
+
+Words = tuple[str, ...]
+
+
+class AskedName(NamedTuple):
+    """A name as it was typed: all its words, and how "Family, Given" divides them.
+
+    `family` and `given` are empty if no comma divides them. `gender` is what a title tells.
+    To search for the patient there is the beginning of each word, and the longest piece of it that
+    is written in one way.
+    """
+
+    words: Words
+    family: Words
+    given: Words
+    gender: str
+    beginnings: Words
+    pieces: Words
+
+
+def read_name(text: str) -> AskedName | None:
+    """Return the words of a typed name, in the order "Given Family"; None if there are none."""
+    before, comma, after = text.partition(",")
+    family = _read_part(before)
+    given = _read_part(after.replace(",", " "))
+    words = (*given.words, *family.words)
+    if not words:
+        return None
+    return AskedName(
+        words=words,
+        family=family.words if comma else (),
+        given=given.words if comma else (),
+        gender=family.gender or given.gender,
+        beginnings=(*given.beginnings, *family.beginnings),
+        pieces=(*given.pieces, *family.pieces),
+    )
+
+
+class _Part(NamedTuple):
+    """The words of a name before or after its comma."""
+
+    words: Words
+    gender: str
+    beginnings: Words
+    pieces: Words
+
+
+def _read_part(text: str) -> _Part:
+    """Read a part without its title; a title that stands alone is a name."""
+    tokens = [token for token in text.split() if _words(token)]
+    title = _words(tokens[0]) if len(tokens) > 1 else ()
+    gender = ""
+    if len(title) == 1 and title[0] in _GENDER_OF_TITLE:
+        gender = _GENDER_OF_TITLE[title[0]]
+        tokens = tokens[1:]
+    beginnings = [_pieces(token, _BETWEEN_WORDS)[0] for token in tokens]
+    pieces = [max(_pieces(token, _BETWEEN_PIECES), key=len) for token in tokens]
+    return _Part(_words(*tokens), gender, tuple(beginnings), tuple(pieces))
+
+
+def _pieces(token: str, between: re.Pattern[str]) -> list[str]:
+    """Return the pieces of a token that has any, as it was typed."""
+    return list(filter(None, between.split(token))) or [token]
+
+
+def has_name(patient: Mapping[str, Any], asked: AskedName) -> bool:
+    """Whether one of the names of a Patient resource is the name that was typed."""
+    gender = patient.get("gender")
+    if asked.gender and gender in ("male", "female") and gender != asked.gender:
+        return False
+    names = patient.get("name")
+    names = names if isinstance(names, list) else []
+    return any(_fits(name, asked) for name in names if isinstance(name, Mapping))
+
+
+def _fits(name: Mapping[str, Any], asked: AskedName) -> bool:
+    given = _words(*_texts(name.get("given")))
+    family = _words(*_texts(name.get("family")))
+    suffix = _words(*_texts(name.get("suffix")))
+    if not given and not family:
+        return any(_in_order(asked.words, _of_text(text)) for text in _texts(name.get("text")))
+    if asked.family or asked.given:
+        fits_family = _in_order(asked.family, (*family, *suffix))
+        return fits_family and _in_order(asked.given, (*given, *suffix))
+    return _in_order(asked.words, (*given, *family, *suffix))
+
+
+def _of_text(text: str) -> Words:
+    """Return the words of a name that the record has as one text, in the order "Given Family"."""
+    name = read_name(text)
+    return name.words if name else ()
+
+
+def _texts(value: Any) -> Iterable[str]:
+    values = value if isinstance(value, list) else [value]
+    return [text for text in values if isinstance(text, str)]
+
+
+def _words(*texts: str) -> Words:
+    words: list[str] = []
+    for text in texts:
+        plain = _APOSTROPHES.sub("", normalise_text(text))
+        words += filter(None, _BETWEEN_WORDS.split(plain))
+    return tuple(words)
+
+
+def _in_order(asked: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether all asked words are among the words, in the same order."""
+    rest = iter(words)
+    return all(any(_is_same(word, other) for other in rest) for word in asked)
+
+
+def _is_same(asked: str, word: str) -> bool:
+    return asked == word or asked == _SERIAL_NUMBER.sub("", word)
+
 
 _ID = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9\-._:]{1,128}", re.ASCII)
 """More than FHIR allows (hl7.org/fhir/R4/datatypes.html#id): files are not always valid."""
@@ -176,3 +389,49 @@ def _single(matches: list[PatientMatch], what: str, *, is_cut: bool) -> PatientM
 def _escaped(text: str) -> str:
     """Return a text as a search value (hl7.org/fhir/R4/search.html#escaping)."""
     return re.sub(r"([\\,|$])", r"\\\1", text)
+
+
+_MOST_SHOWN = 5
+_FIRST_LETTERS = 2
+"""Letters at the beginning of a word that a slip of the pen leaves as they are."""
+
+_NEAR = 0.7
+"""The least similarity of every typed word with one of the name (`difflib`, from 0 to 1)."""
+
+
+def near_patients(record: Record, text: str) -> tuple[PatientMatch, ...]:
+    """Return the patients with the most similar names, the most similar first; five at most.
+
+    A server that knows no search by name has none.
+    """
+    name = read_name(text)
+    if name is None:
+        return ()
+    matches: dict[str, PatientMatch] = {}
+    for beginning in name.beginnings:
+        for match in _with_beginning(record, beginning[:_FIRST_LETTERS]):
+            matches.setdefault(match.id, match)
+    likeness = {match.id: _likeness(name.words, match) for match in matches.values()}
+    near = [match for match in matches.values() if likeness[match.id] >= _NEAR]
+    near.sort(key=lambda match: (-likeness[match.id], match.name, match.id))
+    return tuple(near[:_MOST_SHOWN])
+
+
+def _with_beginning(record: Record, letters: str) -> Iterator[PatientMatch]:
+    params = [("name", letters), ("_count", "100")]
+    try:
+        yield from map(patient_match, islice(record.search_all("Patient", params), _MAX_READ))
+    except FhirError:
+        return
+
+
+def _likeness(words: tuple[str, ...], match: PatientMatch) -> float:
+    """Return the similarity of the typed word that is least like any word of the name."""
+    own_words = normalise_text(match.name).split()
+    if not own_words:
+        return 0.0
+    return min(max(_similarity(word, own) for own in own_words) for word in words)
+
+
+def _similarity(first: str, second: str) -> float:
+    return SequenceMatcher(None, first, second, autojunk=False).ratio()

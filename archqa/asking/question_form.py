@@ -1,12 +1,15 @@
-"""The form of a short question: whether yes or no answers it, and what turns its meaning."""
+"""The form of a question: whether yes or no answers it, what turns its meaning, which words decide."""
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows
-from archqa.terminology.concept import Aspect
-from archqa.terminology.concepts import find_mentions
+from archqa.terminology.concept import Aspect, Mention
+from archqa.terminology.concepts import find_mentions, mentions_of
+from archqa.terminology.people import body_part_spans, body_parts
+from archqa.terminology.words import stems, word_list
 
 MAX_TELEGRAPHIC_WORDS = 7
 
@@ -167,3 +170,68 @@ def _feature_patterns() -> dict[str, re.Pattern[str]]:
     return {
         name: re.compile(pattern, re.IGNORECASE) for group, name, pattern in rows if group == "form"
     }
+
+
+_JUDGEMENT_LEAD_IN = re.compile(
+    r"^(?:(?:so|and|but|well|also|please|doctor|doc)\b[\s,]*)+", re.IGNORECASE
+)
+_PERSON = (
+    r"(?:i|we|you|he|she|they|it|this|that|(?:my|his|her|our|the|their)\s+\w+(?:\s+\w+)?"
+    r"|grand\w+|mom|mum|dad|patient|pt)"
+)
+
+
+def is_judgement(question: str) -> bool:
+    """Whether a question asks for advice, a grading or a prediction ("Is it safe to …?").
+
+    A note may still state what its author judged ("may drive after two weeks"), so the caller
+    decides whether to decline or to show what the note states.
+    """
+    text = _JUDGEMENT_LEAD_IN.sub("", " ".join(question.split()))
+    return _judgement_pattern().search(text) is not None
+
+
+@cache
+def _judgement_pattern() -> re.Pattern[str]:
+    rows = read_rows("asking/data/question_patterns.tsv", 3)
+    patterns = [pattern for group, _, pattern in rows if group == "judgement"]
+    joined = "|".join(f"(?:{pattern.replace('PERSON', _PERSON)})" for pattern in patterns)
+    return re.compile(joined, re.IGNORECASE)
+
+
+_QUALIFIER = re.compile(
+    r"\s(?:when|while|after|since|during|before|because|if|despite|by age|with (?:the|his|her|this|it)"
+    r"|on (?:the|his|her|exam\w*|ct|mri|x)|at (?:the|home))\b.*$",
+    re.IGNORECASE,
+)
+
+
+def main_part(question: str) -> str:
+    """Return a question without what only says when or where ("… when he fell")."""
+    return _QUALIFIER.sub("", question)
+
+
+def content_stems(text: str) -> frozenset[str]:
+    """Return the stems of the words that tell one thing from another, parts of the body left out."""
+    words = stems(blanked(text, body_part_spans(text)))
+    return frozenset(word for word in words if word not in word_list("setting"))
+
+
+def blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return a text with blanks in the place of the characters of `spans`."""
+    characters = list(text)
+    for start, end in spans:
+        characters[start:end] = " " * (end - start)
+    return "".join(characters)
+
+
+def is_all_else_said(question: str, asked: Sequence[Mention], sentence: str) -> bool:
+    """Whether a sentence also names whatever else of the question could tell it from another."""
+    names = {mention.concept.name for mention in asked}
+    others = [mention for mention in find_mentions(question) if mention.concept.name not in names]
+    if not all(mentions_of(mention.concept, sentence) for mention in others):
+        return False
+    rest = blanked(question, [(mention.start, mention.end) for mention in [*asked, *others]])
+    if not body_parts(rest) <= body_parts(sentence):
+        return False
+    return content_stems(rest) <= set(stems(sentence))

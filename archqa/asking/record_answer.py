@@ -4,22 +4,108 @@ Query results become lines: values with unit and date, lists with one row a line
 facts. What is cited is read again from the record; a line that it does not confirm is left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Literal, NamedTuple
 
-from archqa.asking.answer import Answer, AnswerLine, Status
+from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.asking.patient import patient_match
-from archqa.asking.record_combination import absence_message, combined
-from archqa.asking.record_evidence import record_evidence
-from archqa.asking.record_numbers import listed
+from archqa.asking.record_absence import nothing_text
+from archqa.asking.record_details import MAX_LINES, Execute, Part, Statement, references
+from archqa.asking.record_lines import value_text
 from archqa.asking.record_parts import PartWriter
-from archqa.asking.record_statements import MAX_LINES, Execute, Part, Statement, references
 from archqa.asking.record_support import Support
+from archqa.asking.record_words import clean_name, listed, row_status
 from archqa.fhir import Record, Resource
 from archqa.query.everyday.declining import Reason
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
+
+
+def combined(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts, with one verdict for those that look for the same thing in several kinds of rows.
+
+    A yes stands first and against a no: what was not ordered may have been given.
+    """
+    positive = {part.topic for part in parts if part.verdict.startswith("Yes")}
+    found = {part.topic for part in parts if part.status is Status.ANSWERED}
+    kept: list[Part] = []
+    told: set[tuple[str, str]] = set()
+    for part in sorted(parts, key=lambda part: part.topic in positive and _is_no(part)):
+        is_repeated = (part.topic, part.verdict) in told
+        if is_repeated or (part.topic in positive and _is_no(part)):
+            part = part._replace(verdict="")
+        if part.status is not Status.ANSWERED and part.topic in found:
+            remarks = [*part.remarks, *_elsewhere(part)]
+            part = part._replace(message="", subject="", remarks=tuple(remarks))
+        told.add((part.topic, part.verdict))
+        kept.append(part)
+    return _told_once(kept)
+
+
+def _told_once(parts: Sequence[Part]) -> list[Part]:
+    """The parts without statements that an earlier one makes."""
+    told: set[str] = set()
+    kept = []
+    for part in parts:
+        fresh = tuple(each for each in part.statements if each.text not in told)
+        told.update(statement.text for statement in fresh)
+        kept.append(part._replace(statements=fresh))
+    return kept
+
+
+def _elsewhere(part: Part) -> Iterator[str]:
+    """Yield where there was nothing of what stands elsewhere."""
+    for rows in part.searched:
+        yield f"The record has {rows}." if rows.startswith("no ") else f"Not among {rows}."
+
+
+def _is_no(part: Part) -> bool:
+    return not part.verdict.startswith("Yes")
+
+
+def absence_message(parts: Sequence[Part]) -> str:
+    """Return what was not found: absences of the same subject as one sentence, each sentence once."""
+    searched: dict[str, list[str]] = {}
+    sentences: dict[str, str] = {}
+    for part in parts:
+        if part.subject:
+            searched.setdefault(part.subject, []).extend(part.searched)
+            sentences[part.subject] = nothing_text(part.subject, searched[part.subject])
+        elif part.message:
+            sentences[part.message] = part.message
+    return " ".join(sentences.values())
+
+
+def record_evidence(rows: Iterable[Row], results: Iterable[QueryResult]) -> Iterator[Evidence]:
+    """Yield each resource once: those of the rows, then what else the results rest on."""
+    told: set[str] = set()
+    for row in rows:
+        for ref in references([row]):
+            if ref not in told:
+                told.add(ref)
+                yield _resource_evidence(ref, _row_text(row), row.local_time)
+    for result in results:
+        for resource_type, ids in result.evidence.items():
+            for ref in (f"{resource_type}/{resource_id}" for resource_id in ids):
+                if ref not in told:
+                    told.add(ref)
+                    yield _resource_evidence(ref, "", None)
+
+
+def _resource_evidence(ref: str, text: str, time: datetime | None) -> Evidence:
+    date = time.isoformat() if time else ""
+    return Evidence(id=ref, kind="resource", text=text, source=ref.partition("/")[0], date=date)
+
+
+def _row_text(row: Row) -> str:
+    """A row in a few words: name, value, status."""
+    if row.refs[0].startswith("Patient/"):
+        return "the patient"
+    parts = (clean_name(row.name), value_text(row), row_status(row))
+    return ", ".join(part for part in parts if part)
+
 
 MAX_CITED_ROWS = 12
 """Rows that one line cites; of a count of more, the others are evidence only."""

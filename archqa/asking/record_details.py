@@ -1,21 +1,25 @@
-"""What an answer tells of a row besides its name and date: for what, where, with whom, how often."""
+"""The statements of an answer about a record, and the facts of a row besides its name and date."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from archqa.asking.record_displays import clean_name
-from archqa.asking.record_names import (
+from archqa.asking.answer import Status
+from archqa.asking.record_words import (
     DRUGS,
     ENDED,
     MEASURED,
     STAYS,
+    clean_name,
     field_words,
     row_status,
     row_words,
 )
 from archqa.query.execution.dosage import strength
+from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
-from archqa.query.model import Query
+from archqa.query.model import Query, ReturnedField
 
 _ALWAYS_TOLD = {
     "encounter": ("reason", "place"),
@@ -141,3 +145,101 @@ def _is_told_otherwise(query: Query, row: Row, field: str) -> bool:
     if field == "target":
         return query.what == "goal" and bool(row.name)
     return field in {"flag", "status", "dosage"}
+
+
+Execute = Callable[[Query], QueryResult]
+"""Carries out a further query about the same patient."""
+
+
+_MAX_REASON_REFS = 6
+MAX_LINES = 12
+"""Lines of an answer; the rest are counted, and their resources are evidence."""
+
+
+class Statement(NamedTuple):
+    """One line of an answer and the rows it rests on, those that decide first."""
+
+    text: str
+    rows: tuple[Row, ...]
+
+
+class Part(NamedTuple):
+    """The answer to one query.
+
+    `topic` is the same for queries that look for one thing in several kinds of rows. `verdict`
+    stands before the first statement ("Yes: "). `message` says what there is not; `subject` and
+    `searched` are its parts, where absences of one thing can be said together. `rows` are further
+    rows that the answer rests on. `limit` is the number of statements that are shown; of a series,
+    which stands oldest first, the last ones.
+    """
+
+    statements: tuple[Statement, ...] = ()
+    status: Status = Status.ANSWERED
+    topic: str = ""
+    verdict: str = ""
+    message: str = ""
+    subject: str = ""
+    searched: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    remarks: tuple[str, ...] = ()
+    limit: int = MAX_LINES
+    is_series: bool = False
+
+
+def references(rows: Iterable[Row]) -> list[str]:
+    """Return the resources that rows, their dates and their reasons stand in, each once."""
+    refs: list[str] = []
+    for row in rows:
+        refs += (*row.refs, *row.context_refs, *row.reason_refs[:_MAX_REASON_REFS])
+    return list(dict.fromkeys(refs))
+
+
+def latest_first(rows: Sequence[Row]) -> list[Row]:
+    """Return rows newest first, those without a date last. Rows come oldest first."""
+    timed = [row for row in rows if row.time is not None]
+    return [*reversed(timed), *(row for row in rows if row.time is None)]
+
+
+def by_label(rows: Iterable[Row], labels: Callable[[Row], str]) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the rows of each label, in the order of the first row of each."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(labels(row), []).append(row)
+    yield from groups.items()
+
+
+_MAX_REASONS = 3
+_VISITS = frozenset({"encounter", "hospital_visit"})
+
+
+def with_visit_details(query: Query, rows: Sequence[Row], execute: Execute | None) -> Sequence[Row]:
+    """Return visits with their reasons and places, a single one also with who was there.
+
+    Other rows, and visits that are too many to be shown, are returned as they are.
+    """
+    if execute is None or query.what not in _VISITS or len(rows) > MAX_LINES:
+        return rows
+    fields: list[ReturnedField] = ["reason", "place"]
+    if len(rows) == 1:
+        fields.append("practitioner")
+    for field in fields:
+        if field != query.returns:
+            rows = _with_field(query, rows, field, execute)
+    return rows
+
+
+def _with_field(
+    query: Query, rows: Sequence[Row], field: ReturnedField, execute: Execute
+) -> list[Row]:
+    changes = {"returns": field, "summary": "each", "per": None, "unit": None}
+    further = query.model_copy(update=changes)
+    by_ref = {row.refs[0]: row for row in execute(further).chosen}
+    return [_merged(row, by_ref.get(row.refs[0])) for row in rows]
+
+
+def _merged(row: Row, detailed: Row | None) -> Row:
+    """The row with the detail; not with the many diagnoses of a stay, which are no reason for it."""
+    if detailed is None or len(detailed.reason_refs) > _MAX_REASONS:
+        return row
+    facts = {**detailed.facts, **row.facts}
+    return replace(row, facts=facts, reason_refs=row.reason_refs or detailed.reason_refs)

@@ -7,8 +7,7 @@ from datetime import datetime
 from archqa.agents.planner import MOST_QUERIES
 from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Evidence, Status
 from archqa.asking.clock import stated_time
-from archqa.asking.models import ModelBackends, model_name
-from archqa.asking.question import Question
+from archqa.asking.question import ModelBackends, Question, model_name
 from archqa.asking.record import (
     PatientQueries,
     answer_of_queries,
@@ -16,7 +15,7 @@ from archqa.asking.record import (
     declined_with_facts,
 )
 from archqa.asking.record_answer import not_understood_answer
-from archqa.asking.record_displays import clean_name
+from archqa.asking.record_words import clean_name
 from archqa.core.id_lists import list_ids
 from archqa.core.question import RecordQuestion
 from archqa.core.step import Step

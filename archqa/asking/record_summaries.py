@@ -1,29 +1,158 @@
 """Counts, extremes, averages, sums, changes and lengths of time as lines of an answer."""
 
+import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
-from archqa.asking.record_changes import change_statements
-from archqa.asking.record_displays import clean_name, sentence_case
-from archqa.asking.record_lengths import stay_summary
-from archqa.asking.record_lines import row_statements
-from archqa.asking.record_measured import converted_text, unit_text, value_text
-from archqa.asking.record_names import DRUGS, row_label
-from archqa.asking.record_numbers import (
+from archqa.asking.record_details import MAX_LINES, Statement, by_label, latest_first
+from archqa.asking.record_lines import converted_text, row_statements, unit_text, value_text
+from archqa.asking.record_support import Support
+from archqa.asking.record_words import (
+    DRUGS,
+    asked_names,
+    clean_name,
     clock_text,
     computed_text,
+    counted_limits,
     date_text,
     is_narrow,
     listed,
+    noun,
+    row_label,
+    sentence_case,
+    since_text,
+    stay_text,
 )
-from archqa.asking.record_statements import MAX_LINES, Statement, by_label, latest_first
-from archqa.asking.record_subjects import asked_names, counted_limits, noun
-from archqa.asking.record_support import Support
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
+
+_MAX_TOLD = 8
+"""Values of a series that are told one by one."""
+
+_MAX_TURNS = 3
+"""Ups and downs of a series that are told one by one."""
+
+ValueOn = Callable[[Row], str]
+"""A value with its date: `72.2 kg on 2019-09-15`."""
+
+
+def change_statements(label: str, rows: Sequence[Row], value_on: ValueOn) -> Iterator[Statement]:
+    """Yield the change from the first value to the last, and the way between them.
+
+    `rows` have numbers in one unit and come oldest first.
+    """
+    first, last = rows[0], rows[-1]
+    if len(rows) < 2:
+        yield Statement(f"{label}: only one value, {value_on(first)}", (first,))
+        return
+    change = f"{label}: {_difference(first, last)}"
+    text = f"{change}: from {value_on(first)} to {value_on(last)}"
+    yield Statement(text, (first, last))
+    if len(rows) > 2:
+        yield _course(label, rows, value_on)
+
+
+def _difference(first: Row, last: Row) -> str:
+    difference = _number(last) - _number(first)
+    if difference == 0:
+        return "no change"
+    amount = f"{computed_text(abs(difference))} {unit_text(last.unit)}".strip()
+    return f"{amount} {'more' if difference > 0 else 'less'}"
+
+
+def _course(label: str, rows: Sequence[Row], value_on: ValueOn) -> Statement:
+    """Which way the values went from the first to the last, with the values at the turns."""
+    turns = _turns(rows)
+    decisive = [row for _, row in turns]
+    course = "it stayed the same"
+    if len(turns) > _MAX_TURNS:
+        decisive = [max(rows, key=_number), min(rows, key=_number)]
+        highest, lowest = (value_on(row) for row in decisive)
+        course = f"it went up and down, highest {highest}, lowest {lowest}"
+    elif len(turns) == 1 and len(rows) <= _MAX_TOLD:
+        decisive = list(rows[1:-1])
+        between = listed([value_on(row) for row in decisive])
+        course = f"it only {turns[0][0]}, between them {between}"
+    elif turns:
+        moves = [f"{verb} to {value_on(row)}" for verb, row in turns]
+        course = f"it {', then '.join(moves)}"
+    return Statement(f"{label}, {len(rows)} results: {course}", (rows[0], *decisive, *rows[1:]))
+
+
+def _turns(rows: Sequence[Row]) -> list[tuple[str, Row]]:
+    """The moves of a series: `rose` or `fell`, and the row where each move ends."""
+    turns: list[tuple[str, Row]] = []
+    for before, after in itertools.pairwise(rows):
+        if _number(before) == _number(after):
+            continue
+        verb = "rose" if _number(after) > _number(before) else "fell"
+        if turns and turns[-1][0] == verb:
+            turns.pop()
+        turns.append((verb, after))
+    return turns
+
+
+def _number(row: Row) -> float:
+    return row.value or 0
+
+
+_LONGEST = {"minimum": "Shortest", "maximum": "Longest"}
+_SECONDS_PER_DAY = 86400
+
+
+def elapsed_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
+    """Return how long ago each row was: `3 years and 2 months ago, on 2023-09-05: Colonoscopy`."""
+    now = datetime.fromisoformat(query.now) if query.now else None
+    statements = []
+    for row in latest_first(rows):
+        text = row_statements(query, [row], support)[0].text
+        if now is not None and row.local_time is not None:
+            text = f"{since_text(row.local_time, now)}: {text}"
+        statements.append(Statement(sentence_case(text), (row,)))
+    return statements
+
+
+def stay_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
+    """Return how long each stay was, newest first."""
+    statements = []
+    for row in latest_first(rows):
+        text = row_statements(query, [row], support)[0].text
+        length = "length not recorded"
+        if row.local_time and row.local_end:
+            length = stay_text(row.local_time, row.local_end)
+        statements.append(Statement(sentence_case(f"{length}: {text}"), (row,)))
+    return statements
+
+
+def stay_summary(query: Query, rows: Sequence[Row], support: Support) -> Iterator[Statement]:
+    """Yield the shortest, longest, average or total stay; nothing where no length is recorded."""
+    stays = [row for row in rows if row.local_time and row.local_end]
+    if not stays:
+        return
+    lengths = [_seconds(row) for row in stays]
+    number = f"{len(stays)} {noun(query, len(stays))}"
+    if query.summary in _LONGEST:
+        wanted = min(lengths) if query.summary == "minimum" else max(lengths)
+        decisive = [row for row, length in zip(stays, lengths, strict=True) if length == wanted]
+        told = stay_statements(query, decisive[:1], support)[0].text
+        text = f"{_LONGEST[query.summary]} of {number}: {told}" if len(stays) > 1 else told
+        yield Statement(text, tuple(decisive))
+        return
+    days = sum(lengths) / _SECONDS_PER_DAY
+    word = "in total"
+    if query.summary == "average":
+        days, word = days / len(stays), "on average"
+    yield Statement(f"{computed_text(days)} days {word}, over {number}", tuple(stays))
+
+
+def _seconds(row: Row) -> float:
+    start, end = row.local_time, row.local_end
+    return (end - start).total_seconds() if start and end else 0
+
 
 _MAX_DATES = 6
 """Dates of a count that are all written out; of more, the first and the last."""
@@ -239,10 +368,6 @@ def _is_in(row: Row, period: str) -> bool:
         time is not None and time.isoformat().startswith(period)
         for time in (row.local_time, row.local_end)
     )
-
-
-def _number(row: Row) -> float:
-    return row.value or 0
 
 
 def _label_with_specimen(row: Row) -> str:

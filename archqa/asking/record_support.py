@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from archqa.asking.record_numbers import clock_text, date_text
+from archqa.asking.record_words import clock_text, date_text
 from archqa.fhir import Record, Resource
 from archqa.fhir.values.references import parse_reference
 from archqa.query.execution.rows import Row

@@ -1,18 +1,27 @@
 """`archqa ask`: questions about a note or a patient, without a run folder."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from archqa.asking.answer import Status
+from archqa.asking.answer import Answer, Status
 from archqa.asking.ask import ask
-from archqa.asking.candidates import SeveralPatients
-from archqa.asking.many import AnsweredRow, AskedRow, answer_row, answer_rows
+from archqa.asking.many import (
+    AnsweredRow,
+    AnswerJournal,
+    AskedRow,
+    answer_row,
+    answer_rows,
+    check_suffix,
+    read_questions,
+    write_answers,
+)
+from archqa.asking.patient import SeveralPatients
 from archqa.asking.question import AskOptions, check_source, parse_time
-from archqa.asking.question_files import AnswerJournal, check_suffix, read_questions, write_answers
 from archqa.cli.asked_answer import print_answer
 from archqa.cli.asked_sessions import (
     begin_session,
@@ -34,6 +43,7 @@ from archqa.cli.options import (
 )
 from archqa.cli.settings import command_settings, print_embedded_notice
 from archqa.cli.waiting import Counter, shown_when_slow
+from archqa.core.version import __version__
 from archqa.errors import CallerError
 from archqa.notes.note_files import read_note
 from archqa.runs.destinations import Announcer
@@ -250,11 +260,28 @@ def _ask_one(
     if form is Format.JSON:
         print_json(answer.as_json())
     elif form is Format.FHIR:
-        from archqa.asking.fhir_answer import fhir_answer  # A question to a note needs no FHIR.
-
-        print_json(fhir_answer(answer))
+        print_json(_fhir_bundle(answer))
     else:
         print_answer(answer)
+
+
+def _fhir_bundle(answer: Answer) -> dict[str, Any]:
+    """Return the answer as a FHIR Bundle, each line with its Provenance."""
+    from archqa.fhir.views.answer_bundle import AnsweredLine, AnsweredQuestion, answer_bundle
+
+    at = datetime.now(UTC)
+    answered = AnsweredQuestion(
+        question=answer.question,
+        status=answer.status.value,
+        lines=tuple(AnsweredLine(line.text, line.citations) for line in answer.lines),
+        at=at,
+        version=__version__,
+        message=answer.message,
+        patient=answer.patient["id"] if answer.patient else None,
+        model=answer.answered_by.model or "",
+        remarks=answer.remarks,
+    )
+    return answer_bundle([answered], at)
 
 
 def _print_candidates(error: SeveralPatients, *, as_json: bool) -> None:

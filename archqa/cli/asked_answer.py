@@ -3,8 +3,7 @@
 from rich.table import Table
 from rich.text import Text
 
-from archqa.asking.answer import Answer, AnswerLine, Evidence
-from archqa.asking.status_words import STATUS_WORDS
+from archqa.asking.answer import STATUS_WORDS, Answer, AnswerLine, Evidence
 from archqa.cli.console import console, print_notice
 
 

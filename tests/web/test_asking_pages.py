@@ -17,8 +17,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
 
-from archqa.asking.answer import Answer, Status
-from archqa.asking.shown_status import shown_status
+from archqa.asking.answer import Answer, Status, shown_status
 from tests.asking.test_asking import small_record
 from tests.briefing import invented_chart
 from tests.fhir.invented import build_store, patient

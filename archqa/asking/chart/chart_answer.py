@@ -15,8 +15,7 @@ from archqa.asking.chart.question_parts import question_parts
 from archqa.asking.chart.reconciled import Lines, joined_lines, reconciled
 from archqa.asking.chart.related_facts import is_all_named, related_facts
 from archqa.asking.chart.statement_conflicts import note_conflicts
-from archqa.asking.models import ModelBackends, asks_model, model_name
-from archqa.asking.question import Question
+from archqa.asking.question import ModelBackends, Question, asks_model, model_name
 from archqa.chart.encoding import encode
 from archqa.core.id_lists import list_ids
 from archqa.core.step import Step

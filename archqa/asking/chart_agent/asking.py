@@ -14,7 +14,7 @@ from archqa.agents.note_answer_check import NoteAnswerVerdict
 from archqa.asking.answer import Answer, Status
 from archqa.asking.chart_agent.conversation import ChartBudget, ChartConversation
 from archqa.asking.chart_agent.shown import ChartToAsk, ShownChart
-from archqa.asking.record_numbers import counted
+from archqa.asking.record_words import counted
 from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong
 from archqa.tasks.pipeline import Pipeline, PipelineResult
