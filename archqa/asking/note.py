@@ -1,7 +1,5 @@
 """Answers questions about notes: by a model if one is set up, else by the embedded engine."""
 
-from collections.abc import Mapping
-
 from archqa.asking.answer import Answer, AnsweredBy, AnsweredQuestion, Evidence, Status
 from archqa.asking.lines import answer_lines, texts_with_headings
 from archqa.asking.question import ModelBackends, Question, asks_model, model_name
@@ -10,7 +8,7 @@ from archqa.asking.yes_no import yes_no_answer
 from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
-from archqa.engine.answer_finder import AnswerFinder, Finding
+from archqa.engine.answer_finder import AnswerFinder
 from archqa.engine.wordpiece import tokenize_text
 from archqa.errors import CallerError
 from archqa.notes.language import OTHER_LANGUAGE_REMARK, is_english
@@ -38,17 +36,13 @@ async def answer_from_note(question: Question, models: ModelBackends) -> Answere
     answer, `ModelError` and `BudgetExceeded`.
     """
     case = note_case(question.text, question.note or "")
-    if asks_model(question.settings, AGENT, question.options.scripted):
-        answer = await _answer_by_model(case, question, models)
-    else:
+    if not asks_model(question.settings, AGENT, question.options.scripted):
         answer = answer_by_engine(case)
         question.options.on_step(Step(agent="note_search", backend="embedded"))
         if is_english("\n".join(sentence.text for sentence in case.sentences)) is False:
             answer = answer.model_copy(update={"remarks": (*answer.remarks, OTHER_LANGUAGE_REMARK)})
-    return AnsweredQuestion(answer, case)
+        return AnsweredQuestion(answer, case)
 
-
-async def _answer_by_model(case: Case, question: Question, models: ModelBackends) -> Answer:
     from archqa.asking.note_model import NOTE_MODEL, answer_by_model
 
     backends = models.open(NOTE_MODEL)
@@ -64,7 +58,7 @@ async def _answer_by_model(case: Case, question: Question, models: ModelBackends
         "usage": sum_usage(usages),
         "answered_by": AnsweredBy(reader="model", model=model_name(backends)),
     }
-    return answer.model_copy(update=changes)
+    return AnsweredQuestion(answer.model_copy(update=changes), case)
 
 
 def check_note_settings(settings: Settings) -> None:
@@ -99,7 +93,7 @@ def answer_by_engine(case: Case) -> Answer:
     does not state is declined.
     """
     question = case.clinician_question
-    letters_and_digits = "".join(character for character in question if character.isalnum())
+    letters_and_digits = "".join(filter(str.isalnum, question))
     if not tokenize_text(letters_and_digits):  # A text of marks alone asks nothing.
         return Answer(
             question=question,
@@ -112,46 +106,22 @@ def answer_by_engine(case: Case) -> Answer:
     finding = finder.find(case, non_evidence_indices(case))
     answered_by = AnsweredBy(reader="engine", engine=finder.fingerprint[:12])
     if not finding.is_answered:
-        return _unanswered(case, answered_by)
+        count = len(case.sentences)
+        sentences = "its one sentence does" if count == 1 else f"none of its {count} sentences does"
+        status = Status.NOT_FOUND
+        message = f"Not stated: the note does not answer this, {sentences}."
+        if is_judgement(question):
+            status = Status.DECLINED
+            message = (
+                f"This asks for a judgement, which is not made; the note states none. {message}"
+            )
+        return Answer(question=question, status=status, message=message, answered_by=answered_by)
     headings = headings_of_sentences(case)
-    texts = texts_with_headings(case, finding.selected, headings)
-    return Answer(
-        question=question,
-        status=Status.ANSWERED,
-        lines=answer_lines(
-            case,
-            finding.selected,
-            headings,
-            yes_no_answer(question, texts),
-            finding.clauses_of,
-        ),
-        evidence=_evidence(case, finding, headings),
-        answered_by=answered_by,
-    )
-
-
-def _unanswered(case: Case, answered_by: AnsweredBy) -> Answer:
-    """Return the answer of a note that holds none: declined where a judgement is asked."""
-    count = len(case.sentences)
-    sentences = "its one sentence does" if count == 1 else f"none of its {count} sentences does"
-    status = Status.NOT_FOUND
-    message = f"Not stated: the note does not answer this, {sentences}."
-    if is_judgement(case.clinician_question):
-        status = Status.DECLINED
-        message = f"This asks for a judgement, which is not made; the note states none. {message}"
-    return Answer(
-        question=case.clinician_question,
-        status=status,
-        message=message,
-        answered_by=answered_by,
-    )
-
-
-def _evidence(case: Case, finding: Finding, headings: Mapping[int, str]) -> tuple[Evidence, ...]:
-    evidence: list[Evidence] = []
+    opening = yes_no_answer(question, texts_with_headings(case, finding.selected, headings))
+    evidence = []
     for index in sorted(finding.selected):
         sentence = case.sentences[index]
-        line = Evidence(
+        piece = Evidence(
             id=sentence.id,
             kind="sentence",
             text=sentence.text,
@@ -159,5 +129,11 @@ def _evidence(case: Case, finding: Finding, headings: Mapping[int, str]) -> tupl
             probability=float(finding.probabilities[index]),
             heading=headings.get(index, ""),
         )
-        evidence.append(line)
-    return tuple(evidence)
+        evidence.append(piece)
+    return Answer(
+        question=question,
+        status=Status.ANSWERED,
+        lines=answer_lines(case, finding.selected, headings, opening, finding.clauses_of),
+        evidence=tuple(evidence),
+        answered_by=answered_by,
+    )

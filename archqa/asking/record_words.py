@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from datetime import date, datetime
 from functools import cache, lru_cache
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from archqa.core.tables import TableRow, read_rows
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
-from archqa.query.model import Companion, Query
+from archqa.query.model import Query
 from archqa.query.scope import Span, When
 from archqa.terminology.codes import matches_code
 from archqa.terminology.concepts import concept_named
@@ -31,7 +31,9 @@ def number_text(number: float) -> str:
     text = f"{number:.10f}".rstrip("0").rstrip(".")
     decimals = len(text.partition(".")[2])
     if decimals > _KEPT_DECIMALS:
-        text = f"{number:.{_decimals(number)}f}".rstrip("0").rstrip(".")
+        exponent = int(f"{abs(number):e}".partition("e")[2])
+        decimals = max(2, _SIGNIFICANT_DIGITS - 1 - exponent)
+        text = f"{number:.{decimals}f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
 
@@ -41,14 +43,6 @@ def computed_text(number: float) -> str:
         return f"{number:.3g}"
     text = f"{number:.2f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
-
-
-def _decimals(number: float) -> int:
-    """Decimals for four significant digits, at least two."""
-    if number == 0:
-        return 2
-    exponent = f"{abs(number):e}".partition("e")[2]
-    return max(2, _SIGNIFICANT_DIGITS - 1 - int(exponent))
 
 
 def date_text(time: datetime | date, digits: int = 10) -> str:
@@ -65,7 +59,7 @@ def clock_text(time: datetime) -> str:
 
 def is_narrow(when: When) -> bool:
     """Whether a day or two are asked for, so that the time of day matters."""
-    return any(_is_narrow_span(span) for span in when.spans)
+    return any(map(_is_narrow_span, when.spans))
 
 
 def _is_narrow_span(span: Span) -> bool:
@@ -89,10 +83,14 @@ class Length(NamedTuple):
     @property
     def text(self) -> str:
         """The two largest parts: `3 years and 2 months`; days alone below a month."""
-        parts = [_counted(self.years, "year"), _counted(self.months, "month")]
-        if not self.years:
-            parts.append(_counted(self.days, "day"))
-        return " and ".join(part for part in parts if part) or "0 days"
+        parts = []
+        if self.years:
+            parts.append(counted(self.years, "year", "years"))
+        if self.months:
+            parts.append(counted(self.months, "month", "months"))
+        if self.days and not self.years:
+            parts.append(counted(self.days, "day", "days"))
+        return " and ".join(parts) or "0 days"
 
 
 def length_between(start: datetime, end: datetime) -> Length:
@@ -102,7 +100,9 @@ def length_between(start: datetime, end: datetime) -> Length:
         months -= 1
     if months < 0:
         return Length(0, 0, 0)
-    anniversary = _months_after(start.date(), months)
+    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+    last_day = calendar.monthrange(year, month + 1)[1]
+    anniversary = date(year, month + 1, min(start.day, last_day))
     days = (end.date() - anniversary).days
     return Length(months // 12, months % 12, days)
 
@@ -115,7 +115,7 @@ def since_text(start: datetime, now: datetime) -> str:
     if days == 0:
         return "today"
     if days <= _MAX_DAYS_IN_DAYS:
-        return f"{_counted(days, 'day')} ago"
+        return f"{counted(days, 'day', 'days')} ago"
     return f"{length_between(start, now).text} ago"
 
 
@@ -124,10 +124,12 @@ def stay_text(start: datetime, end: datetime) -> str:
     hours = (end - start).total_seconds() / 3600
     has_clocks = start.time() != end.time()
     if has_clocks and hours < 48:
-        return _counted(round(hours), "hour") or f"{round(hours * 60)} minutes"
+        if round(hours):
+            return counted(round(hours), "hour", "hours")
+        return f"{round(hours * 60)} minutes"
     days = (end.date() - start.date()).days
     if days <= _MAX_DAYS_IN_DAYS:
-        return _counted(days, "day") or "0 days"
+        return counted(days, "day", "days")
     return length_between(start, end).text
 
 
@@ -147,16 +149,6 @@ def listed(texts: list[str]) -> str:
     if len(texts) < 2:
         return "".join(texts)
     return f"{', '.join(texts[:-1])} and {texts[-1]}"
-
-
-def _counted(count: int, unit: str) -> str:
-    return counted(count, unit, f"{unit}s") if count else ""
-
-
-def _months_after(day: date, months: int) -> date:
-    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    last_day = calendar.monthrange(year, month + 1)[1]
-    return date(year, month + 1, min(day.day, last_day))
 
 
 _SNOMED_TAG = re.compile(
@@ -199,29 +191,29 @@ def sentence_case(text: str) -> str:
 
 
 def _exported_text(text: str) -> str:
-    """The text in a dictionary that an export wrote where a text belongs; else the text itself."""
+    """The text in a dictionary that an export wrote where a text belongs; else the text itself.
+
+    It is the `text`, else what is to be measured and its bound: `Hemoglobin A1c < 7`.
+    """
     if not _EXPORTED.match(text):
         return text
     try:
         exported = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
-    return _text_in(exported) or text
-
-
-def _text_in(exported: Any) -> str:
-    """The `text`, else what is to be measured and its bound: `Hemoglobin A1c < 7`."""
     if not isinstance(exported, dict):
-        return ""
+        return text
     if isinstance(exported.get("text"), str):
-        return str(exported["text"])
+        return str(exported["text"]) or text
     observation = exported.get("observation")
     if not isinstance(observation, dict):
-        return ""
+        return text
     codes = observation.get("codes") or [{}]
     display = codes[0].get("display", "") if isinstance(codes[0], dict) else ""
-    parts = (display, observation.get("operator", ""), observation.get("value", ""))
-    return " ".join(str(part) for part in parts if display and part != "")
+    if not display:
+        return text
+    parts = [display, observation.get("operator", ""), observation.get("value", "")]
+    return " ".join(map(str, filter(lambda part: part != "", parts)))
 
 
 MEASURED = frozenset(
@@ -264,32 +256,37 @@ class FieldWords(NamedTuple):
     absent: str
 
 
+@cache
+def _all_row_words() -> dict[str, RowWords]:
+    words = {}
+    for table, what, nouns, named, lead, dated, silent in _words_table():
+        if table == "row":
+            kind = KINDS[what]
+            singular, plural = nouns.split("|") if nouns != "-" else (kind.singular, kind.plural)
+            statuses = frozenset(silent.split("|"))
+            words[what] = RowWords(
+                singular, plural, named, lead.replace("-", "{}"), dated, statuses
+            )
+    return words
+
+
 def row_words(what: str) -> RowWords:
     """Return how rows of a kind are called."""
-    return _row_words()[what]
-
-
-@cache
-def _row_words() -> dict[str, RowWords]:
-    words = {}
-    for what, nouns, named, lead, dated, silent in _words_of("row"):
-        kind = KINDS[what]
-        singular, plural = nouns.split("|") if nouns != "-" else (kind.singular, kind.plural)
-        words[what] = RowWords(
-            singular, plural, named, lead.replace("-", "{}"), dated, frozenset(silent.split("|"))
-        )
-    return words
+    return _all_row_words()[what]
 
 
 @cache
 def field_words() -> dict[str, FieldWords]:
     """Return how the fields are said."""
-    return {field: FieldWords(said, absent) for field, said, absent, *_ in _words_of("field")}
+    words = {}
+    for table, field, said, absent, *_ in _words_table():
+        if table == "field":
+            words[field] = FieldWords(said, absent)
+    return words
 
 
-def _words_of(kind: str) -> list[TableRow]:
-    rows = read_rows("asking/data/record_words.tsv", 7, optional=3)
-    return [row[1:] for row in rows if row[0] == kind]
+def _words_table() -> tuple[TableRow, ...]:
+    return read_rows("asking/data/record_words.tsv", 7, optional=3)
 
 
 def asserts(text: str) -> Assertion:
@@ -309,8 +306,9 @@ def row_label(query: Query, row: Row) -> str:
     """Return what a result is called: the concept that was asked for, else its display."""
     for name in _measurements(query.concepts):
         concept = concept_named("measurement", name)
-        if any(matches_code(concept, *coding) for coding in row.codings):
-            return sentence_case(concept_text(name))
+        for coding in row.codings:
+            if matches_code(concept, *coding):
+                return sentence_case(concept_text(name))
     return clean_name(row.name) or "Result without a name"
 
 
@@ -329,11 +327,11 @@ def _measurements(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def concept_text(name: str) -> str:
     """Return the name of a concept with its capitals: `hemoglobin A1c`."""
-    return re.sub(r"\w+", lambda word: _written().get(word[0], word[0]), name)
+    return re.sub(r"\w+", lambda word: _words_with_capitals().get(word[0], word[0]), name)
 
 
 @cache
-def _written() -> dict[str, str]:
+def _words_with_capitals() -> dict[str, str]:
     return {word.lower(): word for word in word_list("written")}
 
 
@@ -384,9 +382,10 @@ def subject(query: Query) -> str:
 
 def counted_rows(query: Query, count: int) -> str:
     """Return a number of rows with every limit but the time: `12 emergency visits`."""
-    names = asked_names(query)
-    parts = [str(count), noun(query, count), f"of {names}" if names else "", *_limits(query)]
-    return " ".join(part for part in parts if part)
+    parts = [str(count), noun(query, count)]
+    if names := asked_names(query):
+        parts.append(f"of {names}")
+    return " ".join([*parts, *_limits(query)])
 
 
 def counted_limits(query: Query, count: int) -> str:
@@ -403,7 +402,7 @@ def _adjectives(query: Query) -> Iterator[str]:
     if query.flag:
         yield query.flag
     if query.classes:
-        yield " or ".join(_CLASS_WORDS[name] for name in query.classes)
+        yield " or ".join(map(_CLASS_WORDS.__getitem__, query.classes))
 
 
 def _limits(query: Query) -> Iterator[str]:
@@ -422,16 +421,13 @@ def _limits(query: Query) -> Iterator[str]:
         yield f"with a value {query.value}"
     if query.grew is not None:
         yield "in which an organism grew" if query.grew else "in which no organism grew"
-    if query.companion:
-        yield _companion_text(query.companion)
-
-
-def _companion_text(companion: Companion) -> str:
-    order = "" if companion.order == "any" else f"{companion.order} and "
-    names = _names((*map(concept_text, companion.concepts), *companion.names))
-    rows = f"{row_words(companion.what).plural}{f' of {names}' if names else ''}"
-    return f"{order}{_WITHIN[companion.within]} {rows} {companion.when}".strip()
+    if companion := query.companion:
+        rows = row_words(companion.what).plural
+        if names := (*map(concept_text, companion.concepts), *companion.names):
+            rows = f"{rows} of {_names(names)}"
+        text = f"{_WITHIN[companion.within]} {rows} {companion.when}".strip()
+        yield text if companion.order == "any" else f"{companion.order} and {text}"
 
 
 def _names(names: tuple[str, ...]) -> str:
-    return " or ".join(dict.fromkeys(without_marks(name) for name in names))
+    return " or ".join(dict.fromkeys(map(without_marks, names)))

@@ -195,6 +195,8 @@ class _Asking:
             query=self._query(holding),
             not_understood=() if is_understood else self._of_record.not_understood,
             remarks=tuple(self._remarks(status, judgements, [note_answer, *holding])),
+            is_partial=bool(judgements)
+            or any(part.is_partial for part in (self._of_record, note_answer, *holding)),
             answered_by=_joined([part.answered_by for part in (note_answer, *holding)]),
         )
 

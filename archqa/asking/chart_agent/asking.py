@@ -132,7 +132,9 @@ class _Asking:
             remarks.append(f"Not stated: {_phrase(reply.missing)}.")
         elif verdict.answers == "partly":
             remarks.append(PARTLY_ANSWERED)
-        return self._with_lines(Status.ANSWERED, supported, remarks=tuple(remarks))
+        answer = self._with_lines(Status.ANSWERED, supported, remarks=tuple(remarks))
+        is_partial = bool(reply.missing.strip()) or verdict.answers == "partly"
+        return answer.model_copy(update={"is_partial": is_partial})
 
     def _declined(self, reply: ChartReply, related: Sequence[ChartLine]) -> Answer:
         message = (
