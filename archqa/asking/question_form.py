@@ -51,6 +51,11 @@ _PRIOR = re.compile(
     r"^(?:prior|previous|past|current|known|recent|possible)\s+[\w-]+(?:\s+\w*[^s])?$", re.I
 )
 _IN_FAMILY = re.compile(r"\bin (?:the|his|her|their|my|our) family$", re.IGNORECASE)
+_JOINING = re.compile(
+    r"(?:when|where|who)\s+(?:he|she|they|it|we|i|my|the|his|her|you)\b", re.IGNORECASE
+)
+_NAMES_NOTHING = re.compile(r"any(?:one|body)?\s+(?:idea|clue|word|news|know|reason)", re.IGNORECASE)
+_EMBEDS_QUESTION = re.compile(r"\b(?:known|stated|documented|clear|say|tell|mentioned)$")
 _OR_DETERMINER = re.compile(
     r"\bthe\s+\w+(?:\s+\w+)?\s+or\s+the\s+\w+|^(?:is|was|are|were)\s.*\ban?\s.*\bor\s+an?\s",
     re.IGNORECASE,
@@ -60,17 +65,19 @@ _OR_DETERMINER = re.compile(
 def is_yes_no_question(question: str) -> bool:
     """Whether yes or no would answer; a question that may ask for more ("job?") is none."""
     text = _bare(question)
-    if not text or _asks_for_choice(text):
+    if not text:
+        return False
+    if " or " in text.lower() and (_has("offers_choice", text) or _OR_DETERMINER.search(text)):
         return False
     asked_word = _QUESTION_WORD.search(text)
     if _INVERTED.match(text):
-        return not _asks_for_words(text)
-    later = _LATER_INVERTED.search(text)
-    if later and not asked_word:
-        return True
-    if asked_word and not _joins_later(text, asked_word.start()):
-        return False
-    return _is_telegraphic(text)
+        return not _asks_for_words(text, asked_word)
+    if asked_word is None:
+        return _LATER_INVERTED.search(text) is not None or _is_telegraphic(text)
+    # "When" or "where" may only say of what time or place ("Any pain when he walks").
+    start = asked_word.start()
+    joins = start > 0 and _JOINING.match(text, start) and not _NAMES_NOTHING.match(text)
+    return bool(joins) and _is_telegraphic(text)
 
 
 def _bare(question: str) -> str:
@@ -78,39 +85,16 @@ def _bare(question: str) -> str:
     return _LEAD_IN.sub("", text).rstrip(" ?.!\"'”")
 
 
-def _asks_for_words(text: str) -> bool:
+def _asks_for_words(text: str, asked_word: re.Match[str] | None) -> bool:
     """Whether a question in inverted order asks to be told something ("Can you say when …")."""
     if _ASKS_FOR_WORDS.match(text):
         return True
-    match = _QUESTION_WORD.search(text)
-    return match is not None and match.start() > 0 and _is_embedded(text, match.start())
-
-
-def _is_embedded(text: str, start: int) -> bool:
-    """Whether the word at `start` asks ("is it known when"), not merely joins ("did he, when he")."""
-    before = text[:start].rstrip()
-    word = text[start:].split()[0].lower()
-    if word in {"when", "where", "who", "which", "whose"}:
-        return (
-            re.search(r"\b(?:known|stated|documented|clear|say|tell|mentioned)$", before)
-            is not None
-        )
-    return False
-
-
-def _joins_later(text: str, start: int) -> bool:
-    """Whether "when" or "where" only says of what time or place ("Any pain when he walks")."""
-    joins = re.match(
-        r"(?:when|where|who)\s+(?:he|she|they|it|we|i|my|the|his|her|you)\b", text[start:], re.I
-    )
-    names_nothing = re.match(r"any(?:one|body)?\s+(?:idea|clue|word|news|know|reason)", text, re.I)
-    return joins is not None and start > 0 and names_nothing is None
-
-
-def _asks_for_choice(text: str) -> bool:
-    if " or " not in text.lower():
+    if asked_word is None or asked_word.start() == 0:
         return False
-    return bool(_has("offers_choice", text) or _OR_DETERMINER.search(text))
+    # The word asks ("is it known when"), unless it merely joins ("did he, when he").
+    word = text[asked_word.start() :].split()[0].lower()
+    is_embedded = _EMBEDS_QUESTION.search(text[: asked_word.start()].rstrip()) is not None
+    return is_embedded and word in {"when", "where", "who", "which", "whose"}
 
 
 def _is_telegraphic(text: str) -> bool:

@@ -5,7 +5,7 @@ read with good certainty, nothing is said and the sentence speaks for itself.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -45,191 +45,6 @@ _REPORTS = re.compile(
     re.IGNORECASE,
 )
 
-
-class Assertion(StrEnum):
-    """What a sentence says of something that it mentions."""
-
-    PRESENT = "present"
-    ABSENT = "absent"
-    NEGATIVE = "negative"
-    """A test, culture or finding that is called negative: the test itself was done."""
-    OPEN = "open"
-    LIKELY = "likely"
-    LIMITED = "limited"
-    """Affirmed or denied with an exception ("with stairs only")."""
-    ENDED = "ended"
-    FAMILY = "family"
-    PAST = "past"
-    PLANNED = "planned"
-    ALLOWED = "allowed"
-    CONTINUES = "continues"
-
-
-class Cue(NamedTuple):
-    """Characters that state an assertion; `reaches_after` over what follows, else what precedes."""
-
-    kind: str
-    reaches_after: bool
-    start: int
-    end: int
-
-
-def assertions(sentence: str, start: int, end: int) -> frozenset[Assertion]:
-    """Return what `sentence` says of the characters from `start` to `end`, PRESENT without a cue."""
-    cues = find_cues(sentence)
-    boundaries = _boundaries(sentence, cues)
-    found = []
-    for cue in cues:
-        if cue.kind != "boundary" and _reaches(cue, start, end, sentence, boundaries):
-            found.append(Assertion(cue.kind))
-    return frozenset(found) or frozenset({Assertion.PRESENT})
-
-
-def find_cues(sentence: str) -> tuple[Cue, ...]:
-    """Return the cues of a sentence in order; the longer of two that overlap wins."""
-    matches: list[Cue] = []
-    for start, end, (kind, reaches_after) in find_assertion_cues(sentence):
-        matches.append(Cue(kind, reaches_after, start, end))
-    matches.sort(key=lambda cue: (cue.start - cue.end, cue.start, cue.kind != "open"))
-    chosen: list[Cue] = []
-    for cue in matches:
-        if not any(_conflict(cue, other) for other in chosen):
-            chosen.append(cue)
-    real = [cue for cue in chosen if cue.kind != "pseudo" and not _is_informant(cue, sentence)]
-    return tuple(sorted(real, key=lambda cue: cue.start))
-
-
-def _is_informant(cue: Cue, sentence: str) -> bool:
-    """Whether a relative only reports on the patient ("Mother states he has no fever")."""
-    return cue.kind == "family" and _REPORTS.match(sentence[cue.end :]) is not None
-
-
-def _conflict(cue: Cue, other: Cue) -> bool:
-    """Whether a cue overlaps a longer one; the two directions of one word may both stand."""
-    is_boundary = "boundary" in (cue.kind, other.kind) and "pseudo" not in (cue.kind, other.kind)
-    other_way = cue.kind == other.kind and cue.reaches_after != other.reaches_after
-    if is_boundary or other_way:
-        return False
-    if (cue.start, cue.end) == (other.start, other.end):
-        return "open" in (cue.kind, other.kind) and cue.kind != other.kind
-    return cue.start < other.end and other.start < cue.end
-
-
-def _boundaries(sentence: str, cues: tuple[Cue, ...]) -> list[int]:
-    """Return the offsets that no cue reaches across."""
-    offsets = [match.start() for match in _CLAUSE_END.finditer(sentence)]
-    offsets += [cue.start for cue in cues if cue.kind == "boundary"]
-    return sorted(offsets)
-
-
-def _reaches(cue: Cue, start: int, end: int, sentence: str, boundaries: list[int]) -> bool:
-    if cue.kind == "absent" and cue.start < start and end <= cue.end:
-        return True
-    if cue.reaches_after:
-        if cue.end > start:
-            return False
-        crosses = cue.kind == "family" and not re.search(r"[.;]", sentence[cue.end : start])
-        return crosses or not any(cue.end <= offset < start for offset in boundaries)
-    if cue.start < end:
-        return False
-    between = sentence[end : cue.start]
-    if len(between.split()) > MAX_WORDS_BACK:
-        return False
-    if _RELATIVE_CLAUSE.match(between):
-        return True
-    return not any(end <= offset < cue.start for offset in boundaries)
-
-
-class YesNo(StrEnum):
-    """How the answer to a yes/no question begins."""
-
-    YES = "Yes"
-    NO = "No"
-    NOT_STATED = "Not stated"
-
-
-def assertion_verdict(said: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
-    """Return what the assertions of a mention answer, None where that is not certain."""
-    if (Assertion.FAMILY in said) != form.asks_family:
-        return _other_person_verdict(said, form)
-    if form.asks_permission and form.asks_ended:
-        return None
-    if form.asks_permission and said & {Assertion.ALLOWED, Assertion.ABSENT}:
-        return _permission_verdict(said)
-    if Assertion.ENDED in said:
-        return _ended_verdict(said, form)
-    if said & {Assertion.PLANNED, Assertion.LIMITED} or form.asks_permission:
-        return None
-    if Assertion.LIKELY in said and Assertion.ABSENT not in said:
-        return None
-    if Assertion.OPEN in said:
-        return None if Assertion.ABSENT in said else YesNo.NOT_STATED
-    return _plain_verdict(said, form)
-
-
-def habit_verdict(said: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
-    """Return the verdict on a habit: "smoker?" is answered by one that has ended, with no."""
-    has_ended = Assertion.ENDED in said and Assertion.ABSENT not in said
-    if has_ended and form.is_telegraphic and not form.asks_family:
-        return None if form.asks_past else YesNo.NO
-    return assertion_verdict(said, form)
-
-
-def opposite_verdict(said: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
-    """Return the verdict where the opposite of what is asked for is mentioned ("afebrile")."""
-    if not said <= {Assertion.PRESENT, Assertion.CONTINUES}:
-        return None
-    return YesNo.YES if form.asks_ended else YesNo.NO
-
-
-def reversed_verdict(verdict: YesNo | None) -> YesNo | None:
-    """Return the verdict on the opposite of what is asked for ("Is she afebrile?")."""
-    if verdict is YesNo.YES:
-        return YesNo.NO
-    if verdict is YesNo.NO:
-        return YesNo.YES
-    return None
-
-
-def only_verdict(verdicts: Iterable[YesNo | None]) -> YesNo | None:
-    """Return the verdict that all agree on, None where they do not."""
-    different = set(verdicts)
-    return different.pop() if len(different) == 1 else None
-
-
-def _plain_verdict(said: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
-    """Return the verdict where nothing is planned, open, ended or told of another person."""
-    if form.asks_ended:
-        return YesNo.NO if Assertion.CONTINUES in said else None
-    if said & {Assertion.ABSENT, Assertion.NEGATIVE}:
-        return YesNo.NO
-    if Assertion.PAST in said and form.asks_now:
-        return None
-    return YesNo.YES
-
-
-def _other_person_verdict(said: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
-    """Return the verdict where a relative is asked for or told of, and not both."""
-    if form.asks_family or Assertion.ABSENT in said:
-        return None
-    return YesNo.NOT_STATED
-
-
-def _ended_verdict(said: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
-    if Assertion.ABSENT in said:
-        return None
-    if form.asks_ended:
-        return None if Assertion.PLANNED in said else YesNo.YES
-    return YesNo.NO if form.asks_now else None
-
-
-def _permission_verdict(said: frozenset[Assertion]) -> YesNo | None:
-    if Assertion.ABSENT in said:
-        return YesNo.NO
-    is_given = Assertion.ALLOWED in said and Assertion.PLANNED not in said
-    return YesNo.YES if is_given else None
-
-
 MAX_DENIED_WORDS = 10
 """Words after the denial, and before it, of a sentence that does nothing but deny."""
 MAX_WORDS_BEFORE_DENIAL = 7
@@ -249,48 +64,6 @@ _NORMAL_RESULT = re.compile(
 _MORE_IS_SAID = re.compile(
     r"\b(?:but|except|other than|abnormal|positive|shows?|showed)\b", re.IGNORECASE
 )
-
-
-def is_denied_in_other_words(question: str, form: QuestionForm, sentence: str) -> bool:
-    """Whether a sentence that answers only denies ("There was no neural impingement").
-
-    False where both name known things and they differ: "no fever" does not answer "night sweats?".
-    """
-    if form.asks_ended or form.asks_permission or form.asks_family or form.asks_comparison:
-        return False
-    asked_parts, said_parts = body_parts(question), body_parts(sentence)
-    if asked_parts and said_parts and not asked_parts & said_parts:
-        return False
-    known = find_mentions(main_part(question))
-    if not known and asked_parts <= said_parts and _is_normal_test(question, sentence):
-        return True
-    denied = _only_denied(sentence)
-    if known:
-        return bool(denied) and not find_mentions(denied) and not _LIST.search(denied)
-    return bool(denied)
-
-
-def _is_normal_test(question: str, sentence: str) -> bool:
-    """Whether a sentence says no more than that a test, which the question names, was normal."""
-    if not _TEST.search(question) or len(sentence.split()) > MAX_RESULT_WORDS:
-        return False
-    return bool(_NORMAL_RESULT.search(sentence)) and not _MORE_IS_SAID.search(sentence)
-
-
-def _only_denied(sentence: str) -> str:
-    """Return what a sentence denies if it says nothing else, "" otherwise."""
-    cues = [cue for cue in find_cues(sentence) if cue.kind not in {"past", "continues"}]
-    denials = [cue for cue in cues if cue.kind == "absent" and cue.reaches_after]
-    if not denials or any(cue.kind != "absent" and cue.start > denials[0].start for cue in cues):
-        return ""
-    before = re.sub(r"^[^:]*:", "", sentence[: denials[0].start])
-    after = sentence[denials[0].end :].strip(" .")
-    if len(before.split()) > MAX_WORDS_BEFORE_DENIAL or find_mentions(before) or "," in before:
-        return ""
-    is_one_clause = len(after.split()) <= MAX_DENIED_WORDS and not re.search(r"[;:.]", after)
-    return after if is_one_clause else ""
-
-
 ASPECT_ORDER = (
     Aspect.STATE,
     Aspect.ALLERGY,
@@ -320,6 +93,214 @@ _CLAUSE_BREAK = re.compile(r"[;,]\s|\.\s|\s(?:but|and|while|although|with)\s")
 _WORD = re.compile(r"[A-Za-z][\w'-]*")
 
 
+class Assertion(StrEnum):
+    """What a sentence says of something that it mentions."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    NEGATIVE = "negative"
+    """A test, culture or finding that is called negative: the test itself was done."""
+    OPEN = "open"
+    LIKELY = "likely"
+    LIMITED = "limited"
+    """Affirmed or denied with an exception ("with stairs only")."""
+    ENDED = "ended"
+    FAMILY = "family"
+    PAST = "past"
+    PLANNED = "planned"
+    ALLOWED = "allowed"
+    CONTINUES = "continues"
+
+
+class YesNo(StrEnum):
+    """How the answer to a yes/no question begins."""
+
+    YES = "Yes"
+    NO = "No"
+    NOT_STATED = "Not stated"
+
+
+class Cue(NamedTuple):
+    """Characters that state an assertion; `reaches_after` over what follows, else what precedes."""
+
+    kind: str
+    reaches_after: bool
+    start: int
+    end: int
+
+
+def yes_no_answer(question: str, evidence: Sequence[str]) -> YesNo | None:
+    """Return what the evidence, the best sentence first, says; None if that is not certain.
+
+    NOT_STATED is said where the evidence leaves the matter open or tells it of a relative only.
+    """
+    if not is_yes_no_question(question):
+        return None
+    form = question_form(question)
+    verdicts = {SentenceReading(question, form, sentence).verdict() for sentence in evidence}
+    return _only(verdicts - {None})
+
+
+def assertions(sentence: str, start: int, end: int) -> frozenset[Assertion]:
+    """Return what `sentence` says of the characters from `start` to `end`, PRESENT without a cue.
+
+    In the manner of NegEx (Chapman et al. 2001) and ConText (Harkema et al. 2009): cues such as
+    "denies", "ruled out" and "possible" reach over what follows or precedes them, up to a boundary
+    such as "but"; the cue nearest to a mention decides.
+    """
+    cues = _find_cues(sentence)
+    boundaries = [match.start() for match in _CLAUSE_END.finditer(sentence)]
+    boundaries += [cue.start for cue in cues if cue.kind == "boundary"]
+    reaching = set()
+    for cue in cues:
+        if cue.kind != "boundary" and _reaches(cue, start, end, sentence, boundaries):
+            reaching.add(Assertion(cue.kind))
+    return frozenset(reaching or {Assertion.PRESENT})
+
+
+def _find_cues(sentence: str) -> list[Cue]:
+    """The cues of a sentence in order; the longer of two that overlap wins."""
+    matches = []
+    for start, end, (kind, reaches_after) in find_assertion_cues(sentence):
+        matches.append(Cue(kind, reaches_after, start, end))
+    matches.sort(key=lambda cue: (cue.start - cue.end, cue.start, cue.kind != "open"))
+    chosen: list[Cue] = []
+    for cue in matches:
+        if not any(_conflict(cue, other) for other in chosen):
+            chosen.append(cue)
+    cues = []
+    for cue in chosen:
+        # A relative may only report on the patient ("Mother states he has no fever").
+        is_informant = cue.kind == "family" and _REPORTS.match(sentence[cue.end :])
+        if cue.kind != "pseudo" and not is_informant:
+            cues.append(cue)
+    cues.sort(key=lambda cue: cue.start)
+    return cues
+
+
+def _conflict(cue: Cue, other: Cue) -> bool:
+    """Whether a cue overlaps a longer one; the two directions of one word may both stand."""
+    is_boundary = "boundary" in (cue.kind, other.kind) and "pseudo" not in (cue.kind, other.kind)
+    other_way = cue.kind == other.kind and cue.reaches_after != other.reaches_after
+    if is_boundary or other_way:
+        return False
+    if (cue.start, cue.end) == (other.start, other.end):
+        return "open" in (cue.kind, other.kind) and cue.kind != other.kind
+    return cue.start < other.end and other.start < cue.end
+
+
+def _reaches(cue: Cue, start: int, end: int, sentence: str, boundaries: list[int]) -> bool:
+    if cue.kind == "absent" and cue.start < start and end <= cue.end:
+        return True
+    if cue.reaches_after:
+        if cue.end > start:
+            return False
+        crosses = cue.kind == "family" and not re.search(r"[.;]", sentence[cue.end : start])
+        return crosses or not any(cue.end <= offset < start for offset in boundaries)
+    if cue.start < end:
+        return False
+    between = sentence[end : cue.start]
+    if len(between.split()) > MAX_WORDS_BACK:
+        return False
+    if _RELATIVE_CLAUSE.match(between):
+        return True
+    return not any(end <= offset < cue.start for offset in boundaries)
+
+
+_REVERSED = {YesNo.YES: YesNo.NO, YesNo.NO: YesNo.YES}
+"""The verdict on the opposite of what is asked for ("Is she afebrile?")."""
+
+
+def _only(verdicts: set[YesNo | None]) -> YesNo | None:
+    """The verdict that all agree on, None where they do not."""
+    return next(iter(verdicts)) if len(verdicts) == 1 else None
+
+
+def _verdict_of(stated: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
+    """What the assertions of a mention answer, None where that is not certain."""
+    is_denied = Assertion.ABSENT in stated
+    is_of_family = Assertion.FAMILY in stated
+    if is_of_family and not form.asks_family and not is_denied:
+        return YesNo.NOT_STATED
+    if is_of_family != form.asks_family:
+        return None
+    if form.asks_permission:
+        return None if form.asks_ended else _permission_verdict(stated, form)
+    if Assertion.ENDED in stated:
+        return _ended_verdict(stated, form)
+    if stated & {Assertion.PLANNED, Assertion.LIMITED}:
+        return None
+    if Assertion.LIKELY in stated and not is_denied:
+        return None
+    if Assertion.OPEN in stated:
+        return None if is_denied else YesNo.NOT_STATED
+    if form.asks_ended:
+        return YesNo.NO if Assertion.CONTINUES in stated else None
+    if is_denied or Assertion.NEGATIVE in stated:
+        return YesNo.NO
+    return None if Assertion.PAST in stated and form.asks_now else YesNo.YES
+
+
+def _permission_verdict(stated: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
+    if Assertion.ABSENT in stated:
+        return YesNo.NO
+    if Assertion.ALLOWED in stated:
+        return None if Assertion.PLANNED in stated else YesNo.YES
+    return _ended_verdict(stated, form) if Assertion.ENDED in stated else None
+
+
+def _ended_verdict(stated: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
+    if Assertion.ABSENT in stated:
+        return None
+    if form.asks_ended:
+        return None if Assertion.PLANNED in stated else YesNo.YES
+    return YesNo.NO if form.asks_now else None
+
+
+def _habit_verdict(stated: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
+    """The verdict on a habit: "smoker?" is answered by one that has ended, with no."""
+    has_ended = Assertion.ENDED in stated and Assertion.ABSENT not in stated
+    if has_ended and form.is_telegraphic and not form.asks_family:
+        return None if form.asks_past else YesNo.NO
+    return _verdict_of(stated, form)
+
+
+def _is_denied_in_other_words(question: str, form: QuestionForm, sentence: str) -> bool:
+    """Whether a sentence that answers only denies ("There was no neural impingement").
+
+    False where both name known things and they differ: "no fever" does not answer "night sweats?".
+    """
+    if form.asks_ended or form.asks_permission or form.asks_family or form.asks_comparison:
+        return False
+    asked_parts, sentence_parts = body_parts(question), body_parts(sentence)
+    if asked_parts and sentence_parts and not asked_parts & sentence_parts:
+        return False
+    known = find_mentions(main_part(question))
+    if not known and asked_parts <= sentence_parts and _TEST.search(question):
+        # The sentence may say no more than that a test, which the question names, was normal.
+        is_short = len(sentence.split()) <= MAX_RESULT_WORDS
+        if is_short and _NORMAL_RESULT.search(sentence) and not _MORE_IS_SAID.search(sentence):
+            return True
+    denied = _only_denied(sentence)
+    if known and (find_mentions(denied) or _LIST.search(denied)):
+        return False
+    return bool(denied)
+
+
+def _only_denied(sentence: str) -> str:
+    """What a sentence denies if it says nothing else, "" otherwise."""
+    cues = [cue for cue in _find_cues(sentence) if cue.kind not in {"past", "continues"}]
+    denial = next((cue for cue in cues if cue.kind == "absent" and cue.reaches_after), None)
+    if denial is None or any(cue.kind != "absent" and cue.start > denial.start for cue in cues):
+        return ""
+    before = re.sub(r"^[^:]*:", "", sentence[: denial.start])
+    after = sentence[denial.end :].strip(" .")
+    if len(before.split()) > MAX_WORDS_BEFORE_DENIAL or find_mentions(before) or "," in before:
+        return ""
+    is_one_clause = len(after.split()) <= MAX_DENIED_WORDS and not re.search(r"[;:.]", after)
+    return after if is_one_clause else ""
+
+
 class SentenceReading(NamedTuple):
     """A yes/no question, its form, and one sentence that may answer it."""
 
@@ -333,51 +314,54 @@ class SentenceReading(NamedTuple):
         if form.asks_cause or form.asks_deed or form.asks_negative:
             return None
         mentions = find_mentions(main_part(self.question)) or find_mentions(self.question)
-        states = [mention for mention in mentions if mention.concept.aspect in STATES]
-        if states:
-            return self._state_verdict(states[0])
-        asked = _asked_mentions(mentions)
+        for mention in mentions:
+            if mention.concept.aspect in STATES:
+                return self._state_verdict(mention)
+        asked: list[Mention] = []
+        for aspect in ASPECT_ORDER:
+            asked = asked or [mention for mention in mentions if mention.concept.aspect is aspect]
         verdict = self._asked_verdict(asked) if asked else self._repeated_words_verdict()
         if verdict is YesNo.NOT_STATED:
             return verdict if self._is_left_open(asked) else None
         if verdict is not None:
             return verdict if self._is_about_the_same(verdict, asked) else None
-        is_denied = is_denied_in_other_words(self.question, form, self.sentence)
+        is_denied = _is_denied_in_other_words(self.question, form, self.sentence)
         return YesNo.NO if is_denied else None
 
     def _is_left_open(self, asked: Sequence[Mention]) -> bool:
         """Whether a finding is left open and the sentence does not go on to settle it."""
         if self.form.asks_comparison or not asked or asked[0].concept.aspect not in LEFT_OPEN:
             return False
-        ends = [
-            each.end for mention in asked for each in mentions_of(mention.concept, self.sentence)
-        ]
-        return _RESULT.search(self.sentence, max(ends, default=0)) is None
+        end = 0
+        for asked_mention in asked:
+            for mention in mentions_of(asked_mention.concept, self.sentence):
+                end = max(end, mention.end)
+        return _RESULT.search(self.sentence, end) is None
 
     def _is_about_the_same(self, verdict: YesNo, asked: Sequence[Mention]) -> bool:
         """Whether the rest of the question allows the verdict.
 
         What is denied is denied of all its kinds; what is affirmed must be affirmed in all words.
         """
+        form = self.form
         aspect = asked[0].concept.aspect if asked else None
-        if verdict is YesNo.YES and not self._is_unqualified():
-            return False
+        if verdict is YesNo.YES:
+            # Nothing is compared or foretold, and what is asked of now is told of now.
+            if form.asks_comparison or form.asks_plan:
+                return False
+            if form.asks_now and not _NOW.search(self.sentence):
+                return False
         needs_all = verdict is YesNo.YES or aspect in QUALIFIED
         if needs_all and not is_all_else_said(self.question, asked, self.sentence):
             return False
-        return aspect not in {Aspect.DRUG, Aspect.PROCEDURE} or self._rest_agrees(verdict, asked)
+        if aspect not in {Aspect.DRUG, Aspect.PROCEDURE}:
+            return True
+        # The words beside a drug or procedure ("Any change in her pills?") must say the same.
+        rest = self._replace(question=self._question_without(*asked))
+        return rest._repeated_words_verdict() in {None, verdict}
 
-    def _is_unqualified(self) -> bool:
-        """Whether nothing is compared or foretold, and what is asked of now is told of now."""
-        if self.form.asks_comparison or self.form.asks_plan:
-            return False
-        return not self.form.asks_now or _NOW.search(self.sentence) is not None
-
-    def _rest_agrees(self, verdict: YesNo, asked: Sequence[Mention]) -> bool:
-        """Whether the words beside a drug or procedure ("Any change in her pills?") say the same."""
-        rest = blanked(self.question, [(mention.start, mention.end) for mention in asked])
-        reading = self._replace(question=rest)
-        return reading._repeated_words_verdict() in {None, verdict}
+    def _question_without(self, *mentions: Mention) -> str:
+        return blanked(self.question, [(mention.start, mention.end) for mention in mentions])
 
     def _asked_verdict(self, asked: Sequence[Mention]) -> YesNo | None:
         """Return the verdict on all that is asked for at once ("nausea or vomiting").
@@ -388,32 +372,39 @@ class SentenceReading(NamedTuple):
         for mention in asked:
             verdicts = by_place.setdefault((mention.start, mention.end), set())
             verdicts |= {self._concept_verdict(mention), self._broader_verdict(mention)}
-        things = [only_verdict(verdicts - {None}) for verdicts in by_place.values()]
-        if self.form.is_alternative and YesNo.YES in things and None not in things:
+        of_places = {_only(verdicts - {None}) for verdicts in by_place.values()}
+        if self.form.is_alternative and YesNo.YES in of_places and None not in of_places:
             return YesNo.YES
-        verdict = only_verdict(set(things) - {None})
+        verdict = _only(of_places - {None})
         needs_all = self.form.is_alternative or verdict is YesNo.YES
-        return None if needs_all and None in things else verdict
+        return None if needs_all and None in of_places else verdict
 
     def _concept_verdict(self, asked: Mention) -> YesNo | None:
         """Return what the mentions of a concept say together."""
-        verdicts = []
-        for mention in _outside_label(mentions_of(asked.concept, self.sentence), self.sentence):
+        mentions = mentions_of(asked.concept, self.sentence)
+        label = _LABEL.match(self.sentence)
+        label_end = label.end() if label else 0
+        # What only the label before a colon names is left out ("PAST SURGICAL HISTORY: …").
+        mentions = [mention for mention in mentions if mention.start >= label_end] or mentions
+        verdicts: set[YesNo | None] = set()
+        for mention in mentions:
             if asked.relation is Relation.NARROWER and not self._covers(mention, asked):
                 continue
             verdict = self._mention_verdict(mention, asked)
-            if verdict is YesNo.YES and self._is_only_label(mention, asked):
+            is_label = label is not None and mention.end <= label_end
+            # "ALLERGIES: Refer to chart" affirms none.
+            if (
+                verdict is YesNo.YES
+                and is_label
+                and not content_stems(self._question_without(asked))
+            ):
                 verdict = None
             if verdict is not YesNo.NO or not self._is_narrower(mention, asked):
-                verdicts.append(verdict)
-        verdict = only_verdict(verdicts)
-        return reversed_verdict(verdict) if asked.relation is Relation.OPPOSITE else verdict
-
-    def _is_only_label(self, mention: Mention, asked: Mention) -> bool:
-        """Whether only the label names what is asked for ("ALLERGIES: Refer to chart")."""
-        label = _LABEL.match(self.sentence)
-        rest = blanked(self.question, [(asked.start, asked.end)])
-        return label is not None and mention.end <= label.end() and not content_stems(rest)
+                verdicts.add(verdict)
+        verdict = _only(verdicts)
+        if asked.relation is Relation.OPPOSITE and verdict is not None:
+            return _REVERSED.get(verdict)
+        return verdict
 
     def _broader_verdict(self, asked: Mention) -> YesNo | None:
         """Return NO if a finding is denied that the words asked contain (pain of "chest pain")."""
@@ -430,15 +421,17 @@ class SentenceReading(NamedTuple):
         return None
 
     def _mention_verdict(self, mention: Mention, asked: Mention) -> YesNo | None:
-        said = assertions(self.sentence, mention.start, mention.end)
-        if mention.relation is Relation.OPPOSITE:
-            names_result = "neg" in self.sentence[mention.start : mention.end].lower()
-            own = {Assertion.NEGATIVE} if names_result else set()
-            return opposite_verdict(said - own, self.form)
-        if Assertion.NEGATIVE in said and asked.concept.aspect in WITH_RESULTS:
+        stated = assertions(self.sentence, mention.start, mention.end)
+        if mention.relation is Relation.OPPOSITE:  # "afebrile"
+            if "neg" in self.sentence[mention.start : mention.end].lower():
+                stated -= {Assertion.NEGATIVE}
+            if not stated <= {Assertion.PRESENT, Assertion.CONTINUES}:
+                return None
+            return YesNo.YES if self.form.asks_ended else YesNo.NO
+        if Assertion.NEGATIVE in stated and asked.concept.aspect in WITH_RESULTS:
             return None
         is_habit = asked.concept.aspect is Aspect.HABIT
-        verdict = (habit_verdict if is_habit else assertion_verdict)(said, self.form)
+        verdict = (_habit_verdict if is_habit else _verdict_of)(stated, self.form)
         is_class = asked.relation is Relation.NARROWER and mention.relation is Relation.SAME
         return verdict if verdict is YesNo.NO or not is_class else None
 
@@ -453,96 +446,66 @@ class SentenceReading(NamedTuple):
         """Whether what is denied is only a part of what is asked: a kind, another site or side."""
         if mention.relation is Relation.NARROWER and asked.relation is not Relation.NARROWER:
             return True
-        asked_parts = body_parts(blanked(self.question, [(asked.start, asked.end)]))
-        said_parts = body_parts(self.sentence)
-        site = _site(mention, self.sentence)
+        # The parts of the body directly before the mention or after "in", "of", "over", "to".
+        before = self.sentence[: mention.start].rstrip(" -")
+        site_words = []
+        for start, end in body_part_spans(self.sentence):
+            if end == len(before):
+                site_words.append(self.sentence[start:end])
+        if place := _PLACE.match(self.sentence[mention.end :]):
+            site_words.append(place[0])
+        site = body_parts(" ".join(site_words))
+        asked_parts = body_parts(self._question_without(asked))
         if not asked_parts:
             return bool(site) and not body_parts(self.question)
         if site and not asked_parts & site:
             return True
-        if (
-            asked_parts & sides()
-            and said_parts & sides()
-            and not asked_parts & sides() <= said_parts
-        ):
+        sentence_parts = body_parts(self.sentence)
+        asked_sides = asked_parts & sides()
+        if asked_sides and sentence_parts & sides() and not asked_sides <= sentence_parts:
             return True
-        is_elsewhere = bool(said_parts) and not asked_parts & said_parts
+        is_elsewhere = bool(sentence_parts) and not asked_parts & sentence_parts
         return is_elsewhere and self.sentence.count(",") < MIN_LIST_COMMAS
 
     def _state_verdict(self, asked: Mention) -> YesNo | None:
         """Return the verdict on "Is X normal?" and "Anything wrong with X?"."""
-        verdicts = []
+        verdicts: set[YesNo | None] = set()
         for mention in mentions_of(asked.concept, self.sentence):
-            clause = _clause_around(mention, self.sentence)
-            if is_all_else_said(self.question, [asked], clause):
-                said = assertions(self.sentence, mention.start, mention.end)
-                verdicts.append(_state_of(mention, said))
-        verdict = only_verdict(verdicts)
-        return reversed_verdict(verdict) if asked.relation is Relation.OPPOSITE else verdict
+            # The clause of a mention: "kidneys are normal" of "Liver is enlarged; kidneys …".
+            start = 0
+            for match in _CLAUSE_BREAK.finditer(self.sentence, 0, mention.start):
+                start = match.end()
+            after = _CLAUSE_BREAK.search(self.sentence, mention.end)
+            clause = self.sentence[start : after.start() if after else len(self.sentence)]
+            if not is_all_else_said(self.question, [asked], clause):
+                continue
+            stated = assertions(self.sentence, mention.start, mention.end)
+            is_same = mention.relation is not Relation.OPPOSITE
+            verdict = None
+            if stated == {Assertion.PRESENT}:
+                verdict = YesNo.YES if is_same else YesNo.NO
+            elif stated == {Assertion.ABSENT} and is_same:
+                verdict = YesNo.NO
+            verdicts.add(verdict)
+        verdict = _only(verdicts)
+        if asked.relation is Relation.OPPOSITE and verdict is not None:
+            return _REVERSED.get(verdict)
+        return verdict
 
     def _repeated_words_verdict(self) -> YesNo | None:
         """Return the verdict on words that no list has, as the sentence repeats them."""
         asked = content_stems(main_part(self.question))
-        verdicts: dict[str, set[YesNo | None]] = {}
+        words = set()
+        verdicts: set[YesNo | None] = set()
         for match in _WORD.finditer(self.sentence):
             word = stem(match[0].lower())
             if word in asked:
-                said = assertions(self.sentence, match.start(), match.end())
-                is_result = Assertion.NEGATIVE in said
-                verdict = None if is_result else assertion_verdict(said, self.form)
-                verdicts.setdefault(word, set()).add(verdict)
-        if not asked or verdicts.keys() != asked:
+                words.add(word)
+                stated = assertions(self.sentence, match.start(), match.end())
+                is_result = Assertion.NEGATIVE in stated
+                verdicts.add(None if is_result else _verdict_of(stated, self.form))
+        if not asked or words != asked:
             return None
-        verdict = only_verdict(set().union(*verdicts.values()))
+        verdict = _only(verdicts)
         is_same_site = body_parts(self.question) <= body_parts(self.sentence)
         return verdict if is_same_site or verdict is not YesNo.NO else None
-
-
-def _asked_mentions(mentions: Sequence[Mention]) -> list[Mention]:
-    """Return the mentions of the aspect that is asked for."""
-    for aspect in ASPECT_ORDER:
-        chosen = [mention for mention in mentions if mention.concept.aspect is aspect]
-        if chosen:
-            return chosen
-    return []
-
-
-def _outside_label(mentions: list[Mention], sentence: str) -> list[Mention]:
-    """Leave out what only the label before a colon names ("PAST SURGICAL HISTORY: …")."""
-    label = _LABEL.match(sentence)
-    text_begins = label.end() if label else 0
-    return [mention for mention in mentions if mention.start >= text_begins] or mentions
-
-
-def _site(mention: Mention, sentence: str) -> frozenset[str]:
-    """Return the parts of the body directly before a mention or after "in", "of", "over", "to"."""
-    before = sentence[: mention.start].rstrip(" -")
-    adjacent = [sentence[a:b] for a, b in body_part_spans(sentence) if b == len(before)]
-    place = _PLACE.match(sentence[mention.end :])
-    return body_parts(" ".join([*adjacent, place[0] if place else ""]))
-
-
-def _clause_around(mention: Mention, sentence: str) -> str:
-    """Return the clause of a mention: "kidneys are normal" of "Liver is enlarged; kidneys …"."""
-    before = [match.end() for match in _CLAUSE_BREAK.finditer(sentence, 0, mention.start)]
-    after = _CLAUSE_BREAK.search(sentence, mention.end)
-    return sentence[max(before, default=0) : after.start() if after else len(sentence)]
-
-
-def _state_of(mention: Mention, said: frozenset[Assertion]) -> YesNo | None:
-    is_same = mention.relation is not Relation.OPPOSITE
-    if said == {Assertion.PRESENT}:
-        return YesNo.YES if is_same else YesNo.NO
-    return YesNo.NO if said == {Assertion.ABSENT} and is_same else None
-
-
-def yes_no_answer(question: str, evidence: Sequence[str]) -> YesNo | None:
-    """Return what the evidence, the best sentence first, says; None if that is not certain.
-
-    NOT_STATED is said where the evidence leaves the matter open or tells it of a relative only.
-    """
-    if not is_yes_no_question(question):
-        return None
-    form = question_form(question)
-    verdicts = [SentenceReading(question, form, sentence).verdict() for sentence in evidence]
-    return only_verdict(verdict for verdict in verdicts if verdict is not None)
