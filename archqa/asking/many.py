@@ -4,6 +4,7 @@ import asyncio
 import csv
 import hashlib
 import io
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -11,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archqa.asking.answer import Answer, Status, within_words
-from archqa.asking.ask import answer_with_models
+from archqa.asking.answering import answer_with_models, check_settings
 from archqa.asking.question import (
     AskOptions,
     ModelBackends,
     Question,
     asks_model,
-    check_settings,
     parse_time,
 )
 from archqa.core.id_lists import list_ids
@@ -107,9 +107,9 @@ def ask_many(
     _check_columns(table, rows)
     asked, mistakes = check_rows(rows, record)
     if mistakes:
-        lines = [
-            f"Row {position + 1} {mistake}" for position, mistake in mistakes[:_MAX_ROWS_NAMED]
-        ]
+        lines = []
+        for position, mistake in mistakes[:_MAX_ROWS_NAMED]:
+            lines.append(f"Row {position + 1} {mistake}")
         if len(mistakes) > _MAX_ROWS_NAMED:
             lines.append(f"There are {len(mistakes) - _MAX_ROWS_NAMED:,} more such mistakes.")
         raise CallerError("\n".join([*lines, "No row was asked. Correct these and ask again."]))
@@ -127,17 +127,12 @@ def ask_many(
         )
     contents = []
     for row, result in zip(asked, answered, strict=True):
-        contents.append({**answer_row(row, result), **_evidence_columns(result)})
+        evidence = result.answer.evidence if result.answer else ()
+        content = answer_row(row, result)
+        content["evidence_ids"] = [piece.id for piece in evidence]
+        content["evidence_text"] = "\n".join(piece.text for piece in evidence)
+        contents.append(content)
     return pandas.DataFrame(contents, index=index)
-
-
-def _evidence_columns(result: AnsweredRow) -> dict[str, Any]:
-    """Return what an answer rests on as plain cells, to be read, filtered and counted."""
-    evidence = result.answer.evidence if result.answer else ()
-    return {
-        "evidence_ids": [piece.id for piece in evidence],
-        "evidence_text": "\n".join(piece.text for piece in evidence),
-    }
 
 
 def _rows_of(table: Any) -> list[Mapping[str, Any]]:
@@ -157,18 +152,21 @@ def _rows_of(table: Any) -> list[Mapping[str, Any]]:
 
 def _check_columns(table: Any, rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise one `CallerError` that names all columns that are missing, and what may be meant by them."""
-    names = table.columns if hasattr(table, "columns") else [name for row in rows for name in row]
-    columns = list(dict.fromkeys(map(str, names)))
+    columns = dict.fromkeys(map(str, getattr(table, "columns", ())))
+    for row in rows:
+        columns.update(dict.fromkeys(map(str, row)))
     if not columns:
         return
-    needed = ("question",), PLACES
-    missing = [group for group in needed if set(group).isdisjoint(columns)]
+    lines = []
+    missing: list[str] = []
+    for names in (("question",), PLACES):
+        if columns.keys().isdisjoint(names):
+            lines.append(f"The table has no column {' or '.join(names)}.")
+            missing += names
     if not missing:
         return
-    lines = [f"The table has no column {' or '.join(group)}." for group in missing]
-    absent = [name for group in missing for name in group]
     for column in columns:
-        if nearest := did_you_mean(column, absent):
+        if nearest := did_you_mean(column, missing):
             lines.append(f"It has {quoted(column)}. {nearest}")
     lines.append(f"Its columns: {list_ids(columns)}. No row was asked.")
     raise CallerError("\n".join(lines))
@@ -181,43 +179,39 @@ def check_rows(
     asked = []
     mistakes = []
     for position, row in enumerate(rows):
-        row_mistakes = list(_mistakes_of(row, record))
-        mistakes += [(position, mistake) for mistake in row_mistakes]
+        cells = {}
+        others = {}
+        for name, value in row.items():
+            if name not in ("question", *PLACES):
+                others[str(name)] = value
+            elif not _is_absent(value):
+                cells[name] = value
+        row_mistakes = list(_mistakes_of(cells, record))
         if not row_mistakes:
-            asked.append(_asked_row(row))
+            question, note, patient = map(cells.get, ("question", *PLACES))
+            asked.append(AskedRow(question or "", note, patient, others))
+        for mistake in row_mistakes:
+            mistakes.append((position, mistake))
     return asked, mistakes
 
 
-def _mistakes_of(row: Mapping[str, Any], record: str | Path | None) -> Iterable[str]:
-    question = _cell(row, "question")
-    if question is None:
+def _is_absent(value: Any) -> bool:
+    """Whether a cell is None, NaN or blank."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def _mistakes_of(cells: Mapping[str, Any], record: str | Path | None) -> Iterator[str]:
+    if "question" not in cells:
         yield "has no question."
     for name in ("question", *PLACES):
-        value = _cell(row, name)
-        if value is not None and not isinstance(value, str):
-            yield f"has a {name} of type {type(value).__name__}; it should be text."
-    if all(_cell(row, name) is None for name in PLACES):
+        if not isinstance(cells.get(name, ""), str):
+            yield f"has a {name} of type {type(cells[name]).__name__}; it should be text."
+    if cells.keys().isdisjoint(PLACES):
         yield "has neither a note nor a patient."
-    if _cell(row, "patient") is not None and record is None:
+    if "patient" in cells and record is None:
         yield "names a patient, and no record was named."
-
-
-def _cell(row: Mapping[str, Any], name: str) -> Any:
-    """Return a cell; None if it is absent, NaN or blank."""
-    value = row.get(name)
-    is_nan = isinstance(value, float) and value != value
-    is_blank = isinstance(value, str) and not value.strip()
-    return None if is_nan or is_blank else value
-
-
-def _asked_row(row: Mapping[str, Any]) -> AskedRow:
-    used = {"question", *PLACES}
-    return AskedRow(
-        question=row["question"],
-        note=_cell(row, "note"),
-        patient=_cell(row, "patient"),
-        other={str(name): value for name, value in row.items() if name not in used},
-    )
 
 
 def answer_row(row: AskedRow, result: AnsweredRow) -> dict[str, Any]:
@@ -239,62 +233,53 @@ def answer_rows(
     answered.
     """
     check_settings(options.settings, of_patient=any(row.patient is not None for row in rows))
-    return run_sync(_Answering(options, on_row).answer_all(rows))
+    return run_sync(_answer_all(rows, options, on_row))
 
 
-class _Answering:
-    """The answering of one table: what its rows share, and the failure that ends it."""
+async def _answer_all(
+    rows: Sequence[AskedRow], options: AskOptions, on_row: OnRow
+) -> list[AnsweredRow]:
+    """Answer every row; after a failure of the server, no further row is asked."""
+    from archqa.runs.backends import limits_of_one_process
 
-    def __init__(self, options: AskOptions, on_row: OnRow) -> None:
-        from archqa.runs.backends import limits_of_one_process
+    options = options._replace(
+        announce=options.announce or Announcer(),
+        limits=limits_of_one_process(options.settings),
+    )
+    models = ModelBackends(options)
+    uses_model = asks_model(options.settings, "note_answer", options.scripted)
+    # The embedded engine uses all cores for one question.
+    places = asyncio.Semaphore(options.settings.limits.jobs if uses_model else 1)
+    failures: list[ArchqaError] = []
 
-        self._options = options._replace(
-            announce=options.announce or Announcer(),
-            limits=limits_of_one_process(options.settings),
-        )
-        self._on_row = on_row
-        self._failure: ArchqaError | None = None
-        self._answered = False
-
-    async def answer_all(self, rows: Sequence[AskedRow]) -> list[AnsweredRow]:
-        """Answer every row; after a failure of the server, no further row is asked."""
-        options = self._options
-        models = ModelBackends(options)
-        uses_model = asks_model(options.settings, "note_answer", options.scripted)
-        # The embedded engine uses all cores for one question.
-        places = asyncio.Semaphore(options.settings.limits.jobs if uses_model else 1)
-
-        async def answer(position: int, row: AskedRow) -> AnsweredRow:
-            async with places:
-                result = await self._answer_row(row, models)
-            self._on_row(position, result)
-            return result
-
+    async def answer(row: AskedRow) -> AnsweredRow:
+        if failures:
+            return AnsweredRow(None, f"Not asked: {failures[-1]}")
         try:
-            results = await asyncio.gather(*(answer(*numbered) for numbered in enumerate(rows)))
-        finally:
-            await models.close()
-        if self._failure is not None and not self._answered:
-            raise self._failure
-        return results
-
-    async def _answer_row(self, row: AskedRow, models: ModelBackends) -> AnsweredRow:
-        if self._failure is not None:
-            return AnsweredRow(None, f"Not asked: {self._failure}")
-        try:
-            question = Question.create(
-                row.question, self._options, note=row.note, patient=row.patient
-            )
+            question = Question.create(row.question, options, note=row.note, patient=row.patient)
             answer = (await answer_with_models(question, models)).answer
         except (CaseFailed, CallerError) as error:
             return AnsweredRow(None, str(error))
         except (ModelError, BudgetExceeded) as error:
-            self._failure = error
+            failures.append(error)
             return AnsweredRow(None, str(error))
-        self._answered = True
-        if self._options.max_words is not None:
-            answer = within_words(answer, self._options.max_words)
+        if options.max_words is not None:
+            answer = within_words(answer, options.max_words)
         return AnsweredRow(answer)
+
+    async def answer_in_turn(position: int, row: AskedRow) -> AnsweredRow:
+        async with places:
+            result = await answer(row)
+        on_row(position, result)
+        return result
+
+    try:
+        results = await asyncio.gather(*itertools.starmap(answer_in_turn, enumerate(rows)))
+    finally:
+        await models.close()
+    if failures and not any(result.answer for result in results):
+        raise failures[-1]
+    return results
 
 
 SUFFIXES = (".csv", ".jsonl")
@@ -316,15 +301,25 @@ def read_questions(
     Raises `InputError` with all wrong rows, and `CallerError` for another format.
     """
     check_suffix(path, "questions")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        mistake = f": byte {error.start + 1} is not UTF-8."
+        raise InputError(path, [mistake], "Save the file as UTF-8.") from None
+    except OSError as error:
+        raise InputError(path, [f": {error.strerror}."], FORMAT_HINT) from None
     mistakes: list[str] = []
-    lines = list(_lines(path, mistakes))
+    read = _csv_lines if path.suffix.lower() == ".csv" else _json_lines
+    numbers = []
     rows = []
-    for line in lines:
-        named = any(line.row.get(name) for name in ("note", "patient"))
-        row = line.row if named else {**line.row, "note": note, "patient": patient}
+    for number, row in read(text, mistakes):
+        if not row.get("note") and not row.get("patient"):
+            row = {**row, "note": note, "patient": patient}
+        numbers.append(number)
         rows.append(row)
     asked, wrong_rows = check_rows(rows, record)
-    mistakes += [f":{lines[position].number}: {mistake}" for position, mistake in wrong_rows]
+    for position, mistake in wrong_rows:
+        mistakes.append(f":{numbers[position]}: {mistake}")
     if not mistakes and not asked:
         mistakes.append(": has no questions.")
     if mistakes:
@@ -336,24 +331,6 @@ def check_suffix(path: Path, content: str) -> None:
     """Raise `CallerError` unless the file's name says that it is CSV or JSON lines."""
     if path.suffix.lower() not in SUFFIXES:
         raise CallerError(f"A file of {content} is CSV or JSON lines.\nName a .csv or .jsonl file.")
-
-
-def _lines(path: Path, mistakes: list[str]) -> Iterator[_Line]:
-    text = _read_text(path)
-    if path.suffix.lower() == ".csv":
-        yield from _csv_lines(text, mistakes)
-    else:
-        yield from _json_lines(text, mistakes)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        mistake = f": byte {error.start + 1} is not UTF-8."
-        raise InputError(path, [mistake], "Save the file as UTF-8.") from None
-    except OSError as error:
-        raise InputError(path, [f": {error.strerror}."], FORMAT_HINT) from None
 
 
 def _csv_lines(text: str, mistakes: list[str]) -> Iterator[_Line]:
@@ -392,38 +369,38 @@ def _json_lines(text: str, mistakes: list[str]) -> Iterator[_Line]:
 
 def write_answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the rows of the result, readable by the file's owner alone. Raises `StorageError`."""
-    text = csv_text(rows) if path.suffix.lower() == ".csv" else _json_text(rows)
+    if path.suffix.lower() == ".csv":
+        text = csv_text(rows)
+    else:
+        lines = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
+        text = "".join(f"{line}\n" for line in lines)
     with storage_errors(path):
         write_private_text(path, text)
 
 
-def _json_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    lines = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
-    return "".join(f"{line}\n" for line in lines)
-
-
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as CSV; no cell is a formula, and lists and objects are JSON."""
-    names = dict.fromkeys(name for row in rows for name in row)
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row))
     buffer = io.StringIO(newline="")
     writer = csv.DictWriter(buffer, list(names), lineterminator="\n")
     writer.writerow({name: formula_free(name) for name in names})
     for row in rows:
-        writer.writerow({name: formula_free(_csv_cell(value)) for name, value in row.items()})
+        cells = {}
+        for name, value in row.items():
+            cell = value
+            if value is None or value in ([], {}):
+                cell = ""
+            elif isinstance(value, list | dict):
+                cell = json.dumps(value, ensure_ascii=False)
+            cells[name] = formula_free(cell)
+        writer.writerow(cells)
     return buffer.getvalue()
 
 
-def _csv_cell(value: Any) -> Any:
-    """Return a cell: lists and objects as JSON, nothing for what is absent or empty."""
-    if value is None or value in ([], {}):
-        return ""
-    if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False)
-    return value
-
-
 class AnswerJournal:
-    """The answers that a command has given so far, kept beside its output until that is written.
+    """The answers that a command has given so far, kept next to its output until that is written.
 
     A command that was stopped, even by kill, takes them over when it is run again. The file is
     readable by its owner alone. Methods raise `StorageError`.
@@ -431,12 +408,22 @@ class AnswerJournal:
 
     def __init__(self, out: Path, options: AskOptions) -> None:
         self.path = out.with_name(f"{out.name}.partial")
-        self._common = _common_content(options)
+        # What decides about all answers, as JSON values.
+        values = options.settings.without_secrets()
+        settings = {name: values[name] for name in ("model", "base_url", "pipeline", "agents")}
+        texts = map(str, (options.record, options.now, options.context, options.max_words))
+        self._common = [settings, *texts]
 
     def answered(self, rows: Sequence[AskedRow]) -> dict[int, AnsweredRow]:
         """Return the answers of an earlier command to these questions, by position."""
+        with storage_errors(self.path):
+            text = self.path.read_text("utf-8", "replace") if self.path.is_file() else ""
         answers: dict[str, Answer] = {}
-        for entry in self._entries():
+        for line in text.split("\n")[:-1]:  # The last line may be half-written.
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
             answers[entry["key"]] = Answer.model_validate(entry["answer"])
         answered = {}
         for position, row in enumerate(rows):
@@ -458,23 +445,6 @@ class AnswerJournal:
         with storage_errors(self.path):
             self.path.unlink(missing_ok=True)
 
-    def _entries(self) -> Iterator[dict[str, Any]]:
-        with storage_errors(self.path):
-            text = self.path.read_text("utf-8", "replace") if self.path.is_file() else ""
-        for line in text.split("\n")[:-1]:  # The last line may be half-written.
-            try:
-                yield json.loads(line)
-            except ValueError:
-                continue
-
     def _key(self, row: AskedRow) -> str:
         content = [row.question, row.note, row.patient, self._common]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-def _common_content(options: AskOptions) -> list[Any]:
-    """Return what decides about all answers, as JSON values."""
-    values = options.settings.without_secrets()
-    settings = {name: values[name] for name in ("model", "base_url", "pipeline", "agents")}
-    texts = (options.record, options.now, options.context, options.max_words)
-    return [settings, *(str(text) for text in texts)]

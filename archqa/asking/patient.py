@@ -6,7 +6,8 @@ Exactly one patient must fit: several, or none, are an error. Nothing is guessed
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, NamedTuple
@@ -68,7 +69,8 @@ class SeveralPatients(CallerError):
     """
 
     def __init__(self, matches: Sequence[PatientMatch], what: str, *, is_cut: bool = False) -> None:
-        self.candidates = tuple(sorted(matches, key=_name_and_birth)[:_MAX_SHOWN])
+        ordered = sorted(matches, key=lambda match: (match.name, match.birth_date, match.id))
+        self.candidates = tuple(ordered[:_MAX_SHOWN])
         self.count = len(matches)
         self.is_cut = is_cut
         at_least = "At least " if is_cut else ""
@@ -87,14 +89,10 @@ class SeveralPatients(CallerError):
     @property
     def as_json(self) -> dict[str, Any]:
         """The patients as `archqa ask --json` prints them."""
-        candidates = [
-            {**match.as_json, "birth_date": match.birth_date} for match in self.candidates
-        ]
+        candidates = []
+        for match in self.candidates:
+            candidates.append({**match.as_json, "birth_date": match.birth_date})
         return {"candidates": candidates, "count": self.count}
-
-
-def _name_and_birth(match: PatientMatch) -> tuple[str, str, str]:
-    return match.name, match.birth_date, match.id
 
 
 _APOSTROPHES = re.compile("['’ʼ`]")
@@ -139,46 +137,34 @@ class AskedName(NamedTuple):
 def read_name(text: str) -> AskedName | None:
     """Return the words of a typed name, in the order "Given Family"; None if there are none."""
     before, comma, after = text.partition(",")
-    family = _read_part(before)
-    given = _read_part(after.replace(",", " "))
-    words = (*given.words, *family.words)
-    if not words:
+    family, gender = _tokens(before)
+    given, given_gender = _tokens(after.replace(",", " "))
+    tokens = [*given, *family]
+    if not tokens:
         return None
+    beginnings = []
+    pieces = []
+    for token in tokens:
+        # A token of marks alone is its own piece.
+        beginnings.append(next(filter(None, _BETWEEN_WORDS.split(token)), token))
+        pieces.append(max(_BETWEEN_PIECES.split(token), key=len) or token)
     return AskedName(
-        words=words,
-        family=family.words if comma else (),
-        given=given.words if comma else (),
-        gender=family.gender or given.gender,
-        beginnings=(*given.beginnings, *family.beginnings),
-        pieces=(*given.pieces, *family.pieces),
+        words=_words(*tokens),
+        family=_words(*family) if comma else (),
+        given=_words(*given) if comma else (),
+        gender=gender or given_gender,
+        beginnings=tuple(beginnings),
+        pieces=tuple(pieces),
     )
 
 
-class _Part(NamedTuple):
-    """The words of a name before or after its comma."""
-
-    words: Words
-    gender: str
-    beginnings: Words
-    pieces: Words
-
-
-def _read_part(text: str) -> _Part:
-    """Read a part without its title; a title that stands alone is a name."""
+def _tokens(text: str) -> tuple[list[str], str]:
+    """The tokens of a part of a name, and the gender that its title tells; a title alone is a name."""
     tokens = [token for token in text.split() if _words(token)]
     title = _words(tokens[0]) if len(tokens) > 1 else ()
-    gender = ""
     if len(title) == 1 and title[0] in _GENDER_OF_TITLE:
-        gender = _GENDER_OF_TITLE[title[0]]
-        tokens = tokens[1:]
-    beginnings = [_pieces(token, _BETWEEN_WORDS)[0] for token in tokens]
-    pieces = [max(_pieces(token, _BETWEEN_PIECES), key=len) for token in tokens]
-    return _Part(_words(*tokens), gender, tuple(beginnings), tuple(pieces))
-
-
-def _pieces(token: str, between: re.Pattern[str]) -> list[str]:
-    """Return the pieces of a token that has any, as it was typed."""
-    return list(filter(None, between.split(token))) or [token]
+        return tokens[1:], _GENDER_OF_TITLE[title[0]]
+    return tokens, ""
 
 
 def has_name(patient: Mapping[str, Any], asked: AskedName) -> bool:
@@ -186,9 +172,7 @@ def has_name(patient: Mapping[str, Any], asked: AskedName) -> bool:
     gender = patient.get("gender")
     if asked.gender and gender in ("male", "female") and gender != asked.gender:
         return False
-    names = patient.get("name")
-    names = names if isinstance(names, list) else []
-    return any(_fits(name, asked) for name in names if isinstance(name, Mapping))
+    return any(_fits(name, asked) for name in _mappings(patient.get("name")))
 
 
 def _fits(name: Mapping[str, Any], asked: AskedName) -> bool:
@@ -196,22 +180,25 @@ def _fits(name: Mapping[str, Any], asked: AskedName) -> bool:
     family = _words(*_texts(name.get("family")))
     suffix = _words(*_texts(name.get("suffix")))
     if not given and not family:
-        return any(_in_order(asked.words, _of_text(text)) for text in _texts(name.get("text")))
+        for text in _texts(name.get("text")):
+            written = read_name(text)
+            if written is not None and _in_order(asked.words, written.words):
+                return True
+        return False
     if asked.family or asked.given:
         fits_family = _in_order(asked.family, (*family, *suffix))
         return fits_family and _in_order(asked.given, (*given, *suffix))
     return _in_order(asked.words, (*given, *family, *suffix))
 
 
-def _of_text(text: str) -> Words:
-    """Return the words of a name that the record has as one text, in the order "Given Family"."""
-    name = read_name(text)
-    return name.words if name else ()
-
-
-def _texts(value: Any) -> Iterable[str]:
+def _texts(value: Any) -> list[str]:
     values = value if isinstance(value, list) else [value]
     return [text for text in values if isinstance(text, str)]
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    values = value if isinstance(value, list) else []
+    return [element for element in values if isinstance(element, Mapping)]
 
 
 def _words(*texts: str) -> Words:
@@ -224,12 +211,14 @@ def _words(*texts: str) -> Words:
 
 def _in_order(asked: Sequence[str], words: Sequence[str]) -> bool:
     """Whether all asked words are among the words, in the same order."""
-    rest = iter(words)
-    return all(any(_is_same(word, other) for other in rest) for word in asked)
-
-
-def _is_same(asked: str, word: str) -> bool:
-    return asked == word or asked == _SERIAL_NUMBER.sub("", word)
+    remaining = iter(words)
+    for asked_word in asked:
+        for word in remaining:
+            if asked_word in (word, _SERIAL_NUMBER.sub("", word)):
+                break
+        else:
+            return False
+    return True
 
 
 _ID = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9\-._:]{1,128}", re.ASCII)
@@ -241,6 +230,13 @@ _MAX_TEXT_LENGTH = 200
 
 _MAX_READ = 500
 """Patients that one search may bring; more cannot be told apart by name."""
+
+_MOST_SHOWN = 5
+_FIRST_LETTERS = 2
+"""Letters at the beginning of a word that a slip of the pen leaves as they are."""
+
+_NEAR = 0.7
+"""The least similarity of every typed word with one of the name (`difflib`, from 0 to 1)."""
 
 
 def find_patient(record: Record, text: str) -> PatientMatch:
@@ -274,11 +270,11 @@ def patient_match(resource: Mapping[str, Any]) -> PatientMatch:
 
 def _name(resource: Mapping[str, Any]) -> str:
     """Return the official name, else the earliest in the list (hl7.org/fhir/R4, HumanName)."""
-    names = [name for name in resource.get("name") or () if isinstance(name, Mapping)]
+    names = _mappings(resource.get("name"))
     names.sort(key=lambda name: name.get("use") != "official")
     for name in names:
         parts = (*(name.get("given") or ()), name.get("family") or "")
-        text = str(name.get("text") or " ".join(str(part) for part in parts))
+        text = str(name.get("text") or " ".join(map(str, parts)))
         if text.strip():
             return " ".join(text.split())
     return ""
@@ -301,26 +297,16 @@ def _by_identifier(record: Record, text: str) -> PatientMatch | None:
     if not value:
         return None
     token = f"{_escaped(system)}{bar}{_escaped(value)}"
-    found = _search(record, [("identifier", token)])
+    patients, is_cut = _search(record, [("identifier", token)])
     matches = []
-    for patient in found.patients:
+    for patient in patients:
         # A server may ignore the parameter, or compare without regard to case.
-        if any(
-            _is_identifier(own, system if bar else None, value) for own in _identifiers(patient)
-        ):
-            matches.append(patient_match(patient))
-    return _single(matches, "identifier", is_cut=found.is_cut)
-
-
-def _identifiers(patient: Resource) -> Iterator[Mapping[str, Any]]:
-    for identifier in patient.get("identifier") or ():
-        if isinstance(identifier, Mapping):
-            yield identifier
-
-
-def _is_identifier(identifier: Mapping[str, Any], system: str | None, value: str) -> bool:
-    own_system = identifier.get("system") or ""
-    return identifier.get("value") == value and system in (None, own_system)
+        for identifier in _mappings(patient.get("identifier")):
+            has_system = not bar or system == (identifier.get("system") or "")
+            if has_system and identifier.get("value") == value:
+                matches.append(patient_match(patient))
+                break
+    return _single(matches, "identifier", is_cut=is_cut)
 
 
 def _by_name(record: Record, text: str) -> PatientMatch:
@@ -329,9 +315,14 @@ def _by_name(record: Record, text: str) -> PatientMatch:
         raise PatientNotFound
     is_cut = False
     for params in _name_searches(name):
-        found = _search_if_known(record, params)
-        is_cut |= found.is_cut
-        matches = [patient_match(patient) for patient in found.patients if has_name(patient, name)]
+        try:
+            patients, is_search_cut = _search(record, params)
+        except FhirError:
+            if params[0][0] == _CONTAINS:  # A server that does not know the modifier.
+                continue
+            raise
+        is_cut |= is_search_cut
+        matches = [patient_match(patient) for patient in patients if has_name(patient, name)]
         match = _single(matches, "name", is_cut=is_cut)
         if match is not None:
             return match
@@ -350,30 +341,15 @@ def _name_searches(name: AskedName) -> Iterator[list[tuple[str, str]]]:
     beginnings = sorted(map(_escaped, name.beginnings), key=len, reverse=True)
     yield [("name", beginning) for beginning in beginnings]
     if len(beginnings) > 1:
-        yield from ([("name", beginning)] for beginning in beginnings)
+        for beginning in beginnings:
+            yield [("name", beginning)]
 
 
-class _Found(NamedTuple):
-    """Patients that a search brings; `is_cut` if there are more."""
-
-    patients: list[Resource]
-    is_cut: bool
-
-
-def _search(record: Record, params: list[tuple[str, str]]) -> _Found:
+def _search(record: Record, params: list[tuple[str, str]]) -> tuple[list[Resource], bool]:
+    """The patients that a search brings, and whether there are more."""
     pairs = [*params, ("_count", "100")]
     patients = list(islice(record.search_all("Patient", pairs), _MAX_READ + 1))
-    return _Found(patients[:_MAX_READ], len(patients) > _MAX_READ)
-
-
-def _search_if_known(record: Record, params: list[tuple[str, str]]) -> _Found:
-    """Search by name; a server that does not know the modifier finds nobody."""
-    try:
-        return _search(record, params)
-    except FhirError:
-        if params[0][0] == _CONTAINS:
-            return _Found([], is_cut=False)
-        raise
+    return patients[:_MAX_READ], len(patients) > _MAX_READ
 
 
 def _single(matches: list[PatientMatch], what: str, *, is_cut: bool) -> PatientMatch | None:
@@ -391,47 +367,37 @@ def _escaped(text: str) -> str:
     return re.sub(r"([\\,|$])", r"\\\1", text)
 
 
-_MOST_SHOWN = 5
-_FIRST_LETTERS = 2
-"""Letters at the beginning of a word that a slip of the pen leaves as they are."""
-
-_NEAR = 0.7
-"""The least similarity of every typed word with one of the name (`difflib`, from 0 to 1)."""
-
-
 def near_patients(record: Record, text: str) -> tuple[PatientMatch, ...]:
-    """Return the patients with the most similar names, the most similar first; five at most.
+    """Return the patients with names written almost as what was typed, the most similar first.
 
-    A server that knows no search by name has none.
+    They are five at most, to choose from, never to be assumed. A server that knows no search by
+    name has none.
     """
     name = read_name(text)
     if name is None:
         return ()
     matches: dict[str, PatientMatch] = {}
     for beginning in name.beginnings:
-        for match in _with_beginning(record, beginning[:_FIRST_LETTERS]):
-            matches.setdefault(match.id, match)
-    likeness = {match.id: _likeness(name.words, match) for match in matches.values()}
-    near = [match for match in matches.values() if likeness[match.id] >= _NEAR]
-    near.sort(key=lambda match: (-likeness[match.id], match.name, match.id))
-    return tuple(near[:_MOST_SHOWN])
+        params = [("name", beginning[:_FIRST_LETTERS]), ("_count", "100")]
+        with suppress(FhirError):
+            for patient in islice(record.search_all("Patient", params), _MAX_READ):
+                match = patient_match(patient)
+                matches.setdefault(match.id, match)
+    near = []
+    for match in matches.values():
+        likeness = _likeness(name.words, normalise_text(match.name).split())
+        if likeness >= _NEAR:
+            near.append((-likeness, match.name, match.id, match))
+    return tuple(match for *_, match in sorted(near, key=lambda entry: entry[:3])[:_MOST_SHOWN])
 
 
-def _with_beginning(record: Record, letters: str) -> Iterator[PatientMatch]:
-    params = [("name", letters), ("_count", "100")]
-    try:
-        yield from map(patient_match, islice(record.search_all("Patient", params), _MAX_READ))
-    except FhirError:
-        return
-
-
-def _likeness(words: tuple[str, ...], match: PatientMatch) -> float:
-    """Return the similarity of the typed word that is least like any word of the name."""
-    own_words = normalise_text(match.name).split()
-    if not own_words:
-        return 0.0
-    return min(max(_similarity(word, own) for own in own_words) for word in words)
-
-
-def _similarity(first: str, second: str) -> float:
-    return SequenceMatcher(None, first, second, autojunk=False).ratio()
+def _likeness(words: Sequence[str], name_words: Sequence[str]) -> float:
+    """The similarity of the typed word that is least like any word of the name."""
+    least = 1.0
+    for word in words:
+        best = 0.0
+        for name_word in name_words:
+            matcher = SequenceMatcher(None, word, name_word, autojunk=False)
+            best = max(best, matcher.ratio())
+        least = min(least, best)
+    return least

@@ -73,20 +73,6 @@ class Question(NamedTuple):
         return self.options.settings
 
 
-def check_settings(settings: Settings, *, of_patient: bool) -> None:
-    """Raise `CallerError` for settings that have no effect on a question about a note, or a patient."""
-    if not settings.typed_names:
-        return
-    if of_patient:
-        from archqa.asking.chart import check_chart_settings
-
-        check_chart_settings(settings)
-    else:
-        from archqa.asking.note import check_note_settings
-
-        check_note_settings(settings)
-
-
 def check_source(note: object, patient: object, record: object) -> None:
     """Raise `CallerError` unless a note, or a patient with a record, is named."""
     if note is None and patient is None:
@@ -148,12 +134,7 @@ class ModelBackends:
 
         options = self._options
         return Backends(
-            settings,
-            pipeline,
-            options.scripted,
-            options.limits,
-            options.announce,
-            record=record,
+            settings, pipeline, options.scripted, options.limits, options.announce, record=record
         )
 
     async def close(self) -> None:

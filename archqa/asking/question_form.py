@@ -54,10 +54,26 @@ _IN_FAMILY = re.compile(r"\bin (?:the|his|her|their|my|our) family$", re.IGNOREC
 _JOINING = re.compile(
     r"(?:when|where|who)\s+(?:he|she|they|it|we|i|my|the|his|her|you)\b", re.IGNORECASE
 )
-_NAMES_NOTHING = re.compile(r"any(?:one|body)?\s+(?:idea|clue|word|news|know|reason)", re.IGNORECASE)
+_NAMES_NOTHING = re.compile(
+    r"any(?:one|body)?\s+(?:idea|clue|word|news|know|reason)", re.IGNORECASE
+)
 _EMBEDS_QUESTION = re.compile(r"\b(?:known|stated|documented|clear|say|tell|mentioned)$")
 _OR_DETERMINER = re.compile(
     r"\bthe\s+\w+(?:\s+\w+)?\s+or\s+the\s+\w+|^(?:is|was|are|were)\s.*\ban?\s.*\bor\s+an?\s",
+    re.IGNORECASE,
+)
+_JUDGEMENT_LEAD_IN = re.compile(
+    r"^(?:(?:so|and|but|well|also|please|doctor|doc)\b[\s,]*)+", re.IGNORECASE
+)
+_PERSON = (
+    r"(?:i|we|you|he|she|they|it|this|that|(?:my|his|her|our|the|their)\s+\w+(?:\s+\w+)?"
+    r"|grand\w+|mom|mum|dad|patient|pt)"
+)
+
+
+_QUALIFIER = re.compile(
+    r"\s(?:when|while|after|since|during|before|because|if|despite|by age|with (?:the|his|her|this|it)"
+    r"|on (?:the|his|her|exam\w*|ct|mri|x)|at (?:the|home))\b.*$",
     re.IGNORECASE,
 )
 
@@ -138,31 +154,31 @@ class QuestionForm(NamedTuple):
 def question_form(question: str) -> QuestionForm:
     """Return the form of a question."""
     text = _bare(question)
-    names = [name for name in QuestionForm._fields if name != "is_telegraphic"]
-    flags = {name: _has(name, text) for name in names}
-    return QuestionForm(is_telegraphic=_INVERTED.match(text) is None, **flags)
+    flags = {}
+    for name in QuestionForm._fields:
+        flags[name] = (
+            _INVERTED.match(text) is None if name == "is_telegraphic" else _has(name, text)
+        )
+    return QuestionForm(**flags)
 
 
 def _has(name: str, text: str) -> bool:
     """Whether a text has the form of that name in `data/question_patterns.tsv`."""
-    return _feature_patterns()[name].search(text) is not None
+    return _patterns("form")[name].search(text) is not None
 
 
 @cache
-def _feature_patterns() -> dict[str, re.Pattern[str]]:
-    rows = read_rows("asking/data/question_patterns.tsv", 3)
-    return {
-        name: re.compile(pattern, re.IGNORECASE) for group, name, pattern in rows if group == "form"
-    }
-
-
-_JUDGEMENT_LEAD_IN = re.compile(
-    r"^(?:(?:so|and|but|well|also|please|doctor|doc)\b[\s,]*)+", re.IGNORECASE
-)
-_PERSON = (
-    r"(?:i|we|you|he|she|they|it|this|that|(?:my|his|her|our|the|their)\s+\w+(?:\s+\w+)?"
-    r"|grand\w+|mom|mum|dad|patient|pt)"
-)
+def _patterns(group: str) -> dict[str, re.Pattern[str]]:
+    """The patterns of a group by name; those of one name as alternatives."""
+    alternatives: dict[str, list[str]] = {}
+    for row_group, name, pattern in read_rows("asking/data/question_patterns.tsv", 3):
+        if row_group == group:
+            alternative = f"(?:{pattern.replace('PERSON', _PERSON)})"
+            alternatives.setdefault(name, []).append(alternative)
+    patterns = {}
+    for name, texts in alternatives.items():
+        patterns[name] = re.compile("|".join(texts), re.IGNORECASE)
+    return patterns
 
 
 def is_judgement(question: str) -> bool:
@@ -172,22 +188,7 @@ def is_judgement(question: str) -> bool:
     decides whether to decline or to show what the note states.
     """
     text = _JUDGEMENT_LEAD_IN.sub("", " ".join(question.split()))
-    return _judgement_pattern().search(text) is not None
-
-
-@cache
-def _judgement_pattern() -> re.Pattern[str]:
-    rows = read_rows("asking/data/question_patterns.tsv", 3)
-    patterns = [pattern for group, _, pattern in rows if group == "judgement"]
-    joined = "|".join(f"(?:{pattern.replace('PERSON', _PERSON)})" for pattern in patterns)
-    return re.compile(joined, re.IGNORECASE)
-
-
-_QUALIFIER = re.compile(
-    r"\s(?:when|while|after|since|during|before|because|if|despite|by age|with (?:the|his|her|this|it)"
-    r"|on (?:the|his|her|exam\w*|ct|mri|x)|at (?:the|home))\b.*$",
-    re.IGNORECASE,
-)
+    return any(pattern.search(text) for pattern in _patterns("judgement").values())
 
 
 def main_part(question: str) -> str:
@@ -198,7 +199,7 @@ def main_part(question: str) -> str:
 def content_stems(text: str) -> frozenset[str]:
     """Return the stems of the words that tell one thing from another, parts of the body left out."""
     words = stems(blanked(text, body_part_spans(text)))
-    return frozenset(word for word in words if word not in word_list("setting"))
+    return frozenset(words).difference(word_list("setting"))
 
 
 def blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -212,10 +213,13 @@ def blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
 def is_all_else_said(question: str, asked: Sequence[Mention], sentence: str) -> bool:
     """Whether a sentence also names whatever else of the question could tell it from another."""
     names = {mention.concept.name for mention in asked}
-    others = [mention for mention in find_mentions(question) if mention.concept.name not in names]
-    if not all(mentions_of(mention.concept, sentence) for mention in others):
-        return False
-    rest = blanked(question, [(mention.start, mention.end) for mention in [*asked, *others]])
+    spans = [(mention.start, mention.end) for mention in asked]
+    for mention in find_mentions(question):
+        if mention.concept.name not in names:
+            if not mentions_of(mention.concept, sentence):
+                return False
+            spans.append((mention.start, mention.end))
+    rest = blanked(question, spans)
     if not body_parts(rest) <= body_parts(sentence):
         return False
     return content_stems(rest) <= set(stems(sentence))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from archqa.asking.lines import answer_lines, texts_with_headings
+from archqa.asking.note import answer_lines, texts_with_headings
 from archqa.asking.yes_no import YesNo, yes_no_answer
 from archqa.core.case import Case, Sentence
 
