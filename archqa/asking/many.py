@@ -32,7 +32,6 @@ from archqa.errors import (
     quoted,
     without_suppressed_causes,
 )
-from archqa.llm.model import Model
 from archqa.runs.destinations import Announce, Announcer
 from archqa.runs.event_loop import run_sync
 from archqa.runs.notebook_progress import NotebookProgress
@@ -43,6 +42,8 @@ from archqa.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     import pandas
+
+    from archqa.llm.model import Model
 
 
 PLACES = ("note", "patient")
@@ -83,7 +84,7 @@ def ask_many(
     max_words: int | None = None,
     settings: Settings | None = None,
     announce: Announce | None = None,
-    scripted: Model | None = None,
+    scripted: "Model | None" = None,
     **typed: Any,
 ) -> "pandas.DataFrame":
     """Return the answers to the questions of a table, one row each, with the table's index.
@@ -372,8 +373,10 @@ def write_answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     if path.suffix.lower() == ".csv":
         text = csv_text(rows)
     else:
-        lines = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
-        text = "".join(f"{line}\n" for line in lines)
+        lines = io.StringIO()
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False, default=str), file=lines)
+        text = lines.getvalue()
     with storage_errors(path):
         write_private_text(path, text)
 

@@ -139,13 +139,17 @@ def _unanswered(case: Case, output: NoteAnswer) -> Answer:
             message="This asks for a judgement that the note does not state and that is not made "
             f"here: {_phrase(output.missing)}.",
         )
-    words = tuple(" ".join(words.split()) for words in output.not_understood if words.strip())
-    quoted = list_ids(f'"{word}"' for word in words)
+    words = []
+    quoted = []
+    for phrase in filter(str.strip, output.not_understood):
+        word = " ".join(phrase.split())
+        words.append(word)
+        quoted.append(f'"{word}"')
     return Answer(
         question=question,
         status=Status.NOT_UNDERSTOOD,
-        message=f"Not understood: {quoted}.",
-        not_understood=words,
+        message=f"Not understood: {list_ids(quoted)}.",
+        not_understood=tuple(words),
     )
 
 

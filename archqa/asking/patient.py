@@ -250,9 +250,15 @@ def find_patient(record: Record, text: str) -> PatientMatch:
     if not asked.isprintable() or not 0 < len(asked) <= _MAX_TEXT_LENGTH:
         raise PatientNotFound
     patient_id = asked.removeprefix("Patient/")
-    patient = _by_id(record, patient_id)
-    if patient is not None:
-        return patient_match(patient)
+    if _ID.fullmatch(patient_id):
+        try:
+            patient = record.get("Patient", patient_id)
+        except FhirError as error:
+            if error.status != 400:  # A server whose ids look otherwise.
+                raise
+            patient = None
+        if patient is not None:
+            return patient_match(patient)
     if patient_id != asked:
         raise PatientNotFound
     return _by_identifier(record, asked) or _by_name(record, asked)
@@ -278,17 +284,6 @@ def _name(resource: Mapping[str, Any]) -> str:
         if text.strip():
             return " ".join(text.split())
     return ""
-
-
-def _by_id(record: Record, patient_id: str) -> Resource | None:
-    if not _ID.fullmatch(patient_id):
-        return None
-    try:
-        return record.get("Patient", patient_id)
-    except FhirError as error:
-        if error.status == 400:  # A server whose ids look otherwise.
-            return None
-        raise
 
 
 def _by_identifier(record: Record, text: str) -> PatientMatch | None:

@@ -136,12 +136,16 @@ def absent_part(
 def nothing_text(subject_text: str, searched: Sequence[Searched]) -> str:
     """Return `No warfarin is recorded: 38 medication orders and 12 doses given were searched.`"""
     text = f"No {subject_text} is recorded"
-    rows = [kind for kind in searched if kind.number]
-    absent = [kind.text for kind in searched if not kind.number]
+    total = 0
+    present: list[str] = []
+    absent: list[str] = []
+    for rows in searched:
+        total += rows.number
+        (present if rows.number else absent).append(rows.text)
     parts = []
-    if rows:
-        verb = "was" if len(rows) == 1 and rows[0].number == 1 else "were"
-        parts.append(f"{listed([kind.text for kind in rows])} {verb} searched")
+    if present:
+        verb = "was" if total == 1 else "were"
+        parts.append(f"{listed(present)} {verb} searched")
     if absent:
         parts.append(f"the record has {listed(absent)}")
     return f"{text}: {'; '.join(parts)}." if parts else f"{text}."
@@ -254,7 +258,10 @@ def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
 def _beyond_value(query: Query, plain: Query, rows: Sequence[Row], support: Support) -> Part:
     """The values that come nearest to the number that none reaches."""
     test = query.value
-    values = [row.value for row in rows if row.value is not None]
+    values = []
+    for row in rows:
+        if row.value is not None:
+            values.append(row.value)
     if test is None or not values:
         return Part(status=Status.NOT_FOUND, message=f"No number is recorded for {subject(plain)}.")
     if test.comparison == "equal":
@@ -369,7 +376,11 @@ def _results(rows: Sequence[Row]) -> str:
 
 def _range(rows: Sequence[Row]) -> str:
     """The lowest and highest of the values, and the time that they cover."""
-    numbers = sorted((row for row in rows if row.value is not None), key=lambda row: row.value or 0)
+    numbers = []
+    for row in rows:
+        if row.value is not None:
+            numbers.append(row)
+    numbers.sort(key=lambda row: row.value or 0)
     span = span_text(rows)
     if not numbers:
         return span

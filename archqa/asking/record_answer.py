@@ -158,7 +158,7 @@ def _answer(
         question=question,
         status=status,
         lines=tuple(lines),
-        evidence=tuple(_evidence(rows, (result for _, result in readings))),
+        evidence=tuple(_evidence(rows, readings)),
         query=" ".join(queries) or None,
         patient=patient_match(patient).as_json,
         remarks=tuple(remarks),
@@ -171,8 +171,13 @@ def _combined(parts: Sequence[Part]) -> list[Part]:
     A yes stands first and against a no: what was not ordered may have been given. No statement is
     made twice.
     """
-    affirmed = {part.topic for part in parts if part.is_yes}
-    answered = {part.topic for part in parts if part.status is Status.ANSWERED}
+    affirmed = set()
+    answered = set()
+    for part in parts:
+        if part.is_yes:
+            affirmed.add(part.topic)
+        if part.status is Status.ANSWERED:
+            answered.add(part.topic)
     combined: list[Part] = []
     verdicts: set[tuple[str, str]] = set()
     texts: set[str] = set()
@@ -189,9 +194,12 @@ def _combined(parts: Sequence[Part]) -> list[Part]:
                     remarks.append(f"The record has {rows.text}.")
             part = part._replace(message="", subject="", remarks=tuple(remarks))
         verdicts.add((part.topic, part.verdict))
-        fresh = tuple(each for each in part.statements if each.text not in texts)
-        texts.update(statement.text for statement in fresh)
-        combined.append(part._replace(statements=fresh))
+        statements = []
+        for statement in part.statements:
+            if statement.text not in texts:
+                statements.append(statement)
+        texts.update(statement.text for statement in statements)
+        combined.append(part._replace(statements=tuple(statements)))
     return combined
 
 
@@ -210,12 +218,17 @@ def _absence_message(parts: Sequence[Part]) -> str:
 
 def _drafts(parts: Sequence[Part], support: Support) -> list[_Draft]:
     """The lines of each part: an equal share of those that an answer has, and what others leave."""
-    wanted = [min(len(part.statements), part.limit) for part in parts]
+    wanted = []
+    for part in parts:
+        wanted.append(min(len(part.statements), part.limit))
     limits = [0] * len(parts)
     for _ in range(min(MAX_LINES, sum(wanted))):
         waiting = [index for index, limit in enumerate(limits) if limit < wanted[index]]
         limits[min(waiting, key=limits.__getitem__)] += 1
-    return [_draft(part, limit, support) for part, limit in zip(parts, limits, strict=True)]
+    drafts = []
+    for part, limit in zip(parts, limits, strict=True):
+        drafts.append(_draft(part, limit, support))
+    return drafts
 
 
 def _draft(part: Part, limit: int, support: Support) -> _Draft:
@@ -262,7 +275,7 @@ def _problem(statement: Statement, support: Support) -> str:
     return ""
 
 
-def _evidence(rows: Iterable[Row], results: Iterable[QueryResult]) -> Iterator[Evidence]:
+def _evidence(rows: Iterable[Row], readings: Iterable[Reading]) -> Iterator[Evidence]:
     """Yield each resource once: those of the rows, then what else the results rest on."""
     texts: dict[str, tuple[str, str]] = {}
     for row in rows:
@@ -273,7 +286,7 @@ def _evidence(rows: Iterable[Row], results: Iterable[QueryResult]) -> Iterator[E
         date = row.local_time.isoformat() if row.local_time else ""
         for reference in references([row]):
             texts.setdefault(reference, (text, date))
-    for result in results:
+    for _, result in readings:
         for kind, ids in result.evidence.items():
             for resource_id in ids:
                 texts.setdefault(f"{kind}/{resource_id}", ("", ""))

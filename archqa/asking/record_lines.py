@@ -89,9 +89,10 @@ def measured_statements(query: Query, rows: Sequence[Row], support: Support) -> 
     rows_of: dict[tuple[str, str, object], list[Row]] = {}
     for row in rows:
         rows_of.setdefault((row_label(query, row), value_text(row), row.time), []).append(row)
-    readings = _with_pairs(
-        [_Reading(label, value, tuple(same)) for (label, value, _), same in rows_of.items()]
-    )
+    readings = []
+    for (label, value, _), same in rows_of.items():
+        readings.append(_Reading(label, value, tuple(same)))
+    readings = _with_pairs(readings)
     # Results in words that repeat stand together, at their latest place.
     groups: dict[tuple[str, str, int], list[_Reading]] = {}
     for number, reading in enumerate(readings):
@@ -182,8 +183,12 @@ def _with_pairs(readings: Sequence[_Reading]) -> list[_Reading]:
             value=f"{value} {unit_text(row.unit)}".strip(),
             rows=(*reading.rows, *lower.rows),
         )
-    resulting = (paired.get(id(reading), reading) for reading in readings)
-    return [reading for reading in resulting if reading is not None]
+    resulting = []
+    for reading in readings:
+        pair = paired.get(id(reading), reading)
+        if pair is not None:
+            resulting.append(pair)
+    return resulting
 
 
 def _measured_statement(

@@ -159,7 +159,11 @@ class _Summaries:
         """The days, months or years that have a value one a line; too many of them on one line."""
         statements = []
         for period, value in zip(result.answer.periods, result.answer.values, strict=True):
-            rows = [row for row in result.chosen if _is_in(row, period)]
+            rows = []
+            for row in result.chosen:
+                times = filter(None, (row.local_time, row.local_end))
+                if any(time.isoformat().startswith(period) for time in times):
+                    rows.append(row)
             if isinstance(value, str) or value is None or not rows:
                 continue
             if self._query.summary == "count":
@@ -193,7 +197,10 @@ class _Summaries:
         number = f"{len(stays)} {noun(query, len(stays))}"
         if query.summary in _LONGEST:
             wanted = min(lengths) if query.summary == "minimum" else max(lengths)
-            decisive = [row for row, length in zip(stays, lengths, strict=True) if length == wanted]
+            decisive = []
+            for row, length in zip(stays, lengths, strict=True):
+                if length == wanted:
+                    decisive.append(row)
             text = stay_statements(query, decisive[:1], self._support)[0].text
             if len(stays) > 1:
                 text = f"{_LONGEST[query.summary]} of {number}: {text}"
@@ -296,7 +303,11 @@ class _Summaries:
     def _course(self, label: str, rows: Sequence[Row]) -> Statement:
         """Which way the values went from the first to the last, with the values at the turns."""
         turns = _turns(rows)
-        decisive = [row for _, row in turns]
+        decisive = []
+        moves = []
+        for verb, row in turns:
+            decisive.append(row)
+            moves.append(f"{verb} to {self._value_on(row)}")
         course = "it stayed the same"
         if len(turns) > _MAX_TURNS:
             decisive = [max(rows, key=_number), min(rows, key=_number)]
@@ -307,7 +318,6 @@ class _Summaries:
             between = listed(list(map(self._value_on, decisive)))
             course = f"it only {turns[0][0]}, between them {between}"
         elif turns:
-            moves = [f"{verb} to {self._value_on(row)}" for verb, row in turns]
             course = f"it {', then '.join(moves)}"
         text = f"{label}, {len(rows)} results: {course}"
         return Statement(text, (rows[0], *decisive, *rows[1:]))
@@ -354,11 +364,6 @@ def _disagree(rows: Sequence[Row]) -> bool:
 def _label_with_specimen(row: Row) -> str:
     """`Creatinine in Blood`, where the display alone tells two results apart."""
     return " ".join(_PROPERTY.sub(" ", row.name).split())
-
-
-def _is_in(row: Row, period: str) -> bool:
-    times = filter(None, (row.local_time, row.local_end))
-    return any(time.isoformat().startswith(period) for time in times)
 
 
 def _inside(label: str) -> str:

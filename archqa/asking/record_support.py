@@ -78,8 +78,11 @@ class Support:
         if recorded or row.unit != "°C" or row.value is None:
             return recorded
         for text in self._cited_texts(row).own:
-            if _NUMBER.fullmatch(text) and _celsius(float(text)) == row.value:
-                return f"{float(text):g} °F"
+            if _NUMBER.fullmatch(text):
+                # As the executor converts degrees Fahrenheit, to two decimals.
+                celsius = round((float(text) - 32) * 5 / 9, 2)
+                if celsius == row.value:
+                    return f"{float(text):g} °F"
         return ""
 
     def date(self, row: Row, time: datetime | None, *, with_clock: bool = False) -> str:
@@ -160,11 +163,6 @@ class _CitedTexts:
         """Whether all words of a text stand in the resources, or in what they refer to."""
         words = _words_of({text})
         return words <= self._words or words <= self._all_words
-
-
-def _celsius(fahrenheit: float) -> float:
-    """Degrees Celsius as the executor converts them, to two decimals."""
-    return round((fahrenheit - 32) * 5 / 9, 2)
 
 
 def _as_recorded(row: Row, cited: _CitedTexts) -> Row:

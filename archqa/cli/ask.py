@@ -4,22 +4,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from archqa.asking.answer import Answer, Status
 from archqa.asking.ask import ask
-from archqa.asking.many import (
-    AnsweredRow,
-    AnswerJournal,
-    AskedRow,
-    answer_row,
-    answer_rows,
-    check_suffix,
-    read_questions,
-    write_answers,
-)
 from archqa.asking.patient import SeveralPatients
 from archqa.asking.question import AskOptions, check_source, parse_time
 from archqa.cli.asked_answer import print_answer
@@ -47,6 +37,9 @@ from archqa.core.version import __version__
 from archqa.errors import CallerError
 from archqa.notes.note_files import read_note
 from archqa.runs.destinations import Announcer
+
+if TYPE_CHECKING:
+    from archqa.asking.many import AnsweredRow, AskedRow
 
 
 class Format(StrEnum):
@@ -182,6 +175,8 @@ def command(
         begin_session(session, anew=new_session)
         _ask_one(question, text, patient, session, ask_options, form)
     elif questions is not None and out is not None:
+        from archqa.asking.many import read_questions
+
         rows = read_questions(questions, record, text, patient)
         _ask_many(rows, out, ask_options, as_json=as_json)
 
@@ -214,6 +209,8 @@ def _check_call(question: str | None, questions: Path | None, out: Path | None) 
     if questions is None and out is not None:
         raise CallerError("--out is for --questions.\nLeave it out; the answer is printed.")
     if out is not None:
+        from archqa.asking.many import check_suffix
+
         check_suffix(out, "answers")
 
 
@@ -292,11 +289,14 @@ def _print_candidates(error: SeveralPatients, *, as_json: bool) -> None:
         print_line(error.details)
 
 
-def _ask_many(rows: list[AskedRow], out: Path, options: AskOptions, *, as_json: bool) -> None:
+def _ask_many(rows: "list[AskedRow]", out: Path, options: AskOptions, *, as_json: bool) -> None:
     """Ask what an earlier, stopped command did not, and write all answers.
 
     Exit code 1 if a row has none.
     """
+    # One question needs nothing of what reads and writes tables.
+    from archqa.asking.many import AnswerJournal, answer_row, answer_rows, write_answers
+
     journal = AnswerJournal(out, options)
     answered = journal.answered(rows)
     if answered:
@@ -304,7 +304,7 @@ def _ask_many(rows: list[AskedRow], out: Path, options: AskOptions, *, as_json: 
     positions = [position for position in range(len(rows)) if position not in answered]
     counter = Counter(len(rows), "questions asked")
 
-    def keep(index: int, result: AnsweredRow) -> None:
+    def keep(index: int, result: "AnsweredRow") -> None:
         answered[positions[index]] = result
         journal.add(rows[positions[index]], result)
         counter.show(len(answered))
@@ -320,7 +320,7 @@ def _ask_many(rows: list[AskedRow], out: Path, options: AskOptions, *, as_json: 
         raise typer.Exit(1)
 
 
-def _tally(results: Iterable[AnsweredRow]) -> dict[str, int]:
+def _tally(results: "Iterable[AnsweredRow]") -> dict[str, int]:
     """Return how many questions ended with each status, and how many failed."""
     tally = dict.fromkeys([*(status.value for status in Status), FAILED], 0)
     for result in results:

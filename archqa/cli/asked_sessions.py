@@ -1,10 +1,13 @@
 """`archqa ask --session`: the calls that list and remove sessions, and what does not go together."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from archqa.asking.thread.session_files import SessionFolder
 from archqa.cli.console import print_json, print_line, print_notice
 from archqa.errors import CallerError, InputError
+
+if TYPE_CHECKING:
+    from archqa.asking.thread.session_files import SessionFolder
 
 
 def list_or_forget(
@@ -20,12 +23,12 @@ def list_or_forget(
 def begin_session(session: str | None, *, anew: bool) -> None:
     """Drop what a session held before, if it begins anew."""
     if session is not None and anew:
-        SessionFolder().forget(session)
+        _sessions().forget(session)
 
 
 def print_sessions(*, as_json: bool) -> None:
     """Print the names of the sessions and the ids of their patients, and nothing of their content."""
-    entries = SessionFolder().entries()
+    entries = _sessions().entries()
     if as_json:
         print_json([entry._asdict() for entry in entries])
         return
@@ -45,7 +48,7 @@ def forget_session(session: str | None, question: str | None) -> None:
             "--forget removes a session and asks nothing.\n"
             "Leave the question out, or begin the session anew with --new-session."
         )
-    was_there = SessionFolder().forget(session)
+    was_there = _sessions().forget(session)
     print_notice(f"Session {session} removed." if was_there else f"There is no session {session}.")
 
 
@@ -65,7 +68,13 @@ def record_of_session(session: str | None) -> str | None:
     if session is None:
         return None
     try:
-        place = SessionFolder().load(session).place
+        place = _sessions().load(session).place
     except InputError:  # Told where the question is asked.
         return None
     return place.record if place else None
+
+
+def _sessions() -> "SessionFolder":
+    from archqa.asking.thread.session_files import SessionFolder  # Few calls have a session.
+
+    return SessionFolder()

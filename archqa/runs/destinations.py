@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from archqa.errors import CallerError
-from archqa.llm.model import Model, Reply, Request
 from archqa.safety.base_urls import fhir_server_problem, is_server_url
 from archqa.safety.server_urls import (
     OPENAI_BASE_URL,
@@ -18,6 +17,7 @@ from archqa.safety.terminal import printable
 from archqa.settings import Settings
 
 if TYPE_CHECKING:
+    from archqa.llm.model import Model, Reply, Request
     from archqa.tasks.pipeline import Pipeline
 
 
@@ -76,11 +76,11 @@ class Announcer:
 class AnnouncedModel:
     """A model server; before its first request it is said where record text goes."""
 
-    def __init__(self, model: Model, announce: Callable[[], None]) -> None:
+    def __init__(self, model: "Model", announce: Callable[[], None]) -> None:
         self._model = model
         self._announce = announce
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: "Request") -> "Reply":
         """Answer one request."""
         self._announce()
         return await self._model.ask(request)
