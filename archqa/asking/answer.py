@@ -81,10 +81,6 @@ class AnsweredBy(FrozenModel):
         return " and ".join(names) or "the embedded engine"
 
 
-def _line_html(line: AnswerLine) -> str:
-    return f"{html.text(line.text)} {html.citations(line.citations)}"
-
-
 def evidence_html(evidence: Sequence[Evidence]) -> str:
     """Return the evidence as a table below a line that opens it; empty for none."""
     if not evidence:
@@ -102,6 +98,7 @@ class Answer(FrozenModel):
     `ground` says why a question was declined: for a judgement, because only notes may say it, or
     because no query expresses it. `message` is the answer in words where there are no lines: of
     what there is no record, and what was searched. `query` is the query of a record in words.
+    `is_partial` says that the lines leave a part of the question open, which a remark names.
     `related` are the nearest passages where nothing answers. `understood` is the question that was
     answered, where a thread of questions made another one of what was typed.
     """
@@ -116,6 +113,7 @@ class Answer(FrozenModel):
     not_understood: tuple[str, ...] = ()
     patient: dict[str, str] | None = None
     remarks: tuple[str, ...] = ()
+    is_partial: bool = False
     related: tuple[Evidence, ...] = ()
     answered_by: AnsweredBy = AnsweredBy()
     usage: Usage = Usage()
@@ -128,20 +126,21 @@ class Answer(FrozenModel):
         return "\n".join([self.message, *lines] if self.message else lines)
 
     def _repr_html_(self) -> str:
-        heading = f"{self.question} ({self.status.value.replace('_', ' ')})"
-        remarks = " ".join(self.remarks)
-        words = ", ".join(self.not_understood)
-        return "".join(
-            (
-                html.heading(heading),
-                f"<p>{html.text(self.message)}</p>" if self.message else "",
-                html.ordered_list(map(_line_html, self.lines)) if self.lines else "",
-                html.paragraph("Not understood", words),
-                html.paragraph("Asked of the record", self.query or ""),
-                evidence_html(self.evidence),
-                html.paragraph("Remarks", remarks),
-            )
-        )
+        parts = [html.heading(f"{self.question} ({self.status.value.replace('_', ' ')})")]
+        if self.message:
+            parts.append(f"<p>{html.text(self.message)}</p>")
+        if self.lines:
+            items = []
+            for line in self.lines:
+                items.append(f"{html.text(line.text)} {html.citations(line.citations)}")
+            parts.append(html.ordered_list(items))
+        parts += [
+            html.paragraph("Not understood", ", ".join(self.not_understood)),
+            html.paragraph("Asked of the record", self.query or ""),
+            evidence_html(self.evidence),
+            html.paragraph("Remarks", " ".join(self.remarks)),
+        ]
+        return "".join(parts)
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that `archqa ask --json` prints."""
@@ -180,29 +179,61 @@ def within_words(answer: Answer, max_words: int) -> Answer:
     """
     if max_words < 1:
         raise CallerError("An answer has at least one word.\nName a larger number of words.")
-    kept = _fitting(answer.lines, max_words)
+    lines = list(answer.lines)
+    while len(lines) > 1 and _word_count(lines) > max_words:
+        lines.pop()
     remarks = [*answer.remarks]
-    if len(kept) < len(answer.lines):
-        remarks.append(_left_out(answer.lines[len(kept) :], max_words))
-    if kept and _words(kept) > max_words:
-        remarks.append(f"The first line has {_words(kept)} words; it is not cut.")
-    cited = {citation for line in kept for citation in line.citations}
-    evidence = tuple(line for line in answer.evidence if line.id in cited)
-    changes = {"lines": kept, "evidence": evidence, "remarks": tuple(remarks)}
+    left_out = answer.lines[len(lines) :]
+    if left_out:
+        what = "1 line" if len(left_out) == 1 else f"{len(left_out)} lines"
+        words = f"{what} with {_word_count(left_out)} words"
+        remarks.append(f"Left out to stay within {max_words} words: {words}.")
+    count = _word_count(lines)
+    if count > max_words:
+        remarks.append(f"The first line has {count} words; it is not cut.")
+    cited: set[str] = set()
+    for line in lines:
+        cited.update(line.citations)
+    evidence = tuple(piece for piece in answer.evidence if piece.id in cited)
+    changes = {"lines": tuple(lines), "evidence": evidence, "remarks": tuple(remarks)}
     return answer.model_copy(update=changes)
 
 
-def _fitting(lines: tuple[AnswerLine, ...], max_words: int) -> tuple[AnswerLine, ...]:
-    for count in range(len(lines), 1, -1):
-        if _words(lines[:count]) <= max_words:
-            return lines[:count]
-    return lines[:1]
-
-
-def _left_out(lines: tuple[AnswerLine, ...], max_words: int) -> str:
-    what = "1 line" if len(lines) == 1 else f"{len(lines)} lines"
-    return f"Left out to stay within {max_words} words: {what} with {_words(lines)} words."
-
-
-def _words(lines: tuple[AnswerLine, ...]) -> int:
+def _word_count(lines: Sequence[AnswerLine]) -> int:
     return sum(len(line.text.split()) for line in lines)
+
+
+STATUS_WORDS = {
+    Status.ANSWERED: "Answered",
+    Status.NOT_FOUND: "Not found",
+    Status.NOT_UNDERSTOOD: "Not understood",
+    Status.DECLINED: "Declined: a judgement or a prediction is not made",
+}
+
+
+_JUDGEMENT = "Declined: a judgement or a prediction is not made"
+_SHOWN_STATUS = {
+    "answered": ("✓", "Answered", "Answered"),
+    "partly_answered": ("≈", "Partly answered", "Partly answered"),
+    "not_found": ("○", "Not in this note", "Not in this record"),
+    "not_understood": ("?", "Not understood", "Not understood"),
+    "declined": ("✕", _JUDGEMENT, _JUDGEMENT),
+}
+"""The sign of each status, and its words about a note and about a record."""
+
+
+class ShownStatus(NamedTuple):
+    """`kind` is the status, or `partly_answered`; `sign` is one character that repeats it."""
+
+    kind: str
+    sign: str
+    words: str
+
+
+def shown_status(answer: Answer) -> ShownStatus:
+    """Return how the status of an answer about a note or a patient is said."""
+    kind = answer.status.value
+    if answer.status is Status.ANSWERED and (answer.is_partial or answer.not_understood):
+        kind = "partly_answered"
+    sign, of_note, of_record = _SHOWN_STATUS[kind]
+    return ShownStatus(kind, sign, of_record if answer.patient else of_note)

@@ -4,11 +4,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archqa.asking.answer import Answer, AnsweredQuestion, within_words
-from archqa.asking.models import ModelBackends
-from archqa.asking.question import AskOptions, OnStep, Question, check_settings, parse_time
+from archqa.asking.answer import Answer, within_words
+from archqa.asking.answering import answer_question
+from archqa.asking.question import AskOptions, OnStep, Question, parse_time
 from archqa.errors import CallerError, without_suppressed_causes
-from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -67,36 +66,11 @@ def ask(
         scripted=scripted,
     )
     if session is None:
-        asked = Question.create(question, options, note=note, patient=patient)
-        answer = answer_question(asked).answer
+        answer = answer_question(
+            Question.create(question, options, note=note, patient=patient)
+        ).answer
     else:
         from archqa.asking.thread.asking import ask_in_session
 
         answer = ask_in_session(question, session, options, note=note, patient=patient)
     return answer if max_words is None else within_words(answer, max_words)
-
-
-def answer_question(question: Question) -> AnsweredQuestion:
-    """Return the answer to a question that stands by itself. Raises as `ask`."""
-    check_settings(question.settings, of_patient=question.patient is not None)
-    return run_sync(_answer_alone(question))
-
-
-async def _answer_alone(question: Question) -> AnsweredQuestion:
-    models = ModelBackends(question.options)
-    try:
-        return await answer_with_models(question, models)
-    finally:
-        await models.close()
-
-
-async def answer_with_models(question: Question, models: ModelBackends) -> AnsweredQuestion:
-    """Return the answer to a question, given the models that it shares with others."""
-    # What answers from a note and what answers from a chart import much that the other needs not.
-    if question.patient is None:
-        from archqa.asking.note import answer_from_note
-
-        return await answer_from_note(question, models)
-    from archqa.asking.chart import answer_from_chart
-
-    return await answer_from_chart(question, models)

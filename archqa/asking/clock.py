@@ -91,7 +91,15 @@ def clock(
     present = datetime.now()
     try:
         if patient.get("deceasedDateTime") or patient.get("deceasedBoolean") is True:
-            return _clock_of_dead(record, patient_id, patient, present)
+            death = _moment(patient.get("deceasedDateTime"))
+            if death is not None:
+                remark = f"The patient died on {death:%Y-%m-%d}: asked as of then; {OTHER_TIME}."
+                return Clock(death, remark)
+            died = "The patient has died, and the record does not say when"
+            last = _last_of_all(record, patient_id)
+            if last is None:
+                return Clock(present, f"{died}: asked as of today; {OTHER_TIME}.")
+            return Clock(_end_of(last), f"{died}: asked as of its last date, {last}; {OTHER_TIME}.")
         return _clock_of_living(record, patient_id, present)
     except FhirError:  # The server does not sort, or not by these parameters.
         remark = (
@@ -108,38 +116,21 @@ def stated_time(context: str) -> datetime | None:
         return None
 
 
-def _clock_of_dead(
-    record: Record, patient_id: str, patient: Mapping[str, Any], present: datetime
-) -> Clock:
-    death = _moment(patient.get("deceasedDateTime"))
-    if death is not None:
-        remark = f"The patient died on {death:%Y-%m-%d}: asked as of then; {OTHER_TIME}."
-        return Clock(death, remark)
-    last = _last_of_all(record, patient_id)
-    died = "The patient has died, and the record does not say when"
-    if last is None:
-        return Clock(present, f"{died}: asked as of today; {OTHER_TIME}.")
-    return Clock(_end_of(last), f"{died}: asked as of its last date, {last}; {OTHER_TIME}.")
-
-
 def _clock_of_living(record: Record, patient_id: str, present: datetime) -> Clock:
     last = _last_date(record, patient_id)
     if last is not None and last > (present + CLOCK_TOLERANCE).date():
-        return _clock_of_future(record, patient_id, present, last)
+        dates = f"dates lie in the future (until {last})"
+        # The record was shifted, unless only single dates are wrong.
+        if _future_share(record, patient_id, present) >= MIN_FUTURE_SHARE:
+            remark = f"The record's {dates}: asked as of that date; {OTHER_TIME}."
+            return Clock(_end_of(last), remark)
+        remark = f"Some of the record's {dates}: asked as of today; {OTHER_TIME}."
+        return Clock(present, remark)
     oldest = (present - OLD_AFTER).date()
     if last is None or last >= oldest or _has_entry_after(record, patient_id, oldest):
         return Clock(present)
     last = _last_of_all(record, patient_id) or last
     return Clock(_end_of(last), f"The record ends on {last}: asked as of that date; {OTHER_TIME}.")
-
-
-def _clock_of_future(record: Record, patient_id: str, present: datetime, last: date) -> Clock:
-    """Return the last date if the record was shifted, and the present if single dates are wrong."""
-    if _future_share(record, patient_id, present) >= MIN_FUTURE_SHARE:
-        dates = f"The record's dates lie in the future (until {last})"
-        return Clock(_end_of(last), f"{dates}: asked as of that date; {OTHER_TIME}.")
-    dates = f"Some of the record's dates lie in the future (until {last})"
-    return Clock(present, f"{dates}: asked as of today; {OTHER_TIME}.")
 
 
 def _future_share(record: Record, patient_id: str, present: datetime) -> float:
@@ -174,48 +165,41 @@ def _last_date(record: Record, patient_id: str) -> date | None:
 
 
 def _last_of_all(record: Record, patient_id: str) -> date | None:
-    found = [_last_date(record, patient_id)]
+    dates = [_last_date(record, patient_id)]
     for dated in _OTHERS:
         with suppress(FhirError):
-            found.append(_latest(record, patient_id, (dated,)))
-    return max(filter(None, found), default=None)
+            dates.append(_latest(record, patient_id, (dated,)))
+    return max(filter(None, dates), default=None)
 
 
 def _latest(record: Record, patient_id: str, kinds: tuple[_Dated, ...]) -> date | None:
-    found: list[date] = []
+    latest: date | None = None
     for dated in kinds:
         params = {
             "patient": patient_id,
             "_sort": f"-{dated.parameter}",
             "_count": str(_READ_AT_ONCE),
         }
-        found += _dates(record.search(dated.type, params).resources, dated)
-    return max(found, default=None)
+        resources = record.search(dated.type, params).resources
+        latest = max(_dates(resources, dated, after=latest or date.min), default=latest)
+    return latest
 
 
-def _dates(resources: list[Resource], dated: _Dated, after: date = date.min) -> Iterator[date]:
+def _dates(resources: list[Resource], dated: _Dated, after: date) -> Iterator[date]:
     """Yield the last date of each resource that happened, where it is after a date."""
     for resource in resources:
-        if resource.get("status") in _NO_FACT:
+        status = resource.get("status")
+        if status in _NO_FACT:
             continue
         for element in dated.elements:
-            found = _date_in(resource.get(element), is_finished=_is_finished(resource))
-            if found is not None and found > after:
-                yield found
-
-
-def _is_finished(resource: Resource) -> bool:
-    return resource.get("status") not in _UNFINISHED
-
-
-def _date_in(value: Any, *, is_finished: bool) -> date | None:
-    """Return the last day of a date, or of a Period: its end, else its start."""
-    if not isinstance(value, Mapping):
-        return _last_day(value)
-    end = _last_day(value.get("end")) if is_finished else None
-    if end is not None and end.year < _OPEN_END:
-        return end
-    return _last_day(value.get("start"))
+            value = resource.get(element)
+            last = _last_day(value)
+            if isinstance(value, Mapping):  # The end of a Period, else its start.
+                last = None if status in _UNFINISHED else _last_day(value.get("end"))
+                if last is None or last.year >= _OPEN_END:
+                    last = _last_day(value.get("start"))
+            if last is not None and last > after:
+                yield last
 
 
 def _last_day(text: Any) -> date | None:

@@ -1,15 +1,25 @@
-"""Asks many questions: a table with `question` and `note` or `patient`, one answer a row."""
+"""Many questions: a table with `question` and `note` or `patient`, or a file of them, one answer a row."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import csv
+import hashlib
+import io
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archqa.asking.answer import Answer, Status, within_words
-from archqa.asking.ask import answer_with_models
-from archqa.asking.models import ModelBackends, asks_model
-from archqa.asking.question import AskOptions, Question, check_settings, parse_time
+from archqa.asking.answering import answer_with_models, check_settings
+from archqa.asking.question import (
+    AskOptions,
+    ModelBackends,
+    Question,
+    asks_model,
+    parse_time,
+)
 from archqa.core.id_lists import list_ids
 from archqa.core.near_misses import did_you_mean
 from archqa.errors import (
@@ -17,18 +27,23 @@ from archqa.errors import (
     BudgetExceeded,
     CallerError,
     CaseFailed,
+    InputError,
     ModelError,
     quoted,
     without_suppressed_causes,
 )
-from archqa.llm.model import Model
 from archqa.runs.destinations import Announce, Announcer
 from archqa.runs.event_loop import run_sync
 from archqa.runs.notebook_progress import NotebookProgress
+from archqa.safety.files import open_private_log, storage_errors, write_private_text
+from archqa.safety.text import formula_free
 from archqa.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     import pandas
+
+    from archqa.llm.model import Model
+
 
 PLACES = ("note", "patient")
 """The columns that say what a question is about."""
@@ -68,7 +83,7 @@ def ask_many(
     max_words: int | None = None,
     settings: Settings | None = None,
     announce: Announce | None = None,
-    scripted: Model | None = None,
+    scripted: "Model | None" = None,
     **typed: Any,
 ) -> "pandas.DataFrame":
     """Return the answers to the questions of a table, one row each, with the table's index.
@@ -92,9 +107,9 @@ def ask_many(
     _check_columns(table, rows)
     asked, mistakes = check_rows(rows, record)
     if mistakes:
-        lines = [
-            f"Row {position + 1} {mistake}" for position, mistake in mistakes[:_MAX_ROWS_NAMED]
-        ]
+        lines = []
+        for position, mistake in mistakes[:_MAX_ROWS_NAMED]:
+            lines.append(f"Row {position + 1} {mistake}")
         if len(mistakes) > _MAX_ROWS_NAMED:
             lines.append(f"There are {len(mistakes) - _MAX_ROWS_NAMED:,} more such mistakes.")
         raise CallerError("\n".join([*lines, "No row was asked. Correct these and ask again."]))
@@ -112,17 +127,12 @@ def ask_many(
         )
     contents = []
     for row, result in zip(asked, answered, strict=True):
-        contents.append({**answer_row(row, result), **_evidence_columns(result)})
+        evidence = result.answer.evidence if result.answer else ()
+        content = answer_row(row, result)
+        content["evidence_ids"] = [piece.id for piece in evidence]
+        content["evidence_text"] = "\n".join(piece.text for piece in evidence)
+        contents.append(content)
     return pandas.DataFrame(contents, index=index)
-
-
-def _evidence_columns(result: AnsweredRow) -> dict[str, Any]:
-    """Return what an answer rests on as plain cells, to be read, filtered and counted."""
-    evidence = result.answer.evidence if result.answer else ()
-    return {
-        "evidence_ids": [piece.id for piece in evidence],
-        "evidence_text": "\n".join(piece.text for piece in evidence),
-    }
 
 
 def _rows_of(table: Any) -> list[Mapping[str, Any]]:
@@ -142,18 +152,21 @@ def _rows_of(table: Any) -> list[Mapping[str, Any]]:
 
 def _check_columns(table: Any, rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise one `CallerError` that names all columns that are missing, and what may be meant by them."""
-    names = table.columns if hasattr(table, "columns") else [name for row in rows for name in row]
-    columns = list(dict.fromkeys(map(str, names)))
+    columns = dict.fromkeys(map(str, getattr(table, "columns", ())))
+    for row in rows:
+        columns.update(dict.fromkeys(map(str, row)))
     if not columns:
         return
-    needed = ("question",), PLACES
-    missing = [group for group in needed if set(group).isdisjoint(columns)]
+    lines = []
+    missing: list[str] = []
+    for names in (("question",), PLACES):
+        if columns.keys().isdisjoint(names):
+            lines.append(f"The table has no column {' or '.join(names)}.")
+            missing += names
     if not missing:
         return
-    lines = [f"The table has no column {' or '.join(group)}." for group in missing]
-    absent = [name for group in missing for name in group]
     for column in columns:
-        if nearest := did_you_mean(column, absent):
+        if nearest := did_you_mean(column, missing):
             lines.append(f"It has {quoted(column)}. {nearest}")
     lines.append(f"Its columns: {list_ids(columns)}. No row was asked.")
     raise CallerError("\n".join(lines))
@@ -166,43 +179,39 @@ def check_rows(
     asked = []
     mistakes = []
     for position, row in enumerate(rows):
-        row_mistakes = list(_mistakes_of(row, record))
-        mistakes += [(position, mistake) for mistake in row_mistakes]
+        cells = {}
+        others = {}
+        for name, value in row.items():
+            if name not in ("question", *PLACES):
+                others[str(name)] = value
+            elif not _is_absent(value):
+                cells[name] = value
+        row_mistakes = list(_mistakes_of(cells, record))
         if not row_mistakes:
-            asked.append(_asked_row(row))
+            question, note, patient = map(cells.get, ("question", *PLACES))
+            asked.append(AskedRow(question or "", note, patient, others))
+        for mistake in row_mistakes:
+            mistakes.append((position, mistake))
     return asked, mistakes
 
 
-def _mistakes_of(row: Mapping[str, Any], record: str | Path | None) -> Iterable[str]:
-    question = _cell(row, "question")
-    if question is None:
+def _is_absent(value: Any) -> bool:
+    """Whether a cell is None, NaN or blank."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def _mistakes_of(cells: Mapping[str, Any], record: str | Path | None) -> Iterator[str]:
+    if "question" not in cells:
         yield "has no question."
     for name in ("question", *PLACES):
-        value = _cell(row, name)
-        if value is not None and not isinstance(value, str):
-            yield f"has a {name} of type {type(value).__name__}; it should be text."
-    if all(_cell(row, name) is None for name in PLACES):
+        if not isinstance(cells.get(name, ""), str):
+            yield f"has a {name} of type {type(cells[name]).__name__}; it should be text."
+    if cells.keys().isdisjoint(PLACES):
         yield "has neither a note nor a patient."
-    if _cell(row, "patient") is not None and record is None:
+    if "patient" in cells and record is None:
         yield "names a patient, and no record was named."
-
-
-def _cell(row: Mapping[str, Any], name: str) -> Any:
-    """Return a cell; None if it is absent, NaN or blank."""
-    value = row.get(name)
-    is_nan = isinstance(value, float) and value != value
-    is_blank = isinstance(value, str) and not value.strip()
-    return None if is_nan or is_blank else value
-
-
-def _asked_row(row: Mapping[str, Any]) -> AskedRow:
-    used = {"question", *PLACES}
-    return AskedRow(
-        question=row["question"],
-        note=_cell(row, "note"),
-        patient=_cell(row, "patient"),
-        other={str(name): value for name, value in row.items() if name not in used},
-    )
 
 
 def answer_row(row: AskedRow, result: AnsweredRow) -> dict[str, Any]:
@@ -224,59 +233,220 @@ def answer_rows(
     answered.
     """
     check_settings(options.settings, of_patient=any(row.patient is not None for row in rows))
-    return run_sync(_Answering(options, on_row).answer_all(rows))
+    return run_sync(_answer_all(rows, options, on_row))
 
 
-class _Answering:
-    """The answering of one table: what its rows share, and the failure that ends it."""
+async def _answer_all(
+    rows: Sequence[AskedRow], options: AskOptions, on_row: OnRow
+) -> list[AnsweredRow]:
+    """Answer every row; after a failure of the server, no further row is asked."""
+    from archqa.runs.backends import limits_of_one_process
 
-    def __init__(self, options: AskOptions, on_row: OnRow) -> None:
-        from archqa.runs.backends import limits_of_one_process
+    options = options._replace(
+        announce=options.announce or Announcer(),
+        limits=limits_of_one_process(options.settings),
+    )
+    models = ModelBackends(options)
+    uses_model = asks_model(options.settings, "note_answer", options.scripted)
+    # The embedded engine uses all cores for one question.
+    places = asyncio.Semaphore(options.settings.limits.jobs if uses_model else 1)
+    failures: list[ArchqaError] = []
 
-        self._options = options._replace(
-            announce=options.announce or Announcer(),
-            limits=limits_of_one_process(options.settings),
-        )
-        self._on_row = on_row
-        self._failure: ArchqaError | None = None
-        self._answered = False
-
-    async def answer_all(self, rows: Sequence[AskedRow]) -> list[AnsweredRow]:
-        """Answer every row; after a failure of the server, no further row is asked."""
-        options = self._options
-        models = ModelBackends(options)
-        uses_model = asks_model(options.settings, "note_answer", options.scripted)
-        # The embedded engine uses all cores for one question.
-        places = asyncio.Semaphore(options.settings.limits.jobs if uses_model else 1)
-
-        async def answer(position: int, row: AskedRow) -> AnsweredRow:
-            async with places:
-                result = await self._answer_row(row, models)
-            self._on_row(position, result)
-            return result
-
+    async def answer(row: AskedRow) -> AnsweredRow:
+        if failures:
+            return AnsweredRow(None, f"Not asked: {failures[-1]}")
         try:
-            results = await asyncio.gather(*(answer(*numbered) for numbered in enumerate(rows)))
-        finally:
-            await models.close()
-        if self._failure is not None and not self._answered:
-            raise self._failure
-        return results
-
-    async def _answer_row(self, row: AskedRow, models: ModelBackends) -> AnsweredRow:
-        if self._failure is not None:
-            return AnsweredRow(None, f"Not asked: {self._failure}")
-        try:
-            question = Question.create(
-                row.question, self._options, note=row.note, patient=row.patient
-            )
+            question = Question.create(row.question, options, note=row.note, patient=row.patient)
             answer = (await answer_with_models(question, models)).answer
         except (CaseFailed, CallerError) as error:
             return AnsweredRow(None, str(error))
         except (ModelError, BudgetExceeded) as error:
-            self._failure = error
+            failures.append(error)
             return AnsweredRow(None, str(error))
-        self._answered = True
-        if self._options.max_words is not None:
-            answer = within_words(answer, self._options.max_words)
+        if options.max_words is not None:
+            answer = within_words(answer, options.max_words)
         return AnsweredRow(answer)
+
+    async def answer_in_turn(position: int, row: AskedRow) -> AnsweredRow:
+        async with places:
+            result = await answer(row)
+        on_row(position, result)
+        return result
+
+    try:
+        results = await asyncio.gather(*itertools.starmap(answer_in_turn, enumerate(rows)))
+    finally:
+        await models.close()
+    if failures and not any(result.answer for result in results):
+        raise failures[-1]
+    return results
+
+
+SUFFIXES = (".csv", ".jsonl")
+FORMAT_HINT = "A file of questions has question, and note or patient: columns of CSV, keys of JSON."
+
+
+class _Line(NamedTuple):
+    """A row of a file and the number of its first line."""
+
+    number: int
+    row: Mapping[str, Any]
+
+
+def read_questions(
+    path: Path, record: str | None, note: str | None = None, patient: str | None = None
+) -> list[AskedRow]:
+    """Return the questions of a file. `note` and `patient` are of the rows that name neither.
+
+    Raises `InputError` with all wrong rows, and `CallerError` for another format.
+    """
+    check_suffix(path, "questions")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        mistake = f": byte {error.start + 1} is not UTF-8."
+        raise InputError(path, [mistake], "Save the file as UTF-8.") from None
+    except OSError as error:
+        raise InputError(path, [f": {error.strerror}."], FORMAT_HINT) from None
+    mistakes: list[str] = []
+    read = _csv_lines if path.suffix.lower() == ".csv" else _json_lines
+    numbers = []
+    rows = []
+    for number, row in read(text, mistakes):
+        if not row.get("note") and not row.get("patient"):
+            row = {**row, "note": note, "patient": patient}
+        numbers.append(number)
+        rows.append(row)
+    asked, wrong_rows = check_rows(rows, record)
+    for position, mistake in wrong_rows:
+        mistakes.append(f":{numbers[position]}: {mistake}")
+    if not mistakes and not asked:
+        mistakes.append(": has no questions.")
+    if mistakes:
+        raise InputError(path, mistakes, FORMAT_HINT)
+    return asked
+
+
+def check_suffix(path: Path, content: str) -> None:
+    """Raise `CallerError` unless the file's name says that it is CSV or JSON lines."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise CallerError(f"A file of {content} is CSV or JSON lines.\nName a .csv or .jsonl file.")
+
+
+def _csv_lines(text: str, mistakes: list[str]) -> Iterator[_Line]:
+    from archqa.tasks.files.source import large_csv_fields
+
+    with large_csv_fields():
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        try:
+            names = [name.strip() for name in next(reader, [])]
+            first_line = reader.line_num + 1
+            for fields in reader:
+                if len(fields) == len(names):
+                    yield _Line(first_line, dict(zip(names, fields, strict=True)))
+                elif fields:
+                    mistakes.append(
+                        f":{first_line}: has {len(fields)} fields, the head has {len(names)}."
+                    )
+                first_line = reader.line_num + 1
+        except csv.Error as error:
+            mistakes.append(f":{reader.line_num}: is not CSV: {error}.")
+
+
+def _json_lines(text: str, mistakes: list[str]) -> Iterator[_Line]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            yield _Line(number, row)
+        else:
+            mistakes.append(f":{number}: is no JSON object.")
+
+
+def write_answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write the rows of the result, readable by the file's owner alone. Raises `StorageError`."""
+    if path.suffix.lower() == ".csv":
+        text = csv_text(rows)
+    else:
+        lines = io.StringIO()
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False, default=str), file=lines)
+        text = lines.getvalue()
+    with storage_errors(path):
+        write_private_text(path, text)
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as CSV; no cell is a formula, and lists and objects are JSON."""
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row))
+    buffer = io.StringIO(newline="")
+    writer = csv.DictWriter(buffer, list(names), lineterminator="\n")
+    writer.writerow({name: formula_free(name) for name in names})
+    for row in rows:
+        cells = {}
+        for name, value in row.items():
+            cell = value
+            if value is None or value in ([], {}):
+                cell = ""
+            elif isinstance(value, list | dict):
+                cell = json.dumps(value, ensure_ascii=False)
+            cells[name] = formula_free(cell)
+        writer.writerow(cells)
+    return buffer.getvalue()
+
+
+class AnswerJournal:
+    """The answers that a command has given so far, kept next to its output until that is written.
+
+    A command that was stopped, even by kill, takes them over when it is run again. The file is
+    readable by its owner alone. Methods raise `StorageError`.
+    """
+
+    def __init__(self, out: Path, options: AskOptions) -> None:
+        self.path = out.with_name(f"{out.name}.partial")
+        # What decides about all answers, as JSON values.
+        values = options.settings.without_secrets()
+        settings = {name: values[name] for name in ("model", "base_url", "pipeline", "agents")}
+        texts = map(str, (options.record, options.now, options.context, options.max_words))
+        self._common = [settings, *texts]
+
+    def answered(self, rows: Sequence[AskedRow]) -> dict[int, AnsweredRow]:
+        """Return the answers of an earlier command to these questions, by position."""
+        with storage_errors(self.path):
+            text = self.path.read_text("utf-8", "replace") if self.path.is_file() else ""
+        answers: dict[str, Answer] = {}
+        for line in text.split("\n")[:-1]:  # The last line may be half-written.
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            answers[entry["key"]] = Answer.model_validate(entry["answer"])
+        answered = {}
+        for position, row in enumerate(rows):
+            key = self._key(row)
+            if key in answers:
+                answered[position] = AnsweredRow(answers[key])
+        return answered
+
+    def add(self, row: AskedRow, result: AnsweredRow) -> None:
+        """Keep an answer; a row without one is asked again."""
+        if result.answer is None:
+            return
+        entry = {"key": self._key(row), "answer": result.answer.model_dump(mode="json")}
+        with storage_errors(self.path), open_private_log(self.path) as file:
+            file.write(f"{json.dumps(entry, ensure_ascii=False)}\n")
+
+    def remove(self) -> None:
+        """Remove the file: its answers stand in the output."""
+        with storage_errors(self.path):
+            self.path.unlink(missing_ok=True)
+
+    def _key(self, row: AskedRow) -> str:
+        content = [row.question, row.note, row.patient, self._common]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -1,24 +1,187 @@
-"""Answers questions about notes: by a model if one is set up, else by the embedded engine."""
+"""Answers questions about notes: by a model if one is set up, else by the embedded engine, in whole sentences."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 
-from archqa.asking.answer import Answer, AnsweredBy, AnsweredQuestion, Evidence, Status
-from archqa.asking.judgements import is_judgement
-from archqa.asking.lines import answer_lines, texts_with_headings
-from archqa.asking.models import ModelBackends, asks_model
-from archqa.asking.question import Question
-from archqa.asking.yes_no import yes_no_answer
-from archqa.core.case import Case
+from archqa.asking.answer import (
+    Answer,
+    AnsweredBy,
+    AnsweredQuestion,
+    AnswerLine,
+    AnswerSpan,
+    Evidence,
+    Status,
+)
+from archqa.asking.question import ModelBackends, Question, asks_model
+from archqa.asking.question_form import is_judgement
+from archqa.asking.yes_no import YesNo, yes_no_answer
+from archqa.core.case import Case, Sentence
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
-from archqa.engine.answer_finder import AnswerFinder, Finding
+from archqa.engine.answer_finder import AnswerFinder
 from archqa.engine.wordpiece import tokenize_text
 from archqa.errors import CallerError
 from archqa.notes.language import OTHER_LANGUAGE_REMARK, is_english
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
+from archqa.notes.sections import is_heading, section_kind, text_without_list_marker
 from archqa.notes.sentences import case_from_text
 from archqa.runs.destinations import Destination
 from archqa.settings import Settings
+from archqa.terminology.words import stems
+
+MIN_WORDS_TO_MARK = 41
+"""Words from which on the part of a line that answers is marked."""
+MAX_FRAGMENT_WORDS = 12
+"""Words of a phrase without a verb that leans on its heading ("Motrin 800 mg t.i.d.")."""
+
+ScoredClause = tuple[int, int, float]
+"""Start and exclusive end in the sentence's text, and how well these characters answer."""
+ClauseRelevance = Callable[[int], Sequence[ScoredClause]]
+"""The scored clauses of the sentence at an index of the case."""
+
+_LEANS_ON_SENTENCE_BEFORE = re.compile(
+    r"(?:it|its|this|that|these|those|they|their|them|both|neither|all of (?:these|them)|one of them"
+    r"|the (?:latter|former|same|other|others)|such|so|then|thus|therefore|however|afterwards?"
+    r"|thereafter|subsequently|since then|at that time|at this time|on neither|in addition|also)\b",
+    re.IGNORECASE,
+)
+_OWN_LABEL = re.compile(r"^\s*(?:[-*•]\s*)?(?:\d+[.)]\s*)?[A-Za-z][^:.!?|]{0,60}:\s*\S")
+_LIST_ITEM = re.compile(r"^\s*(?:[-*•·–]\s|\d{1,2}[.)]\s)")
+_TABLE_ROW = re.compile(r"\S\s*(?:\||\t| {3,})\s*\S")
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|be|been|has|have|had|do|does|did|will|would|can|could|may|might|should"
+    r"|den(?:y|ies)|shows?|states?|reports?|takes?|continues?|remains?|presents?|appears?|underwent"
+    r"|\w{3,}ed)\b",
+    re.IGNORECASE,
+)
+_KINDS_THAT_TELL_OF_WHOM = {"history", "allergies"}
+_HEADING_MARKS = re.compile(r"^[\s#*=_-]+|[\s:#*=_-]+$")
+
+
+def answer_lines(
+    case: Case,
+    selected: Sequence[int],
+    headings: Mapping[int, str],
+    opening: YesNo | None = None,
+    clause_relevance: ClauseRelevance = lambda _: (),
+) -> tuple[AnswerLine, ...]:
+    """Return a line for each sentence of `selected` (indices of the case, the best one first).
+
+    Sentences that follow each other and lean on one another stay in the order of the note. The
+    heading (`headings`, by index) stands before an item that cannot be understood without it. In a
+    long line the clause that scores best is marked.
+    """
+    lines: list[AnswerLine] = []
+    for index in _order_for_reading(case, selected):
+        sentence = case.sentences[index]
+        text, offsets = _with_single_spaces(sentence.text)
+        heading = _heading_prefix(sentence, headings.get(index, ""))
+        if heading:
+            item = text_without_list_marker(sentence)
+            if item and text.endswith(item):
+                offsets = offsets[len(text) - len(item) :]
+                text = item
+        prefix = heading
+        if opening is not None and not lines:
+            prefix = f"{opening.value}. {heading}"
+        answering = None
+        if len(text.split()) >= MIN_WORDS_TO_MARK:
+            answering = _best_clause(clause_relevance(index), text, offsets, len(prefix))
+        text = f"{prefix}{text}"
+        lines.append(AnswerLine(text=text, citations=(sentence.id,), answering=answering))
+    return tuple(lines)
+
+
+def texts_with_headings(
+    case: Case, selected: Sequence[int], headings: Mapping[int, str]
+) -> list[str]:
+    """Return the sentences of `selected` as `yes_no_answer` reads them.
+
+    A heading that says of whom or of what time the sentence tells ("Family history", "Past medical
+    history") or what it lists ("Allergies") stands before it.
+    """
+    texts = []
+    for index in selected:
+        sentence, heading = case.sentences[index], headings.get(index, "")
+        prefix = _heading_prefix(sentence, heading)
+        if not prefix and section_kind(heading) in _KINDS_THAT_TELL_OF_WHOM:
+            prefix = f"{_HEADING_MARKS.sub('', heading)}: "
+        texts.append(prefix + " ".join(sentence.text.split()))
+    return texts
+
+
+def _order_for_reading(case: Case, selected: Sequence[int]) -> list[int]:
+    """Return the indices, the best one first, but what leans on the sentence before it after that."""
+    chosen = set(selected)
+    ordered: list[int] = []
+    for index in selected:
+        first = index
+        while _leans_on_before(case, first) and first - 1 in chosen:
+            first -= 1
+        while first in chosen and first not in ordered:
+            ordered.append(first)
+            first += 1
+            if first >= len(case.sentences) or not _leans_on_before(case, first):
+                break
+    return ordered
+
+
+def _leans_on_before(case: Case, index: int) -> bool:
+    if index == 0 or is_heading(case.sentences[index - 1].text):
+        return False
+    return _LEANS_ON_SENTENCE_BEFORE.match(case.sentences[index].text.strip()) is not None
+
+
+def _heading_prefix(sentence: Sentence, heading: str) -> str:
+    """Return "Heading: " in the heading's own words, "" where the sentence stands by itself."""
+    title = _HEADING_MARKS.sub("", " ".join(heading.split()))
+    if not title:
+        return ""
+    text = sentence.text
+    if not _TABLE_ROW.search(text.strip()):
+        if _OWN_LABEL.match(text) or _VERB.search(text):
+            return ""
+        if not _LIST_ITEM.match(text) and len(text.split()) > MAX_FRAGMENT_WORDS:
+            return ""
+    title_words = set(stems(title))
+    if title_words and title_words <= set(stems(text)):
+        return ""
+    return f"{title}: "
+
+
+def _with_single_spaces(text: str) -> tuple[str, list[int]]:
+    """A text with single spaces, and the places of its characters in the text as it was."""
+    characters: list[str] = []
+    offsets: list[int] = []
+    for match in re.finditer(r"\S+", text):
+        if characters:
+            characters.append(" ")
+            offsets.append(match.start() - 1)
+        characters += match[0]
+        offsets += range(match.start(), match.end())
+    return "".join(characters), offsets
+
+
+def _best_clause(
+    clauses: Sequence[ScoredClause], text: str, offsets: Sequence[int], shift: int
+) -> AnswerSpan | None:
+    """Where the clause that scores above all others stands in the line, None for the whole line.
+
+    `offsets` are the places of the characters of `text` in the sentence, `shift` is how far it
+    stands from the beginning of the line.
+    """
+    ranked = sorted(clauses, key=lambda clause: -clause[2])
+    if not ranked or (len(ranked) > 1 and ranked[0][2] <= ranked[1][2]):
+        return None
+    start, end, _ = ranked[0]
+    places = []
+    for place, offset in enumerate(offsets):
+        if start <= offset < end and text[place] != " ":
+            places.append(place)
+    if not places or places[-1] - places[0] + 1 >= len(text):
+        return None
+    return AnswerSpan(shift + places[0], shift + places[-1] + 1)
+
 
 AGENT = "note_answer"
 """The agent that answers where a model is set up."""
@@ -39,17 +202,13 @@ async def answer_from_note(question: Question, models: ModelBackends) -> Answere
     answer, `ModelError` and `BudgetExceeded`.
     """
     case = note_case(question.text, question.note or "")
-    if asks_model(question.settings, AGENT, question.options.scripted):
-        answer = await _answer_by_model(case, question, models)
-    else:
+    if not asks_model(question.settings, AGENT, question.options.scripted):
         answer = answer_by_engine(case)
         question.options.on_step(Step(agent="note_search", backend="embedded"))
         if is_english("\n".join(sentence.text for sentence in case.sentences)) is False:
             answer = answer.model_copy(update={"remarks": (*answer.remarks, OTHER_LANGUAGE_REMARK)})
-    return AnsweredQuestion(answer, case)
+        return AnsweredQuestion(answer, case)
 
-
-async def _answer_by_model(case: Case, question: Question, models: ModelBackends) -> Answer:
     from archqa.asking.note_model import NOTE_MODEL, answer_by_model
 
     backends = models.open(NOTE_MODEL)
@@ -65,7 +224,7 @@ async def _answer_by_model(case: Case, question: Question, models: ModelBackends
         "usage": sum_usage(usages),
         "answered_by": AnsweredBy(reader="model", model=backends.answered_by),
     }
-    return answer.model_copy(update=changes)
+    return AnsweredQuestion(answer.model_copy(update=changes), case)
 
 
 def check_note_settings(settings: Settings) -> None:
@@ -100,7 +259,7 @@ def answer_by_engine(case: Case) -> Answer:
     does not state is declined.
     """
     question = case.clinician_question
-    letters_and_digits = "".join(character for character in question if character.isalnum())
+    letters_and_digits = "".join(filter(str.isalnum, question))
     if not tokenize_text(letters_and_digits):  # A text of marks alone asks nothing.
         return Answer(
             question=question,
@@ -113,46 +272,22 @@ def answer_by_engine(case: Case) -> Answer:
     finding = finder.find(case, non_evidence_indices(case))
     answered_by = AnsweredBy(reader="engine", engine=finder.fingerprint[:12])
     if not finding.is_answered:
-        return _unanswered(case, answered_by)
+        count = len(case.sentences)
+        sentences = "its one sentence does" if count == 1 else f"none of its {count} sentences does"
+        status = Status.NOT_FOUND
+        message = f"Not stated: the note does not answer this, {sentences}."
+        if is_judgement(question):
+            status = Status.DECLINED
+            message = (
+                f"This asks for a judgement, which is not made; the note states none. {message}"
+            )
+        return Answer(question=question, status=status, message=message, answered_by=answered_by)
     headings = headings_of_sentences(case)
-    texts = texts_with_headings(case, finding.selected, headings)
-    return Answer(
-        question=question,
-        status=Status.ANSWERED,
-        lines=answer_lines(
-            case,
-            finding.selected,
-            headings,
-            yes_no_answer(question, texts),
-            finding.clauses_of,
-        ),
-        evidence=_evidence(case, finding, headings),
-        answered_by=answered_by,
-    )
-
-
-def _unanswered(case: Case, answered_by: AnsweredBy) -> Answer:
-    """Return the answer of a note that holds none: declined where a judgement is asked."""
-    count = len(case.sentences)
-    sentences = "its one sentence does" if count == 1 else f"none of its {count} sentences does"
-    status = Status.NOT_FOUND
-    message = f"Not stated: the note does not answer this, {sentences}."
-    if is_judgement(case.clinician_question):
-        status = Status.DECLINED
-        message = f"This asks for a judgement, which is not made; the note states none. {message}"
-    return Answer(
-        question=case.clinician_question,
-        status=status,
-        message=message,
-        answered_by=answered_by,
-    )
-
-
-def _evidence(case: Case, finding: Finding, headings: Mapping[int, str]) -> tuple[Evidence, ...]:
-    evidence: list[Evidence] = []
+    opening = yes_no_answer(question, texts_with_headings(case, finding.selected, headings))
+    evidence = []
     for index in sorted(finding.selected):
         sentence = case.sentences[index]
-        line = Evidence(
+        piece = Evidence(
             id=sentence.id,
             kind="sentence",
             text=sentence.text,
@@ -160,5 +295,11 @@ def _evidence(case: Case, finding: Finding, headings: Mapping[int, str]) -> tupl
             probability=float(finding.probabilities[index]),
             heading=headings.get(index, ""),
         )
-        evidence.append(line)
-    return tuple(evidence)
+        evidence.append(piece)
+    return Answer(
+        question=question,
+        status=Status.ANSWERED,
+        lines=answer_lines(case, finding.selected, headings, opening, finding.clauses_of),
+        evidence=tuple(evidence),
+        answered_by=answered_by,
+    )

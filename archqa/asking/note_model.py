@@ -2,7 +2,7 @@
 
 from archqa.agents.agent import RunContext
 from archqa.agents.line_check import AnswerVerdict, LineCheckTask, NoteAnswerCheckAgent
-from archqa.agents.note_answer import NoteAnswer, NoteAnswerAgent, NoteAnswerTask, NoteLine
+from archqa.agents.note_answer import NoteAnswer, NoteAnswerAgent, NoteAnswerTask
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
@@ -83,25 +83,44 @@ async def _check(case: Case, output: NoteAnswer, context: RunContext) -> AnswerV
 
 def _answered(case: Case, output: NoteAnswer, verdict: AnswerVerdict) -> Answer:
     """Return the supported lines; without any, or if they miss the question, that it is not found."""
-    supported: list[NoteLine] = []
+    lines = []
+    cited: set[str] = set()
     for number, line in enumerate(output.lines, start=1):
         if str(number) in verdict.supported:
-            supported.append(line)
-    if not supported or verdict.answers == "no":
+            citations = tuple(dict.fromkeys(line.citations))
+            lines.append(AnswerLine(text=" ".join(line.text.split()), citations=citations))
+            cited.update(citations)
+    if not lines or verdict.answers == "no":
         return _not_found(case, output.missing, remarks=(NOTHING_LEFT,))
     remarks = []
-    if len(supported) < len(output.lines):
+    if len(lines) < len(output.lines):
         remarks.append(REMOVED)
+    is_partial = True
     if output.missing.strip():
         remarks.append(f"Not stated: {_phrase(output.missing)}.")
     elif verdict.answers == "partly":
         remarks.append(PARTLY_ANSWERED)
+    else:
+        is_partial = False
+    headings = headings_of_sentences(case)
+    evidence = []
+    for index, sentence in enumerate(case.sentences):
+        if sentence.id in cited:
+            piece = Evidence(
+                id=sentence.id,
+                kind="sentence",
+                text=sentence.text,
+                start_char_index=sentence.start_char_index,
+                heading=headings.get(index, ""),
+            )
+            evidence.append(piece)
     return Answer(
         question=case.clinician_question,
         status=Status.ANSWERED,
-        lines=tuple(_answer_line(line) for line in supported),
-        evidence=_evidence(case, supported),
+        lines=tuple(lines),
+        evidence=tuple(evidence),
         remarks=tuple(remarks),
+        is_partial=is_partial,
     )
 
 
@@ -116,13 +135,17 @@ def _unanswered(case: Case, output: NoteAnswer) -> Answer:
             message="This asks for a judgement that the note does not state and that is not made "
             f"here: {_phrase(output.missing)}.",
         )
-    words = tuple(" ".join(words.split()) for words in output.not_understood if words.strip())
-    quoted = list_ids(f'"{word}"' for word in words)
+    words = []
+    quoted = []
+    for phrase in filter(str.strip, output.not_understood):
+        word = " ".join(phrase.split())
+        words.append(word)
+        quoted.append(f'"{word}"')
     return Answer(
         question=question,
         status=Status.NOT_UNDERSTOOD,
-        message=f"Not understood: {quoted}.",
-        not_understood=words,
+        message=f"Not understood: {list_ids(quoted)}.",
+        not_understood=tuple(words),
     )
 
 
@@ -136,29 +159,6 @@ def _not_found(case: Case, missing: str, remarks: tuple[str, ...] = ()) -> Answe
         message=f"Not stated in the note{what} (searched: {searched}).",
         remarks=remarks,
     )
-
-
-def _answer_line(line: NoteLine) -> AnswerLine:
-    citations = tuple(dict.fromkeys(line.citations))
-    return AnswerLine(text=" ".join(line.text.split()), citations=citations)
-
-
-def _evidence(case: Case, lines: list[NoteLine]) -> tuple[Evidence, ...]:
-    """Return the cited sentences, in note order."""
-    cited = {sentence_id for line in lines for sentence_id in line.citations}
-    headings = headings_of_sentences(case)
-    evidence: list[Evidence] = []
-    for index, sentence in enumerate(case.sentences):
-        if sentence.id in cited:
-            line = Evidence(
-                id=sentence.id,
-                kind="sentence",
-                text=sentence.text,
-                start_char_index=sentence.start_char_index,
-                heading=headings.get(index, ""),
-            )
-            evidence.append(line)
-    return tuple(evidence)
 
 
 def _phrase(words: str) -> str:

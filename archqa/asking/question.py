@@ -1,4 +1,4 @@
-"""A question as it is asked: what, of which note or patient, at what time, with which settings."""
+"""A question: what is asked, of which note or patient, at what time, with which settings and models."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -12,9 +12,12 @@ from archqa.safety.text import without_surrogates
 from archqa.settings import Settings
 
 if TYPE_CHECKING:
+    from archqa.fhir import Record
     from archqa.llm.model import Model
-    from archqa.runs.backends import SharedLimits
+    from archqa.runs.backends import Backends, SharedLimits
     from archqa.runs.destinations import Announce
+    from archqa.tasks.pipeline import Pipeline
+
 
 OnStep = Callable[[Step], object]
 """Called with each step of the answering as it ends."""
@@ -74,20 +77,6 @@ class Question(NamedTuple):
         return self.options.settings
 
 
-def check_settings(settings: Settings, *, of_patient: bool) -> None:
-    """Raise `CallerError` for settings that have no effect on a question about a note, or a patient."""
-    if not settings.typed_names:
-        return
-    if of_patient:
-        from archqa.asking.chart import check_chart_settings
-
-        check_chart_settings(settings)
-    else:
-        from archqa.asking.note import check_note_settings
-
-        check_note_settings(settings)
-
-
 def check_source(note: object, patient: object, record: object) -> None:
     """Raise `CallerError` unless a note, or a patient with a record, is named."""
     if note is None and patient is None:
@@ -110,3 +99,58 @@ def parse_time(value: datetime | str | None) -> datetime | None:
         raise CallerError(
             "The time of the question is no date.\nWrite it as 2026-11-23 or 2026-11-23T14:30."
         ) from None
+
+
+class ModelBackends:
+    """The backends of the pipelines that any number of questions need; without a model, none."""
+
+    def __init__(self, options: AskOptions) -> None:
+        self._options = options
+        self._by_pipeline: dict[str, Backends] = {}
+        self._of_records: list[Backends] = []
+
+    def open(self, pipeline: "Pipeline") -> "Backends":
+        """Return the backends of a pipeline that reads no FHIR record of its own.
+
+        Raises `CallerError` where the settings ask for a model and no server was asked for.
+        """
+        if pipeline.name not in self._by_pipeline:
+            settings = self._options.settings.replace(record=None, pipeline=None)
+            self._by_pipeline[pipeline.name] = self._backends(settings, pipeline)
+        return self._by_pipeline[pipeline.name]
+
+    def open_for_record(
+        self, pipeline: "Pipeline", settings: Settings, record: "Record"
+    ) -> "Backends":
+        """Return the backends of a pipeline over a record that is open. Raises as `open`."""
+        from archqa.fhir import Store
+
+        if isinstance(record, Store) and record.profile.name != pipeline.fhir_profile:
+            record = record.as_profile(pipeline.fhir_profile)
+        backends = self._backends(settings, pipeline, record)
+        self._of_records.append(backends)
+        return backends
+
+    def _backends(
+        self, settings: Settings, pipeline: "Pipeline", record: "Record | None" = None
+    ) -> "Backends":
+        from archqa.runs.backends import Backends  # Slow to import, and needed for models only.
+
+        options = self._options
+        return Backends(
+            settings, pipeline, options.scripted, options.limits, options.announce, record=record
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for backends in (*self._by_pipeline.values(), *self._of_records):
+            await backends.close()
+
+
+def asks_model(settings: Settings, agent: str, scripted: "Model | None" = None) -> bool:
+    """Whether a model answers for an agent: its server was asked for, for all agents or this one."""
+    backend = settings.backend_of(agent)
+    if backend is not None:
+        return backend != "embedded"
+    own = settings.agent(agent)
+    return settings.has_model or bool(own.base_url) or scripted is not None

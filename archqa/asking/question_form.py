@@ -1,12 +1,15 @@
-"""The form of a short question: whether yes or no answers it, and what turns its meaning."""
+"""The form of a question: whether yes or no answers it, what turns its meaning, which words decide."""
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows
-from archqa.terminology.concept import Aspect
-from archqa.terminology.concepts import find_mentions
+from archqa.terminology.concept import Aspect, Mention
+from archqa.terminology.concepts import find_mentions, mentions_of
+from archqa.terminology.people import body_part_spans, body_parts
+from archqa.terminology.words import stems, word_list
 
 MAX_TELEGRAPHIC_WORDS = 7
 
@@ -48,8 +51,29 @@ _PRIOR = re.compile(
     r"^(?:prior|previous|past|current|known|recent|possible)\s+[\w-]+(?:\s+\w*[^s])?$", re.I
 )
 _IN_FAMILY = re.compile(r"\bin (?:the|his|her|their|my|our) family$", re.IGNORECASE)
+_JOINING = re.compile(
+    r"(?:when|where|who)\s+(?:he|she|they|it|we|i|my|the|his|her|you)\b", re.IGNORECASE
+)
+_NAMES_NOTHING = re.compile(
+    r"any(?:one|body)?\s+(?:idea|clue|word|news|know|reason)", re.IGNORECASE
+)
+_EMBEDS_QUESTION = re.compile(r"\b(?:known|stated|documented|clear|say|tell|mentioned)$")
 _OR_DETERMINER = re.compile(
     r"\bthe\s+\w+(?:\s+\w+)?\s+or\s+the\s+\w+|^(?:is|was|are|were)\s.*\ban?\s.*\bor\s+an?\s",
+    re.IGNORECASE,
+)
+_JUDGEMENT_LEAD_IN = re.compile(
+    r"^(?:(?:so|and|but|well|also|please|doctor|doc)\b[\s,]*)+", re.IGNORECASE
+)
+_PERSON = (
+    r"(?:i|we|you|he|she|they|it|this|that|(?:my|his|her|our|the|their)\s+\w+(?:\s+\w+)?"
+    r"|grand\w+|mom|mum|dad|patient|pt)"
+)
+
+
+_QUALIFIER = re.compile(
+    r"\s(?:when|while|after|since|during|before|because|if|despite|by age|with (?:the|his|her|this|it)"
+    r"|on (?:the|his|her|exam\w*|ct|mri|x)|at (?:the|home))\b.*$",
     re.IGNORECASE,
 )
 
@@ -57,17 +81,19 @@ _OR_DETERMINER = re.compile(
 def is_yes_no_question(question: str) -> bool:
     """Whether yes or no would answer; a question that may ask for more ("job?") is none."""
     text = _bare(question)
-    if not text or _asks_for_choice(text):
+    if not text:
+        return False
+    if " or " in text.lower() and (_has("offers_choice", text) or _OR_DETERMINER.search(text)):
         return False
     asked_word = _QUESTION_WORD.search(text)
     if _INVERTED.match(text):
-        return not _asks_for_words(text)
-    later = _LATER_INVERTED.search(text)
-    if later and not asked_word:
-        return True
-    if asked_word and not _joins_later(text, asked_word.start()):
-        return False
-    return _is_telegraphic(text)
+        return not _asks_for_words(text, asked_word)
+    if asked_word is None:
+        return _LATER_INVERTED.search(text) is not None or _is_telegraphic(text)
+    # "When" or "where" may only say of what time or place ("Any pain when he walks").
+    start = asked_word.start()
+    joins = start > 0 and _JOINING.match(text, start) and not _NAMES_NOTHING.match(text)
+    return bool(joins) and _is_telegraphic(text)
 
 
 def _bare(question: str) -> str:
@@ -75,39 +101,16 @@ def _bare(question: str) -> str:
     return _LEAD_IN.sub("", text).rstrip(" ?.!\"'”")
 
 
-def _asks_for_words(text: str) -> bool:
+def _asks_for_words(text: str, asked_word: re.Match[str] | None) -> bool:
     """Whether a question in inverted order asks to be told something ("Can you say when …")."""
     if _ASKS_FOR_WORDS.match(text):
         return True
-    match = _QUESTION_WORD.search(text)
-    return match is not None and match.start() > 0 and _is_embedded(text, match.start())
-
-
-def _is_embedded(text: str, start: int) -> bool:
-    """Whether the word at `start` asks ("is it known when"), not merely joins ("did he, when he")."""
-    before = text[:start].rstrip()
-    word = text[start:].split()[0].lower()
-    if word in {"when", "where", "who", "which", "whose"}:
-        return (
-            re.search(r"\b(?:known|stated|documented|clear|say|tell|mentioned)$", before)
-            is not None
-        )
-    return False
-
-
-def _joins_later(text: str, start: int) -> bool:
-    """Whether "when" or "where" only says of what time or place ("Any pain when he walks")."""
-    joins = re.match(
-        r"(?:when|where|who)\s+(?:he|she|they|it|we|i|my|the|his|her|you)\b", text[start:], re.I
-    )
-    names_nothing = re.match(r"any(?:one|body)?\s+(?:idea|clue|word|news|know|reason)", text, re.I)
-    return joins is not None and start > 0 and names_nothing is None
-
-
-def _asks_for_choice(text: str) -> bool:
-    if " or " not in text.lower():
+    if asked_word is None or asked_word.start() == 0:
         return False
-    return bool(_has("offers_choice", text) or _OR_DETERMINER.search(text))
+    # The word asks ("is it known when"), unless it merely joins ("did he, when he").
+    word = text[asked_word.start() :].split()[0].lower()
+    is_embedded = _EMBEDS_QUESTION.search(text[: asked_word.start()].rstrip()) is not None
+    return is_embedded and word in {"when", "where", "who", "which", "whose"}
 
 
 def _is_telegraphic(text: str) -> bool:
@@ -151,19 +154,72 @@ class QuestionForm(NamedTuple):
 def question_form(question: str) -> QuestionForm:
     """Return the form of a question."""
     text = _bare(question)
-    names = [name for name in QuestionForm._fields if name != "is_telegraphic"]
-    flags = {name: _has(name, text) for name in names}
-    return QuestionForm(is_telegraphic=_INVERTED.match(text) is None, **flags)
+    flags = {}
+    for name in QuestionForm._fields:
+        flags[name] = (
+            _INVERTED.match(text) is None if name == "is_telegraphic" else _has(name, text)
+        )
+    return QuestionForm(**flags)
 
 
 def _has(name: str, text: str) -> bool:
     """Whether a text has the form of that name in `data/question_patterns.tsv`."""
-    return _feature_patterns()[name].search(text) is not None
+    return _patterns("form")[name].search(text) is not None
 
 
 @cache
-def _feature_patterns() -> dict[str, re.Pattern[str]]:
-    rows = read_rows("asking/data/question_patterns.tsv", 3)
-    return {
-        name: re.compile(pattern, re.IGNORECASE) for group, name, pattern in rows if group == "form"
-    }
+def _patterns(group: str) -> dict[str, re.Pattern[str]]:
+    """The patterns of a group by name; those of one name as alternatives."""
+    alternatives: dict[str, list[str]] = {}
+    for row_group, name, pattern in read_rows("asking/data/question_patterns.tsv", 3):
+        if row_group == group:
+            alternative = f"(?:{pattern.replace('PERSON', _PERSON)})"
+            alternatives.setdefault(name, []).append(alternative)
+    patterns = {}
+    for name, texts in alternatives.items():
+        patterns[name] = re.compile("|".join(texts), re.IGNORECASE)
+    return patterns
+
+
+def is_judgement(question: str) -> bool:
+    """Whether a question asks for advice, a grading or a prediction ("Is it safe to …?").
+
+    A note may still state what its author judged ("may drive after two weeks"), so the caller
+    decides whether to decline or to show what the note states.
+    """
+    text = _JUDGEMENT_LEAD_IN.sub("", " ".join(question.split()))
+    return any(pattern.search(text) for pattern in _patterns("judgement").values())
+
+
+def main_part(question: str) -> str:
+    """Return a question without what only says when or where ("… when he fell")."""
+    return _QUALIFIER.sub("", question)
+
+
+def content_stems(text: str) -> frozenset[str]:
+    """Return the stems of the words that tell one thing from another, parts of the body left out."""
+    words = stems(blanked(text, body_part_spans(text)))
+    return frozenset(words).difference(word_list("setting"))
+
+
+def blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return a text with blanks in the place of the characters of `spans`."""
+    characters = list(text)
+    for start, end in spans:
+        characters[start:end] = " " * (end - start)
+    return "".join(characters)
+
+
+def is_all_else_said(question: str, asked: Sequence[Mention], sentence: str) -> bool:
+    """Whether a sentence also names whatever else of the question could tell it from another."""
+    names = {mention.concept.name for mention in asked}
+    spans = [(mention.start, mention.end) for mention in asked]
+    for mention in find_mentions(question):
+        if mention.concept.name not in names:
+            if not mentions_of(mention.concept, sentence):
+                return False
+            spans.append((mention.start, mention.end))
+    rest = blanked(question, spans)
+    if not body_parts(rest) <= body_parts(sentence):
+        return False
+    return content_stems(rest) <= set(stems(sentence))

@@ -1,7 +1,7 @@
 """Asks the resources of a record: the everyday grammar reads a question whole, or names what it cannot."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 
 from archqa.asking.answer import Answer
@@ -107,7 +107,8 @@ def answer_by_grammar(question: str, queries: PatientQueries, context: str = "")
     """
     vocabulary = patient_vocabulary(queries.record, queries.chart.patient)
     reading = read_question(question, vocabulary, today=queries.now.date())
-    remarks: list[str] = []
+    remarks = []
+    is_partial = False
     if isinstance(reading, NotUnderstood):
         answer = not_understood_answer(question, reading.words, reading.reason, queries.patient)
     elif isinstance(reading, Declined):
@@ -116,8 +117,18 @@ def answer_by_grammar(question: str, queries: PatientQueries, context: str = "")
         answer = answer_of_queries(question, reading.queries, queries, joined=reading.joined)
         remarks += [f"“{words}” was taken for the patient." for words in reading.assumed]
         remarks += [f"Not taken into account: “{sentence}”." for sentence in reading.left_out]
-    remarks += _unread_context(context)
-    return answer.model_copy(update={"remarks": (*answer.remarks, *remarks)})
+        is_partial = bool(reading.left_out)
+    for sentence in _SENTENCE_END.split(context.strip()):
+        if sentence and stated_time(sentence) is None:
+            remarks.append(
+                "Of the context, only the time was taken into account: a model reads all of it."
+            )
+            break
+    changes = {
+        "remarks": (*answer.remarks, *remarks),
+        "is_partial": answer.is_partial or is_partial,
+    }
+    return answer.model_copy(update=changes)
 
 
 def answer_of_queries(
@@ -160,10 +171,3 @@ def declined_with_facts(
         queries.record,
         execute=queries,
     )
-
-
-def _unread_context(context: str) -> Iterator[str]:
-    """Yield a remark if the context says more than the time of the question."""
-    sentences = _SENTENCE_END.split(context.strip())
-    if any(sentence and stated_time(sentence) is None for sentence in sentences):
-        yield "Of the context, only the time was taken into account: a model reads all of it."

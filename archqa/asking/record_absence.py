@@ -9,21 +9,53 @@ from datetime import datetime
 from typing import Any
 
 from archqa.asking.answer import Status
-from archqa.asking.record_details import lacks_what_is_asked
-from archqa.asking.record_lines import row_statements
-from archqa.asking.record_names import MEASURED, field_words, row_words
-from archqa.asking.record_negatives import negative_part
-from archqa.asking.record_numbers import counted, listed
-from archqa.asking.record_other_kinds import queries_under_other_kinds
-from archqa.asking.record_statements import Execute, Part
-from archqa.asking.record_subjects import counted_rows, subject
+from archqa.asking.record_details import (
+    Execute,
+    Part,
+    Searched,
+    Statement,
+    by_label,
+    lacks_what_is_asked,
+    latest_first,
+)
+from archqa.asking.record_lines import row_statements, value_text
 from archqa.asking.record_summaries import span_text
 from archqa.asking.record_support import Support
+from archqa.asking.record_words import (
+    MEASURED,
+    asserts,
+    counted,
+    counted_rows,
+    field_words,
+    listed,
+    row_label,
+    row_words,
+    subject,
+    without_marks,
+)
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
-from archqa.query.model import Query, ReturnedField
+from archqa.query.model import Query, ReturnedField, RowKind
 from archqa.query.scope import When
+from archqa.terminology.concepts import related
+
+_OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
+    "diagnosis": ("observation",),
+    "observation": ("diagnosis", "microbiology_test", "procedure", "report"),
+    "lab": ("procedure", "report"),
+    "procedure": ("diagnosis", "observation", "report"),
+    "device": ("diagnosis",),
+    "imaging": ("report",),
+    "immunization": ("medication",),
+    "medication": ("procedure",),
+    "allergy": ("diagnosis",),
+}
+"""Kinds of rows under which the same thing may stand."""
+
+_RESULTS = frozenset({"observation", "microbiology_test"})
+_GENERIC = frozenset({"result", "test", "vaccine"})
+"""Words at the end of a concept's name that rows of another kind need not have."""
 
 _NO_LIMITS: dict[str, Any] = {
     "names": (),
@@ -72,24 +104,178 @@ def absent_part(
     """Return what there is instead of rows that pass all limits; else that there are none."""
     if execute is None:
         searched = "; ".join(result.searched)
-        return _nothing(query, f"Searched: {searched}." if searched else "", ())
+        return _nothing(query, f"Searched: {searched}." if searched else "")
     for limit in _LIMITS_THAT_ANSWER:
         if getattr(query, limit) not in {None, ()}:
-            rows = execute(_without(query, limit)).chosen
+            wider = _without(query, limit)
+            rows = execute(wider).chosen
             if rows:
-                return _instead(query, limit, rows, support)
-    unknown = _unrecorded(query, support, execute) or _ungrown(query, support, execute)
-    unknown = unknown or _at_other_visits(query, support, execute)
+                return _within_other_limits(query, limit, wider, rows, support)
+    unknown = (
+        _unrecorded(query, support, execute)
+        or _ungrown(query, support, execute)
+        or _at_other_visits(query, support, execute)
+    )
     if unknown is not None:
         return unknown
     plain = _without(query, *_LIMITS_THAT_ANSWER)
     if plain != query and not execute(plain).chosen:
         query = plain  # There is nothing of it, current or not, high or low.
-    outside = _outside_of_time(query, execute)
-    if outside:
-        return _nothing(query, outside, ())
-    nothing = _nothing(query, "", tuple(_searched(query, execute)))
+    if query.when.spans or query.when.visit is not None:
+        rows = execute(_without(query, "when")).chosen
+        if rows:
+            verb = "is" if len(rows) == 1 else "are"
+            text = f"At other times there {verb} {counted_rows(query, len(rows))}"
+            if span := span_text(rows):
+                text = f"{text}, {span}"
+            return _nothing(query, f"{text}.")
+    nothing = _nothing(query, searched=_searched(query, execute))
     return _under_other_kinds(query, nothing, support, execute) or nothing
+
+
+def nothing_text(subject_text: str, searched: Sequence[Searched]) -> str:
+    """Return `No warfarin is recorded: 38 medication orders and 12 doses given were searched.`"""
+    text = f"No {subject_text} is recorded"
+    total = 0
+    present: list[str] = []
+    absent: list[str] = []
+    for rows in searched:
+        total += rows.number
+        (present if rows.number else absent).append(rows.text)
+    parts = []
+    if present:
+        verb = "was" if total == 1 else "were"
+        parts.append(f"{listed(present)} {verb} searched")
+    if absent:
+        parts.append(f"the record has {listed(absent)}")
+    return f"{text}: {'; '.join(parts)}." if parts else f"{text}."
+
+
+def row_flags(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what each result in words asserts: negative, past, positive, or nothing."""
+    for row in rows:
+        flags = row.facts.get("flag", ())
+        if row.facts.get("organism") and not row.text:
+            yield "" if asserts(" ".join(row.facts["organism"])) == "negative" else "positive"
+        elif "negative" in flags or "positive" in flags:
+            yield "negative" if "negative" in flags else "positive"
+        else:
+            yield asserts(row.text)
+
+
+def _without(query: Query, *limits: str) -> Query:
+    return query.model_copy(update={limit: _NO_LIMITS[limit] for limit in limits})
+
+
+def _nothing(query: Query, explanation: str = "", searched: tuple[Searched, ...] = ()) -> Part:
+    subject_text = f"{subject(query)} {query.when}".strip()
+    message = nothing_text(subject_text, searched)
+    if explanation:
+        message = f"{message} {explanation}"
+        subject_text = ""
+    return Part(status=Status.NOT_FOUND, message=message, subject=subject_text, searched=searched)
+
+
+def _searched(query: Query, execute: Execute) -> tuple[Searched, ...]:
+    """How many rows pass all limits but one, else how many of the kind there are, with a name or without."""
+    for limit in _LIMITS_TO_LEAVE_OUT:
+        if getattr(query, limit) not in {None, ()}:
+            wider = _without(query, limit)
+            count = len(execute(wider).rows)
+            if count:
+                return (Searched(count, counted_rows(wider, count)),)
+    rows = execute(_without(query, *_NO_LIMITS)).rows
+    words = row_words(query.what)
+    if not rows:
+        return (Searched(0, f"no {words.plural}"),)
+    text = counted(len(rows), words.singular, words.plural)
+    unnamed = sum(not row.name for row in rows)
+    if unnamed and (query.names or query.concepts):
+        text = f"{text} ({unnamed} of them without a name)"
+    return (Searched(len(rows), text),)
+
+
+def _within_other_limits(
+    query: Query, limit: str, wider: Query, rows: Sequence[Row], support: Support
+) -> Part:
+    """What the rows say that do not pass a limit; `wider` is the query without it."""
+    if limit == "state":
+        return _in_other_state(query, wider, rows, support)
+    if limit == "flag":
+        return _not_flagged(query, wider, rows)
+    if limit == "value":
+        return _beyond_value(query, wider, rows, support)
+    # Results in other words than those asked for: a negative one is a no.
+    statements = row_statements(wider, rows, support)
+    verdict = "No: " if set(row_flags(rows)) == {"negative"} else ""
+    return Part(tuple(reversed(statements)), verdict=verdict, limit=_SHOWN)
+
+
+def _in_other_state(query: Query, stateless: Query, rows: Sequence[Row], support: Support) -> Part:
+    """Rows that have ended where current ones are asked for, or the other way round."""
+    now = datetime.fromisoformat(query.now) if query.now else None
+    if any(row_state(query.what, row, now) == "unknown" for row in rows):
+        verdict = "The record does not say whether this is still so"
+    elif query.summary == "exists":
+        verdict = "No, not currently" if query.state == "current" else "No, not ended"
+    else:
+        verdict = "None currently" if query.state == "current" else "None has ended"
+    statements = tuple(row_statements(stateless, rows, support))
+    words = field_words().get(query.returns)
+    if words is None or not all(lacks_what_is_asked(stateless, row) for row in rows):
+        return Part(statements, verdict=f"{verdict}: ", limit=_SHOWN)
+    message = f"{verdict}; {words.absent} is not recorded."
+    return Part(statements, Status.NOT_FOUND, message=message, limit=_SHOWN)
+
+
+def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
+    """Results of which none is marked so; those without mark and range could not be judged."""
+    if not any(row.facts.get("flag") for row in rows):
+        text = f"No {subject(plain)} is marked {query.flag}: {_results(rows)}"
+        verb = "was" if len(rows) == 1 else "were"
+        text = f"{text} {verb} searched, none with a mark or reference range"
+        if len({row_label(query, row) for row in rows}) == 1:
+            text = f"{text} ({_range(rows)})"
+        return Part(status=Status.NOT_FOUND, message=f"{text}.", rows=tuple(rows))
+    statements = []
+    for label, group in by_label(rows, lambda row: row_label(query, row)):
+        marked: list[Row] = []
+        unmarked: list[Row] = []
+        for row in group:
+            (marked if row.facts.get("flag") else unmarked).append(row)
+        texts = []
+        if marked:
+            none = "not" if len(marked) == 1 else "none"
+            texts.append(f"{_results(marked)}, {none} marked {query.flag}: {_range(marked)}")
+        if unmarked:
+            count = _results(unmarked)
+            texts.append(f"{count} without a mark or reference range: {_range(unmarked)}")
+        text = f"{label}, {'; '.join(texts)}"
+        statements.append(Statement(text, tuple(latest_first(group))))
+    return Part(tuple(statements), verdict="No: " if query.summary == "exists" else "")
+
+
+def _beyond_value(query: Query, plain: Query, rows: Sequence[Row], support: Support) -> Part:
+    """The values that come nearest to the number that none reaches."""
+    test = query.value
+    values = []
+    for row in rows:
+        if row.value is not None:
+            values.append(row.value)
+    if test is None or not values:
+        return Part(status=Status.NOT_FOUND, message=f"No number is recorded for {subject(plain)}.")
+    if test.comparison == "equal":
+        nearest = min(values, key=lambda value: abs(value - test.number))
+    elif test.comparison in {"less", "at_most"}:
+        nearest = min(values)
+    else:
+        nearest = max(values)
+    decisive = [row for row in rows if row.value == nearest]
+    nearest_text = row_statements(plain, decisive[-1:], support)[0].text
+    none, verdict = ("none", "No: ") if query.summary == "exists" else ("None", "")
+    results = counted(len(values), "result", "results")
+    text = f"{none} of {results} is {test}; the nearest is {nearest_text}"
+    return Part((Statement(text, tuple(decisive)),), verdict=verdict)
 
 
 def _unrecorded(query: Query, support: Support, execute: Execute) -> Part | None:
@@ -97,10 +283,10 @@ def _unrecorded(query: Query, support: Support, execute: Execute) -> Part | None
     for limit, (fact, verdict) in _UNRECORDED_LIMITS.items():
         if not getattr(query, limit) or not (query.names or query.concepts):
             continue
-        wider = _without(query, limit).model_copy(update={"returns": fact, "summary": "each"})
-        rows = execute(wider).chosen
+        wider = _without(query, limit)
+        rows = execute(wider.model_copy(update={"returns": fact, "summary": "each"})).chosen
         if rows and not any(row.facts.get(fact) for row in rows):
-            statements = row_statements(_without(query, limit), rows, support)
+            statements = row_statements(wider, rows, support)
             return Part(tuple(statements), verdict=verdict, limit=_SHOWN)
     return None
 
@@ -110,21 +296,23 @@ def _ungrown(query: Query, support: Support, execute: Execute) -> Part | None:
     if not query.grew and query.what != "organism":
         return None
     changes = {"what": "microbiology_test", "grew": None, "returns": "value", "summary": "each"}
-    rows = execute(query.model_copy(update=changes)).chosen
+    tests = query.model_copy(update=changes)
+    rows = execute(tests).chosen
     if not rows:
         return None
-    tests = _without(query, "grew").model_copy(update=changes)
     verdict = "No, nothing grew: " if query.summary == "exists" else "Nothing grew: "
     return Part(tuple(row_statements(tests, rows, support)), verdict=verdict, limit=_SHOWN)
 
 
 def _at_other_visits(query: Query, support: Support, execute: Execute) -> Part | None:
     """The last result, where none is of the visit that is asked for."""
-    if query.companion is None or query.companion.what != "encounter" or query.what not in MEASURED:
+    if query.companion is None or query.companion.what != "encounter":
+        return None
+    if query.what not in MEASURED or query.when.spans:
         return None
     last = _without(query, "companion").model_copy(update={"when": When(position="last")})
     rows = execute(last).chosen
-    if not rows or query.when.spans:
+    if not rows:
         return None
     statements = tuple(row_statements(last, rows, support))
     return Part(statements, verdict="Not at that visit; the last result: ")
@@ -134,114 +322,68 @@ def _under_other_kinds(
     query: Query, nothing: Part, support: Support, execute: Execute
 ) -> Part | None:
     """Rows of another kind that tell of it: results on a condition, a diagnosis of smoking."""
-    for other in queries_under_other_kinds(query):
+    for other in _queries_under_other_kinds(query):
         rows = execute(other).chosen
         if rows:
-            verdict = _verdict_of_other_kind(other, nothing)
+            words = row_words(other.what).plural
+            # A diagnosis or a drug says yes; results may say either.
+            verdict = f"{nothing.message.rstrip('.')}, but there are {words} on it: "
+            if other.what in {"diagnosis", "medication"}:
+                verdict = f"By {words}: "
             statements = tuple(row_statements(other, rows, support))
             return Part(statements, verdict=verdict, limit=_SHOWN, is_series=True)
     return None
 
 
-def _verdict_of_other_kind(other: Query, nothing: Part) -> str:
-    """How rows of another kind are introduced: they may say yes, results may say either."""
-    words = row_words(other.what).plural
-    if other.what in {"diagnosis", "medication"}:
-        return f"By {words}: "
-    return f"{nothing.message.rstrip('.')}, but there are {words} on it: "
+def _queries_under_other_kinds(query: Query) -> Iterator[Query]:
+    """Yield queries for what a query names, among rows of other kinds, in the same spans of time."""
+    if query.summary not in {"exists", "each"}:
+        return
+    names = [*map(_without_kind, query.concepts), *map(without_marks, query.names)]
+    for what in _OTHER_KINDS.get(query.what, ()):
+        concepts_by_name = related(f"{query.what} by {what}")
+        wanted_names: list[str] = []
+        concepts: list[str] = []
+        for name in names:
+            concepts += concepts_by_name.get(name, ())
+        if query.what == "allergy":
+            concepts = []
+            wanted_names = [f"allergy {name}" for name in names] or ["allergy"]
+        elif what == "diagnosis" and query.what in {"procedure", "device"}:
+            concepts = list(query.concepts)
+        elif query.what != "medication" and what != "diagnosis":
+            wanted_names = names
+        if wanted_names or concepts:
+            yield Query(
+                what=what,
+                names=tuple(wanted_names),
+                concepts=tuple(concepts),
+                when=query.when.model_copy(update={"position": None}),
+                returns="value" if what in _RESULTS else "time",
+                now=query.now,
+            )
 
 
-def nothing_text(subject_text: str, searched: Sequence[str]) -> str:
-    """Return `No warfarin is recorded: 38 medication orders and 12 doses given were searched.`"""
-    text = f"No {subject_text} is recorded"
-    counts = [number for number in searched if not number.startswith("no ")]
-    empty = [number for number in searched if number.startswith("no ")]
-    parts = []
-    if counts:
-        verb = "was" if len(counts) == 1 and counts[0].startswith("1 ") else "were"
-        parts.append(f"{listed(counts)} {verb} searched")
-    if empty:
-        parts.append(f"the record has {listed(empty)}")
-    return f"{text}: {'; '.join(parts)}." if parts else f"{text}."
+def _without_kind(concept: str) -> str:
+    """The name of a concept without the word that tells its kind."""
+    words = concept.split()
+    return " ".join(words[:-1]) if len(words) > 1 and words[-1] in _GENERIC else concept
 
 
-def _without(query: Query, *limits: str) -> Query:
-    return query.model_copy(update={limit: _NO_LIMITS[limit] for limit in limits})
+def _results(rows: Sequence[Row]) -> str:
+    return counted(len(rows), "result", "results")
 
 
-def _nothing(query: Query, explanation: str, searched: tuple[str, ...]) -> Part:
-    when = str(query.when)
-    subject_text = f"{subject(query)} {when}".strip()
-    message = nothing_text(subject_text, searched)
-    if explanation:
-        message = f"{message} {explanation}"
-    return Part(
-        status=Status.NOT_FOUND,
-        message=message,
-        subject="" if explanation else subject_text,
-        searched=searched,
-    )
-
-
-def _outside_of_time(query: Query, execute: Execute) -> str:
-    """What there is at other times than the one that is asked for; empty if there is nothing."""
-    if not query.when.spans and query.when.visit is None:
-        return ""
-    rows = execute(_without(query, "when")).chosen
-    if not rows:
-        return ""
-    number = counted_rows(query, len(rows))
-    verb = "is" if len(rows) == 1 else "are"
+def _range(rows: Sequence[Row]) -> str:
+    """The lowest and highest of the values, and the time that they cover."""
+    numbers = []
+    for row in rows:
+        if row.value is not None:
+            numbers.append(row)
+    numbers.sort(key=lambda row: row.value or 0)
     span = span_text(rows)
-    return f"At other times there {verb} {number}{f', {span}' if span else ''}."
-
-
-def _searched(query: Query, execute: Execute) -> Iterator[str]:
-    """Yield how many rows pass all limits but one, else how many there are of the kind."""
-    for limit in _LIMITS_TO_LEAVE_OUT:
-        if getattr(query, limit) not in {None, ()}:
-            wider = _without(query, limit)
-            count = len(execute(wider).rows)
-            if count:
-                yield counted_rows(wider, count)
-                return
-    yield _all_rows(query, execute)
-
-
-def _all_rows(query: Query, execute: Execute) -> str:
-    """How many rows of the kind there are, and how many of them have no name."""
-    rows = execute(_without(query, *_NO_LIMITS)).rows
-    words = row_words(query.what)
-    if not rows:
-        return f"no {words.plural}"
-    number = counted(len(rows), words.singular, words.plural)
-    unnamed = sum(not row.name for row in rows)
-    asks_for_names = bool(query.names or query.concepts)
-    if unnamed and asks_for_names:
-        return f"{number} ({unnamed} of them without a name)"
-    return number
-
-
-def _instead(query: Query, limit: str, rows: Sequence[Row], support: Support) -> Part:
-    if limit == "state":
-        return _in_other_state(query, rows, support)
-    return negative_part(query, _without(query, limit), rows, support)
-
-
-def _in_other_state(query: Query, rows: Sequence[Row], support: Support) -> Part:
-    """Rows that have ended where current ones are asked for, or the other way round."""
-    now = datetime.fromisoformat(query.now) if query.now else None
-    states = {row_state(query.what, row, now) for row in rows}
-    stateless = _without(query, "state")
-    verdict = "The record does not say whether this is still so: "
-    if "unknown" not in states:
-        verdict = "No, not currently: " if query.state == "current" else "No, not ended: "
-        if query.summary != "exists":
-            verdict = "None currently: " if query.state == "current" else "None has ended: "
-    statements = row_statements(stateless, rows, support)
-    part = Part(tuple(statements), verdict=verdict, limit=_SHOWN)
-    words = field_words().get(query.returns)
-    if words is None or not all(lacks_what_is_asked(stateless, row) for row in rows):
-        return part
-    message = f"{verdict.rstrip(': ')}; {words.absent} is not recorded."
-    return part._replace(status=Status.NOT_FOUND, message=message, verdict="")
+    if not numbers:
+        return span
+    low, high = value_text(numbers[0]), value_text(numbers[-1])
+    values = low if low == high else f"{low} to {high}"
+    return f"{values}, {span}" if span else values

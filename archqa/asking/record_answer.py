@@ -4,17 +4,17 @@ Query results become lines: values with unit and date, lists with one row a line
 facts. What is cited is read again from the record; a line that it does not confirm is left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from archqa.asking.answer import Answer, AnswerLine, Status
+from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.asking.patient import patient_match
-from archqa.asking.record_combination import absence_message, combined
-from archqa.asking.record_evidence import record_evidence
-from archqa.asking.record_numbers import listed
+from archqa.asking.record_absence import nothing_text
+from archqa.asking.record_details import MAX_LINES, Execute, Part, Searched, Statement, references
+from archqa.asking.record_lines import value_text
 from archqa.asking.record_parts import PartWriter
-from archqa.asking.record_statements import MAX_LINES, Execute, Part, Statement, references
 from archqa.asking.record_support import Support
+from archqa.asking.record_words import clean_name, listed, row_status
 from archqa.fhir import Record, Resource
 from archqa.query.everyday.declining import Reason
 from archqa.query.execution.findings import QueryResult
@@ -61,16 +61,18 @@ def record_answer(
     parts = [writer.part(query, result) for query, result in readings]
     if joined == "or":
         parts = [part._replace(topic="") for part in parts]
-    parts = combined(parts)
+    parts = _combined(parts)
     drafts = _drafts(parts, support)
-    answered = any(part.status is Status.ANSWERED for part in parts)
-    shown = [draft for draft in drafts if draft.part.status is Status.ANSWERED or not answered]
-    message = absence_message(parts)
-    status = Status.ANSWERED if answered else Status.NOT_FOUND
-    if answered and not any(draft.lines for draft in shown):
-        status, message = Status.NOT_FOUND, _NOT_CONFIRMED
-    answer = _with_drafts(_answer(question, status, readings, patient), shown, readings)
-    return answer.model_copy(update={"message": message, "remarks": _remarks(drafts)})
+    shown = [draft for draft in drafts if draft.part.status is Status.ANSWERED]
+    if not shown:
+        answer = _answer(question, Status.NOT_FOUND, readings, patient, drafts, drafts)
+        return answer.model_copy(update={"message": _absence_message(parts)})
+    if not any(draft.lines for draft in shown):
+        answer = _answer(question, Status.NOT_FOUND, readings, patient, shown, drafts)
+        return answer.model_copy(update={"message": _NOT_CONFIRMED})
+    answer = _answer(question, Status.ANSWERED, readings, patient, shown, drafts)
+    is_partial = any(draft.is_cut for draft in drafts)
+    return answer.model_copy(update={"message": _absence_message(parts), "is_partial": is_partial})
 
 
 def declined_answer(
@@ -94,14 +96,8 @@ def declined_answer(
     sentences += dict.fromkeys(part.message for part in parts if part.message)
     if any(draft.lines for draft in drafts):
         sentences.append("What it holds on this:")
-    answer = _answer(question, Status.DECLINED, related, patient)
-    answer = _with_drafts(answer, drafts, related)
-    changes = {
-        "ground": reason.ground,
-        "message": " ".join(sentences),
-        "remarks": _remarks(drafts),
-    }
-    return answer.model_copy(update=changes)
+    answer = _answer(question, Status.DECLINED, related, patient, drafts, drafts)
+    return answer.model_copy(update={"ground": reason.ground, "message": " ".join(sentences)})
 
 
 def not_understood_answer(
@@ -111,87 +107,161 @@ def not_understood_answer(
     quoted = listed([f'"{word}"' for word in words])
     message = f"Not understood: {quoted}" if quoted else "The question was not understood"
     message = f"{message} ({reason.rstrip('.')})." if reason else f"{message}."
-    answer = _answer(question, Status.NOT_UNDERSTOOD, (), patient)
-    return answer.model_copy(update={"message": message, "not_understood": tuple(words)})
-
-
-class _Draft(NamedTuple):
-    """A part with its lines; `rows` are evidence, those of the lines first."""
-
-    part: Part
-    lines: tuple[AnswerLine, ...]
-    rows: tuple[Row, ...]
-    remarks: tuple[str, ...]
-
-
-def _answer(
-    question: str, status: Status, readings: Sequence[Reading], patient: Resource
-) -> Answer:
-    sentences = dict.fromkeys(_query_text(query) for query, _ in readings)
     return Answer(
         question=question,
-        status=status,
-        query=" ".join(sentences) or None,
+        status=Status.NOT_UNDERSTOOD,
+        message=message,
+        not_understood=tuple(words),
         patient=patient_match(patient).as_json,
     )
 
 
-def _query_text(query: Query) -> str:
-    """The query in words; the time of the question only where the answer depends on it."""
-    is_relative = any(span.is_relative for span in query.when.spans)
-    if query.against is not None or query.state or is_relative or query.returns in _SINCE_THEN:
-        return query.sentence
-    return query.model_copy(update={"now": None}).sentence
+class _Draft(NamedTuple):
+    """A part with its lines; `rows` are evidence, those of the lines first.
+
+    `is_cut` says that the record does not confirm a line, which was left out.
+    """
+
+    part: Part
+    lines: list[AnswerLine]
+    rows: list[Row]
+    remarks: list[str]
+    is_cut: bool
 
 
-def _with_drafts(answer: Answer, drafts: Sequence[_Draft], readings: Sequence[Reading]) -> Answer:
-    rows = [row for draft in drafts for row in draft.rows]
-    lines = dict.fromkeys(line for draft in drafts for line in draft.lines)
-    evidence = record_evidence(rows, (result for _, result in readings))
-    return answer.model_copy(update={"lines": tuple(lines), "evidence": tuple(evidence)})
+def _answer(
+    question: str,
+    status: Status,
+    readings: Sequence[Reading],
+    patient: Resource,
+    shown: Sequence[_Draft],
+    drafts: Sequence[_Draft],
+) -> Answer:
+    """The answer with the lines of the drafts that are `shown`, and the remarks of all `drafts`."""
+    queries: dict[str, None] = {}
+    for query, _ in readings:
+        # The time of the question is said only where the answer depends on it.
+        is_relative = any(span.is_relative for span in query.when.spans)
+        is_timed = query.against is not None or query.state or query.returns in _SINCE_THEN
+        if not is_relative and not is_timed:
+            query = query.model_copy(update={"now": None})
+        queries[query.sentence] = None
+    lines: dict[AnswerLine, None] = {}
+    rows: list[Row] = []
+    for draft in shown:
+        lines.update(dict.fromkeys(draft.lines))
+        rows += draft.rows
+    remarks: dict[str, None] = {}
+    for draft in drafts:
+        remarks.update(dict.fromkeys(draft.remarks))
+    return Answer(
+        question=question,
+        status=status,
+        lines=tuple(lines),
+        evidence=tuple(_evidence(rows, readings)),
+        query=" ".join(queries) or None,
+        patient=patient_match(patient).as_json,
+        remarks=tuple(remarks),
+    )
 
 
-def _remarks(drafts: Sequence[_Draft]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(remark for draft in drafts for remark in draft.remarks))
+def _combined(parts: Sequence[Part]) -> list[Part]:
+    """The parts, with one verdict for those that look for the same thing in several kinds of rows.
+
+    A yes stands first and against a no: what was not ordered may have been given. No statement is
+    made twice.
+    """
+    affirmed = set()
+    answered = set()
+    for part in parts:
+        if part.is_yes:
+            affirmed.add(part.topic)
+        if part.status is Status.ANSWERED:
+            answered.add(part.topic)
+    combined: list[Part] = []
+    verdicts: set[tuple[str, str]] = set()
+    texts: set[str] = set()
+    for part in sorted(parts, key=lambda part: part.topic in affirmed and not part.is_yes):
+        is_repeated = (part.topic, part.verdict) in verdicts
+        if is_repeated or (part.topic in affirmed and not part.is_yes):
+            part = part._replace(verdict="")
+        if part.status is not Status.ANSWERED and part.topic in answered:
+            remarks = list(part.remarks)
+            for rows in part.searched:
+                if rows.number:
+                    remarks.append(f"Not among {rows.text}.")
+                else:
+                    remarks.append(f"The record has {rows.text}.")
+            part = part._replace(message="", subject="", remarks=tuple(remarks))
+        verdicts.add((part.topic, part.verdict))
+        statements = []
+        for statement in part.statements:
+            if statement.text not in texts:
+                statements.append(statement)
+        texts.update(statement.text for statement in statements)
+        combined.append(part._replace(statements=tuple(statements)))
+    return combined
+
+
+def _absence_message(parts: Sequence[Part]) -> str:
+    """What was not found: absences of the same subject as one sentence, each sentence once."""
+    searched: dict[str, list[Searched]] = {}
+    sentences: dict[str, str] = {}
+    for part in parts:
+        if part.subject:
+            searched.setdefault(part.subject, []).extend(part.searched)
+            sentences[part.subject] = nothing_text(part.subject, searched[part.subject])
+        elif part.message:
+            sentences[part.message] = part.message
+    return " ".join(sentences.values())
 
 
 def _drafts(parts: Sequence[Part], support: Support) -> list[_Draft]:
+    """The lines of each part: an equal share of those that an answer has, and what others leave."""
+    wanted = []
+    for part in parts:
+        wanted.append(min(len(part.statements), part.limit))
+    limits = [0] * len(parts)
+    for _ in range(min(MAX_LINES, sum(wanted))):
+        waiting = [index for index, limit in enumerate(limits) if limit < wanted[index]]
+        limits[min(waiting, key=limits.__getitem__)] += 1
     drafts = []
-    limits = _limits([min(len(part.statements), part.limit) for part in parts])
     for part, limit in zip(parts, limits, strict=True):
         drafts.append(_draft(part, limit, support))
     return drafts
 
 
-def _limits(counts: Sequence[int]) -> list[int]:
-    """How many lines each part may have: an equal share, and what others leave."""
-    limits = [0] * len(counts)
-    for _ in range(MAX_LINES):
-        wanting = [index for index, count in enumerate(counts) if limits[index] < count]
-        if not wanting or sum(limits) >= MAX_LINES:
-            break
-        limits[min(wanting, key=lambda index: limits[index])] += 1
-    return limits
-
-
 def _draft(part: Part, limit: int, support: Support) -> _Draft:
     """The lines of a part, and in the last of them how many more there are."""
-    statements = list(part.statements)
-    hidden = max(0, len(statements) - limit)
-    shown = statements[hidden:] if part.is_series else statements[:limit]
-    lines = []
-    remarks = list(part.remarks)
+    hidden = max(0, len(part.statements) - limit)
+    shown = part.statements[hidden:] if part.is_series else part.statements[:limit]
+    texts: list[str] = []
+    citations: list[tuple[str, ...]] = []
+    rows: list[Row] = []
+    problems = []
     for statement in shown:
-        problem = _problem(statement, support)
-        if problem:
-            remarks.append(f"A line was left out: {problem}.")
+        rows += statement.rows
+        if problem := _problem(statement, support):
+            problems.append(f"A line was left out: {problem}.")
         else:
-            lines.append(_line(statement))
-    if lines:
-        lines[0] = _prefixed(lines[0], part.verdict)
-        lines[-1] = _with_rest(lines[-1], hidden, earlier=part.is_series)
-    rows = [row for statement in (*shown, *part.statements) for row in statement.rows]
-    return _Draft(part, tuple(lines), (*rows, *part.rows), tuple(remarks))
+            texts.append(statement.text)
+            citations.append(tuple(references(statement.rows[:MAX_CITED_ROWS])))
+    if texts:
+        texts[0] = f"{part.verdict}{texts[0]}"
+        if hidden:
+            texts[-1] += f", and {hidden} {'earlier' if part.is_series else 'more'}"
+    lines = []
+    for text, cited in zip(texts, citations, strict=True):
+        lines.append(AnswerLine(text=text, citations=cited))
+    for statement in part.statements:
+        rows += statement.rows
+    return _Draft(
+        part=part,
+        lines=lines,
+        rows=[*rows, *part.rows],
+        remarks=[*part.remarks, *problems],
+        is_cut=bool(problems),
+    )
 
 
 def _problem(statement: Statement, support: Support) -> str:
@@ -205,17 +275,21 @@ def _problem(statement: Statement, support: Support) -> str:
     return ""
 
 
-def _line(statement: Statement) -> AnswerLine:
-    citations = references(statement.rows[:MAX_CITED_ROWS])
-    return AnswerLine(text=statement.text, citations=tuple(citations))
-
-
-def _prefixed(line: AnswerLine, verdict: str) -> AnswerLine:
-    return line.model_copy(update={"text": f"{verdict}{line.text}"})
-
-
-def _with_rest(line: AnswerLine, hidden: int, *, earlier: bool) -> AnswerLine:
-    if not hidden:
-        return line
-    rest = f"and {hidden} {'earlier' if earlier else 'more'}"
-    return line.model_copy(update={"text": f"{line.text}, {rest}"})
+def _evidence(rows: Iterable[Row], readings: Iterable[Reading]) -> Iterator[Evidence]:
+    """Yield each resource once: those of the rows, then what else the results rest on."""
+    texts: dict[str, tuple[str, str]] = {}
+    for row in rows:
+        text = "the patient"
+        if not row.refs[0].startswith("Patient/"):
+            parts = (clean_name(row.name), value_text(row), row_status(row))
+            text = ", ".join(filter(None, parts))
+        date = row.local_time.isoformat() if row.local_time else ""
+        for reference in references([row]):
+            texts.setdefault(reference, (text, date))
+    for _, result in readings:
+        for kind, ids in result.evidence.items():
+            for resource_id in ids:
+                texts.setdefault(f"{kind}/{resource_id}", ("", ""))
+    for reference, (text, date) in texts.items():
+        source = reference.partition("/")[0]
+        yield Evidence(id=reference, kind="resource", text=text, source=source, date=date)

@@ -1,21 +1,25 @@
-"""What an answer tells of a row besides its name and date: for what, where, with whom, how often."""
+"""The statements of an answer about a record, and the facts of a row besides its name and date."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from archqa.asking.record_displays import clean_name
-from archqa.asking.record_names import (
+from archqa.asking.answer import Status
+from archqa.asking.record_words import (
     DRUGS,
     ENDED,
     MEASURED,
     STAYS,
+    clean_name,
     field_words,
     row_status,
     row_words,
 )
 from archqa.query.execution.dosage import strength
+from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
-from archqa.query.model import Query
+from archqa.query.model import Query, ReturnedField
 
 _ALWAYS_TOLD = {
     "encounter": ("reason", "place"),
@@ -67,10 +71,15 @@ def detail_texts(query: Query, row: Row, *, is_single: bool) -> list[str]:
     fields = [*asked_fields(query), *_ALWAYS_TOLD.get(query.what, ())]
     if is_single:
         fields += _TOLD_OF_A_SINGLE_ROW.get(query.what, ())
-    told: list[str] = []
+    texts = []
     for field in dict.fromkeys(fields):
-        told += _told(row, field, query.returns)
-    return [*told, *_missing(query, row)]
+        if text := _fact_text(row, field, query.returns):
+            texts.append(text)
+    for field in _absent_fields(query, row):
+        words = field_words().get(field)
+        if words and field != "end_time":
+            texts.append(f"{words.absent} is not recorded")
+    return texts
 
 
 def lacks_what_is_asked(query: Query, row: Row) -> bool:
@@ -92,47 +101,47 @@ def status_text(query: Query, row: Row) -> str:
     return ", ".join(filter(None, (status, tentative_status(query.what, row))))
 
 
-def _told(row: Row, field: str, query_field: str) -> Iterator[str]:
-    """Yield one text of a fact; none where another part of the line says it."""
-    if field in {"status", "flag", "frequency", "dose"}:
-        return
-    values = [clean_name(value) for value in row.facts.get(field, ())]
-    texts = [value for value in most_specific(values) if value != clean_name(row.name)]
-    if field == "place" and query_field != "place":
-        texts = texts[:1]
+def _fact_text(row: Row, field: str, returned_field: str) -> str:
+    """A fact in words; empty where another part of the line says it."""
     words = field_words().get(field)
-    if texts and words:
-        limit = _MAX_ASKED_VALUES if field == query_field else _MAX_VALUES
-        more = len(texts) - limit
-        rest = f" and {more} more" if more > 0 else ""
-        yield words.said.format("; ".join(texts[:limit])) + rest
+    if words is None or field in {"status", "flag", "frequency", "dose"}:
+        return ""
+    texts = most_specific(list(map(clean_name, row.facts.get(field, ()))))
+    name = clean_name(row.name)
+    if name in texts:
+        texts.remove(name)
+    if field == "place" and returned_field != "place":
+        texts = texts[:1]
+    if not texts:
+        return ""
+    limit = _MAX_ASKED_VALUES if field == returned_field else _MAX_VALUES
+    text = words.said.format("; ".join(texts[:limit]))
+    hidden = len(texts) - limit
+    return f"{text} and {hidden} more" if hidden > 0 else text
 
 
 def most_specific(values: Sequence[str]) -> list[str]:
     """Return values without those whose words another has: "sprain" beside "sprain of ankle"."""
-    words = {value: frozenset(value.casefold().split()) for value in values}
-    return [
-        value for value, own in words.items() if not any(own < other for other in words.values())
-    ]
+    words_of = {value: frozenset(value.casefold().split()) for value in values}
+    specific = []
+    for value, words in words_of.items():
+        if not any(words < other_words for other_words in words_of.values()):
+            specific.append(value)
+    return specific
 
 
-def _missing(query: Query, row: Row) -> Iterator[str]:
-    for field in _absent_fields(query, row):
-        words = field_words().get(field)
-        if words and field != "end_time":
-            yield f"{words.absent} is not recorded"
-
-
-def _absent_fields(query: Query, row: Row) -> Iterator[str]:
-    """Yield the facts that are asked for and that the row does not have."""
+def _absent_fields(query: Query, row: Row) -> list[str]:
+    """The facts that are asked for and that the row does not have."""
+    absent = []
     for field in asked_fields(query):
-        if not row.facts.get(field) and not _is_told_otherwise(query, row, field):
-            yield field
+        if not row.facts.get(field) and not _needs_no_words(query, row, field):
+            absent.append(field)
     if query.returns == "end_time" and row.end is None:
-        yield "end_time"
+        absent.append("end_time")
+    return absent
 
 
-def _is_told_otherwise(query: Query, row: Row, field: str) -> bool:
+def _needs_no_words(query: Query, row: Row, field: str) -> bool:
     """Whether another part of the line says a fact, or its absence needs no words."""
     if field == "dose":
         return row.value is not None or bool(row.text or strength(row.name))
@@ -141,3 +150,105 @@ def _is_told_otherwise(query: Query, row: Row, field: str) -> bool:
     if field == "target":
         return query.what == "goal" and bool(row.name)
     return field in {"flag", "status", "dosage"}
+
+
+Execute = Callable[[Query], QueryResult]
+"""Carries out a further query about the same patient."""
+
+
+_MAX_REASON_REFS = 6
+MAX_LINES = 12
+"""Lines of an answer; the rest are counted, and their resources are evidence."""
+
+
+class Statement(NamedTuple):
+    """One line of an answer and the rows it rests on, those that decide first."""
+
+    text: str
+    rows: tuple[Row, ...]
+
+
+class Searched(NamedTuple):
+    """How many rows were searched without a result: `12 emergency visits`, `no procedures`."""
+
+    number: int
+    text: str
+
+
+class Part(NamedTuple):
+    """The answer to one query.
+
+    `topic` is the same for queries that look for one thing in several kinds of rows. `verdict`
+    stands before the first statement ("No: "); `is_yes` where it is a yes. `message` says what
+    there is not; `subject` and `searched` are its parts, where absences of one thing can be said
+    together. `rows` are further rows that the answer rests on. `limit` is the number of statements
+    that are shown; of a series, which stands oldest first, the last ones.
+    """
+
+    statements: tuple[Statement, ...] = ()
+    status: Status = Status.ANSWERED
+    topic: str = ""
+    verdict: str = ""
+    is_yes: bool = False
+    message: str = ""
+    subject: str = ""
+    searched: tuple[Searched, ...] = ()
+    rows: tuple[Row, ...] = ()
+    remarks: tuple[str, ...] = ()
+    limit: int = MAX_LINES
+    is_series: bool = False
+
+
+def references(rows: Iterable[Row]) -> list[str]:
+    """Return the resources that rows, their dates and their reasons stand in, each once."""
+    refs: list[str] = []
+    for row in rows:
+        refs += (*row.refs, *row.context_refs, *row.reason_refs[:_MAX_REASON_REFS])
+    return list(dict.fromkeys(refs))
+
+
+def latest_first(rows: Sequence[Row]) -> list[Row]:
+    """Return rows newest first, those without a date last. Rows come oldest first."""
+    timed = [row for row in rows if row.time is not None]
+    return [*reversed(timed), *(row for row in rows if row.time is None)]
+
+
+def by_label(rows: Iterable[Row], labels: Callable[[Row], str]) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the rows of each label, in the order of the first row of each."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(labels(row), []).append(row)
+    yield from groups.items()
+
+
+_MAX_REASONS = 3
+_VISITS = frozenset({"encounter", "hospital_visit"})
+
+
+def with_visit_details(query: Query, rows: Sequence[Row], execute: Execute | None) -> Sequence[Row]:
+    """Return visits with their reasons and places, a single one also with who was there.
+
+    Other rows, and visits that are too many to be shown, are returned as they are. The many
+    diagnoses of a stay are no reason for it.
+    """
+    if execute is None or query.what not in _VISITS or len(rows) > MAX_LINES:
+        return rows
+    fields: list[ReturnedField] = ["reason", "place"]
+    if len(rows) == 1:
+        fields.append("practitioner")
+    detailed_rows = list(rows)
+    for field in fields:
+        if field == query.returns:
+            continue
+        changes = {"returns": field, "summary": "each", "per": None, "unit": None}
+        further = query.model_copy(update=changes)
+        by_reference = {row.refs[0]: row for row in execute(further).chosen}
+        for position, row in enumerate(detailed_rows):
+            detailed = by_reference.get(row.refs[0])
+            if detailed is not None and len(detailed.reason_refs) <= _MAX_REASONS:
+                detailed_rows[position] = replace(
+                    row,
+                    facts={**detailed.facts, **row.facts},
+                    reason_refs=row.reason_refs or detailed.reason_refs,
+                )
+    return detailed_rows

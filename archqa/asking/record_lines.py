@@ -1,25 +1,247 @@
 """Rows of a record as lines of an answer: name, dose, date, status and what else was asked."""
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
-from archqa.asking.record_details import detail_texts, status_text
-from archqa.asking.record_displays import clean_name, sentence_case
-from archqa.asking.record_measured import measured_statements
-from archqa.asking.record_names import DRUGS, ENDED, MEASURED, STAYS, denies, row_status, row_words
-from archqa.asking.record_numbers import is_narrow, listed, number_text
-from archqa.asking.record_statements import Statement, latest_first
+from archqa.asking.record_details import (
+    MAX_LINES,
+    Statement,
+    detail_texts,
+    latest_first,
+    status_text,
+)
 from archqa.asking.record_support import Support
+from archqa.asking.record_words import (
+    DRUGS,
+    ENDED,
+    MEASURED,
+    STAYS,
+    clean_name,
+    denies,
+    is_narrow,
+    listed,
+    number_text,
+    row_label,
+    row_status,
+    row_words,
+    sentence_case,
+)
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
+
+MAX_DATES = 8
+"""Dates of one thing that are written out; earlier ones are counted."""
 
 _DOSAGE = frozenset({"dose", "frequency"})
 _QUANTITIES = {"supply": "quantity ", "immunization": "dose "}
 _MANY_DRUGS = 5
 """With more lines than these, the orders of one drug are one line, whatever their doses."""
 
-MAX_DATES = 8
-"""Dates of one thing that are written out; earlier ones are counted."""
+_PRESSURE = re.compile(r"\b(systolic|diastolic)\b\W*", re.IGNORECASE)
+_UNITS = {
+    "mm[Hg]": "mmHg",
+    "Cel": "°C",
+    "[degF]": "°F",
+    "[lb_av]": "lb",
+    "[in_i]": "in",
+    "1": "",
+    "10*3/uL": "10^3/µL",
+    "10*6/uL": "10^6/µL",
+}
+_NO_FLAG = "whether it is normal is not recorded: no interpretation, no reference range"
+_ANNOTATION = re.compile(r"\{[^}]*\}")
+"""A UCUM annotation, {score}: it is no unit (ucum.org, section 6)."""
+
+
+class _Reading(NamedTuple):
+    """One value at one time; `rows` are all rows that record it."""
+
+    label: str
+    value: str
+    rows: tuple[Row, ...]
+
+    @property
+    def day(self) -> tuple[str, str]:
+        """What was measured, and on which day."""
+        time = self.rows[0].time
+        return self.label, time.date().isoformat() if time else ""
+
+    @property
+    def text(self) -> str:
+        """The label and the value."""
+        row = self.rows[0]
+        if not self.value:
+            is_organism = row.name in row.facts.get("organism", ())
+            return self.label if is_organism else f"{self.label}: no result recorded"
+        separator = ":" if row.value is None else ""
+        return f"{self.label}{separator} {self.value}"
+
+
+def measured_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
+    """Return a statement for each value, oldest first; the parts of a blood pressure together.
+
+    The same value at the same time, recorded twice, is one; a result in words that repeats is one
+    statement with its dates. `rows` come oldest first.
+    """
+    rows_of: dict[tuple[str, str, object], list[Row]] = {}
+    for row in rows:
+        rows_of.setdefault((row_label(query, row), value_text(row), row.time), []).append(row)
+    readings = []
+    for (label, value, _), same in rows_of.items():
+        readings.append(_Reading(label, value, tuple(same)))
+    readings = _with_pairs(readings)
+    # Results in words that repeat stand together, at their latest place.
+    groups: dict[tuple[str, str, int], list[_Reading]] = {}
+    for number, reading in enumerate(readings):
+        is_number = reading.rows[0].value is not None
+        key = (reading.label, reading.value, number if is_number else -1)
+        groups[key] = [*groups.pop(key, []), reading]
+    by_label: dict[str, list[_Reading]] = {}
+    for (label, *_), group in groups.items():
+        by_label[label] = [*by_label.pop(label, []), *group]
+    if len(groups) > MAX_LINES and len(by_label) > 1:
+        return [_latest_of(query, label_readings, support) for label_readings in by_label.values()]
+    # Where a thing was measured twice on a day, the time of day tells the values apart.
+    counts = Counter(reading.day for reading in readings)
+    statements = []
+    for group in groups.values():
+        with_clock = is_narrow(query.when) or any(counts[reading.day] > 1 for reading in group)
+        statements.append(_measured_statement(query, group, support, with_clock=with_clock))
+    return statements
+
+
+def is_series(query: Query, rows: Sequence[Row]) -> bool:
+    """Whether rows are results of one thing, such as a blood pressure with both its parts."""
+    if query.what not in MEASURED:
+        return False
+    return len({_without_pressure_part(row_label(query, row)).casefold() for row in rows}) <= 1
+
+
+def value_text(row: Row) -> str:
+    """Return a value with its unit, `6.4 %`, a result in words, or what grew; else nothing."""
+    if row.value is not None:
+        return f"{row.comparator}{number_text(row.value)} {unit_text(row.unit)}".strip()
+    if text := clean_name(row.text):
+        return text
+    return ", ".join(name for name in row.facts.get("organism", ()) if name != row.name)
+
+
+def unit_text(unit: str) -> str:
+    """Return a unit as people write it: mmHg for mm[Hg]."""
+    unit = _ANNOTATION.sub("", unit).strip().rstrip("/")
+    return _UNITS.get(unit, unit)
+
+
+def converted_text(row: Row, support: Support) -> str:
+    """Return `converted from 170 lb` for a value in another unit than the recorded one."""
+    recorded = support.recorded_value(row)
+    return f"converted from {recorded}" if recorded else ""
+
+
+def flag_text(row: Row) -> str:
+    """Return the flag and the reference range: `high, reference range 70-100 mg/dL`."""
+    texts = list(row.facts.get("flag", ()))
+    for reference_range in row.facts.get("reference_range", ()):
+        bounds, _, unit = reference_range.rpartition(" ")
+        text = f"{bounds} {unit_text(unit)}".strip() if bounds else reference_range
+        texts.append(f"reference range {text}")
+    return ", ".join(texts)
+
+
+def _without_pressure_part(label: str) -> str:
+    return _PRESSURE.sub("", label).strip()
+
+
+def _with_pairs(readings: Sequence[_Reading]) -> list[_Reading]:
+    """The readings, with systolic and diastolic pressure of one time and place as one."""
+    diastolic: dict[tuple[str, datetime | None], _Reading] = {}
+    systolic: list[tuple[tuple[str, datetime | None], _Reading]] = []
+    for reading in readings:
+        part = _PRESSURE.search(reading.label)
+        row = reading.rows[0]
+        if part is None or row.value is None:
+            continue
+        key = (_without_pressure_part(reading.label).casefold(), row.time)
+        if part[1].lower() == "diastolic":
+            diastolic.setdefault(key, reading)
+        else:
+            systolic.append((key, reading))
+    paired: dict[int, _Reading | None] = {}
+    for key, reading in systolic:
+        if key not in diastolic:
+            continue
+        lower = diastolic.pop(key)
+        row, lower_row = reading.rows[0], lower.rows[0]
+        label = _without_pressure_part(reading.label)
+        value = f"{number_text(row.value or 0)}/{number_text(lower_row.value or 0)}"
+        paired[id(lower)] = None
+        paired[id(reading)] = _Reading(
+            label=label[:1].upper() + label[1:],
+            value=f"{value} {unit_text(row.unit)}".strip(),
+            rows=(*reading.rows, *lower.rows),
+        )
+    resulting = []
+    for reading in readings:
+        pair = paired.get(id(reading), reading)
+        if pair is not None:
+            resulting.append(pair)
+    return resulting
+
+
+def _measured_statement(
+    query: Query, group: Sequence[_Reading], support: Support, *, with_clock: bool
+) -> Statement:
+    """The line of one value, or of a result in words with all its dates."""
+    first = group[0]
+    dates = []
+    rows: list[Row] = []
+    for reading in group:
+        row = reading.rows[0]
+        if date := support.date(row, row.time, with_clock=with_clock):
+            dates.append(date)
+        rows[:0] = reading.rows
+    text = first.text
+    earlier = len(dates) - MAX_DATES
+    if not dates:
+        text += ", date not recorded"
+    elif earlier <= 0:
+        text += f" on {listed(dates)}"
+    else:
+        text += f" on {', '.join(dates[-MAX_DATES:])} and {earlier} earlier times"
+    remarks = []
+    if query.flag or query.returns == "flag":
+        remarks.append(_flags_of(first) or _NO_FLAG)
+    if converted := converted_text(first.rows[0], support):
+        remarks.append(converted)
+    details = detail_texts(query, first.rows[0], is_single=len(group) == 1)
+    text = ", ".join([text, *details])
+    return Statement(f"{text} ({'; '.join(remarks)})" if remarks else text, tuple(rows))
+
+
+def _latest_of(query: Query, readings: Sequence[_Reading], support: Support) -> Statement:
+    """The latest reading of a label, and how many earlier ones there are."""
+    *earlier, latest = readings
+    text, rows = _measured_statement(query, [latest], support, with_clock=is_narrow(query.when))
+    if not earlier:
+        return Statement(text, rows)
+    for reading in earlier:
+        rows += reading.rows
+    return Statement(f"{text}, and {len(earlier)} earlier", rows)
+
+
+def _flags_of(reading: _Reading) -> str:
+    """The flags of the parts of a reading; of a blood pressure, which part has which."""
+    flags: dict[str, str] = {}
+    for row in reading.rows:
+        if flag := flag_text(row):
+            pressure = _PRESSURE.search(row.name)
+            is_part = pressure is not None and "/" in reading.value
+            part = f"{pressure[1].lower()} " if pressure is not None and is_part else ""
+            flags[row.name.casefold()] = f"{part}{flag}"
+    return "; ".join(dict.fromkeys(flags.values()))
 
 
 def row_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
@@ -30,28 +252,19 @@ def row_statements(query: Query, rows: Sequence[Row], support: Support) -> list[
     if query.what in MEASURED:
         return measured_statements(query, rows, support)
     writer = _Writer(query, support, is_single=len(rows) == 1)
-    groups = _grouped(writer, rows)
-    if query.what in DRUGS and query.returns == "name" and len(groups) > _MANY_DRUGS:
-        writer = _Writer(query, support, is_single=False, is_brief=True)
-        groups = _grouped(writer, rows)
-    return [writer.statement(heading, group) for heading, group in groups.items()]
-
-
-def _grouped(writer: "_Writer", rows: Sequence[Row]) -> dict["_Heading", list[Row]]:
-    """The rows of each line, newest first."""
-    groups: dict[_Heading, list[Row]] = {}
-    for number, row in enumerate(latest_first(rows)):
-        groups.setdefault(writer.heading(row, number), []).append(row)
-    return groups
+    statements = writer.statements(rows)
+    if query.what in DRUGS and query.returns == "name" and len(statements) > _MANY_DRUGS:
+        return _Writer(query, support, is_single=False, is_brief=True).statements(rows)
+    return statements
 
 
 class _Heading(NamedTuple):
     """What rows of one line share. `number` keeps visits apart, which are one line each."""
 
     name: str
-    details: tuple[str, ...]
-    status: str
-    number: int
+    details: tuple[str, ...] = ()
+    status: str = ""
+    number: int = -1
 
 
 class _Writer:
@@ -64,34 +277,44 @@ class _Writer:
         self._support = support
         self._is_single = is_single
         self._is_brief = is_brief
-        self._dated = row_words(query.what).dated
+        self._words = row_words(query.what)
         self._with_clock = is_narrow(query.when)
 
-    def heading(self, row: Row, number: int) -> _Heading:
-        """Return what a row shares with others of its line."""
-        if self._is_brief:
-            return _Heading(self._name(row), (), "", -1)
-        details = detail_texts(self._query, row, is_single=self._is_single)
-        status = status_text(self._query, row)
-        is_alone = self._query.what in STAYS
-        return _Heading(self._name(row), tuple(details), status, number if is_alone else -1)
+    def statements(self, rows: Sequence[Row]) -> list[Statement]:
+        """Return a line for each thing, newest first."""
+        groups: dict[_Heading, list[Row]] = {}
+        for number, row in enumerate(latest_first(rows)):
+            groups.setdefault(self._heading(row, number), []).append(row)
+        return [self._statement(heading, group) for heading, group in groups.items()]
 
-    def statement(self, heading: _Heading, rows: Sequence[Row]) -> Statement:
-        """Return the line of rows, which come newest first."""
+    def _heading(self, row: Row, number: int) -> _Heading:
+        if self._is_brief:
+            return _Heading(self._name(row))
+        return _Heading(
+            name=self._name(row),
+            details=tuple(detail_texts(self._query, row, is_single=self._is_single)),
+            status=status_text(self._query, row),
+            number=number if self._query.what in STAYS else -1,
+        )
+
+    def _statement(self, heading: _Heading, rows: Sequence[Row]) -> Statement:
+        """The line of rows, which come newest first."""
         status = heading.status
         if self._is_brief:
             statuses = dict.fromkeys(status_text(self._query, row) for row in rows)
             status = ", earlier ".join(filter(None, statuses))
         if len(rows) == 1:
-            head = _joined(heading.name, self._date(rows[0]))
-            status = "" if self._tells_status(rows[0]) else status
+            head = f"{heading.name}{self._date(rows[0])}"
+            # The date of a row may say its status, as in "resolved 2020-10-21".
+            if self._words.dated == "since" and self._end(rows[0]) and row_status(rows[0]) in ENDED:
+                status = ""
         else:
             head = self._group_head(heading.name, rows)
         text = ", ".join([head, *heading.details])
         return Statement(f"{text} ({status})" if status else text, tuple(rows))
 
     def _name(self, row: Row) -> str:
-        words = row_words(self._query.what)
+        words = self._words
         name = clean_name(row.name)
         if not name:
             name = sentence_case(f"{words.singular} without a name")
@@ -121,43 +344,44 @@ class _Writer:
         yield from row.facts.get("frequency", ())
 
     def _group_head(self, name: str, rows: Sequence[Row]) -> str:
-        """The name and the dates; of the same date once."""
-        oldest_first = list(reversed(rows))
-        dates = list(dict.fromkeys(self._short_date(row) for row in oldest_first if row.time))
-        if self._query.what == "administration" and len(dates) > MAX_DATES:
-            return f"{name}, given {len(rows)} times from {dates[0]} to {dates[-1]}"
-        text = _dates_text(dates)
-        if not text:
+        """The name and the latest dates, oldest first, each once."""
+        texts = []
+        for row in reversed(rows):
+            if row.time:
+                start, end = self._start(row), self._end(row)
+                texts.append(f"{start} to {end}" if end else start)
+        dates = list(dict.fromkeys(texts))
+        earlier = len(dates) - MAX_DATES
+        if not dates:
             return f"{name}, {len(rows)} entries, dates not recorded"
-        if self._dated in {"on", "since"}:
+        if earlier > 0 and self._query.what == "administration":
+            return f"{name}, given {len(rows)} times from {dates[0]} to {dates[-1]}"
+        text = listed(dates)
+        if earlier == 1:
+            text = f"{', '.join(dates[1:])} and earlier on {dates[0]}"
+        elif earlier > 1:
+            latest = ", ".join(dates[-MAX_DATES:])
+            text = f"{latest} and {earlier} earlier, the first on {dates[0]}"
+        if self._words.dated in {"on", "since"}:
             return f"{name}: {text}"
-        return f"{name}, {self._dated} {text}"
-
-    def _short_date(self, row: Row) -> str:
-        start, end = self._start(row), self._end(row)
-        return f"{start} to {end}" if end else start
+        return f"{name}, {self._words.dated} {text}"
 
     def _date(self, row: Row) -> str:
+        """The date as it follows the name: ` on 2026-04-28`, `, date not recorded`."""
         start, end = self._start(row), self._end(row)
+        dated = self._words.dated
         if not start:
-            return f"until {end}" if end else "date not recorded"
-        if self._dated == "since":
-            return self._since(row, start, end)
-        if self._dated == "on":
-            return f"from {start} to {end}" if end else f"on {start}"
-        return f"{self._dated} {start}, until {end}" if end else f"{self._dated} {start}"
-
-    def _since(self, row: Row, start: str, end: str) -> str:
+            return f", until {end}" if end else ", date not recorded"
+        if dated == "on":
+            return f" from {start} to {end}" if end else f" on {start}"
+        if dated != "since":
+            return f", {dated} {start}, until {end}" if end else f", {dated} {start}"
         status = row_status(row)
         if end:
-            return f"from {start}, {status} {end}" if status in ENDED else f"{start} to {end}"
+            return f" from {start}, {status} {end}" if status in ENDED else f", {start} to {end}"
         if not status:
-            return f"recorded {start}"
-        return f"from {start}" if status in ENDED else f"since {start}"
-
-    def _tells_status(self, row: Row) -> bool:
-        """Whether the date of a row says its status, as in "resolved 2020-10-21"."""
-        return self._dated == "since" and bool(self._end(row)) and row_status(row) in ENDED
+            return f", recorded {start}"
+        return f" from {start}" if status in ENDED else f", since {start}"
 
     def _start(self, row: Row) -> str:
         return self._support.date(row, row.time, with_clock=self._with_clock)
@@ -167,20 +391,3 @@ class _Writer:
         if row.end is None or (row.time and row.time.date() == row.end.date()):
             return ""
         return self._support.date(row, row.end, with_clock=self._with_clock)
-
-
-def _joined(name: str, date: str) -> str:
-    if date.startswith(("on ", "from ")):
-        return f"{name} {date}"
-    return f"{name}, {date}"
-
-
-def _dates_text(dates: list[str]) -> str:
-    """The latest dates, oldest first, and how many there were earlier."""
-    if len(dates) <= MAX_DATES:
-        return listed(dates)
-    earlier = len(dates) - MAX_DATES
-    rest = f"{earlier} earlier, the first on {dates[0]}"
-    if earlier == 1:
-        rest = f"earlier on {dates[0]}"
-    return f"{', '.join(dates[-MAX_DATES:])} and {rest}"

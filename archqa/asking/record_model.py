@@ -1,14 +1,12 @@
 """Asks the resources of a record by a model: its queries in words, or an agent's own words."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 
 from archqa.agents.planner import MOST_QUERIES
 from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Evidence, Status
 from archqa.asking.clock import stated_time
-from archqa.asking.models import ModelBackends
-from archqa.asking.question import Question
+from archqa.asking.question import ModelBackends, Question
 from archqa.asking.record import (
     PatientQueries,
     answer_of_queries,
@@ -16,7 +14,7 @@ from archqa.asking.record import (
     declined_with_facts,
 )
 from archqa.asking.record_answer import not_understood_answer
-from archqa.asking.record_displays import clean_name
+from archqa.asking.record_words import clean_name
 from archqa.core.id_lists import list_ids
 from archqa.core.question import RecordQuestion
 from archqa.core.step import Step
@@ -59,10 +57,26 @@ async def answer_by_model(
     grammar. Raises the failure of a model that gave nothing, `ModelError`, and as the record does.
     """
     pipeline = record_pipeline(question.settings)
-    settings = _pipeline_settings(question, pipeline)
     record = queries.record
+    settings = question.settings.replace(
+        record=str(question.options.record), pipeline=pipeline.name
+    )
+    if "conventions" in pipeline.settings_type.model_fields:
+        conventions = conventions_of(settings)
+        settings = settings.replace(conventions=conventions, most_queries=MOST_QUERIES)
     backends = models.open_for_record(pipeline, settings, record)
-    asked = _record_question(question.text, question.options.context, queries)
+    context_text = question.options.context
+    if stated_time(context_text) is None:
+        opening = f"{context_text.rstrip('. ')}. " if context_text else ""
+        now = f"{queries.now:%Y-%m-%d %H:%M:%S}"  # As the benchmark states it.
+        context_text = f"{opening}Assume the current time is {now}."
+    asked = RecordQuestion(
+        id="asked",
+        question=question.text,
+        patient_fhir_id=queries.chart.patient,
+        assumption=context_text,
+        is_time_stated=queries.is_time_stated,
+    )
     steps: list[Step] = []
 
     def on_step(step: Step) -> None:
@@ -85,33 +99,6 @@ async def answer_by_model(
     return answer.model_copy(update=changes)
 
 
-def _pipeline_settings(question: Question, pipeline: Pipeline) -> Settings:
-    """The settings for this record, with the conventions of clinical use unless others are set."""
-    record = str(question.options.record)
-    settings = question.settings.replace(record=record, pipeline=pipeline.name)
-    if "conventions" not in pipeline.settings_type.model_fields:
-        return settings
-    return settings.replace(conventions=conventions_of(settings), most_queries=MOST_QUERIES)
-
-
-def _record_question(text: str, context: str, queries: PatientQueries) -> RecordQuestion:
-    """The question with its time as the benchmark states it, unless the context states one."""
-    if stated_time(context) is None:
-        opening = f"{context.rstrip('. ')}. " if context else ""
-        context = f"{opening}{_time_sentence(queries.now)}"
-    return RecordQuestion(
-        id="asked",
-        question=text,
-        patient_fhir_id=queries.chart.patient,
-        assumption=context,
-        is_time_stated=queries.is_time_stated,
-    )
-
-
-def _time_sentence(now: datetime) -> str:
-    return f"Assume the current time is {now:%Y-%m-%d %H:%M:%S}."
-
-
 def _answer(question: str, result: RecordResult, queries: PatientQueries) -> Answer:
     if not result.queries:
         return _own_answer(question, result, queries)
@@ -122,8 +109,8 @@ def _answer(question: str, result: RecordResult, queries: PatientQueries) -> Ans
         for query in asked:
             # A name of the model's choice, which the record may not use.
             if query.names and not query.concepts:
-                names = " or ".join(f"“{name}”" for name in query.names)
-                remarks.append(f"{names} was searched by name alone, not by codes.")
+                names = "” or “".join(query.names)
+                remarks.append(f"“{names}” was searched by name alone, not by codes.")
     return answer.model_copy(update={"remarks": tuple(dict.fromkeys(remarks))})
 
 
@@ -135,7 +122,15 @@ def _queries_of(result: RecordResult) -> list[Query]:
 def _own_answer(question: str, result: RecordResult, queries: PatientQueries) -> Answer:
     """The answer that an agent wrote without a typed query, with what it cites of the record."""
     evidence = tuple(_resource_evidence(result, queries.record))
-    remarks = (*result.warnings, *_later_evidence(evidence, queries))
+    remarks = result.warnings
+    later = []
+    for piece in evidence:
+        kind, _, resource_id = piece.id.partition("/")
+        resource = _read(queries.record, kind, resource_id)
+        if resource is not None and is_later(resource, queries.cutoff):
+            later.append(piece.id)
+    if later:
+        remarks = (*remarks, f"Dated after the question: {list_ids(later)}.")
     text = result.answer or ""
     if result.handed_over and not evidence:
         reason = f"{result.handed_over.rstrip('.')}. {_UNCITED}"
@@ -188,18 +183,6 @@ def _resource_evidence(result: RecordResult, record: Record) -> Iterator[Evidenc
                 source=kind,
                 date=str(row.get("time") or ""),
             )
-
-
-def _later_evidence(evidence: Iterable[Evidence], queries: PatientQueries) -> Iterator[str]:
-    """Yield which of the cited resources are dated after a stated time of the question."""
-    later = []
-    for piece in evidence:
-        kind, _, resource_id = piece.id.partition("/")
-        resource = _read(queries.record, kind, resource_id)
-        if resource is not None and is_later(resource, queries.cutoff):
-            later.append(piece.id)
-    if later:
-        yield f"Dated after the question: {list_ids(later)}."
 
 
 def _read(record: Record, kind: str, resource_id: str) -> Resource | None:

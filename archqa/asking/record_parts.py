@@ -1,90 +1,263 @@
 """The answer to one query of a record as a part of an answer for people."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
+from typing import NamedTuple
 
 from archqa.asking.answer import Status
-from archqa.asking.record_absence import absent_part
-from archqa.asking.record_details import lacks_what_is_asked
-from archqa.asking.record_displays import sentence_case
-from archqa.asking.record_lengths import elapsed_statements, stay_statements
-from archqa.asking.record_lines import row_statements
-from archqa.asking.record_measured import is_series
-from archqa.asking.record_names import MEASURED, denies, field_words, row_words
-from archqa.asking.record_negatives import row_flags
-from archqa.asking.record_numbers import computed_text
-from archqa.asking.record_patient import missing_field, patient_statements
-from archqa.asking.record_statements import MAX_LINES, Execute, Part, Statement, latest_first
-from archqa.asking.record_subjects import asked_names, subject
-from archqa.asking.record_summaries import summary_statements
+from archqa.asking.record_absence import absent_part, row_flags
+from archqa.asking.record_details import (
+    MAX_LINES,
+    Execute,
+    Part,
+    Statement,
+    lacks_what_is_asked,
+    latest_first,
+    with_visit_details,
+)
+from archqa.asking.record_lines import is_series, row_statements
+from archqa.asking.record_summaries import elapsed_statements, stay_statements, summary_statements
 from archqa.asking.record_support import Support
-from archqa.asking.record_visits import with_visit_details
+from archqa.asking.record_words import (
+    MEASURED,
+    asked_names,
+    clean_name,
+    computed_text,
+    denies,
+    field_words,
+    full_years,
+    listed,
+    row_words,
+    sentence_case,
+    subject,
+)
 from archqa.fhir import Resource
 from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.rows import Row
+from archqa.query.execution.rows import Row, parse_datetime
 from archqa.query.execution.statuses import row_state, tentative_status
 from archqa.query.kinds import KINDS
 from archqa.query.model import Query
+
+_FULL_DATE = len("1971-08-28")
+_FIELD_WORDS = {
+    "sex": "sex",
+    "birth_date": "date of birth",
+    "age": "date of birth",
+    "marital_status": "marital status",
+    "ethnicity": "race and ethnicity",
+    "language": "language",
+    "address": "address",
+    "phone": "phone number",
+    "email": "email address",
+    "identifier": "identifier",
+    "contact": "emergency contact",
+    "patient_name": "name",
+    "practitioner": "general practitioner",
+    "place": "managing organization",
+}
+_AS_RECORDED = frozenset(
+    {"birth_date", "phone", "email", "address", "identifier", "contact", "patient_name"}
+)
+"""Fields whose values are shown as they stand in the record."""
 
 _EXTREME_WORDS = {"minimum": "Lowest", "maximum": "Highest"}
 _SHOWN_OF_EXISTENCE = 8
 """Rows that are shown for a yes or no."""
 
 
+class Person(NamedTuple):
+    """Who the patient is in a sentence: `She`, `Her`."""
+
+    subject: str = "The patient"
+    possessive: str = "The patient's"
+
+
+_PERSONS = {"female": Person("She", "Her"), "male": Person("He", "His")}
+
+
 class PartWriter:
     """Writes the parts of an answer about one patient."""
 
     def __init__(self, patient: Resource, support: Support, execute: Execute | None) -> None:
-        self._patient = patient
+        self._person = _PERSONS.get(str(patient.get("gender", "")), Person())
         self._support = support
         self._execute = execute
 
     def part(self, query: Query, result: QueryResult) -> Part:
         """Return the answer to a query. Raises as the record does."""
-        part = self._part(query, result)
-        warnings = [text for text in result.warnings if not _is_of_no_account(query, text)]
-        remarks = (*part.remarks, *warnings)
+        rows = result.chosen
+        if query.what == "patient":
+            part = self._patient_part(query, result)
+        elif query.against is not None:
+            part = self._comparison(query, result)
+        elif not rows:
+            part = absent_part(query, result, self._support, self._execute)
+        elif query.summary == "exists":
+            part = self._existence(query, rows)
+        elif query.summary != "each":
+            part = self._summary(query, result)
+        else:
+            part = self._rows(query, rows)
+        topic = asked_names(query) or query.what
+        if query.what == "patient":
+            topic = query.returns
+        elif query.what in MEASURED:
+            topic = f"{asked_names(query)} result"
+        warnings = list(result.warnings)
+        if query.summary == "each" and result.unit_warning:
+            warnings.remove(result.unit_warning)  # Each line has its unit.
         return part._replace(
-            topic=_topic(query),
-            rows=(*part.rows, *result.chosen),
-            remarks=remarks,
-            is_series=part.is_series and is_series(query, result.chosen),
+            topic=topic,
+            rows=(*part.rows, *rows),
+            remarks=(*part.remarks, *warnings),
+            is_series=part.is_series and is_series(query, rows),
         )
 
     def facts(self, query: Query, result: QueryResult) -> Part:
         """Return the rows of a query without a yes or no, as what a declined question is about."""
         if query.what == "patient" and query.returns == "alive":
             query = query.model_copy(update={"returns": "death_time"})
-        part = self.part(query, result)
-        if query.summary != "exists":
-            return part._replace(verdict="")
-        plain = as_list(query)
-        if result.chosen:
-            part = self.part(plain, result.model_copy(update={"query": plain}))
-        return part._replace(verdict="")
-
-    def _part(self, query: Query, result: QueryResult) -> Part:
-        if query.what == "patient":
-            return self._patient_part(query, result)
-        if query.against is not None:
-            return self._comparison(query, result)
-        rows = result.chosen
-        if not rows:
-            return absent_part(query, result, self._support, self._execute)
-        if query.summary == "exists":
-            return self._existence(query, rows)
-        if query.summary != "each":
-            return self._summary(query, result)
-        return self._rows(query, rows)
+        if query.summary == "exists" and result.chosen:
+            query = _as_list(query)
+            result = result.model_copy(update={"query": query})
+        return self.part(query, result)._replace(verdict="")
 
     def _patient_part(self, query: Query, result: QueryResult) -> Part:
-        statements = patient_statements(query, result, self._patient)
+        statements = []
+        for row in result.chosen:
+            if text := self._patient_sentence(query, result, row):
+                statements.append(Statement(text, (row,)))
         if statements:
             return Part(tuple(statements))
-        message = f"No {missing_field(query)} is recorded."
+        message = f"No {_field_name(query)} is recorded."
         if query.returns == "death_time":
             message = "No death is recorded."
         return Part(status=Status.NOT_FOUND, message=message)
+
+    def _patient_sentence(self, query: Query, result: QueryResult, row: Row) -> str:
+        """What a row says of the patient in a sentence; empty if it does not say."""
+        person = self._person
+        field = query.returns
+        if field in {"alive", "death_time"}:
+            return self._life_sentence(query, row)
+        if field == "age":
+            return self._age_sentence(query, result, row)
+        values = list(dict.fromkeys(row.facts.get(field, ())))
+        if field not in _AS_RECORDED:
+            values = list(dict.fromkeys(map(clean_name, values)))
+        if not values:
+            return ""
+        if field == "birth_date":
+            return f"{person.subject} was born on {values[0]}."
+        if field == "sex":
+            return f"{person.subject} is {values[0].lower()}."
+        text = listed(values)
+        if field == "marital_status":
+            text = listed([value.lower() for value in values])
+        verb = "is" if len(values) == 1 else "are recorded as"
+        return f"{person.possessive} {_field_name(query)} {verb} {text}."
+
+    def _life_sentence(self, query: Query, row: Row) -> str:
+        """Whether the patient is alive, or has died: the answer to the one is not that to the other."""
+        asks_alive = query.returns == "alive"
+        death = self._death(row)
+        if death and asks_alive:
+            return f"No, {self._person.subject.lower()} {death}."
+        if death and query.summary == "exists":
+            return f"Yes, {self._person.subject.lower()} {death}."
+        if death:
+            return f"{self._person.subject} {death}."
+        if asks_alive:
+            return "Yes, as far as the record tells: no death is recorded."
+        return "No, no death is recorded." if query.summary == "exists" else ""
+
+    def _age_sentence(self, query: Query, result: QueryResult, row: Row) -> str:
+        recorded = next(iter(row.facts.get("birth_date", ())), "")
+        death = self._death(row)
+        if death:
+            born = f" (born {recorded})" if recorded else ""
+            return f"{self._person.subject} {death}{born}."
+        ages = [value for value in result.answer.values if isinstance(value, int | float)]
+        birth = _birth(row)
+        if birth and query.now and not result.query.when.spans and not result.query.when.visit:
+            ages = [full_years(birth, datetime.fromisoformat(query.now).date())]
+        if not ages or not recorded:
+            return ""
+        about = "" if birth else "about "
+        return f"{self._person.subject} is {about}{ages[0]:.0f} years old (born {recorded})."
+
+    def _death(self, row: Row) -> str:
+        """`died on 2011-07-17 at age 34`; empty without a death."""
+        deaths = row.facts.get("death_time", ())
+        if not deaths:
+            return ""
+        death = parse_datetime(deaths[0])
+        if death is None:
+            return "died; the record does not say when"
+        text = f"died on {deaths[0][:_FULL_DATE]}"
+        birth = _birth(row)
+        return f"{text} at age {full_years(birth, death.date())}" if birth else text
+
+    def _comparison(self, query: Query, result: QueryResult) -> Part:
+        """The two sides of a comparison, and the difference or a yes or no."""
+        value = result.answer.values[0] if result.answer.values else None
+        plain = _as_list(query.model_copy(update={"against": None}))
+        statements: list[Statement] = []
+        for side in ("own", "other"):
+            rows = [row for row in result.chosen if row.side == side]
+            statements += row_statements(plain, rows, self._support)
+        if value is None:
+            message = f"There are no two values of {subject(query)} to compare."
+            return Part(tuple(statements), Status.NOT_FOUND, message=message)
+        if not isinstance(value, bool) and isinstance(value, int | float):
+            difference = f"{computed_text(value)} {result.answer.unit}".rstrip()
+            return Part(tuple(statements), verdict=f"Difference {difference}: ")
+        verdict = "Yes: " if value else "No: "
+        return Part(tuple(statements), verdict=verdict, is_yes=bool(value))
+
+    def _existence(self, query: Query, rows: Sequence[Row]) -> Part:
+        if query.what in MEASURED:
+            return self._measured_existence(query, rows)
+        asserted: Sequence[Row] = [row for row in rows if not denies(row.name)]
+        if not asserted:
+            statements = row_statements(query, rows, self._support)
+            return Part(tuple(statements), verdict="No: ", limit=_SHOWN_OF_EXISTENCE)
+        asserted = with_visit_details(query, asserted, self._execute)
+        now = datetime.fromisoformat(query.now) if query.now else None
+        is_yes = False
+        if query.state == "current" and all(
+            row_state(query.what, row, now) == "unknown" for row in asserted
+        ):
+            verdict = "Recorded, but not whether it is still so: "
+        elif all(tentative_status(query.what, row) for row in asserted):
+            verdict = "Recorded, but not confirmed: "
+        else:
+            verdict, is_yes = "Yes: ", True
+        return Part(
+            tuple(row_statements(query, asserted, self._support)),
+            verdict=verdict,
+            is_yes=is_yes,
+            limit=_SHOWN_OF_EXISTENCE,
+        )
+
+    def _measured_existence(self, query: Query, rows: Sequence[Row]) -> Part:
+        """A yes or no from results: by the limit they pass, else by what their words assert."""
+        newest = latest_first(rows)
+        flags = list(row_flags(newest))
+        positive: list[Row] = []
+        others: list[Row] = []
+        for row, flag in zip(newest, flags, strict=True):
+            (positive if flag == "positive" else others).append(row)
+        decisive = [*positive, *others]
+        # Of what is high or low, the highest or lowest comes before the others.
+        numbers = [row for row in decisive if row.value is not None]
+        if query.flag in {"high", "low"} and numbers and is_series(query, rows):
+            choose = max if query.flag == "high" else min
+            extreme = choose(numbers, key=lambda row: row.value or 0)
+            decisive = [extreme, *(row for row in decisive if row is not extreme)]
+        statements = row_statements(query, decisive[::-1], self._support)[::-1]
+        verdict, is_yes = _measured_verdict(query, rows, flags)
+        return Part(tuple(statements), verdict=verdict, is_yes=is_yes, limit=_SHOWN_OF_EXISTENCE)
 
     def _summary(self, query: Query, result: QueryResult) -> Part:
         summary = summary_statements(query, result, self._support)
@@ -102,7 +275,9 @@ class PartWriter:
         elif query.returns == "length_of_stay":
             statements = stay_statements(query, rows, self._support)
         else:
-            statements = row_statements(query, _telling_last(query, rows), self._support)
+            # The latest that says what is asked comes first.
+            ordered = sorted(rows, key=lambda row: not lacks_what_is_asked(query, row))
+            statements = row_statements(query, ordered, self._support)
         verdict = f"{_EXTREME_WORDS[query.extreme]}: " if query.extreme else ""
         if len(statements) > MAX_LINES and query.what in MEASURED and not is_series(query, rows):
             statements.reverse()
@@ -113,109 +288,41 @@ class PartWriter:
         message = f"{names}: {field_words()[query.returns].absent} is not recorded."
         return part._replace(status=Status.NOT_FOUND, message=message)
 
-    def _existence(self, query: Query, rows: Sequence[Row]) -> Part:
-        if query.what in MEASURED:
-            return self._measured_existence(query, rows)
-        denials = [row for row in rows if denies(row.name)]
-        if len(denials) == len(rows):
-            statements = row_statements(query, rows, self._support)
-            return Part(tuple(statements), verdict="No: ", limit=_SHOWN_OF_EXISTENCE)
-        asserted = [row for row in rows if not denies(row.name)]
-        asserted = list(with_visit_details(query, asserted, self._execute))
-        statements = row_statements(query, asserted, self._support)
-        verdict = "Yes: "
-        if query.state == "current" and self._is_state_unknown(query, asserted):
-            verdict = "Recorded, but not whether it is still so: "
-        elif all(tentative_status(query.what, row) for row in asserted):
-            verdict = "Recorded, but not confirmed: "
-        return Part(tuple(statements), verdict=verdict, limit=_SHOWN_OF_EXISTENCE)
 
-    def _is_state_unknown(self, query: Query, rows: Sequence[Row]) -> bool:
-        now = datetime.fromisoformat(query.now) if query.now else None
-        return all(row_state(query.what, row, now) == "unknown" for row in rows)
-
-    def _measured_existence(self, query: Query, rows: Sequence[Row]) -> Part:
-        """A yes or no from results: by the limit they pass, else by what their words assert."""
-        decisive_last = list(reversed(_extreme_first(query, _decisive_first(rows))))
-        statements = reversed(row_statements(query, decisive_last, self._support))
-        verdict = _measured_verdict(query, rows)
-        return Part(tuple(statements), verdict=verdict, limit=_SHOWN_OF_EXISTENCE)
-
-    def _comparison(self, query: Query, result: QueryResult) -> Part:
-        """The two sides of a comparison, and the difference or a yes or no."""
-        value = result.answer.values[0] if result.answer.values else None
-        plain = as_list(query.model_copy(update={"against": None}))
-        statements: list[Statement] = []
-        for side in ("own", "other"):
-            rows = [row for row in result.chosen if row.side == side]
-            statements += row_statements(plain, rows, self._support)
-        if value is None:
-            message = f"There are no two values of {subject(query)} to compare."
-            return Part(tuple(statements), Status.NOT_FOUND, message=message)
-        verdict = "Yes: " if value else "No: "
-        if not isinstance(value, bool) and isinstance(value, int | float):
-            verdict = f"Difference {computed_text(value)} {result.answer.unit}".rstrip() + ": "
-        return Part(tuple(statements), verdict=verdict)
-
-
-def _topic(query: Query) -> str:
-    if query.what == "patient":
-        return query.returns
-    if query.what in MEASURED:
-        return f"{asked_names(query)} result"
-    return asked_names(query) or query.what
-
-
-def _is_of_no_account(query: Query, warning: str) -> bool:
-    """Whether a warning is of the executor's one list of values, where each line has its unit."""
-    return query.summary == "each" and warning.startswith("The values have different units")
-
-
-def as_list(query: Query) -> Query:
-    """Return the query for every row; of a kind without values, for their names or times."""
+def _as_list(query: Query) -> Query:
+    """The query for every row; of a kind without values, for their names or times."""
     fields = KINDS[query.what].returns
     wanted = (query.returns, "name", "time", "sex")
     returns = next(field for field in wanted if field in fields)
     return query.model_copy(update={"summary": "each", "per": None, "returns": returns})
 
 
-def _telling_last(query: Query, rows: Sequence[Row]) -> list[Row]:
-    """Rows that do not say what is asked before those that do: the latest comes first."""
-    return sorted(rows, key=lambda row: not lacks_what_is_asked(query, row))
-
-
-def _decisive_first(rows: Sequence[Row]) -> list[Row]:
-    """Positive results before others, each newest first."""
-    newest = latest_first(rows)
-    flags = list(row_flags(newest))
-    positive = [row for row, flag in zip(newest, flags, strict=True) if flag == "positive"]
-    others = [row for row, flag in zip(newest, flags, strict=True) if flag != "positive"]
-    return [*positive, *others]
-
-
-def _extreme_first(query: Query, rows: Sequence[Row]) -> list[Row]:
-    """Of what is high or low, the highest or lowest before the others."""
-    numbers = [row for row in rows if row.value is not None]
-    if query.flag not in {"high", "low"} or not numbers or not is_series(query, rows):
-        return list(rows)
-    choose = max if query.flag == "high" else min
-    extreme = choose(numbers, key=lambda row: row.value or 0)
-    return [extreme, *(row for row in rows if row is not extreme)]
-
-
-def _measured_verdict(query: Query, rows: Sequence[Row]) -> str:
-    """What the results say of an existence; empty where their words assert neither."""
+def _measured_verdict(query: Query, rows: Sequence[Row], flags: Sequence[str]) -> tuple[str, bool]:
+    """How the answer to an existence begins, and whether it is a yes; empty without a verdict."""
     if query.results or query.value or query.flag or query.extreme or query.grew:
-        return "Yes: "
+        return "Yes: ", True
     if not asked_names(query):
-        return "Yes, recorded: "
+        return "Yes, recorded: ", True
     if all(row.value is not None for row in rows):
-        return "Yes, measured: "
-    flags = list(row_flags(latest_first(rows)))
+        return "Yes, measured: ", True
     if "positive" in flags:
-        return "Yes: " if flags[0] == "positive" else "Yes, in the past: "
-    if all(flag == "negative" for flag in flags):
-        return "No: "
-    if all(flag in {"negative", "past"} for flag in flags):
-        return "No, not currently: " if query.state == "current" else "In the past: "
-    return ""
+        return "Yes: " if flags[0] == "positive" else "Yes, in the past: ", True
+    if set(flags) == {"negative"}:
+        return "No: ", False
+    if set(flags) <= {"negative", "past"}:
+        return "No, not currently: " if query.state == "current" else "In the past: ", False
+    return "", False
+
+
+def _field_name(query: Query) -> str:
+    """What of the patient is asked for: `phone number`."""
+    return _FIELD_WORDS.get(query.returns, query.returns.replace("_", " "))
+
+
+def _birth(row: Row) -> date | None:
+    """The date of birth, if the day is recorded."""
+    for text in row.facts.get("birth_date", ()):
+        if len(text) >= _FULL_DATE:
+            birth = parse_datetime(text)
+            return birth.date() if birth else None
+    return None

@@ -1,30 +1,44 @@
 """Counts, extremes, averages, sums, changes and lengths of time as lines of an answer."""
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
-from archqa.asking.record_changes import change_statements
-from archqa.asking.record_displays import clean_name, sentence_case
-from archqa.asking.record_lengths import stay_summary
-from archqa.asking.record_lines import row_statements
-from archqa.asking.record_measured import converted_text, unit_text, value_text
-from archqa.asking.record_names import DRUGS, row_label
-from archqa.asking.record_numbers import (
+from archqa.asking.record_details import MAX_LINES, Statement, by_label, latest_first
+from archqa.asking.record_lines import converted_text, row_statements, unit_text, value_text
+from archqa.asking.record_support import Support
+from archqa.asking.record_words import (
+    DRUGS,
+    asked_names,
+    clean_name,
     clock_text,
     computed_text,
+    counted,
+    counted_limits,
     date_text,
     is_narrow,
     listed,
+    noun,
+    row_label,
+    sentence_case,
+    since_text,
+    stay_text,
 )
-from archqa.asking.record_statements import MAX_LINES, Statement, by_label, latest_first
-from archqa.asking.record_subjects import asked_names, counted_limits, noun
-from archqa.asking.record_support import Support
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
 
+_MAX_COURSE_VALUES = 8
+"""Values of a series that are told one by one."""
+
+_MAX_TURNS = 3
+"""Ups and downs of a series that are told one by one."""
+
+_LONGEST = {"minimum": "Shortest", "maximum": "Longest"}
+_SECONDS_PER_DAY = 86400
 _MAX_DATES = 6
 """Dates of a count that are all written out; of more, the first and the last."""
 
@@ -48,18 +62,42 @@ def summary_statements(query: Query, result: QueryResult, support: Support) -> S
     writer = _Summaries(query, support)
     rows = result.chosen
     if query.per is not None:
-        return Summary(tuple(_on_few_lines(list(writer.by_period(result)))))
+        return Summary(writer.by_period(result))
     if query.summary == "count":
         return Summary((writer.count(rows),))
     if query.summary == "count_distinct":
         return Summary((writer.count_distinct(rows, result.answer.values),))
     if query.returns == "length_of_stay":
-        return Summary(tuple(stay_summary(query, rows, support)))
+        return Summary(writer.stays(rows))
     if query.returns in {"time", "end_time"}:
-        return Summary(tuple(writer.first_or_last(rows)))
+        return Summary(writer.first_or_last(rows))
     if query.summary == "change":
         rows = result.rows  # All values between the first and the last, which are chosen.
     return writer.numbers(rows)
+
+
+def elapsed_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
+    """Return how long ago each row was: `3 years and 2 months ago, on 2023-09-05: Colonoscopy`."""
+    now = datetime.fromisoformat(query.now) if query.now else None
+    statements = []
+    for row in latest_first(rows):
+        text = row_statements(query, [row], support)[0].text
+        if now is not None and row.local_time is not None:
+            text = f"{since_text(row.local_time, now)}: {text}"
+        statements.append(Statement(sentence_case(text), (row,)))
+    return statements
+
+
+def stay_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
+    """Return how long each stay was, newest first."""
+    statements = []
+    for row in latest_first(rows):
+        text = row_statements(query, [row], support)[0].text
+        length = "length not recorded"
+        if row.local_time and row.local_end:
+            length = stay_text(row.local_time, row.local_end)
+        statements.append(Statement(sentence_case(f"{length}: {text}"), (row,)))
+    return statements
 
 
 def span_text(rows: Sequence[Row]) -> str:
@@ -82,22 +120,20 @@ class _Summaries:
     def count(self, rows: Sequence[Row]) -> Statement:
         """`12 emergency visits, the first on …, the last on …`, citing first and last first."""
         count = len(rows)
-        limits = counted_limits(self._query, count)
-        number = " ".join(filter(None, (str(count), noun(self._query, count), limits)))
-        names = asked_names(self._query)
-        head = f"{sentence_case(names)}: {number}" if names else number
+        text = f"{count} {noun(self._query, count)}"
+        if limits := counted_limits(self._query, count):
+            text = f"{text} {limits}"
+        if names := asked_names(self._query):
+            text = f"{sentence_case(names)}: {text}"
         dates = self._dates(rows)
-        ends = (rows[0], rows[-1]) if len(rows) > 1 else tuple(rows)
-        return Statement(f"{head}{dates}", (*ends, *rows[1:-1]))
-
-    def _dates(self, rows: Sequence[Row]) -> str:
-        texts = [self._date(row) for row in rows if row.time]
-        dates = list(dict.fromkeys(texts))
         if not dates:
-            return ", dates not recorded"
-        if len(dates) <= _MAX_DATES:
-            return f", on {listed(dates)}"
-        return f", the first on {dates[0]}, the last on {dates[-1]}"
+            text = f"{text}, dates not recorded"
+        elif len(dates) <= _MAX_DATES:
+            text = f"{text}, on {listed(dates)}"
+        else:
+            text = f"{text}, the first on {dates[0]}, the last on {dates[-1]}"
+        ends = (rows[0], rows[-1]) if count > 1 else tuple(rows)
+        return Statement(text, (*ends, *rows[1:-1]))
 
     def count_distinct(self, rows: Sequence[Row], values: Sequence[object]) -> Statement:
         """`3 different medication orders: …`, the number from the executor, who told them apart."""
@@ -107,107 +143,194 @@ class _Summaries:
             for name in (row.name,) if returns == "name" else row.facts.get(returns, ()):
                 names.setdefault(name.casefold().strip(), clean_name(name))
         number = next((value for value in values if isinstance(value, int)), len(names))
-        field = "drug" if self._query.what in DRUGS and returns == "name" else returns
-        things = f"{field.replace('_', ' ')}{'' if number == 1 else 's'}"
-        things = f"{things} among {len(rows)} {noun(self._query, len(rows))}"
-        shown = "; ".join(list(names.values())[:_MAX_NAMES])
-        rest = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-        text = f"{number} different {things}"
-        return Statement(f"{text}: {shown}{rest}" if shown else text, tuple(rows))
+        things = returns.replace("_", " ")
+        if self._query.what in DRUGS and returns == "name":
+            things = "drug"
+        if number != 1:
+            things = f"{things}s"
+        text = f"{number} different {things} among {len(rows)} {noun(self._query, len(rows))}"
+        if names:
+            text = f"{text}: {'; '.join(list(names.values())[:_MAX_NAMES])}"
+        if len(names) > _MAX_NAMES:
+            text = f"{text} and {len(names) - _MAX_NAMES} more"
+        return Statement(text, tuple(rows))
 
-    def by_period(self, result: QueryResult) -> Iterator[Statement]:
-        """One statement for each day, month or year that has a value."""
+    def by_period(self, result: QueryResult) -> tuple[Statement, ...]:
+        """The days, months or years that have a value one a line; too many of them on one line."""
+        statements = []
         for period, value in zip(result.answer.periods, result.answer.values, strict=True):
-            rows = [row for row in result.chosen if _is_in(row, period)]
+            rows = []
+            for row in result.chosen:
+                times = filter(None, (row.local_time, row.local_end))
+                if any(time.isoformat().startswith(period) for time in times):
+                    rows.append(row)
             if isinstance(value, str) or value is None or not rows:
                 continue
             if self._query.summary == "count":
                 text = f"{computed_text(value)} {noun(self._query, len(rows))}"
             else:
-                labels = listed([_inside(label) for label, _ in by_label(rows, self._label)])
-                text = f"{_SUMMARY_WORDS[self._query.summary].lower()} {labels} "
-                text += f"{computed_text(value)} {unit_text(result.answer.unit)}".strip()
-            yield Statement(f"{period}: {text}", tuple(rows))
+                labels = dict.fromkeys(_inside(row_label(self._query, row)) for row in rows)
+                word = _SUMMARY_WORDS[self._query.summary].lower()
+                amount = f"{computed_text(value)} {unit_text(result.answer.unit)}".strip()
+                text = f"{word} {listed(list(labels))} {amount}"
+            statements.append(Statement(f"{period}: {text}", tuple(rows)))
+        if len(statements) <= MAX_LINES:
+            return tuple(statements)
+        texts = []
+        all_rows: list[Row] = []
+        for statement in statements:
+            texts.append(statement.text)
+            all_rows += statement.rows
+        return (Statement("; ".join(texts), tuple(all_rows)),)
 
-    def first_or_last(self, rows: Sequence[Row]) -> list[Statement]:
+    def stays(self, rows: Sequence[Row]) -> tuple[Statement, ...]:
+        """The shortest, longest, average or total stay; nothing where no length is recorded."""
+        query = self._query
+        stays = []
+        lengths = []
+        for row in rows:
+            if row.local_time and row.local_end:
+                stays.append(row)
+                lengths.append((row.local_end - row.local_time).total_seconds())
+        if not stays:
+            return ()
+        number = f"{len(stays)} {noun(query, len(stays))}"
+        if query.summary in _LONGEST:
+            wanted = min(lengths) if query.summary == "minimum" else max(lengths)
+            decisive = []
+            for row, length in zip(stays, lengths, strict=True):
+                if length == wanted:
+                    decisive.append(row)
+            text = stay_statements(query, decisive[:1], self._support)[0].text
+            if len(stays) > 1:
+                text = f"{_LONGEST[query.summary]} of {number}: {text}"
+            return (Statement(text, tuple(decisive)),)
+        days = sum(lengths) / _SECONDS_PER_DAY
+        word = "in total"
+        if query.summary == "average":
+            days, word = days / len(stays), "on average"
+        return (Statement(f"{computed_text(days)} days {word}, over {number}", tuple(stays)),)
+
+    def first_or_last(self, rows: Sequence[Row]) -> tuple[Statement, ...]:
         """The rows with the earliest or the latest start or end."""
-        by_end = self._query.returns == "end_time"
-        times = [row.local_end if by_end else row.local_time for row in rows]
-        known = [time for time in times if time is not None]
-        if not known:
-            return []
-        wanted = min(known) if self._query.summary == "minimum" else max(known)
-        decisive = [row for row, time in zip(rows, times, strict=True) if time == wanted]
-        return row_statements(self._query, decisive, self._support)
+        rows_at: dict[datetime, list[Row]] = {}
+        for row in rows:
+            time = row.local_end if self._query.returns == "end_time" else row.local_time
+            if time is not None:
+                rows_at.setdefault(time, []).append(row)
+        if not rows_at:
+            return ()
+        wanted = min(rows_at) if self._query.summary == "minimum" else max(rows_at)
+        return tuple(row_statements(self._query, rows_at[wanted], self._support))
 
     def numbers(self, rows: Sequence[Row]) -> Summary:
         """The extremes, averages, sums or changes of the numbers, one statement for each name."""
+        summary = self._query.summary
         statements: list[Statement] = []
         remarks = []
         with_numbers = [row for row in rows if row.value is not None]
-        for label, group in by_label(with_numbers, self._label):
-            units = dict.fromkeys(unit_text(row.unit) for row in group)
+        for label, group in by_label(with_numbers, lambda row: row_label(self._query, row)):
+            units = dict.fromkeys(unit_text(row.unit) or "none" for row in group)
             if len(units) > 1:
-                names = listed([unit or "none" for unit in units])
+                names = listed(list(units))
                 remarks.append(
                     f"Not computed for {label}: the values have different units ({names})."
                 )
                 continue
-            if self._query.summary != "sum":
-                group = _once_each(group)
-            for part_label, part in self._parts(label, group):
-                statements += self._summarised(part_label, part)
+            if summary == "sum":
+                statements.append(self._average_or_sum(label, group))
+                continue
+            # The same value at the same time, recorded twice, counts once.
+            once: dict[object, Row] = {}
+            for row in group:
+                once.setdefault((row.value, row.time or id(row)), row)
+            values = list(once.values())
+            if summary in _EXTREME:
+                statements.append(self._extreme(label, values))
+            elif summary != "change":
+                statements.append(self._average_or_sum(label, values))
+            elif _disagree(values):
+                for display, series in by_label(values, _label_with_specimen):
+                    statements += self._change(display, series)
+            else:
+                statements += self._change(label, values)
         left_out = len(rows) - len(with_numbers)
         if left_out:
             remarks.append(f"{left_out} of {len(rows)} results are no numbers and are left out.")
         return Summary(tuple(statements), tuple(remarks))
 
-    def _parts(self, label: str, rows: Sequence[Row]) -> Iterator[tuple[str, Sequence[Row]]]:
-        """The rows by display where two displays disagree at one time: a change is of one of them."""
-        if self._query.summary != "change" or not _disagree(rows):
-            yield label, rows
-            return
-        yield from by_label(rows, _label_with_specimen)
-
-    def _label(self, row: Row) -> str:
-        return row_label(self._query, row)
-
-    def _summarised(self, label: str, rows: Sequence[Row]) -> list[Statement]:
-        summary = self._query.summary
-        if summary in _EXTREME:
-            return [self.extreme(label, rows, summary)]
-        if summary == "change":
-            return list(change_statements(label, rows, self._value_on))
-        values = list(map(_number, rows))
-        total = sum(values)
-        number = total / len(values) if summary == "average" else total
-        word = "average" if summary == "average" else "sum"
+    def _average_or_sum(self, label: str, rows: Sequence[Row]) -> Statement:
+        word = self._query.summary
+        number = sum(map(_number, rows))
+        if word == "average":
+            number /= len(rows)
         value = f"{computed_text(number)} {unit_text(rows[0].unit)}".strip()
-        text = f"{label}, {word}: {value} over {_results(len(rows))}"
-        return [Statement(f"{text}, {span_text(rows)}", tuple(latest_first(rows)))]
+        text = f"{label}, {word}: {value} over {_results(rows)}, {span_text(rows)}"
+        return Statement(text, tuple(latest_first(rows)))
 
-    def extreme(self, label: str, rows: Sequence[Row], summary: str) -> Statement:
+    def _extreme(self, label: str, rows: Sequence[Row]) -> Statement:
         """`Highest creatinine 2.11 mg/dL on 2017-12-30, of 24 results from … to …`."""
-        values = list(map(_number, rows))
-        wanted = min(values) if summary == "minimum" else max(values)
+        summary = self._query.summary
+        wanted = (min if summary == "minimum" else max)(map(_number, rows))
         decisive = [row for row in rows if _number(row) == wanted]
-        dates = list(dict.fromkeys(self._date(row) for row in decisive if row.time))
         text = f"{_EXTREME[summary]} {_inside(label)}: {value_text(decisive[0])}"
-        if dates:
-            more = len(dates) - _MAX_DATES
-            shown = listed(dates[:_MAX_DATES]) if more <= 0 else ", ".join(dates[:_MAX_DATES])
-            text = f"{text} on {shown}{f' and {more} more days' if more > 0 else ''}"
+        dates = self._dates(decisive)
+        hidden = len(dates) - _MAX_DATES
+        if hidden > 0:
+            text = f"{text} on {', '.join(dates[:_MAX_DATES])} and {hidden} more days"
+        elif dates:
+            text = f"{text} on {listed(dates)}"
         if len(rows) > 1:
-            text = f"{text}, of {_results(len(rows))} {span_text(rows)}"
+            text = f"{text}, of {_results(rows)} {span_text(rows)}"
         converted = converted_text(decisive[0], self._support)
         return Statement(f"{text} ({converted})" if converted else text, tuple(decisive))
 
+    def _change(self, label: str, rows: Sequence[Row]) -> Iterator[Statement]:
+        """Yield the change from the first value to the last, and the way between them."""
+        first, last = rows[0], rows[-1]
+        if len(rows) < 2:
+            yield Statement(f"{label}: only one value, {self._value_on(first)}", (first,))
+            return
+        change = "no change"
+        if difference := _number(last) - _number(first):
+            amount = f"{computed_text(abs(difference))} {unit_text(last.unit)}".strip()
+            change = f"{amount} {'more' if difference > 0 else 'less'}"
+        text = f"{label}: {change}: from {self._value_on(first)} to {self._value_on(last)}"
+        yield Statement(text, (first, last))
+        if len(rows) > 2:
+            yield self._course(label, rows)
+
+    def _course(self, label: str, rows: Sequence[Row]) -> Statement:
+        """Which way the values went from the first to the last, with the values at the turns."""
+        turns = _turns(rows)
+        decisive = []
+        moves = []
+        for verb, row in turns:
+            decisive.append(row)
+            moves.append(f"{verb} to {self._value_on(row)}")
+        course = "it stayed the same"
+        if len(turns) > _MAX_TURNS:
+            decisive = [max(rows, key=_number), min(rows, key=_number)]
+            highest, lowest = map(self._value_on, decisive)
+            course = f"it went up and down, highest {highest}, lowest {lowest}"
+        elif len(turns) == 1 and len(rows) <= _MAX_COURSE_VALUES:
+            decisive = list(rows[1:-1])
+            between = listed(list(map(self._value_on, decisive)))
+            course = f"it only {turns[0][0]}, between them {between}"
+        elif turns:
+            course = f"it {', then '.join(moves)}"
+        text = f"{label}, {len(rows)} results: {course}"
+        return Statement(text, (rows[0], *decisive, *rows[1:]))
+
     def _value_on(self, row: Row) -> str:
+        """A value with its date: `72.2 kg on 2019-09-15`."""
         value = value_text(row)
-        converted = converted_text(row, self._support)
-        if converted:
+        if converted := converted_text(row, self._support):
             value = f"{value} ({converted})"
         return f"{value} on {self._date(row)}" if row.time else value
+
+    def _dates(self, rows: Sequence[Row]) -> list[str]:
+        return list(dict.fromkeys(self._date(row) for row in rows if row.time))
 
     def _date(self, row: Row) -> str:
         if self._with_clock and row.time:
@@ -215,39 +338,17 @@ class _Summaries:
         return self._support.date(row, row.time)
 
 
-def _on_few_lines(statements: list[Statement]) -> list[Statement]:
-    """The periods one a line; of too many for that, all on one line."""
-    if len(statements) <= MAX_LINES:
-        return statements
-    text = "; ".join(statement.text for statement in statements)
-    return [Statement(text, tuple(row for statement in statements for row in statement.rows))]
-
-
-def _inside(label: str) -> str:
-    """A label inside of a sentence: its first letter small unless it is an acronym."""
-    if label[1:2].isupper() or label[1:2].isdigit():
-        return label
-    return label[:1].lower() + label[1:]
-
-
-def _results(count: int) -> str:
-    return f"{count} result" if count == 1 else f"{count} results"
-
-
-def _is_in(row: Row, period: str) -> bool:
-    return any(
-        time is not None and time.isoformat().startswith(period)
-        for time in (row.local_time, row.local_end)
-    )
-
-
-def _number(row: Row) -> float:
-    return row.value or 0
-
-
-def _label_with_specimen(row: Row) -> str:
-    """`Creatinine in Blood`, where the display alone tells two results apart."""
-    return " ".join(_PROPERTY.sub(" ", row.name).split())
+def _turns(rows: Sequence[Row]) -> list[tuple[str, Row]]:
+    """The moves of a series: `rose` or `fell`, and the row where each move ends."""
+    turns: list[tuple[str, Row]] = []
+    for before, after in itertools.pairwise(rows):
+        if _number(before) == _number(after):
+            continue
+        verb = "rose" if _number(after) > _number(before) else "fell"
+        if turns and turns[-1][0] == verb:
+            turns.pop()
+        turns.append((verb, after))
+    return turns
 
 
 def _disagree(rows: Sequence[Row]) -> bool:
@@ -260,9 +361,21 @@ def _disagree(rows: Sequence[Row]) -> bool:
     return any(len(values[time]) > 1 and len(displays[time]) > 1 for time in values)
 
 
-def _once_each(rows: Sequence[Row]) -> list[Row]:
-    """Rows without repetitions: the same value at the same time, recorded twice, counts once."""
-    kept: dict[tuple[object, object], Row] = {}
-    for row in rows:
-        kept.setdefault((row.value, row.time or id(row)), row)
-    return list(kept.values())
+def _label_with_specimen(row: Row) -> str:
+    """`Creatinine in Blood`, where the display alone tells two results apart."""
+    return " ".join(_PROPERTY.sub(" ", row.name).split())
+
+
+def _inside(label: str) -> str:
+    """A label inside of a sentence: its first letter small unless it is an acronym."""
+    if label[1:2].isupper() or label[1:2].isdigit():
+        return label
+    return label[:1].lower() + label[1:]
+
+
+def _results(rows: Sequence[Row]) -> str:
+    return counted(len(rows), "result", "results")
+
+
+def _number(row: Row) -> float:
+    return row.value or 0

@@ -1,13 +1,13 @@
 """What the cited resources, read again from the record, confirm of a row."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from archqa.asking.record_numbers import clock_text, date_text
+from archqa.asking.record_words import clock_text, date_text
 from archqa.fhir import Record, Resource
 from archqa.fhir.values.references import parse_reference
 from archqa.query.execution.rows import Row
@@ -16,7 +16,6 @@ from archqa.query.explanation import all_scalars, unconfirmed
 _ERROR = "entered-in-error"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORD = re.compile(r"[^\W_]+")
-_FULL_DATE = len("2026-04-28")
 _QUOTED_FACTS = frozenset(
     {"reason", "practitioner", "place", "reaction", "activity", "target", "body_site", "payer"}
     | {"address", "phone", "email", "care_unit"}
@@ -66,11 +65,11 @@ class Support:
             return problem
         if _ERROR in cited.of_the_row:
             return "it was entered in error"
-        if row.text and row.value is None and not cited.hold(row.text):
+        if row.text and row.value is None and not cited.contain(row.text):
             return "the result is not in it"
-        missing = [fact for fact in _quoted(row) if not cited.hold(fact)]
-        if missing:
-            return "what is told beside it is not in it"
+        for field in _QUOTED_FACTS.intersection(row.facts):
+            if not all(map(cited.contain, row.facts[field])):
+                return "what is told beside it is not in it"
         return ""
 
     def recorded_value(self, row: Row) -> str:
@@ -79,8 +78,11 @@ class Support:
         if recorded or row.unit != "°C" or row.value is None:
             return recorded
         for text in self._cited_texts(row).own:
-            if _NUMBER.fullmatch(text) and _celsius(float(text)) == row.value:
-                return f"{float(text):g} °F"
+            if _NUMBER.fullmatch(text):
+                # As the executor converts degrees Fahrenheit, to two decimals.
+                celsius = round((float(text) - 32) * 5 / 9, 2)
+                if celsius == row.value:
+                    return f"{float(text):g} °F"
         return ""
 
     def date(self, row: Row, time: datetime | None, *, with_clock: bool = False) -> str:
@@ -88,39 +90,32 @@ class Support:
         if time is None:
             return ""
         day = date_text(time)
-        if day.endswith("-01"):
-            day = self._recorded_part(row, day)
-        return clock_text(time) if with_clock and len(day) == _FULL_DATE else day
-
-    def _recorded_part(self, row: Row, day: str) -> str:
-        """The leading part of a date that stands in the record; the first of a month may be made up."""
-        recorded = self._cited_texts(row).own
-        if any(text.startswith(day) for text in recorded):
-            return day
-        return next((day[:digits] for digits in (7, 4) if day[:digits] in recorded), day)
+        if time.day == 1:  # The record may have the month or the year alone.
+            recorded = self._cited_texts(row).own
+            if not any(text.startswith(day) for text in recorded):
+                for part in (day[:7], day[:4]):
+                    if part in recorded:
+                        return part
+        return clock_text(time) if with_clock else day
 
     def referred(self, resources: list[Resource]) -> Iterator[Resource]:
         """Yield what the resources refer to, as far as the record has it."""
         for resource in resources:
             for reference in _references(resource):
-                yield from self._targets(reference)
+                target = parse_reference(reference)
+                if target is None:
+                    continue
+                for kind in (target.type,) if target.type else _REFERRED_TYPES:
+                    referred = self.read(kind, target.id)
+                    if referred is not None:
+                        yield referred
+                        break
 
     def _cited_texts(self, row: Row) -> "_CitedTexts":
         key = (*row.refs, "", *row.context_refs, "", *row.reason_refs)
         if key not in self._cited:
             self._cited[key] = _CitedTexts(self, row)
         return self._cited[key]
-
-    def _targets(self, reference: str) -> Iterator[Resource]:
-        target = parse_reference(reference)
-        if target is None:
-            return
-        types = (target.type,) if target.type else _REFERRED_TYPES
-        for resource_type in types:
-            resource = self.read(resource_type, target.id)
-            if resource is not None:
-                yield resource
-                return
 
 
 class _CitedTexts:
@@ -133,19 +128,22 @@ class _CitedTexts:
     @cached_property
     def _resources(self) -> list[Resource]:
         row = self._row
-        refs = dict.fromkeys((*row.refs, *row.context_refs, *row.reason_refs))
-        resources = [self._support.read(*ref.split("/", 1)) for ref in refs]
-        return [resource for resource in resources if resource is not None]
+        resources = []
+        for reference in dict.fromkeys((*row.refs, *row.context_refs, *row.reason_refs)):
+            resource = self._support.read(*reference.split("/", 1))
+            if resource is not None:
+                resources.append(resource)
+        return resources
 
     @cached_property
     def of_the_row(self) -> frozenset[str]:
         """The texts of the resource that holds the row itself."""
-        return frozenset(_texts(self._resources[:1]))
+        return _texts(self._resources[:1])
 
     @cached_property
     def own(self) -> frozenset[str]:
         """The texts of all cited resources."""
-        return frozenset(_texts(self._resources))
+        return _texts(self._resources)
 
     @cached_property
     def _words(self) -> frozenset[str]:
@@ -154,19 +152,17 @@ class _CitedTexts:
     @cached_property
     def _all_words(self) -> frozenset[str]:
         referred = list(self._support.referred(self._resources))
-        between = [each for each in referred if each.get("resourceType") in _TYPES_BETWEEN]
+        between = []
+        for resource in referred:
+            if resource.get("resourceType") in _TYPES_BETWEEN:
+                between.append(resource)
         referred += self._support.referred(between)
-        return self._words | _words_of(frozenset(_texts(referred)))
+        return self._words | _words_of(_texts(referred))
 
-    def hold(self, text: str) -> bool:
+    def contain(self, text: str) -> bool:
         """Whether all words of a text stand in the resources, or in what they refer to."""
-        words = _words_of(frozenset({text}))
+        words = _words_of({text})
         return words <= self._words or words <= self._all_words
-
-
-def _celsius(fahrenheit: float) -> float:
-    """Degrees Celsius as the executor converts them, to two decimals."""
-    return round((fahrenheit - 32) * 5 / 9, 2)
 
 
 def _as_recorded(row: Row, cited: _CitedTexts) -> Row:
@@ -179,19 +175,15 @@ def _as_recorded(row: Row, cited: _CitedTexts) -> Row:
     return row
 
 
-def _quoted(row: Row) -> Iterator[str]:
-    for field in _QUOTED_FACTS.intersection(row.facts):
-        yield from row.facts[field]
+def _texts(resources: list[Resource]) -> frozenset[str]:
+    return frozenset(str(scalar) for resource in resources for scalar in all_scalars(resource))
 
 
-def _texts(resources: list[Resource]) -> Iterator[str]:
-    for resource in resources:
-        for scalar in all_scalars(resource):
-            yield str(scalar)
-
-
-def _words_of(texts: frozenset[str]) -> frozenset[str]:
-    return frozenset(word.casefold() for text in texts for word in _WORD.findall(text))
+def _words_of(texts: Iterable[str]) -> frozenset[str]:
+    words: set[str] = set()
+    for text in texts:
+        words.update(_WORD.findall(text.casefold()))
+    return frozenset(words)
 
 
 def _references(element: Any) -> Iterator[str]:

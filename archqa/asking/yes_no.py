@@ -4,13 +4,129 @@ A wrong yes or no is worse than none: where the polarity of the sentence that an
 read with good certainty, nothing is said and the sentence speaks for itself.
 """
 
+import re
 from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
 
-from archqa.asking.question_form import is_yes_no_question, question_form
-from archqa.asking.sentence_reading import SentenceReading
-from archqa.asking.verdicts import YesNo, only_verdict
+from archqa.asking.question_form import (
+    QuestionForm,
+    blanked,
+    content_stems,
+    is_all_else_said,
+    is_yes_no_question,
+    main_part,
+    question_form,
+)
+from archqa.terminology.concept import Aspect, Mention, Relation
+from archqa.terminology.concepts import find_mentions, mentions_by_concept, mentions_of
+from archqa.terminology.cues import find_assertion_cues
+from archqa.terminology.people import body_part_spans, body_parts, sides
+from archqa.terminology.words import stem
 
-__all__ = ["YesNo", "is_yes_no_question", "yes_no_answer"]
+MAX_WORDS_BACK = 8
+"""Words between a mention and a cue that follows it ("pneumonia has now been ruled out")."""
+_CLAUSE_END = re.compile(
+    r"[;!?]|\.(?=\s|$)|,\s+(?:and\s+)?(?=(?:he|she|it|they|we|i|the patient|patient|with|has|had|is"
+    r"|was|normal|positive|some|mild|moderate|severe|good|intact|still|now|occasional"
+    r"|as well as|shows?|showed|but)\b)|,\s+(?=\+)",
+    re.IGNORECASE,
+)
+_RELATIVE_CLAUSE = re.compile(
+    r"[^,.;]{0,20},?\s*(?:which|that|but (?:this|that|it|these))"
+    r" (?:has|have|was|were|is|are|had)[^,.;]*$",
+    re.IGNORECASE,
+)
+_REPORTS = re.compile(
+    r"(?:'s)?\s+(?:also |further |has |had |did |does |who |who is |is concerned |now )?"
+    r"(?:stat|say|said|report|not|den(?:y|ies)|think|thought|feel|felt|describ|bring|brought|gave|giv"
+    r"|tells|told|believe|claim|complain|observ|saw|seen|noticed|relate|mention|confirm|help|accompan"
+    r"|request|with|and \w+ (?:stat|report|den))\w*\b",
+    re.IGNORECASE,
+)
+
+MAX_DENIED_WORDS = 10
+"""Words after the denial, and before it, of a sentence that does nothing but deny."""
+MAX_WORDS_BEFORE_DENIAL = 7
+MAX_RESULT_WORDS = 14
+"""Words of a sentence that says no more than that a test was normal."""
+
+_LIST = re.compile(r",|\b(?:or|and)\b")
+_TEST = re.compile(
+    r"\b(?:ct|mri|mra|x-?rays?|films?|scans?|echo|ultrasound|biopsy|sample|cultures?|swab|smear)\b",
+    re.IGNORECASE,
+)
+_NORMAL_RESULT = re.compile(
+    r"\b(?:unremarkable|(?:was|were|is|are|read as) (?:\w+ )?(?:normal|negative|benign)"
+    r"|within normal limits)\b",
+    re.IGNORECASE,
+)
+_MORE_IS_SAID = re.compile(
+    r"\b(?:but|except|other than|abnormal|positive|shows?|showed)\b", re.IGNORECASE
+)
+ASPECT_ORDER = (
+    Aspect.STATE,
+    Aspect.ALLERGY,
+    Aspect.FINDING,
+    Aspect.HABIT,
+    Aspect.DRUG,
+    Aspect.PROCEDURE,
+)
+"""Of several concepts in a question, that of the first aspect is asked for, the rest qualify it."""
+STATES = frozenset({Aspect.NORMAL, Aspect.ABNORMAL})
+LEFT_OPEN = frozenset({Aspect.FINDING, Aspect.HABIT, Aspect.ALLERGY})
+"""Aspects of which a sentence may leave open whether they are there."""
+QUALIFIED = frozenset({Aspect.ALLERGY, Aspect.PROCEDURE})
+"""Kinds where what is denied may be another one than is asked for (an allergy, a procedure)."""
+WITH_RESULTS = frozenset({Aspect.STATE, Aspect.DRUG, Aspect.PROCEDURE, *STATES})
+"""Aspects that are there even if their result is called negative (a test that was done)."""
+MIN_LIST_COMMAS = 2
+
+_NOW = re.compile(
+    r"\b(?:still|now|current\w*|today|continu\w*|remain\w*|persist\w*|ongoing|active)\b",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(r"^[^:.;]{1,60}:(?:\s|$)")
+_RESULT = re.compile(r"\b(?:negative|normal|unremarkable|no|not|ruled out)\b", re.IGNORECASE)
+_PLACE = re.compile(r"\s+(?:in|of|over|to)\s(?:the |his |her |either |both |any )?\w+(?: \w+)?")
+_CLAUSE_BREAK = re.compile(r"[;,]\s|\.\s|\s(?:but|and|while|although|with)\s")
+_WORD = re.compile(r"[A-Za-z][\w'-]*")
+
+
+class Assertion(StrEnum):
+    """What a sentence says of something that it mentions."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    NEGATIVE = "negative"
+    """A test, culture or finding that is called negative: the test itself was done."""
+    OPEN = "open"
+    LIKELY = "likely"
+    LIMITED = "limited"
+    """Affirmed or denied with an exception ("with stairs only")."""
+    ENDED = "ended"
+    FAMILY = "family"
+    PAST = "past"
+    PLANNED = "planned"
+    ALLOWED = "allowed"
+    CONTINUES = "continues"
+
+
+class YesNo(StrEnum):
+    """How the answer to a yes/no question begins."""
+
+    YES = "Yes"
+    NO = "No"
+    NOT_STATED = "Not stated"
+
+
+class Cue(NamedTuple):
+    """Characters that state an assertion; `reaches_after` over what follows, else what precedes."""
+
+    kind: str
+    reaches_after: bool
+    start: int
+    end: int
 
 
 def yes_no_answer(question: str, evidence: Sequence[str]) -> YesNo | None:
@@ -21,5 +137,375 @@ def yes_no_answer(question: str, evidence: Sequence[str]) -> YesNo | None:
     if not is_yes_no_question(question):
         return None
     form = question_form(question)
-    verdicts = [SentenceReading(question, form, sentence).verdict() for sentence in evidence]
-    return only_verdict(verdict for verdict in verdicts if verdict is not None)
+    verdicts = {SentenceReading(question, form, sentence).verdict() for sentence in evidence}
+    return _only(verdicts - {None})
+
+
+def assertions(sentence: str, start: int, end: int) -> frozenset[Assertion]:
+    """Return what `sentence` says of the characters from `start` to `end`, PRESENT without a cue.
+
+    In the manner of NegEx (Chapman et al. 2001) and ConText (Harkema et al. 2009): cues such as
+    "denies", "ruled out" and "possible" reach over what follows or precedes them, up to a boundary
+    such as "but"; the cue nearest to a mention decides.
+    """
+    cues = _find_cues(sentence)
+    boundaries = [match.start() for match in _CLAUSE_END.finditer(sentence)]
+    boundaries += [cue.start for cue in cues if cue.kind == "boundary"]
+    reaching = set()
+    for cue in cues:
+        if cue.kind != "boundary" and _reaches(cue, start, end, sentence, boundaries):
+            reaching.add(Assertion(cue.kind))
+    return frozenset(reaching or {Assertion.PRESENT})
+
+
+def _find_cues(sentence: str) -> list[Cue]:
+    """The cues of a sentence in order; the longer of two that overlap wins."""
+    matches = []
+    for start, end, (kind, reaches_after) in find_assertion_cues(sentence):
+        matches.append(Cue(kind, reaches_after, start, end))
+    matches.sort(key=lambda cue: (cue.start - cue.end, cue.start, cue.kind != "open"))
+    chosen: list[Cue] = []
+    for cue in matches:
+        if not any(_conflict(cue, other) for other in chosen):
+            chosen.append(cue)
+    cues = []
+    for cue in chosen:
+        # A relative may only report on the patient ("Mother states he has no fever").
+        is_informant = cue.kind == "family" and _REPORTS.match(sentence[cue.end :])
+        if cue.kind != "pseudo" and not is_informant:
+            cues.append(cue)
+    cues.sort(key=lambda cue: cue.start)
+    return cues
+
+
+def _conflict(cue: Cue, other: Cue) -> bool:
+    """Whether a cue overlaps a longer one; the two directions of one word may both stand."""
+    is_boundary = "boundary" in (cue.kind, other.kind) and "pseudo" not in (cue.kind, other.kind)
+    other_way = cue.kind == other.kind and cue.reaches_after != other.reaches_after
+    if is_boundary or other_way:
+        return False
+    if (cue.start, cue.end) == (other.start, other.end):
+        return "open" in (cue.kind, other.kind) and cue.kind != other.kind
+    return cue.start < other.end and other.start < cue.end
+
+
+def _reaches(cue: Cue, start: int, end: int, sentence: str, boundaries: list[int]) -> bool:
+    if cue.kind == "absent" and cue.start < start and end <= cue.end:
+        return True
+    if cue.reaches_after:
+        if cue.end > start:
+            return False
+        crosses = cue.kind == "family" and not re.search(r"[.;]", sentence[cue.end : start])
+        return crosses or not any(cue.end <= offset < start for offset in boundaries)
+    if cue.start < end:
+        return False
+    between = sentence[end : cue.start]
+    if len(between.split()) > MAX_WORDS_BACK:
+        return False
+    if _RELATIVE_CLAUSE.match(between):
+        return True
+    return not any(end <= offset < cue.start for offset in boundaries)
+
+
+_REVERSED = {YesNo.YES: YesNo.NO, YesNo.NO: YesNo.YES}
+"""The verdict on the opposite of what is asked for ("Is she afebrile?")."""
+
+
+def _only(verdicts: set[YesNo | None]) -> YesNo | None:
+    """The verdict that all agree on, None where they do not."""
+    return next(iter(verdicts)) if len(verdicts) == 1 else None
+
+
+def _verdict_of(stated: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
+    """What the assertions of a mention answer, None where that is not certain."""
+    is_denied = Assertion.ABSENT in stated
+    is_of_family = Assertion.FAMILY in stated
+    if is_of_family and not form.asks_family and not is_denied:
+        return YesNo.NOT_STATED
+    if is_of_family != form.asks_family:
+        return None
+    if form.asks_permission:
+        return None if form.asks_ended else _permission_verdict(stated, form)
+    if Assertion.ENDED in stated:
+        return _ended_verdict(stated, form)
+    if stated & {Assertion.PLANNED, Assertion.LIMITED}:
+        return None
+    if Assertion.LIKELY in stated and not is_denied:
+        return None
+    if Assertion.OPEN in stated:
+        return None if is_denied else YesNo.NOT_STATED
+    if form.asks_ended:
+        return YesNo.NO if Assertion.CONTINUES in stated else None
+    if is_denied or Assertion.NEGATIVE in stated:
+        return YesNo.NO
+    return None if Assertion.PAST in stated and form.asks_now else YesNo.YES
+
+
+def _permission_verdict(stated: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
+    if Assertion.ABSENT in stated:
+        return YesNo.NO
+    if Assertion.ALLOWED in stated:
+        return None if Assertion.PLANNED in stated else YesNo.YES
+    return _ended_verdict(stated, form) if Assertion.ENDED in stated else None
+
+
+def _ended_verdict(stated: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
+    if Assertion.ABSENT in stated:
+        return None
+    if form.asks_ended:
+        return None if Assertion.PLANNED in stated else YesNo.YES
+    return YesNo.NO if form.asks_now else None
+
+
+def _habit_verdict(stated: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
+    """The verdict on a habit: "smoker?" is answered by one that has ended, with no."""
+    has_ended = Assertion.ENDED in stated and Assertion.ABSENT not in stated
+    if has_ended and form.is_telegraphic and not form.asks_family:
+        return None if form.asks_past else YesNo.NO
+    return _verdict_of(stated, form)
+
+
+def _is_denied_in_other_words(question: str, form: QuestionForm, sentence: str) -> bool:
+    """Whether a sentence that answers only denies ("There was no neural impingement").
+
+    False where both name known things and they differ: "no fever" does not answer "night sweats?".
+    """
+    if form.asks_ended or form.asks_permission or form.asks_family or form.asks_comparison:
+        return False
+    asked_parts, sentence_parts = body_parts(question), body_parts(sentence)
+    if asked_parts and sentence_parts and not asked_parts & sentence_parts:
+        return False
+    known = find_mentions(main_part(question))
+    if not known and asked_parts <= sentence_parts and _TEST.search(question):
+        # The sentence may say no more than that a test, which the question names, was normal.
+        is_short = len(sentence.split()) <= MAX_RESULT_WORDS
+        if is_short and _NORMAL_RESULT.search(sentence) and not _MORE_IS_SAID.search(sentence):
+            return True
+    denied = _only_denied(sentence)
+    if known and (find_mentions(denied) or _LIST.search(denied)):
+        return False
+    return bool(denied)
+
+
+def _only_denied(sentence: str) -> str:
+    """What a sentence denies if it says nothing else, "" otherwise."""
+    cues = [cue for cue in _find_cues(sentence) if cue.kind not in {"past", "continues"}]
+    denial = next((cue for cue in cues if cue.kind == "absent" and cue.reaches_after), None)
+    if denial is None or any(cue.kind != "absent" and cue.start > denial.start for cue in cues):
+        return ""
+    before = re.sub(r"^[^:]*:", "", sentence[: denial.start])
+    after = sentence[denial.end :].strip(" .")
+    if len(before.split()) > MAX_WORDS_BEFORE_DENIAL or find_mentions(before) or "," in before:
+        return ""
+    is_one_clause = len(after.split()) <= MAX_DENIED_WORDS and not re.search(r"[;:.]", after)
+    return after if is_one_clause else ""
+
+
+class SentenceReading(NamedTuple):
+    """A yes/no question, its form, and one sentence that may answer it."""
+
+    question: str
+    form: QuestionForm
+    sentence: str
+
+    def verdict(self) -> YesNo | None:
+        """Return what the sentence says, None where that is not certain."""
+        form = self.form
+        if form.asks_cause or form.asks_deed or form.asks_negative:
+            return None
+        mentions = find_mentions(main_part(self.question)) or find_mentions(self.question)
+        for mention in mentions:
+            if mention.concept.aspect in STATES:
+                return self._state_verdict(mention)
+        asked: list[Mention] = []
+        for aspect in ASPECT_ORDER:
+            asked = asked or [mention for mention in mentions if mention.concept.aspect is aspect]
+        verdict = self._asked_verdict(asked) if asked else self._repeated_words_verdict()
+        if verdict is YesNo.NOT_STATED:
+            return verdict if self._is_left_open(asked) else None
+        if verdict is not None:
+            return verdict if self._is_about_the_same(verdict, asked) else None
+        is_denied = _is_denied_in_other_words(self.question, form, self.sentence)
+        return YesNo.NO if is_denied else None
+
+    def _is_left_open(self, asked: Sequence[Mention]) -> bool:
+        """Whether a finding is left open and the sentence does not go on to settle it."""
+        if self.form.asks_comparison or not asked or asked[0].concept.aspect not in LEFT_OPEN:
+            return False
+        end = 0
+        for asked_mention in asked:
+            for mention in mentions_of(asked_mention.concept, self.sentence):
+                end = max(end, mention.end)
+        return _RESULT.search(self.sentence, end) is None
+
+    def _is_about_the_same(self, verdict: YesNo, asked: Sequence[Mention]) -> bool:
+        """Whether the rest of the question allows the verdict.
+
+        What is denied is denied of all its kinds; what is affirmed must be affirmed in all words.
+        """
+        form = self.form
+        aspect = asked[0].concept.aspect if asked else None
+        if verdict is YesNo.YES:
+            # Nothing is compared or foretold, and what is asked of now is told of now.
+            if form.asks_comparison or form.asks_plan:
+                return False
+            if form.asks_now and not _NOW.search(self.sentence):
+                return False
+        needs_all = verdict is YesNo.YES or aspect in QUALIFIED
+        if needs_all and not is_all_else_said(self.question, asked, self.sentence):
+            return False
+        if aspect not in {Aspect.DRUG, Aspect.PROCEDURE}:
+            return True
+        # The words beside a drug or procedure ("Any change in her pills?") must say the same.
+        rest = self._replace(question=self._question_without(*asked))
+        return rest._repeated_words_verdict() in {None, verdict}
+
+    def _question_without(self, *mentions: Mention) -> str:
+        return blanked(self.question, [(mention.start, mention.end) for mention in mentions])
+
+    def _asked_verdict(self, asked: Sequence[Mention]) -> YesNo | None:
+        """Return the verdict on all that is asked for at once ("nausea or vomiting").
+
+        Terms that share their words ("Coumadin" is warfarin and a blood thinner) are one thing.
+        """
+        by_place: dict[tuple[int, int], set[YesNo | None]] = {}
+        for mention in asked:
+            verdicts = by_place.setdefault((mention.start, mention.end), set())
+            verdicts |= {self._concept_verdict(mention), self._broader_verdict(mention)}
+        of_places = {_only(verdicts - {None}) for verdicts in by_place.values()}
+        if self.form.is_alternative and YesNo.YES in of_places and None not in of_places:
+            return YesNo.YES
+        verdict = _only(of_places - {None})
+        needs_all = self.form.is_alternative or verdict is YesNo.YES
+        return None if needs_all and None in of_places else verdict
+
+    def _concept_verdict(self, asked: Mention) -> YesNo | None:
+        """Return what the mentions of a concept say together."""
+        mentions = mentions_of(asked.concept, self.sentence)
+        label = _LABEL.match(self.sentence)
+        label_end = label.end() if label else 0
+        # What only the label before a colon names is left out ("PAST SURGICAL HISTORY: …").
+        mentions = [mention for mention in mentions if mention.start >= label_end] or mentions
+        verdicts: set[YesNo | None] = set()
+        for mention in mentions:
+            if asked.relation is Relation.NARROWER and not self._covers(mention, asked):
+                continue
+            verdict = self._mention_verdict(mention, asked)
+            is_label = label is not None and mention.end <= label_end
+            # "ALLERGIES: Refer to chart" affirms none.
+            if (
+                verdict is YesNo.YES
+                and is_label
+                and not content_stems(self._question_without(asked))
+            ):
+                verdict = None
+            if verdict is not YesNo.NO or not self._is_narrower(mention, asked):
+                verdicts.add(verdict)
+        verdict = _only(verdicts)
+        if asked.relation is Relation.OPPOSITE and verdict is not None:
+            return _REVERSED.get(verdict)
+        return verdict
+
+    def _broader_verdict(self, asked: Mention) -> YesNo | None:
+        """Return NO if a finding is denied that the words asked contain (pain of "chest pain")."""
+        words = self.question[asked.start : asked.end]
+        if asked.concept.aspect is not Aspect.FINDING:
+            return None
+        for concept, mentions in mentions_by_concept(words).items():
+            if concept.aspect is not Aspect.FINDING or concept is asked.concept:
+                continue
+            for inner in mentions:
+                is_part = inner.relation is Relation.SAME and inner.end - inner.start < len(words)
+                if is_part and self._concept_verdict(inner.moved(asked.start)) is YesNo.NO:
+                    return YesNo.NO
+        return None
+
+    def _mention_verdict(self, mention: Mention, asked: Mention) -> YesNo | None:
+        stated = assertions(self.sentence, mention.start, mention.end)
+        if mention.relation is Relation.OPPOSITE:  # "afebrile"
+            if "neg" in self.sentence[mention.start : mention.end].lower():
+                stated -= {Assertion.NEGATIVE}
+            if not stated <= {Assertion.PRESENT, Assertion.CONTINUES}:
+                return None
+            return YesNo.YES if self.form.asks_ended else YesNo.NO
+        if Assertion.NEGATIVE in stated and asked.concept.aspect in WITH_RESULTS:
+            return None
+        is_habit = asked.concept.aspect is Aspect.HABIT
+        verdict = (_habit_verdict if is_habit else _verdict_of)(stated, self.form)
+        is_class = asked.relation is Relation.NARROWER and mention.relation is Relation.SAME
+        return verdict if verdict is YesNo.NO or not is_class else None
+
+    def _covers(self, mention: Mention, asked: Mention) -> bool:
+        """Whether a mention is the narrower thing that is asked for, or the whole class."""
+        if mention.relation is Relation.SAME:
+            return True
+        written = self.question[asked.start : asked.end].lower()
+        return stem(written) == stem(self.sentence[mention.start : mention.end].lower())
+
+    def _is_narrower(self, mention: Mention, asked: Mention) -> bool:
+        """Whether what is denied is only a part of what is asked: a kind, another site or side."""
+        if mention.relation is Relation.NARROWER and asked.relation is not Relation.NARROWER:
+            return True
+        # The parts of the body directly before the mention or after "in", "of", "over", "to".
+        before = self.sentence[: mention.start].rstrip(" -")
+        site_words = []
+        for start, end in body_part_spans(self.sentence):
+            if end == len(before):
+                site_words.append(self.sentence[start:end])
+        if place := _PLACE.match(self.sentence[mention.end :]):
+            site_words.append(place[0])
+        site = body_parts(" ".join(site_words))
+        asked_parts = body_parts(self._question_without(asked))
+        if not asked_parts:
+            return bool(site) and not body_parts(self.question)
+        if site and not asked_parts & site:
+            return True
+        sentence_parts = body_parts(self.sentence)
+        asked_sides = asked_parts & sides()
+        if asked_sides and sentence_parts & sides() and not asked_sides <= sentence_parts:
+            return True
+        is_elsewhere = bool(sentence_parts) and not asked_parts & sentence_parts
+        return is_elsewhere and self.sentence.count(",") < MIN_LIST_COMMAS
+
+    def _state_verdict(self, asked: Mention) -> YesNo | None:
+        """Return the verdict on "Is X normal?" and "Anything wrong with X?"."""
+        verdicts: set[YesNo | None] = set()
+        for mention in mentions_of(asked.concept, self.sentence):
+            # The clause of a mention: "kidneys are normal" of "Liver is enlarged; kidneys …".
+            start = 0
+            for match in _CLAUSE_BREAK.finditer(self.sentence, 0, mention.start):
+                start = match.end()
+            after = _CLAUSE_BREAK.search(self.sentence, mention.end)
+            clause = self.sentence[start : after.start() if after else len(self.sentence)]
+            if not is_all_else_said(self.question, [asked], clause):
+                continue
+            stated = assertions(self.sentence, mention.start, mention.end)
+            is_same = mention.relation is not Relation.OPPOSITE
+            verdict = None
+            if stated == {Assertion.PRESENT}:
+                verdict = YesNo.YES if is_same else YesNo.NO
+            elif stated == {Assertion.ABSENT} and is_same:
+                verdict = YesNo.NO
+            verdicts.add(verdict)
+        verdict = _only(verdicts)
+        if asked.relation is Relation.OPPOSITE and verdict is not None:
+            return _REVERSED.get(verdict)
+        return verdict
+
+    def _repeated_words_verdict(self) -> YesNo | None:
+        """Return the verdict on words that no list has, as the sentence repeats them."""
+        asked = content_stems(main_part(self.question))
+        words = set()
+        verdicts: set[YesNo | None] = set()
+        for match in _WORD.finditer(self.sentence):
+            word = stem(match[0].lower())
+            if word in asked:
+                words.add(word)
+                stated = assertions(self.sentence, match.start(), match.end())
+                is_result = Assertion.NEGATIVE in stated
+                verdicts.add(None if is_result else _verdict_of(stated, self.form))
+        if not asked or words != asked:
+            return None
+        verdict = _only(verdicts)
+        is_same_site = body_parts(self.question) <= body_parts(self.sentence)
+        return verdict if is_same_site or verdict is not YesNo.NO else None

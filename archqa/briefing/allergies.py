@@ -2,7 +2,7 @@
 
 import re
 
-from archqa.asking.record_displays import clean_name
+from archqa.asking.record_words import clean_name
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
 from archqa.briefing.note_lines import citations_of, quotation, quoted
 from archqa.briefing.note_statements import allergy_lines, is_allergic_diagnosis, names_reaction

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from archqa.asking.answer import Evidence, evidence_html
-from archqa.asking.record_numbers import clock_text
+from archqa.asking.record_words import clock_text
 from archqa.core import html
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from archqa.asking.record_statements import references
+from archqa.asking.record_details import references
 from archqa.query.execution.rows import Row
 
 

@@ -1,6 +1,6 @@
 """Immunizations: of each vaccine the last one."""
 
-from archqa.asking.record_numbers import counted
+from archqa.asking.record_words import counted
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
 from archqa.briefing.patient_rows import PatientRows, code_key, groups_of, last_day, whole_name
 from archqa.query.execution.rows import Row

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from archqa.asking.record_names import row_status
-from archqa.asking.record_numbers import counted, date_text, number_text
+from archqa.asking.record_words import counted, date_text, number_text, row_status
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
 from archqa.briefing.note_lines import citations_of, quoted
 from archqa.briefing.patient_rows import (

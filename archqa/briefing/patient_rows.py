@@ -3,9 +3,8 @@
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime
 
-from archqa.asking.record_displays import clean_name
-from archqa.asking.record_numbers import date_text, full_years
 from archqa.asking.record_support import Support
+from archqa.asking.record_words import clean_name, date_text, full_years
 from archqa.fhir import Record, Resource
 from archqa.fhir.values.references import parse_reference
 from archqa.query import Chart, Query, execute

@@ -1,6 +1,6 @@
 """Who the patient is: sex, age, and death where it is recorded."""
 
-from archqa.asking.record_numbers import full_years
+from archqa.asking.record_words import full_years
 from archqa.briefing.drafts import LineDraft, SectionDraft
 from archqa.briefing.patient_rows import PatientRows
 from archqa.fhir import Resource

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from archqa.asking.record_numbers import counted
+from archqa.asking.record_words import counted
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
 from archqa.briefing.patient_rows import (
     PatientRows,

@@ -1,7 +1,6 @@
 """Procedures that were done: the last ones, and those that are repeated, each on one line."""
 
-from archqa.asking.record_names import row_status
-from archqa.asking.record_numbers import counted
+from archqa.asking.record_words import counted, row_status
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
 from archqa.briefing.patient_rows import PatientRows, code_key, groups_of, last_day, whole_name
 from archqa.query.execution.rows import Row

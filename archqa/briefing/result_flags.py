@@ -2,7 +2,7 @@
 
 import re
 
-from archqa.asking.record_measured import flag_text, unit_text
+from archqa.asking.record_lines import flag_text, unit_text
 from archqa.briefing.patient_rows import PatientRows
 from archqa.query.execution.elements import objects_at
 from archqa.query.execution.flags import reference_range

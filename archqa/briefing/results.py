@@ -4,9 +4,8 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cache
 
-from archqa.asking.record_displays import clean_name, sentence_case
-from archqa.asking.record_measured import unit_text, value_text
-from archqa.asking.record_numbers import counted, number_text
+from archqa.asking.record_lines import unit_text, value_text
+from archqa.asking.record_words import clean_name, counted, number_text, sentence_case
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
 from archqa.briefing.note_lines import (
     citations_of,

@@ -4,7 +4,7 @@ import re
 from functools import cache
 
 from archqa.asking.chart.statement_conflicts import is_ended, says_of
-from archqa.asking.record_numbers import number_text
+from archqa.asking.record_words import number_text
 from archqa.briefing.note_lines import lines_naming
 from archqa.briefing.note_statements import is_allergy_line
 from archqa.briefing.notes import NoteLine

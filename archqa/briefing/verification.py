@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
-from archqa.asking.record_measured import unit_text
-from archqa.asking.record_numbers import number_text
+from archqa.asking.record_lines import unit_text
+from archqa.asking.record_words import number_text
 from archqa.briefing.drafts import LineDraft
 from archqa.briefing.evidence import EvidenceTexts
 from archqa.briefing.note_lines import QUOTE_MARKS

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from archqa.asking.record_details import most_specific
-from archqa.asking.record_numbers import date_text
+from archqa.asking.record_words import date_text
 from archqa.briefing.drafts import LineDraft, SectionDraft
 from archqa.briefing.note_lines import is_recent, patient_notes
 from archqa.briefing.patient_rows import PatientRows, whole_name

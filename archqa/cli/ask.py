@@ -3,15 +3,16 @@
 What only sessions and files of questions need is imported for them.
 """
 
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archqa.asking.answer import Answer, Evidence, Status
+from archqa.asking.answer import STATUS_WORDS, Answer, Evidence, Status
 from archqa.asking.ask import ask
-from archqa.asking.candidates import SeveralPatients
+from archqa.asking.patient import SeveralPatients
 from archqa.asking.question import AskOptions, check_source, parse_time
 from archqa.cli.console import (
     ProgressLine,
@@ -35,6 +36,7 @@ from archqa.cli.options import (
     command_settings,
     print_embedded_notice,
 )
+from archqa.core.version import __version__
 from archqa.errors import CallerError, InputError
 from archqa.notes.note_files import read_note
 from archqa.runs.destinations import Announcer
@@ -195,7 +197,7 @@ def command(
             SessionFolder().forget(session)
         _ask_one(question, text, patient, session, ask_options, form)
     elif questions is not None and out is not None:
-        from archqa.asking.question_files import read_questions
+        from archqa.asking.many import read_questions
 
         rows = read_questions(questions, record, text, patient)
         _ask_many(rows, out, ask_options, as_json=as_json)
@@ -212,7 +214,7 @@ def _check_call(question: str | None, questions: Path | None, out: Path | None) 
     if questions is None and out is not None:
         raise CallerError("--out is for --questions.\nLeave it out; the answer is printed.")
     if out is not None:
-        from archqa.asking.question_files import check_suffix
+        from archqa.asking.many import check_suffix
 
         check_suffix(out, "answers")
 
@@ -264,9 +266,7 @@ def _ask_one(
     if form is Format.JSON:
         print_json(answer.as_json())
     elif form is Format.FHIR:
-        from archqa.asking.fhir_answer import fhir_answer  # A question to a note needs no FHIR.
-
-        print_json(fhir_answer(answer))
+        print_json(_fhir_bundle(answer))
     else:
         _print_answer(answer)
 
@@ -274,8 +274,6 @@ def _ask_one(
 def _print_answer(answer: Answer) -> None:
     """Print the status in words, the patient, the lines, the evidence and the remarks."""
     from rich.text import Text
-
-    from archqa.asking.status_words import STATUS_WORDS
 
     console.print(Text(STATUS_WORDS[answer.status], style="bold"))
     if answer.understood:
@@ -329,13 +327,32 @@ def _evidence_table(evidence: tuple[Evidence, ...]) -> "Table":
     return table
 
 
+def _fhir_bundle(answer: Answer) -> dict[str, Any]:
+    """Return the answer as a FHIR Bundle, each line with its Provenance."""
+    from archqa.fhir.views.answer_bundle import AnsweredLine, AnsweredQuestion, answer_bundle
+
+    at = datetime.now(UTC)
+    answered = AnsweredQuestion(
+        question=answer.question,
+        status=answer.status.value,
+        lines=tuple(AnsweredLine(line.text, line.citations) for line in answer.lines),
+        at=at,
+        version=__version__,
+        message=answer.message,
+        patient=answer.patient["id"] if answer.patient else None,
+        model=answer.answered_by.model or "",
+        remarks=answer.remarks,
+    )
+    return answer_bundle([answered], at)
+
+
 def _ask_many(rows: "list[AskedRow]", out: Path, options: AskOptions, *, as_json: bool) -> None:
     """Ask what an earlier, stopped command did not, and write all answers.
 
     Exit code 1 if a row has none.
     """
-    from archqa.asking.many import answer_row, answer_rows
-    from archqa.asking.question_files import AnswerJournal, write_answers
+    # One question needs nothing of what reads and writes tables.
+    from archqa.asking.many import AnswerJournal, answer_row, answer_rows, write_answers
 
     journal = AnswerJournal(out, options)
     answered = journal.answered(rows)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markdown import Markdown
 
-from archqa.asking.candidates import SeveralPatients
+from archqa.asking.patient import SeveralPatients
 from archqa.asking.question import parse_time
 from archqa.briefing.brief import brief
 from archqa.briefing.brief_values import Brief

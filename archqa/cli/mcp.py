@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from archqa import fhir
-from archqa.asking.candidates import SeveralPatients
 from archqa.asking.chart import chart_destinations
-from archqa.asking.patient import find_patient
+from archqa.asking.patient import SeveralPatients, find_patient
 from archqa.cli.console import (
     NO_TOKEN_WARNING,
     configure_logging,

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from archqa.asking.candidates import PatientMatch, SeveralPatients
-from archqa.asking.patient import find_patient
+from archqa.asking.patient import PatientMatch, SeveralPatients, find_patient
 from archqa.errors import CallerError
 from archqa.fhir import Overlay, Page, Record, Resource
 from archqa.fhir.request_budget import RequestLimits

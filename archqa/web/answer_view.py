@@ -4,9 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from archqa.asking.answer import Answer, AnswerLine, AnswerSpan
+from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, ShownStatus, shown_status
 from archqa.asking.chart import GIVEN_NOTE
-from archqa.asking.shown_status import ShownStatus, shown_status
 from archqa.core.case import Case
 from archqa.report.case_view import CaseView
 from archqa.report.note_view import Citation, ClaimView, SentenceView, sentence_views

@@ -11,11 +11,14 @@ from datetime import datetime
 from threading import Lock
 from typing import Any, NamedTuple
 
-from archqa.asking.answer import Answer, AnsweredQuestion
-from archqa.asking.candidates import PatientMatch, PatientNotFound, SeveralPatients
-from archqa.asking.near_patients import near_patients
-from archqa.asking.patient import find_patient
-from archqa.asking.shown_status import ShownStatus, shown_status
+from archqa.asking.answer import Answer, AnsweredQuestion, ShownStatus, shown_status
+from archqa.asking.patient import (
+    PatientMatch,
+    PatientNotFound,
+    SeveralPatients,
+    find_patient,
+    near_patients,
+)
 from archqa.asking.thread.turns import MOST_TURNS, Thread
 from archqa.core.case import Case
 from archqa.core.step import Step

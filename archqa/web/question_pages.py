@@ -7,8 +7,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
 
 from archqa.asking.answer import AnsweredQuestion
+from archqa.asking.many import csv_text
 from archqa.asking.question import AskOptions, parse_time
-from archqa.asking.question_files import csv_text
 from archqa.asking.thread.asking import ask_in_thread
 from archqa.core.case import Case
 from archqa.core.key import record_version

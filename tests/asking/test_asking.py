@@ -244,6 +244,16 @@ def test_a_relative_is_the_patient_where_the_sex_fits_and_that_is_said(record: P
     assert other.status is Status.NOT_UNDERSTOOD
 
 
+def test_an_answer_is_partial_where_a_sentence_of_the_question_was_left_out(record: Path) -> None:
+    question = "What was her last creatinine?"
+    whole = archqa.ask(question, patient="p1", record=record, settings=Settings())
+    left_out = f"Her cousin wants a copy. {question}"
+    partial = archqa.ask(left_out, patient="p1", record=record, settings=Settings())
+    assert [line.text for line in partial.lines] == [line.text for line in whole.lines]
+    assert "Not taken into account: “Her cousin wants a copy”." in partial.remarks
+    assert (whole.is_partial, partial.is_partial) == (False, True)
+
+
 def test_words_that_are_not_understood_are_named(record: Path) -> None:
     answered = archqa.ask(
         "What was the last glork?", patient="p2", record=record, settings=Settings()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from archqa.asking.lines import answer_lines, texts_with_headings
+from archqa.asking.note import answer_lines, texts_with_headings
 from archqa.asking.yes_no import YesNo, yes_no_answer
 from archqa.core.case import Case, Sentence
 
@@ -74,28 +74,21 @@ def test_yes_or_no_opens_the_first_line_only() -> None:
 
 
 def test_the_clause_that_answers_is_marked_in_a_long_line_and_nothing_is_cut() -> None:
-    line = answer_lines(_case(LONG), [0], {}, YesNo.NO)[0]
-    assert line.text == f"No. {LONG}"
-    assert line.answering is not None
-    assert "heart murmurs" in line.text[slice(*line.answering)]
-    assert "varicose" not in line.text[slice(*line.answering)]
-
-
-def test_the_callers_relevance_chooses_the_clause_by_offsets_of_the_sentence() -> None:
     text = LONG.replace("The patient denies", "The  patient \n denies")
     start = text.index("cramps")
     clauses = [(0, start, 0.1), (start, start + len("cramps in his legs"), 0.9)]
-    line = answer_lines(_case(text), [0], {}, clause_relevance=lambda _: clauses)[0]
+    line = answer_lines(_case(text), [0], {}, YesNo.NO, lambda _: clauses)[0]
+    assert line.text == f"No. {LONG}"
     assert line.answering is not None
     assert line.text[slice(*line.answering)] == "cramps in his legs"
 
 
-@pytest.mark.parametrize("question", ["Any murmurs?", "shoe size?"])
-def test_short_lines_and_lines_without_shared_words_are_not_marked(question: str) -> None:
-    case = _case("No heart murmurs, no gallop.", LONG, question=question)
-    short, long = answer_lines(case, [0, 1], {})
+def test_short_lines_and_lines_without_a_best_clause_are_not_marked() -> None:
+    case = _case("No heart murmurs, no gallop.", LONG)
+    short, _ = answer_lines(case, [0, 1], {}, None, lambda _: [(0, 10, 0.9)])
     assert short.answering is None
-    assert (long.answering is None) == (question == "shoe size?")
+    _, long = answer_lines(case, [0, 1], {}, None, lambda _: [(0, 50, 0.5), (50, 90, 0.5)])
+    assert long.answering is None
 
 
 def test_a_heading_tells_of_whom_a_sentence_is_before_yes_or_no_is_read() -> None:

@@ -241,6 +241,9 @@ async def test_what_one_part_of_a_question_lacks_is_remarked() -> None:
     answered, _ = await ask(script, "How much vancomycin, and how long?")
     assert answered.status is Status.ANSWERED
     assert answered.remarks == ("Not stated: how long she got it.",)
+    assert answered.is_partial
+    whole, _ = await ask([answer(DOSE), OK])
+    assert not whole.is_partial
 
 
 async def test_every_line_must_be_judged() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 import archqa
 from archqa.asking import patient as patient_module
-from archqa.asking.candidates import PatientNotFound, SeveralPatients, TooManyPatients
-from archqa.asking.patient import find_patient
+from archqa.asking.patient import PatientNotFound, SeveralPatients, TooManyPatients, find_patient
 from archqa.errors import CallerError
 from archqa.fhir import FhirService, Record
 from tests.fhir.invented import Resource, build_store

@@ -38,6 +38,7 @@ class TestVerification:
         answer = answer_to(query("lab"), rows, record=record)
         assert texts(answer) == ["Glucose 95 mg/dL on 2019-01-02"]
         assert answer.remarks == ("A line was left out: Observation/o2, the value is not in it.",)
+        assert answer.is_partial
 
     def test_what_was_entered_in_error_is_left_out(self) -> None:
         rows = [lab(1, "2019-01-02", 95)]

@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from archqa.asking.record_displays import clean_name
-from archqa.asking.record_names import asserts
-from archqa.asking.record_numbers import (
+from archqa.asking.record_words import (
+    asserts,
+    clean_name,
     computed_text,
     length_between,
     number_text,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from archqa.asking.judgements import is_judgement
+from archqa.asking.question_form import is_judgement
 from archqa.asking.yes_no import YesNo, is_yes_no_question, yes_no_answer
 
 YES, NO, NOT_STATED = YesNo.YES, YesNo.NO, YesNo.NOT_STATED

@@ -17,8 +17,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
 
-from archqa.asking.answer import Answer, Status
-from archqa.asking.shown_status import shown_status
+from archqa.asking.answer import Answer, Status, shown_status
 from tests.asking.test_asking import small_record
 from tests.briefing import invented_chart
 from tests.fhir.invented import build_store, patient
@@ -358,22 +357,22 @@ async def test_no_note_or_question_gets_into_logs_addresses_or_titles(
 
 
 @pytest.mark.parametrize(
-    ("status", "patient_id", "remarks", "shown"),
+    ("status", "patient_id", "is_partial", "shown"),
     [
-        (Status.ANSWERED, None, (), "✓ Answered"),
-        (Status.ANSWERED, "p", ("Not taken into account: “and why”.",), "≈ Partly answered"),
-        (Status.ANSWERED, "p", ("Left out, since dated after the question: 3 results.",), "✓ Answered"),
-        (Status.NOT_FOUND, None, (), "○ Not in this note"),
-        (Status.NOT_FOUND, "p", (), "○ Not in this record"),
-        (Status.NOT_UNDERSTOOD, "p", (), "? Not understood"),
-        (Status.DECLINED, None, (), "✕ Declined: a judgement or a prediction is not made"),
+        (Status.ANSWERED, None, False, "✓ Answered"),
+        (Status.ANSWERED, "p", True, "≈ Partly answered"),
+        (Status.ANSWERED, "p", False, "✓ Answered"),
+        (Status.NOT_FOUND, None, False, "○ Not in this note"),
+        (Status.NOT_FOUND, "p", False, "○ Not in this record"),
+        (Status.NOT_UNDERSTOOD, "p", False, "? Not understood"),
+        (Status.DECLINED, None, False, "✕ Declined: a judgement or a prediction is not made"),
     ],
-)  # fmt: skip
+)
 def test_a_status_is_said_in_words_with_a_sign(
-    status: Status, patient_id: str | None, remarks: tuple[str, ...], shown: str
+    status: Status, patient_id: str | None, is_partial: bool, shown: str
 ) -> None:
     named = {"id": patient_id, "name": ""} if patient_id else None
-    answer = Answer(question="q", status=status, patient=named, remarks=remarks)
+    answer = Answer(question="q", status=status, patient=named, is_partial=is_partial)
     assert f"{shown_status(answer).sign} {shown_status(answer).words}" == shown
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from archqa.asking.answer import Answer, AnsweredQuestion, Status
 from archqa.asking.chart.patient_chart import PatientChart, open_patient_chart
-from archqa.asking.models import ModelBackends, asks_model
-from archqa.asking.question import Question
+from archqa.asking.question import ModelBackends, Question, asks_model
 from archqa.core.step import Step
 from archqa.fhir import Store, connect
 from archqa.fhir.connection import checked_location

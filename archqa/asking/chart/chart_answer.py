@@ -15,8 +15,7 @@ from archqa.asking.chart.question_parts import question_parts
 from archqa.asking.chart.reconciled import Lines, joined_lines, reconciled
 from archqa.asking.chart.related_facts import is_all_named, related_facts
 from archqa.asking.chart.statement_conflicts import note_conflicts
-from archqa.asking.models import ModelBackends, asks_model
-from archqa.asking.question import Question
+from archqa.asking.question import ModelBackends, Question, asks_model
 from archqa.chart.encoding import encode
 from archqa.core.id_lists import list_ids
 from archqa.core.step import Step
@@ -196,6 +195,8 @@ class _Asking:
             query=self._query(holding),
             not_understood=() if is_understood else self._of_record.not_understood,
             remarks=tuple(self._remarks(status, judgements, [note_answer, *holding])),
+            is_partial=bool(judgements)
+            or any(part.is_partial for part in (self._of_record, note_answer, *holding)),
             answered_by=_joined([part.answered_by for part in (note_answer, *holding)]),
         )
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from archqa.asking.answer import Answer, Status
 from archqa.asking.chart.question_parts import is_advice, is_bare, may_be_stated, reports
-from archqa.asking.judgements import is_judgement
+from archqa.asking.question_form import is_judgement
 
 
 class JudgedParts(NamedTuple):

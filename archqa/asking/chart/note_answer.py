@@ -5,7 +5,7 @@ from datetime import date
 
 from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, AnswerSpan, Evidence, Status
 from archqa.asking.chart.question_parts import asks_for_all, asks_present, denial
-from archqa.asking.lines import answer_lines, texts_with_headings
+from archqa.asking.note import answer_lines, texts_with_headings
 from archqa.asking.yes_no import YesNo, yes_no_answer
 from archqa.chart.chart_notes import Place
 from archqa.chart.note_findings import MAX_READ, NoteFinder, NoteFinding

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from archqa.asking.chart.note_answer import NoteAnswerer
 from archqa.asking.chart.patient_chart import PatientChart
-from archqa.asking.record_numbers import counted
+from archqa.asking.record_words import counted
 from archqa.chart.chart_notes import ChartNotes
 from archqa.chart.encoding import encode, remembered_vectors
 from archqa.chart.note_findings import NoteFinder

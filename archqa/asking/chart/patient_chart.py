@@ -5,9 +5,8 @@ from datetime import datetime
 from functools import cached_property
 
 from archqa.asking.answer import Answer
-from archqa.asking.candidates import PatientMatch
 from archqa.asking.clock import clock, stated_time
-from archqa.asking.patient import find_patient
+from archqa.asking.patient import PatientMatch, find_patient
 from archqa.asking.question import Question
 from archqa.asking.record import PatientQueries, answer_by_grammar, conventions_of
 from archqa.fhir import Record

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 
 from archqa.asking.answer import Answer, AnswerLine, Status
-from archqa.asking.asked_words import blanked
+from archqa.asking.question_form import blanked
 from archqa.chart.search_terms import content_words, without_carrying_words
 from archqa.query.everyday import Vocabulary
 from archqa.query.everyday.background import DECIDING

@@ -13,7 +13,7 @@ from archqa.agents.line_check import AnswerVerdict, ChartAnswerCheckAgent, LineC
 from archqa.asking.answer import Answer, Status
 from archqa.asking.chart_agent.conversation import ChartBudget, ChartConversation
 from archqa.asking.chart_agent.shown import ChartToAsk, ShownChart
-from archqa.asking.record_numbers import counted
+from archqa.asking.record_words import counted
 from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong
 from archqa.tasks.pipeline import Pipeline, PipelineResult
@@ -131,7 +131,9 @@ class _Asking:
             remarks.append(f"Not stated: {_phrase(reply.missing)}.")
         elif verdict.answers == "partly":
             remarks.append(PARTLY_ANSWERED)
-        return self._with_lines(Status.ANSWERED, supported, remarks=tuple(remarks))
+        answer = self._with_lines(Status.ANSWERED, supported, remarks=tuple(remarks))
+        is_partial = bool(reply.missing.strip()) or verdict.answers == "partly"
+        return answer.model_copy(update={"is_partial": is_partial})
 
     def _declined(self, reply: ChartReply, related: Sequence[ChartLine]) -> Answer:
         message = (

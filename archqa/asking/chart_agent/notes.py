@@ -10,7 +10,7 @@ from archqa.asking.answer import Evidence
 from archqa.asking.chart_agent.note_context import dated_opening, has_date, row_labels
 from archqa.asking.chart_agent.personal import without_words
 from archqa.asking.chart_agent.routine import routine_notes
-from archqa.asking.record_numbers import counted
+from archqa.asking.record_words import counted
 from archqa.chart.chart_notes import ChartNotes, Place
 from archqa.chart.note_search import Hit, search_notes
 from archqa.chart.note_writer import Encode

@@ -17,10 +17,8 @@ from archqa.asking.chart_agent.personal import (
     without_personal_details,
 )
 from archqa.asking.record import PatientQueries, answer_by_grammar
-from archqa.asking.record_displays import clean_name
-from archqa.asking.record_measured import flag_text, value_text
-from archqa.asking.record_names import row_status
-from archqa.asking.record_numbers import date_text, full_years
+from archqa.asking.record_lines import flag_text, value_text
+from archqa.asking.record_words import clean_name, date_text, full_years, row_status
 from archqa.fhir import Resolver, project
 from archqa.fhir.values.text import normalise_text
 from archqa.query import CannotExecute, Query

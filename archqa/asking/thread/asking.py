@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archqa.asking.answer import Answer, AnsweredQuestion, Status
-from archqa.asking.ask import answer_question
+from archqa.asking.answering import answer_question
 from archqa.asking.clock import clock
 from archqa.asking.patient import find_patient
 from archqa.asking.question import AskOptions, Question, check_source, parse_time

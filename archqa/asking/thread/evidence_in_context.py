@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, Evidence, Status
-from archqa.asking.record_displays import clean_name
+from archqa.asking.record_words import clean_name
 from archqa.asking.thread.turns import Place, Turn
 from archqa.errors import CallerError
 from archqa.fhir import FhirError, Record, Resource, display_name

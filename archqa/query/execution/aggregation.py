@@ -234,7 +234,8 @@ def _shared_unit(context: ExecutionContext, rows: Iterable[Row]) -> str:
     units = {row.unit for row in rows if row.value is not None}
     if len(units) > 1:
         unit_list = list_ids(sorted(unit or "none" for unit in units))
-        context.warn(f"The values have different units ({unit_list}).")
+        context.unit_warning = f"The values have different units ({unit_list})."
+        context.warn(context.unit_warning)
     if len(units) != 1:
         return ""
     return units.pop()

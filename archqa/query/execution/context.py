@@ -32,14 +32,16 @@ _POSITIONS = {
 class ExecutionContext:
     """The execution of one query.
 
-    `warnings` and `searched` collect sentences, each once; `steps` how many rows each limit left,
-    `left_out` the rows that pass the limits and are no facts.
+    `warnings` and `searched` collect sentences, each once; `unit_warning` is the one on values in
+    different units; `steps` how many rows each limit left, `left_out` the rows that pass the limits
+    and are no facts.
     """
 
     query: Query
     chart: Chart
     conventions: Conventions
     warnings: dict[str, None] = field(default_factory=dict)
+    unit_warning: str = ""
     searched: dict[str, None] = field(default_factory=dict)
     steps: list[SearchStep] = field(default_factory=list)
     left_out: list[Row] = field(default_factory=list)

@@ -137,6 +137,7 @@ def _query_result(context: ExecutionContext, answer: Answer, rows: list[Row]) ->
         rows=tuple(rows),
         evidence=collect_evidence(chosen),
         warnings=tuple(context.warnings),
+        unit_warning=context.unit_warning,
         searched=tuple(context.searched),
         steps=tuple(context.steps),
         left_out=tuple(context.left_out),

@@ -38,6 +38,7 @@ class QueryResult(FrozenModel):
 
     `rows` are the rows that pass every limit except the position in time, oldest first; the answer
     rests on the `chosen` ones. `evidence` maps resource types to the ids of the chosen rows.
+    `unit_warning` is the one of the `warnings` that says that the values have different units.
     `searched` says what was searched, `steps` how many rows each limit left, in its order.
     `left_out` are rows that pass the limits but are no facts: not done, refuted, cancelled.
     """
@@ -49,6 +50,7 @@ class QueryResult(FrozenModel):
     rows: tuple[Row, ...] = ()
     evidence: dict[str, tuple[str, ...]] = {}
     warnings: tuple[str, ...] = ()
+    unit_warning: str = ""
     searched: tuple[str, ...] = ()
     steps: tuple[SearchStep, ...] = ()
     left_out: tuple[Row, ...] = ()
