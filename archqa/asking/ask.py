@@ -12,7 +12,7 @@ from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from archqa.asking.thread.turns import Thread
+    from archqa.asking.thread import Thread
     from archqa.llm.model import Model
     from archqa.runs.destinations import Announce
 
@@ -70,7 +70,7 @@ def ask(
         asked = Question.create(question, options, note=note, patient=patient)
         answer = answer_question(asked).answer
     else:
-        from archqa.asking.thread.asking import ask_in_session
+        from archqa.asking.thread.ask_in_thread import ask_in_session
 
         answer = ask_in_session(question, session, options, note=note, patient=patient)
     return answer if max_words is None else within_words(answer, max_words)

@@ -20,7 +20,7 @@ from archqa.cli.options import JsonOption, QuietOption
 from archqa.errors import CallerError
 
 if TYPE_CHECKING:
-    from archqa.chart.note_indexing import NoteIndexReport
+    from archqa.chart.note_index import NoteIndexReport
 
 
 def load(
@@ -125,7 +125,7 @@ def index(
     """
     set_quiet(quiet=quiet)
     if remove:
-        from archqa.chart.note_indexing import remove_note_index
+        from archqa.chart.note_index import remove_note_index
 
         remove_note_index(record)
         return
@@ -138,8 +138,7 @@ def index(
 
 def index_notes_of(record: Path, *, quiet: bool) -> "NoteIndexReport":
     """Index what the index of a record lacks, with a progress bar."""
-    from archqa.chart.encoding import encode
-    from archqa.chart.note_indexing import NoteIndexProgress, index_notes
+    from archqa.chart.note_index import NoteIndexProgress, encode, index_notes
 
     with progress_bar(quiet=quiet) as bar:
         task = bar.add_task("indexing notes", total=None)

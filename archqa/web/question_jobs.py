@@ -16,7 +16,7 @@ from archqa.asking.candidates import PatientMatch, PatientNotFound, SeveralPatie
 from archqa.asking.near_patients import near_patients
 from archqa.asking.patient import find_patient
 from archqa.asking.shown_status import ShownStatus, shown_status
-from archqa.asking.thread.turns import MOST_TURNS, Thread
+from archqa.asking.thread import MOST_TURNS, Thread
 from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.core.stopping import Stop, Stopped, stoppable

@@ -9,7 +9,7 @@ from fastapi.responses import Response, StreamingResponse
 from archqa.asking.answer import AnsweredQuestion
 from archqa.asking.question import AskOptions, parse_time
 from archqa.asking.question_files import csv_text
-from archqa.asking.thread.asking import ask_in_thread
+from archqa.asking.thread.ask_in_thread import ask_in_thread
 from archqa.core.case import Case
 from archqa.core.question import Item, RecordQuestion
 from archqa.core.record_version import record_version

@@ -10,12 +10,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from archqa.chart.encoding import encode
-from archqa.chart.note_findings import MAX_READ
-from archqa.chart.note_search import search_notes
-from archqa.chart.open_notes import NoteOpener
-from archqa.chart.reading import places_to_read
-from archqa.chart.templated import own_texts
+from archqa.chart.findings import MAX_READ, places_to_read
+from archqa.chart.note_index import encode
+from archqa.chart.notes import NoteOpener, own_texts
+from archqa.chart.search import search_notes
 from archqa.fhir import Store
 from archqa.query.everyday import patient_vocabulary
 

@@ -1,29 +1,235 @@
-"""One answer from the resources and the notes of a chart."""
+"""One answer from the resources and the notes of a chart, each fact once."""
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from itertools import chain
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Status
-from archqa.asking.chart.ask_chart import AGENT, GIVEN_NOTE, answer_from_resources
-from archqa.asking.chart.judgements import declines_to_judge, judged_parts
-from archqa.asking.chart.open_chart import OpenChart
-from archqa.asking.chart.patient_chart import PatientChart
-from archqa.asking.chart.question_parts import question_parts
-from archqa.asking.chart.reconciled import Lines, joined_lines, reconciled
-from archqa.asking.chart.related_facts import is_all_named, related_facts
+from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Evidence, Status
+from archqa.asking.asked_words import blanked
+from archqa.asking.chart.ask_chart import AGENT, GIVEN_NOTE, PatientChart, answer_from_resources
+from archqa.asking.chart.note_answer import OpenChart
+from archqa.asking.chart.question_parts import (
+    is_advice,
+    is_bare,
+    may_be_stated,
+    question_parts,
+    reports,
+)
 from archqa.asking.chart.statement_conflicts import note_conflicts
+from archqa.asking.judgements import is_judgement
 from archqa.asking.models import ModelBackends, asks_model, model_name
 from archqa.asking.question import Question
-from archqa.chart.encoding import encode
+from archqa.chart.note_index import encode
+from archqa.chart.search import content_words, without_carrying_words
 from archqa.core.id_lists import list_ids
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.errors import InputError
 from archqa.fhir import FhirError
 from archqa.notes.documents import Document
+from archqa.query.everyday import Vocabulary
+from archqa.query.everyday.background import DECIDING
+from archqa.query.everyday.marking import mark
+from archqa.terminology.concepts import find_concepts
+from archqa.terminology.people import body_part_spans
+from archqa.terminology.words import extract_numbers
+
+
+class JudgedParts(NamedTuple):
+    """The parts of a question that can be answered, and those that ask for a judgement."""
+
+    askable: tuple[str, ...]
+    judgements: tuple[str, ...]
+
+
+def judged_parts(parts: Sequence[str]) -> JudgedParts:
+    """Return which parts can be answered from notes.
+
+    What somebody advised or wants can be, also what is allowed ("can he have it again?").
+    """
+    askable: list[str] = []
+    judgements: list[str] = []
+    for part in parts:
+        follows_judgement = is_bare(part) and bool(judgements) and not askable
+        if follows_judgement or _is_judgement(part):
+            judgements.append(part)
+        else:
+            askable.append(part)
+    return JudgedParts(tuple(askable), tuple(judgements))
+
+
+def _is_judgement(part: str) -> bool:
+    if is_advice(part):
+        return True
+    return is_judgement(part) and not (reports(part) or may_be_stated(part))
+
+
+def declines_to_judge(answer: Answer) -> bool:
+    """Whether the resources' answer declines a judgement, not what only notes could tell."""
+    return answer.status is Status.DECLINED and answer.ground != "notes"
+
+
+_ISO_DATE = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
+_US_DATE = re.compile(r"\b\d{1,2}/\d{1,2}(?:/\d{2,4})?\b")
+
+
+class Lines(NamedTuple):
+    """Lines of an answer with all evidence that they cite."""
+
+    lines: tuple[AnswerLine, ...]
+    evidence: tuple[Evidence, ...]
+
+
+def joined_lines(answers: Sequence[Answer]) -> Lines:
+    """Return the lines of several answers with their evidence.
+
+    A line that cites nothing beyond the lines before it says the same in other words.
+    """
+    lines: list[AnswerLine] = []
+    cited: set[str] = set()
+    for line in chain.from_iterable(answer.lines for answer in answers):
+        if not line.citations or not cited.issuperset(line.citations):
+            lines.append(line)
+        cited.update(line.citations)
+    evidence: dict[str, Evidence] = {}
+    for row in chain.from_iterable(answer.evidence for answer in answers):
+        evidence.setdefault(row.id, row)
+    return Lines(tuple(lines), tuple(evidence.values()))
+
+
+def reconciled(notes: Lines, resources: Lines) -> Lines:
+    """Return one list of lines: a value that both have of the same day is one line that cites both."""
+    dates = {row.id: row.date[:10] for row in (*notes.evidence, *resources.evidence)}
+    own_lines: list[AnswerLine] = []
+    also_cited: dict[int, tuple[str, ...]] = {}
+    for line in notes.lines:
+        same = next(
+            (i for i, other in enumerate(resources.lines) if _same(line, other, dates)), None
+        )
+        if same is None:
+            own_lines.append(line)
+        else:
+            also_cited[same] = (*also_cited.get(same, ()), *line.citations)
+    merged = []
+    for index, line in enumerate(resources.lines):
+        citations = tuple(dict.fromkeys((*line.citations, *also_cited.get(index, ()))))
+        merged.append(line.model_copy(update={"citations": citations}))
+    return Lines((*own_lines, *merged), (*notes.evidence, *resources.evidence))
+
+
+def _same(first: AnswerLine, second: AnswerLine, dates: dict[str, str]) -> bool:
+    """Whether two lines give one value of one thing on one day."""
+    days = [{dates.get(name, "") for name in line.citations} - {""} for line in (first, second)]
+    if not days[0] & days[1]:
+        return False
+    names = [{match.concept.name for match in find_concepts(line.text)} for line in (first, second)]
+    values = [_values(line.text) for line in (first, second)]
+    return bool(names[0] & names[1]) and bool(values[1]) and values[1] <= values[0]
+
+
+def _values(text: str) -> frozenset[str]:
+    """Return the numbers of a text that are no dates."""
+    return extract_numbers(_US_DATE.sub(" ", _ISO_DATE.sub(" ", text)))
+
+
+AskRecord = Callable[[str], Answer]
+"""Answers a question in everyday words from the resources."""
+
+_LIMITING = frozenset(
+    ("test", "extreme", "summary", "flag", "class", "per", "stay", "outcome", "trend", "judgement")
+)
+"""Kinds of marks (`archqa.query.everyday.marks`) that limit what is asked of a thing."""
+
+_QUESTIONS = {
+    "measurement": "{} results",
+    "drug": "{} orders",
+    "drug_class": "{} orders",
+    "condition": "{} diagnosis",
+    "vaccine": "{} vaccinations",
+    "procedure": "{} procedures",
+}
+"""The simple question about a concept of each kind."""
+
+_MAX_NAMED, _MAX_LINES = 3, 4
+"""Names of a question that are asked for, and lines on each."""
+
+
+def related_facts(
+    question: str, ask: AskRecord, vocabulary: Vocabulary, today: date
+) -> list[Answer]:
+    """Return what the resources hold on each thing that a question names, in its time.
+
+    Answers are answered or not found; what the grammar cannot ask is left out. Of a name that means
+    several things (digoxin: a drug and a level) those count which the resources have.
+    """
+    answers: list[Answer] = []
+    for questions in related_questions(question, vocabulary, today):
+        all_meanings = [ask(simple) for simple in questions]
+        recorded = [answer for answer in all_meanings if answer.status is Status.ANSWERED]
+        absent = [answer for answer in all_meanings if answer.status is Status.NOT_FOUND]
+        answers += [_shortened(answer) for answer in recorded] or absent[:1]
+    return answers
+
+
+def related_questions(question: str, vocabulary: Vocabulary, today: date) -> list[tuple[str, ...]]:
+    """Return simple questions for each thing that a question names, three at most."""
+    times = [each.text for each in mark(question, vocabulary, today).of("span")]
+    time = times[0] if len(times) == 1 else ""
+    named: dict[tuple[str, ...], None] = {}
+    for questions in _named(question):
+        named[tuple(" ".join(f"{words} {time}".split()) for words in questions)] = None
+    return list(named)[:_MAX_NAMED]
+
+
+def _named(question: str) -> Iterator[list[str]]:
+    """Yield for each name the simple questions about its meanings."""
+    of_body = body_part_spans(question)
+    kinds: dict[tuple[int, int], dict[str, None]] = {}
+    for match in find_concepts(question):
+        is_part = any(start <= match.start and match.end <= end for start, end in of_body)
+        if not is_part:  # "The kidneys" are more than their laboratory values.
+            kinds.setdefault((match.start, match.end), {})[match.concept.kind] = None
+    for (start, end), of_name in kinds.items():
+        yield [_QUESTIONS[kind].format(question[start:end]) for kind in of_name]
+
+
+def _shortened(answer: Answer) -> Answer:
+    """Return an answer with its newest lines; how many others there are is said."""
+    left_out = len(answer.lines) - _MAX_LINES
+    if left_out <= 0:
+        return answer
+    dates = {row.id: row.date for row in answer.evidence}
+    newest_first = sorted(answer.lines, key=lambda line: _newest(line, dates), reverse=True)
+    kept = [line for line in answer.lines if line in newest_first[:_MAX_LINES]]
+    cited = {name for line in kept for name in line.citations}
+    remark = f"{left_out} earlier lines on this are left out: ask for them by name."
+    return answer.model_copy(
+        update={
+            "lines": tuple(kept),
+            "evidence": tuple(row for row in answer.evidence if row.id in cited),
+            "remarks": (*answer.remarks, remark),
+        }
+    )
+
+
+def _newest(line: AnswerLine, dates: Mapping[str, str]) -> str:
+    return max((dates.get(name, "") for name in line.citations), default="")
+
+
+def is_all_named(question: str, vocabulary: Vocabulary, today: date) -> bool:
+    """Whether concepts, times and words that carry nothing of their own are all of a question."""
+    clause = mark(question, vocabulary, today)
+    if clause.words & DECIDING or any(each.kind in _LIMITING for each in clause.marks):
+        return False
+    spans = [(match.start, match.end) for match in find_concepts(question)]
+    rest = blanked(question, spans)
+    for each in clause.of("span"):
+        rest = re.sub(re.escape(each.text), " ", rest, flags=re.IGNORECASE)
+    return not content_words(without_carrying_words(rest))
+
 
 _VERDICT = re.compile(r"^(?:Yes|No)[:,.] ")
 _NOT_JUDGED = "This asks for a clinical judgement or a prediction, which is not made."

@@ -1,19 +1,33 @@
 """Answers from a patient's notes by the embedded engine: dated lines, each with its sentence."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
+from functools import cached_property
 
 from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, AnswerSpan, Evidence, Status
+from archqa.asking.chart.ask_chart import PatientChart
 from archqa.asking.chart.question_parts import asks_for_all, asks_present, denial
 from archqa.asking.lines import answer_lines, texts_with_headings
+from archqa.asking.record_numbers import counted
 from archqa.asking.yes_no import YesNo, yes_no_answer
-from archqa.chart.chart_notes import Place
-from archqa.chart.note_findings import MAX_READ, NoteFinder, NoteFinding
-from archqa.chart.note_limits import NoteLimits, note_limits
+from archqa.chart.findings import MAX_READ, NoteFinder, NoteFinding
+from archqa.chart.note_index import encode, remembered_vectors
+from archqa.chart.notes import ChartNotes, NoteOpener, Place, own_texts
+from archqa.chart.search import (
+    NoteLimits,
+    concept_term,
+    content_words,
+    note_limits,
+    texts_with_term,
+)
 from archqa.core.case import Case, Sentence
 from archqa.engine.asked_kind import lacks_asked_kind
+from archqa.engine.wordpiece import tokenize_text
 from archqa.fhir import Resource
+from archqa.notes.documents import Document
 from archqa.query.everyday import Vocabulary
+from archqa.terminology.concepts import find_concepts
 
 _MIN_SCORE = 1.0
 """The logit from which on a sentence answers, chosen on three charts with 71 questions to notes."""
@@ -207,3 +221,76 @@ def _score(part: str, finding: NoteFinding) -> float:
     text = f"{finding.heading} {finding.sentence.text}"
     lack = _LACKING if lacks_asked_kind(part, text) else 0.0
     return finding.score - lack
+
+
+_SEARCHED = {
+    "Observation": ("observation", "observations"),
+    "Condition": ("diagnosis", "diagnoses"),
+    "MedicationRequest": ("medication order", "medication orders"),
+    "Procedure": ("procedure", "procedures"),
+    "Immunization": ("immunization", "immunizations"),
+    "AllergyIntolerance": ("allergy", "allergies"),
+}
+"""What the resources of a type are called where it is said what was searched."""
+
+
+class OpenChart(PatientChart):
+    """A patient's resources and notes at the time of a question.
+
+    `given_notes` are not in the record. Where the time of the question was stated, notes and rows
+    dated after it are left out.
+    """
+
+    def __init__(self, chart: PatientChart, given_notes: tuple[Document, ...] = ()) -> None:
+        super().__init__(chart.patient, chart.queries, chart.time_remark)
+        opener = NoteOpener(self.record, remembered_vectors.encode)
+        all_notes = opener.open(self.patient.id, *given_notes)
+        day = self.now.date().isoformat()
+        self.notes: ChartNotes = all_notes.until(day) if self.queries.is_time_stated else all_notes
+        self._later_notes = len(all_notes.documents) - len(self.notes.documents)
+
+    @cached_property
+    def texts(self) -> list[int]:
+        """The indices of the sentences that say something which the resources do not."""
+        displays = frozenset(display.casefold() for display in self.vocabulary.displays)
+        own = own_texts(self.notes.texts, displays)
+        return [index for index in own if self.notes.places[index]]
+
+    @cached_property
+    def note_answerer(self) -> NoteAnswerer:
+        """Answers from the notes."""
+        finder = NoteFinder(self.notes, encode, self.texts)
+        return NoteAnswerer(finder, self.vocabulary, self.now.date(), self._encounters)
+
+    def _encounters(self) -> Iterator[Resource]:
+        return self.record.search_all("Encounter", {"patient": self.patient.id})
+
+    def is_of_notes(self, question: str) -> bool:
+        """Whether the notes speak of something that a question names."""
+        of_own = set(self.texts)
+        terms = (concept_term(match.concept) for match in find_concepts(question))
+        return any(not of_own.isdisjoint(texts_with_term(self.notes, term)) for term in terms)
+
+    def extent(self) -> str:
+        """Return what there is to search, such as "204 notes, 1,050 observations"."""
+        counts = self.record.counts(self.patient.id)
+        kinds = [(counts.get(name, 0), *words) for name, words in _SEARCHED.items()]
+        of_notes = (len(self.notes.documents), "note", "notes")
+        return ", ".join(counted(*kind) for kind in [of_notes, *kinds] if kind[0])
+
+    def has_unknown_word(self, words: Iterable[str]) -> bool:
+        """Whether one of the words is neither in the notes nor one that the encoder knows whole."""
+        single = (word for text in words for word in content_words(text))
+        return any(
+            len(tokenize_text(word)) > 1 and not self.notes.with_word(word) for word in single
+        )
+
+    def remarks(self) -> Iterator[str]:
+        """Yield the time of the question, and which documents were not read or left out, and why."""
+        yield from super().remarks()
+        if self._later_notes:
+            later = counted(self._later_notes, "note", "notes")
+            yield f"Left out, since dated after the question: {later}."
+        reasons = Counter(document.reason for document in self.notes.unread)
+        for reason, count in reasons.items():
+            yield f"Documents not read: {count} ({reason})."

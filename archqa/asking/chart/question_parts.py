@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from archqa.chart.search_terms import content_words
+from archqa.chart.search import content_words
 from archqa.core.tables import read_rows
 from archqa.terminology.concepts import find_concepts
 

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from archqa.asking.answer import Answer, Evidence
 from archqa.asking.chart.question_parts import asks_present
-from archqa.chart.chart_notes import ChartNotes, Place
-from archqa.chart.note_search import texts_with_term
-from archqa.chart.search_terms import concept_term
+from archqa.chart.notes import ChartNotes, Place
+from archqa.chart.search import concept_term, texts_with_term
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern

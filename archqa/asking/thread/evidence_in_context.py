@@ -1,11 +1,15 @@
-"""The evidence of the last answer in full: sentences with those around, resources with who and when."""
+"""The evidence of the last answer in full, and what of an answer lies within a time.
+
+Sentences are shown with those around them, resources with who and when.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, Evidence, Status
 from archqa.asking.record_displays import clean_name
-from archqa.asking.thread.turns import Place, Turn
+from archqa.asking.thread import Place, Turn
+from archqa.asking.thread.changed_question import TimeLimit
 from archqa.errors import CallerError
 from archqa.fhir import FhirError, Record, Resource, display_name
 from archqa.notes.documents import Document, patient_documents
@@ -156,3 +160,35 @@ def _people(resource: Any) -> Iterator[str]:
                 if value.get("display"):
                     yield str(value["display"])
                 yield from _people(value)
+
+
+def notes_within(answer: Answer, limit: TimeLimit) -> Answer:
+    """Return the answer without lines that rest only on notes dated outside a limit.
+
+    A remark says how many lines were left out; without any line nothing is found.
+    """
+    outside = {
+        piece.id
+        for piece in answer.evidence
+        if piece.kind == "sentence" and not (piece.date and limit.holds(piece.date))
+    }
+    kept = tuple(line for line in answer.lines if not _rests_on(line, outside))
+    if len(kept) == len(answer.lines):
+        return answer
+    count = len(answer.lines) - len(kept)
+    lines = "1 line" if count == 1 else f"{count} lines"
+    remark = f"Left out: {lines} of notes that are not dated {limit.words}."
+    cited = {name for line in kept for name in line.citations}
+    changes: dict[str, object] = {
+        "lines": kept,
+        "evidence": tuple(piece for piece in answer.evidence if piece.id in cited),
+        "remarks": (*answer.remarks, remark),
+    }
+    if not kept:
+        message = f"No note dated {limit.words} answers this."
+        changes |= {"status": Status.NOT_FOUND, "message": message}
+    return answer.model_copy(update=changes)
+
+
+def _rests_on(line: AnswerLine, outside: set[str]) -> bool:
+    return bool(line.citations) and set(line.citations) <= outside

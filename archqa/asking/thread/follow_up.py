@@ -7,47 +7,45 @@ from collections.abc import Callable
 from datetime import date
 from typing import NamedTuple
 
+from archqa.asking.thread import Thread
 from archqa.asking.thread.changed_question import (
+    TimeLimit,
+    asked_before_or_after,
+    asked_in_period,
     asked_why_or_when,
+    has_own_subject,
+    is_fragment,
+    limit_of_answer,
+    named_subject,
+    names_subject_before_reference,
     of_subject,
+    relation_in,
+    says_nothing,
+    with_dates,
     with_name,
     with_part_of,
 )
-from archqa.asking.thread.chosen_subject import (
+from archqa.asking.thread.follow_up_words import (
+    POINTING_WORDS,
+    SUBJECT,
+    FollowUpWords,
+    Phrase,
+    contains,
+    longest_at,
+    read_words,
+    references,
+    subject_kind_phrases,
+    whole_phrases,
+)
+from archqa.asking.thread.subjects import (
+    AskedBefore,
     Chosen,
     ChosenSubject,
     SeveralSubjects,
     choose_subject,
     choose_template_subject,
+    read_asked,
 )
-from archqa.asking.thread.follow_up_words import FollowUpWords, read_words
-from archqa.asking.thread.new_subject import (
-    has_own_subject,
-    is_fragment,
-    named_subject,
-    names_subject_before_reference,
-    says_nothing,
-)
-from archqa.asking.thread.other_time import (
-    TimeLimit,
-    asked_before_or_after,
-    asked_in_period,
-    limit_of_answer,
-    relation_in,
-    with_dates,
-)
-from archqa.asking.thread.phrases import (
-    POINTING_WORDS,
-    SUBJECT,
-    Phrase,
-    contains,
-    longest_at,
-    references,
-    subject_kind_phrases,
-    whole_phrases,
-)
-from archqa.asking.thread.subjects import AskedBefore, read_asked
-from archqa.asking.thread.turns import Thread
 from archqa.query.everyday import Declined, Understood, Vocabulary, read_question
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archqa.agents.follow_up import AskedTurn, FollowUpAgent, FollowUpTask
 from archqa.asking.models import ModelBackends
 from archqa.asking.question import AskOptions
-from archqa.asking.thread.turns import Thread, Turn
+from archqa.asking.thread import Thread, Turn
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.tasks.pipeline import Pipeline, PipelineResult

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from archqa.asking.thread.turns import Place, Thread, Turn
+from archqa.asking.thread import Place, Thread, Turn
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError, StorageError
 from archqa.safety.file_lock import LocksUnsupported, acquire_lock, release_lock

@@ -11,7 +11,8 @@ from archqa.asking.ask import answer_question
 from archqa.asking.clock import clock
 from archqa.asking.patient import find_patient
 from archqa.asking.question import AskOptions, Question, check_source, parse_time
-from archqa.asking.thread.evidence_in_context import shown_evidence
+from archqa.asking.thread import Place, Thread, Turn
+from archqa.asking.thread.evidence_in_context import notes_within, shown_evidence
 from archqa.asking.thread.follow_up import (
     NoQuestion,
     ShowEvidence,
@@ -19,9 +20,7 @@ from archqa.asking.thread.follow_up import (
     Unclear,
     resolve,
 )
-from archqa.asking.thread.notes_within import notes_within
 from archqa.asking.thread.session_files import SessionFolder, other_place_message
-from archqa.asking.thread.turns import Place, Thread, Turn
 from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CallerError, CaseFailed, InputError
 from archqa.fhir import FhirError, Record, connect

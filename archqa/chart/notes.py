@@ -1,7 +1,11 @@
-"""The notes of one patient, as they are searched and read."""
+"""The notes of one patient: opened, read, and which of their sentences only list resources."""
 
+import re
+import sqlite3
 from array import array
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -9,9 +13,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.chart.note_tables import INTEGERS_OF_A_SENTENCE, sentence_numbers
+from archqa.chart.note_index import (
+    INTEGERS_OF_A_SENTENCE,
+    OUTDATED,
+    Encode,
+    NoteWriter,
+    ReadDocument,
+    create_note_tables,
+    has_note_tables,
+    sentence_numbers,
+)
 from archqa.core.case import Case, Sentence
-from archqa.notes.documents import UnreadDocument
+from archqa.fhir import Record, Store
+from archqa.notes.documents import DOCUMENT_TYPES, Document, UnreadDocument, patient_documents
 from archqa.notes.headings import section_label
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 
@@ -216,3 +230,153 @@ def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
         documents.append(ChartDocument(name, date, title, kind, author, encounter, *parts))
     documents.sort(key=lambda document: (document.date, document.name), reverse=True)
     return ChartNotes(connection, patient, documents, unread)
+
+
+_TYPES = ", ".join(f"'{name}'" for name in DOCUMENT_TYPES)
+_OF_PATIENT = f"""
+    r.n IN (SELECT n FROM reference WHERE t = ? AND p IN (
+        SELECT p FROM element WHERE kind = 'reference' AND type IN ({_TYPES})
+    ))
+"""
+_IN_MEMORY = 1
+"""The number of the patient in an index in memory."""
+
+
+class NoteOpener:
+    """Opens the notes of patients of a record.
+
+    `encode` gives the vectors of sentences; a record on a server, or one whose index lacks notes
+    of the patient, is read and indexed in memory.
+    """
+
+    def __init__(self, record: Record, encode: Encode) -> None:
+        self._record = record
+        self._encode = encode
+
+    def open(self, patient: str, *extra: Document) -> ChartNotes:
+        """Return the notes of a patient (`id`), the latest first, with `extra` ones.
+
+        Raises FhirError.
+        """
+        indexed = self._indexed(patient)
+        if indexed is not None and not extra:
+            return indexed
+        known = {} if indexed is None else dict(zip(indexed.texts, indexed.vectors, strict=True))
+        return self._read(patient, extra, known)
+
+    def _indexed(self, patient: str) -> ChartNotes | None:
+        """Return the notes of the index; None if it lacks one of them."""
+        if not isinstance(self._record, Store):
+            return None
+        with self._record.read_session() as session:
+            number = _number(session.connection, patient)
+            if number is None or not _is_indexed(session.connection, number):
+                return None
+            return read_chart_notes(session.connection, number)
+
+    def _read(
+        self, patient: str, extra: Sequence[Document], known: Mapping[str, NDArray[np.float32]]
+    ) -> ChartNotes:
+        """Read and index the notes in memory; vectors of `known` texts are not computed again."""
+
+        def encode(texts: list[str]) -> NDArray[np.float32]:
+            new = [text for text in texts if text not in known]
+            vectors = {**known, **dict(zip(new, self._encode(new), strict=True))}
+            return np.array([vectors[text] for text in texts], dtype=np.float32)
+
+        readable, unread = patient_documents(self._record, patient)
+        documents: list[ReadDocument] = [*extra, *readable, *unread]
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        create_note_tables(connection)
+        NoteWriter(connection, encode).write(_IN_MEMORY, dict(enumerate(documents)))
+        return read_chart_notes(connection, _IN_MEMORY)
+
+
+def _number(connection: Connection, patient: str) -> int | None:
+    sql = "SELECT t FROM target WHERE id = ? AND type = 'Patient'"
+    row = connection.execute(sql, (patient,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _is_indexed(connection: Connection, patient: int) -> bool:
+    """Whether the index has every document of the patient as it is now."""
+    if not has_note_tables(connection):
+        return False
+    sql = f"SELECT EXISTS ({OUTDATED} AND {_OF_PATIENT})"
+    return not connection.execute(sql, (patient,)).fetchone()[0]
+
+
+_BULLET = re.compile(r"^[\s\-–•*#\d.)]+")
+_SEPARATORS = re.compile(r"[,;:]\s|\sand\s")
+_LETTER = re.compile(r"[^\W\d_]")
+_RESULT = re.compile(r"^(.+?): [<>]?\d[\d.,/]*(?: \S+)?$")
+"""A name and a number with its unit, as a list of results has them."""
+
+_WHOLE_NAME = "\x00"
+"""Stands for a name that would be split."""
+
+_MIN_TEMPLATE_USES = 3
+"""Different sentences that have the same words around names of resources: then a program wrote them."""
+
+
+def own_texts(texts: Sequence[str], displays: AbstractSet[str]) -> list[int]:
+    """Return the indices of the texts that say something of their own.
+
+    Left out are texts without words, such as a date; leads to a list; and what only names
+    resources, also in a phrase that other sentences have around other names ("Patient has a history
+    of …"). `displays` are the names of the patient's resources in lower case.
+    """
+    split = [name for name in displays if _SEPARATORS.search(name)]
+    whole = sorted(split, key=lambda name: (-len(name), name))
+    frames = [_frame(text, displays, whole) for text in texts]
+    uses = Counter(frame for frame in frames if frame)
+    kept = []
+    for index, (text, frame) in enumerate(zip(texts, frames, strict=True)):
+        is_template = frame is not None and (not frame or uses[frame] >= _MIN_TEMPLATE_USES)
+        if not is_template and _LETTER.search(text) and not text.rstrip().endswith(":"):
+            kept.append(index)
+    return kept
+
+
+def _frame(text: str, displays: AbstractSet[str], whole: Sequence[str]) -> str | None:
+    """Return the words of a text around names of resources; None if it names none.
+
+    `whole` are the names that have a comma or an "and" in them, the longest first.
+    """
+    parts = list(_parts(text, whole))
+    if (result := _RESULT.match(_folded(text))) and result[1] in displays:
+        return ""
+    rests = []
+    named = 0
+    for part in parts:
+        rest = _without_display(part, displays)
+        named += rest is not None
+        rests.append(part if rest is None else rest)
+    if not named or named < len(parts) - 1:
+        return None
+    return " ".join(rest for rest in rests if rest)
+
+
+def _without_display(part: str, displays: AbstractSet[str]) -> str | None:
+    """Return what stands before the name of a resource at the end of a text; None without one."""
+    words = part.split()
+    if words and words[-1] == _WHOLE_NAME:
+        return " ".join(words[:-1])
+    for start in range(len(words)):
+        if " ".join(words[start:]) in displays:
+            return " ".join(words[:start])
+    return None
+
+
+def _parts(text: str, whole: Sequence[str]) -> Iterator[str]:
+    folded = _folded(text)
+    for name in whole:
+        folded = folded.replace(name, _WHOLE_NAME)
+    for part in _SEPARATORS.split(folded):
+        if part.strip():
+            yield part.strip()
+
+
+def _folded(text: str) -> str:
+    """Return a text without bullet, capitals and final full stop."""
+    return " ".join(_BULLET.sub("", text).casefold().split()).rstrip(".")

@@ -1,35 +1,88 @@
-"""How much a sentence of a note is about what a question asks, in logits beside the network's.
+"""The sentences of a patient's notes that answer a question, by the embedded engine.
 
-The network reads how well a sentence answers such a question, and little of what it is about: "Why
-was X stopped?" is answered well by why Y was stopped. The weights were chosen on two charts
-with 47 questions (the shared one, and one of `tests/asking/chosen_on`), some rules on a third, and
-what a conclusion gains on all three.
+What a search finds is read by the engine's network for short questions. The network reads how well a
+sentence answers such a question, and little of what it is about: "Why was X stopped?" is answered well by
+why Y was stopped. So its logit and what the sentence is about (`Relevance`) decide together.
 """
 
 import re
-from collections.abc import Sequence
-from functools import lru_cache
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from itertools import groupby
 from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.chart.chart_notes import ChartNotes, Place
-from archqa.chart.note_limits import NoteLimits
-from archqa.chart.note_search import texts_with_term
-from archqa.chart.search_terms import (
+from archqa.chart.note_index import Encode
+from archqa.chart.notes import ChartNotes, Place
+from archqa.chart.search import (
+    NO_LIMITS,
+    Hit,
+    NoteLimits,
     SearchTerm,
     concept_term,
+    names_in,
+    search_notes,
     search_terms,
+    texts_with_term,
     without_carrying_words,
 )
-from archqa.core.case import Sentence
+from archqa.core.case import Case, Sentence
+from archqa.engine.answer_finder import AnswerFinder, ClauseScore
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
 from archqa.terminology.people import relative_pattern
 from archqa.terminology.words import stems
+
+_WHOLE_NOTES = 3
+"""Notes that are read as a whole: those with the best hits."""
+
+_HITS_OF_A_NOTE = 3
+"""Hits of a note that count for its rank: a long note must not win by its length."""
+
+_MAX_WHOLE = 60
+"""Sentences of a longer note are read around its hits only."""
+
+_NEIGHBOURS = 1
+"""Sentences before and after a hit that are read with it."""
+
+
+def places_to_read(notes: ChartNotes, hits: Sequence[Hit], max_sentences: int) -> list[Place]:
+    """Return the sentences to read, at most about `max_sentences`, in the order of the notes.
+
+    The notes with the best hits are read whole, of others the best hits with their neighbours.
+    """
+    chosen: dict[Place, None] = {}
+    for index in _best_notes(hits)[:_WHOLE_NOTES]:
+        length = len(notes.documents[index].numbers)
+        if length <= _MAX_WHOLE and len(chosen) + length <= max_sentences:
+            chosen.update(dict.fromkeys(Place(index, position) for position in range(length)))
+    for hit in hits:
+        if len(chosen) >= max_sentences:
+            break
+        chosen.update(dict.fromkeys(_around(notes, hit.place)))
+    return sorted(chosen)
+
+
+def _best_notes(hits: Sequence[Hit]) -> list[int]:
+    """Return the indices of the notes by the sum of their best hits."""
+    scores: dict[int, list[float]] = defaultdict(list)
+    for hit in hits:
+        scores[hit.place.document].append(hit.score)
+    totals = {index: sum(own[:_HITS_OF_A_NOTE]) for index, own in scores.items()}
+    return sorted(totals, key=lambda index: -totals[index])
+
+
+def _around(notes: ChartNotes, place: Place) -> Iterator[Place]:
+    length = len(notes.documents[place.document].numbers)
+    first = max(place.sentence - _NEIGHBOURS, 0)
+    for position in range(first, min(place.sentence + _NEIGHBOURS + 1, length)):
+        yield Place(place.document, position)
+
 
 _ABOUT = 6.0
 """What a sentence gains that names all that is asked."""
@@ -245,3 +298,104 @@ def _days(date: str) -> float:
     except ValueError:
         return 0.0
     return year * _DAYS_OF_A_YEAR + month * 30.4 + day
+
+
+MAX_READ = 90
+"""Sentences that are read for one question: half a second on two cores."""
+
+
+class NoteFinding(NamedTuple):
+    """A sentence, where it stands, its heading, and how well it answers.
+
+    `score` ranks sentences; it is the network's logit and what `Relevance` adds.
+    """
+
+    place: Place
+    sentence: Sentence
+    heading: str
+    score: float
+    clauses: tuple[ClauseScore, ...]
+
+
+class NoteFinder:
+    """Finds answers in the notes of one patient.
+
+    `texts` are the indices of those that may answer; others are read with them as their context.
+    """
+
+    def __init__(self, notes: ChartNotes, encode: Encode, texts: Sequence[int]) -> None:
+        self.notes = notes
+        self._encode = encode
+        self._texts = frozenset(texts)
+        self._finder = AnswerFinder.load()
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the network."""
+        return self._finder.fingerprint
+
+    def find(
+        self,
+        question: str,
+        limits: NoteLimits = NO_LIMITS,
+        *,
+        asks_present: bool = False,
+        max_read: int = MAX_READ,
+    ) -> list[NoteFinding]:
+        """Return the sentences that were read (`max_read` or some more), the best at the front."""
+        named = names_in(question, self._folded_notes)
+        question = _with_names(question, named)
+        hits = self._search(question, limits)
+        places = places_to_read(self.notes, hits, max_read)
+        if not places:
+            return []
+        read = self._read(places)
+        case = Case(
+            id="chart",
+            clinician_question=question,
+            sentences=tuple(one.sentence for one in read),
+        )
+        finding = self._finder.scores(case)
+        relevance = Relevance(self.notes, question, limits, asks_present=asks_present)
+        scores = finding.logits + relevance.gains(read)
+        order = np.argsort(-scores, kind="stable").tolist()
+        return [
+            NoteFinding(
+                place=read[i].place,
+                sentence=read[i].sentence,
+                heading=read[i].heading,
+                score=float(scores[i]),
+                clauses=tuple(finding.clauses.get(i, ())),
+            )
+            for i in order
+            if read[i].is_evidence
+        ]
+
+    def _read(self, places: Sequence[Place]) -> list[ReadSentence]:
+        read = []
+        for index, of_document in groupby(places, key=lambda place: place.document):
+            headings = self.notes.headings(index)
+            non_evidence = self.notes.non_evidence(index)
+            for place in of_document:
+                sentence = self.notes.sentence_at(place)
+                heading = headings.get(place.sentence, "")
+                is_own = self.notes.text_index(place) in self._texts
+                is_evidence = is_own and place.sentence not in non_evidence
+                read.append(ReadSentence(place, sentence, heading, is_evidence))
+        return read
+
+    def _search(self, question: str, limits: NoteLimits) -> list[Hit]:
+        return search_notes(
+            self.notes, question, self._encode, limits.documents, self._texts, count=60
+        )
+
+    @cached_property
+    def _folded_notes(self) -> str:
+        return " ".join(self.notes.texts[index] for index in self._texts).casefold()
+
+
+def _with_names(question: str, names: Sequence[str]) -> str:
+    """Return a question with other names of what it asks about, as the notes have them."""
+    if not names:
+        return question
+    return f"{question.rstrip('?. ')} ({', '.join(names)})?"

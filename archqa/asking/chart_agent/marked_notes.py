@@ -1,22 +1,133 @@
 """Sentences of a patient's notes as a model is shown them, each under its mark `n3.12`."""
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from archqa.agents.chart_answer import ShownSource
+from archqa.agents.grounding import dates_in_figures
 from archqa.asking.answer import Evidence
-from archqa.asking.chart_agent.note_context import dated_opening, has_date, row_labels
-from archqa.asking.chart_agent.personal import without_words
-from archqa.asking.chart_agent.routine import routine_notes
+from archqa.asking.chart_agent.marked_record import without_words
 from archqa.asking.record_numbers import counted
-from archqa.chart.chart_notes import ChartNotes, Place
-from archqa.chart.note_search import Hit, search_notes
-from archqa.chart.note_writer import Encode
+from archqa.chart.note_index import Encode
+from archqa.chart.notes import ChartNotes, Place
+from archqa.chart.search import Hit, search_notes
 from archqa.core.case import Case, Sentence
 from archqa.notes.excluded import non_evidence_reasons
+from archqa.notes.lines import table_cells
 from archqa.notes.non_evidence import non_evidence_indices
+
+_OPENING_SENTENCES = 5
+_MAX_OPENING_CHARACTERS = 300
+_NUMERIC_DATE = re.compile(r"(?<!\d)\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?!\d)")
+_MONTH_OR_YEAR = re.compile(r"(?:\d{1,2}/)?\d{4}(?:-\d{2})?|\d{1,2}/\d{2}")
+_EMPTY_FIRST_CELL = re.compile(r"\s*\|\s*\|")
+
+
+def dated_opening(texts: Sequence[str]) -> str:
+    """Return those of the first sentences of a note that have a date, such as "DOS: 03/12/2026"."""
+    dated = [text for text in texts[:_OPENING_SENTENCES] if has_date(text)]
+    return " ".join(" ".join(dated).split())[:_MAX_OPENING_CHARACTERS]
+
+
+def row_labels(sentences: Sequence[Sentence], lines: Sequence[int]) -> dict[int, str]:
+    """Return what belongs to a row of a table and stands in another sentence, by position.
+
+    It is the label cell, where a sentence goes on in the same line of the note or in a row below
+    with an empty first cell; and the first row of the table, if it has the dates of the columns.
+    `lines` are the numbers of the sentences' lines.
+    """
+    text_of_line: dict[int, str] = {}
+    for sentence, line in zip(sentences, lines, strict=True):
+        text_of_line[line] = f"{text_of_line.get(line, '')} {sentence.text}".strip()
+    row_of_line = dict(_rows(text_of_line))
+    labels = {}
+    for position, (sentence, line) in enumerate(zip(sentences, lines, strict=True)):
+        if line in row_of_line:
+            labels[position] = row_of_line[line].beside(sentence.text)
+    return {position: label for position, label in labels.items() if label}
+
+
+class _Row(NamedTuple):
+    """A row of a table: its label and the row with the dates of the columns, if any."""
+
+    label: str
+    dates: str
+
+    def beside(self, text: str) -> str:
+        """Return label and dates where a text of the row does not begin with the label."""
+        is_begin = text.lstrip("| \t").startswith(self.label)
+        return "; ".join(filter(None, (self.dates, "" if is_begin else self.label)))
+
+
+def _rows(text_of_line: dict[int, str]) -> Iterator[tuple[int, _Row]]:
+    """Yield each row of a table by its line; a row with an empty first cell has the label before."""
+    label = dates = ""
+    former_width = 0
+    for line, text in text_of_line.items():
+        cells = _cells(text)
+        if len(cells) < 2:
+            former_width = 0
+            continue
+        label = cells[0] or label
+        if len(cells) == former_width:
+            yield line, _Row(label, dates)
+        else:
+            dates = " | ".join(cells) if all(map(_is_date, cells[1:])) else ""
+            yield line, _Row(label, "")
+        former_width = len(cells)
+
+
+def _cells(text: str) -> list[str]:
+    cells = table_cells(text)
+    return ["", *cells] if _EMPTY_FIRST_CELL.match(text) else cells
+
+
+def _is_date(cell: str) -> bool:
+    return has_date(cell) or _MONTH_OR_YEAR.fullmatch(cell) is not None
+
+
+def has_date(text: str) -> bool:
+    """Whether a text names a day or a month."""
+    return _NUMERIC_DATE.search(text) is not None or bool(dates_in_figures(text))
+
+
+_NUMBER = re.compile(r"\d+")
+_MAX_NOTES_OF_OWN_SENTENCE = 2
+"""Notes in which a sentence may stand, whatever its numbers, and be one of their own."""
+_MAX_OWN_FRACTION = 0.25
+
+
+def routine_notes(notes: ChartNotes, texts: Collection[int] | None) -> frozenset[int]:
+    """Return the indices of the notes of which few sentences are their own.
+
+    A sentence of its own says something that resources do not (`texts`, None for all), and stands
+    in no more than two notes; numbers in it, such as an age, make no other sentence.
+    """
+    own = _own_sentences(notes, texts)
+    counts = [0] * len(notes.documents)
+    for index in own:
+        for place in notes.places[index]:
+            counts[place.document] += 1
+    return frozenset(
+        index
+        for index, document in enumerate(notes.documents)
+        if counts[index] < _MAX_OWN_FRACTION * len(document.numbers)
+    )
+
+
+def _own_sentences(notes: ChartNotes, texts: Collection[int] | None) -> list[int]:
+    documents_of: dict[str, set[int]] = defaultdict(set)
+    forms = [_NUMBER.sub("0", text.casefold()) for text in notes.texts]
+    for form, places in zip(forms, notes.places, strict=True):
+        documents_of[form].update(place.document for place in places)
+    worth_it = range(len(notes.texts)) if texts is None else texts
+    return [
+        index for index in worth_it if len(documents_of[forms[index]]) <= _MAX_NOTES_OF_OWN_SENTENCE
+    ]
+
 
 _NEIGHBOURS = 1
 """Sentences on either side of a hit that are shown with it."""
@@ -44,7 +155,7 @@ class _ReadNote(NamedTuple):
     opening: str
 
 
-class ShownNotes:
+class MarkedNotes:
     """A patient's notes, and the sentences that were shown to a model, by mark.
 
     `texts` are the indices of the sentences that are searched, None for all. `hidden` are words that
