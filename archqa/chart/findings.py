@@ -7,10 +7,10 @@ why Y was stopped. So its logit and what the sentence is about (`Relevance`) dec
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import groupby
-from math import exp, log
+from math import exp
 from typing import NamedTuple
 
 import numpy as np
@@ -25,11 +25,13 @@ from archqa.chart.search import (
     SearchTerm,
     concept_term,
     names_in,
+    rarity,
     search_notes,
     search_terms,
     texts_with_term,
     without_carrying_words,
 )
+from archqa.chart.weights import WEIGHTS
 from archqa.core.case import Case, Sentence
 from archqa.engine.answer_finder import AnswerFinder, ClauseScore
 from archqa.terminology.concept import Concept
@@ -38,17 +40,18 @@ from archqa.terminology.cues import cue_pattern
 from archqa.terminology.people import relative_pattern
 from archqa.terminology.words import stems
 
-_WHOLE_NOTES = 3
-"""Notes that are read as a whole: those with the best hits."""
+Vector = NDArray[np.float64]
 
-_HITS_OF_A_NOTE = 3
-"""Hits of a note that count for its rank: a long note must not win by its length."""
+_SECTIONS = {"asks findings": "conclusion", "asks plan": "plan"}
+"""Cues of questions ("What did the echo show?") and of the headings that answer them."""
 
-_MAX_WHOLE = 60
-"""Sentences of a longer note are read around its hits only."""
-
-_NEIGHBOURS = 1
-"""Sentences before and after a hit that are read with it."""
+_DAYS_OF_A_YEAR = 365.25
+_DAYS_OF_A_MONTH = 30.4
+_ASKS_TEST = re.compile(
+    r"\W*(?:what(?:['’]s| is| was| were| are)|last|latest|most recent|newest|recent|current)\b",
+    re.IGNORECASE,
+)
+_RESULT = re.compile(r"(?<![/\d])\d+(?:\.\d+)?(?![/\d]) ?(?:%|[a-zµ]+/|mm|mg|ng|pg|g\b|U\b)")
 
 
 def places_to_read(notes: ChartNotes, hits: Sequence[Hit], max_sentences: int) -> list[Place]:
@@ -56,85 +59,24 @@ def places_to_read(notes: ChartNotes, hits: Sequence[Hit], max_sentences: int) -
 
     The notes with the best hits are read whole, of others the best hits with their neighbours.
     """
-    chosen: dict[Place, None] = {}
-    for index in _best_notes(hits)[:_WHOLE_NOTES]:
-        length = len(notes.documents[index].numbers)
-        if length <= _MAX_WHOLE and len(chosen) + length <= max_sentences:
-            chosen.update(dict.fromkeys(Place(index, position) for position in range(length)))
-    for hit in hits:
-        if len(chosen) >= max_sentences:
-            break
-        chosen.update(dict.fromkeys(_around(notes, hit.place)))
-    return sorted(chosen)
-
-
-def _best_notes(hits: Sequence[Hit]) -> list[int]:
-    """Return the indices of the notes by the sum of their best hits."""
     scores: dict[int, list[float]] = defaultdict(list)
     for hit in hits:
         scores[hit.place.document].append(hit.score)
-    totals = {index: sum(own[:_HITS_OF_A_NOTE]) for index, own in scores.items()}
-    return sorted(totals, key=lambda index: -totals[index])
-
-
-def _around(notes: ChartNotes, place: Place) -> Iterator[Place]:
-    length = len(notes.documents[place.document].numbers)
-    first = max(place.sentence - _NEIGHBOURS, 0)
-    for position in range(first, min(place.sentence + _NEIGHBOURS + 1, length)):
-        yield Place(place.document, position)
-
-
-_ABOUT = 6.0
-"""What a sentence gains that names all that is asked."""
-
-_HEADING, _BEFORE = 0.6, 0.4
-"""What a term counts that stands in the heading or title, or in the sentence before."""
-
-_OFF_TOPIC, _MIN_COVERAGE = 5.0, 0.05
-"""What a sentence loses that names nothing that is asked, nor its heading or title."""
-
-_OTHER_DRUG, _NO_DRUG = 20.0, 1.0
-"""What a sentence loses that names other drugs than the one asked about, or none. What is said of
-another drug is no answer, however well it reads."""
-
-_NO_RELATIVE = 20.0
-"""What a sentence loses that names no relative, where one is asked about."""
-
-_NO_VALUE, _OTHER_TEST = 5.0, 4.0
-"""What a sentence loses that says that a test was sent, where its value is asked for; and one that
-does not name the test whose value is asked for, nor its heading or predecessor."""
-
-_IN_TIME, _OUT_OF_TIME = 1.5, 3.0
-"""What a sentence gains whose note is of the time that is asked about, and what one of another time
-loses unless it names the year."""
-
-_NEWEST, _YEARS = 4.0, 1.5
-"""What the newest note gains where the present is asked about; by years, less."""
-
-_CORRECTION, _MIN_COVERAGE_TO_CORRECT = 2.5, 0.5
-"""What a sentence gains by which something no longer holds, if the present is asked about."""
-
-_SECTION = 5.0
-"""What a sentence gains that stands in the part of a note that is asked for."""
-
-_SECTIONS = {"asks findings": "conclusion", "asks plan": "plan"}
-"""Cues of questions ("What did the echo show?") and of the headings that answer them."""
-
-_DAYS_OF_A_YEAR = 365.25
-
-_ASKS_TEST = re.compile(
-    r"\W*(?:what(?:['’]s| is| was| were| are)|last|latest|most recent|newest|recent|current)\b",
-    re.IGNORECASE,
-)
-_FEW_WORDS = 4
-"""A question of so few words that names a test asks for its value: "TSH in 2020?"."""
-
-_NEAR = 25
-"""Characters between "what was" and the test ("his last fasting")."""
-
-_RESULT = re.compile(r"(?<![/\d])\d+(?:\.\d+)?(?![/\d]) ?(?:%|[a-zµ]+/|mm|mg|ng|pg|g\b|U\b)")
-
-Vector = NDArray[np.float64]
+    best_notes = sorted(scores, key=lambda index: -sum(scores[index][: WEIGHTS.hits_of_note]))
+    chosen: set[Place] = set()
+    for index in best_notes[: WEIGHTS.whole_notes]:
+        length = len(notes.documents[index].numbers)
+        if length <= WEIGHTS.max_whole and len(chosen) + length <= max_sentences:
+            chosen.update(Place(index, position) for position in range(length))
+    for hit in hits:
+        if len(chosen) >= max_sentences:
+            break
+        index, position = hit.place
+        last = len(notes.documents[index].numbers) - 1
+        start = max(position - WEIGHTS.neighbours, 0)
+        end = min(position + WEIGHTS.neighbours, last)
+        chosen.update(Place(index, near) for near in range(start, end + 1))
+    return sorted(chosen)
 
 
 class ReadSentence(NamedTuple):
@@ -153,54 +95,77 @@ class Relevance:
         self, notes: ChartNotes, question: str, limits: NoteLimits, *, asks_present: bool
     ) -> None:
         self._notes = notes
-        self._question = question
         self._limits = limits
         self._asks_present = asks_present
         self._terms = search_terms(question)
         self._drugs = _ingredients(question)
-        self._test = _asked_test(question)
-        self._headings = [
-            cue_pattern("chart", heading)
-            for asked, heading in _SECTIONS.items()
-            if cue_pattern("chart", asked).search(question)
-        ]
+        self._asks_relative = relative_pattern().search(question) is not None
+        test = _requested_test(question)
+        self._test = None if test is None else concept_term(test)
+        self._asks_value = test is not None or (
+            cue_pattern("chart", "asks value").search(question) is not None
+        )
+        self._headings = []
+        for request, heading in _SECTIONS.items():
+            if cue_pattern("chart", request).search(question):
+                self._headings.append(cue_pattern("chart", heading))
+        self._terms_with_content = search_terms(without_carrying_words(question))
+        self._texts_of_terms: dict[SearchTerm, set[int]] = {}
 
     def gains(self, read: Sequence[ReadSentence]) -> Vector:
         """Return what each sentence gains, of shape (sentences,)."""
+        gains = np.zeros(len(read))
+        for index, sentence in enumerate(read):
+            gains[index] = self._gain(sentence)
+        return gains
+
+    def _gain(self, read: ReadSentence) -> float:
+        text = read.sentence.text
         coverage = self._coverage(read)
-        total = _ABOUT * coverage - _OFF_TOPIC * (coverage < _MIN_COVERAGE)
-        total -= np.array([self._drug_loss(one.sentence.text) for one in read])
-        total -= self._value_loss(read)
-        total -= _NO_RELATIVE * np.array([self._lacks_relative(one) for one in read])
-        total += np.array([self._time_gain(one) for one in read])
-        total += _SECTION * np.array([self._is_section_asked(one) for one in read])
+        gain = WEIGHTS.about * coverage
+        if coverage < WEIGHTS.min_coverage:
+            gain -= WEIGHTS.off_topic
+        gain -= self._drug_loss(text)
+        gain -= self._value_loss(read)
+        if self._asks_relative and not relative_pattern().search(f"{read.heading} {text}"):
+            gain -= WEIGHTS.no_relative
+        gain += self._time_gain(read)
+        if self._is_in_requested_section(read):
+            gain += WEIGHTS.section
         if self._asks_present:
-            total += _NEWEST * np.array([self._recency(one) for one in read])
-            corrects = np.array([_corrects(one.sentence.text) for one in read])
-            total += _CORRECTION * (corrects & (coverage >= _MIN_COVERAGE_TO_CORRECT))
-        return total
+            gain += WEIGHTS.newest * self._recency(read)
+            # Something no longer holds or was wrong.
+            corrects = cue_pattern("chart", "corrects").search(text) is not None
+            if corrects and coverage >= WEIGHTS.min_coverage_to_correct:
+                gain += WEIGHTS.correction
+        return gain
 
-    def _coverage(self, read: Sequence[ReadSentence]) -> Vector:
-        """Return the share of what is asked, by rarity, that each sentence and its place name."""
-        coverage = np.zeros(len(read))
-        total = 0.0
-        count = len(self._notes.texts)
-        for term in search_terms(without_carrying_words(self._question)):
-            texts = texts_with_term(self._notes, term)
-            rarity = log(1 + (count - len(texts) + 0.5) / (len(texts) + 0.5))
-            total += rarity
-            coverage += rarity * np.array([self._names(term, texts, one) for one in read])
-        return coverage / total if total else np.ones(len(read))
+    def _coverage(self, read: ReadSentence) -> float:
+        """Return the share of what is asked, by rarity, that a sentence and its place name."""
+        coverage = total = 0.0
+        for term in self._terms_with_content:
+            weight = rarity(len(self._notes.texts), len(self._texts(term)))
+            total += weight
+            coverage += weight * self._share_named(term, read)
+        return coverage / total if total else 1.0
 
-    def _names(self, term: SearchTerm, texts: set[int], read: ReadSentence) -> float:
+    def _texts(self, term: SearchTerm) -> set[int]:
+        if term not in self._texts_of_terms:
+            self._texts_of_terms[term] = texts_with_term(self._notes, term)
+        return self._texts_of_terms[term]
+
+    def _share_named(self, term: SearchTerm, read: ReadSentence) -> float:
+        """Return 1 if a sentence names a term, less if its heading or the one before does."""
+        texts = self._texts(term)
         place = read.place
         if self._notes.text_index(place) in texts:
             return 1.0
         if term.is_in(frozenset(stems(f"{read.heading} {self._title(place)}"))):
-            return _HEADING
-        before = Place(place.document, place.sentence - 1)
-        is_before = place.sentence > 0 and self._notes.text_index(before) in texts
-        return _BEFORE if is_before else 0.0
+            return WEIGHTS.heading_term
+        previous = Place(place.document, place.sentence - 1)
+        if place.sentence > 0 and self._notes.text_index(previous) in texts:
+            return WEIGHTS.previous_term
+        return 0.0
 
     def _title(self, place: Place) -> str:
         document = self._notes.documents[place.document]
@@ -209,26 +174,21 @@ class Relevance:
     def _drug_loss(self, text: str) -> float:
         if not self._drugs:
             return 0.0
-        named = _ingredients(text)
-        if not named:
-            return _NO_DRUG
-        return 0.0 if self._drugs & named else _OTHER_DRUG
+        drugs = _ingredients(text)
+        if not drugs:
+            return WEIGHTS.no_drug
+        return 0.0 if self._drugs & drugs else WEIGHTS.other_drug
 
-    def _lacks_relative(self, read: ReadSentence) -> bool:
-        relative = relative_pattern()
-        said = f"{read.heading} {read.sentence.text}"
-        return bool(relative.search(self._question)) and not relative.search(said)
-
-    def _value_loss(self, read: Sequence[ReadSentence]) -> Vector:
-        """Return what sentences lose that do not give the value that is asked for."""
-        loss = np.zeros(len(read))
-        if self._test is not None or cue_pattern("chart", "asks value").search(self._question):
-            loss += _NO_VALUE * np.array([_has_no_value(one.sentence.text) for one in read])
-        if self._test is not None:
-            term = concept_term(self._test)
-            texts = texts_with_term(self._notes, term)
-            named = np.array([self._names(term, texts, one) for one in read])
-            loss += _OTHER_TEST * (named == 0)
+    def _value_loss(self, read: ReadSentence) -> float:
+        """Return what a sentence loses that does not give the value that is asked for."""
+        loss = 0.0
+        if self._asks_value:
+            text = read.sentence.text
+            ordered = cue_pattern("chart", "no value yet").search(text)
+            if ordered and not _RESULT.search(text[ordered.end() :]):
+                loss += WEIGHTS.no_value
+        if self._test is not None and self._share_named(self._test, read) == 0:
+            loss += WEIGHTS.other_test
         return loss
 
     def _time_gain(self, read: ReadSentence) -> float:
@@ -237,12 +197,13 @@ class Relevance:
             return 0.0
         low, high = window.low.date().isoformat(), window.high.date().isoformat()
         if low <= self._date(read)[:10] <= high:
-            return _IN_TIME
-        years = (low[:4], f"/{low[2:4]}")
-        return 0.0 if any(year in read.sentence.text for year in years) else -_OUT_OF_TIME
+            return WEIGHTS.in_time
+        text = read.sentence.text
+        names_year = low[:4] in text or f"/{low[2:4]}" in text
+        return 0.0 if names_year else -WEIGHTS.out_of_time
 
-    def _is_section_asked(self, read: ReadSentence) -> bool:
-        """Whether a sentence stands in the part that is asked for, of a note of the asked kind."""
+    def _is_in_requested_section(self, read: ReadSentence) -> bool:
+        """Whether a sentence stands in the part that is asked for, of a note of that kind."""
         if not any(heading.search(read.heading) for heading in self._headings):
             return False
         title = frozenset(stems(self._title(read.place)))
@@ -251,7 +212,7 @@ class Relevance:
     def _recency(self, read: ReadSentence) -> float:
         """Return 1 for a sentence of the newest note, and less by the years before it."""
         days = _days(self._notes.documents[0].date) - _days(self._date(read))
-        return exp(-max(days, 0) / _DAYS_OF_A_YEAR / _YEARS)
+        return exp(-max(days, 0) / _DAYS_OF_A_YEAR / WEIGHTS.newest_years)
 
     def _date(self, read: ReadSentence) -> str:
         return self._notes.documents[read.place.document].date
@@ -260,48 +221,33 @@ class Relevance:
 @lru_cache(maxsize=4096)
 def _ingredients(text: str) -> frozenset[str]:
     """Return the ingredients of the drugs and classes of drugs that a text names."""
-    found: set[str] = set()
+    ingredients: set[str] = set()
     for match in find_concepts(text):
         if match.concept.kind in ("drug", "drug_class"):
-            found.update(name.partition("@")[0] for name in match.concept.ingredients)
-    return frozenset(found)
+            ingredients.update(name.partition("@")[0] for name in match.concept.ingredients)
+    return frozenset(ingredients)
 
 
-def _asked_test(question: str) -> Concept | None:
+def _requested_test(question: str) -> Concept | None:
     """Return the test whose value a question asks for: "What was the ferritin when …?"."""
     opening = _ASKS_TEST.match(question)
-    if opening is None and len(question.split()) > _FEW_WORDS:
+    if opening is None and len(question.split()) > WEIGHTS.few_words:
         return None
     end = opening.end() if opening else 0
     for match in find_concepts(question):
-        if match.concept.kind == "measurement" and match.start <= end + _NEAR:
+        if match.concept.kind == "measurement" and match.start <= end + WEIGHTS.near:
             return match.concept
     return None
-
-
-def _has_no_value(text: str) -> bool:
-    """Whether a sentence says that a test was sent or ordered, and gives no number after it."""
-    found = cue_pattern("chart", "no value yet").search(text)
-    return found is not None and not _RESULT.search(text[found.end() :])
-
-
-def _corrects(text: str) -> bool:
-    """Whether a sentence says that something no longer holds or was wrong."""
-    return cue_pattern("chart", "corrects").search(text) is not None
 
 
 def _days(date: str) -> float:
     """Return a date as a number of days; of what has no full date, by what it has."""
     parts = (date[:10] + "-01-01").split("-")[:3]
     try:
-        year, month, day = (int(part) for part in parts)
+        year, month, day = map(int, parts)
     except ValueError:
         return 0.0
-    return year * _DAYS_OF_A_YEAR + month * 30.4 + day
-
-
-MAX_READ = 90
-"""Sentences that are read for one question: half a second on two cores."""
+    return year * _DAYS_OF_A_YEAR + month * _DAYS_OF_A_MONTH + day
 
 
 class NoteFinding(NamedTuple):
@@ -340,62 +286,46 @@ class NoteFinder:
         limits: NoteLimits = NO_LIMITS,
         *,
         asks_present: bool = False,
-        max_read: int = MAX_READ,
+        max_read: int = WEIGHTS.max_read,
     ) -> list[NoteFinding]:
         """Return the sentences that were read (`max_read` or some more), the best at the front."""
-        named = names_in(question, self._folded_notes)
-        question = _with_names(question, named)
-        hits = self._search(question, limits)
+        names = names_in(question, self._folded_notes)
+        if names:
+            question = f"{question.rstrip('?. ')} ({', '.join(names)})?"
+        hits = search_notes(
+            self.notes, question, self._encode, limits.documents, self._texts, WEIGHTS.hits
+        )
         places = places_to_read(self.notes, hits, max_read)
         if not places:
             return []
         read = self._read(places)
-        case = Case(
-            id="chart",
-            clinician_question=question,
-            sentences=tuple(one.sentence for one in read),
+        sentences = tuple(one.sentence for one in read)
+        scored = self._finder.scores(
+            Case(id="chart", clinician_question=question, sentences=sentences)
         )
-        finding = self._finder.scores(case)
         relevance = Relevance(self.notes, question, limits, asks_present=asks_present)
-        scores = finding.logits + relevance.gains(read)
-        order = np.argsort(-scores, kind="stable").tolist()
-        return [
-            NoteFinding(
-                place=read[i].place,
-                sentence=read[i].sentence,
-                heading=read[i].heading,
-                score=float(scores[i]),
-                clauses=tuple(finding.clauses.get(i, ())),
-            )
-            for i in order
-            if read[i].is_evidence
-        ]
+        scores = scored.logits + relevance.gains(read)
+        findings = []
+        for i in np.argsort(-scores, kind="stable").tolist():
+            if read[i].is_evidence:
+                place, sentence, heading, _ = read[i]
+                clauses = tuple(scored.clauses.get(i, ()))
+                findings.append(NoteFinding(place, sentence, heading, float(scores[i]), clauses))
+        return findings
 
     def _read(self, places: Sequence[Place]) -> list[ReadSentence]:
         read = []
-        for index, of_document in groupby(places, key=lambda place: place.document):
+        for index, places_of_note in groupby(places, key=lambda place: place.document):
             headings = self.notes.headings(index)
             non_evidence = self.notes.non_evidence(index)
-            for place in of_document:
-                sentence = self.notes.sentence_at(place)
+            for place in places_of_note:
+                may_answer = self.notes.text_index(place) in self._texts
+                is_evidence = may_answer and place.sentence not in non_evidence
                 heading = headings.get(place.sentence, "")
-                is_own = self.notes.text_index(place) in self._texts
-                is_evidence = is_own and place.sentence not in non_evidence
+                sentence = self.notes.sentence_at(place)
                 read.append(ReadSentence(place, sentence, heading, is_evidence))
         return read
-
-    def _search(self, question: str, limits: NoteLimits) -> list[Hit]:
-        return search_notes(
-            self.notes, question, self._encode, limits.documents, self._texts, count=60
-        )
 
     @cached_property
     def _folded_notes(self) -> str:
         return " ".join(self.notes.texts[index] for index in self._texts).casefold()
-
-
-def _with_names(question: str, names: Sequence[str]) -> str:
-    """Return a question with other names of what it asks about, as the notes have them."""
-    if not names:
-        return question
-    return f"{question.rstrip('?. ')} ({', '.join(names)})?"

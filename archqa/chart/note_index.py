@@ -9,7 +9,7 @@ no other patient's. `note_words` is an FTS5 table (sqlite.org/fts5.html) with th
 import json
 import sqlite3
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -165,22 +165,24 @@ class NoteWriter:
         for n in documents:
             self._remove(n)
         if patient != self._patient:
-            self._patient, self._numbers = patient, self._stored_numbers(patient)
-        sentences = {n: _sentences(document) for n, document in documents.items()}
-        self._add_texts([one.text for own in sentences.values() for one in own])
+            numbers = sentence_numbers(patient)
+            sql = "SELECT text, s FROM note_sentence WHERE s BETWEEN ? AND ?"
+            stored = self._connection.execute(sql, (numbers.start, numbers.stop - 1))
+            self._patient, self._numbers = patient, dict(stored)
+        sentences: dict[int, tuple[Sentence, ...]] = {}
+        texts: list[str] = []
+        for n, document in documents.items():
+            sentences[n] = document.sentences() if isinstance(document, Document) else ()
+            texts += [sentence.text for sentence in sentences[n]]
+        self._add_texts(texts)
         for n, document in documents.items():
             self._add_document(n, document, sentences[n])
-        return sum(map(len, sentences.values()))
+        return len(texts)
 
     def write_sources(self, n: int, versions: SourceVersions) -> None:
         """Write which versions of which resources a document was read from."""
         rows = [(n, name, version) for name, version in versions.items()]
         self._connection.executemany("INSERT INTO note_source VALUES (?, ?, ?)", rows)
-
-    def _stored_numbers(self, patient: int) -> dict[str, int]:
-        numbers = sentence_numbers(patient)
-        sql = "SELECT text, s FROM note_sentence WHERE s BETWEEN ? AND ?"
-        return dict(self._connection.execute(sql, (numbers.start, numbers.stop - 1)))
 
     def _add_texts(self, texts: Sequence[str]) -> None:
         """Add the texts that the patient's notes do not have yet."""
@@ -197,14 +199,23 @@ class NoteWriter:
 
     def _add_document(self, n: int, document: ReadDocument, sentences: Sequence[Sentence]) -> None:
         base = sentence_numbers(self._patient).start
+        text = document.text if isinstance(document, Document) else ""
         outline = array("i")
-        for sentence, line in zip(sentences, _line_numbers(document, sentences), strict=True):
-            number = self._numbers[sentence.text] - base
+        used = []
+        line = position = 0
+        for sentence in sentences:
+            number = self._numbers[sentence.text]
             start = sentence.start_char_index or 0
-            outline.extend((number, start, int(sentence.paragraph_id), line))
-        used = [(base + number,) for number in outline[::INTEGERS_OF_A_SENTENCE]]
+            line += text.count("\n", position, start)
+            position = start
+            outline.extend((number - base, start, int(sentence.paragraph_id), line))
+            used.append((number,))
         self._connection.executemany("UPDATE note_sentence SET uses = uses + 1 WHERE s = ?", used)
-        name, date, title, kind, author, encounter, unread = _columns(document)
+        name = date = title = kind = author = encounter = unread = ""
+        if isinstance(document, Document):
+            name, date, title, _, kind, author, encounter = document
+        elif document is not None:
+            name, unread = document
         row = (n, self._patient, name, date, title, kind, author, encounter, unread)
         marks = ", ".join("?" * 10)
         sql = f"INSERT INTO note_document VALUES ({marks})"
@@ -235,31 +246,6 @@ class NoteWriter:
         self._connection.execute(delete, (s, unused[0]))
         self._connection.execute("DELETE FROM note_sentence WHERE s = ?", (s,))
         self._patient = -1
-
-
-def _sentences(document: ReadDocument) -> tuple[Sentence, ...]:
-    return document.sentences() if isinstance(document, Document) else ()
-
-
-def _line_numbers(document: ReadDocument, sentences: Sequence[Sentence]) -> Iterator[int]:
-    """Yield the number of the line on which each sentence begins."""
-    text = document.text if isinstance(document, Document) else ""
-    line = position = 0
-    for sentence in sentences:
-        start = sentence.start_char_index or 0
-        line += text.count("\n", position, start)
-        position = start
-        yield line
-
-
-def _columns(document: ReadDocument) -> tuple[str, str, str, str, str, str, str]:
-    """Return name, date, title, kind, author, encounter, and why the document was not read."""
-    if isinstance(document, Document):
-        name, date, title, _, kind, author, encounter = document
-        return name, date, title, kind, author, encounter, ""
-    if document is None:
-        return "", "", "", "", "", "", ""
-    return document.name, "", "", "", "", "", document.reason
 
 
 Result = TypeVar("Result")
@@ -332,7 +318,22 @@ def index_notes(
         raise InputError(path, [": no such record."], "Make one with: archqa fhir load")
     connection = open_connection(path, write=True)
     try:
-        return _index(connection, encode, progress)
+        numbers = _outdated(connection)
+        if numbers:
+            _in_transaction(connection, lambda: create_note_tables(connection))
+        writer = _RecordNotes(connection, encode)
+        total = NoteIndexReport()
+        for start in range(0, len(numbers), DOCUMENTS_OF_A_BATCH):
+            batch = numbers[start : start + DOCUMENTS_OF_A_BATCH]
+            report = _in_transaction(connection, partial(writer.write, batch))
+            total = NoteIndexReport(
+                documents=total.documents + report.documents,
+                notes=total.notes + report.notes,
+                sentences=total.sentences + report.sentences,
+                unread=total.unread + report.unread,
+            )
+            progress(NoteIndexProgress(documents=total.documents, total=len(numbers)))
+        return total
     except sqlite3.OperationalError as error:
         fix = "Is there room on the disk, or another load under way?"
         raise InputError(path, [f": its notes cannot be indexed ({error})."], fix) from None
@@ -361,22 +362,6 @@ def _outdated(connection: Connection) -> list[int]:
     return sorted(numbers, key=lambda n: (patients[n], n))
 
 
-def _index(
-    connection: Connection, encode: Encode, progress: Callable[[NoteIndexProgress], None]
-) -> NoteIndexReport:
-    report = NoteIndexReport()
-    numbers = _outdated(connection)
-    if numbers:
-        _in_transaction(connection, lambda: create_note_tables(connection))
-    writer = _RecordNotes(connection, encode)
-    for start in range(0, len(numbers), DOCUMENTS_OF_A_BATCH):
-        numbers_of_batch = numbers[start : start + DOCUMENTS_OF_A_BATCH]
-        batch = _in_transaction(connection, partial(writer.write, numbers_of_batch))
-        report = _sum(report, batch)
-        progress(NoteIndexProgress(documents=report.documents, total=len(numbers)))
-    return report
-
-
 def _in_transaction(connection: Connection, work: Callable[[], Result]) -> Result:
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -386,15 +371,6 @@ def _in_transaction(connection: Connection, work: Callable[[], Result]) -> Resul
         connection.execute("ROLLBACK")
         raise
     return result
-
-
-def _sum(first: NoteIndexReport, second: NoteIndexReport) -> NoteIndexReport:
-    return NoteIndexReport(
-        documents=first.documents + second.documents,
-        notes=first.notes + second.notes,
-        sentences=first.sentences + second.sentences,
-        unread=first.unread + second.unread,
-    )
 
 
 class _RecordNotes:
@@ -407,20 +383,20 @@ class _RecordNotes:
 
     def write(self, numbers: Sequence[int]) -> NoteIndexReport:
         """Write the documents of these numbers, as they are now."""
-        found = self._connection.execute(_STORED % ", ".join("?" * len(numbers)), numbers)
-        rows = [_StoredDocument(*row) for row in found]
+        stored = self._connection.execute(_STORED % ", ".join("?" * len(numbers)), numbers)
+        rows = [_StoredDocument(*row) for row in stored]
         sentences = unread = notes = 0
-        for patient, of_patient in groupby(rows, key=lambda row: row.patient):
+        for patient, rows_of_patient in groupby(rows, key=lambda row: row.patient):
             documents: dict[int, ReadDocument] = {}
             sources = {}
-            for row in of_patient:
-                documents[row.n], sources[row.n] = self._read(row)
+            for row in rows_of_patient:
+                document, sources[row.n] = self._read(row)
+                documents[row.n] = document
+                unread += isinstance(document, UnreadDocument)
+                notes += isinstance(document, Document)
             sentences += self._writer.write(patient, documents)
             for n, versions in sources.items():
                 self._writer.write_sources(n, versions)
-            read = list(documents.values())
-            unread += sum(isinstance(document, UnreadDocument) for document in read)
-            notes += sum(isinstance(document, Document) for document in read)
         return NoteIndexReport(documents=len(rows), notes=notes, sentences=sentences, unread=unread)
 
     def _read(self, row: _StoredDocument) -> tuple[ReadDocument, SourceVersions]:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from functools import cache
 from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archqa.chart.note_index import Encode
 from archqa.chart.notes import ChartDocument, ChartNotes, Place
+from archqa.chart.weights import WEIGHTS
 from archqa.core.id_lists import list_ids
 from archqa.core.tables import read_rows, split_cell
 from archqa.fhir import Resource
@@ -36,11 +37,34 @@ _DRUG_KINDS = ("drug", "drug_class")
 _MAX_NAMES = 60
 _MAX_OTHER_NAMES = 4
 
+_VISIT = re.compile(
+    r"\b(?P<which>last|latest|most recent|first)\s+(?:\w+\s+)?"
+    r"(?:(?P<inpatient>admission|hospitali[sz]ation|(?:hospital|inpatient) stay)"
+    r"|(?P<emergency>(?:ed|er|emergency(?: room| department)?) visit))\b",
+    re.IGNORECASE,
+)
+_CLASSES = {"inpatient": {"IMP", "ACUTE", "NONAC"}, "emergency": {"EMER"}}
+
+_NOTE_NOUN = re.compile(
+    r"\b(?:note|notes|report|summary|letter|consult|consultation|h&p|addendum)\b", re.IGNORECASE
+)
+_NOUN_AFTER_TITLE = r"(?:\w+ )?(?:note|notes|report|summary|letter|consult|consultation)"
+_LATEST = re.compile(r"\b(?:last|latest|most recent|newest)\b", re.IGNORECASE)
+_NAME = re.compile(r"[A-Z][\w'’-]{3,}")
+_PLANNED = re.compile(r"\b(?:plan\w*|due|schedul\w*|next|should|intend\w*)\b", re.IGNORECASE)
+_OPEN_END = frozenset({"since", "after"})
+_OPEN_START = frozenset({"before", "until"})
+
+Scores = NDArray[np.float64]
+
+Name = tuple[str, ...]
+"""The words of a name, in lower case."""
+
 
 class SearchTerm(NamedTuple):
-    """One thing that a question names, under each of its names; each name is a list of words."""
+    """One thing that a question names, under each of its names."""
 
-    names: tuple[tuple[str, ...], ...]
+    names: tuple[Name, ...]
 
     def is_in(self, stemmed: frozenset[str]) -> bool:
         """Whether a set of stems has all words of one of the names."""
@@ -53,20 +77,16 @@ class SearchTerm(NamedTuple):
 
 def search_terms(question: str) -> tuple[SearchTerm, ...]:
     """Return the terms of a question: its words of content, and what the tables know of."""
-    terms = [
-        SearchTerm(_synonyms_of_words().get(word, ((word,),))) for word in content_words(question)
-    ]
-    terms += _phrase_terms(question)
-    terms += [concept_term(match.concept) for match in find_concepts(question)]
-    return tuple(dict.fromkeys(terms))
-
-
-def _phrase_terms(question: str) -> Iterator[SearchTerm]:
-    """Yield the groups of synonyms of which a question has a name of several words."""
-    folded = f" {' '.join(_split(question))} "
+    terms: dict[SearchTerm, None] = {}
+    for word in content_words(question):
+        terms[SearchTerm(_synonyms_of_words().get(word, ((word,),)))] = None
+    words = f" {' '.join(_split(question))} "
     for names in _synonym_groups():
-        if any(len(name) > 1 and f" {' '.join(name)} " in folded for name in names):
-            yield SearchTerm(names)
+        if any(len(name) > 1 and f" {' '.join(name)} " in words for name in names):
+            terms[SearchTerm(names)] = None
+    for match in find_concepts(question):
+        terms[concept_term(match.concept)] = None
+    return tuple(terms)
 
 
 def concept_term(concept: Concept) -> SearchTerm:
@@ -77,8 +97,15 @@ def concept_term(concept: Concept) -> SearchTerm:
 
 def content_words(text: str) -> tuple[str, ...]:
     """Return the words of a text that tell one thing from another, each once; also relatives."""
-    words = (word.lower() for word in _WORD.findall(text))
-    return tuple(dict.fromkeys(word for word in words if _has_content(word)))
+    words: dict[str, None] = {}
+    for word in _split(text):
+        if word in word_list("stop"):
+            has_content = relative_pattern().fullmatch(word) is not None
+        else:
+            has_content = len(word) > 1 or word.isdigit()
+        if has_content:
+            words[word] = None
+    return tuple(words)
 
 
 def without_carrying_words(question: str) -> str:
@@ -88,31 +115,25 @@ def without_carrying_words(question: str) -> str:
 
 def names_in(question: str, folded_text: str) -> tuple[str, ...]:
     """Return other names of what a question asks about, as far as a text in lower case has them."""
+    folded_question = question.casefold()
     names: dict[str, None] = {}
     for match in find_concepts(question):
-        own = (name.casefold() for name in _names(match.concept))
-        there = [name for name in dict.fromkeys(own) if _is_new(name, question, folded_text)]
-        names.update(dict.fromkeys(there[:_MAX_OTHER_NAMES]))
+        new: dict[str, None] = {}
+        for name in map(str.casefold, _names(match.concept)):
+            if len(name) > 1 and name not in folded_question and f" {name}" in folded_text:
+                new[name] = None
+        names.update(dict.fromkeys(list(new)[:_MAX_OTHER_NAMES]))
     return tuple(names)
 
 
-def _is_new(name: str, question: str, folded_text: str) -> bool:
-    return len(name) > 1 and name not in question.casefold() and f" {name}" in folded_text
-
-
-def _has_content(word: str) -> bool:
-    if word in word_list("stop"):
-        return relative_pattern().fullmatch(word) is not None
-    return len(word) > 1 or word.isdigit()
-
-
-def _split(name: str) -> tuple[str, ...]:
+def _split(name: str) -> Name:
     return tuple(word.lower() for word in _WORD.findall(name))
 
 
 def _names(concept: Concept) -> Iterator[str]:
     """Yield what a concept is called, of a class of drugs also what its members are."""
-    yield from (form.removeprefix("=") for form in _forms().get(concept.name, ()))
+    for form in _forms().get(concept.name, ()):
+        yield form.removeprefix("=")
     if concept.kind in _DRUG_KINDS:
         for ingredient in concept.ingredients:
             name = ingredient.partition("@")[0]
@@ -123,9 +144,9 @@ def _names(concept: Concept) -> Iterator[str]:
 
 
 @cache
-def _synonyms_of_words() -> dict[str, tuple[tuple[str, ...], ...]]:
+def _synonyms_of_words() -> dict[str, tuple[Name, ...]]:
     """Return for each single word of the groups all names of its groups, its own at the front."""
-    synonyms: dict[str, tuple[tuple[str, ...], ...]] = {}
+    synonyms: dict[str, tuple[Name, ...]] = {}
     for names in _synonym_groups():
         for name in names:
             if len(name) == 1:
@@ -135,10 +156,10 @@ def _synonyms_of_words() -> dict[str, tuple[tuple[str, ...], ...]]:
 
 
 @cache
-def _synonym_groups() -> tuple[tuple[tuple[str, ...], ...], ...]:
+def _synonym_groups() -> tuple[tuple[Name, ...], ...]:
     groups = []
     for (names,) in read_rows("terminology/data/search_groups.tsv", 1):
-        groups.append(tuple(_split(name) for name in split_cell(names)))
+        groups.append(tuple(map(_split, split_cell(names))))
     return tuple(groups)
 
 
@@ -147,27 +168,18 @@ def _forms() -> dict[str, tuple[str, ...]]:
     return {concept.name: concept.forms for concept in load_concepts()}
 
 
-_NAMED = re.compile(
-    r"\b(?P<which>last|latest|most recent|first)\s+(?:\w+\s+)?"
-    r"(?:(?P<inpatient>admission|hospitali[sz]ation|(?:hospital|inpatient) stay)"
-    r"|(?P<emergency>(?:ed|er|emergency(?: room| department)?) visit))\b",
-    re.IGNORECASE,
-)
-_CLASSES = {"inpatient": {"IMP", "ACUTE", "NONAC"}, "emergency": {"EMER"}}
-
-
-class NamedVisit(NamedTuple):
+class _Visit(NamedTuple):
     """A visit: `Encounter/id`, and the days on which it began and ended, the latter maybe empty."""
 
     name: str
     start: str
     end: str
 
-    def has_note(self, encounter: str, day: str) -> bool:
-        """Whether a note of an encounter (or none) and a day is of this visit."""
-        if encounter == self.name:
+    def has_note(self, document: ChartDocument) -> bool:
+        """Whether a note is of this visit: by its encounter, or written on one of its days."""
+        if document.encounter == self.name:
             return True
-        return bool(self.start) and self.start <= day <= (self.end or self.start)
+        return bool(self.start) and self.start <= document.date[:10] <= (self.end or self.start)
 
     def __str__(self) -> str:
         if self.end in ("", self.start):
@@ -175,60 +187,38 @@ class NamedVisit(NamedTuple):
         return f"the visit from {self.start} to {self.end}"
 
 
-def names_visit(question: str) -> bool:
-    """Whether a question names a visit."""
-    return _NAMED.search(question) is not None
-
-
-def named_visit(question: str, encounters: Iterable[Resource], today: date) -> NamedVisit | None:
-    """Return the visit that a question names; None if it names none or there is none."""
-    match = _NAMED.search(question)
+def _find_visit(
+    question: str, encounters: Callable[[], Iterable[Resource]], today: date
+) -> _Visit | None:
+    """Return the visit that a question names: "the last admission", "her first ED visit"."""
+    match = _VISIT.search(question)
     if match is None:
         return None
     classes = _CLASSES["inpatient" if match["inpatient"] else "emergency"]
-    visits = [_visit(one) for one in encounters if _class(one) in classes]
-    begun = sorted((one for one in visits if one.start <= today.isoformat()), key=_visit_start)
-    if not begun:
+    visits = []
+    for encounter in encounters():
+        coding, period = encounter.get("class"), encounter.get("period")
+        code = str(coding.get("code") or "") if isinstance(coding, dict) else ""
+        times = period if isinstance(period, dict) else {}
+        start, end = str(times.get("start") or "")[:10], str(times.get("end") or "")[:10]
+        if code in classes and start <= today.isoformat():
+            visits.append(_Visit(f"Encounter/{encounter.get('id', '')}", start, end))
+    if not visits:
         return None
-    return begun[0] if match["which"].casefold() == "first" else begun[-1]
-
-
-def _visit(encounter: Resource) -> NamedVisit:
-    period = encounter.get("period")
-    times: dict[str, Any] = period if isinstance(period, dict) else {}
-    start, end = (str(times.get(name) or "")[:10] for name in ("start", "end"))
-    return NamedVisit(f"Encounter/{encounter.get('id', '')}", start, end)
-
-
-def _class(encounter: Resource) -> str:
-    coding = encounter.get("class")
-    return str(coding.get("code") or "") if isinstance(coding, dict) else ""
-
-
-def _visit_start(visit: NamedVisit) -> str:
-    return visit.start
-
-
-_NOTE_NOUN = re.compile(
-    r"\b(?:note|notes|report|summary|letter|consult|consultation|h&p|addendum)\b", re.IGNORECASE
-)
-_LATEST = re.compile(r"\b(?:last|latest|most recent|newest)\b", re.IGNORECASE)
-_NAME = re.compile(r"[A-Z][\w'’-]{3,}")
-_PLANNED = re.compile(r"\b(?:plan\w*|due|schedul\w*|next|should|intend\w*)\b", re.IGNORECASE)
-_OPEN_END = frozenset({"since", "after"})
-_OPEN_START = frozenset({"before", "until"})
+    visits.sort(key=lambda visit: visit.start)
+    return visits[0] if match["which"].casefold() == "first" else visits[-1]
 
 
 class NoteLimits(NamedTuple):
     """Which notes a question is about.
 
     `documents` are the indices of those that may answer, None for all; `window` is the time that is
-    asked about, None for any; `said` tells the limits in words.
+    asked about, None for any; `descriptions` are the limits in words.
     """
 
     documents: frozenset[int] | None = None
     window: Window | None = None
-    said: tuple[str, ...] = ()
+    descriptions: tuple[str, ...] = ()
 
 
 NO_LIMITS = NoteLimits()
@@ -247,41 +237,33 @@ def note_limits(
     later note may. Notes that are asked for by type or author are the only ones, and those of a
     visit that is named, if it has any. `encounters` are read where a visit is named.
     """
-    spans = _spans(question, vocabulary, today)
-    window = _window(spans, today)
-    allowed = set(range(len(notes.documents)))
-    said: list[str] = []
+    spans: list[Span] = []
+    for time_mark in mark(question, vocabulary, today).of("span"):
+        spans += time_mark.spans
+    closed = [span for span in spans if span.relation not in _OPEN_END]
+    window = _resolve(closed, today) if closed else None
+
+    documents = notes.documents
+    allowed = set(range(len(documents)))
+    descriptions: list[str] = []
     start = "" if _PLANNED.search(question) else _start(spans, today)
-    newest = notes.documents[0].date[:10] if notes.documents else ""
+    newest = documents[0].date[:10] if documents else ""
     if start and start <= newest:
-        allowed = {index for index in allowed if notes.documents[index].date[:10] >= start}
-        said.append(f"notes since {start}")
-    named = set(_named(question, notes.documents)) & allowed
+        allowed = {index for index in allowed if documents[index].date[:10] >= start}
+        descriptions.append(f"notes since {start}")
+    named = allowed.intersection(_named(question, documents))
     if named:
         allowed = {min(named)} if _LATEST.search(question) else named
-        titles = dict.fromkeys(notes.documents[index].title for index in sorted(allowed))
-        said.append(list_ids(titles))
-    visit = named_visit(question, encounters(), today) if names_visit(question) else None
-    of_visit = {i for i in allowed if visit and _is_of_visit(notes.documents[i], visit)}
-    if of_visit:
-        allowed = of_visit
-        said.append(str(visit))
-    is_limited = len(allowed) < len(notes.documents)
-    return NoteLimits(frozenset(allowed) if is_limited else None, window, tuple(said))
-
-
-def _is_of_visit(document: ChartDocument, visit: NamedVisit) -> bool:
-    return visit.has_note(document.encounter, document.date[:10])
-
-
-def _spans(question: str, vocabulary: Vocabulary, today: date) -> list[Span]:
-    marks = mark(question, vocabulary, today).of("span")
-    return [span for each in marks for span in each.spans]
-
-
-def _window(spans: Sequence[Span], today: date) -> Window | None:
-    closed = [span for span in spans if span.relation not in _OPEN_END]
-    return _resolved(closed, today) if closed else None
+        titles = dict.fromkeys(documents[index].title for index in sorted(allowed))
+        descriptions.append(list_ids(titles))
+    visit = _find_visit(question, encounters, today)
+    if visit is not None:
+        notes_of_visit = {index for index in allowed if visit.has_note(documents[index])}
+        if notes_of_visit:
+            allowed = notes_of_visit
+            descriptions.append(str(visit))
+    is_limited = len(allowed) < len(documents)
+    return NoteLimits(frozenset(allowed) if is_limited else None, window, tuple(descriptions))
 
 
 def _start(spans: Iterable[Span], today: date) -> str:
@@ -289,15 +271,16 @@ def _start(spans: Iterable[Span], today: date) -> str:
 
     What happened after an event of 2023 may be told in a note of 2023.
     """
-    windows = []
+    starts = []
     for span in spans:
         if span.relation not in _OPEN_START:
-            windows.append(_resolved([span.model_copy(update={"relation": "since"})], today))
-    starts = [window.low.date().isoformat() for window in windows if window is not None]
+            window = _resolve([span.model_copy(update={"relation": "since"})], today)
+            if window is not None:
+                starts.append(window.low.date().isoformat())
     return min(starts, default="")
 
 
-def _resolved(spans: Iterable[Span], today: date) -> Window | None:
+def _resolve(spans: Iterable[Span], today: date) -> Window | None:
     try:
         return resolve_window(spans, datetime.combine(today, time(12)), CLINICAL)
     except (ValueError, OverflowError):
@@ -308,11 +291,11 @@ def _named(question: str, documents: Sequence[ChartDocument]) -> Iterator[int]:
     """Yield the notes whose type or author the question names."""
     names = {word.casefold() for word in _NAME.findall(question)}
     folded = question.casefold()
-    is_of_note = _NOTE_NOUN.search(question) is not None
+    speaks_of_note = _NOTE_NOUN.search(question) is not None
     for index, document in enumerate(documents):
-        is_author = names & {word.casefold() for word in _NAME.findall(document.author)}
-        is_titled = is_of_note and _is_titled(document.title.casefold(), folded)
-        if is_author or is_titled:
+        author = map(str.casefold, _NAME.findall(document.author))
+        is_titled = speaks_of_note and _is_titled(document.title.casefold(), folded)
+        if is_titled or not names.isdisjoint(author):
             yield index
 
 
@@ -323,18 +306,9 @@ def _is_titled(title: str, question: str) -> bool:
     if re.search(rf"\b{re.escape(title)}\b", question):
         return True
     first = re.match(r"[\w-]+", title)
-    nouns = r"(?:\w+ )?(?:note|notes|report|summary|letter|consult|consultation)"
-    return first is not None and bool(re.search(rf"\b{re.escape(first[0])} {nouns}\b", question))
-
-
-_K1, _B = 1.2, 0.5
-"""BM25's saturation and its correction for length: sentences of notes are short anyway."""
-_FUSION = 20.0
-"""The constant of reciprocal rank fusion; 60 is usual where lists have thousands of entries."""
-_TITLE_WEIGHT = 0.5
-"""What a term counts that stands in the title of a note and not in the sentence."""
-
-Scores = NDArray[np.float64]
+    if first is None:
+        return False
+    return re.search(rf"\b{re.escape(first[0])} {_NOUN_AFTER_TITLE}\b", question) is not None
 
 
 class Hit(NamedTuple):
@@ -360,55 +334,59 @@ def search_notes(
     """
     if not notes.texts:
         return []
-    places = _latest_places(notes, documents)
-    if texts is not None:
-        kept = set(texts)
-        places = {text: place for text, place in places.items() if text in kept}
+    allowed = None if documents is None else frozenset(documents)
+    places: dict[int, Place] = {}
+    for text in range(len(notes.texts)) if texts is None else sorted(set(texts)):
+        for place in notes.places[text]:  # The latest one is the first.
+            if allowed is None or place.document in allowed:
+                places[text] = place
+                break
     by_words = word_scores(notes, search_terms(question), places)
     by_meaning = notes.vectors @ encode([question])[0]
     fused = _fuse([by_words, by_meaning.astype(np.float64)], places)
-    order = [index for index in np.argsort(-fused, kind="stable")[:count] if fused[index] > 0]
-    return [Hit(int(index), places[int(index)], float(fused[index])) for index in order]
+    hits = []
+    for text in np.argsort(-fused, kind="stable")[:count].tolist():
+        if fused[text] > 0:
+            hits.append(Hit(text, places[text], float(fused[text])))
+    return hits
 
 
 def word_scores(notes: ChartNotes, terms: Sequence[SearchTerm], places: dict[int, Place]) -> Scores:
     """Return BM25 of every text for the terms."""
+    saturation, b = WEIGHTS.bm25_saturation, WEIGHTS.bm25_length
     scores = np.zeros(len(notes.texts))
     lengths = notes.word_counts
-    norm = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1.0))
-    titles = [frozenset(stems(f"{one.title} {one.kind} {one.author}")) for one in notes.documents]
+    norm = saturation * (1 - b + b * lengths / max(lengths.mean(), 1.0))
+    titles = []
+    for document in notes.documents:
+        title = f"{document.title} {document.kind} {document.author}"
+        titles.append(frozenset(stems(title)))
     for term in terms:
         texts = texts_with_term(notes, term)
-        rarity = log(1 + (len(notes.texts) - len(texts) + 0.5) / (len(texts) + 0.5))
         matched = np.zeros(len(notes.texts))
         matched[list(texts)] = 1.0
         titled = {index for index, title in enumerate(titles) if term.is_in(title)}
         for text, place in places.items():
             if place.document in titled and not matched[text]:
-                matched[text] = _TITLE_WEIGHT
-        scores += rarity * matched * (_K1 + 1) / (matched + norm)
+                matched[text] = WEIGHTS.title_term
+        weight = rarity(len(notes.texts), len(texts))
+        scores += weight * matched * (saturation + 1) / (matched + norm)
     return scores
+
+
+def rarity(texts: int, with_term: int) -> float:
+    """Return how much a term counts that so many of the texts have (BM25's idf)."""
+    return log(1 + (texts - with_term + 0.5) / (with_term + 0.5))
 
 
 def texts_with_term(notes: ChartNotes, term: SearchTerm) -> set[int]:
     """Return the indices of the texts that have one of a term's names, with all its words."""
-    found: set[int] = set()
+    texts: set[int] = set()
     for name in term.names:
-        of_words = [set(notes.with_word(word)) for word in name]
-        found |= set.intersection(*of_words) if of_words else set()
-    return found
-
-
-def _latest_places(notes: ChartNotes, documents: Collection[int] | None) -> dict[int, Place]:
-    """Return the latest place of each text in the documents; documents are the latest first."""
-    places = {}
-    allowed = None if documents is None else set(documents)
-    for text, of_text in enumerate(notes.places):
-        for place in of_text:
-            if allowed is None or place.document in allowed:
-                places[text] = place
-                break
-    return places
+        texts_of_words = [set(notes.with_word(word)) for word in name]
+        if texts_of_words:
+            texts |= set.intersection(*texts_of_words)
+    return texts
 
 
 def _fuse(all_scores: Sequence[Scores], places: dict[int, Place]) -> Scores:
@@ -422,5 +400,5 @@ def _fuse(all_scores: Sequence[Scores], places: dict[int, Place]) -> Scores:
             if not allowed[index]:
                 break
             if scores[index] > 0:
-                fused[index] += 1 / (_FUSION + rank)
+                fused[index] += 1 / (WEIGHTS.fusion + rank)
     return fused
