@@ -116,16 +116,13 @@ async def answer_from_resources(
     """Return what the resources answer: by the grammar, or a model where that may do better."""
     answer = await asyncio.to_thread(chart.ask_record, question.text, question.options.context)
     question.options.on_step(Step(agent="record_query", backend="embedded"))
-    if not question.settings.prefers_model_pipeline or not _is_beyond_the_grammar(answer):
+    # A planner may do better where words were not read, or no query expresses a limit.
+    is_beyond_grammar = answer.status is Status.NOT_UNDERSTOOD or answer.ground == "language"
+    if not question.settings.prefers_model_pipeline or not is_beyond_grammar:
         return answer
     from archqa.asking.record_model import answer_by_model
 
     return await answer_by_model(question, chart.queries, models)
-
-
-def _is_beyond_the_grammar(answer: Answer) -> bool:
-    """Whether a planner may do better: words were not read, or its queries have no such limit."""
-    return answer.status is Status.NOT_UNDERSTOOD or answer.ground == "language"
 
 
 def _has_documents(question: Question, chart: PatientChart) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -73,25 +74,30 @@ class MarkedChart:
     def answer_line(self, line: ChartLine) -> AnswerLine:
         """Return a line with the ids of what its marks stand for."""
         sources = self.sources
-        ids = [name for mark in line.citations for name in sources[mark].ids]
-        return AnswerLine(text=" ".join(line.text.split()), citations=tuple(dict.fromkeys(ids)))
+        ids: dict[str, None] = {}
+        for mark in line.citations:
+            ids.update(dict.fromkeys(sources[mark].ids))
+        return AnswerLine(text=" ".join(line.text.split()), citations=tuple(ids))
 
     def evidence(self, lines: Iterable[ChartLine]) -> Iterator[Evidence]:
         """Yield each cited sentence and resource once, in the order of the lines."""
         sources = self.sources
-        told: set[str] = set()
-        for mark in [mark for line in lines for mark in line.citations]:
-            for name in sources[mark].ids:
-                if name not in told:
-                    told.add(name)
-                    yield self.notes.evidence(name) or self.record.evidence(name, sources[mark])
+        yielded: set[str] = set()
+        for mark in chain.from_iterable(line.citations for line in lines):
+            source = sources[mark]
+            for name in source.ids:
+                if name not in yielded:
+                    yielded.add(name)
+                    yield self.notes.evidence(name) or self.record.evidence(name, source)
 
     def titles(self, line: ChartLine) -> str:
         """Return the titles and dates of what a line cites."""
         sources = self.sources
-        cited = [sources[mark] for mark in dict.fromkeys(line.citations)]
-        texts = [", ".join(filter(None, (source.title, source.date))) for source in cited]
-        return "; ".join(dict.fromkeys(texts))
+        titles: dict[str, None] = {}
+        for mark in line.citations:
+            source = sources[mark]
+            titles[", ".join(filter(None, (source.title, source.date)))] = None
+        return "; ".join(titles)
 
 
 _MAX_HITS = 15

@@ -19,116 +19,6 @@ from archqa.notes.excluded import non_evidence_reasons
 from archqa.notes.lines import table_cells
 from archqa.notes.non_evidence import non_evidence_indices
 
-_OPENING_SENTENCES = 5
-_MAX_OPENING_CHARACTERS = 300
-_NUMERIC_DATE = re.compile(r"(?<!\d)\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?!\d)")
-_MONTH_OR_YEAR = re.compile(r"(?:\d{1,2}/)?\d{4}(?:-\d{2})?|\d{1,2}/\d{2}")
-_EMPTY_FIRST_CELL = re.compile(r"\s*\|\s*\|")
-
-
-def dated_opening(texts: Sequence[str]) -> str:
-    """Return those of the first sentences of a note that have a date, such as "DOS: 03/12/2026"."""
-    dated = [text for text in texts[:_OPENING_SENTENCES] if has_date(text)]
-    return " ".join(" ".join(dated).split())[:_MAX_OPENING_CHARACTERS]
-
-
-def row_labels(sentences: Sequence[Sentence], lines: Sequence[int]) -> dict[int, str]:
-    """Return what belongs to a row of a table and stands in another sentence, by position.
-
-    It is the label cell, where a sentence goes on in the same line of the note or in a row below
-    with an empty first cell; and the first row of the table, if it has the dates of the columns.
-    `lines` are the numbers of the sentences' lines.
-    """
-    text_of_line: dict[int, str] = {}
-    for sentence, line in zip(sentences, lines, strict=True):
-        text_of_line[line] = f"{text_of_line.get(line, '')} {sentence.text}".strip()
-    row_of_line = dict(_rows(text_of_line))
-    labels = {}
-    for position, (sentence, line) in enumerate(zip(sentences, lines, strict=True)):
-        if line in row_of_line:
-            labels[position] = row_of_line[line].beside(sentence.text)
-    return {position: label for position, label in labels.items() if label}
-
-
-class _Row(NamedTuple):
-    """A row of a table: its label and the row with the dates of the columns, if any."""
-
-    label: str
-    dates: str
-
-    def beside(self, text: str) -> str:
-        """Return label and dates where a text of the row does not begin with the label."""
-        is_begin = text.lstrip("| \t").startswith(self.label)
-        return "; ".join(filter(None, (self.dates, "" if is_begin else self.label)))
-
-
-def _rows(text_of_line: dict[int, str]) -> Iterator[tuple[int, _Row]]:
-    """Yield each row of a table by its line; a row with an empty first cell has the label before."""
-    label = dates = ""
-    former_width = 0
-    for line, text in text_of_line.items():
-        cells = _cells(text)
-        if len(cells) < 2:
-            former_width = 0
-            continue
-        label = cells[0] or label
-        if len(cells) == former_width:
-            yield line, _Row(label, dates)
-        else:
-            dates = " | ".join(cells) if all(map(_is_date, cells[1:])) else ""
-            yield line, _Row(label, "")
-        former_width = len(cells)
-
-
-def _cells(text: str) -> list[str]:
-    cells = table_cells(text)
-    return ["", *cells] if _EMPTY_FIRST_CELL.match(text) else cells
-
-
-def _is_date(cell: str) -> bool:
-    return has_date(cell) or _MONTH_OR_YEAR.fullmatch(cell) is not None
-
-
-def has_date(text: str) -> bool:
-    """Whether a text names a day or a month."""
-    return _NUMERIC_DATE.search(text) is not None or bool(dates_in_figures(text))
-
-
-_NUMBER = re.compile(r"\d+")
-_MAX_NOTES_OF_OWN_SENTENCE = 2
-"""Notes in which a sentence may stand, whatever its numbers, and be one of their own."""
-_MAX_OWN_FRACTION = 0.25
-
-
-def routine_notes(notes: ChartNotes, texts: Collection[int] | None) -> frozenset[int]:
-    """Return the indices of the notes of which few sentences are their own.
-
-    A sentence of its own says something that resources do not (`texts`, None for all), and stands
-    in no more than two notes; numbers in it, such as an age, make no other sentence.
-    """
-    own = _own_sentences(notes, texts)
-    counts = [0] * len(notes.documents)
-    for index in own:
-        for place in notes.places[index]:
-            counts[place.document] += 1
-    return frozenset(
-        index
-        for index, document in enumerate(notes.documents)
-        if counts[index] < _MAX_OWN_FRACTION * len(document.numbers)
-    )
-
-
-def _own_sentences(notes: ChartNotes, texts: Collection[int] | None) -> list[int]:
-    documents_of: dict[str, set[int]] = defaultdict(set)
-    forms = [_NUMBER.sub("0", text.casefold()) for text in notes.texts]
-    for form, places in zip(forms, notes.places, strict=True):
-        documents_of[form].update(place.document for place in places)
-    worth_it = range(len(notes.texts)) if texts is None else texts
-    return [
-        index for index in worth_it if len(documents_of[forms[index]]) <= _MAX_NOTES_OF_OWN_SENTENCE
-    ]
-
-
 _NEIGHBOURS = 1
 """Sentences on either side of a hit that are shown with it."""
 
@@ -139,6 +29,18 @@ _FEW_NOTES = 4
 """Notes of one title that are listed one by one; of more, the latest ones are, and the rest counted."""
 
 _MAX_LISTED = 60
+
+_OPENING_SENTENCES = 5
+_MAX_OPENING_CHARACTERS = 300
+_NUMERIC_DATE = re.compile(r"(?<!\d)\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?!\d)")
+_MONTH_OR_YEAR = re.compile(r"(?:\d{1,2}/)?\d{4}(?:-\d{2})?|\d{1,2}/\d{2}")
+_EMPTY_FIRST_CELL = re.compile(r"\s*\|\s*\|")
+
+_NUMBER = re.compile(r"\d+")
+_MAX_NOTES_OF_OWN_SENTENCE = 2
+"""Notes in which a sentence may stand, whatever its numbers, and be one of their own."""
+
+_MAX_OWN_FRACTION = 0.25
 
 
 class _ReadNote(NamedTuple):
@@ -185,10 +87,9 @@ class MarkedNotes:
         sentences that were shown before there is but the mark.
         """
         documents = self.select(since, until, title)
-        is_limited = len(documents) < len(self.notes.documents)
-        within = documents if is_limited else None
         if not documents:
             return []
+        within = documents if len(documents) < len(self.notes.documents) else None
         hits = search_notes(self.notes, words, self._encode, within, self._texts, count)
         return self._hit_lines(hits)
 
@@ -198,23 +99,25 @@ class MarkedNotes:
         Without those of routine notes, unless no other note has any.
         """
         hits = search_notes(self.notes, question, self._encode, None, self._texts, count)
-        kept = [hit for hit in hits if hit.place.document not in self._routine] or hits
-        lines = self._hit_lines(kept)
-        hidden = len(hits) - len(kept)
+        selected = [hit for hit in hits if hit.place.document not in self._routine] or hits
+        lines = self._hit_lines(selected)
+        hidden = len(hits) - len(selected)
         if hidden:
-            lines.append(
-                f"({counted(hidden, 'hit', 'hits')} in routine notes; search_notes has them)"
-            )
+            left_out = counted(hidden, "hit", "hits")
+            lines.append(f"({left_out} in routine notes; search_notes has them)")
         return lines
 
     @cached_property
     def _routine(self) -> frozenset[int]:
-        return routine_notes(self.notes, self._texts)
+        return _routine_notes(self.notes, self._texts)
 
     def _hit_lines(self, hits: Sequence[Hit]) -> list[str]:
+        positions_of_note: dict[int, list[int]] = defaultdict(list)
+        for hit in hits:
+            positions_of_note[hit.place.document].append(hit.place.sentence)
         lines: list[str] = []
         titles: Counter[str] = Counter()
-        for index, positions in _by_note(hits).items():
+        for index, positions in positions_of_note.items():
             title = self.notes.documents[index].title
             titles[title] += 1
             if titles[title] <= _FEW_NOTES:
@@ -222,75 +125,95 @@ class MarkedNotes:
             lines += self._new_lines(index, positions)
         return lines
 
-    def _new_lines(self, index: int, wanted: Sequence[int]) -> list[str]:
+    def _new_lines(self, index: int, positions: Sequence[int]) -> list[str]:
         """Return the lines of sentences, and the marks alone of those that were shown before."""
-        citable = [each for each in wanted if each not in self._read(index).uncitable]
-        known = {each for each in citable if f"{_mark(index)}.{each + 1}" in self.shown}
-        marks = ", ".join(f"[{_mark(index)}.{each + 1}]" for each in sorted(known))
-        if known and len(known) == len(set(citable)):
+        uncitable = self._read(index).uncitable
+        citable = {position for position in positions if position not in uncitable}
+        known = {position for position in citable if _mark(index, position) in self.shown}
+        marks = ", ".join(f"[{_mark(index, position)}]" for position in sorted(known))
+        if known and known == citable:
             return [f"{_mark(index)}: {marks} shown before"]
-        above_known = {each for each in wanted if each not in citable and each + 1 in known}
-        new = [each for each in wanted if each not in known | above_known]
+        new = []
+        for position in positions:
+            is_above_known = position in uncitable and position + 1 in known
+            if position not in known and not is_above_known:
+                new.append(position)
         lines = self._lines(index, new)
-        return [*lines, f"  {marks} shown before"] if known else lines
+        if known:
+            lines.append(f"  {marks} shown before")
+        return lines
 
-    def _with_neighbours(self, index: int, hits: Sequence[int]) -> Iterator[int]:
+    def _with_neighbours(self, index: int, positions: Sequence[int]) -> Iterator[int]:
         """Yield hits and what is beside them; a heading after one belongs to what comes next."""
         uncitable = self._read(index).uncitable
         count = len(self.notes.documents[index].numbers)
-        for position in hits:
-            yield from range(max(position - _NEIGHBOURS, 0), position + 1)
-            after = range(position + 1, min(position + _NEIGHBOURS + 1, count))
-            yield from (each for each in after if each not in uncitable)
+        for hit in positions:
+            yield from range(max(hit - _NEIGHBOURS, 0), hit + 1)
+            for position in range(hit + 1, min(hit + _NEIGHBOURS + 1, count)):
+                if position not in uncitable:
+                    yield position
 
     def select(self, since: str = "", until: str = "", title: str = "") -> list[int]:
-        """Return the notes between two dates whose title, type or author has these words."""
+        """Return the notes between two dates whose title, type or author has these words.
+
+        Dates are as precise as they are written; an empty one is open.
+        """
         words = title.casefold().split()
         selected = []
         for index, document in enumerate(self.notes.documents):
+            if since and document.date[: len(since)] < since:
+                continue
+            if until and document.date[: len(until)] > until:
+                continue
             name = f"{document.title} {document.kind} {document.author}".casefold()
-            if _is_between(document.date, since, until) and all(word in name for word in words):
+            if all(word in name for word in words):
                 selected.append(index)
         return selected
 
     def note(self, mark: str, first: int = 1, last: int = 0) -> list[str]:
         """Return the lines of a note from a sentence to another; empty for an unknown mark."""
-        index = self._index_of(mark)
-        if index is None:
+        number = mark.strip("[] ").partition(".")[0].removeprefix("n")
+        if not number.isdecimal() or not 1 <= int(number) <= len(self.notes.documents):
             return []
+        index = int(number) - 1
         count = len(self.notes.documents[index].numbers)
-        wanted: list[int] = []
+        positions: list[int] = []
         size = 0
         for position in range(max(first, 1) - 1, min(last or count, count)):
             size += len(self._read(index).sentences[position].text)
-            if wanted and size > _MAX_NOTE_CHARACTERS:
+            if positions and size > _MAX_NOTE_CHARACTERS:
                 break
-            wanted.append(position)
-        lines = self._lines(index, wanted)
-        rest = count - (wanted[-1] + 1) if wanted else 0
-        if rest and (not last or wanted[-1] + 1 < last):
-            lines.append(f"({rest} more sentences, from {wanted[-1] + 2} on)")
+            positions.append(position)
+        lines = self._lines(index, positions)
+        if positions:
+            end = positions[-1] + 1
+            if end < count and (not last or end < last):
+                lines.append(f"({count - end} more sentences, from {end + 1} on)")
         return lines
 
     def listed(self, documents: Sequence[int]) -> list[str]:
         """Return a line for each of these notes, as many as are shown at once."""
         lines = [self._heading(index) for index in documents[:_MAX_LISTED]]
         hidden = len(documents) - _MAX_LISTED
-        return [*lines, f"({hidden} earlier ones; limit by date or title)"] if hidden > 0 else lines
+        if hidden > 0:
+            lines.append(f"({hidden} earlier ones; limit by date or title)")
+        return lines
 
     def by_title(self) -> list[str]:
         """Return a line for each note; of many with one title the latest ones, and how many more."""
-        of_title: dict[str, list[int]] = {}
+        notes_of_title: dict[str, list[int]] = defaultdict(list)
         for index, document in enumerate(self.notes.documents):
-            of_title.setdefault(document.title, []).append(index)
-        lines = []
-        for title, documents in of_title.items():
-            told = documents if len(documents) <= _FEW_NOTES else documents[: _FEW_NOTES - 1]
-            lines += [self._heading(index) for index in told]
-            if len(documents) > len(told):
-                rest = len(documents) - len(told)
+            notes_of_title[document.title].append(index)
+        lines: list[str] = []
+        for title, documents in notes_of_title.items():
+            shown = len(documents)
+            if shown > _FEW_NOTES:
+                shown = _FEW_NOTES - 1
+            lines += map(self._heading, documents[:shown])
+            if len(documents) > shown:
+                more = len(documents) - shown
                 first = self._heading(documents[-1])
-                lines.append(f'and {rest} more "{title}", the first one: {first}')
+                lines.append(f'and {more} more "{title}", the first one: {first}')
         hidden = len(lines) - _MAX_LISTED
         return [*lines[:_MAX_LISTED], f"({hidden} more lines)"] if hidden > 0 else lines
 
@@ -311,46 +234,47 @@ class MarkedNotes:
             heading=read.headings.get(place.sentence, ""),
         )
 
-    def _lines(self, index: int, wanted: Sequence[int]) -> list[str]:
+    def _lines(self, index: int, positions: Collection[int]) -> list[str]:
         """Return the heading of a note and the lines of its sentences; what lies between is `…`."""
+        read = self._read(index)
         lines = [self._heading(index)]
         former = -1
-        for position in sorted(set(wanted)):
+        for position in sorted(set(positions)):
             if position > former + 1 and former >= 0:
                 lines.append("  …")
-            if position not in self._read(index).hidden:
-                lines.append(f"  {self._line(index, position)}")
             former = position
+            if position in read.hidden:
+                continue
+            text = read.sentences[position].text
+            if position not in read.uncitable:
+                source = self._source(index, position)
+                self.shown[source.mark] = source
+                text = f"[{source.mark}] {text}"
+                if source.first_date:
+                    text = f"{text} (also in a note of {source.first_date})"
+            lines.append(f"  {text}")
         return lines
-
-    def _line(self, index: int, position: int) -> str:
-        read = self._read(index)
-        text = read.sentences[position].text
-        if position in read.uncitable:
-            return text
-        source = self._source(index, position)
-        self.shown[source.mark] = source
-        repeated = f" (also in a note of {source.first_date})" if source.first_date else ""
-        return f"[{source.mark}] {text}{repeated}"
 
     def _source(self, index: int, position: int) -> ShownSource:
         document, read = self.notes.documents[index], self._read(index)
         sentence = read.sentences[position]
-        before = read.sentences[position - 1] if position else None
-        follows = before is not None and before.paragraph_id == sentence.paragraph_id
-        is_shown = position - 1 not in read.uncitable
+        before = ""
+        if position and position - 1 not in read.uncitable:
+            previous = read.sentences[position - 1]
+            if previous.paragraph_id == sentence.paragraph_id:
+                before = previous.text
         earliest, _ = self.notes.dates_of(Place(index, position))
         is_repeated = earliest[:10] < document.date[:10]
         return ShownSource(
-            mark=f"{_mark(index)}.{position + 1}",
+            mark=_mark(index, position),
             ids=(sentence.id,),
             text=sentence.text,
             date=document.date[:10],
             title=", ".join(filter(None, (document.title, document.author))),
             heading=read.headings.get(position, ""),
             label=read.labels.get(position, ""),
-            opening="" if has_date(sentence.text) else read.opening,
-            before=before.text if before is not None and follows and is_shown else "",
+            opening="" if _has_date(sentence.text) else read.opening,
+            before=before,
             first_date=earliest[:10] if is_repeated else "",
         )
 
@@ -360,44 +284,102 @@ class MarkedNotes:
         parts = (document.date[:10], document.title, document.author, length)
         return f"{_mark(index)}: {', '.join(filter(None, parts))}"
 
-    def _index_of(self, mark: str) -> int | None:
-        number = mark.strip("[] ").partition(".")[0].removeprefix("n")
-        is_known = number.isdecimal() and 1 <= int(number) <= len(self.notes.documents)
-        return int(number) - 1 if is_known else None
-
     def _read(self, index: int) -> _ReadNote:
-        if index not in self._read_notes:
-            self._read_notes[index] = self._read_note(index)
-        return self._read_notes[index]
-
-    def _read_note(self, index: int) -> _ReadNote:
+        if index in self._read_notes:
+            return self._read_notes[index]
         sentences = self.notes.sentences(index)
         name = self.notes.documents[index].name
         case = Case(id=name, patient_narrative="", clinician_question="", sentences=sentences)
         hidden = frozenset(non_evidence_reasons(case))
-        shown = ["" if i in hidden else one.text for i, one in enumerate(sentences)]
-        return _ReadNote(
+        # What the first sentences say with a date, such as "DOS: 03/12/2026".
+        dated = []
+        for position, sentence in enumerate(sentences[:_OPENING_SENTENCES]):
+            if position not in hidden and _has_date(sentence.text):
+                dated.append(sentence.text)
+        opening = " ".join(" ".join(dated).split())[:_MAX_OPENING_CHARACTERS]
+        note = _ReadNote(
             sentences,
             hidden,
             non_evidence_indices(case),
             self.notes.headings(index),
-            row_labels(sentences, self.notes.documents[index].lines),
-            without_words(dated_opening(shown), self._hidden),
+            _row_labels(sentences, self.notes.documents[index].lines),
+            without_words(opening, self._hidden),
         )
+        self._read_notes[index] = note
+        return note
 
 
-def _mark(index: int) -> str:
-    return f"n{index + 1}"
+def _mark(index: int, position: int | None = None) -> str:
+    """Return the mark of a note, or of a sentence in it."""
+    return f"n{index + 1}" if position is None else f"n{index + 1}.{position + 1}"
 
 
-def _by_note(hits: Sequence[Hit]) -> dict[int, list[int]]:
-    """Return the positions of hits by note, the best note first."""
-    positions: dict[int, list[int]] = {}
-    for hit in hits:
-        positions.setdefault(hit.place.document, []).append(hit.place.sentence)
-    return positions
+def _row_labels(sentences: Sequence[Sentence], lines: Sequence[int]) -> dict[int, str]:
+    """Return what belongs to a row of a table and stands in another sentence, by position.
+
+    It is the label cell, where a sentence goes on in the same line of the note or in a row below
+    with an empty first cell; and the first row of the table, if it has the dates of the columns.
+    `lines` are the numbers of the sentences' lines.
+    """
+    text_of_line: dict[int, str] = {}
+    for sentence, line in zip(sentences, lines, strict=True):
+        text_of_line[line] = f"{text_of_line.get(line, '')} {sentence.text}".strip()
+    row_of_line = {line: (label, dates) for line, label, dates in _rows(text_of_line)}
+    labels = {}
+    for position, (sentence, line) in enumerate(zip(sentences, lines, strict=True)):
+        label, dates = row_of_line.get(line, ("", ""))
+        if sentence.text.lstrip("| \t").startswith(label):
+            label = ""
+        if label or dates:
+            labels[position] = "; ".join(filter(None, (dates, label)))
+    return labels
 
 
-def _is_between(date: str, since: str, until: str) -> bool:
-    """Whether a date lies between two others, each as precise as it is written; empty is open."""
-    return (not since or date[: len(since)] >= since) and (not until or date[: len(until)] <= until)
+def _rows(text_of_line: dict[int, str]) -> Iterator[tuple[int, str, str]]:
+    """Yield the line, the label and the dates of the columns of each row of a table.
+
+    A row with an empty first cell has the label of the row before.
+    """
+    label = dates = ""
+    former_width = 0
+    for line, text in text_of_line.items():
+        cells = table_cells(text)
+        if _EMPTY_FIRST_CELL.match(text):
+            cells = ["", *cells]
+        if len(cells) < 2:
+            former_width = 0
+            continue
+        label = cells[0] or label
+        if len(cells) == former_width:
+            yield line, label, dates
+        else:
+            has_dates = all(_has_date(cell) or _MONTH_OR_YEAR.fullmatch(cell) for cell in cells[1:])
+            dates = " | ".join(cells) if has_dates else ""
+            yield line, label, ""
+        former_width = len(cells)
+
+
+def _has_date(text: str) -> bool:
+    """Whether a text names a day or a month."""
+    return _NUMERIC_DATE.search(text) is not None or bool(dates_in_figures(text))
+
+
+def _routine_notes(notes: ChartNotes, texts: Collection[int] | None) -> frozenset[int]:
+    """Return the indices of notes that a program wrote: few of their sentences are their own.
+
+    A sentence of its own says something that resources do not (`texts`, None for all), and stands
+    in no more than two notes; numbers in it, such as an age, make no other sentence.
+    """
+    forms = [_NUMBER.sub("0", text.casefold()) for text in notes.texts]
+    documents_of_form: dict[str, set[int]] = defaultdict(set)
+    for form, places in zip(forms, notes.places, strict=True):
+        documents_of_form[form].update(place.document for place in places)
+    counts: Counter[int] = Counter()
+    for index in range(len(notes.texts)) if texts is None else texts:
+        if len(documents_of_form[forms[index]]) <= _MAX_NOTES_OF_OWN_SENTENCE:
+            counts.update(place.document for place in notes.places[index])
+    routine = set()
+    for index, document in enumerate(notes.documents):
+        if counts[index] < _MAX_OWN_FRACTION * len(document.numbers):
+            routine.add(index)
+    return frozenset(routine)

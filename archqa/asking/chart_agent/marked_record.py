@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from difflib import SequenceMatcher
-from itertools import chain
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from archqa.agents.chart_answer import ShownSource
@@ -29,6 +29,30 @@ from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.later_rows import LEFT_OUT
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
+
+_MAX_ROWS = 40
+_MAX_RESOURCE_CHARACTERS = 4_000
+_MAX_NAMES = 10
+"""Names of rows that are told where no row has a word."""
+_MIN_BEGINNING = 3
+"""Letters of a word that stand for all words which begin with them."""
+_MIN_DETAIL = 4
+"""Characters of a personal detail below which other text may well have the same ones."""
+
+NOT_READ = "The question could not be read, so nothing was searched. list_record lists rows."
+NOT_COMPUTED = "Rows on what the question names; no rule could read whether they answer it:"
+DETAILS_HIDDEN = (
+    "(of identifiers, contacts, address and name of the patient, only what the question asks for "
+    "is shown)"
+)
+_TYPE_AFTER_VALUE = re.compile(r" \([^()]*\)$")
+"""An identifier has its type behind it: `1869658 (Medical Record Number)`."""
+
+_DOSAGE_FACTS = ("dose", "frequency", "dosage")
+_NOT_LISTED_FACTS = frozenset(
+    {"status", "status_detail", "flag", "reference_range", "kind", "panel", "alive"}
+)
+_WORD = re.compile(r"\w+")
 
 PERSONAL_DETAILS = frozenset({"identifier", "contact", "address", "phone", "email", "patient_name"})
 """Facts of a patient's row."""
@@ -50,9 +74,6 @@ _DETAIL_OF_FIELD = {
     "address": "address",
     "contact": "contact",
 }
-_NAME_OF_PATIENT = {"name": "patient_name"}
-"""The name of a related person is shown: who is the proxy?"""
-
 _COARSE_ADDRESS = ("city", "state", "country")
 
 
@@ -66,44 +87,89 @@ class AskedDetails(NamedTuple):
         """Return those that are asked for; where none has the type, those without a type."""
         if "identifier" not in self.details:
             return []
-        every = list(identifiers)
         if not self.identifier_types:
-            return every
-        typed = [each for each in every if self._is_of_type(each)]
-        return typed or [each for each in every if "type" not in each]
-
-    def _is_of_type(self, identifier: Mapping[str, Any]) -> bool:
-        told = {"type": identifier.get("type", ""), "system": identifier.get("system", "")}
-        text = json.dumps(told, ensure_ascii=False).casefold()
-        return any(pattern.search(text) for pattern in self.identifier_types)
+            return list(identifiers)
+        typed = []
+        untyped = []
+        for identifier in identifiers:
+            fields = {name: identifier.get(name, "") for name in ("type", "system")}
+            text = json.dumps(fields, ensure_ascii=False).casefold()
+            if any(pattern.search(text) for pattern in self.identifier_types):
+                typed.append(identifier)
+            elif "type" not in identifier:
+                untyped.append(identifier)
+        return typed or untyped
 
 
 def asked_details(question: str) -> AskedDetails:
     """Return what of the person a question asks for."""
     text = question.casefold().replace("’", "'")
-    rows = read_rows("asking/data/personal_details.tsv", 3)
-    words_of = {detail: _pattern(words) for kind, detail, words in rows if kind == "detail"}
-    other = words_of.pop(_NOT_ASKING)
-    asked = frozenset(detail for detail, words in words_of.items() if _names(text, words, other))
-    identifiers = [(words, of_type) for kind, words, of_type in rows if kind == "identifier"]
-    types = [_pattern(of_type) for words, of_type in identifiers if _pattern(words).search(text)]
-    return AskedDetails(asked, tuple(types))
-
-
-def _names(text: str, words: re.Pattern[str], other: re.Pattern[str]) -> bool:
-    """Whether a text has one of the words, not as a part of what means something else."""
-
-    def kept(match: re.Match[str]) -> str:
-        return match[0] if words.fullmatch(match[0]) else " "
-
-    return words.search(other.sub(kept, text)) is not None
+    words_of_detail = {}
+    identifier_types = []
+    for kind, name, words in read_rows("asking/data/personal_details.tsv", 3):
+        if kind == "detail":
+            words_of_detail[name] = _pattern(words)
+        elif kind == "identifier" and _pattern(name).search(text):
+            identifier_types.append(_pattern(words))
+    other_meanings = words_of_detail.pop(_NOT_ASKING)
+    details = set()
+    for detail, pattern in words_of_detail.items():
+        # Words that are a part of what means something else do not count.
+        remaining = text
+        for match in reversed(list(other_meanings.finditer(text))):
+            if not pattern.fullmatch(match[0]):
+                remaining = f"{remaining[: match.start()]} {remaining[match.end() :]}"
+        if pattern.search(remaining):
+            details.add(detail)
+    return AskedDetails(frozenset(details), tuple(identifier_types))
 
 
 def without_personal_details(resource: Mapping[str, Any], asked: AskedDetails) -> dict[str, Any]:
     """Return a resource without what identifies or reaches the patient, but for what is asked."""
     is_patient = resource.get("resourceType") == "Patient"
-    fields = _of_patient(resource, asked) if is_patient else _of_other(resource, asked)
-    return {field: value for field, value in fields if value not in ([], {})}
+    fields = {}
+    for field, value in resource.items():
+        known = _patient_field(field, value, asked) if is_patient else _field(field, value, asked)
+        if known not in (None, [], {}):
+            fields[field] = known
+    return fields
+
+
+def _patient_field(field: str, value: Any, asked: AskedDetails) -> Any:
+    """Return what is shown of a field of a Patient; None for nothing."""
+    detail = "patient_name" if field == "name" else _DETAIL_OF_FIELD.get(field, "")
+    if field == "identifier":
+        return asked.identifiers(value)
+    if field in _OF_A_PATIENT or detail in asked.details:
+        return value
+    if field == "address":
+        coarse = []
+        for address in value:
+            coarse.append({part: address[part] for part in _COARSE_ADDRESS if part in address})
+        return coarse
+    return _telecom(value, asked) if field == "telecom" else None
+
+
+def _field(field: str, value: Any, asked: AskedDetails) -> Any:
+    """Return what is shown of a field of another resource; None for nothing.
+
+    The name of a related person is shown: who is the proxy?
+    """
+    if field == "telecom":
+        return value if "contact" in asked.details else _telecom(value, asked)
+    if field in _DETAIL_OF_FIELD:
+        return value if _DETAIL_OF_FIELD[field] in asked.details else None
+    return None if field in _THE_PATIENT else value
+
+
+def _telecom(points: Iterable[Mapping[str, Any]], asked: AskedDetails) -> list[Any]:
+    """Return the ways to reach a person that are asked for."""
+    shown = []
+    for point in points:
+        detail = "email" if point.get("system") == "email" else "phone"
+        if detail in asked.details:
+            shown.append(point)
+    return shown
 
 
 def without_words(text: str, words: Collection[str]) -> str:
@@ -115,71 +181,11 @@ def without_words(text: str, words: Collection[str]) -> str:
     return re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", "…", text, flags=re.IGNORECASE)
 
 
-def _of_patient(resource: Mapping[str, Any], asked: AskedDetails) -> Iterator[tuple[str, Any]]:
-    for field, value in resource.items():
-        detail = (_DETAIL_OF_FIELD | _NAME_OF_PATIENT).get(field, "")
-        if field == "identifier":
-            yield field, asked.identifiers(value)
-        elif field in _OF_A_PATIENT or detail in asked.details:
-            yield field, value
-        elif field == "address":
-            yield field, [_coarse_address(each) for each in value]
-        elif field == "telecom":
-            yield field, _telecom(value, asked.details)
-
-
-def _of_other(resource: Mapping[str, Any], asked: AskedDetails) -> Iterator[tuple[str, Any]]:
-    for field, value in resource.items():
-        if field == "telecom":
-            is_contact = "contact" in asked.details
-            yield field, value if is_contact else _telecom(value, asked.details)
-        elif field in _DETAIL_OF_FIELD:
-            if _DETAIL_OF_FIELD[field] in asked.details:
-                yield field, value
-        elif field not in _THE_PATIENT:
-            yield field, value
-
-
-def _telecom(value: Iterable[Mapping[str, Any]], asked: frozenset[str]) -> list[Any]:
-    """Return the ways to reach a person that are asked for."""
-    return [
-        each for each in value if ("email" if each.get("system") == "email" else "phone") in asked
-    ]
-
-
-def _coarse_address(address: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: address[field] for field in _COARSE_ADDRESS if field in address}
-
-
 def _pattern(words: str) -> re.Pattern[str]:
     """Return the pattern of words between bars."""
     longest_first = sorted(words.split("|"), key=len, reverse=True)
     forms = [re.escape(form).replace(_GAP, _UP_TO_SIX_WORDS) for form in longest_first]
     return re.compile(rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)")
-
-
-_MAX_ROWS = 40
-_MAX_RESOURCE_CHARACTERS = 4_000
-_MAX_NAMES = 10
-"""Names of rows that are told where no row has a word."""
-_MIN_BEGINNING = 3
-"""Letters of a word that stand for all words which begin with them."""
-_MIN_DETAIL = 4
-"""Characters of a personal detail below which other text may well have the same ones."""
-
-NOT_READ = "The question could not be read, so nothing was searched. list_record lists rows."
-NOT_COMPUTED = "Rows on what the question names; no rule could read whether they answer it:"
-DETAILS_HIDDEN = (
-    "(of identifiers, contacts, address and name of the patient, only what the question asks for "
-    "is shown)"
-)
-_TYPE_AFTER_VALUE = re.compile(r" \([^()]*\)$")
-"""An identifier has its type behind it: `1869658 (Medical Record Number)`."""
-
-_DOSAGE_FACTS = ("dose", "frequency", "dosage")
-_TOLD_OTHERWISE = frozenset(
-    {"status", "status_detail", "flag", "reference_range", "kind", "panel", "alive"}
-)
 
 
 class MarkedRecord:
@@ -207,71 +213,61 @@ class MarkedRecord:
 
         Raises as the record does.
         """
-        answer = self._answer(question)
-        if _is_read(answer):
-            return self._answer_lines(answer)
-        return [NOT_COMPUTED, *self._fact_lines(answer)] if answer.lines else []
+        answer = answer_by_grammar(question, self._queries)
+        self._evidence |= {line.id: line for line in answer.evidence}
+        if answer.status not in (Status.ANSWERED, Status.NOT_FOUND):  # It is no query.
+            return [NOT_COMPUTED, *self._fact_lines(answer)] if answer.lines else []
+        # How a question was read stands above, so that a misreading is seen.
+        lines = [f"Read as: {answer.query}"] if answer.query else []
+        if answer.message:
+            lines.append(answer.message)
+        lines += self._fact_lines(answer)
+        lines += [f"Remark: {remark}" for remark in answer.remarks]
+        return lines
 
     def answered(self, question: str) -> list[str]:
         """Return what the grammar answers, or that it cannot read the question. Raises as above."""
-        answer = self._answer(question)
-        if _is_read(answer):
-            return self._answer_lines(answer)
-        return [NOT_COMPUTED, *self._fact_lines(answer)] if answer.lines else [NOT_READ]
-
-    def _answer(self, question: str) -> Answer:
-        answer = answer_by_grammar(question, self._queries)
-        self._evidence |= {line.id: line for line in answer.evidence}
-        return answer
-
-    def _answer_lines(self, answer: Answer) -> list[str]:
-        """Return how a question was read, so that a misreading is seen, and what was found."""
-        read = [f"Read as: {answer.query}"] if answer.query else []
-        message = [answer.message] if answer.message else []
-        remarks = [f"Remark: {remark}" for remark in answer.remarks]
-        return [*read, *message, *self._fact_lines(answer), *remarks]
+        return self.found(question) or [NOT_READ]
 
     def _fact_lines(self, answer: Answer) -> list[str]:
         hidden = self._hidden_details()
+        dates = {row.id: row.date[:10] for row in answer.evidence}
         lines = []
         for line in answer.lines:
-            if any(detail in line.text.casefold() for detail in hidden):
+            text = line.text.casefold()
+            if any(detail in text for detail in hidden):
                 lines.append(DETAILS_HIDDEN)
             else:
-                date = _latest(answer, line.citations)
-                lines.append(self._shown(line.citations, line.text, date))
+                latest = max((dates.get(name, "") for name in line.citations), default="")
+                lines.append(self._show(line.citations, line.text, latest))
         return lines
 
     def _hidden_details(self) -> set[str]:
         """Return the values of the personal details that the question does not ask for."""
-        values = chain.from_iterable(map(self._personal_values, {*self._hidden, "identifier"}))
-        hidden = {value.casefold() for value in values if len(value) >= _MIN_DETAIL}
-        return hidden - self._asked_identifiers()
+        hidden = set()
+        for detail in {*self._hidden, "identifier"}:
+            for value in self._personal_values(detail):
+                if len(value) >= _MIN_DETAIL:
+                    hidden.add(value.casefold())
+        return hidden - self._requested_identifiers()
 
     def hidden_words(self) -> frozenset[str]:
         """Return names, numbers and addresses of the patient that the question does not ask for."""
-        name = "patient_name"
-        names = self._personal_values(name) if name in self._hidden else ()
-        parts = {part.strip(".,") for value in names for part in value.split()}
-        return frozenset(self._hidden_details() | {part for part in parts if len(part) > 1})
+        words = self._hidden_details()
+        if "patient_name" in self._hidden:
+            for name in self._personal_values("patient_name"):
+                parts = (part.strip(".,") for part in name.split())
+                words.update(part for part in parts if len(part) > 1)
+        return frozenset(words)
 
     def _personal_values(self, detail: str) -> Iterator[str]:
-        for row in self._queried("patient"):
+        for row in self._query_rows("patient"):
             for value in row.facts.get(detail, ()):
                 yield _TYPE_AFTER_VALUE.sub("", value)
 
-    def _without_details(self, row: Row) -> Row:
-        """Return the row of the patient without the details that the question does not ask for."""
-        facts = {name: row.facts[name] for name in row.facts if name not in self._hidden}
-        if "identifier" in facts:
-            asked = self._asked_identifiers()
-            kept = [each for each in facts["identifier"] if each.split(" (")[0].casefold() in asked]
-            facts["identifier"] = tuple(kept)
-        return replace(row, facts=facts)
-
-    def _asked_identifiers(self) -> set[str]:
+    def _requested_identifiers(self) -> set[str]:
         identifiers = self._asked.identifiers(self._queries.patient.get("identifier", ()))
-        return {str(each.get("value", "")).casefold() for each in identifiers}
+        return {str(identifier.get("value", "")).casefold() for identifier in identifiers}
 
     def listed(self, kind: str, words: str = "", since: str = "", until: str = "") -> list[str]:
         """Return the rows of a kind, latest first, that have these words or mean the same concept.
@@ -279,34 +275,33 @@ class MarkedRecord:
         A word stands for all that begin with it. Raises as the record does, and `KeyError` for an
         unknown kind.
         """
-        rows = _latest_first(self._rows(kind, words))
-        within = [row for row in rows if _is_between(row, since, until)]
+        plural = KINDS[kind].plural
+        all_rows = self._all(kind)
+        rows = self._rows(kind, words)
         if not rows and words.strip():
-            return self._none_called(kind, words)
-        lines = [f"{len(within)} of {len(self._all(kind))} {KINDS[kind].plural}:"]
+            if not all_rows:
+                return [f"The record has no {plural}."]
+            names = "; ".join(_nearest_names(words, all_rows))
+            return [f"No row of {len(all_rows)} {plural} has these words; other names: {names}"]
+        rows.sort(key=lambda row: row.local_time or datetime.min, reverse=True)
+        within = [row for row in rows if _is_between(row, since, until)]
+        heading = f"{len(within)} of {len(all_rows)} {plural}:"
         if rows and not within:
-            lines = [f"{lines[0]} {_other_times(rows)}"]
-        lines += [self._row_line(kind, row) for row in within[:_MAX_ROWS]]
+            latest = rows[0].local_time
+            date = f", the latest on {date_text(latest)}" if latest else ""
+            heading = f"{heading} {len(rows)} at other times{date}"
+        lines = [heading]
+        for row in within[:_MAX_ROWS]:
+            lines.append(self._row_line(kind, row))
         hidden = len(within) - _MAX_ROWS
         if hidden > 0:
             lines.append(f"({hidden} earlier ones are not shown)")
-        lines += self._later(kind)
-        return [*lines, DETAILS_HIDDEN] if kind == "patient" and self._hidden else lines
-
-    def _later(self, kind: str) -> Iterator[str]:
-        """Yield how many rows of a kind are left out, since they are dated after the question."""
-        for warning in self._result({"what": kind}).warnings:
+        for warning in self._query({"what": kind}).warnings:
             if warning.startswith(LEFT_OUT):
-                yield warning
-
-    def _none_called(self, kind: str, words: str) -> list[str]:
-        """Return that no row has these words, and the names of rows that are nearest to them."""
-        rows = self._all(kind)
-        if not rows:
-            return [f"The record has no {KINDS[kind].plural}."]
-        names = _nearest_names(words, rows)
-        told = f"No row of {len(rows)} {KINDS[kind].plural} has these words; other names: "
-        return [told + "; ".join(names)]
+                lines.append(warning)
+        if kind == "patient" and self._hidden:
+            lines.append(DETAILS_HIDDEN)
+        return lines
 
     def resource(self, mark: str) -> list[str]:
         """Return all that the resources of a mark say; empty for a mark that was not shown.
@@ -314,9 +309,11 @@ class MarkedRecord:
         A row that is read keeps its mark.
         """
         source = self.shown.get(mark.strip("[] "))
-        if source is None:
-            return []
-        return [line for name in source.ids[:3] for line in self._read(source, name)]
+        lines: list[str] = []
+        if source is not None:
+            for name in source.ids[:3]:
+                lines += self._read(source, name)
+        return lines
 
     def _read(self, source: ShownSource, name: str) -> Iterator[str]:
         """Yield the line of one resource of a row, under the row's mark if it has no other."""
@@ -327,18 +324,16 @@ class MarkedRecord:
         known = without_personal_details(resource, self._asked)
         projected = project(known, Resolver(self._queries.record))
         details = json.dumps(projected, ensure_ascii=False)[:_MAX_RESOURCE_CHARACTERS]
-        own = source if source.ids == (name,) else self._source_of(name, details, source.date)
-        self.shown[own.mark] = own._replace(details=details)
-        yield f"[{own.mark}] {details}"
+        if source.ids != (name,):
+            # One of several resources that make a row has a source of its own.
+            evidence = None if resource_type == "Patient" else self._evidence.get(name)
+            text = evidence.text if evidence and evidence.text else details
+            self._show((name,), text, source.date)
+            source = self.shown[self._marks[((name,), text)]]
+        self.shown[source.mark] = source._replace(details=details)
+        yield f"[{source.mark}] {details}"
         if resource_type == "Patient" and self._hidden:
             yield DETAILS_HIDDEN
-
-    def _source_of(self, name: str, details: str, date: str) -> ShownSource:
-        """Return the source of one of several resources that make a row."""
-        evidence = None if name.startswith("Patient/") else self._evidence.get(name)
-        text = evidence.text if evidence and evidence.text else details
-        self._shown((name,), text, date)
-        return self.shown[self._marks[((name,), text)]]
 
     def patient_line(self) -> str:
         """Return sex, birth date, age, language and the like, and the personal details asked for."""
@@ -358,18 +353,29 @@ class MarkedRecord:
         )
 
     def _all(self, kind: str) -> Sequence[Row]:
-        rows = self._queried(kind)
-        return [self._without_details(row) for row in rows] if kind == "patient" else rows
+        """Return the rows of a kind, that of the patient with the personal details asked for."""
+        rows = self._query_rows(kind)
+        if kind != "patient":
+            return rows
+        requested = self._requested_identifiers()
+        shown_rows = []
+        for row in rows:
+            facts = {name: row.facts[name] for name in row.facts if name not in self._hidden}
+            if "identifier" in facts:
+                identifiers = []
+                for identifier in facts["identifier"]:
+                    if identifier.split(" (")[0].casefold() in requested:
+                        identifiers.append(identifier)
+                facts["identifier"] = tuple(identifiers)
+            shown_rows.append(replace(row, facts=facts))
+        return shown_rows
 
-    def _queried(self, kind: str) -> Sequence[Row]:
-        return self._found({"what": kind})
-
-    def _found(self, fields: dict[str, object]) -> Sequence[Row]:
+    def _query_rows(self, kind: str, **fields: object) -> Sequence[Row]:
         """Return what a query finds, with reasons, and what is no fact: planned, denied, cancelled."""
-        result = self._result(fields)
+        result = self._query({"what": kind, **fields})
         return (*result.rows, *result.left_out)
 
-    def _result(self, fields: dict[str, object]) -> QueryResult:
+    def _query(self, fields: dict[str, object]) -> QueryResult:
         kind = KINDS[str(fields["what"])]
         if "reason" in kind.returns:
             fields = {**fields, "returns": "reason"}
@@ -377,124 +383,95 @@ class MarkedRecord:
         return self._queries(with_concept_names(query))
 
     def _rows(self, kind: str, words: str) -> list[Row]:
-        """Return the rows that have all the words, and those of the concept that they name."""
+        """Return the rows that have all the words, and those of the concept that they name.
+
+        A word stands for all that begin with it.
+        """
         if not words.strip():
             return list(self._all(kind))
-        wanted = _words_of(words)
-        rows = [row for row in self._all(kind) if _has_words(_words(row), wanted)]
-        known = {(row.refs, row.name) for row in rows}
-        meant = self._of_concept(kind, words)
-        return [*rows, *(row for row in meant if (row.refs, row.name) not in known)]
-
-    def _of_concept(self, kind: str, words: str) -> Sequence[Row]:
-        if not concepts_called(words):
-            return ()
-        try:
-            return self._found({"what": kind, "concepts": (words,)})
-        except (CannotExecute, ValueError):  # No rows of the kind have such a concept.
-            return ()
+        wanted = _words(words)
+        rows = []
+        for row in self._all(kind):
+            displays = [coding.display for coding in row.codings]
+            facts = chain.from_iterable(row.facts.values())
+            words_of_row = _words(" ".join((*row.names, *displays, row.text, *facts)))
+            if all(_begins_any(word, words_of_row) for word in wanted):
+                rows.append(row)
+        if concepts_called(words):
+            known = {(row.refs, row.name) for row in rows}
+            try:
+                rows_of_concept = self._query_rows(kind, concepts=(words,))
+            except (CannotExecute, ValueError):  # No rows of the kind have such a concept.
+                return rows
+            rows += [row for row in rows_of_concept if (row.refs, row.name) not in known]
+        return rows
 
     def _row_line(self, kind: str, row: Row) -> str:
         name = clean_name(row.name) or KINDS[kind].singular
         parts = [name, value_text(row), flag_text(row)]
-        for fact in [each for each in row.facts if each not in _TOLD_OTHERWISE]:
-            parts.append(_fact_text(row, fact, name))
+        for fact, values in row.facts.items():
+            if fact in _NOT_LISTED_FACTS:
+                continue
+            # What the name of the row says is not repeated.
+            names = dict.fromkeys(clean_name(value) for value in values if value)
+            new = [value for value in names if value.casefold() not in name.casefold()]
+            if new:
+                parts.append(f"{fact.replace('_', ' ')} {'; '.join(new)}")
         if kind == "patient" and row.local_time:
             parts.append(f"age {full_years(row.local_time.date(), self._now.date())}")
-        if kind == "medication" and not _has_dosage(row):
+        has_dosage = row.value is not None or any(map(row.facts.get, _DOSAGE_FACTS))
+        if kind == "medication" and not has_dosage:
             parts.append("no dosage given")
-        parts += (_end_text(row), _status_text(row))
-        has_date = row.local_time is not None and kind != "patient"  # A birth date dates nothing.
-        date = date_text(row.local_time) if row.local_time and has_date else ""
-        return self._shown(row.refs[:1], ", ".join(filter(None, parts)), date)
+        if row.local_end is not None:
+            end = date_text(row.local_end)
+            if end != date_text(row.local_time or datetime.min):
+                parts.append(f"until {end}")
+        if row_status(row):
+            # How sure or how firm it is: confirmed, an order, a plan.
+            details = ", ".join(row.facts.get("status_detail", ()))
+            suffix = f" ({details})" if details else ""
+            parts.append(f"status {row_status(row)}{suffix}")
+        date = ""
+        if row.local_time and kind != "patient":  # A birth date dates nothing.
+            date = date_text(row.local_time)
+        return self._show(row.refs[:1], ", ".join(filter(None, parts)), date)
 
-    def _shown(self, names: Iterable[str], text: str, date: str) -> str:
+    def _show(self, names: Iterable[str], text: str, date: str) -> str:
         """Return a line under its mark, the same one each time that it is shown."""
-        key = (tuple(dict.fromkeys(names)), text)
-        mark = self._marks.setdefault(key, f"r{len(self._marks) + 1}")
-        kinds = dict.fromkeys(name.partition("/")[0] for name in key[0])
+        ids = tuple(dict.fromkeys(names))
+        mark = self._marks.setdefault((ids, text), f"r{len(self._marks) + 1}")
+        kinds = dict.fromkeys(name.partition("/")[0] for name in ids)
         title = f"the record ({', '.join(kinds)})" if kinds else "the record"
-        self.shown.setdefault(mark, ShownSource(mark, key[0], text, date, title))
+        self.shown.setdefault(mark, ShownSource(mark, ids, text, date, title))
         return f"[{mark}] {date}: {text}" if date else f"[{mark}] {text}"
 
 
-def _fact_text(row: Row, fact: str, name: str) -> str:
-    """Return a fact under its name; empty where the name of the row says it."""
-    values = dict.fromkeys(clean_name(value) for value in row.facts[fact] if value)
-    told = [value for value in values if value.casefold() not in name.casefold()]
-    return f"{fact.replace('_', ' ')} {'; '.join(told)}" if told else ""
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(normalise_text(text)))
 
 
-def _end_text(row: Row) -> str:
-    """Return the end, if it is another day than the start."""
-    if row.local_end is None or date_text(row.local_end) == date_text(
-        row.local_time or datetime.min
-    ):
-        return ""
-    return f"until {date_text(row.local_end)}"
-
-
-def _status_text(row: Row) -> str:
-    """Return the status, and how sure or how firm it is: confirmed, an order, a plan."""
-    details = ", ".join(row.facts.get("status_detail", ()))
-    status = row_status(row)
-    if not status:
-        return ""
-    return f"status {status} ({details})" if details else f"status {status}"
-
-
-def _is_read(answer: Answer) -> bool:
-    """Whether the grammar took a question for one of the record."""
-    return answer.status in (Status.ANSWERED, Status.NOT_FOUND)
-
-
-def _has_dosage(row: Row) -> bool:
-    return row.value is not None or any(row.facts.get(fact) for fact in _DOSAGE_FACTS)
-
-
-def _words(row: Row) -> set[str]:
-    facts = [value for values in row.facts.values() for value in values]
-    displays = [coding.display for coding in row.codings]
-    return _words_of(" ".join((*row.names, *displays, row.text, *facts)))
-
-
-def _words_of(text: str) -> set[str]:
-    return set(re.findall(r"\w+", normalise_text(text)))
-
-
-def _has_words(words: set[str], wanted: set[str]) -> bool:
-    return all(one in words or _begins_any(one, words) for one in wanted)
-
-
-def _begins_any(beginning: str, words: set[str]) -> bool:
-    if len(beginning) < _MIN_BEGINNING or not beginning.isalpha():
+def _begins_any(word: str, words: set[str]) -> bool:
+    """Whether a word is one of these, or letters with which one of them begins."""
+    if word in words:
+        return True
+    if len(word) < _MIN_BEGINNING or not word.isalpha():
         return False
-    return any(word.startswith(beginning) for word in words)
+    return any(longer.startswith(word) for longer in words)
 
 
 def _nearest_names(words: str, rows: Iterable[Row]) -> list[str]:
-    """Return the names of rows that are most like these words, of equal ones the most frequent."""
+    """Return the names of rows that are most like these words, of equal ones the most frequent.
+
+    How much alike the two most similar words are counts in tenths: closer is no likeness.
+    """
     counts = Counter(clean_name(row.name) for row in rows if row.name)
-    wanted = _words_of(words)
-    likeness = {name: _likeness(wanted, _words_of(name)) for name in counts}
+    likeness: dict[str, float] = {}
+    for name in counts:
+        ratios = []
+        for wanted, word in product(_words(words), _words(name)):
+            ratios.append(SequenceMatcher(None, wanted, word).ratio())
+        likeness[name] = round(max(ratios, default=0.0), 1)
     return sorted(counts, key=lambda name: (-likeness[name], -counts[name]))[:_MAX_NAMES]
-
-
-def _likeness(wanted: set[str], words: set[str]) -> float:
-    """Return how much alike the two most similar words are, in tenths: closer is no likeness."""
-    ratios = [SequenceMatcher(None, one, word).ratio() for one in wanted for word in words]
-    return round(max(ratios, default=0.0), 1)
-
-
-def _latest_first(rows: Iterable[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: row.local_time or datetime.min, reverse=True)
-
-
-def _other_times(rows: Sequence[Row]) -> str:
-    """Return how many rows lie at other times, and when the latest is."""
-    latest = rows[0].local_time
-    date = f", the latest on {date_text(latest)}" if latest else ""
-    return f"{len(rows)} at other times{date}"
 
 
 def _is_between(row: Row, since: str, until: str) -> bool:
@@ -504,9 +481,3 @@ def _is_between(row: Row, since: str, until: str) -> bool:
     start = date_text(row.local_time)
     end = date_text(row.local_end) if row.local_end else start
     return (not since or end[: len(since)] >= since) and (not until or start[: len(until)] <= until)
-
-
-def _latest(answer: Answer, citations: Iterable[str]) -> str:
-    """Return the latest date of what a line cites."""
-    cited = set(citations)
-    return max((line.date[:10] for line in answer.evidence if line.id in cited), default="")

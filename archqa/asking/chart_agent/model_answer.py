@@ -114,20 +114,21 @@ class ChartConversation:
     async def _ask(self, *, with_tools: bool) -> Reply:
         """Return the model's reply; a server that takes no tools is asked without them."""
         try:
-            reply = await self._conversation.next_reply(self._specs if with_tools else ())
+            specs: tuple[ToolSpec, ...] = ()
+            if with_tools and self._has_tool_calls:
+                specs = tuple(tool.spec for tool in self._tools.values())
+            reply = await self._conversation.next_reply(specs)
         except ToolsNotSupported:
             self._has_tool_calls = False
             reply = await self._conversation.next_reply()
         self._turns_left -= 1
-        _check_finished(reply)
+        name = ChartAnswerAgent.name
+        if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
+            raise Refused(f"{name}: the model declined ({reply.finish}).")
+        if reply.finish is FinishReason.LENGTH:
+            raise Truncated(f"{name}: the reply was cut off; raise agents.{name}.max_tokens.")
         self._conversation.messages.append(reply.as_message)
         return reply
-
-    @property
-    def _specs(self) -> tuple[ToolSpec, ...]:
-        if not self._has_tool_calls:
-            return ()
-        return tuple(tool.spec for tool in self._tools.values())
 
     async def _look_up(self, calls: Sequence[ToolCall]) -> None:
         """Carry out tool calls; the results of those in a text are one message of the user."""
@@ -170,10 +171,11 @@ class ChartConversation:
         sources = self._shown.sources
         try:
             answer = parse_output(reply.text, ChartReply)
-            good = [
-                line for line in answer.lines if not line_problems(self._question, line, 1, sources)
-            ]
-            answer = answer.model_copy(update={"lines": tuple(good)})
+            acceptable = []
+            for line in answer.lines:
+                if not line_problems(self._question, line, 1, sources):
+                    acceptable.append(line)
+            answer = answer.model_copy(update={"lines": tuple(acceptable)})
             check_reply(self._question, answer, sources)
         except Rejected:
             return None
@@ -186,14 +188,6 @@ class ChartConversation:
                 self._conversation.add_tool_result(reason, call.id)
         rejected = self._conversation.own_prompt_text("rejected.jinja")
         self._conversation.add_message(f"{rejected} {reason}")
-
-
-def _check_finished(reply: Reply) -> None:
-    name = ChartAnswerAgent.name
-    if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
-        raise Refused(f"{name}: the model declined ({reply.finish}).")
-    if reply.finish is FinishReason.LENGTH:
-        raise Truncated(f"{name}: the reply was cut off; raise agents.{name}.max_tokens.")
 
 
 def _escaped(line: str) -> str:
@@ -245,9 +239,9 @@ async def answer_chart_by_model(
     task = await asyncio.to_thread(shown.first_task)
     record = chart.queries.record
     conversation = ChartConversation(task, shown, record, context, budget or ChartBudget())
-    asking = _Asking(question, shown, conversation, context)
+    checked = _CheckedAnswer(question, shown, conversation, context)
     try:
-        return await asking.answer()
+        return await checked.answer()
     except ContextTooLong:
         raise ContextTooLong(
             "What was looked up in the chart does not fit the model's context window.\n"
@@ -255,7 +249,7 @@ async def answer_chart_by_model(
         ) from None
 
 
-class _Asking:
+class _CheckedAnswer:
     """One question: the conversation, the check of its answer, and the answer in the end."""
 
     def __init__(
@@ -298,11 +292,27 @@ class _Asking:
 
     def _composed(self, reply: ChartReply, verdict: NoteAnswerVerdict | None) -> Answer:
         """Return the supported lines; without any, or if they miss the question, not found."""
-        supported = _supported(reply, verdict)
+        supported = []
+        for number, line in enumerate(reply.lines, start=1):
+            if verdict is not None and str(number) in verdict.supported:
+                supported.append(line)
         if reply.status == "not_understood":
-            return self._not_understood(reply)
+            words = tuple(" ".join(word.split()) for word in reply.not_understood if word.strip())
+            quoted = list_ids(f'"{word}"' for word in words)
+            return Answer(
+                question=self._question,
+                status=Status.NOT_UNDERSTOOD,
+                message=f"Not understood: {quoted}.",
+                not_understood=words,
+            )
         if reply.status == "declined":
-            return self._declined(reply, supported)
+            message = (
+                "This asks for a judgement that the chart does not state and that is not made "
+                f"here: {_phrase(reply.missing)}."
+            )
+            if supported:
+                message = f"{message} What the chart holds on this:"
+            return self._with_lines(Status.DECLINED, supported, message=message)
         if reply.status == "not_found":
             return self._not_found(reply.missing, supported)
         if verdict is None or not supported or verdict.answers == "no":
@@ -316,45 +326,25 @@ class _Asking:
             remarks.append(PARTLY_ANSWERED)
         return self._with_lines(Status.ANSWERED, supported, remarks=tuple(remarks))
 
-    def _declined(self, reply: ChartReply, related: Sequence[ChartLine]) -> Answer:
-        message = (
-            "This asks for a judgement that the chart does not state and that is not made here: "
-            f"{_phrase(reply.missing)}."
-        )
-        if related:
-            message = f"{message} What the chart holds on this:"
-        return self._with_lines(Status.DECLINED, related, message=message)
-
-    def _not_understood(self, reply: ChartReply) -> Answer:
-        words = tuple(" ".join(words.split()) for words in reply.not_understood if words.strip())
-        quoted = list_ids(f'"{word}"' for word in words)
-        return Answer(
-            question=self._question,
-            status=Status.NOT_UNDERSTOOD,
-            message=f"Not understood: {quoted}.",
-            not_understood=words,
-        )
-
     def _not_found(
         self, missing: str, related: Sequence[ChartLine] = (), remarks: tuple[str, ...] = ()
     ) -> Answer:
         """Return that nothing was found; related facts are remarks, so that they answer nothing."""
         what = f": {_phrase(missing)}" if missing.strip() else ""
-        facts = [f"Related: {_phrase(line.text)} ({self._shown.titles(line)})." for line in related]
+        facts = []
+        for line in related:
+            facts.append(f"Related: {_phrase(line.text)} ({self._shown.titles(line)}).")
+        notes = counted(len(self._shown.notes.notes.documents), "note", "notes")
+        searched = f"the record and {notes}"
+        if self._conversation.searches:
+            times = counted(self._conversation.searches, "further search", "further searches")
+            searched = f"{searched}, with {times}"
         return Answer(
             question=self._question,
             status=Status.NOT_FOUND,
-            message=f"Not stated in the chart{what} (searched: {self._extent()}).",
+            message=f"Not stated in the chart{what} (searched: {searched}).",
             remarks=(*remarks, *facts),
         )
-
-    def _extent(self) -> str:
-        """What was searched: the record, so many notes, and how often in other words."""
-        count = len(self._shown.notes.notes.documents)
-        extent = f"the record and {counted(count, 'note', 'notes')}"
-        times = self._conversation.searches
-        searches = counted(times, "further search", "further searches")
-        return f"{extent}, with {searches}" if times else extent
 
     def _with_lines(
         self,
@@ -372,13 +362,6 @@ class _Asking:
             message=message,
             remarks=remarks,
         )
-
-
-def _supported(reply: ChartReply, verdict: NoteAnswerVerdict | None) -> list[ChartLine]:
-    if verdict is None:
-        return []
-    numbered = enumerate(reply.lines, start=1)
-    return [line for number, line in numbered if str(number) in verdict.supported]
 
 
 def _phrase(words: str) -> str:
