@@ -125,7 +125,12 @@ class Relevance:
         gain = WEIGHTS.about * coverage
         if coverage < WEIGHTS.min_coverage:
             gain -= WEIGHTS.off_topic
-        gain -= self._drug_loss(text)
+        if self._drugs:
+            drugs = _ingredients(text)
+            if not drugs:
+                gain -= WEIGHTS.no_drug
+            elif not self._drugs & drugs:
+                gain -= WEIGHTS.other_drug
         gain -= self._value_loss(read)
         if self._asks_relative and not relative_pattern().search(f"{read.heading} {text}"):
             gain -= WEIGHTS.no_relative
@@ -133,7 +138,10 @@ class Relevance:
         if self._is_in_requested_section(read):
             gain += WEIGHTS.section
         if self._asks_present:
-            gain += WEIGHTS.newest * self._recency(read)
+            # Most for the newest note, and less by the years before it.
+            days = _days(self._notes.documents[0].date) - _days(self._date(read))
+            recency = exp(-max(days, 0) / _DAYS_OF_A_YEAR / WEIGHTS.newest_years)
+            gain += WEIGHTS.newest * recency
             # Something no longer holds or was wrong.
             corrects = cue_pattern("chart", "corrects").search(text) is not None
             if corrects and coverage >= WEIGHTS.min_coverage_to_correct:
@@ -171,14 +179,6 @@ class Relevance:
         document = self._notes.documents[place.document]
         return f"{document.title} {document.kind}"
 
-    def _drug_loss(self, text: str) -> float:
-        if not self._drugs:
-            return 0.0
-        drugs = _ingredients(text)
-        if not drugs:
-            return WEIGHTS.no_drug
-        return 0.0 if self._drugs & drugs else WEIGHTS.other_drug
-
     def _value_loss(self, read: ReadSentence) -> float:
         """Return what a sentence loses that does not give the value that is asked for."""
         loss = 0.0
@@ -209,11 +209,6 @@ class Relevance:
         title = frozenset(stems(self._title(read.place)))
         return any(term.is_in(title) for term in self._terms)
 
-    def _recency(self, read: ReadSentence) -> float:
-        """Return 1 for a sentence of the newest note, and less by the years before it."""
-        days = _days(self._notes.documents[0].date) - _days(self._date(read))
-        return exp(-max(days, 0) / _DAYS_OF_A_YEAR / WEIGHTS.newest_years)
-
     def _date(self, read: ReadSentence) -> str:
         return self._notes.documents[read.place.document].date
 
@@ -224,7 +219,8 @@ def _ingredients(text: str) -> frozenset[str]:
     ingredients: set[str] = set()
     for match in find_concepts(text):
         if match.concept.kind in ("drug", "drug_class"):
-            ingredients.update(name.partition("@")[0] for name in match.concept.ingredients)
+            for name in match.concept.ingredients:
+                ingredients.add(name.partition("@")[0])
     return frozenset(ingredients)
 
 

@@ -173,7 +173,8 @@ class NoteWriter:
         texts: list[str] = []
         for n, document in documents.items():
             sentences[n] = document.sentences() if isinstance(document, Document) else ()
-            texts += [sentence.text for sentence in sentences[n]]
+            for sentence in sentences[n]:
+                texts.append(sentence.text)
         self._add_texts(texts)
         for n, document in documents.items():
             self._add_document(n, document, sentences[n])
@@ -181,8 +182,9 @@ class NoteWriter:
 
     def write_sources(self, n: int, versions: SourceVersions) -> None:
         """Write which versions of which resources a document was read from."""
-        rows = [(n, name, version) for name, version in versions.items()]
-        self._connection.executemany("INSERT INTO note_source VALUES (?, ?, ?)", rows)
+        for name, version in versions.items():
+            row = (n, name, version)
+            self._connection.execute("INSERT INTO note_source VALUES (?, ?, ?)", row)
 
     def _add_texts(self, texts: Sequence[str]) -> None:
         """Add the texts that the patient's notes do not have yet."""
@@ -232,20 +234,16 @@ class NoteWriter:
         used = [(base + number,) for number in array("i", outline)[::INTEGERS_OF_A_SENTENCE]]
         less = "UPDATE note_sentence SET uses = uses - 1 WHERE s = ?"
         self._connection.executemany(less, used)
-        for (s,) in set(used):
-            self._remove_unused_text(s)
+        for key in set(used):
+            sql = "SELECT text FROM note_sentence WHERE s = ? AND uses = 0"
+            unused = execute(sql, key).fetchone()
+            if unused is not None:
+                delete = "INSERT INTO note_words (note_words, rowid, text) VALUES ('delete', ?, ?)"
+                execute(delete, (*key, *unused))
+                execute("DELETE FROM note_sentence WHERE s = ?", key)
+                self._patient = -1
         execute("DELETE FROM note_document WHERE n = ?", (n,))
         execute("DELETE FROM note_source WHERE document = ?", (n,))
-
-    def _remove_unused_text(self, s: int) -> None:
-        sql = "SELECT text FROM note_sentence WHERE s = ? AND uses = 0"
-        unused = self._connection.execute(sql, (s,)).fetchone()
-        if unused is None:
-            return
-        delete = "INSERT INTO note_words (note_words, rowid, text) VALUES ('delete', ?, ?)"
-        self._connection.execute(delete, (s, unused[0]))
-        self._connection.execute("DELETE FROM note_sentence WHERE s = ?", (s,))
-        self._patient = -1
 
 
 Result = TypeVar("Result")
@@ -273,6 +271,11 @@ _STORED = f"""
     SELECT r.n, r.version, t.name || '/' || r.id, r.d, r.body, {_PATIENT} AS patient
     FROM resource r JOIN type t ON t.k = r.type WHERE r.n IN (%s) ORDER BY patient, r.n
 """
+
+_BINARY = (
+    "SELECT version, d, body FROM resource"
+    " WHERE id = ? AND type = (SELECT k FROM type WHERE name = 'Binary')"
+)
 
 
 class NoteIndexReport(FrozenModel):
@@ -405,21 +408,13 @@ class _RecordNotes:
         versions: SourceVersions = {row.name: row.version}
         binaries = {}
         for binary_id in binary_ids(resource):
-            version, binary = self._binary(binary_id)
-            versions[f"Binary/{binary_id}"] = version
+            binary = self._connection.execute(_BINARY, (binary_id,)).fetchone()
+            versions[f"Binary/{binary_id}"] = None
             if binary is not None:
-                binaries[binary_id] = binary
+                versions[f"Binary/{binary_id}"], d, body = binary
+                binaries[binary_id] = self._resource(d, body)
         return read_document(resource, binaries.get), versions
 
     def _resource(self, d: int, body: bytes) -> dict[str, Any]:
         resource: dict[str, Any] = json.loads(self._blobs.decompress(d, body))
         return resource
-
-    def _binary(self, binary_id: str) -> tuple[int | None, dict[str, Any] | None]:
-        """Return the version of a Binary and the resource; None for both if it is not there."""
-        sql = (
-            "SELECT version, d, body FROM resource"
-            " WHERE id = ? AND type = (SELECT k FROM type WHERE name = 'Binary')"
-        )
-        row = self._connection.execute(sql, (binary_id,)).fetchone()
-        return (None, None) if row is None else (row[0], self._resource(row[1], row[2]))

@@ -15,7 +15,6 @@ from archqa.chart.findings import NoteFinder, NoteFinding
 from archqa.chart.note_index import encode, remembered_vectors
 from archqa.chart.notes import ChartNotes, NoteOpener, Place, own_texts
 from archqa.chart.search import (
-    NoteLimits,
     concept_term,
     content_words,
     note_limits,
@@ -79,7 +78,14 @@ class NoteAnswerer:
         lines: dict[tuple[str, ...], AnswerLine] = {}
         evidence: dict[str, Evidence] = {}
         for part in parts:
-            for line, cited in self._answer_part(part, limits, max_read):
+            findings = self._finder.find(
+                part, limits, asks_present=asks_present(part), max_read=max_read
+            )
+            chosen = _choose(part, findings)
+            opening = _opening(part, chosen)
+            for finding in chosen:
+                line, cited = self._line(part, finding, opening)
+                opening = None  # Only the first line says yes or no.
                 if not evidence.keys() >= set(line.citations):
                     lines.setdefault(line.citations, line)
                 for row in cited:
@@ -99,17 +105,6 @@ class NoteAnswerer:
             remarks=tuple(f"Of the notes, searched: {limit}." for limit in limits.descriptions),
             answered_by=self.answered_by,
         )
-
-    def _answer_part(self, part: str, limits: NoteLimits, max_read: int) -> Iterator[QuotedLine]:
-        """Yield the lines that answer a part, each with what it cites; a yes/no first says so."""
-        findings = self._finder.find(
-            part, limits, asks_present=asks_present(part), max_read=max_read
-        )
-        chosen = _choose(part, findings)
-        opening = _opening(part, chosen)
-        for finding in chosen:
-            yield self._line(part, finding, opening)
-            opening = None
 
     def _line(self, part: str, finding: NoteFinding, opening: YesNo | None) -> QuotedLine:
         """Return a sentence with those on its line of the note as a dated line of an answer."""

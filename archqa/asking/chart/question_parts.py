@@ -112,13 +112,7 @@ def _subject(text: str) -> str:
 
 
 @cache
-def _patterns() -> dict[str, re.Pattern[str]]:
-    patterns = {}
-    for group, name, pattern in read_rows("asking/data/question_patterns.tsv", 3):
-        if group == "part":
-            patterns[name] = re.compile(pattern, re.IGNORECASE)
-    return patterns
-
-
 def _pattern(name: str) -> re.Pattern[str]:
-    return _patterns()[name]
+    rows = read_rows("asking/data/question_patterns.tsv", 3)
+    (pattern,) = (pattern for group, part, pattern in rows if (group, part) == ("part", name))
+    return re.compile(pattern, re.IGNORECASE)

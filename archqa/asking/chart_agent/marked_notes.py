@@ -109,7 +109,27 @@ class MarkedNotes:
 
     @cached_property
     def _routine(self) -> frozenset[int]:
-        return _routine_notes(self.notes, self._texts)
+        """The indices of notes that a program wrote: few of their sentences are their own.
+
+        A sentence of its own says something that resources do not, and stands in no more than two
+        notes; numbers in it, such as an age, make no other sentence.
+        """
+        notes = self.notes
+        forms = [_NUMBER.sub("0", text.casefold()) for text in notes.texts]
+        documents_of_form: dict[str, set[int]] = defaultdict(set)
+        for form, places in zip(forms, notes.places, strict=True):
+            for place in places:
+                documents_of_form[form].add(place.document)
+        counts: Counter[int] = Counter()
+        for index in range(len(notes.texts)) if self._texts is None else self._texts:
+            if len(documents_of_form[forms[index]]) <= _MAX_NOTES_OF_OWN_SENTENCE:
+                for place in notes.places[index]:
+                    counts[place.document] += 1
+        routine = set()
+        for index, document in enumerate(notes.documents):
+            if counts[index] < _MAX_OWN_FRACTION * len(document.numbers):
+                routine.add(index)
+        return frozenset(routine)
 
     def _hit_lines(self, hits: Sequence[Hit]) -> list[str]:
         positions_of_note: dict[int, list[int]] = defaultdict(list)
@@ -362,24 +382,3 @@ def _rows(text_of_line: dict[int, str]) -> Iterator[tuple[int, str, str]]:
 def _has_date(text: str) -> bool:
     """Whether a text names a day or a month."""
     return _NUMERIC_DATE.search(text) is not None or bool(dates_in_figures(text))
-
-
-def _routine_notes(notes: ChartNotes, texts: Collection[int] | None) -> frozenset[int]:
-    """Return the indices of notes that a program wrote: few of their sentences are their own.
-
-    A sentence of its own says something that resources do not (`texts`, None for all), and stands
-    in no more than two notes; numbers in it, such as an age, make no other sentence.
-    """
-    forms = [_NUMBER.sub("0", text.casefold()) for text in notes.texts]
-    documents_of_form: dict[str, set[int]] = defaultdict(set)
-    for form, places in zip(forms, notes.places, strict=True):
-        documents_of_form[form].update(place.document for place in places)
-    counts: Counter[int] = Counter()
-    for index in range(len(notes.texts)) if texts is None else texts:
-        if len(documents_of_form[forms[index]]) <= _MAX_NOTES_OF_OWN_SENTENCE:
-            counts.update(place.document for place in notes.places[index])
-    routine = set()
-    for index, document in enumerate(notes.documents):
-        if counts[index] < _MAX_OWN_FRACTION * len(document.numbers):
-            routine.add(index)
-    return frozenset(routine)

@@ -79,7 +79,9 @@ class ChartConversation:
         """
         corrections = _CORRECTIONS
         while True:
-            is_last = self._is_spent
+            messages = self._conversation.messages
+            tokens = sum(message.characters for message in messages) // CHARACTERS_PER_TOKEN
+            is_last = self._turns_left <= 1 or tokens > self._budget.tokens
             if is_last and not self._is_told_to_end:
                 self._conversation.add_own_prompt_text("last.jinja")
                 self._is_told_to_end = True
@@ -104,12 +106,6 @@ class ChartConversation:
         repair = self._conversation.own_prompt_text("repair.jinja")
         self._conversation.add_message(f"{repair}\n{found}")
         return await self.answer()
-
-    @property
-    def _is_spent(self) -> bool:
-        characters = sum(message.characters for message in self._conversation.messages)
-        tokens = characters // CHARACTERS_PER_TOKEN
-        return self._turns_left <= 1 or tokens > self._budget.tokens
 
     async def _ask(self, *, with_tools: bool) -> Reply:
         """Return the model's reply; a server that takes no tools is asked without them."""
@@ -149,8 +145,12 @@ class ChartConversation:
             return f"There is no tool of that name. There are: {', '.join(self._tools)}."
         self.searches += call.name == SearchNotes.name
         result = tool.call(self._record, call.arguments)
-        lines = result.output.get("lines") or [str(result.output.get("error", ""))]
-        return "\n".join(_escaped(line) for line in lines)
+        lines = []
+        for line in result.output.get("lines") or [str(result.output.get("error", ""))]:
+            # Record text cannot end where it is shown; its indentation stays.
+            indentation = line[: len(line) - len(line.lstrip())]
+            lines.append(f"{indentation}{as_line(line)}")
+        return "\n".join(lines)
 
     def _accepted(self, reply: Reply, calls: Sequence[ToolCall], *, is_last: bool) -> ChartReply:
         """Return the answer in a reply.
@@ -188,12 +188,6 @@ class ChartConversation:
                 self._conversation.add_tool_result(reason, call.id)
         rejected = self._conversation.own_prompt_text("rejected.jinja")
         self._conversation.add_message(f"{rejected} {reason}")
-
-
-def _escaped(line: str) -> str:
-    """Return a line of record text that cannot end where it is shown, with its indentation."""
-    indentation = line[: len(line) - len(line.lstrip())]
-    return f"{indentation}{as_line(line)}"
 
 
 REMOVED = "Lines were left out that what they cite does not support."

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from archqa.core.tables import read_rows
 from archqa.query.everyday.marking import mark
-from archqa.query.everyday.marks import Clause, Mark
+from archqa.query.everyday.marks import Clause
 from archqa.query.everyday.tokens import Token, phrases_of, plain
 from archqa.query.everyday.vocabulary import Vocabulary
 
@@ -254,7 +254,12 @@ def _points(phrase: Phrase, clause: Clause, end: int) -> bool:
             return True
         if part.start == end and following is None:
             following = part
-    if following is None or _may_follow_reference(following):
+    if following is None or following.kind in _AFTER_REFERENCES:
+        return False
+    if following.kind == "filler" and following.value in _FILLERS_AFTER_REFERENCES:
+        return False
+    is_participle = following.text.endswith("ed") or "still" in following.text
+    if following.kind == "state" and is_participle:
         return False
     last_word = 0
     for position, token in enumerate(clause.tokens, start=1):
@@ -262,10 +267,3 @@ def _points(phrase: Phrase, clause: Clause, end: int) -> bool:
             last_word = position
     is_after_do = place > 0 and clause.tokens[place - 1].text in _DO
     return not (is_after_do and following.end >= last_word)
-
-
-def _may_follow_reference(part: Mark) -> bool:
-    if part.kind == "filler":
-        return part.value in _FILLERS_AFTER_REFERENCES
-    is_participle = part.kind == "state" and (part.text.endswith("ed") or "still" in part.text)
-    return is_participle or part.kind in _AFTER_REFERENCES
