@@ -334,14 +334,14 @@ def _frame(text: str, displays: AbstractSet[str], divisible: Sequence[str]) -> s
         return ""
     for name in divisible:
         folded = folded.replace(name, _WHOLE_NAME)
-    parts = [part.strip() for part in _SEPARATORS.split(folded) if part.strip()]
     words = []
     named = 0
-    for part in parts:
-        before = _before_display(part, displays)
-        named += before is not None
-        words.append(part if before is None else before)
-    if not named or named < len(parts) - 1:
+    for part in _SEPARATORS.split(folded):
+        if part.strip():
+            before = _before_display(part.strip(), displays)
+            named += before is not None
+            words.append(part.strip() if before is None else before)
+    if not named or named < len(words) - 1:
         return None
     return " ".join(filter(None, words))
 

@@ -383,9 +383,8 @@ def texts_with_term(notes: ChartNotes, term: SearchTerm) -> set[int]:
     """Return the indices of the texts that have one of a term's names, with all its words."""
     texts: set[int] = set()
     for name in term.names:
-        texts_of_words = [set(notes.with_word(word)) for word in name]
-        if texts_of_words:
-            texts |= set.intersection(*texts_of_words)
+        if name:
+            texts |= set.intersection(*(set(notes.with_word(word)) for word in name))
     return texts
 
 

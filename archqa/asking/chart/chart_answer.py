@@ -4,8 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
-from itertools import chain
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Evidence, Status
 from archqa.asking.asked_words import blanked
@@ -208,12 +207,13 @@ class _CombinedAnswer:
             text = _VERDICT.sub("", line.text)
             lines.append(line.model_copy(update={"text": text, "answering": None}))
         evidence = list(record_answer.evidence)
+        names: dict[str, None] = {}
         for conflict in conflicts:
+            names[conflict.name] = None
             line, cited = chart.note_answerer.quoted(conflict.place)
             lines.append(line)
             evidence += cited
-        names = list_ids(dict.fromkeys(conflict.name for conflict in conflicts))
-        remark = f"On {names}, notes say otherwise or later than the resources: both are shown."
+        remark = f"On {list_ids(names)}, notes say otherwise or later than the resources: both are shown."
         answered_by = [record_answer.answered_by, chart.note_answerer.answered_by]
         changes = {
             "lines": tuple(lines),
@@ -248,13 +248,15 @@ class _CombinedAnswer:
         facts = self._facts(parts.askable)
         status = self._status(note_answer, facts)
         facts_with_lines = []
+        queries: dict[str, None] = {}
         for fact in facts:
             # What only names the same things does not answer.
             is_related_only = fact is not self._record_answer
             if fact.lines and not (status is Status.NOT_FOUND and is_related_only):
                 facts_with_lines.append(fact)
+                if fact.query:
+                    queries[fact.query] = None
         lines = reconciled(_join_lines([note_answer]), _join_lines(facts_with_lines))
-        queries = dict.fromkeys(fact.query for fact in facts_with_lines if fact.query)
         is_understood = status is not Status.NOT_UNDERSTOOD
         halves = [note_answer, *facts_with_lines]
         return Answer(
@@ -317,9 +319,12 @@ class _CombinedAnswer:
         if status is not Status.NOT_FOUND:
             lead = f" {_ON_THIS}" if lines.lines else ""
             return f"{record_message} {note_answer.message}{lead}"
-        messages = [fact.message for fact in facts if fact.status is Status.NOT_FOUND]
+        messages = []
         if self._record_answer.status is not Status.NOT_UNDERSTOOD:
-            messages.insert(0, record_message)
+            messages.append(record_message)
+        for fact in facts:
+            if fact.status is Status.NOT_FOUND:
+                messages.append(fact.message)
         if not messages:
             return f"Neither notes nor resources answer this: {self._chart.extent()} searched."
         return " ".join(dict.fromkeys([*messages, note_answer.message]))
@@ -336,8 +341,10 @@ class _CombinedAnswer:
                 yield "The resources were asked for what the question names, not for all its words."
             else:
                 yield f"The resources do not answer: {_without_lead(record_answer)}"
-        remarks = chain(record_answer.remarks, *(half.remarks for half in halves))
-        yield from dict.fromkeys(remarks)
+        remarks = dict.fromkeys(record_answer.remarks)
+        for half in halves:
+            remarks |= dict.fromkeys(half.remarks)
+        yield from remarks
 
 
 def _without_lead(answer: Answer) -> str:
@@ -346,15 +353,18 @@ def _without_lead(answer: Answer) -> str:
 
 
 def _join_answered_by(parts: Sequence[AnsweredBy]) -> AnsweredBy:
-    """Return who answered the parts of an answer: the engine reads what notes are searched for."""
-    engine = next((part.engine for part in parts if part.engine is not None), None)
+    """Return who answered the parts of an answer: the engine reads what notes are searched for.
+
+    A model comes before the grammar, the grammar before the engine.
+    """
+    engine: str | None = None
+    first: dict[str, AnsweredBy] = {}
     for part in parts:
-        if part.reader == "model":
-            return part.model_copy(update={"engine": engine})
-    reader: Literal["grammar", "engine"] = "engine"
-    if any(part.reader == "grammar" for part in parts):
-        reader = "grammar"
-    return AnsweredBy(reader=reader, engine=engine)
+        engine = engine or part.engine
+        first.setdefault(part.reader, part)
+    if "model" in first:
+        return first["model"].model_copy(update={"engine": engine})
+    return AnsweredBy(reader="grammar" if "grammar" in first else "engine", engine=engine)
 
 
 class Lines(NamedTuple):
@@ -402,7 +412,7 @@ def _is_same_value(note_line: AnswerLine, resource_line: AnswerLine, dates: dict
     """Whether two lines give one value of one thing on one day."""
     values = []
     for line in (note_line, resource_line):
-        days = {dates[name] for name in line.citations if dates.get(name)}
+        days = set(map(dates.get, line.citations)) - {None, ""}
         concepts = {match.concept.name for match in find_concepts(line.text)}
         numbers = extract_numbers(_US_DATE.sub(" ", _ISO_DATE.sub(" ", line.text)))
         values.append((days, concepts, numbers))
@@ -466,8 +476,12 @@ def _newest_lines(answer: Answer) -> Answer:
         return max((dates.get(name, "") for name in line.citations), default="")
 
     newest = sorted(answer.lines, key=newest_date, reverse=True)[:_MAX_LINES]
-    lines = [line for line in answer.lines if line in newest]
-    cited = set(chain.from_iterable(line.citations for line in lines))
+    lines = []
+    cited: set[str] = set()
+    for line in answer.lines:
+        if line in newest:
+            lines.append(line)
+            cited.update(line.citations)
     remark = f"{left_out} earlier lines on this are left out: ask for them by name."
     changes = {
         "lines": tuple(lines),

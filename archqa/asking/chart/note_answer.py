@@ -114,7 +114,13 @@ class NoteAnswerer:
         case = Case(id="chart", clinician_question=part, sentences=(finding.sentence,))
         headings = {0: finding.heading if position == 0 else ""}
         (line,) = answer_lines(case, [0], headings, None, lambda _: finding.clauses)
-        texts = [" ".join(sentence.text.split()) for sentence in sentences]
+        texts = []
+        ids = []
+        evidence = []
+        for sentence in sentences:
+            texts.append(" ".join(sentence.text.split()))
+            ids.append(sentence.id)
+            evidence.append(self._evidence(finding, sentence))
         before = texts[:position]
         if opening:
             before.insert(0, f"{opening.value}.")
@@ -128,14 +134,15 @@ class NoteAnswerer:
         elif end - start < len(text):
             answering = AnswerSpan(start, end)
         # The date of its note; of a copied sentence, of the first and the last note.
-        first, last = (time[:10] for time in notes.dates_of(finding.place))
+        earliest, latest = notes.dates_of(finding.place)
+        first, last = earliest[:10], latest[:10]
         dates = last if first == last else f"in notes from {first} to {last}"
         line = AnswerLine(
             text=f"{text} ({dates if last else 'without date'})",
-            citations=tuple(sentence.id for sentence in sentences),
+            citations=tuple(ids),
             answering=answering,
         )
-        return line, [self._evidence(finding, sentence) for sentence in sentences]
+        return line, evidence
 
     def _evidence(self, finding: NoteFinding, sentence: Sentence) -> Evidence:
         """Return a sentence of a finding's line as evidence, without a probability.
@@ -156,14 +163,17 @@ class NoteAnswerer:
 
 def _opening(part: str, chosen: Sequence[NoteFinding]) -> YesNo | None:
     """Return what the findings say to a yes/no question, None where that is not certain."""
-    sentences = tuple(finding.sentence for finding in chosen)
-    case = Case(id="chart", clinician_question=part, sentences=sentences)
-    headings = {index: finding.heading for index, finding in enumerate(chosen)}
+    sentences = []
+    headings = {}
+    has_denial = False
+    for index, finding in enumerate(chosen):
+        sentences.append(finding.sentence)
+        headings[index] = finding.heading
+        has_denial = has_denial or denial().search(finding.sentence.text) is not None
+    case = Case(id="chart", clinician_question=part, sentences=tuple(sentences))
     verdict = yes_no_answer(part, texts_with_headings(case, range(len(chosen)), headings))
     # A word of denial may reach over what is asked.
-    if verdict is YesNo.YES and any(denial().search(sentence.text) for sentence in sentences):
-        return None
-    return verdict
+    return None if verdict is YesNo.YES and has_denial else verdict
 
 
 def _choose(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
@@ -215,7 +225,7 @@ class OpenChart(PatientChart):
     @cached_property
     def texts(self) -> list[int]:
         """The indices of the sentences that say something which the resources do not."""
-        displays = frozenset(display.casefold() for display in self.vocabulary.displays)
+        displays = frozenset(map(str.casefold, self.vocabulary.displays))
         own = own_texts(self.notes.texts, displays)
         return [index for index in own if self.notes.places[index]]
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from difflib import SequenceMatcher
-from itertools import chain, product
+from itertools import product
 from typing import Any, NamedTuple
 
 from archqa.agents.chart_answer import ShownSource
@@ -214,7 +214,8 @@ class MarkedRecord:
         Raises as the record does.
         """
         answer = answer_by_grammar(question, self._queries)
-        self._evidence |= {line.id: line for line in answer.evidence}
+        for piece in answer.evidence:
+            self._evidence[piece.id] = piece
         if answer.status not in (Status.ANSWERED, Status.NOT_FOUND):  # It is no query.
             return [NOT_COMPUTED, *self._fact_lines(answer)] if answer.lines else []
         # How a question was read stands above, so that a misreading is seen.
@@ -222,7 +223,8 @@ class MarkedRecord:
         if answer.message:
             lines.append(answer.message)
         lines += self._fact_lines(answer)
-        lines += [f"Remark: {remark}" for remark in answer.remarks]
+        for remark in answer.remarks:
+            lines.append(f"Remark: {remark}")
         return lines
 
     def answered(self, question: str) -> list[str]:
@@ -256,8 +258,9 @@ class MarkedRecord:
         words = self._hidden_details()
         if "patient_name" in self._hidden:
             for name in self._personal_values("patient_name"):
-                parts = (part.strip(".,") for part in name.split())
-                words.update(part for part in parts if len(part) > 1)
+                for part in name.split():
+                    if len(part.strip(".,")) > 1:
+                        words.add(part.strip(".,"))
         return frozenset(words)
 
     def _personal_values(self, detail: str) -> Iterator[str]:
@@ -392,9 +395,12 @@ class MarkedRecord:
         wanted = _words(words)
         rows = []
         for row in self._all(kind):
-            displays = [coding.display for coding in row.codings]
-            facts = chain.from_iterable(row.facts.values())
-            words_of_row = _words(" ".join((*row.names, *displays, row.text, *facts)))
+            texts = [*row.names, row.text]
+            for coding in row.codings:
+                texts.append(coding.display)
+            for facts in row.facts.values():
+                texts += facts
+            words_of_row = _words(" ".join(texts))
             if all(_begins_any(word, words_of_row) for word in wanted):
                 rows.append(row)
         if concepts_called(words):
@@ -403,7 +409,9 @@ class MarkedRecord:
                 rows_of_concept = self._query_rows(kind, concepts=(words,))
             except (CannotExecute, ValueError):  # No rows of the kind have such a concept.
                 return rows
-            rows += [row for row in rows_of_concept if (row.refs, row.name) not in known]
+            for row in rows_of_concept:
+                if (row.refs, row.name) not in known:
+                    rows.append(row)
         return rows
 
     def _row_line(self, kind: str, row: Row) -> str:
@@ -413,8 +421,10 @@ class MarkedRecord:
             if fact in _NOT_LISTED_FACTS:
                 continue
             # What the name of the row says is not repeated.
-            names = dict.fromkeys(clean_name(value) for value in values if value)
-            new = [value for value in names if value.casefold() not in name.casefold()]
+            new: dict[str, None] = {}
+            for value in map(clean_name, filter(None, values)):
+                if value.casefold() not in name.casefold():
+                    new[value] = None
             if new:
                 parts.append(f"{fact.replace('_', ' ')} {'; '.join(new)}")
         if kind == "patient" and row.local_time:

@@ -32,7 +32,9 @@ class Turn(FrozenModel):
     @classmethod
     def of_answer(cls, answer: Answer, without_limit: str = "") -> Self:
         """Return the turn of an answer, with the evidence that its lines cite."""
-        cited = {name for line in answer.lines for name in line.citations}
+        cited: set[str] = set()
+        for line in answer.lines:
+            cited.update(line.citations)
         return cls(
             question=answer.question,
             understood=answer.understood or answer.question,

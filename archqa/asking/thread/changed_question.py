@@ -1,7 +1,7 @@
 """The last question with another time, another subject, or another word of asking."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from archqa.asking.thread.follow_up_words import (
 )
 from archqa.asking.thread.subjects import AskedBefore, Subject, subjects_of
 from archqa.query.everyday.marks import Mark
-from archqa.query.everyday.tokens import tokenize
+from archqa.query.everyday.tokens import Token, tokenize
 from archqa.query.scope import Span
 
 _BEFORE_NAME = re.compile(r"\b(?:an?|the|his|her|my|their) $", re.IGNORECASE)
@@ -131,14 +131,15 @@ def asked_before_or_after(asked: AskedBefore, limit: TimeLimit, which: str) -> s
 
 def relation_in(words: FollowUpWords) -> str | None:
     """Return "before" or "after" of a question that has "before that", "since then" or the like."""
-    texts = [token.text for token in tokenize(words.text)]
-    return next((phrase.value for _, phrase in _times(texts)), None)
+    for _, phrase in _times(tokenize(words.text)):
+        return phrase.value
+    return None
 
 
 def with_dates(words: FollowUpWords, asked: AskedBefore, today: date) -> str | None:
     """Return a question with a date in place of "that" in "before that"; None if there is none."""
     tokens = tokenize(words.text)
-    for place, phrase in _times([token.text for token in tokens]):
+    for place, phrase in _times(tokens):
         limit = limit_of_answer(asked, phrase.value, today)
         if limit is not None:
             start, end = tokens[place].start, tokens[place + len(phrase.words) - 1].end
@@ -146,18 +147,20 @@ def with_dates(words: FollowUpWords, asked: AskedBefore, today: date) -> str | N
     return None
 
 
-def _times(texts: list[str]) -> list[tuple[int, Phrase]]:
-    times = []
+def _times(tokens: Sequence[Token]) -> Iterator[tuple[int, Phrase]]:
+    """Yield "before that" and the like, with the place of its first token."""
+    texts = [token.text for token in tokens]
     for place in range(len(texts)):
         phrase = longest_at(references(), texts, place)
         if phrase is not None and phrase.kind == "time":
-            times.append((place, phrase))
-    return times
+            yield place, phrase
 
 
 def _date_of(asked: AskedBefore, relation: str, today: date) -> str | None:
     """Return the date before, or after, which further answers lie."""
-    cited = {name for line in asked.turn.lines for name in line.citations}
+    cited: set[str] = set()
+    for line in asked.turn.lines:
+        cited.update(line.citations)
     dates = set()
     for piece in asked.turn.evidence:
         match = _DATE.match(piece.date)

@@ -154,8 +154,10 @@ def _kinds(part: Mark) -> frozenset[str]:
         for concept in part.concepts:
             kinds.add(_KINDS_OF_CONCEPTS.get(concept.kind, concept.kind))
     elif part.kind == "name":
-        for kind in {str(name.kind) for name in part.names} or {part.value}:
-            kinds.add(_KINDS_OF_ROWS.get(kind, "other"))
+        for name in part.names:
+            kinds.add(_KINDS_OF_ROWS.get(str(name.kind), "other"))
+        if not part.names:
+            kinds.add(_KINDS_OF_ROWS.get(part.value, "other"))
     elif part.kind in {"germ", "unknown"}:
         kinds.add("other")
     elif part.kind == "class" and not _VISIT_NOUNS.isdisjoint(part.text.split()[-1:]):
