@@ -17,7 +17,7 @@ if _typing.TYPE_CHECKING:
     from archqa.asking.answer import Answer
     from archqa.asking.ask import ask
     from archqa.asking.many import ask_many
-    from archqa.asking.thread.turns import Thread
+    from archqa.asking.thread import Thread
     from archqa.briefing.brief import brief
     from archqa.briefing.brief_values import Brief
     from archqa.evaluation.comparison import compare_runs as compare
@@ -48,7 +48,7 @@ _PUBLIC = {
     "Answer": ("archqa.asking.answer", "Answer"),
     "Brief": ("archqa.briefing.brief_values", "Brief"),
     "Run": ("archqa.runs.run", "Run"),
-    "Thread": ("archqa.asking.thread.turns", "Thread"),
+    "Thread": ("archqa.asking.thread", "Thread"),
     "ask": ("archqa.asking.ask", "ask"),
     "ask_many": ("archqa.asking.many", "ask_many"),
     "brief": ("archqa.briefing.brief", "brief"),

@@ -11,7 +11,7 @@ from archqa.errors import CallerError, without_suppressed_causes
 from archqa.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from archqa.asking.thread.turns import Thread
+    from archqa.asking.thread import Thread
     from archqa.llm.model import Model
     from archqa.runs.destinations import Announce
 
@@ -70,7 +70,7 @@ def ask(
             Question.create(question, options, note=note, patient=patient)
         ).answer
     else:
-        from archqa.asking.thread.asking import ask_in_session
+        from archqa.asking.thread.ask_in_thread import ask_in_session
 
         answer = ask_in_session(question, session, options, note=note, patient=patient)
     return answer if max_words is None else within_words(answer, max_words)

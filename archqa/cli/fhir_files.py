@@ -31,7 +31,7 @@ from archqa.safety.server_urls import is_server_url
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from archqa.chart.note_indexing import NoteIndexProgress, NoteIndexReport
+    from archqa.chart.note_index import NoteIndexProgress, NoteIndexReport
 
 IntoOption = Annotated[Path, typer.Option(help="The record's file; created if absent.")]
 StrictOption = Annotated[
@@ -113,7 +113,7 @@ def index(
     """
     set_quiet(quiet=quiet)
     if remove:
-        from archqa.chart.note_indexing import remove_note_index
+        from archqa.chart.note_index import remove_note_index
 
         remove_note_index(record)
         return
@@ -301,8 +301,7 @@ def _progress_bar(*, quiet: bool) -> "Progress":
 
 def _index_notes(record: Path, *, quiet: bool) -> "NoteIndexReport":
     """Index what the index of a record lacks, with a progress bar."""
-    from archqa.chart.encoding import encode
-    from archqa.chart.note_indexing import index_notes
+    from archqa.chart.note_index import encode, index_notes
 
     with _progress_bar(quiet=quiet) as bar:
         task = bar.add_task("indexing notes", total=None)

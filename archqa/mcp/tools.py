@@ -11,14 +11,14 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from archqa.asking.ask import ask
-from archqa.asking.chart_agent.notes import ShownNotes
+from archqa.asking.chart_agent.marked_notes import MarkedNotes
 from archqa.asking.clock import clock
 from archqa.asking.question import parse_time
 from archqa.asking.record import PatientQueries
 from archqa.briefing.brief import brief
-from archqa.chart.encoding import encode, remembered_vectors
-from archqa.chart.note_search import search_notes
-from archqa.chart.open_notes import NoteOpener
+from archqa.chart.note_index import encode, remembered_vectors
+from archqa.chart.notes import NoteOpener
+from archqa.chart.search import search_notes
 from archqa.errors import CallerError
 from archqa.fhir import Writer
 from archqa.mcp.one_patient import refers_to_others
@@ -89,7 +89,7 @@ class RecordTools(NamedTuple):
             raise CallerError("The query has no word.\nWrite words or a sentence to search for.")
         match = self.served.find_patient(patient)
         notes = NoteOpener(self.served.stored, remembered_vectors.encode).open(match.id)
-        note_evidence = ShownNotes(notes, encode)
+        note_evidence = MarkedNotes(notes, encode)
         documents = note_evidence.select(since, until, title)
         count = max(1, min(limit, self.served.limits.rows))
         hits = search_notes(notes, query, encode, documents, None, count) if documents else []

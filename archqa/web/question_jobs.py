@@ -19,7 +19,7 @@ from archqa.asking.patient import (
     find_patient,
     near_patients,
 )
-from archqa.asking.thread.turns import MOST_TURNS, Thread
+from archqa.asking.thread import MOST_TURNS, Thread
 from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.core.stopping import Stop, Stopped, stoppable

@@ -9,7 +9,7 @@ from fastapi.responses import Response, StreamingResponse
 from archqa.asking.answer import AnsweredQuestion
 from archqa.asking.many import csv_text
 from archqa.asking.question import AskOptions, parse_time
-from archqa.asking.thread.asking import ask_in_thread
+from archqa.asking.thread.ask_in_thread import ask_in_thread
 from archqa.core.case import Case
 from archqa.core.key import record_version
 from archqa.core.question import Item, RecordQuestion

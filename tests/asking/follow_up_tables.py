@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archqa.asking.answer import AnswerLine, Evidence, Status
+from archqa.asking.thread import Thread, Turn
 from archqa.asking.thread.follow_up import NoQuestion, ShowEvidence, Standalone, Unclear, resolve
-from archqa.asking.thread.turns import Thread, Turn
 from archqa.query.everyday import NameIndex, PatientVocabulary
 
 FOLDER = Path(__file__).resolve().parent

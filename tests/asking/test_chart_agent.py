@@ -19,9 +19,9 @@ from archqa.asking.chart_agent import (
     ChartToAsk,
     answer_chart_by_model,
 )
-from archqa.asking.chart_agent.asking import BUDGET_SPENT, NOTHING_LEFT, REMOVED
+from archqa.asking.chart_agent.model_answer import BUDGET_SPENT, NOTHING_LEFT, REMOVED
 from archqa.asking.record import PatientQueries
-from archqa.chart.open_notes import NoteOpener
+from archqa.chart.notes import NoteOpener
 from archqa.errors import ContextTooLong, Refused, ToolsNotSupported
 from archqa.fhir import Store
 from archqa.llm.model import Reply, Request

@@ -9,7 +9,7 @@ import pytest
 
 import archqa
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
-from archqa.asking.chart.reconciled import Lines, reconciled
+from archqa.asking.chart.chart_answer import Lines, reconciled
 from archqa.llm.model import Request
 from archqa.settings import Settings
 from tests.asking.scripted import answering, scripted_answers

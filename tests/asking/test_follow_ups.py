@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from archqa.asking.thread.phrases import templates
-from archqa.asking.thread.turns import Thread
+from archqa.asking.thread import Thread
+from archqa.asking.thread.follow_up_words import templates
 from tests.asking.follow_up_tables import (
     Expected,
     is_expected,

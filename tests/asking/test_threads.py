@@ -10,8 +10,8 @@ import pytest
 
 import archqa
 from archqa.asking.answer import Answer, AnsweredQuestion, Status
+from archqa.asking.thread import MOST_TURNS, Place, Turn
 from archqa.asking.thread.session_files import SessionFolder
-from archqa.asking.thread.turns import MOST_TURNS, Place, Turn
 from archqa.errors import CallerError, InputError
 from archqa.fhir import Store
 from archqa.llm.model import Request

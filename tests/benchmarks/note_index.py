@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import archqa
-from archqa.chart.note_indexing import index_notes
+from archqa.chart.note_index import index_notes
 from archqa.fhir import Store
 from archqa.settings import Settings
 from tests.chart.charts import note

@@ -10,12 +10,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from archqa.chart.encoding import encode
-from archqa.chart.note_findings import MAX_READ
-from archqa.chart.note_search import search_notes
-from archqa.chart.open_notes import NoteOpener
-from archqa.chart.reading import places_to_read
-from archqa.chart.templated import own_texts
+from archqa.chart.findings import places_to_read
+from archqa.chart.note_index import encode
+from archqa.chart.notes import NoteOpener, own_texts
+from archqa.chart.search import search_notes
+from archqa.chart.weights import WEIGHTS
 from archqa.fhir import Store
 from archqa.query.everyday import patient_vocabulary
 
@@ -36,7 +35,7 @@ def main(questions: Path, record: Path) -> None:
         own = own_texts(notes.texts, frozenset(name.casefold() for name in displays))
         for row in asked:
             hits = search_notes(notes, row["q"], encode, texts=own, count=60)
-            places = places_to_read(notes, hits, MAX_READ)
+            places = places_to_read(notes, hits, WEIGHTS.max_read)
             read = [notes.sentence_at(place).text for place in places]
             for quote in row["quotes"]:
                 ranks = [i for i, hit in enumerate(hits) if _has(notes.texts[hit.text], quote)]

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from archqa.chart.encoding import encode
-from archqa.chart.note_indexing import index_notes
+from archqa.chart.note_index import encode, index_notes
 from archqa.fhir import Store
 
 PATIENT = {"resourceType": "Patient", "id": "p1", "name": [{"family": "Example"}]}

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from archqa.chart.chart_notes import ChartNotes
-from archqa.chart.encoding import encode
-from archqa.chart.note_indexing import index_notes, remove_note_index
-from archqa.chart.open_notes import NoteOpener
+from archqa.chart.note_index import encode, index_notes, remove_note_index
+from archqa.chart.notes import ChartNotes, NoteOpener
 from archqa.errors import InputError
 from archqa.fhir import Store
 from archqa.notes.documents import Document
@@ -220,9 +218,9 @@ def test_no_index_is_made_where_there_is_no_record(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from archqa.chart import note_indexing
-from archqa.chart.encoding import encode
-note_indexing.DOCUMENTS_OF_A_BATCH = 1
+from archqa.chart import note_index
+from archqa.chart.note_index import encode
+note_index.DOCUMENTS_OF_A_BATCH = 1
 calls = 0
 
 def stops(texts):
@@ -232,7 +230,7 @@ def stops(texts):
         os.kill(os.getpid(), signal.SIGKILL)
     return encode(texts)
 
-note_indexing.index_notes(Path(sys.argv[1]), stops)
+note_index.index_notes(Path(sys.argv[1]), stops)
 """
 
 

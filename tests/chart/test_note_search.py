@@ -7,14 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from archqa.chart import encoding
-from archqa.chart.chart_notes import ChartNotes
-from archqa.chart.encoding import encode
-from archqa.chart.note_findings import NoteFinder
-from archqa.chart.note_limits import note_limits
-from archqa.chart.note_search import search_notes, word_scores
-from archqa.chart.open_notes import NoteOpener
-from archqa.chart.search_terms import search_terms
+from archqa.chart import note_index
+from archqa.chart.findings import NoteFinder
+from archqa.chart.note_index import encode
+from archqa.chart.notes import ChartNotes, NoteOpener
+from archqa.chart.search import note_limits, search_notes, search_terms, word_scores
 from archqa.fhir import Store
 from archqa.query.everyday import patient_vocabulary
 from tests.chart.charts import PATIENT, load, note
@@ -146,8 +143,8 @@ def test_a_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         encoded.extend(texts)
         return np.arange(len(texts) * 2, dtype=np.float32).reshape(-1, 2)
 
-    monkeypatch.setattr(encoding, "encode", count)
-    vectors = encoding.RememberedVectors()
+    monkeypatch.setattr(note_index, "encode", count)
+    vectors = note_index.RememberedVectors()
     first = vectors.encode(["a", "b", "a"])
     assert first.tolist() == [[0, 1], [2, 3], [0, 1]]
     assert vectors.encode(["b", "c"]).tolist() == [[2, 3], [0, 1]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from archqa.chart.templated import own_texts
+from archqa.chart.notes import own_texts
 
 DISPLAYS = frozenset({"colonoscopy (procedure)", "oxygen saturation", "aspirin", "mold (organism)"})
 TEMPLATES = [

@@ -1,18 +1,78 @@
 """Answers one question about one patient from the resources and the notes of a record."""
 
 import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 from archqa.asking.answer import Answer, AnsweredQuestion, Status
-from archqa.asking.chart.patient_chart import PatientChart, open_patient_chart
+from archqa.asking.clock import clock, stated_time
+from archqa.asking.patient import PatientMatch, find_patient
 from archqa.asking.question import ModelBackends, Question, asks_model
+from archqa.asking.record import PatientQueries, answer_by_grammar, conventions_of
 from archqa.core.step import Step
-from archqa.fhir import Store, connect
+from archqa.fhir import Record, Store, connect
 from archqa.fhir.connection import checked_location
 from archqa.notes.documents import DOCUMENT_TYPES
+from archqa.query.everyday import PatientVocabulary, patient_vocabulary
 from archqa.runs.destinations import Announcer, Destination
 from archqa.safety.server_urls import check_encrypted, is_server_url
 from archqa.settings import Settings
+
+
+class PatientChart:
+    """The resources of a patient, as of the time of a question; read by one thread at a time."""
+
+    def __init__(
+        self, patient: PatientMatch, queries: PatientQueries, time_remark: str = ""
+    ) -> None:
+        self.patient = patient
+        self.queries = queries
+        self.time_remark = time_remark
+
+    @property
+    def record(self) -> Record:
+        """The record that is open."""
+        return self.queries.record
+
+    @property
+    def now(self) -> datetime:
+        """The time of the question."""
+        return self.queries.now
+
+    @cached_property
+    def vocabulary(self) -> PatientVocabulary:
+        """The names in the record of this patient."""
+        return patient_vocabulary(self.record, self.patient.id)
+
+    def ask_record(self, question: str, context: str = "") -> Answer:
+        """Return the answer of the resources to a question in everyday words, without a model."""
+        return answer_by_grammar(question, self.queries, context)
+
+    def remarks(self) -> Iterator[str]:
+        """Yield at what time the question was asked, if that was not the present."""
+        if self.time_remark:
+            yield self.time_remark
+
+
+def open_patient_chart(question: Question, record: Record) -> PatientChart:
+    """Return the chart of the patient whom a question names, at its time.
+
+    Raises `PatientNotFound`, `SeveralPatients`, and as the record does.
+    """
+    patient = find_patient(record, question.patient or "")
+    stated = question.options.now or stated_time(question.options.context)
+    asked_at = clock(record, patient.id, stated, patient=patient.resource)
+    queries = PatientQueries(
+        record,
+        patient.id,
+        asked_at.now,
+        conventions_of(question.settings),
+        is_time_stated=stated is not None,
+    )
+    return PatientChart(patient, queries, asked_at.remark)
+
 
 AGENT = "chart_answer"
 """The agent that answers where a model is set up."""
@@ -54,16 +114,13 @@ async def answer_from_resources(
     """Return what the resources answer: by the grammar, or a model where that may do better."""
     answer = await asyncio.to_thread(chart.ask_record, question.text, question.options.context)
     question.options.on_step(Step(agent="record_query", backend="embedded"))
-    if not question.settings.prefers_model_pipeline or not _is_beyond_the_grammar(answer):
+    # A planner may do better where words were not read, or no query expresses a limit.
+    is_beyond_grammar = answer.status is Status.NOT_UNDERSTOOD or answer.ground == "language"
+    if not question.settings.prefers_model_pipeline or not is_beyond_grammar:
         return answer
     from archqa.asking.record_model import answer_by_model
 
     return await answer_by_model(question, chart.queries, models)
-
-
-def _is_beyond_the_grammar(answer: Answer) -> bool:
-    """Whether a planner may do better: words were not read, or its queries have no such limit."""
-    return answer.status is Status.NOT_UNDERSTOOD or answer.ground == "language"
 
 
 def _has_documents(question: Question, chart: PatientChart) -> bool:

@@ -1,33 +1,71 @@
-"""One answer from the resources and the notes of a chart."""
+"""One answer from the resources and the notes of a chart, each fact once."""
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from typing import NamedTuple
 
-from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Status
-from archqa.asking.chart.ask_chart import AGENT, GIVEN_NOTE, answer_from_resources
-from archqa.asking.chart.judgements import declines_to_judge, judged_parts
-from archqa.asking.chart.open_chart import OpenChart
-from archqa.asking.chart.patient_chart import PatientChart
-from archqa.asking.chart.question_parts import question_parts
-from archqa.asking.chart.reconciled import Lines, joined_lines, reconciled
-from archqa.asking.chart.related_facts import is_all_named, related_facts
+from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Evidence, Status
+from archqa.asking.chart.ask_chart import (
+    AGENT,
+    GIVEN_NOTE,
+    PatientChart,
+    answer_from_resources,
+)
+from archqa.asking.chart.note_answer import OpenChart
+from archqa.asking.chart.question_parts import (
+    is_advice,
+    is_bare,
+    may_be_stated,
+    question_parts,
+    reports,
+)
 from archqa.asking.chart.statement_conflicts import note_conflicts
 from archqa.asking.question import ModelBackends, Question, asks_model
-from archqa.chart.encoding import encode
+from archqa.asking.question_form import blanked, is_judgement
+from archqa.chart.note_index import encode
+from archqa.chart.search import content_words, without_carrying_words
 from archqa.core.id_lists import list_ids
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.errors import InputError
 from archqa.fhir import FhirError
 from archqa.notes.documents import Document
+from archqa.query.everyday import Vocabulary
+from archqa.query.everyday.background import DECIDING
+from archqa.query.everyday.marking import mark
+from archqa.terminology.concepts import find_concepts
+from archqa.terminology.people import body_part_spans
+from archqa.terminology.words import extract_numbers
 
 _VERDICT = re.compile(r"^(?:Yes|No)[:,.] ")
+_ISO_DATE = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
+_US_DATE = re.compile(r"\b\d{1,2}/\d{1,2}(?:/\d{2,4})?\b")
 _NOT_JUDGED = "This asks for a clinical judgement or a prediction, which is not made."
 _ON_THIS = "What the chart holds on this:"
 _RECORD_HOLDS = "What it holds on this:"
+
+_LIMITING = frozenset(
+    ("test", "extreme", "summary", "flag", "class", "per", "stay", "outcome", "trend", "judgement")
+)
+"""Kinds of marks (`archqa.query.everyday.marks`) that limit what is asked of a thing."""
+
+_QUESTIONS = {
+    "measurement": "{} results",
+    "drug": "{} orders",
+    "drug_class": "{} orders",
+    "condition": "{} diagnosis",
+    "vaccine": "{} vaccinations",
+    "procedure": "{} procedures",
+}
+"""The simple question about a concept of each kind."""
+
+_MAX_NAMED = 3
+"""Names of a question that the resources are asked for."""
+
+_MAX_LINES = 4
+"""Lines of the resources on each of them."""
 
 
 async def answer_with_notes(
@@ -37,38 +75,31 @@ async def answer_with_notes(
 
     Raises as `answer_from_chart`.
     """
-    chart = await asyncio.to_thread(_opened, question, patient_chart)
+    note = (question.note or "").strip()
+    given_notes = (Document(GIVEN_NOTE, "", "", question.note or ""),) if note else ()
+    try:
+        chart = await asyncio.to_thread(OpenChart, patient_chart, given_notes)
+    except FhirError as error:
+        raise InputError(question.options.record or "", [f": {error}"]) from None
+
+    def answer_by_engine(record_answer: Answer | None = None) -> Answer:
+        if record_answer is None:
+            record_answer = chart.ask_record(question.text, question.options.context)
+        answer = chart_answer(question.text, record_answer, chart, ask_notes=bool(note))
+        question.options.on_step(Step(agent="note_search", backend="embedded"))
+        return answer
+
     if not chart.notes.documents:
         answer = await answer_from_resources(question, chart, models)
     elif "pipeline" in question.settings.typed_names:
         record_answer = await answer_from_resources(question, chart, models)
-        answer = await asyncio.to_thread(_answer_by_engine, question, chart, record_answer)
+        answer = await asyncio.to_thread(answer_by_engine, record_answer)
     elif asks_model(question.settings, AGENT, question.options.scripted):
         answer = await _answer_by_agent(question, chart, models)
     else:
-        answer = await asyncio.to_thread(_answer_by_engine, question, chart)
+        answer = await asyncio.to_thread(answer_by_engine)
     remarks = dict.fromkeys([*answer.remarks, *chart.remarks()])
     return answer.model_copy(update={"remarks": tuple(remarks)})
-
-
-def _opened(question: Question, chart: PatientChart) -> OpenChart:
-    note = question.note or ""
-    given = (Document(GIVEN_NOTE, "", "", note),) if note.strip() else ()
-    try:
-        return OpenChart(chart, given)
-    except FhirError as error:
-        raise InputError(question.options.record or "", [f": {error}"]) from None
-
-
-def _answer_by_engine(
-    question: Question, chart: OpenChart, record_answer: Answer | None = None
-) -> Answer:
-    if record_answer is None:
-        record_answer = chart.ask_record(question.text, question.options.context)
-    has_note = bool(question.note and question.note.strip())
-    answer = chart_answer(question.text, record_answer, chart, ask_notes=has_note)
-    question.options.on_step(Step(agent="note_search", backend="embedded"))
-    return answer
 
 
 async def _answer_by_agent(question: Question, chart: OpenChart, models: ModelBackends) -> Answer:
@@ -91,7 +122,7 @@ async def _answer_by_agent(question: Question, chart: OpenChart, models: ModelBa
         usages.append(step.usage)
         question.options.on_step(step)
 
-    shown = ChartToAsk(
+    chart_to_ask = ChartToAsk(
         chart.notes,
         chart.queries,
         encode,
@@ -99,7 +130,7 @@ async def _answer_by_agent(question: Question, chart: OpenChart, models: ModelBa
         texts=chart.texts,
         background=question.options.context,
     )
-    answer = await answer_chart_by_model(question.text, shown, backends.context(on_step))
+    answer = await answer_chart_by_model(question.text, chart_to_ask, backends.context(on_step))
     changes = {
         "remarks": (*answer.remarks, *backends.remarks),
         "usage": sum_usage(usages),
@@ -116,101 +147,143 @@ def chart_answer(
     What the resources answer whole is not looked for in notes, unless `ask_notes`; but a note that
     says otherwise is shown.
     """
-    asking = _Asking(question, record_answer, chart)
+    combined = _CombinedAnswer(question, record_answer, chart)
     if record_answer.status is Status.ANSWERED and not ask_notes:
-        return asking.answer_of_resources()
-    judged = judged_parts(question_parts(question).parts)
-    if not judged.askable:
-        return asking.declined(judged.judgements)
-    return asking.answer_of_both(judged.askable, judged.judgements)
+        return combined.from_resources()
+    parts = judged_parts(question_parts(question).parts)
+    if not parts.askable:
+        return combined.declined(parts.judgements)
+    return combined.from_both(parts)
 
 
-class _Asking:
-    """One question to one chart, with the answer of its resources."""
+class JudgedParts(NamedTuple):
+    """The parts of a question that can be answered, and those that ask for a judgement."""
+
+    askable: tuple[str, ...]
+    judgements: tuple[str, ...]
+
+
+def judged_parts(parts: Sequence[str]) -> JudgedParts:
+    """Return which parts can be answered from notes.
+
+    What somebody advised or wants can be, also what is allowed ("can he have it again?").
+    """
+    askable: list[str] = []
+    judgements: list[str] = []
+    for part in parts:
+        may_be_told = reports(part) or may_be_stated(part)
+        if (
+            is_advice(part)
+            or (is_judgement(part) and not may_be_told)
+            or (is_bare(part) and judgements and not askable)
+        ):
+            judgements.append(part)
+        else:
+            askable.append(part)
+    return JudgedParts(tuple(askable), tuple(judgements))
+
+
+class _CombinedAnswer:
+    """The answer to one question about one chart, given that of its resources."""
 
     def __init__(self, question: str, record_answer: Answer, chart: OpenChart) -> None:
         self._question = question
-        self._of_record = record_answer
+        self._record_answer = record_answer
         self._chart = chart
 
-    def answer_of_resources(self) -> Answer:
+    def from_resources(self) -> Answer:
         """Return the resources' answer with the sentences that say otherwise or later."""
+        record_answer, chart = self._record_answer, self._chart
         conflicts = note_conflicts(
-            self._question, self._of_record, self._chart.notes, self._chart.texts
+            self._question, record_answer, chart.queries, chart.notes, chart.texts
         )
         if not conflicts:
-            return self._of_record
-        answerer = self._chart.note_answerer
-        quoted = [answerer.quoted(conflict.place) for conflict in conflicts]
-        names = list_ids(dict.fromkeys(conflict.name for conflict in conflicts))
-        remark = f"On {names}, notes say otherwise or later than the resources: both are shown."
-        own_lines = map(_without_verdict, self._of_record.lines)
-        cited = chain.from_iterable(evidence for _, evidence in quoted)
+            return record_answer
+        lines: list[AnswerLine] = []
+        for line in record_answer.lines:
+            # "Yes:" or "No:" is what notes say otherwise.
+            text = _VERDICT.sub("", line.text)
+            lines.append(line.model_copy(update={"text": text, "answering": None}))
+        evidence = list(record_answer.evidence)
+        names: dict[str, None] = {}
+        for conflict in conflicts:
+            names[conflict.name] = None
+            line, cited = chart.note_answerer.quoted(conflict.place)
+            lines.append(line)
+            evidence += cited
+        remark = f"On {list_ids(names)}, notes say otherwise or later than the resources: both are shown."
+        answered_by = [record_answer.answered_by, chart.note_answerer.answered_by]
         changes = {
-            "lines": (*own_lines, *(line for line, _ in quoted)),
-            "evidence": (*self._of_record.evidence, *cited),
-            "remarks": (remark, *self._of_record.remarks),
-            "answered_by": _joined([self._of_record.answered_by, answerer.answered_by]),
+            "lines": tuple(lines),
+            "evidence": tuple(evidence),
+            "remarks": (remark, *record_answer.remarks),
+            "answered_by": _join_answered_by(answered_by),
         }
-        return self._of_record.model_copy(update=changes)
+        return record_answer.model_copy(update=changes)
 
     def declined(self, judgements: Sequence[str]) -> Answer:
         """Return that no judgement is made, with what resources and notes hold on the matter."""
-        note_answer = self._chart.note_answerer.answer(self._question, judgements)
-        related = [note_answer]
-        message = f"{_NOT_JUDGED} {_ON_THIS}"
-        if self._of_record.status is Status.DECLINED:
-            related.insert(0, self._of_record)
-            message = f"{_own_message(self._of_record)} {_ON_THIS}"
-        lines = joined_lines(related)
-        if not lines.lines:
-            message = message.removesuffix(f" {_ON_THIS}")
+        related = [self._chart.note_answerer.answer(self._question, judgements)]
+        message = _NOT_JUDGED
+        if self._record_answer.status is Status.DECLINED:
+            related.insert(0, self._record_answer)
+            message = _without_lead(self._record_answer)
+        lines = _join_lines(related)
         return Answer(
             question=self._question,
             status=Status.DECLINED,
             lines=lines.lines,
             evidence=lines.evidence,
-            message=message,
+            message=f"{message} {_ON_THIS}" if lines.lines else message,
             query=related[0].query,
             remarks=related[0].remarks,
-            answered_by=_joined([part.answered_by for part in related]),
+            answered_by=_join_answered_by([part.answered_by for part in related]),
         )
 
-    def answer_of_both(self, parts: Sequence[str], judgements: Sequence[str]) -> Answer:
+    def from_both(self, parts: JudgedParts) -> Answer:
         """Return the notes' answer to the parts, with what the resources hold on them."""
-        note_answer = self._chart.note_answerer.answer(self._question, parts)
-        facts = self._facts(parts)
+        note_answer = self._chart.note_answerer.answer(self._question, parts.askable)
+        facts = self._facts(parts.askable)
         status = self._status(note_answer, facts)
-        holding = [answer for answer in facts if answer.lines]
-        if status is Status.NOT_FOUND:  # What only names the same things answers nothing.
-            holding = [answer for answer in holding if answer is self._of_record]
-        lines = reconciled(joined_lines([note_answer]), joined_lines(holding))
+        facts_with_lines = []
+        queries: dict[str, None] = {}
+        for fact in facts:
+            # What only names the same things does not answer.
+            is_related_only = fact is not self._record_answer
+            if fact.lines and not (status is Status.NOT_FOUND and is_related_only):
+                facts_with_lines.append(fact)
+                if fact.query:
+                    queries[fact.query] = None
+        lines = reconciled(_join_lines([note_answer]), _join_lines(facts_with_lines))
         is_understood = status is not Status.NOT_UNDERSTOOD
+        halves = [note_answer, *facts_with_lines]
         return Answer(
             question=self._question,
             status=status,
             lines=lines.lines,
             evidence=lines.evidence,
             message=self._message(status, lines, note_answer, facts),
-            query=self._query(holding),
-            not_understood=() if is_understood else self._of_record.not_understood,
-            remarks=tuple(self._remarks(status, judgements, [note_answer, *holding])),
-            is_partial=bool(judgements)
-            or any(part.is_partial for part in (self._of_record, note_answer, *holding)),
-            answered_by=_joined([part.answered_by for part in (note_answer, *holding)]),
+            query=self._record_answer.query or "\n".join(queries) or None,
+            not_understood=() if is_understood else self._record_answer.not_understood,
+            remarks=tuple(self._remarks(status, parts.judgements, halves)),
+            is_partial=bool(parts.judgements)
+            or any(half.is_partial for half in (self._record_answer, *halves)),
+            answered_by=_join_answered_by([half.answered_by for half in halves]),
         )
 
     def _facts(self, parts: Sequence[str]) -> list[Answer]:
         """Return what the resources hold on the parts of a question that they do not answer whole."""
-        if self._of_record.status in (Status.ANSWERED, Status.NOT_FOUND):
-            return [self._of_record]
-        of_parts = [self._chart.ask_record(part) for part in parts] if len(parts) > 1 else []
-        answered = [answer for answer in of_parts if answer.status is Status.ANSWERED]
+        if self._record_answer.status in (Status.ANSWERED, Status.NOT_FOUND):
+            return [self._record_answer]
+        facts = []
+        if len(parts) > 1:
+            for part in parts:
+                answer = self._chart.ask_record(part)
+                if answer.status is Status.ANSWERED:
+                    facts.append(answer)
         chart = self._chart
-        related = related_facts(
-            self._question, chart.ask_record, chart.vocabulary, chart.now.date()
-        )
-        return [*answered, *related]
+        facts += related_facts(self._question, chart.ask_record, chart.vocabulary, chart.now.date())
+        return facts
 
     def _status(self, note_answer: Answer, facts: Sequence[Answer]) -> Status:
         """Return the status of both halves.
@@ -219,73 +292,212 @@ class _Asking:
         question names, or no such name: the notes were searched by all its words. But a word that
         is neither in the notes nor an ordinary one may be a slip of the pen.
         """
-        if Status.ANSWERED in (note_answer.status, self._of_record.status):
+        record_answer, chart = self._record_answer, self._chart
+        if Status.ANSWERED in (note_answer.status, record_answer.status):
             return Status.ANSWERED
-        if declines_to_judge(self._of_record):
+        if record_answer.status is Status.DECLINED and record_answer.ground != "notes":
             return Status.DECLINED
-        if self._of_record.status is not Status.NOT_UNDERSTOOD:
+        if record_answer.status is not Status.NOT_UNDERSTOOD:
             return Status.NOT_FOUND
-        if any(fact.status is Status.ANSWERED for fact in facts):
-            return Status.ANSWERED if self._is_answered_by(facts) else Status.NOT_UNDERSTOOD
-        if self._chart.has_unknown_word(self._of_record.not_understood):
+        statuses = {fact.status for fact in facts}
+        if Status.ANSWERED in statuses:
+            # They answer if the question says nothing but the things, and all are recorded.
+            all_recorded = statuses == {Status.ANSWERED}
+            if all_recorded and _is_all_named(self._question, chart.vocabulary, chart.now.date()):
+                return Status.ANSWERED
+            return Status.NOT_UNDERSTOOD
+        if chart.has_unknown_word(record_answer.not_understood):
             return Status.NOT_UNDERSTOOD
         return Status.NOT_FOUND
 
-    def _is_answered_by(self, facts: Sequence[Answer]) -> bool:
-        """Whether the things that are asked about are all that a question says, and all are recorded."""
-        is_recorded = all(fact.status is Status.ANSWERED for fact in facts)
-        chart = self._chart
-        return is_recorded and is_all_named(self._question, chart.vocabulary, chart.now.date())
-
     def _message(
-        self, status: Status, lines: Lines, note_answer: Answer, facts: Sequence[Answer]
+        self, status: Status, lines: "Lines", note_answer: Answer, facts: Sequence[Answer]
     ) -> str:
         if status is Status.ANSWERED:
             return ""
-        if status is Status.NOT_FOUND:
-            absent = [fact.message for fact in facts if fact.status is Status.NOT_FOUND]
-            if self._of_record.status is not Status.NOT_UNDERSTOOD:
-                absent.insert(0, _own_message(self._of_record))
-            if not absent:
-                return f"Neither notes nor resources answer this: {self._chart.extent()} searched."
-            return " ".join(dict.fromkeys([*absent, note_answer.message]))
-        lead = f" {_ON_THIS}" if lines.lines else ""
-        return f"{_own_message(self._of_record)} {note_answer.message}{lead}"
-
-    def _query(self, holding: Sequence[Answer]) -> str | None:
-        queries = dict.fromkeys(answer.query for answer in holding if answer.query)
-        return self._of_record.query or "\n".join(queries) or None
+        record_message = _without_lead(self._record_answer)
+        if status is not Status.NOT_FOUND:
+            lead = f" {_ON_THIS}" if lines.lines else ""
+            return f"{record_message} {note_answer.message}{lead}"
+        messages = []
+        if self._record_answer.status is not Status.NOT_UNDERSTOOD:
+            messages.append(record_message)
+        for fact in facts:
+            if fact.status is Status.NOT_FOUND:
+                messages.append(fact.message)
+        if not messages:
+            return f"Neither notes nor resources answer this: {self._chart.extent()} searched."
+        return " ".join(dict.fromkeys([*messages, note_answer.message]))
 
     def _remarks(
-        self, status: Status, judgements: Sequence[str], parts: Sequence[Answer]
+        self, status: Status, judgements: Sequence[str], halves: Sequence[Answer]
     ) -> Iterator[str]:
-        """Yield what was left out, why the resources do not answer, and the remarks of the parts."""
-        yield from (f"Not answered, a judgement: “{part}”" for part in judgements)
-        own = self._of_record
-        if status is Status.ANSWERED and own.status is not status:
-            if own.status is Status.NOT_UNDERSTOOD and len(parts) > 1:
+        """Yield what was left out, why the resources do not answer, and the remarks of the halves."""
+        for part in judgements:
+            yield f"Not answered, a judgement: “{part}”"
+        record_answer = self._record_answer
+        if status is Status.ANSWERED and record_answer.status is not status:
+            if record_answer.status is Status.NOT_UNDERSTOOD and len(halves) > 1:
                 yield "The resources were asked for what the question names, not for all its words."
             else:
-                yield f"The resources do not answer: {_own_message(own)}"
-        yield from dict.fromkeys(chain(own.remarks, *(part.remarks for part in parts)))
+                yield f"The resources do not answer: {_without_lead(record_answer)}"
+        remarks = dict.fromkeys(record_answer.remarks)
+        for half in halves:
+            remarks |= dict.fromkeys(half.remarks)
+        yield from remarks
 
 
-def _without_verdict(line: AnswerLine) -> AnswerLine:
-    """Return a line without "Yes:" or "No:": that is what notes say otherwise."""
-    return line.model_copy(update={"text": _VERDICT.sub("", line.text), "answering": None})
-
-
-def _own_message(answer: Answer) -> str:
+def _without_lead(answer: Answer) -> str:
     """Return the message of an answer without the lead to its lines."""
     return answer.message.removesuffix(_RECORD_HOLDS).strip()
 
 
-def _joined(parts: Sequence[AnsweredBy]) -> AnsweredBy:
-    """Return who answered the parts of an answer: the engine reads what notes are searched for."""
-    engines = [part.engine for part in parts if part.engine is not None]
-    models = [part for part in parts if part.reader == "model"]
-    readers = {part.reader for part in parts}
-    if models:
-        return models[0].model_copy(update={"engine": next(iter(engines), None)})
-    reader: Literal["grammar", "engine"] = "grammar" if "grammar" in readers else "engine"
-    return AnsweredBy(reader=reader, engine=next(iter(engines), None))
+def _join_answered_by(parts: Sequence[AnsweredBy]) -> AnsweredBy:
+    """Return who answered the parts of an answer: the engine reads what notes are searched for.
+
+    A model comes before the grammar, the grammar before the engine.
+    """
+    engine: str | None = None
+    first: dict[str, AnsweredBy] = {}
+    for part in parts:
+        engine = engine or part.engine
+        first.setdefault(part.reader, part)
+    if "model" in first:
+        return first["model"].model_copy(update={"engine": engine})
+    return AnsweredBy(reader="grammar" if "grammar" in first else "engine", engine=engine)
+
+
+class Lines(NamedTuple):
+    """Lines of an answer with all evidence that they cite."""
+
+    lines: tuple[AnswerLine, ...]
+    evidence: tuple[Evidence, ...]
+
+
+def _join_lines(answers: Sequence[Answer]) -> Lines:
+    """Return the lines of several answers with their evidence.
+
+    A line that cites nothing beyond the lines before it says the same in other words.
+    """
+    lines: list[AnswerLine] = []
+    cited: set[str] = set()
+    evidence: dict[str, Evidence] = {}
+    for answer in answers:
+        for line in answer.lines:
+            if not line.citations or not cited.issuperset(line.citations):
+                lines.append(line)
+            cited.update(line.citations)
+        for row in answer.evidence:
+            evidence.setdefault(row.id, row)
+    return Lines(tuple(lines), tuple(evidence.values()))
+
+
+def reconciled(notes: Lines, resources: Lines) -> Lines:
+    """Return one list of lines: a value that both have of the same day is one line that cites both."""
+    dates = {row.id: row.date[:10] for row in (*notes.evidence, *resources.evidence)}
+    note_lines: list[AnswerLine] = []
+    merged = list(resources.lines)
+    for line in notes.lines:
+        for index, other in enumerate(resources.lines):
+            if _is_same_value(line, other, dates):
+                citations = dict.fromkeys((*merged[index].citations, *line.citations))
+                merged[index] = other.model_copy(update={"citations": tuple(citations)})
+                break
+        else:
+            note_lines.append(line)
+    return Lines((*note_lines, *merged), (*notes.evidence, *resources.evidence))
+
+
+def _is_same_value(note_line: AnswerLine, resource_line: AnswerLine, dates: dict[str, str]) -> bool:
+    """Whether two lines give one value of one thing on one day."""
+    values = []
+    for line in (note_line, resource_line):
+        days = set(map(dates.get, line.citations)) - {None, ""}
+        concepts = {match.concept.name for match in find_concepts(line.text)}
+        numbers = extract_numbers(_US_DATE.sub(" ", _ISO_DATE.sub(" ", line.text)))
+        values.append((days, concepts, numbers))
+    (note_days, note_concepts, note_numbers), (days, concepts, numbers) = values
+    if not note_days & days or not note_concepts & concepts:
+        return False
+    return bool(numbers) and numbers <= note_numbers
+
+
+def related_facts(
+    question: str, ask: Callable[[str], Answer], vocabulary: Vocabulary, today: date
+) -> list[Answer]:
+    """Return what the resources hold on each thing that a question names, in its time.
+
+    `ask` answers a question in everyday words from the resources. Answers are answered or not
+    found; what the grammar cannot ask is left out. Of a name that means several things (digoxin: a
+    drug and a level) those count which the resources have.
+    """
+    answers: list[Answer] = []
+    for questions in _related_questions(question, vocabulary, today):
+        recorded: list[Answer] = []
+        absent: list[Answer] = []
+        for simple_question in questions:
+            answer = ask(simple_question)
+            if answer.status is Status.ANSWERED:
+                recorded.append(_newest_lines(answer))
+            elif answer.status is Status.NOT_FOUND:
+                absent.append(answer)
+        answers += recorded or absent[:1]
+    return answers
+
+
+def _related_questions(question: str, vocabulary: Vocabulary, today: date) -> list[tuple[str, ...]]:
+    """Return simple questions about the meanings of each name in a question, of three at most."""
+    times = mark(question, vocabulary, today).of("span")
+    time = times[0].text if len(times) == 1 else ""
+    body_parts = body_part_spans(question)
+    kinds: dict[tuple[int, int], dict[str, None]] = {}
+    for match in find_concepts(question):
+        # "The kidneys" are more than their laboratory values.
+        if not any(start <= match.start and match.end <= end for start, end in body_parts):
+            kinds.setdefault((match.start, match.end), {})[match.concept.kind] = None
+    questions: dict[tuple[str, ...], None] = {}
+    for (start, end), kinds_of_name in kinds.items():
+        meanings = []
+        for kind in kinds_of_name:
+            simple_question = f"{_QUESTIONS[kind].format(question[start:end])} {time}"
+            meanings.append(" ".join(simple_question.split()))
+        questions[tuple(meanings)] = None
+    return list(questions)[:_MAX_NAMED]
+
+
+def _newest_lines(answer: Answer) -> Answer:
+    """Return an answer with its newest lines; how many others there are is said."""
+    left_out = len(answer.lines) - _MAX_LINES
+    if left_out <= 0:
+        return answer
+    dates = {row.id: row.date for row in answer.evidence}
+
+    def newest_date(line: AnswerLine) -> str:
+        return max((dates.get(name, "") for name in line.citations), default="")
+
+    newest = sorted(answer.lines, key=newest_date, reverse=True)[:_MAX_LINES]
+    lines = []
+    cited: set[str] = set()
+    for line in answer.lines:
+        if line in newest:
+            lines.append(line)
+            cited.update(line.citations)
+    remark = f"{left_out} earlier lines on this are left out: ask for them by name."
+    changes = {
+        "lines": tuple(lines),
+        "evidence": tuple(row for row in answer.evidence if row.id in cited),
+        "remarks": (*answer.remarks, remark),
+    }
+    return answer.model_copy(update=changes)
+
+
+def _is_all_named(question: str, vocabulary: Vocabulary, today: date) -> bool:
+    """Whether concepts, times and words that carry nothing of their own are all of a question."""
+    clause = mark(question, vocabulary, today)
+    if clause.words & DECIDING or any(part.kind in _LIMITING for part in clause.marks):
+        return False
+    concepts = [(match.start, match.end) for match in find_concepts(question)]
+    remaining = blanked(question, concepts)
+    for time in clause.of("span"):
+        remaining = re.sub(re.escape(time.text), " ", remaining, flags=re.IGNORECASE)
+    return not content_words(without_carrying_words(remaining))

@@ -1,43 +1,46 @@
 """Answers from a patient's notes by the embedded engine: dated lines, each with its sentence."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
+from functools import cached_property
 
 from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, AnswerSpan, Evidence, Status
+from archqa.asking.chart.ask_chart import PatientChart
 from archqa.asking.chart.question_parts import asks_for_all, asks_present, denial
 from archqa.asking.note import answer_lines, texts_with_headings
+from archqa.asking.record_words import counted
 from archqa.asking.yes_no import YesNo, yes_no_answer
-from archqa.chart.chart_notes import Place
-from archqa.chart.note_findings import MAX_READ, NoteFinder, NoteFinding
-from archqa.chart.note_limits import NoteLimits, note_limits
+from archqa.chart.findings import NoteFinder, NoteFinding
+from archqa.chart.note_index import encode, remembered_vectors
+from archqa.chart.notes import ChartNotes, NoteOpener, Place, own_texts
+from archqa.chart.search import (
+    concept_term,
+    content_words,
+    note_limits,
+    texts_with_term,
+)
+from archqa.chart.weights import WEIGHTS
 from archqa.core.case import Case, Sentence
 from archqa.engine.asked_kind import lacks_asked_kind
+from archqa.engine.wordpiece import tokenize_text
 from archqa.fhir import Resource
+from archqa.notes.documents import Document
 from archqa.query.everyday import Vocabulary
+from archqa.terminology.concepts import find_concepts
 
-_MIN_SCORE = 1.0
-"""The logit from which on a sentence answers, chosen on three charts with 71 questions to notes."""
+_SEARCHED = {
+    "Observation": ("observation", "observations"),
+    "Condition": ("diagnosis", "diagnoses"),
+    "MedicationRequest": ("medication order", "medication orders"),
+    "Procedure": ("procedure", "procedures"),
+    "Immunization": ("immunization", "immunizations"),
+    "AllergyIntolerance": ("allergy", "allergies"),
+}
+"""What the resources of a type are called where it is said what was searched."""
 
-_CLEAR_GAP, _MIN_CLEAR_SCORE, _MIN_RIVALS = 4.0, -2.0, 20
-"""Where one sentence is so many logits above all others, at least so many, a lower logit is enough."""
-
-_LACKING = 1.5
-"""What a sentence loses that has no expression of the kind that is asked for (a time, a reason)."""
-
-_MARGIN = 5.0
-"""Logits below the best sentence at which another one is no longer shown."""
-
-_MIN_SCORE_OF_ALL, _MARGIN_OF_ALL = -1.0, 6.0
-"""The same where all of something is asked for ("trace", "list", "over time")."""
-
-MAX_READ_IN_ALL, MIN_READ = 105, 35
-"""Sentences that are read for the parts of a question together, and for one at least."""
-
-_MAX_WORDS_OF_A_LINE = 70
-"""Sentences on the same line of a note are shown up to so many words."""
-
-_MAX_LINES, _MAX_LINES_OF_ALL = 3, 6
-"""Sentences that are shown for one part of a question."""
+QuotedLine = tuple[AnswerLine, list[Evidence]]
+"""A line of an answer, and what it cites."""
 
 
 class NoteAnswerer:
@@ -60,77 +63,86 @@ class NoteAnswerer:
         """The engine that answers, with the digest of its network."""
         return AnsweredBy(reader="engine", engine=self._finder.fingerprint[:12])
 
-    def quoted(self, place: Place) -> tuple[AnswerLine, list[Evidence]]:
+    def quoted(self, place: Place) -> QuotedLine:
         """Return a sentence as a line of an answer, with its date, and what it cites."""
         sentence = self._finder.notes.sentence_at(place)
         return self._line("", NoteFinding(place, sentence, "", 0.0, ()), None)
 
     def answer(self, question: str, parts: Sequence[str]) -> Answer:
         """Return the lines of all parts; not found if no sentence answers any."""
+        notes = self._finder.notes
+        max_read = WEIGHTS.max_read
+        if len(parts) > 1:
+            max_read = max(WEIGHTS.max_read_of_parts // len(parts), WEIGHTS.min_read)
+        limits = note_limits(question, notes, self._vocabulary, self._today, self._encounters)
         lines: dict[tuple[str, ...], AnswerLine] = {}
         evidence: dict[str, Evidence] = {}
-        max_read = MAX_READ if len(parts) == 1 else max(MAX_READ_IN_ALL // len(parts), MIN_READ)
-        limits = note_limits(
-            question, self._finder.notes, self._vocabulary, self._today, self._encounters
-        )
         for part in parts:
-            for line, cited in self._part(part, limits, max_read):
-                if not set(line.citations) <= set(evidence):
+            findings = self._finder.find(
+                part, limits, asks_present=asks_present(part), max_read=max_read
+            )
+            chosen = _choose(part, findings)
+            opening = _opening(part, chosen)
+            for finding in chosen:
+                line, cited = self._line(part, finding, opening)
+                opening = None  # Only the first line says yes or no.
+                if not evidence.keys() >= set(line.citations):
                     lines.setdefault(line.citations, line)
                 for row in cited:
                     evidence.setdefault(row.id, row)
-        status = Status.ANSWERED if lines else Status.NOT_FOUND
+        message = ""
+        if not lines:
+            count = len(notes.documents)
+            message = f"None of {count} notes answers this."
+            if count == 1:
+                message = "The note does not answer this."
         return Answer(
             question=question,
-            status=status,
+            status=Status.ANSWERED if lines else Status.NOT_FOUND,
             lines=tuple(lines.values()),
             evidence=tuple(evidence.values()),
-            message="" if lines else self._nothing_found(),
-            remarks=tuple(f"Of the notes, searched: {limit}." for limit in limits.said),
+            message=message,
+            remarks=tuple(f"Of the notes, searched: {limit}." for limit in limits.descriptions),
             answered_by=self.answered_by,
         )
 
-    def _part(
-        self, part: str, limits: NoteLimits, max_read: int
-    ) -> Iterator[tuple[AnswerLine, list[Evidence]]]:
-        """Yield the lines that answer a part, each with what it cites; a yes/no first says so."""
-        findings = self._finder.find(
-            part, limits, asks_present=asks_present(part), max_read=max_read
-        )
-        chosen = _chosen(part, findings)
-        opening = _opening(part, chosen)
-        for finding in chosen:
-            yield self._line(part, finding, opening)
-            opening = None
-
-    def _line(
-        self, part: str, finding: NoteFinding, opening: YesNo | None
-    ) -> tuple[AnswerLine, list[Evidence]]:
+    def _line(self, part: str, finding: NoteFinding, opening: YesNo | None) -> QuotedLine:
         """Return a sentence with those on its line of the note as a dated line of an answer."""
-        sentences = self._finder.notes.line_around(finding.place, _MAX_WORDS_OF_A_LINE)
+        notes = self._finder.notes
+        sentences = notes.line_around(finding.place, WEIGHTS.max_words_of_line)
         position = sentences.index(finding.sentence)
         case = Case(id="chart", clinician_question=part, sentences=(finding.sentence,))
         headings = {0: finding.heading if position == 0 else ""}
         (line,) = answer_lines(case, [0], headings, None, lambda _: finding.clauses)
-        before = [f"{opening.value}."] if opening else []
-        before += [" ".join(sentence.text.split()) for sentence in sentences[:position]]
-        after = [" ".join(sentence.text.split()) for sentence in sentences[position + 1 :]]
-        text = " ".join([*before, line.text, *after])
+        texts = []
+        ids = []
+        evidence = []
+        for sentence in sentences:
+            texts.append(" ".join(sentence.text.split()))
+            ids.append(sentence.id)
+            evidence.append(self._evidence(finding, sentence))
+        before = texts[:position]
+        if opening:
+            before.insert(0, f"{opening.value}.")
+        text = " ".join([*before, line.text, *texts[position + 1 :]])
+        # Where the sentence that answers stands in the text; nowhere, if it is all of it.
         start = len(" ".join([*before, ""]))
-        answering = _answering(line, start, len(text))
-        evidence = [self._evidence(finding, sentence) for sentence in sentences]
-        return AnswerLine(
-            text=f"{text} ({self._dates(finding)})",
-            citations=tuple(sentence.id for sentence in sentences),
+        end = start + len(line.text)
+        answering = None
+        if line.answering is not None:
+            answering = AnswerSpan(start + line.answering.start, start + line.answering.end)
+        elif end - start < len(text):
+            answering = AnswerSpan(start, end)
+        # The date of its note; of a copied sentence, of the first and the last note.
+        earliest, latest = notes.dates_of(finding.place)
+        first, last = earliest[:10], latest[:10]
+        dates = last if first == last else f"in notes from {first} to {last}"
+        line = AnswerLine(
+            text=f"{text} ({dates if last else 'without date'})",
+            citations=tuple(ids),
             answering=answering,
-        ), evidence
-
-    def _dates(self, finding: NoteFinding) -> str:
-        """Return the date of a sentence's note; of a copied one, of the first and the last note."""
-        first, last = (time[:10] for time in self._finder.notes.dates_of(finding.place))
-        if not last:
-            return "without date"
-        return last if first == last else f"in notes from {first} to {last}"
+        )
+        return line, evidence
 
     def _evidence(self, finding: NoteFinding, sentence: Sentence) -> Evidence:
         """Return a sentence of a finding's line as evidence, without a probability.
@@ -148,62 +160,116 @@ class NoteAnswerer:
             heading=finding.heading,
         )
 
-    def _nothing_found(self) -> str:
-        count = len(self._finder.notes.documents)
-        if count == 1:
-            return "The note does not answer this."
-        return f"None of {count} notes answers this."
-
-
-def _answering(line: AnswerLine, start: int, length: int) -> AnswerSpan | None:
-    """Return where the sentence that answers stands in a text of `length`; None for all of it."""
-    if line.answering is not None:
-        return AnswerSpan(start + line.answering.start, start + line.answering.end)
-    end = start + len(line.text)
-    return AnswerSpan(start, end) if end - start < length else None
-
 
 def _opening(part: str, chosen: Sequence[NoteFinding]) -> YesNo | None:
     """Return what the findings say to a yes/no question, None where that is not certain."""
-    sentences = tuple(finding.sentence for finding in chosen)
-    case = Case(id="chart", clinician_question=part, sentences=sentences)
-    headings = {index: finding.heading for index, finding in enumerate(chosen)}
+    sentences = []
+    headings = {}
+    has_denial = False
+    for index, finding in enumerate(chosen):
+        sentences.append(finding.sentence)
+        headings[index] = finding.heading
+        has_denial = has_denial or denial().search(finding.sentence.text) is not None
+    case = Case(id="chart", clinician_question=part, sentences=tuple(sentences))
     verdict = yes_no_answer(part, texts_with_headings(case, range(len(chosen)), headings))
-    is_doubtful = verdict is YesNo.YES and any(map(_denies, sentences))
-    return None if is_doubtful else verdict
+    # A word of denial may reach over what is asked.
+    return None if verdict is YesNo.YES and has_denial else verdict
 
 
-def _denies(sentence: Sentence) -> bool:
-    """Whether a sentence has a word of denial, which may reach over what is asked."""
-    return denial().search(sentence.text) is not None
-
-
-def _chosen(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
+def _choose(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
     """Return the findings to show: the best at the front, all of something by date."""
-    of_all = asks_for_all(part)
-    scores = {finding: _score(part, finding) for finding in findings}
+    scores: dict[NoteFinding, float] = {}
+    for finding in findings:
+        text = f"{finding.heading} {finding.sentence.text}"
+        lack = WEIGHTS.lacking if lacks_asked_kind(part, text) else 0.0
+        scores[finding] = finding.score - lack
     ranked = sorted(findings, key=lambda finding: -scores[finding])
-    best = scores[ranked[0]] if ranked else 0.0
-    margin = _MARGIN_OF_ALL if of_all else _MARGIN
-    least = _MIN_SCORE_OF_ALL if of_all else _min_score([scores[one] for one in ranked])
-    least = max(least, best - margin)
-    kept = [finding for finding in ranked if scores[finding] >= least]
-    kept = kept[: _MAX_LINES_OF_ALL if of_all else _MAX_LINES]
-    if of_all:
-        return sorted(kept, key=lambda finding: finding.place, reverse=True)
-    if asks_present(part):
-        return sorted(kept, key=lambda finding: finding.place.document)
-    return kept
+    if not ranked:
+        return []
+    best = scores[ranked[0]]
+    is_for_all = asks_for_all(part)
+    if is_for_all:
+        min_score, margin, count = (
+            WEIGHTS.min_score_of_all,
+            WEIGHTS.margin_of_all,
+            WEIGHTS.max_lines_of_all,
+        )
+    else:
+        min_score, margin, count = WEIGHTS.min_score, WEIGHTS.margin, WEIGHTS.max_lines
+        if len(ranked) > WEIGHTS.min_rivals and best - scores[ranked[1]] >= WEIGHTS.clear_gap:
+            min_score = WEIGHTS.min_clear_score
+    min_score = max(min_score, best - margin)
+    chosen = [finding for finding in ranked if scores[finding] >= min_score][:count]
+    if is_for_all:
+        chosen.sort(key=lambda finding: finding.place, reverse=True)
+    elif asks_present(part):
+        chosen.sort(key=lambda finding: finding.place.document)
+    return chosen
 
 
-def _min_score(ranked: Sequence[float]) -> float:
-    """Return the score from which on a sentence answers, given all scores, the best first."""
-    is_clear = len(ranked) > _MIN_RIVALS and ranked[0] - ranked[1] >= _CLEAR_GAP
-    return _MIN_CLEAR_SCORE if is_clear else _MIN_SCORE
+class OpenChart(PatientChart):
+    """A patient's resources and notes at the time of a question.
 
+    `given_notes` are not in the record. Where the time of the question was stated, notes and rows
+    dated after it are left out.
+    """
 
-def _score(part: str, finding: NoteFinding) -> float:
-    """Return how well a sentence answers, less if it has no expression of the kind asked for."""
-    text = f"{finding.heading} {finding.sentence.text}"
-    lack = _LACKING if lacks_asked_kind(part, text) else 0.0
-    return finding.score - lack
+    def __init__(self, chart: PatientChart, given_notes: tuple[Document, ...] = ()) -> None:
+        super().__init__(chart.patient, chart.queries, chart.time_remark)
+        opener = NoteOpener(self.record, remembered_vectors.encode)
+        all_notes = opener.open(self.patient.id, *given_notes)
+        day = self.now.date().isoformat()
+        self.notes: ChartNotes = all_notes.until(day) if self.queries.is_time_stated else all_notes
+        self._later_notes = len(all_notes.documents) - len(self.notes.documents)
+
+    @cached_property
+    def texts(self) -> list[int]:
+        """The indices of the sentences that say something which the resources do not."""
+        displays = frozenset(map(str.casefold, self.vocabulary.displays))
+        own = own_texts(self.notes.texts, displays)
+        return [index for index in own if self.notes.places[index]]
+
+    @cached_property
+    def note_answerer(self) -> NoteAnswerer:
+        """Answers from the notes."""
+        finder = NoteFinder(self.notes, encode, self.texts)
+        return NoteAnswerer(finder, self.vocabulary, self.now.date(), self._encounters)
+
+    def _encounters(self) -> Iterator[Resource]:
+        return self.record.search_all("Encounter", {"patient": self.patient.id})
+
+    def is_of_notes(self, question: str) -> bool:
+        """Whether the notes speak of something that a question names."""
+        texts = set(self.texts)
+        for match in find_concepts(question):
+            term = concept_term(match.concept)
+            if not texts.isdisjoint(texts_with_term(self.notes, term)):
+                return True
+        return False
+
+    def extent(self) -> str:
+        """Return what there is to search, such as "204 notes, 1,050 observations"."""
+        counts = self.record.counts(self.patient.id)
+        extents = [counted(len(self.notes.documents), "note", "notes")]
+        for name, words in _SEARCHED.items():
+            if counts.get(name):
+                extents.append(counted(counts[name], *words))
+        return ", ".join(extents)
+
+    def has_unknown_word(self, words: Iterable[str]) -> bool:
+        """Whether one of the words is neither in the notes nor one that the encoder knows whole."""
+        for text in words:
+            for word in content_words(text):
+                if len(tokenize_text(word)) > 1 and not self.notes.with_word(word):
+                    return True
+        return False
+
+    def remarks(self) -> Iterator[str]:
+        """Yield the time of the question, and which documents were not read or left out, and why."""
+        yield from super().remarks()
+        if self._later_notes:
+            later = counted(self._later_notes, "note", "notes")
+            yield f"Left out, since dated after the question: {later}."
+        reasons = Counter(document.reason for document in self.notes.unread)
+        for reason, count in reasons.items():
+            yield f"Documents not read: {count} ({reason})."

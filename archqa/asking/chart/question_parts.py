@@ -5,9 +5,10 @@ Each part is made to stand by itself: what "it" or a bare "why" means is taken f
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
-from archqa.chart.search_terms import content_words
+from archqa.chart.search import content_words
 from archqa.core.tables import read_rows
 from archqa.terminology.concepts import find_concepts
 
@@ -25,17 +26,21 @@ class QuestionParts(NamedTuple):
 def question_parts(question: str) -> QuestionParts:
     """Return what is asked, part by part, each with the subject that it needs."""
     sentences = _SENTENCE_END.split(" ".join(question.split()))
-    asking = [sentence for sentence in sentences if _asks(sentence)] or sentences
+    asking = []
+    for sentence in sentences:
+        if sentence.rstrip().endswith("?") or _pattern("opens").match(sentence):
+            asking.append(sentence)
+    asking = asking or sentences
     background = [sentence for sentence in sentences if sentence not in asking]
-    parts: list[str] = []
-    subject = " ".join(_subject(sentence) for sentence in background).strip()
+    subject = " ".join(map(_subject, background)).strip()
     is_context = bool(subject)
+    parts: dict[str, None] = {}
     for sentence in asking:
         for part in _split(sentence):
-            parts.append(_standing_alone(part, subject, is_context=is_context))
+            parts[_standing_alone(part, subject, is_context=is_context)] = None
             subject = _subject(part) or subject
             is_context = False
-    return QuestionParts(tuple(dict.fromkeys(parts)), tuple(background))
+    return QuestionParts(tuple(parts), tuple(background))
 
 
 def asks_present(question: str) -> bool:
@@ -73,10 +78,6 @@ def is_bare(part: str) -> bool:
     return not _own_words(part.partition("(")[0])
 
 
-def _asks(sentence: str) -> bool:
-    return sentence.rstrip().endswith("?") or _pattern("opens").match(sentence) is not None
-
-
 def _split(sentence: str) -> Iterator[str]:
     """Yield the parts of a sentence: each begins with a word that asks."""
     start = 0
@@ -110,7 +111,8 @@ def _subject(text: str) -> str:
     return named or " ".join(_own_words(text)[:_MAX_SUBJECT_WORDS])
 
 
+@cache
 def _pattern(name: str) -> re.Pattern[str]:
     rows = read_rows("asking/data/question_patterns.tsv", 3)
-    patterns = {part: pattern for group, part, pattern in rows if group == "part"}
-    return re.compile(patterns[name], re.IGNORECASE)
+    (pattern,) = (pattern for group, part, pattern in rows if (group, part) == ("part", name))
+    return re.compile(pattern, re.IGNORECASE)

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from archqa.asking.answer import Answer, Evidence
+from archqa.asking.answer import Answer
 from archqa.asking.chart.question_parts import asks_present
-from archqa.chart.chart_notes import ChartNotes, Place
-from archqa.chart.note_search import texts_with_term
-from archqa.chart.search_terms import concept_term
+from archqa.asking.record import PatientQueries
+from archqa.chart.notes import ChartNotes, Place
+from archqa.chart.search import concept_term, texts_with_term
+from archqa.query import Query
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
@@ -25,6 +26,7 @@ _WORDS_BETWEEN = 6
 _MONTH = re.compile(r"\b(\d{1,2})/(?:\d{1,2}/)?((?:19|20)\d\d)\b")
 _YEAR = re.compile(r"\b(?:19|20|21|22)\d\d\b")
 _LETTER = re.compile(r"\w")
+_DIGIT = re.compile(r"\d")
 _CLAUSE = re.compile(r"[.;]\s")
 
 
@@ -36,31 +38,47 @@ class NoteConflict(NamedTuple):
 
 
 def note_conflicts(
-    question: str, record_answer: Answer, notes: ChartNotes, texts: Sequence[int]
+    question: str,
+    record_answer: Answer,
+    queries: PatientQueries,
+    notes: ChartNotes,
+    texts: Sequence[int],
 ) -> list[NoteConflict]:
     """Return the newest sentence on each thing that says otherwise or later than the resources."""
-    conflicts = [*_ended_drugs(record_answer, notes, texts)]
+    conflicts = [*_ended_drugs(record_answer, queries, notes, texts)]
     if asks_present(question) and not _YEAR.search(question):
         conflicts += _later_values(question, record_answer, notes, texts)
     return list({conflict.place: conflict for conflict in conflicts}.values())
 
 
-def _ended_drugs(answer: Answer, notes: ChartNotes, texts: Sequence[int]) -> Iterator[NoteConflict]:
+def _ended_drugs(
+    answer: Answer, queries: PatientQueries, notes: ChartNotes, texts: Sequence[int]
+) -> Iterator[NoteConflict]:
     """Yield sentences by which a drug with an active order is not taken."""
-    active = [row for row in answer.evidence if _is_active_order(row)]
+    orders = [row for row in answer.evidence if row.id.startswith(_DRUG_RESOURCES)]
+    active = _active_orders(queries) if orders else frozenset()
     drugs: dict[str, Concept] = {}
-    for row in active:
-        for concept in _concepts(row.text, ("drug",)):
-            drugs.setdefault(concept.name, concept)
+    for order in orders:
+        if order.id in active:
+            for concept in _concepts(order.text, "drug"):
+                drugs.setdefault(concept.name, concept)
     for drug in list(drugs.values())[:_MAX_DRUGS]:
-        places = _newest_first(notes, drug, texts)
-        newest = next((p for p in places if says_of(drug, notes.sentence_at(p).text)), None)
-        if newest and is_ended(drug, notes.sentence_at(newest).text):
-            yield NoteConflict(newest, drug.name)
+        for place in _newest_first(notes, drug, texts):
+            text = notes.sentence_at(place).text
+            if says_of(drug, text):
+                if is_ended(drug, text):
+                    yield NoteConflict(place, drug.name)
+                break
 
 
-def _is_active_order(row: Evidence) -> bool:
-    return row.id.startswith(_DRUG_RESOURCES) and "active" in row.text
+def _active_orders(queries: PatientQueries) -> frozenset[str]:
+    """Return the ids of the resources of drugs that are active."""
+    result = queries(Query(what="medication", summary="count"))
+    ids: set[str] = set()
+    for row in (*result.rows, *result.left_out):
+        if row.facts.get("status", ())[:1] == ("active",):
+            ids.update(row.refs)
+    return frozenset(ids)
 
 
 def _later_values(
@@ -68,24 +86,30 @@ def _later_values(
 ) -> Iterator[NoteConflict]:
     """Yield sentences with a value of what is asked from after the resources' last one."""
     dates = [row.date[:10] for row in answer.evidence if row.id.startswith("Observation/")]
-    for concept in _concepts(question, ("measurement",)) if dates else ():
+    if not dates:
+        return
+    last = max(dates)
+    for concept in _concepts(question, "measurement"):
         for place in _newest_first(notes, concept, texts):
-            date = notes.documents[place.document].date[:10]
             text = notes.sentence_at(place).text
-            is_later = date > max(dates) and not _is_of_before(text, max(dates))
-            if is_later and _has_value(concept, text):
+            is_later = notes.documents[place.document].date[:10] > last
+            # A sentence may itself date its value, to a month.
+            months = [f"{year}-{int(month):02}" for month, year in _MONTH.findall(text)]
+            if months and max(months) <= last[:7]:
+                is_later = False
+            if is_later and _near(concept, text, _DIGIT):
                 yield NoteConflict(place, concept.name)
                 break
 
 
-def _concepts(text: str, kinds: Iterable[str]) -> list[Concept]:
-    return [match.concept for match in find_concepts(text) if match.concept.kind in kinds]
+def _concepts(text: str, kind: str) -> list[Concept]:
+    return [match.concept for match in find_concepts(text) if match.concept.kind == kind]
 
 
-def _newest_first(notes: ChartNotes, concept: Concept, texts: Sequence[int]) -> list[Place]:
+def _newest_first(notes: ChartNotes, concept: Concept, texts: Iterable[int]) -> list[Place]:
     """Return where sentences name a concept, each in its latest note."""
-    found = texts_with_term(notes, concept_term(concept)).intersection(texts)
-    return sorted(min(notes.places[text]) for text in found)
+    naming = texts_with_term(notes, concept_term(concept)).intersection(texts)
+    return sorted(min(notes.places[text]) for text in naming)
 
 
 def says_of(drug: Concept, text: str) -> bool:
@@ -104,26 +128,15 @@ def _is_taken(drug: Concept, text: str) -> bool:
     return _near(drug, blanked, cue_pattern("medicine", "taken"))
 
 
-def _is_of_before(text: str, day: str) -> bool:
-    """Whether a sentence dates its value itself, to a month no later than a day."""
-    months = [f"{year}-{int(month):02}" for month, year in _MONTH.findall(text)]
-    return bool(months) and max(months) <= day[:7]
-
-
-def _has_value(concept: Concept, text: str) -> bool:
-    return bool(_near(concept, text, re.compile(r"\d")))
-
-
 def _near(concept: Concept, text: str, pattern: re.Pattern[str]) -> bool:
     """Whether a pattern is found in the clause that names a concept, within a few words."""
     for clause in _CLAUSE.split(text):
-        spans = [(m.start, m.end) for m in find_concepts(clause) if m.concept.name == concept.name]
-        for match in pattern.finditer(clause):
-            if any(_words_between(clause, span, match.span()) <= _WORDS_BETWEEN for span in spans):
-                return True
+        for mention in find_concepts(clause):
+            if mention.concept.name != concept.name:
+                continue
+            for match in pattern.finditer(clause):
+                first, second = sorted([(mention.start, mention.end), match.span()])
+                words_between = clause[first[1] : second[0]].split()
+                if len(words_between) <= _WORDS_BETWEEN:
+                    return True
     return False
-
-
-def _words_between(text: str, first: tuple[int, int], second: tuple[int, int]) -> int:
-    left, right = sorted((first, second))
-    return len(text[left[1] : right[0]].split())

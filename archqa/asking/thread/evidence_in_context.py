@@ -1,11 +1,15 @@
-"""The evidence of the last answer in full: sentences with those around, resources with who and when."""
+"""The evidence of the last answer in full, and what of an answer lies within a time.
+
+Sentences are shown with those around them, resources with who and when.
+"""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, Evidence, Status
 from archqa.asking.record_words import clean_name
-from archqa.asking.thread.turns import Place, Turn
+from archqa.asking.thread import Place, Turn
+from archqa.asking.thread.changed_question import TimeLimit
 from archqa.errors import CallerError
 from archqa.fhir import FhirError, Record, Resource, display_name
 from archqa.notes.documents import Document, patient_documents
@@ -19,49 +23,48 @@ _PEOPLE = ("requester", "performer", "recorder", "asserter", "author", "actor", 
 """Elements that hold who ordered, did or wrote it (hl7.org/fhir/R4)."""
 
 
-class _Context(NamedTuple):
-    """A text and the part of it that is the evidence itself."""
-
-    text: str
-    start: int
-    end: int
-
-
 def shown_evidence(turn: Turn, place: Place, record: Record | None, *, is_doubt: bool) -> Answer:
     """Return the evidence of a turn as an answer: one line a piece, each citing itself.
 
     `record` is needed for evidence of a patient's record. Raises `FhirError` as the record does.
     """
-    evidence = _cited(turn)
-    if not evidence:
+    by_id = {piece.id: piece for piece in turn.evidence}
+    cited: dict[str, Evidence] = {}
+    for line in turn.lines:
+        for name in line.citations:
+            if name in by_id:
+                cited[name] = by_id[name]
+    if not cited:
         reason = f": {turn.message}" if turn.message else "."
         message = f"The last answer rests on no evidence{reason}"
         return Answer(question=turn.question, status=Status.NOT_FOUND, message=message)
+    evidence = tuple(cited.values())
     documents = _documents(evidence, place, record)
-    lines = tuple(_line(piece, documents, record) for piece in evidence[:_MOST_SHOWN])
+    lines = []
+    for piece in evidence[:_MOST_SHOWN]:
+        if piece.kind == "sentence":
+            lines.append(_sentence_line(piece, documents.get(_document_name(piece)), record))
+        else:
+            lines.append(_resource_line(piece, _resource(record, piece.id)))
     remarks = [NOT_ASKED_AGAIN] if is_doubt else []
     if len(evidence) > _MOST_SHOWN:
         remarks.append(f"Not shown: {len(evidence) - _MOST_SHOWN} more.")
     return Answer(
         question=turn.question,
         status=Status.ANSWERED,
-        lines=lines,
+        lines=tuple(lines),
         evidence=evidence[:_MOST_SHOWN],
         remarks=tuple(remarks),
     )
 
 
-def _cited(turn: Turn) -> tuple[Evidence, ...]:
-    """The evidence that the lines cite, in the order of the lines."""
-    by_id = {piece.id: piece for piece in turn.evidence}
-    cited = dict.fromkeys(name for line in turn.lines for name in line.citations)
-    return tuple(by_id[name] for name in cited if name in by_id)
-
-
 def _documents(
     evidence: tuple[Evidence, ...], place: Place, record: Record | None
 ) -> dict[str, Document]:
-    """The notes that hold the sentences, by the name of their source; the given note has none."""
+    """Return the notes that hold the sentences, by the name of their source.
+
+    The given note has none.
+    """
     documents: dict[str, Document] = {}
     if not any(piece.kind == "sentence" for piece in evidence):
         return documents
@@ -70,57 +73,44 @@ def _documents(
             documents[document.name] = document
     if place.note is not None:
         for piece in evidence:
-            given = Document(piece.source, "", "", place.note)
-            documents.setdefault(_document_name(piece), given)
+            note = Document(piece.source, "", "", place.note)
+            documents.setdefault(_document_name(piece), note)
     return documents
 
 
 def _document_name(piece: Evidence) -> str:
-    """The document of a sentence: its source, or what its id says (`DocumentReference/d1#4`)."""
+    """Return the document of a sentence: its source, or what its id says (`DocumentReference/d1#4`)."""
     return piece.source or piece.id.partition("#")[0]
 
 
-def _line(piece: Evidence, documents: Mapping[str, Document], record: Record | None) -> AnswerLine:
-    if piece.kind == "sentence":
-        return _sentence_line(piece, documents.get(_document_name(piece)), record)
-    resource = _resource(record, piece.id)
-    return AnswerLine(text=_resource_text(piece, resource), citations=(piece.id,))
-
-
 def _sentence_line(piece: Evidence, document: Document | None, record: Record | None) -> AnswerLine:
-    """The sentence among its neighbours, after the title, the date and the author of its note."""
+    """Return the sentence among its neighbours, after title, date and author of its note."""
     if document is None:
         return AnswerLine(text=piece.text, citations=(piece.id,))
-    context = sentence_in_context(document.text, piece)
     author = next(_people(_resource(record, document.name)), "")
-    named = ", ".join(filter(None, (document.title, document.date[:10], author)))
-    opening = f"{named}: " if named else ""
-    answering = AnswerSpan(len(opening) + context.start, len(opening) + context.end)
-    text = f"{opening}{context.text}"
+    title = ", ".join(filter(None, (document.title, document.date[:10], author)))
+    before, after = _neighbours(document.text, piece)
+    opening = f"{title}: " if title else ""
+    for sentence in before:
+        opening += f"{sentence} "
+    text = " ".join([f"{opening}{piece.text}", *after])
+    answering = AnswerSpan(len(opening), len(opening) + len(piece.text))
     return AnswerLine(text=text, citations=(piece.id,), answering=answering)
 
 
-def sentence_in_context(note: str, piece: Evidence) -> _Context:
-    """Return a sentence of a note with the ones before and after it; alone, if it is not found."""
+def _neighbours(note: str, piece: Evidence) -> tuple[list[str], list[str]]:
+    """Return the sentences before and after one of a note; none, if it is not found."""
     try:
         sentences = split_note(note)
     except CallerError:
-        sentences = ()
+        return [], []
     for index, sentence in enumerate(sentences):
         is_place = piece.start_char_index in (None, sentence.start_char_index)
         if is_place and sentence.text == piece.text:
-            before = sentences[max(0, index - _SENTENCES_AROUND) : index]
-            after = sentences[index + 1 : index + 1 + _SENTENCES_AROUND]
-            return _joined(
-                [each.text for each in before], piece.text, [each.text for each in after]
-            )
-    return _Context(piece.text, 0, len(piece.text))
-
-
-def _joined(before: list[str], text: str, after: list[str]) -> _Context:
-    opening = "".join(f"{sentence} " for sentence in before)
-    ending = "".join(f" {sentence}" for sentence in after)
-    return _Context(f"{opening}{text}{ending}", len(opening), len(opening) + len(text))
+            texts = [neighbour.text for neighbour in sentences]
+            before = texts[max(0, index - _SENTENCES_AROUND) : index]
+            return before, texts[index + 1 : index + 1 + _SENTENCES_AROUND]
+    return [], []
 
 
 def _resource(record: Record | None, name: str) -> Resource | None:
@@ -133,8 +123,8 @@ def _resource(record: Record | None, name: str) -> Resource | None:
         return None
 
 
-def _resource_text(piece: Evidence, resource: Resource | None) -> str:
-    """The type, the date, what it says, and who ordered, did or wrote it."""
+def _resource_line(piece: Evidence, resource: Resource | None) -> AnswerLine:
+    """Return the type, the date, what it says, and who ordered, did or wrote it."""
     date = f" of {piece.date[:10]}" if piece.date else ""
     text = piece.text
     if resource is not None:
@@ -142,7 +132,8 @@ def _resource_text(piece: Evidence, resource: Resource | None) -> str:
         text = text if name.lower() in text.lower() else name or text
     who = next(_people(resource), "")
     by = f", by {who}" if who else ""
-    return f"{piece.id.partition('/')[0]}{date}: {text}{by}"
+    line = f"{piece.id.partition('/')[0]}{date}: {text}{by}"
+    return AnswerLine(text=line, citations=(piece.id,))
 
 
 def _people(resource: Any) -> Iterator[str]:
@@ -156,3 +147,36 @@ def _people(resource: Any) -> Iterator[str]:
                 if value.get("display"):
                     yield str(value["display"])
                 yield from _people(value)
+
+
+def notes_within(answer: Answer, limit: TimeLimit) -> Answer:
+    """Return the answer without lines that rest only on notes dated outside a limit.
+
+    A search of notes knows no dates. A remark says how many lines were left out; without any line
+    nothing is found.
+    """
+    outside = set()
+    for piece in answer.evidence:
+        is_within = bool(piece.date) and limit.holds(piece.date)
+        if piece.kind == "sentence" and not is_within:
+            outside.add(piece.id)
+    lines = []
+    cited: set[str] = set()
+    for line in answer.lines:
+        if not line.citations or not outside.issuperset(line.citations):
+            lines.append(line)
+            cited.update(line.citations)
+    count = len(answer.lines) - len(lines)
+    if not count:
+        return answer
+    left_out = "1 line" if count == 1 else f"{count} lines"
+    remark = f"Left out: {left_out} of notes that are not dated {limit.words}."
+    changes: dict[str, object] = {
+        "lines": tuple(lines),
+        "evidence": tuple(piece for piece in answer.evidence if piece.id in cited),
+        "remarks": (*answer.remarks, remark),
+    }
+    if not lines:
+        message = f"No note dated {limit.words} answers this."
+        changes |= {"status": Status.NOT_FOUND, "message": message}
+    return answer.model_copy(update=changes)

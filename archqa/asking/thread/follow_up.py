@@ -7,47 +7,44 @@ from collections.abc import Callable
 from datetime import date
 from typing import NamedTuple
 
+from archqa.asking.thread import Thread
 from archqa.asking.thread.changed_question import (
-    asked_why_or_when,
-    of_subject,
-    with_name,
-    with_part_of,
-)
-from archqa.asking.thread.chosen_subject import (
-    Chosen,
-    ChosenSubject,
-    SeveralSubjects,
-    choose_subject,
-    choose_template_subject,
-)
-from archqa.asking.thread.follow_up_words import FollowUpWords, read_words
-from archqa.asking.thread.new_subject import (
-    has_own_subject,
-    is_fragment,
-    named_subject,
-    names_subject_before_reference,
-    says_nothing,
-)
-from archqa.asking.thread.other_time import (
     TimeLimit,
     asked_before_or_after,
     asked_in_period,
+    asked_why_or_when,
+    has_own_subject,
+    is_fragment,
     limit_of_answer,
+    named_subject,
+    names_subject_before_reference,
+    of_subject,
     relation_in,
+    says_nothing,
     with_dates,
+    with_name,
+    with_part_of,
 )
-from archqa.asking.thread.phrases import (
+from archqa.asking.thread.follow_up_words import (
     POINTING_WORDS,
     SUBJECT,
+    FollowUpWords,
     Phrase,
     contains,
     longest_at,
+    read_words,
     references,
     subject_kind_phrases,
     whole_phrases,
 )
-from archqa.asking.thread.subjects import AskedBefore, read_asked
-from archqa.asking.thread.turns import Thread
+from archqa.asking.thread.subjects import (
+    AskedBefore,
+    ChosenSubject,
+    SeveralSubjects,
+    choose_subject,
+    choose_template_subject,
+    read_asked,
+)
 from archqa.query.everyday import Declined, Understood, Vocabulary, read_question
 
 
@@ -112,11 +109,14 @@ def resolve(question: str, thread: Thread, vocabulary: Vocabulary, today: date) 
     `vocabulary` is of the patient; `today` says which "March" is meant.
     """
     words = read_words(question, vocabulary, today)
-    phrase = _known_phrase(words)
+    # The phrase that the whole follow-up is, with or without the words at its edges.
+    phrase = whole_phrases().get(words.all_words) or whole_phrases().get(words.key)
     if phrase is not None and phrase.kind == "nothing":
         return NoQuestion()
     if thread.last is None:
-        return _without_thread(question, words, phrase)
+        if phrase is None or phrase.kind in {"relative", "position"}:
+            return Standalone(question)
+        return Unclear(words.all_words, NOTHING_BEFORE)
     if phrase is not None and phrase.kind == "evidence":
         return ShowEvidence(is_doubt=phrase.value == "sure")
     asked = read_asked(thread.last, vocabulary, today)
@@ -128,26 +128,19 @@ def resolve(question: str, thread: Thread, vocabulary: Vocabulary, today: date) 
     return Standalone(question)
 
 
-def _known_phrase(words: FollowUpWords) -> Phrase | None:
-    """The phrase that the whole follow-up is, with or without the words at its edges."""
-    known = whole_phrases()
-    return known.get(words.all_words) or known.get(words.key)
-
-
-def _without_thread(question: str, words: FollowUpWords, phrase: Phrase | None) -> FollowUp:
-    if phrase is None or phrase.kind in {"relative", "position"}:
-        return Standalone(question)
-    return Unclear(words.all_words, NOTHING_BEFORE)
-
-
 def _time(reading: _Reading) -> FollowUp | None:
     """In 2020; before that; since then."""
-    phrase, words = reading.phrase, reading.words
+    phrase, asked = reading.phrase, reading.asked
     if phrase is None or phrase.kind not in {"period", "before", "after"}:
         return None
-    if phrase.kind == "period":
-        return Standalone(asked_in_period(_asked_for(reading, phrase.value), words.periods[0]))
-    return _limited(reading, phrase.kind, phrase.value)
+    if phrase.kind != "period":
+        return _limited(reading, phrase.kind, phrase.value)
+    if phrase.value == "value":
+        # "What was it in 2020" asks for the value of the subject of the last question.
+        chosen = choose_template_subject(asked, "value", 0)
+        if isinstance(chosen, ChosenSubject) and "measurement" in chosen.subject.kinds:
+            asked = _reread(reading, chosen.question) if chosen.question is not None else asked
+    return Standalone(asked_in_period(asked, reading.words.periods[0]))
 
 
 def _limited(reading: _Reading, relation: str, which: str) -> FollowUp:
@@ -160,15 +153,6 @@ def _limited(reading: _Reading, relation: str, which: str) -> FollowUp:
     return Standalone(changed, limit, turn.without_limit or turn.understood)
 
 
-def _asked_for(reading: _Reading, what: str) -> AskedBefore:
-    """The last question, or the one for the value of its subject: "what was it in 2020"."""
-    chosen = choose_template_subject(reading.asked, what, 0) if what == "value" else None
-    is_value = isinstance(chosen, ChosenSubject) and "measurement" in chosen.subject.kinds
-    if not isinstance(chosen, ChosenSubject) or not is_value or chosen.question is None:
-        return reading.asked
-    return _reread(reading, chosen.question)
-
-
 def _reread(reading: _Reading, question: str) -> AskedBefore:
     turn = reading.asked.turn.model_copy(update={"understood": question})
     return read_asked(turn, reading.vocabulary, reading.today)
@@ -176,37 +160,32 @@ def _reread(reading: _Reading, question: str) -> AskedBefore:
 
 def _attribute(reading: _Reading) -> FollowUp | None:
     """What dose; since when; why; the highest."""
-    phrase, asked = reading.phrase, reading.asked
+    phrase, words = reading.phrase, reading.words
     if phrase is None or phrase.kind not in {"attribute", "position"}:
         return None
-    has_reference = bool(reading.words.references)
-    if not has_reference or _refers_to_event(reading.words):
-        changed = asked_why_or_when(asked, phrase.value)
+    item = 0
+    is_of_event = True
+    if words.references:
+        reference = words.references[0]
+        item = reference.item
+        # "That" is what happened as a whole, as in "why was that".
+        is_pronoun = words.text[reference.start : reference.end].lower() in POINTING_WORDS
+        is_short = len(words.key) <= LONGEST_ON_EVENTS
+        is_of_event = is_pronoun and is_short and words.key[-1] == SUBJECT
+    if is_of_event:
+        changed = asked_why_or_when(reading.asked, phrase.value)
         if changed:
             return Standalone(changed)
-    item = reading.words.references[0].item if has_reference else 0
-    chosen = choose_template_subject(asked, phrase.value, item)
-    return _with_subject(reading, chosen)
-
-
-def _refers_to_event(words: FollowUpWords) -> bool:
-    """Whether "that" is what happened as a whole, as in "why was that"."""
-    reference = words.references[0]
-    is_pronoun = words.text[reference.start : reference.end].lower() in POINTING_WORDS
-    return is_pronoun and words.key[-1] == SUBJECT and len(words.key) <= LONGEST_ON_EVENTS
-
-
-def _with_subject(reading: _Reading, chosen: Chosen) -> FollowUp | None:
-    """The template of what is asked, with the subject; asked back if there are several or none."""
+    chosen = choose_template_subject(reading.asked, phrase.value, item)
     if isinstance(chosen, SeveralSubjects):
-        return _several(reading.words, chosen)
+        return _which_of(words, chosen)
     if chosen is None:
-        return _unclear(reading.words)
+        return _unclear(words)
     if chosen.question is not None:
         return Standalone(chosen.question)
-    if reading.words.references:
-        return Standalone(with_name(reading.words, chosen.subject.phrase))
-    return _unclear(reading.words)
+    if words.references:
+        return Standalone(with_name(words, chosen.subject.phrase))
+    return _unclear(words)
 
 
 def _relative(reading: _Reading) -> FollowUp | None:
@@ -214,26 +193,26 @@ def _relative(reading: _Reading) -> FollowUp | None:
     phrase = reading.phrase
     if phrase is None or phrase.kind != "relative":
         return None
-    asked = "family" if phrase.value == "family" else "relative"
+    attribute = "family" if phrase.value == "family" else "relative"
     relative = reading.words.core.rstrip("?!. ")
-    chosen = choose_template_subject(reading.asked, asked, 0, relative=relative)
-    if chosen is None or isinstance(chosen, SeveralSubjects) or chosen.question is None:
+    chosen = choose_template_subject(reading.asked, attribute, 0, relative=relative)
+    if not isinstance(chosen, ChosenSubject) or chosen.question is None:
         return _unclear(reading.words)
     return Standalone(chosen.question)
 
 
 def _other_subject(reading: _Reading) -> FollowUp | None:
     """What about potassium?"""
-    named = named_subject(reading.words, reading.asked)
+    asked = reading.asked
+    named = named_subject(reading.words, asked)
     if named is None:
         return None
-    asked = reading.asked
     if asked.turn.without_limit:
         asked = _reread(reading, asked.turn.without_limit)
     changed = of_subject(asked, named.text, with_article=named.has_article)
-    if not named.period:
-        return Standalone(changed)
-    return Standalone(asked_in_period(_reread(reading, changed), named.period))
+    if named.period:
+        changed = asked_in_period(_reread(reading, changed), named.period)
+    return Standalone(changed)
 
 
 def _part(reading: _Reading) -> FollowUp | None:
@@ -248,19 +227,14 @@ def _part(reading: _Reading) -> FollowUp | None:
             continue
         if texts[place + len(part.words) :][:1] in (["of"], ["for"]):
             continue
-        chosen = choose_template_subject(reading.asked, _attribute_of(part), 0)
+        # What the part is called in the table of templates: "the dosage" is the dose.
+        known = whole_phrases().get(part.words)
+        chosen = choose_template_subject(reading.asked, known.value if known else "result", 0)
         if isinstance(chosen, SeveralSubjects):
-            return _several(words, chosen)
+            return _which_of(words, chosen)
         if chosen is not None:
-            name = chosen.subject.phrase
-            return Standalone(with_part_of(words, part, place, name))
+            return Standalone(with_part_of(words, part, place, chosen.subject.phrase))
     return None
-
-
-def _attribute_of(part: Phrase) -> str:
-    """What a part is called in the table of templates: "the dosage" is the dose."""
-    known = whole_phrases().get(part.words)
-    return known.value if known else "result"
 
 
 def _reference(reading: _Reading) -> FollowUp | None:
@@ -268,16 +242,20 @@ def _reference(reading: _Reading) -> FollowUp | None:
     words = reading.words
     if not words.references or names_subject_before_reference(words):
         return None
-    kinds = [each.value for each in subject_kind_phrases() if contains(words.key, each)]
-    if any(len(each.words) > 1 and contains(words.key, each) for each in subject_kind_phrases()):
-        specific = [each for each in subject_kind_phrases() if len(each.words) > 1]
-        kinds = [each.value for each in specific if contains(words.key, each)]
-    chosen = choose_subject(reading.asked, frozenset(kinds), words.references[0].item)
+    phrases = [phrase for phrase in subject_kind_phrases() if contains(words.key, phrase)]
+    longer = [phrase for phrase in phrases if len(phrase.words) > 1]
+    kinds = frozenset(phrase.value for phrase in longer or phrases)
+    reference = words.references[0]
+    chosen = choose_subject(reading.asked, kinds, reference.item)
     if isinstance(chosen, SeveralSubjects):
-        return _all_or_asked_back(words, chosen)
-    if chosen is None:
-        return _unclear(words)
-    if words.key == (SUBJECT,):
+        # Who prescribed them: all, if they are few; "it" of several is asked back.
+        last_word = words.text[reference.start : reference.end].lower().split()[-1]
+        is_choice = words.key[:2] in {("which", "of"), ("what", "of")}
+        is_few = len(chosen.names) <= MOST_AT_ONCE
+        if last_word not in PLURAL_WORDS or is_choice or not is_few:
+            return _which_of(words, chosen)
+        return Standalone(with_name(words, _join_names(chosen, "and")))
+    if chosen is None or words.key == (SUBJECT,):
         return _unclear(words)
     return Standalone(with_name(words, chosen.phrase))
 
@@ -305,28 +283,20 @@ def _fragment(reading: _Reading) -> FollowUp | None:
     return None if is_whole or is_judgement else _unclear(words)
 
 
-def _all_or_asked_back(words: FollowUpWords, several: SeveralSubjects) -> FollowUp:
-    """Who prescribed them: all, if they are few; "it" of several is asked back."""
-    reference = words.references[0]
-    typed = words.text[reference.start : reference.end].lower().split()
-    is_choice = words.key[:2] in {("which", "of"), ("what", "of")}
-    if typed[-1] not in PLURAL_WORDS or is_choice or len(several.names) > MOST_AT_ONCE:
-        return _several(words, several)
+def _join_names(several: SeveralSubjects, word: str) -> str:
     *names, last = several.names
-    return Standalone(with_name(words, f"{', '.join(names)} and {last}"))
+    return f"{', '.join(names)} {word} {last}"
 
 
-def _several(words: FollowUpWords, several: SeveralSubjects) -> Unclear:
-    *names, last = several.names
-    listed = f"{', '.join(names)} or {last}"
-    return Unclear(words.typed, f"Which is meant: {listed}?", is_ambiguous=True)
+def _which_of(words: FollowUpWords, several: SeveralSubjects) -> Unclear:
+    message = f"Which is meant: {_join_names(several, 'or')}?"
+    return Unclear(words.typed, message, is_ambiguous=True)
 
 
 def _unclear(words: FollowUpWords) -> Unclear:
-    typed = words.typed
-    quoted = " ".join(typed)
+    quoted = " ".join(words.typed)
     message = f"To what does “{quoted}” refer?\nAsk a whole question, or name what is meant."
-    return Unclear(typed, message)
+    return Unclear(words.typed, message)
 
 
 _RULES: tuple[_Rule, ...] = (

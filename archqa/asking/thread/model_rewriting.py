@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archqa.agents.follow_up import AskedTurn, FollowUpAgent, FollowUpTask
 from archqa.asking.question import AskOptions, ModelBackends
-from archqa.asking.thread.turns import Thread, Turn
+from archqa.asking.thread import Thread
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.tasks.pipeline import Pipeline, PipelineResult
@@ -54,15 +54,14 @@ async def rewrite_by_model(question: str, thread: Thread, options: AskOptions) -
         usages.append(step.usage)
         options.on_step(step)
 
-    task = FollowUpTask(question=question, turns=tuple(map(_shown, thread.turns[-_TURNS_SHOWN:])))
+    turns = []
+    for turn in thread.turns[-_TURNS_SHOWN:]:
+        lines = tuple(line.text for line in turn.lines[:_LINES_SHOWN])
+        turns.append(AskedTurn(question=turn.understood, status=turn.status.value, lines=lines))
+    task = FollowUpTask(question=question, turns=tuple(turns))
     try:
         output = await FollowUpAgent().run(task, backends.context(on_step))
     finally:
         await models.close()
     known = {"rewritten": " ".join(output.question.split()), "new_subject": question}
     return Rewriting(known.get(output.kind), sum_usage(usages))
-
-
-def _shown(turn: Turn) -> AskedTurn:
-    lines = tuple(line.text for line in turn.lines[:_LINES_SHOWN])
-    return AskedTurn(question=turn.understood, status=turn.status.value, lines=lines)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from archqa.asking.thread.turns import Place, Thread, Turn
+from archqa.asking.thread import Place, Thread, Turn
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError, StorageError
 from archqa.safety.files import (
@@ -56,7 +56,13 @@ class SessionFolder:
     """The sessions of this user, in `$XDG_DATA_HOME/archqa/sessions`. Methods raise `StorageError`."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or _user_data() / "archqa" / "sessions"
+        if folder is None:
+            # A relative XDG_DATA_HOME is invalid and ignored.
+            data_home = Path(os.environ.get("XDG_DATA_HOME", ""))
+            if not data_home.is_absolute():
+                data_home = Path.home() / ".local" / "share"
+            folder = data_home / "archqa" / "sessions"
+        self.folder = folder
 
     def load(self, name: str) -> Thread:
         """Return the thread of a session, an empty one if there is none.
@@ -142,17 +148,17 @@ def _subject(place: Place) -> tuple[str | None, ...]:
     return (place.note, place.patient_id, place.record)
 
 
-def _user_data() -> Path:
-    """Return the folder of the user's data; a relative XDG_DATA_HOME is invalid and ignored."""
-    data_home = Path(os.environ.get("XDG_DATA_HOME", ""))
-    return data_home if data_home.is_absolute() else Path.home() / ".local" / "share"
-
-
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock of a session; where the file system has none, go on without."""
+    give_up_at = time.monotonic() + _WAIT_SECONDS
     try:
-        descriptor = _wait_for_lock(path)
+        while (descriptor := acquire_lock(path)) is None:
+            if time.monotonic() > give_up_at:
+                raise StorageError(
+                    "Another process is writing this session.\nAsk again when it has ended."
+                )
+            time.sleep(_POLL_SECONDS)
     except LocksUnsupported:
         yield
         return
@@ -160,14 +166,3 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         release_lock(path, descriptor)
-
-
-def _wait_for_lock(path: Path) -> int:
-    give_up_at = time.monotonic() + _WAIT_SECONDS
-    while (descriptor := acquire_lock(path)) is None:
-        if time.monotonic() > give_up_at:
-            raise StorageError(
-                "Another process is writing this session.\nAsk again when it has ended."
-            )
-        time.sleep(_POLL_SECONDS)
-    return descriptor

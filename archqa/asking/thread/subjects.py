@@ -1,11 +1,12 @@
-"""What the last question asked about, and what its answer names."""
+"""What the last question asked about, what its answer names, and which of it a follow-up means."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
 from archqa.asking.answer import AnswerLine, Evidence
-from archqa.asking.thread.turns import Turn
+from archqa.asking.thread import Turn
+from archqa.asking.thread.follow_up_words import templates
 from archqa.query.everyday.marking import mark
 from archqa.query.everyday.marks import Clause, Mark
 from archqa.query.everyday.tokens import plain
@@ -23,6 +24,9 @@ _VISIT_NOUNS = frozenset(
 _VACCINE_NOUNS = frozenset(
     {"shot", "shots", "vaccine", "vaccines", "vaccination", "jab", "booster", "immunization"}
 )
+
+_ANY = "-"
+"""Any kind, in the table of templates."""
 
 _KINDS_OF_CONCEPTS = {"drug_class": "drug"}
 _KINDS_OF_ROWS = {
@@ -112,83 +116,74 @@ def read_asked(turn: Turn, vocabulary: Vocabulary, today: date) -> AskedBefore:
 def subjects_of(text: str, clause: Clause) -> Iterator[Subject]:
     """Yield the things that a question names; verbs such as "smoke" are none."""
     is_of_allergy = clause.has("row", "allergy")
-    for each in clause.marks:
-        kinds = _kinds(each)
-        if not kinds or _is_verb(each, clause) or not _is_noun(each, clause):
+    before_start = {part.end: part for part in reversed(clause.marks)}
+    for part in clause.marks:
+        kinds = _kinds(part)
+        before = before_start.get(part.start)
+        word_before = clause.tokens[part.start - 1].text if part.start else ""
+        # "Does he smoke" and "was she intubated" say what somebody does or is.
+        is_verb = word_before in _PERSONS or not _PERSONS.isdisjoint(part.text.split())
+        if not kinds or is_verb or not _is_noun(part, before, clause):
             continue
-        start, end = clause.tokens[each.start].start, clause.tokens[each.end - 1].end
-        name = _without_preposition(text[start:end].removesuffix("'s"))
-        has_article = _word_before(each, clause) in _ARTICLES
+        start, end = clause.tokens[part.start].start, clause.tokens[part.end - 1].end
+        name = text[start:end].removesuffix("'s")
+        first_word, _, following = name.partition(" ")
+        if following and first_word.lower() in _PREPOSITIONS:  # "On oxygen".
+            name = following
+        has_article = word_before in _ARTICLES
         if "visit" in kinds:
             name, has_article = name.removeprefix("the "), True
+        which = "last"
+        if before is not None and before.kind in {"position", "extreme"}:
+            which = before.text.removeprefix("the ")
+        has_class = any(concept.kind == "drug_class" for concept in part.concepts)
         yield Subject(
             name=name,
             kinds=frozenset({"allergy"}) if is_of_allergy else kinds,
             start=end - len(name) if text[start:end].endswith(name) else start,
             end=end,
             has_article=has_article,
-            which=_which(each, clause),
-            is_class=any(concept.kind == "drug_class" for concept in each.concepts)
-            and "measurement" not in kinds,
+            which=which,
+            is_class=has_class and "measurement" not in kinds,
         )
 
 
-def _without_preposition(name: str) -> str:
-    """The name without what its phrase begins with: "on oxygen"."""
-    first, _, rest = name.partition(" ")
-    return rest if rest and first.lower() in _PREPOSITIONS else name
+def _kinds(part: Mark) -> frozenset[str]:
+    kinds: set[str] = set()
+    if part.kind == "concept":
+        for concept in part.concepts:
+            kinds.add(_KINDS_OF_CONCEPTS.get(concept.kind, concept.kind))
+    elif part.kind == "name":
+        for name in part.names:
+            kinds.add(_KINDS_OF_ROWS.get(str(name.kind), "other"))
+        if not part.names:
+            kinds.add(_KINDS_OF_ROWS.get(part.value, "other"))
+    elif part.kind in {"germ", "unknown"}:
+        kinds.add("other")
+    elif part.kind == "class" and not _VISIT_NOUNS.isdisjoint(part.text.split()[-1:]):
+        kinds.add("visit")
+    return frozenset(kinds)
 
 
-def _which(each: Mark, clause: Clause) -> str:
-    """Which of its values a question asks for: the words right before its name."""
-    before = next((mark for mark in clause.marks if mark.end == each.start), None)
-    is_choice = before is not None and before.kind in {"position", "extreme"}
-    return before.text.removeprefix("the ") if before is not None and is_choice else "last"
-
-
-def _kinds(each: Mark) -> frozenset[str]:
-    if each.kind == "concept":
-        kinds = (concept.kind for concept in each.concepts)
-        return frozenset(_KINDS_OF_CONCEPTS.get(kind, kind) for kind in kinds)
-    if each.kind == "name":
-        kinds_of_rows = {str(name.kind) for name in each.names} or {each.value}
-        return frozenset(_KINDS_OF_ROWS.get(kind, "other") for kind in kinds_of_rows)
-    if each.kind == "germ":
-        return frozenset({"other"})
-    if each.kind == "class" and each.text.split()[-1:] and each.text.split()[-1] in _VISIT_NOUNS:
-        return frozenset({"visit"})
-    return frozenset({"other"}) if each.kind == "unknown" else frozenset()
-
-
-def _is_verb(each: Mark, clause: Clause) -> bool:
-    """Whether a name says what somebody does or is: "does he smoke", "was she intubated"."""
-    words = set(each.text.split())
-    return bool(words & _PERSONS) or _word_before(each, clause) in _PERSONS
-
-
-def _is_noun(each: Mark, clause: Clause) -> bool:
+def _is_noun(part: Mark, before: Mark | None, clause: Clause) -> bool:
     """Whether an unknown word is a noun: after an article, a possessive or a preposition."""
-    if each.kind != "unknown":
+    if part.kind != "unknown":
         return True
-    before = next((mark for mark in clause.marks if mark.end == each.start), None)
     if before is None:
-        return each.end - each.start == len([t for t in clause.tokens if not t.is_sign])
+        words = [token for token in clause.tokens if not token.is_sign]
+        return part.end - part.start == len(words)
     if before.kind == "filler":
         return before.value in _BEFORE_NOUNS and before.text not in _PERSONS
     return before.kind in {"exists", "link", "position", "join"}
 
 
-def _word_before(each: Mark, clause: Clause) -> str:
-    return clause.tokens[each.start - 1].text if each.start else ""
-
-
 def line_subject(line: AnswerLine, evidence: Sequence[Evidence]) -> Subject:
     """Return what a line of an answer names, by its earliest piece of evidence."""
-    cited = [piece for piece in evidence if piece.id in line.citations]
-    if not cited or cited[0].kind == "sentence":
+    first = next((piece for piece in evidence if piece.id in line.citations), None)
+    if first is None or first.kind == "sentence":
         return Subject(line.text, frozenset({"other"}))
-    kind = _KINDS_OF_RESOURCES.get(cited[0].source, "other")
-    name = _display(line.text, cited[0].text)
+    kind = _KINDS_OF_RESOURCES.get(first.source, "other")
+    name = _display(line.text, first.text)
     if kind == "drug":
         name = next(iter(names_of_kind(name, "drug")), name)
     elif name[1:2].islower():
@@ -199,38 +194,114 @@ def line_subject(line: AnswerLine, evidence: Sequence[Evidence]) -> Subject:
 def _display(line: str, evidence: str) -> str:
     """Return the name that begins a line: as much as it shares with the text of its evidence."""
     for start in (0, line.find(": ") + 2):
-        name = _shared_start(line[start:], evidence).strip().rstrip(",")
+        text = line[start:]
+        length = 0
+        while length < min(len(text), len(evidence)) and text[length] == evidence[length]:
+            length += 1
+        name = text[:length].strip().rstrip(",")
         if name:
             return name
     return line.split(",")[0].split(" on ")[0].split(":")[-1].strip()
-
-
-def _shared_start(text: str, other: str) -> str:
-    pairs = zip(text, other, strict=False)
-    length = next((place for place, (one, two) in enumerate(pairs) if one != two), None)
-    return text[:length] if length is not None else min(text, other, key=len)
 
 
 def names_of_kind(text: str, kind: str) -> tuple[str, ...]:
     """Return the drugs, tests or problems that a text names, each once."""
     names: dict[str, str] = {}
     for match in find_concepts(text):
-        own_kind = _KINDS_OF_CONCEPTS.get(match.concept.kind, match.concept.kind)
-        is_class = match.concept.kind == "drug_class"
-        if own_kind == kind and not is_class:
+        if match.concept.kind == kind:
             names.setdefault(match.concept.name, text[match.start : match.end].lower())
     return tuple(names.values())
 
 
 def subjects_of_answer(asked: AskedBefore, kinds: Iterable[str]) -> tuple[Subject, ...]:
     """Return the things of some kinds that the lines of the answer name, each once."""
-    found: dict[str, Subject] = {}
+    subjects: dict[str, Subject] = {}
     wanted = frozenset(kinds)
     for line, item in zip(asked.turn.lines, asked.items, strict=True):
         if item.kinds & wanted:
-            found.setdefault(item.name.lower(), item)
+            subjects.setdefault(item.name.lower(), item)
         if item.kinds == {"other"}:
             for kind in wanted:
                 for name in names_of_kind(line.text, kind):
-                    found.setdefault(name, Subject(name, frozenset({kind})))
-    return tuple(found.values())
+                    subjects.setdefault(name, Subject(name, frozenset({kind})))
+    return tuple(subjects.values())
+
+
+class SeveralSubjects(NamedTuple):
+    """The names of the things that may be meant."""
+
+    names: tuple[str, ...]
+
+
+class ChosenSubject(NamedTuple):
+    """The subject and the standalone question about it; None if there is no such question."""
+
+    subject: Subject
+    question: str | None
+
+
+Chosen = ChosenSubject | SeveralSubjects | None
+
+
+def choose_template_subject(
+    asked: AskedBefore, attribute: str, item: int, *, relative: str = ""
+) -> Chosen:
+    """Return the subject of a part that is asked for, with the question of its template."""
+    kinds = frozenset(kind for name, kind in templates() if name == attribute)
+    chosen = choose_subject(asked, kinds - {_ANY}, item, is_strict=_ANY not in kinds)
+    if chosen is None or isinstance(chosen, SeveralSubjects):
+        return chosen
+    if relative and chosen.kinds != {"condition"}:  # A relative's values are in no record.
+        return None
+    for kind in (*sorted(chosen.kinds), _ANY):
+        template = templates().get((attribute, kind))
+        if template:
+            question = template.format(
+                subject=chosen.phrase, name=chosen.noun, which=chosen.which, relative=relative
+            )
+            return ChosenSubject(chosen, question)
+    return ChosenSubject(chosen, None)
+
+
+def choose_subject(
+    asked: AskedBefore, kinds: frozenset[str], item: int = 0, *, is_strict: bool = False
+) -> Subject | SeveralSubjects | None:
+    """Return the one thing that is meant: a line by its number, else of the question, else of the
+    answer.
+
+    Things of `kinds` come first; if `is_strict`, no others are meant. None if there is none.
+    """
+    if item:
+        items = asked.items
+        return items[item - 1] if item <= len(items) else None
+    subjects = asked.subjects
+    if kinds:
+        subjects = tuple(subject for subject in subjects if subject.kinds & kinds)
+    if any(subject.is_class for subject in subjects):
+        # Of a class of drugs, the drug that the answer names.
+        drugs = subjects_of_answer(asked, {"drug"})
+        if len(drugs) == 1 and subjects[0].name.lower() not in drugs[0].name.lower():
+            return drugs[0]
+        return _one_or_several(drugs) if len(drugs) > 1 else subjects[0]
+    if subjects:
+        return _the_one(asked, subjects)
+    all_kinds = frozenset(kind for _, kind in templates() if kind != _ANY)
+    named = subjects_of_answer(asked, kinds or all_kinds)
+    if named:
+        return _one_or_several(named)
+    return None if is_strict else _the_one(asked, asked.subjects)
+
+
+def _the_one(asked: AskedBefore, subjects: tuple[Subject, ...]) -> Subject | SeveralSubjects | None:
+    """Return the one subject; of several, the one that the answer tells of."""
+    if not subjects:
+        return None
+    answer = " ".join(line.text for line in asked.turn.lines).lower()
+    in_answer = [subject for subject in subjects if subject.name.lower() in answer]
+    return in_answer[0] if len(in_answer) == 1 else _one_or_several(subjects)
+
+
+def _one_or_several(subjects: tuple[Subject, ...]) -> Subject | SeveralSubjects:
+    if len(subjects) == 1:
+        return subjects[0]
+    return SeveralSubjects(tuple(subject.name for subject in subjects))

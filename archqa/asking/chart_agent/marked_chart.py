@@ -1,17 +1,104 @@
-"""The tools of an agent that reads one patient's chart. They write nothing."""
+"""A patient's chart as a model is shown it, and the tools to look up more. They write nothing."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from archqa.agents.chart_answer import ChartAnswerTask, ChartLine, ShownSource
 from archqa.agents.tools import Tool, ToolResult, tool_error
-from archqa.asking.chart_agent.notes import ShownNotes
-from archqa.asking.chart_agent.record import ShownRecord
+from archqa.asking.answer import AnswerLine, Evidence
+from archqa.asking.chart_agent.marked_notes import MarkedNotes
+from archqa.asking.chart_agent.marked_record import MarkedRecord
+from archqa.asking.record import PatientQueries
+from archqa.chart.note_index import Encode
+from archqa.chart.notes import ChartNotes
 from archqa.core.value import FrozenModel
 from archqa.fhir import Record
 from archqa.query import CannotExecute
+from archqa.query.contents import contents_card, contents_of
+from archqa.query.conventions import CLINICAL
 from archqa.query.kinds import KINDS
+
+_FIRST_HITS = 25
+_CARD_CHARACTERS = 1_500
+
+
+class ChartToAsk(NamedTuple):
+    """A patient's chart: the notes, the queries of the record, and the time of the question.
+
+    `encode` gives the vectors of sentences. `texts` are the indices of the sentences worth searching
+    (`archqa.chart.notes`), None for all. `background` is what else is known.
+    """
+
+    notes: ChartNotes
+    queries: PatientQueries
+    encode: Encode
+    now: datetime
+    texts: Collection[int] | None = None
+    background: str = ""
+
+
+class MarkedChart:
+    """The chart of one question; only what was shown can be cited."""
+
+    def __init__(self, chart: ChartToAsk, question: str) -> None:
+        self.record = MarkedRecord(chart.queries, chart.now, question)
+        hidden = self.record.hidden_words()
+        self.notes = MarkedNotes(chart.notes, chart.encode, chart.texts, hidden)
+        self.now = f"{chart.now:%Y-%m-%d %H:%M}"
+        self._chart = chart
+        self._question = question
+
+    @property
+    def sources(self) -> dict[str, ShownSource]:
+        """What was shown, by mark."""
+        return {**self.notes.shown, **self.record.shown}
+
+    def first_task(self) -> ChartAnswerTask:
+        """Return what is shown of the chart with the question. Raises as the record does."""
+        contents = contents_of(self._chart.queries.chart, CLINICAL)
+        return ChartAnswerTask(
+            question=self._question,
+            now=self.now,
+            background=self._chart.background,
+            patient=self.record.patient_line(),
+            card=contents_card(contents, _CARD_CHARACTERS),
+            notes=tuple(self.notes.by_title()),
+            sentences=tuple(self.notes.first_hits(self._question, _FIRST_HITS)),
+            found=tuple(self.record.found(self._question)),
+        )
+
+    def answer_line(self, line: ChartLine) -> AnswerLine:
+        """Return a line with the ids of what its marks stand for."""
+        sources = self.sources
+        ids: dict[str, None] = {}
+        for mark in line.citations:
+            ids.update(dict.fromkeys(sources[mark].ids))
+        return AnswerLine(text=" ".join(line.text.split()), citations=tuple(ids))
+
+    def evidence(self, lines: Iterable[ChartLine]) -> Iterator[Evidence]:
+        """Yield each cited sentence and resource once, in the order of the lines."""
+        sources = self.sources
+        yielded: set[str] = set()
+        for mark in chain.from_iterable(line.citations for line in lines):
+            source = sources[mark]
+            for name in source.ids:
+                if name not in yielded:
+                    yielded.add(name)
+                    yield self.notes.evidence(name) or self.record.evidence(name, source)
+
+    def titles(self, line: ChartLine) -> str:
+        """Return the titles and dates of what a line cites."""
+        sources = self.sources
+        titles: dict[str, None] = {}
+        for mark in line.citations:
+            source = sources[mark]
+            titles[", ".join(filter(None, (source.title, source.date)))] = None
+        return "; ".join(titles)
+
 
 _MAX_HITS = 15
 _DATE = r"^(?:\d{4}(?:-\d{2}(?:-\d{2})?)?)?$"
@@ -36,7 +123,7 @@ class SearchNotes(Tool[SearchNotesArguments]):
     description = "Find sentences of the notes, best first, with those beside them."
     takes = SearchNotesArguments
 
-    def __init__(self, notes: ShownNotes) -> None:
+    def __init__(self, notes: MarkedNotes) -> None:
         self._notes = notes
 
     def run(self, record: Record, args: SearchNotesArguments) -> ToolResult:
@@ -62,7 +149,7 @@ class ReadNote(Tool[ReadNoteArguments]):
     description = "Read the sentences of a note in order."
     takes = ReadNoteArguments
 
-    def __init__(self, notes: ShownNotes) -> None:
+    def __init__(self, notes: MarkedNotes) -> None:
         self._notes = notes
 
     def run(self, record: Record, args: ReadNoteArguments) -> ToolResult:
@@ -86,7 +173,7 @@ class ListNotes(Tool[ListNotesArguments]):
     description = "List the notes, latest first: mark, date, title, author, number of sentences."
     takes = ListNotesArguments
 
-    def __init__(self, notes: ShownNotes) -> None:
+    def __init__(self, notes: MarkedNotes) -> None:
         self._notes = notes
 
     def run(self, record: Record, args: ListNotesArguments) -> ToolResult:
@@ -110,7 +197,7 @@ class QueryRecord(Tool[QueryRecordArguments]):
     description = "Ask the record a short question that rules read; check how they read it."
     takes = QueryRecordArguments
 
-    def __init__(self, shown: ShownRecord) -> None:
+    def __init__(self, shown: MarkedRecord) -> None:
         self._shown = shown
 
     def run(self, record: Record, args: QueryRecordArguments) -> ToolResult:
@@ -136,7 +223,7 @@ class ListRecord(Tool[ListRecordArguments]):
     description = "List rows of the record of one kind, latest first, with values and statuses."
     takes = ListRecordArguments
 
-    def __init__(self, shown: ShownRecord) -> None:
+    def __init__(self, shown: MarkedRecord) -> None:
         self._shown = shown
 
     def run(self, record: Record, args: ListRecordArguments) -> ToolResult:
@@ -163,7 +250,7 @@ class ReadResource(Tool[ReadResourceArguments]):
     description = "Read everything that the resource of one row says."
     takes = ReadResourceArguments
 
-    def __init__(self, shown: ShownRecord) -> None:
+    def __init__(self, shown: MarkedRecord) -> None:
         self._shown = shown
 
     def run(self, record: Record, args: ReadResourceArguments) -> ToolResult:
@@ -171,7 +258,7 @@ class ReadResource(Tool[ReadResourceArguments]):
         return _result(self._shown.resource(args.row), "No row of that mark was shown.")
 
 
-def chart_tools(notes: ShownNotes, record: ShownRecord) -> tuple[Tool[Any], ...]:
+def chart_tools(notes: MarkedNotes, record: MarkedRecord) -> tuple[Tool[Any], ...]:
     """Return the tools; those of notes only where there are notes."""
     of_record = (QueryRecord(record), ListRecord(record), ReadResource(record))
     if not notes.notes.documents:

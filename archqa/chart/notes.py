@@ -1,7 +1,11 @@
-"""The notes of one patient, as they are searched and read."""
+"""The notes of one patient: opened, read, and which of their sentences only list resources."""
 
+import re
+import sqlite3
 from array import array
+from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -9,13 +13,40 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.chart.note_tables import INTEGERS_OF_A_SENTENCE, sentence_numbers
+from archqa.chart.note_index import (
+    INTEGERS_OF_A_SENTENCE,
+    OUTDATED,
+    Encode,
+    NoteWriter,
+    ReadDocument,
+    create_note_tables,
+    has_note_tables,
+    sentence_numbers,
+)
+from archqa.chart.weights import WEIGHTS
 from archqa.core.case import Case, Sentence
-from archqa.notes.documents import UnreadDocument
+from archqa.fhir import Record, Store
+from archqa.notes.documents import DOCUMENT_TYPES, Document, UnreadDocument, patient_documents
 from archqa.notes.headings import section_label
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 
 Vectors = NDArray[np.float32]
+
+_TYPES = ", ".join(f"'{name}'" for name in DOCUMENT_TYPES)
+_OF_PATIENT = f"""
+    r.n IN (SELECT n FROM reference WHERE t = ? AND p IN (
+        SELECT p FROM element WHERE kind = 'reference' AND type IN ({_TYPES})
+    ))
+"""
+_IN_MEMORY = 1
+"""The number of the patient in an index in memory."""
+_BULLET = re.compile(r"^[\s\-–•*#\d.)]+")
+_SEPARATORS = re.compile(r"[,;:]\s|\sand\s")
+_LETTER = re.compile(r"[^\W\d_]")
+_RESULT = re.compile(r"^(.+?): [<>]?\d[\d.,/]*(?: \S+)?$")
+"""A name and a number with its unit, as a list of results has them."""
+_WHOLE_NAME = "\x00"
+"""Stands for a name that would be split."""
 
 
 class Place(NamedTuple):
@@ -67,20 +98,28 @@ class ChartNotes:
         self._connection = connection
         self._patient = patient
         self._numbers = sentence_numbers(patient)
-        self._rows = self._read_rows()
-        self.texts = [text for _, text, _ in self._rows]
-        self._row_of_number = {s - self._numbers.start: i for i, (s, *_) in enumerate(self._rows)}
+        sql = "SELECT s, text, vector FROM note_sentence WHERE s BETWEEN ? AND ?"
+        bounds = (self._numbers.start, self._numbers.stop - 1)
+        self._vectors: list[bytes] = []
+        self.texts: list[str] = []
+        self._row_of_number: dict[int, int] = {}
+        for row, (number, text, vector) in enumerate(connection.execute(sql, bounds)):
+            self._row_of_number[number - self._numbers.start] = row
+            self.texts.append(text)
+            self._vectors.append(vector)
 
     def until(self, day: str) -> "ChartNotes":
         """Return the notes without those dated after a day; a text may then stand nowhere."""
-        documents = [one for one in self.documents if one.date[:10] <= day]
+        documents = [document for document in self.documents if document.date[:10] <= day]
         return ChartNotes(self._connection, self._patient, documents, self.unread)
 
     @cached_property
     def vectors(self) -> Vectors:
         """The vectors of the texts, of length 1."""
-        vectors = [np.frombuffer(vector, dtype=np.float16) for _, _, vector in self._rows]
-        return np.stack(vectors).astype(np.float32) if vectors else np.zeros((0, 0), np.float32)
+        if not self._vectors:
+            return np.zeros((0, 0), np.float32)
+        values = np.frombuffer(b"".join(self._vectors), dtype=np.float16)
+        return values.reshape(len(self._vectors), -1).astype(np.float32)
 
     @cached_property
     def places(self) -> list[list[Place]]:
@@ -101,8 +140,9 @@ class ChartNotes:
         quoted = '"' + word.replace('"', '""') + '"'
         sql = "SELECT rowid FROM note_words WHERE note_words MATCH ? AND rowid BETWEEN ? AND ?"
         bounds = (self._numbers.start, self._numbers.stop - 1)
-        found = self._connection.execute(sql, (quoted, *bounds))
-        return [self._row_of_number[s - self._numbers.start] for (s,) in found]
+        first = self._numbers.start
+        numbers = self._connection.execute(sql, (quoted, *bounds))
+        return [self._row_of_number[number - first] for (number,) in numbers]
 
     def headings(self, index: int) -> dict[int, str]:
         """Return the heading of each sentence of the document at an index that has one.
@@ -122,10 +162,8 @@ class ChartNotes:
 
     def non_evidence(self, index: int) -> frozenset[int]:
         """Return the positions of the sentences of a document that are no evidence."""
-        return non_evidence_indices(self._document_case(index))
-
-    def _document_case(self, index: int) -> Case:
-        return Case(id=self.documents[index].name, sentences=self.sentences(index))
+        name = self.documents[index].name
+        return non_evidence_indices(Case(id=name, sentences=self.sentences(index)))
 
     def sentences(self, index: int) -> tuple[Sentence, ...]:
         """Return the sentences of the document at an index."""
@@ -193,11 +231,6 @@ class ChartNotes:
             start_char_index=document.starts[position],
         )
 
-    def _read_rows(self) -> list[tuple[int, str, bytes]]:
-        sql = "SELECT s, text, vector FROM note_sentence WHERE s BETWEEN ? AND ?"
-        bounds = (self._numbers.start, self._numbers.stop - 1)
-        return list(self._connection.execute(sql, bounds))
-
 
 def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
     """Return the notes of a patient (its number in the record) from the tables of an index."""
@@ -216,3 +249,109 @@ def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
         documents.append(ChartDocument(name, date, title, kind, author, encounter, *parts))
     documents.sort(key=lambda document: (document.date, document.name), reverse=True)
     return ChartNotes(connection, patient, documents, unread)
+
+
+class NoteOpener:
+    """Opens the notes of patients of a record.
+
+    `encode` gives the vectors of sentences; a record on a server, or one whose index lacks notes
+    of the patient, is read and indexed in memory.
+    """
+
+    def __init__(self, record: Record, encode: Encode) -> None:
+        self._record = record
+        self._encode = encode
+
+    def open(self, patient: str, *extra: Document) -> ChartNotes:
+        """Return the notes of a patient (`id`), the latest first, with `extra` ones.
+
+        Raises FhirError.
+        """
+        indexed = self._indexed(patient)
+        if indexed is not None and not extra:
+            return indexed
+        known = {} if indexed is None else dict(zip(indexed.texts, indexed.vectors, strict=True))
+
+        def encode(texts: list[str]) -> NDArray[np.float32]:
+            """Return the vectors of texts; known ones are not computed again."""
+            new = [text for text in texts if text not in known]
+            vectors = {**known, **dict(zip(new, self._encode(new), strict=True))}
+            return np.array([vectors[text] for text in texts], dtype=np.float32)
+
+        readable, unread = patient_documents(self._record, patient)
+        documents: list[ReadDocument] = [*extra, *readable, *unread]
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        create_note_tables(connection)
+        NoteWriter(connection, encode).write(_IN_MEMORY, dict(enumerate(documents)))
+        return read_chart_notes(connection, _IN_MEMORY)
+
+    def _indexed(self, patient: str) -> ChartNotes | None:
+        """Return the notes of the index; None if it lacks one of them."""
+        if not isinstance(self._record, Store):
+            return None
+        with self._record.read_session() as session:
+            connection = session.connection
+            sql = "SELECT t FROM target WHERE id = ? AND type = 'Patient'"
+            row = connection.execute(sql, (patient,)).fetchone()
+            if row is None or not has_note_tables(connection):
+                return None
+            outdated = f"SELECT EXISTS ({OUTDATED} AND {_OF_PATIENT})"
+            if connection.execute(outdated, (row[0],)).fetchone()[0]:
+                return None
+            return read_chart_notes(connection, int(row[0]))
+
+
+def own_texts(texts: Sequence[str], displays: AbstractSet[str]) -> list[int]:
+    """Return the indices of the texts that say something of their own.
+
+    Left out are texts without words, such as a date; leads to a list; and what only names
+    resources, also in a phrase that other sentences have around other names ("Patient has a history
+    of …"). `displays` are the names of the patient's resources in lower case.
+    """
+    divisible = [name for name in displays if _SEPARATORS.search(name)]
+    divisible.sort(key=lambda name: (-len(name), name))
+    frames = [_frame(text, displays, divisible) for text in texts]
+    uses = Counter(frames)
+    own = []
+    for index, (text, frame) in enumerate(zip(texts, frames, strict=True)):
+        is_list = frame == ""
+        is_template = frame is not None and uses[frame] >= WEIGHTS.min_template_uses
+        is_lead = text.rstrip().endswith(":")
+        if _LETTER.search(text) and not (is_list or is_template or is_lead):
+            own.append(index)
+    return own
+
+
+def _frame(text: str, displays: AbstractSet[str], divisible: Sequence[str]) -> str | None:
+    """Return the words of a text around names of resources; None if it names none.
+
+    `divisible` are the names that have a comma or an "and" in them, the longest first.
+    """
+    # Bullet, capitals and the final full stop do not count.
+    folded = " ".join(_BULLET.sub("", text).casefold().split()).rstrip(".")
+    result = _RESULT.match(folded)
+    if result and result[1] in displays:
+        return ""
+    for name in divisible:
+        folded = folded.replace(name, _WHOLE_NAME)
+    words = []
+    named = 0
+    for part in _SEPARATORS.split(folded):
+        if part.strip():
+            before = _before_display(part.strip(), displays)
+            named += before is not None
+            words.append(part.strip() if before is None else before)
+    if not named or named < len(words) - 1:
+        return None
+    return " ".join(filter(None, words))
+
+
+def _before_display(part: str, displays: AbstractSet[str]) -> str | None:
+    """Return what stands before the name of a resource at the end of a text; None without one."""
+    words = part.split()
+    if words and words[-1] == _WHOLE_NAME:
+        return " ".join(words[:-1])
+    for start in range(len(words)):
+        if " ".join(words[start:]) in displays:
+            return " ".join(words[:start])
+    return None

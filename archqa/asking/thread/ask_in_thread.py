@@ -4,24 +4,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple
 
 from archqa.asking.answer import Answer, AnsweredQuestion, Status
 from archqa.asking.answering import answer_question
 from archqa.asking.clock import clock
 from archqa.asking.patient import find_patient
 from archqa.asking.question import AskOptions, Question, check_source, parse_time
-from archqa.asking.thread.evidence_in_context import shown_evidence
+from archqa.asking.thread import Place, Thread, Turn
+from archqa.asking.thread.evidence_in_context import notes_within, shown_evidence
 from archqa.asking.thread.follow_up import (
-    NoQuestion,
+    FollowUp,
     ShowEvidence,
     Standalone,
     Unclear,
     resolve,
 )
-from archqa.asking.thread.notes_within import notes_within
 from archqa.asking.thread.session_files import SessionFolder, other_place_message
-from archqa.asking.thread.turns import Place, Thread, Turn
 from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CallerError, CaseFailed, InputError
 from archqa.fhir import FhirError, Record, connect
@@ -34,13 +32,6 @@ from archqa.safety.text import without_surrogates
 from archqa.settings import Settings
 
 NO_QUESTION = "Nothing is asked.\nAsk on, or begin anew."
-
-
-class _Understood(NamedTuple):
-    """How a question is understood, and what a model has used for that."""
-
-    follow_up: Standalone | ShowEvidence | NoQuestion | Unclear
-    usage: Usage = Usage()
 
 
 def ask_in_session(
@@ -82,74 +73,100 @@ def ask_in_thread(
     What was not understood, and thanks, are no turns: the question before stays the last.
     """
     question = " ".join(without_surrogates(as_text(question, "The question")).split())
-    given = Place(
+    record_location: str | None = None
+    if options.record is not None:
+        record_location = str(options.record)
+        if not is_server_url(record_location):
+            # As it is from any folder.
+            record_location = str(Path(checked_location(options.record)).resolve())
+    requested = Place(
         note=note,
         patient=patient,
-        record=_location(options.record),
+        record=record_location,
         now=options.now.isoformat() if options.now else None,
     )
-    place = _place(thread.place, given, options.settings, session)
+    if thread.place is None:
+        check_source(note, patient, record_location)
+        place = requested
+    elif _is_same_place(thread.place, requested, options.settings):
+        place = thread.place.model_copy(update={"now": requested.now or thread.place.now})
+    else:
+        raise CallerError(other_place_message(session))
     options = options._replace(record=place.record, now=parse_time(place.now))
-    understood = _understood(question, thread, place, options)
-    follow_up = understood.follow_up
+    follow_up, usage = _understand(question, thread, place, options)
     if isinstance(follow_up, Standalone):
-        answered = _answered(question, follow_up, place, options)
+        answered = _answer(question, follow_up, place, options)
         patient_id = answered.answer.patient["id"] if answered.answer.patient else place.patient_id
         thread.place = place.model_copy(update={"patient_id": patient_id})
         thread.add(Turn.of_answer(answered.answer, follow_up.without_limit))
     elif isinstance(follow_up, ShowEvidence):
-        answered = _shown(question, thread, place, options, follow_up)
+        answered = _show_evidence(question, thread, place, options, follow_up)
     else:
-        answered = AnsweredQuestion(_asked_back(question, follow_up))
-    if understood.usage.calls:
-        usage = sum_usage([understood.usage, answered.answer.usage])
-        answered = answered._replace(answer=answered.answer.model_copy(update={"usage": usage}))
+        words: tuple[str, ...] = ()
+        message = NO_QUESTION
+        if isinstance(follow_up, Unclear):
+            words, message = follow_up.words, follow_up.message
+        answer = Answer(
+            question=question,
+            status=Status.NOT_UNDERSTOOD,
+            message=message,
+            not_understood=words,
+        )
+        answered = AnsweredQuestion(answer)
+    if usage.calls:
+        total = sum_usage([usage, answered.answer.usage])
+        answered = answered._replace(answer=answered.answer.model_copy(update={"usage": total}))
     return answered
 
 
-def _understood(question: str, thread: Thread, place: Place, options: AskOptions) -> _Understood:
-    """By the rules; by a model what they cannot resolve."""
-    with _record(place, options.settings) as record:
-        vocabulary = _vocabulary(place, record)
+def _understand(
+    question: str, thread: Thread, place: Place, options: AskOptions
+) -> tuple[FollowUp, Usage]:
+    """Return how a question is understood, and what a model has used for that.
+
+    By the rules; by a model what they cannot resolve.
+    """
+    now = parse_time(place.now)
+    with _open_record(place, options.settings) as record:
         try:
-            follow_up = resolve(question, thread, vocabulary, _today(place, record))
+            if record is None:  # A note has no names of a record.
+                vocabulary = PatientVocabulary(tuple, lambda: NameIndex(()), lambda: NameIndex(()))
+                today = now.date() if now else date.today()
+            else:
+                vocabulary = patient_vocabulary(record, place.patient_id)
+                # The dates of a record may be shifted into the future.
+                today = clock(record, place.patient_id, now).now.date()
+            follow_up = resolve(question, thread, vocabulary, today)
         except FhirError as error:
             raise InputError(place.record or "", [f": {error}"]) from None
     if not isinstance(follow_up, Unclear) or follow_up.is_ambiguous or thread.last is None:
-        return _Understood(follow_up)
+        return follow_up, Usage()
     if not options.settings.prefers_model_pipeline and options.scripted is None:
-        return _Understood(follow_up)
+        return follow_up, Usage()
     from archqa.asking.thread.model_rewriting import rewrite_by_model
 
     try:
         rewriting = run_sync(rewrite_by_model(question, thread, options))
     except CaseFailed:  # No usable reply: it stays unclear.
-        return _Understood(follow_up)
+        return follow_up, Usage()
     if rewriting.question is None:
-        return _Understood(follow_up, rewriting.usage)
-    return _Understood(Standalone(rewriting.question), rewriting.usage)
+        return follow_up, rewriting.usage
+    return Standalone(rewriting.question), rewriting.usage
 
 
-def _vocabulary(place: Place, record: Record | None) -> PatientVocabulary:
-    """The names in the patient's record; none for a note."""
-    if record is None:
-        return PatientVocabulary(tuple, lambda: NameIndex(()), lambda: NameIndex(()))
-    return patient_vocabulary(record, place.patient_id)
-
-
-def _answered(
+def _answer(
     question: str, standalone: Standalone, place: Place, options: AskOptions
 ) -> AnsweredQuestion:
-    """The answer, with the question as it was typed."""
+    """Return the answer, with the question as it was typed."""
     # The agent of threads belongs to no pipeline that answers.
     settings = options.settings.without_typed_name("agents.follow_up")
-    asked = Question.create(
+    complete = Question.create(
         standalone.question,
         options._replace(settings=settings),
         note=place.note,
         patient=place.patient_id or place.patient,
     )
-    answered = answer_question(asked)
+    answered = answer_question(complete)
     understood = None if standalone.question == question else standalone.question
     changes = {"question": question, "understood": understood}
     answer = answered.answer.model_copy(update=changes)
@@ -158,27 +175,27 @@ def _answered(
     return answered._replace(answer=answer)
 
 
-def _shown(
-    question: str, thread: Thread, place: Place, options: AskOptions, asked: ShowEvidence
+def _show_evidence(
+    question: str, thread: Thread, place: Place, options: AskOptions, request: ShowEvidence
 ) -> AnsweredQuestion:
-    """The evidence of the last answer; what was asked last stays so."""
+    """Return the evidence of the last answer; what was asked last stays so."""
     last = thread.last
     assert last is not None
     turn = last.model_copy(update={"question": question})
-    with _record(place, options.settings) as record:
+    with _open_record(place, options.settings) as record:
         try:
-            shown = shown_evidence(turn, place, record, is_doubt=asked.is_doubt)
+            answer = shown_evidence(turn, place, record, is_doubt=request.is_doubt)
         except FhirError as error:
             raise InputError(place.record or "", [f": {error}"]) from None
         patient = find_patient(record, place.patient_id).as_json if record else None
     thread.add(turn)
     understood = f"Show the evidence of the answer to: {last.understood}"
     changes = {"patient": patient, "understood": understood}
-    return AnsweredQuestion(shown.model_copy(update=changes))
+    return AnsweredQuestion(answer.model_copy(update=changes))
 
 
 @contextmanager
-def _record(place: Place, settings: Settings) -> Iterator[Record | None]:
+def _open_record(place: Place, settings: Settings) -> Iterator[Record | None]:
     if not place.patient_id or place.record is None:
         yield None
         return
@@ -186,46 +203,13 @@ def _record(place: Place, settings: Settings) -> Iterator[Record | None]:
         yield record
 
 
-def _asked_back(question: str, follow_up: NoQuestion | Unclear) -> Answer:
-    return Answer(
-        question=question,
-        status=Status.NOT_UNDERSTOOD,
-        message=follow_up.message if isinstance(follow_up, Unclear) else NO_QUESTION,
-        not_understood=follow_up.words if isinstance(follow_up, Unclear) else (),
-    )
-
-
-def _place(own: Place | None, given: Place, settings: Settings, session: str) -> Place:
-    """The place of a thread, with what is given. Raises `CallerError` for another one."""
-    if own is None:
-        check_source(given.note, given.patient, given.record)
-        return given
-    is_same_record = given.record in (None, own.record)
-    is_same_note = given.note in (None, own.note)
-    if not is_same_record or not is_same_note or not _is_same_patient(own, given, settings):
-        raise CallerError(other_place_message(session))
-    return own.model_copy(update={"now": given.now or own.now})
-
-
-def _is_same_patient(own: Place, given: Place, settings: Settings) -> bool:
-    if given.patient is None or given.patient in (own.patient, own.patient_id):
+def _is_same_place(own: Place, requested: Place, settings: Settings) -> bool:
+    """Whether nothing is requested, or what a thread is about."""
+    if requested.record not in (None, own.record) or requested.note not in (None, own.note):
+        return False
+    if requested.patient in (None, own.patient, own.patient_id):
         return True
-    if own.patient is None or own.record is None:
+    if own.patient is None or own.record is None or requested.patient is None:
         return False
     with connect(own.record, allow_plain_http=settings.allow_plain_http) as record:
-        return find_patient(record, given.patient).id == own.patient_id
-
-
-def _location(record: str | Path | None) -> str | None:
-    """The record's address as it is from any folder."""
-    if record is None or is_server_url(str(record)):
-        return None if record is None else str(record)
-    return str(Path(checked_location(record)).resolve())
-
-
-def _today(place: Place, record: Record | None) -> date:
-    """The date of the questions; the dates of a record may be shifted into the future."""
-    now = parse_time(place.now)
-    if record is None:
-        return now.date() if now else date.today()
-    return clock(record, place.patient_id, now).now.date()
+        return find_patient(record, requested.patient).id == own.patient_id
