@@ -14,7 +14,7 @@ from archqa.core.key import CaseKey
 from archqa.errors import ArchqaError
 from archqa.llm.structured import Rejected
 from archqa.query.execution.rows import Row
-from archqa.query.explanation import unconfirmed
+from archqa.query.wording.answers import unconfirmed
 from archqa.runs.case_selection import Selection
 from archqa.tasks.key_matching import check_key_matches
 from archqa.tasks.medagentbench.function_file import load_functions

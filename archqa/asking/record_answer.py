@@ -20,6 +20,7 @@ from archqa.query.everyday.declining import Reason
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
+from archqa.query.wording.queries import query_text
 
 MAX_CITED_ROWS = 12
 """Rows that one line cites; of a count of more, the others are evidence only."""
@@ -140,8 +141,8 @@ def _query_text(query: Query) -> str:
     """The query in words; the time of the question only where the answer depends on it."""
     is_relative = any(span.is_relative for span in query.when.spans)
     if query.against is not None or query.state or is_relative or query.returns in _SINCE_THEN:
-        return query.sentence
-    return query.model_copy(update={"now": None}).sentence
+        return query_text(query)
+    return query_text(query.model_copy(update={"now": None}))
 
 
 def _with_drafts(answer: Answer, drafts: Sequence[_Draft], readings: Sequence[Reading]) -> Answer:

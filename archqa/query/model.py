@@ -2,7 +2,7 @@
 
     visit = Visit(kind="hospital", which="last")
     query = Query(what="lab", names=("Glucose",), when=When(visit=visit, position="first"))
-    str(query)  ->  "The value of the first lab result 'Glucose' during the last hospital visit."
+    query_text(query)  ->  "The value of the first lab result 'Glucose' during the last hospital visit."
 
 The embedded parser or a model only writes the query; `execute` computes the answer and the
 resources that support it. Every `what` goes with every sensible `returns` and `summary`.
@@ -14,6 +14,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from archqa.core.value import FrozenModel
+from archqa.errors import CallerError
 from archqa.query.kinds import KINDS
 from archqa.query.kinds import ReturnedField as ReturnedField
 from archqa.query.kinds import RowKind as RowKind
@@ -226,12 +227,6 @@ class Query(FrozenModel):
             return [f"now: {self.now!r} is no time such as 2133-12-31T23:59:00"]
         return []
 
-    @property
-    def sentence(self) -> str:
-        """The query as text that a clinician can check."""
-        from archqa.query.query_text import query_text
 
-        return query_text(self)
-
-    def __str__(self) -> str:
-        return self.sentence
+class CannotExecute(CallerError):
+    """A query has no meaning for this record. The message addresses the author of the query."""

@@ -24,10 +24,10 @@ from archqa.asking.record_numbers import date_text, full_years
 from archqa.fhir import Resolver, project
 from archqa.fhir.values.text import normalise_text
 from archqa.query import CannotExecute, Query
-from archqa.query.called_concepts import concepts_called, with_concept_names
 from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.later_rows import LEFT_OUT
+from archqa.query.execution.named_rows import concepts_called, with_concept_names
 from archqa.query.execution.rows import Row
+from archqa.query.execution.time_windows import LEFT_OUT
 from archqa.query.kinds import KINDS
 
 _MAX_ROWS = 40

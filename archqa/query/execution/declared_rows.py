@@ -1,21 +1,31 @@
 """Rows of a kind as its declaration says: names, times, values and facts at declared paths."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from archqa.fhir import Resource
-from archqa.query.execution.chart import Chart
+from archqa.fhir.values.references import parse_reference
+from archqa.query.execution.chart import Chart, reference_id
 from archqa.query.execution.context import ExecutionContext
-from archqa.query.execution.element_names import (
+from archqa.query.execution.elements import (
     codings_of,
+    concept_codings,
+    concept_names,
     element_names,
     elements_at,
     names_at,
     names_of,
+    number_at,
+    objects_at,
+    reference_names,
+    text_at,
+    value_at,
 )
-from archqa.query.execution.elements import number_at, objects_at, text_at, value_at
-from archqa.query.execution.rows import Row, parse_datetime
-from archqa.query.execution.statuses import status_facts
-from archqa.query.kinds import KINDS, Source
+from archqa.query.execution.rows import Coding, Row, parse_datetime
+from archqa.query.execution.statuses import is_fact, status_facts
+from archqa.query.kinds import CONDITION, ENCOUNTER, KINDS, PROCEDURE, Source
 
 
 def declared_rows(context: ExecutionContext, what: str) -> list[Row]:
@@ -122,3 +132,298 @@ def _value(chart: Chart, elements: list[Any]) -> tuple[float | None, str, str]:
         if names:
             return None, "", names[0]
     return None, "", ""
+
+
+_ICU_ITEMS = "mimic-d-items"
+
+
+class Period(NamedTuple):
+    """Start and end; None where unknown."""
+
+    start: datetime | None
+    end: datetime | None
+
+
+def diagnoses(context: ExecutionContext) -> list[Row]:
+    """Rows of diagnoses. Those without a date have the start of their visit."""
+    conditions = context.chart.search("Condition")
+    onsets = [_onset(condition) for condition in conditions]
+    if _depends_on_time(context) and None in onsets:
+        context.warn(
+            "Diagnoses have no date of their own here: the start of their visit stands in."
+        )
+    rows = []
+    for condition, onset in zip(conditions, onsets, strict=True):
+        rows.append(_coded_row(context, CONDITION, condition, onset))
+    return rows
+
+
+def procedures(context: ExecutionContext) -> list[Row]:
+    """Rows of procedures; those done in the ICU only if the conventions include them."""
+    resources = context.chart.search("Procedure")
+    counted = resources
+    if not context.conventions.include_icu_procedures:
+        counted = [procedure for procedure in resources if not _is_icu_procedure(procedure)]
+    omitted = len(resources) - len(counted)
+    if omitted:
+        context.warn(
+            f"{omitted} of {len(resources)} procedures were done in the ICU and are left out."
+        )
+    return [
+        _coded_row(context, PROCEDURE, procedure, _performed(procedure)) for procedure in counted
+    ]
+
+
+def _depends_on_time(context: ExecutionContext) -> bool:
+    when = context.query.when
+    return bool(when.spans or when.position or context.query.returns == "time")
+
+
+def _coded_row(
+    context: ExecutionContext, source: Source, resource: Resource, period: Period | None
+) -> Row:
+    encounter_id = reference_id(resource.get("encounter"))
+    stay = context.chart.find_stay(resource.get("encounter"))
+    context_refs: tuple[str, ...] = ()
+    if period is None:
+        abatement = parse_datetime(text_at(resource, *source.ends))
+        period = Period(_encounter_start(context, encounter_id), abatement)
+        if encounter_id:
+            context_refs = (f"Encounter/{encounter_id}",)
+    names = concept_names(resource.get("code"))
+    return Row(
+        refs=(f"{resource['resourceType']}/{resource['id']}",),
+        name=next(iter(names), ""),
+        names=names,
+        codings=concept_codings(resource.get("code")),
+        time=period.start,
+        end=period.end,
+        hospital_visit_id=stay.hospital_visit_id,
+        icu_stay_id=stay.icu_stay_id,
+        context_refs=context_refs,
+        facts=declared_facts(context.chart, source, resource),
+    )
+
+
+def _encounter_start(context: ExecutionContext, encounter_id: str) -> datetime | None:
+    if not encounter_id:
+        return None
+    encounter = context.chart.resolver.resolve(f"Encounter/{encounter_id}")
+    return parse_datetime(text_at(encounter, "period.start"))
+
+
+def _onset(condition: Resource) -> Period | None:
+    onset = text_at(condition, *CONDITION.times)
+    if not onset:
+        return None
+    abatement = text_at(condition, *CONDITION.ends)
+    return Period(parse_datetime(onset), parse_datetime(abatement))
+
+
+def _performed(procedure: Resource) -> Period:
+    start = text_at(procedure, *PROCEDURE.times)
+    end = text_at(procedure, *PROCEDURE.ends)
+    return Period(parse_datetime(start), parse_datetime(end))
+
+
+def _is_icu_procedure(procedure: Resource) -> bool:
+    for coding in objects_at(procedure, "code.coding"):
+        system = text_at(coding, "system")
+        if system.rstrip("/").endswith(_ICU_ITEMS):
+            return True
+    return False
+
+
+_PEOPLE = frozenset({"Practitioner", "RelatedPerson"})
+_PLACES = frozenset({"Organization", "Location", "HealthcareService"})
+
+
+class Detail(NamedTuple):
+    """Names and codes of what a row refers to, and the resources (`Type/id`) that state them."""
+
+    names: tuple[str, ...] = ()
+    codings: tuple[Coding, ...] = ()
+    refs: tuple[str, ...] = ()
+
+
+_MAX_REASONS_OF_VISIT = 3
+"""With more reasons than these, a visit does not tell for which of them something was given."""
+
+
+def with_reasons(context: ExecutionContext, rows: Sequence[Row], what: str) -> list[Row]:
+    """The rows with their reasons. An encounter's diagnoses count among its reasons."""
+
+    def add(row: Row, source: Source, resource: Resource) -> Row:
+        reason = _reason(context, source, resource)
+        if not reason.names and source.type != "Encounter":
+            reason = _reason_of_encounter(context, source, resource)
+            if reason.names:
+                context.warn(
+                    f"The record names no reason of some of these {KINDS[what].plural}: "
+                    "that of their visit stands in."
+                )
+        if not reason.names:
+            return row
+        facts = {**row.facts, "reason": reason.names}
+        return replace(row, facts=facts, reason_codings=reason.codings, reason_refs=reason.refs)
+
+    return _with_details(context, rows, what, add)
+
+
+def with_people_or_places(
+    context: ExecutionContext, rows: Sequence[Row], what: str, field: str
+) -> list[Row]:
+    """The rows with their practitioners or places; those of the encounter where they have none."""
+
+    def add(row: Row, source: Source, resource: Resource) -> Row:
+        names, stands_in = _people_or_places(context.chart, source, resource, field)
+        if stands_in:
+            context.warn(
+                f"The record names no {field} of some of these {KINDS[what].plural}: "
+                "that of their encounter stands in."
+            )
+        if not names:
+            return row
+        return replace(row, facts={**row.facts, field: names})
+
+    return _with_details(context, rows, what, add)
+
+
+def _with_details(
+    context: ExecutionContext,
+    rows: Sequence[Row],
+    what: str,
+    add: Callable[[Row, Source, Resource], Row],
+) -> list[Row]:
+    chart = context.chart
+    chart.resolver.fetch({"reference": row.refs[0]} for row in rows)
+    source_by_type = {source.type: source for source in KINDS[what].sources}
+    detailed_rows = []
+    for row in rows:
+        resource = chart.resolver.resolve(row.refs[0])
+        source = source_by_type.get(row.refs[0].partition("/")[0])
+        if resource is not None and source is not None:
+            row = add(row, source, resource)
+        detailed_rows.append(row)
+    return detailed_rows
+
+
+def _reason(context: ExecutionContext, source: Source, resource: Resource) -> Detail:
+    chart = context.chart
+    elements = elements_at(resource, source.reasons)
+    refs: dict[str, None] = {}
+    for element in elements:
+        for target in chart.targets(element):
+            refs[_ref(target)] = None
+    recorded = Detail(names_of(chart, elements), codings_of(chart, elements), tuple(refs))
+    if source.type != "Encounter":
+        return recorded
+    made_there = _diagnoses_at(context, str(resource["id"]))
+    return Detail(
+        names=tuple(dict.fromkeys((*recorded.names, *made_there.names))),
+        codings=(*recorded.codings, *made_there.codings),
+        refs=tuple(dict.fromkeys((*recorded.refs, *made_there.refs))),
+    )
+
+
+def _reason_of_encounter(context: ExecutionContext, source: Source, resource: Resource) -> Detail:
+    """The reason of the visit, where it is clear: a long stay has many diagnoses."""
+    for encounter in context.chart.targets(value_at(resource, source.encounter)):
+        reason = _reason(context, ENCOUNTER, encounter)
+        if len(reason.names) <= _MAX_REASONS_OF_VISIT:
+            return reason
+    return Detail()
+
+
+def _diagnoses_at(context: ExecutionContext, encounter_id: str) -> Detail:
+    """The diagnoses that were recorded at an encounter."""
+    by_encounter = context.chart.get_or_compute(
+        "diagnoses by encounter", lambda: _diagnoses_by_encounter(context.chart)
+    )
+    return by_encounter.get(encounter_id, Detail())
+
+
+def _diagnoses_by_encounter(chart: Chart) -> dict[str, Detail]:
+
+    details: dict[str, Detail] = {}
+    for condition in chart.search("Condition"):
+        encounter_id = reference_id(condition.get("encounter"))
+        row = declared_row(chart, CONDITION, condition)
+        if not encounter_id or not is_fact("diagnosis", row):
+            continue
+        known = details.get(encounter_id, Detail())
+        names = tuple(dict.fromkeys((*known.names, row.name)))
+        refs = (*known.refs, row.refs[0])
+        details[encounter_id] = Detail(names, (*known.codings, *row.codings), refs)
+    return details
+
+
+def _people_or_places(
+    chart: Chart, source: Source, resource: Resource, field: str
+) -> tuple[tuple[str, ...], bool]:
+    """The names, and whether those of the encounter stand in."""
+    names = _names_in_roles(chart, source, resource, field)
+    if names or not source.by_encounter:
+        return names, False
+    for encounter in chart.targets(value_at(resource, source.encounter)):
+        names = _names_in_roles(chart, ENCOUNTER, encounter, field)
+    return names, bool(names)
+
+
+def _names_in_roles(
+    chart: Chart, source: Source, resource: Resource, field: str
+) -> tuple[str, ...]:
+    """The names of the people, or of the places, that a resource refers to, each once."""
+    is_person = field == "practitioner"
+    names: dict[str, None] = {}
+    for path in source.people if is_person else source.places:
+        accepts_unknown = is_person or path not in source.people
+        for reference in elements_at(resource, (path,)):
+            if accepts_unknown and not _type_of(chart.targets(reference), reference):
+                names.update(dict.fromkeys(reference_names(chart, reference)))
+            names.update(dict.fromkeys(_role_names(chart, reference, field)))
+    return tuple(names)
+
+
+def _role_names(chart: Chart, reference: Any, field: str) -> tuple[str, ...]:
+    """The names of a person or place, or of those of a role or a team; else none."""
+    targets = chart.targets(reference)
+    paths = _PATHS_IN_ROLES.get((_type_of(targets, reference), field))
+    if paths is None or not targets:
+        return _direct_names(chart, reference, field)
+    names: dict[str, None] = {}
+    for member in elements_at(targets[0], paths):
+        names.update(dict.fromkeys(_direct_names(chart, member, field)))
+    return tuple(names)
+
+
+def _direct_names(chart: Chart, reference: Any, field: str) -> tuple[str, ...]:
+    """The name of a person or place; none if the reference points to something else."""
+    wanted = _PEOPLE if field == "practitioner" else _PLACES
+    if _type_of(chart.targets(reference), reference) not in wanted:
+        return ()
+    return reference_names(chart, reference)[:1]
+
+
+_PATHS_IN_ROLES = {
+    ("PractitionerRole", "practitioner"): ("practitioner",),
+    ("PractitionerRole", "place"): ("organization", "location"),
+    ("CareTeam", "practitioner"): ("participant.member",),
+    ("CareTeam", "place"): ("managingOrganization",),
+}
+
+
+def _type_of(targets: list[Resource], reference: Any) -> str:
+    """The type that a reference points to, also of a conditional or an unresolved one."""
+    if targets:
+        return str(targets[0]["resourceType"])
+    declared = text_at(reference, "type")
+    text = text_at(reference, "reference")
+    parsed = parse_reference(text) if text else None
+    if declared or (parsed is not None and parsed.type):
+        return declared or (parsed.type if parsed else "")
+    return text.partition("?")[0]
+
+
+def _ref(resource: Resource) -> str:
+    return f"{resource['resourceType']}/{resource['id']}"

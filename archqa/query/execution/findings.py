@@ -2,12 +2,19 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from archqa.core.value import FrozenModel
 from archqa.query.execution.rows import Row
-from archqa.query.execution.search_step import SearchStep
 from archqa.query.model import Query
+
+
+class SearchStep(NamedTuple):
+    """One limit of a search, in words, and the number of rows that it left."""
+
+    limit: str
+    remaining: int
+
 
 AnswerKind = Literal["yes_no", "count", "number", "time", "text"]
 Scalar = bool | int | float | str | None

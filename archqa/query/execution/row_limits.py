@@ -2,21 +2,28 @@
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from archqa.query.execution.concept_limit import (
+from archqa.query.execution.context import ExecutionContext, Scope
+from archqa.query.execution.declared_rows import with_reasons
+from archqa.query.execution.named_rows import (
     REASON_KINDS,
     ConceptMatcher,
+    NameMatcher,
     concepts_named,
 )
-from archqa.query.execution.context import ExecutionContext
-from archqa.query.execution.details import with_reasons
-from archqa.query.execution.flags import matches_flag
-from archqa.query.execution.names import NameMatcher
-from archqa.query.execution.problems import CannotExecute
 from archqa.query.execution.rows import Row
-from archqa.query.execution.statuses import row_state
+from archqa.query.execution.statuses import (
+    is_error,
+    is_fact,
+    matches_flag,
+    row_state,
+    tentative_status,
+)
+from archqa.query.execution.time_windows import Window
 from archqa.query.kinds import KINDS
-from archqa.query.model import Query
+from archqa.query.model import CannotExecute, Query
+from archqa.query.scope import When
 
 _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "greater": operator.gt,
@@ -130,3 +137,136 @@ def _passes_value_test(query: Query, row: Row) -> bool:
         return False
     passes = _COMPARISONS[query.value.comparison]
     return passes(row.value, query.value.number)
+
+
+NO_KNOWN_ALLERGY_CODES = frozenset(
+    {
+        "716186003",
+        "409137002",
+        "429625007",
+        "428607008",
+        "428197003",
+        "716184000",
+        "716220001",
+        "1003774007",
+        "160244002",
+        "260176001",
+    }
+)
+"""SNOMED CT: no known (drug, food, environmental, latex, ...) allergy."""
+
+
+def keep_facts(
+    context: ExecutionContext, rows: Sequence[Row], what: str = ""
+) -> tuple[list[Row], list[Row]]:
+    """The facts, and the other rows that are no errors; by the conventions, all rows are facts."""
+    what = what or context.query.what
+    if context.conventions.statuses == "ignored":
+        return list(rows), []
+    facts = [row for row in rows if is_fact(what, row) and not _denies_allergy(what, row)]
+    if len(facts) == len(rows):
+        _warn_of_tentative(context, what, facts)
+        return facts, []
+    errors = sum(map(is_error, rows))
+    fact_ids = set(map(id, facts))
+    others = [row for row in rows if id(row) not in fact_ids and not is_error(row)]
+    if errors:
+        context.warn(f"{errors} {KINDS[what].plural} were entered in error and do not count.")
+    context.note_step("that are facts, not cancelled, planned, denied or errors", facts)
+    _warn_of_tentative(context, what, facts)
+    return facts, others
+
+
+def _denies_allergy(what: str, row: Row) -> bool:
+    """Whether an allergy says that there is none."""
+    if what != "allergy":
+        return False
+    if any(coding.code in NO_KNOWN_ALLERGY_CODES for coding in row.codings):
+        return True
+    return row.name.lower().startswith(("no known", "nka", "nkda", "no allerg"))
+
+
+def _warn_of_tentative(context: ExecutionContext, what: str, rows: Sequence[Row]) -> None:
+    statuses = [tentative_status(what, row) for row in rows]
+    tentative = [status for status in statuses if status]
+    if tentative:
+        named = " or ".join(sorted(set(tentative)))
+        context.warn(f"{len(tentative)} of {len(rows)} {KINDS[what].plural} are only {named}.")
+
+
+_ENCOUNTER_KINDS = frozenset({"lab", "microbiology_test", "organism", "susceptibility"})
+"""Kinds that may lack an encounter, which conventions can require."""
+
+
+def filter_by_scope(
+    context: ExecutionContext,
+    rows: list[Row],
+    what: str,
+    when: When,
+    scope: Scope,
+    *,
+    by_end: bool = False,
+) -> list[Row]:
+    """Rows within the visit and the window; `by_end` compares their end with the window."""
+    if context.conventions.requires_encounter and what in _ENCOUNTER_KINDS:
+        rows = _with_encounter(context, rows, what)
+    if what == "medication":
+        rows = _resolve_missing_starts(context, rows, when)
+    rows = [row for row in rows if scope.contains(row)]
+    if not when.spans:
+        return rows
+    return _in_window(context, rows, what, scope.window, by_end=by_end)
+
+
+def _in_window(
+    context: ExecutionContext, rows: list[Row], what: str, window: Window, *, by_end: bool
+) -> list[Row]:
+    undated = 0
+    rows_in_window = []
+    for row in rows:
+        time = row.local_time
+        if by_end:
+            time = row.local_end
+        if time is None:
+            undated += 1
+        elif window.contains(time):
+            rows_in_window.append(row)
+    if undated:
+        context.warn(
+            f"{undated} of {len(rows)} {KINDS[what].plural} have no time and are left out."
+        )
+    return rows_in_window
+
+
+def _with_encounter(context: ExecutionContext, rows: list[Row], what: str) -> list[Row]:
+    rows_with_encounter = [row for row in rows if row.hospital_visit_id]
+    omitted = len(rows) - len(rows_with_encounter)
+    if omitted:
+        percent = 100 * omitted / len(rows)
+        context.warn(
+            f"{omitted} of {len(rows)} {KINDS[what].plural} ({percent:.0f} %) have no encounter "
+            "and are left out."
+        )
+    return rows_with_encounter
+
+
+def _resolve_missing_starts(context: ExecutionContext, rows: list[Row], when: When) -> list[Row]:
+    """Orders without a start, by the conventions."""
+    rows_with_start = [row for row in rows if row.time is not None]
+    without_start = len(rows) - len(rows_with_start)
+    if without_start == 0:
+        return rows
+    fact = f"{without_start} of {len(rows)} prescriptions have no start"
+    policy = context.conventions.missing_start_policy
+    if policy == "authored_unless_ordered" and when.position:
+        context.warn(f"{fact} and are left out of the order.")
+        return rows_with_start
+    if when.spans or when.position:
+        context.warn(f"{fact}: the time of writing stands in.")
+    return list(map(_with_start, rows))
+
+
+def _with_start(row: Row) -> Row:
+    if row.time is not None:
+        return row
+    return replace(row, time=row.authored_on)

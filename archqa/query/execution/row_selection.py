@@ -1,40 +1,180 @@
 """Selection of the requested rows: names, visit, time, the other limits, the position in time."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from archqa.query.execution.coded import patient_rows
-from archqa.query.execution.concept_limit import ConceptMatcher, concepts_of_rows
 from archqa.query.execution.context import (
     ExecutionContext,
     Scope,
     position_index,
     uses_end_time,
 )
-from archqa.query.execution.details import with_people_or_places, with_reasons
-from archqa.query.execution.facts import keep_facts
-from archqa.query.execution.later_rows import LEFT_OUT, split_later
-from archqa.query.execution.named_rows import Wanted
-from archqa.query.execution.names import NameMatcher
+from archqa.query.execution.declared_rows import (
+    declared_rows,
+    diagnoses,
+    procedures,
+    with_people_or_places,
+    with_reasons,
+)
+from archqa.query.execution.findings import SearchStep
+from archqa.query.execution.medications import administrations, medications
+from archqa.query.execution.named_rows import (
+    ConceptMatcher,
+    NameMatcher,
+    Wanted,
+    concepts_of_rows,
+    first_and_last,
+    select_named,
+    series_by_part,
+)
+from archqa.query.execution.observations import (
+    count_measurements,
+    measurements,
+    microbiology,
+    observations,
+    reads_all,
+    reads_all_locally,
+    results_of_kind,
+)
+from archqa.query.execution.patient import (
+    care_units,
+    encounters,
+    hospital_visits,
+    icu_stays,
+    patient_rows,
+)
 from archqa.query.execution.row_limits import (
     filter_by_attributes,
     filter_by_class,
     filter_by_flag,
     filter_by_reason,
+    filter_by_scope,
     filter_by_state,
+    keep_facts,
 )
-from archqa.query.execution.row_sources import count_in_record, fetch_rows, plural
 from archqa.query.execution.rows import Row
-from archqa.query.execution.scope_filter import filter_by_scope
-from archqa.query.execution.search_step import SearchStep
-from archqa.query.execution.series import first_and_last, series_by_part
-from archqa.query.execution.value_units import with_common_units
-from archqa.query.kinds import KINDS
+from archqa.query.execution.time_windows import LEFT_OUT, split_later
+from archqa.query.kinds import KINDS, Reader
 from archqa.query.model import Companion, Query
 from archqa.query.scope import When
+from archqa.terminology.concept import Concept
+from archqa.terminology.units import convert, ucum_unit
+
+_READERS: dict[Reader, Callable[[ExecutionContext], list[Row]]] = {
+    "medications": medications,
+    "administrations": administrations,
+    "procedures": procedures,
+    "diagnoses": diagnoses,
+    "hospital_visits": hospital_visits,
+    "icu_stays": icu_stays,
+    "care_units": care_units,
+    "encounters": encounters,
+    "patient_rows": patient_rows,
+}
+
+
+def fetch_rows(context: ExecutionContext, what: str, wanted: Wanted, scope: Scope) -> list[Row]:
+    """Rows of one kind with one of the names; none for a visit that does not exist."""
+    if scope.visit_not_found:
+        return []
+    kind = KINDS[what]
+    if kind.reader == "measurements":
+        by_category = context.conventions.name_matching == "words" and what != "output"
+        if by_category and reads_all_locally(context):
+            return results_of_kind(context, what, wanted)
+        return measurements(context, what, wanted, scope)
+    if kind.reader == "observations":
+        return observations(context, wanted, scope)
+    if kind.reader == "microbiology":
+        rows = microbiology(context, what)
+    elif kind.reader == "declared":
+        rows = declared_rows(context, what)
+    else:
+        rows = _READERS[kind.reader](context)
+    return select_named(context, what, rows, wanted)
+
+
+def count_in_record(context: ExecutionContext, what: str, scope: Scope) -> int:
+    """The number of rows of a kind, whatever their name, in the whole record of the patient."""
+    if scope.visit_not_found:
+        return 0
+    if KINDS[what].reader == "measurements":
+        return count_measurements(context, what)
+    if KINDS[what].reader == "observations" and not reads_all(context):
+        return context.chart.observation_count
+    return len(fetch_rows(context, what, Wanted(), scope))
+
+
+def with_common_units(
+    context: ExecutionContext, rows: Sequence[Row], matcher: ConceptMatcher
+) -> list[Row]:
+    """The rows, converted where those of one measurement differ in unit, with a warning.
+
+    A value that cannot be converted stays as it is; `recorded_value` tells what the record has.
+    """
+    if not matcher:
+        return list(rows)
+    concepts = [matcher.concept_of(row.codings) for row in rows]
+    units = _unit_of_each(rows, concepts)
+    return [
+        _converted(context, row, concept, units.get(concept.name, "")) if concept else row
+        for row, concept in zip(rows, concepts, strict=True)
+    ]
+
+
+def _unit_of_each(rows: Sequence[Row], concepts: Sequence[Concept | None]) -> dict[str, str]:
+    """The unit to show each measurement in, by its concept: that of the most rows, if they differ.
+
+    Units that only differ in spelling are one unit, in the spelling that most rows have.
+    """
+    counts: dict[str, Counter[str]] = {}
+    wanted: dict[str, str | None] = {}
+    for row, concept in zip(rows, concepts, strict=True):
+        if concept is not None and row.value is not None and row.unit:
+            counts.setdefault(concept.name, Counter())[row.unit] += 1
+            wanted[concept.name] = concept.unit
+    units = {}
+    for name, spellings in counts.items():
+        units[name] = _common_unit(spellings, wanted[name])
+    return units
+
+
+def _common_unit(spellings: Counter[str], concept_unit: str | None) -> str:
+    most_frequent = spellings.most_common(1)[0][0]
+    if len({_normal(unit) for unit in spellings}) == 1:
+        return most_frequent
+    for unit, _ in spellings.most_common():
+        if concept_unit is not None and _normal(unit) == _normal(concept_unit):
+            return unit
+    return concept_unit or most_frequent
+
+
+def _normal(unit: str) -> str:
+    return ucum_unit(unit) or unit.strip().lower()
+
+
+def _converted(context: ExecutionContext, row: Row, concept: Concept, unit: str) -> Row:
+    if row.value is None or not unit or row.unit in {unit, ""}:
+        return row
+    if _normal(row.unit) == _normal(unit):
+        return replace(row, unit=unit)
+    number = convert(row.value, row.unit, unit, concept)
+    if number is None:
+        return row
+    context.warn(f"Values of {concept.name} in {row.unit} are converted to {unit}.")
+    recorded = f"{row.value:g} {row.unit}"
+    facts = {**row.facts, "recorded_value": (recorded,)}
+    return replace(row, value=_rounded(number), unit=unit, facts=facts)
+
+
+def _rounded(number: float) -> float:
+    """Four significant digits: a conversion is no more precise than a result."""
+    return float(f"{number:.4g}")
+
 
 _SHARED_TIME_FIELDS = {"same_time": 6, "same_day": 3, "same_month": 2}
 """How many of year, month, day, hour, minute and second two rows must share."""
@@ -126,7 +266,7 @@ def _filter_by_row_limits(context: ExecutionContext, rows: list[Row]) -> list[Ro
         context.note_step(f"for {' or '.join(query.reasons)}", rows)
     if query.companion is not None:
         rows = _filter_by_companion(context, rows, query.companion)
-        context.note_step(f"near {plural(query.companion.what)}", rows)
+        context.note_step(f"near {KINDS[query.companion.what].plural}", rows)
     return rows
 
 
@@ -160,10 +300,12 @@ def _note_fetched(
     """What was searched: how many rows the record has, and how many of them have the name."""
     what = context.query.what
     names = f" named {wanted}" if not wanted.is_everything else ""
-    context.note_search(f"{plural(what)}{names}: {len(rows)} in the record")
+    context.note_search(f"{KINDS[what].plural}{names}: {len(rows)} in the record")
     if context.conventions.name_matching == "words":
         total = len(rows) if wanted.is_everything else count_in_record(context, what, scope)
-        context.steps.append(SearchStep(f"{plural(what)} in the record", max(total, len(rows))))
+        context.steps.append(
+            SearchStep(f"{KINDS[what].plural} in the record", max(total, len(rows)))
+        )
     if not wanted.is_everything:
         context.note_step(f"of {wanted}", rows)
 

@@ -1,6 +1,6 @@
 """Resources dated after the time of a question, which was stated: they are left out and counted.
 
-The same rule as for the rows of a query (`archqa.query.execution.later_rows`).
+The same rule as for the rows of a query (`archqa.query.execution.time_windows`).
 """
 
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ from typing import Any
 from archqa.agents.tools.tool import ToolResult, tool_error
 from archqa.fhir import Record, Resource
 from archqa.query.execution.elements import text_at
-from archqa.query.execution.later_rows import LEFT_OUT
 from archqa.query.execution.rows import parse_datetime, without_timezone
+from archqa.query.execution.time_windows import LEFT_OUT
 from archqa.tasks.fhir_agentbench.one_patient_tools import (
     GetReferredResources,
     GetResourcesOfThisPatient,

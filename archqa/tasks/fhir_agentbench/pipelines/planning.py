@@ -19,20 +19,13 @@ from archqa.query import (
     execute,
     format_agent_answer,
 )
-from archqa.query.called_concepts import with_concept_names
-from archqa.query.contents import (
-    RecordContents,
-    contents_card,
-    contents_of,
-    explain_empty,
-    look_up,
-    look_up_question,
-    may_be_asked_otherwise,
-)
+from archqa.query.contents import RecordContents, contents_card, contents_of
 from archqa.query.conventions import CLINICAL, Conventions, at_stated_time, get_conventions
-from archqa.query.execution.later_rows import cutoff
-from archqa.query.execution.time_windows import resolve_now
+from archqa.query.execution.named_rows import with_concept_names
+from archqa.query.execution.time_windows import cutoff, resolve_now
 from archqa.query.grammar.context import parse_context
+from archqa.query.lookup import explain_empty, look_up, look_up_question, may_be_asked_otherwise
+from archqa.query.wording.queries import query_text
 from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
 
 CONVENTIONS = "mimic-ehrsql"
@@ -238,14 +231,14 @@ def _execute(planning: Planning, queries: Iterable[Query]) -> _Execution:
 def _feedback(planning: Planning, result: QueryResult) -> list[str]:
     """What the planner is told of a result, where one of its queries found nothing."""
     if result.chosen:
-        return [f"Rows found: {len(result.chosen)}. {result.query.sentence}"]
+        return [f"Rows found: {len(result.chosen)}. {query_text(result.query)}"]
     return [*explain_empty(result, planning.contents, planning.execute), _STAND_BY]
 
 
 def _trace_entry(query: Query, result: QueryResult) -> dict[str, Any]:
     return {
         "query": query_fields(query),
-        "sentence": query.sentence,
+        "sentence": query_text(query),
         "answer": format_agent_answer(result),
     }
 

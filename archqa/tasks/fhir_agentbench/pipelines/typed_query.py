@@ -20,6 +20,7 @@ from archqa.fhir import FhirError, Record
 from archqa.query import Chart, Query, QueryResult, Row, format_agent_answer
 from archqa.query.everyday.declining import judgement_reasons
 from archqa.query.execution.chart import ChartCache
+from archqa.query.wording.queries import query_text
 from archqa.tasks.fhir_agentbench.pipelines.hand_over import hand_over
 from archqa.tasks.fhir_agentbench.pipelines.planning import (
     Planned,
@@ -135,7 +136,7 @@ def _result(planning: Planning, results: tuple[QueryResult, ...]) -> RecordResul
         retrieved=_united(result.retrieved for result in results),
         cited=_united(result.evidence for result in results),
         trace=tuple(planning.trace),
-        sentence=" ".join(result.query.sentence for result in results),
+        sentence=" ".join(query_text(result.query) for result in results),
         rows=tuple(row_fields(row) for row in chosen_first[:_MAX_ROWS]),
         warnings=tuple(warnings),
         **_query_results(result.query for result in results),

@@ -1,17 +1,185 @@
-"""Rows of encounters: hospital visits, ICU stays, contacts of any class, stays in care units."""
+"""Rows of the patient and of the visits: hospital visits, ICU stays, contacts of any class."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from archqa.fhir import Resource
 from archqa.fhir.views.resolver import Stay as LocationStay
-from archqa.query.execution.context import ExecutionContext
+from archqa.query.execution.context import ExecutionContext, visit_classes
 from archqa.query.execution.declared_rows import declared_facts, declared_row
-from archqa.query.execution.elements import text_at, value_at
-from archqa.query.execution.names import code_and_names, concept_code
+from archqa.query.execution.elements import (
+    code_and_names,
+    concept_code,
+    concept_name,
+    concept_names,
+    names_at,
+    objects_at,
+    text_at,
+    value_at,
+)
 from archqa.query.execution.rows import Row, parse_datetime
-from archqa.query.execution.visit_classes import visit_classes
 from archqa.query.kinds import ENCOUNTER
+
+_MIMIC_SEX = {"male": "M", "female": "F"}
+_MARITAL_STATUS = {
+    "M": "married",
+    "S": "never married",
+    "D": "divorced",
+    "W": "widowed",
+}
+_MIMIC_MARITAL_STATUS = {
+    "M": "MARRIED",
+    "S": "SINGLE",
+    "D": "DIVORCED",
+    "W": "WIDOWED",
+}
+
+
+def patient_rows(context: ExecutionContext) -> list[Row]:
+    """The one row of the patient; no row if the record has no such patient."""
+    patient = context.chart.patient_resource
+    if patient is None:
+        return []
+    row = Row(
+        refs=(f"Patient/{patient['id']}", *_marital_status_refs(context)),
+        name="patient",
+        time=parse_datetime(text_at(patient, "birthDate")),
+        facts=_demographics(context, patient),
+    )
+    return [row]
+
+
+def _demographics(context: ExecutionContext, patient: Resource) -> dict[str, tuple[str, ...]]:
+    return {
+        "sex": _as_tuple(_sex(context, patient)),
+        "birth_date": _as_tuple(text_at(patient, "birthDate")),
+        "marital_status": _as_tuple(_marital_status(context, patient)),
+        "ethnicity": tuple(dict.fromkeys(_ethnicity(patient))),
+        "language": tuple(_languages(patient)),
+        "death_time": _as_tuple(_death_time(patient)),
+        "alive": ("no",) if _death_time(patient) else ("yes",),
+        "patient_name": names_at(context.chart, patient, ("name",)),
+        "address": tuple(_addresses(patient)),
+        "phone": tuple(_contacts(patient, "phone")),
+        "email": tuple(_contacts(patient, "email")),
+        "identifier": tuple(_identifiers(patient)),
+        "contact": tuple(_contact_persons(context, patient)),
+    }
+
+
+def _marital_status_refs(context: ExecutionContext) -> tuple[str, ...]:
+    """The admission from which the marital status was taken, if the conventions say so."""
+    if context.query.returns != "marital_status":
+        return ()
+    if context.conventions.marital_status_source != "last_admission":
+        return ()
+    admission = context.chart.encounters.hospital.last
+    if not admission:
+        return ()
+    return (f"Encounter/{admission['id']}",)
+
+
+def _sex(context: ExecutionContext, patient: Resource) -> str:
+    gender = text_at(patient, "gender")
+    if context.conventions.demographic_coding == "mimic":
+        return _MIMIC_SEX.get(gender, gender)
+    return gender
+
+
+def _marital_status(context: ExecutionContext, patient: Resource) -> str:
+    concept = value_at(patient, "maritalStatus")
+    code = concept_code(concept)
+    labels = _MARITAL_STATUS
+    if context.conventions.demographic_coding == "mimic":
+        labels = _MIMIC_MARITAL_STATUS
+    return labels.get(code) or concept_name(concept) or code
+
+
+def _death_time(patient: Resource) -> str:
+    time = text_at(patient, "deceasedDateTime")
+    if not time and patient.get("deceasedBoolean") is True:
+        return "yes, at an unknown time"
+    return time
+
+
+def _languages(patient: Resource) -> Iterator[str]:
+    for language in objects_at(patient, "communication.language"):
+        yield from concept_names(language)
+
+
+def _addresses(patient: Resource) -> Iterator[str]:
+    """The addresses that are not marked as old, each in one line."""
+    for address in objects_at(patient, "address"):
+        if address.get("use") == "old" or _has_ended(address):
+            continue
+        parts = [*_lines(address), text_at(address, "city"), text_at(address, "state")]
+        parts += [text_at(address, "postalCode"), text_at(address, "country")]
+        text = ", ".join(filter(None, parts)) or text_at(address, "text")
+        if text:
+            yield text
+
+
+def _lines(address: Resource) -> list[str]:
+    """The lines of an address."""
+    lines = address.get("line")
+    return [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
+
+
+def _contacts(patient: Resource, system: str) -> Iterator[str]:
+    """The numbers or addresses of one system that are not marked as old."""
+    for contact in objects_at(patient, "telecom"):
+        is_current = contact.get("use") != "old" and not _has_ended(contact)
+        value = text_at(contact, "value")
+        if text_at(contact, "system") == system and is_current and value:
+            yield value
+
+
+def _identifiers(patient: Resource) -> Iterator[str]:
+    """The identifiers, each with its type if that is recorded, the MRN first."""
+    identifiers = objects_at(patient, "identifier")
+    is_mrn = [text_at(each, "type.coding.0.code") == "MR" for each in identifiers]
+    ordered = sorted(zip(is_mrn, identifiers, strict=True), key=lambda pair: not pair[0])
+    for _, identifier in ordered:
+        value = text_at(identifier, "value")
+        kind = next(iter(concept_names(identifier.get("type"))), "")
+        if value:
+            yield f"{value} ({kind})" if kind else value
+
+
+def _contact_persons(context: ExecutionContext, patient: Resource) -> Iterator[str]:
+    """Who is to be contacted, with relationship and telephone number."""
+    for contact in objects_at(patient, "contact"):
+        names = names_at(context.chart, contact, ("name",))
+        relationships = [
+            name
+            for relationship in objects_at(contact, "relationship")
+            for name in concept_names(relationship)
+        ]
+        parts = [*names, *relationships[:1], *_contacts(contact, "phone")]
+        if parts:
+            yield ", ".join(parts)
+
+
+def _has_ended(element: Resource) -> bool:
+    return bool(text_at(element, "period.end"))
+
+
+def _ethnicity(patient: Resource) -> Iterator[str]:
+    """Race and ethnicity (US Core: us-core-race, us-core-ethnicity at hl7.org/fhir/us/core)."""
+    for extension in objects_at(patient, "extension"):
+        if not text_at(extension, "url").endswith(("us-core-race", "us-core-ethnicity")):
+            continue
+        for part in objects_at(extension, "extension"):
+            if part.get("url") == "text" and text_at(part, "valueString"):
+                yield text_at(part, "valueString")
+
+
+def _as_tuple(text: str) -> tuple[str, ...]:
+    if not text:
+        return ()
+    return (text,)
+
 
 _EMERGENCY_DEPARTMENT = "emergency department"
 _AMBULATORY_TYPES = {

@@ -6,14 +6,57 @@ from datetime import datetime
 from typing import NamedTuple
 
 from archqa.fhir import FhirError, Record
-from archqa.query.contents.counted_values import CountedValue, Dates, counted
 from archqa.query.conventions import Conventions, get_conventions
 from archqa.query.execution.chart import Chart
 from archqa.query.execution.executor import execute
-from archqa.query.execution.problems import CannotExecute
 from archqa.query.execution.rows import Coding, Row
 from archqa.query.kinds import KINDS, RowKind
-from archqa.query.model import Query
+from archqa.query.model import CannotExecute, Query
+
+MAX_NAME_CHARACTERS = 100
+"""A longer name is cut where it is only shown; no real name of a code is longer than 255."""
+
+
+class Dates(NamedTuple):
+    """The first and the last day of some rows; empty where no row has a date."""
+
+    first: str
+    last: str
+
+    def __str__(self) -> str:
+        if self.first == self.last:
+            return self.first
+        return f"{self.first} to {self.last}"
+
+
+class CountedValue(NamedTuple):
+    """A value and the number of rows that have it."""
+
+    value: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{quoted_name(self.value)} {self.number}"
+
+
+def counted(values: Counter[str]) -> tuple[CountedValue, ...]:
+    """The values, the most frequent first."""
+    ordered = sorted(values.items(), key=lambda each: (-each[1], each[0]))
+    return tuple(CountedValue(value, count) for value, count in ordered)
+
+
+def quoted_name(name: str) -> str:
+    """A name in quotation marks, cut if it is very long."""
+    if len(name) > MAX_NAME_CHARACTERS:
+        name = f"{name[:MAX_NAME_CHARACTERS]}…"
+    return f'"{name}"'
+
+
+def rows_text(count: int, dates: Dates) -> str:
+    """`34 rows, 2150-01-01 to 2150-03-02`."""
+    rows = "1 row" if count == 1 else f"{count} rows"
+    return f"{rows}, {dates}" if dates.first else rows
+
 
 _KINDS_OF_RESULTS: tuple[RowKind, ...] = ("lab", "vital", "output")
 """Kinds whose rows are rows of `observation`, too."""
@@ -181,3 +224,85 @@ def _day(time: datetime) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+MAX_CARD_CHARACTERS = 6000
+
+
+class _Line(NamedTuple):
+    """A line of the card whose values are shown as far as there is room."""
+
+    label: str
+    values: tuple[str, ...]
+
+    def text(self, shown: int) -> str:
+        """The line with its first values, and how many more there are; empty without any."""
+        if not shown:
+            return ""
+        hidden = len(self.values) - shown
+        rest = f" … and {hidden} more" if hidden else ""
+        return f"\n  {self.label}: {', '.join(self.values[:shown])}{rest}"
+
+    def growth(self, shown: int) -> int:
+        """By how many characters one more value lengthens the line."""
+        return len(self.text(shown + 1)) - len(self.text(shown))
+
+
+class _Block(NamedTuple):
+    heading: str
+    lines: tuple[_Line, ...]
+
+
+def contents_card(contents: RecordContents, max_characters: int = MAX_CARD_CHARACTERS) -> str:
+    """The card as text for a prompt."""
+    blocks = [_block(kind) for kind in contents.kinds.values()]
+    absent = _absent_text(contents)
+    headings = "\n".join([*(block.heading for block in blocks), absent])
+    lines = [line for block in blocks for line in block.lines]
+    shown = iter(_shown_values(lines, max_characters - len(headings)))
+    texts = [
+        block.heading + "".join(line.text(next(shown)) for line in block.lines) for block in blocks
+    ]
+    return "\n".join([*texts, absent]).strip()
+
+
+def _shown_values(lines: list[_Line], room: int) -> list[int]:
+    """How many values of each line fit: one of each line in turn, until nothing more fits."""
+    shown = [0] * len(lines)
+    open_places = list(range(len(lines)))
+    while open_places:
+        still_open = []
+        for place in open_places:
+            line = lines[place]
+            if shown[place] < len(line.values) and line.growth(shown[place]) <= room:
+                room -= line.growth(shown[place])
+                shown[place] += 1
+                still_open.append(place)
+        open_places = still_open
+    return shown
+
+
+def _block(kind: KindContents) -> _Block:
+    return _Block(f"{kind.what}: {rows_text(kind.number, kind.dates)}", tuple(_lines(kind)))
+
+
+def _lines(kind: KindContents) -> Iterator[_Line]:
+    """Yield the lines of a kind: starts of stays, attributes, names."""
+    if kind.starts:
+        yield _Line("starts, latest first", kind.starts)
+    for fact, values in kind.facts.items():
+        if fact != "status" or KINDS[kind.what].has_state:
+            yield _values_line(LIMIT_OF_FACT[fact], values)
+    if kind.names:
+        label = "other names" if kind.what == "observation" else "names"
+        names = tuple(CountedValue(each.name, each.number) for each in kind.names)
+        yield _values_line(f"{label} ({len(names)})", names)
+
+
+def _values_line(label: str, values: tuple[CountedValue, ...]) -> _Line:
+    return _Line(label, tuple(map(str, values)))
+
+
+def _absent_text(contents: RecordContents) -> str:
+    absent = [what for what in KINDS if what not in contents.kinds]
+    return f"No rows of: {', '.join(absent)}" if absent else ""

@@ -4,6 +4,7 @@ Every claim is checked against its resources, which are read again from the reco
 and contain its name, value and time. "No record of ..." says what was searched.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
@@ -11,10 +12,41 @@ from typing import Any
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.fhir import Record, Resource
-from archqa.query.benchmark_format import format_value
 from archqa.query.execution.findings import QueryResult, Scalar
 from archqa.query.execution.rows import Row
-from archqa.query.query_text import answer_prefix, subject_text
+from archqa.query.wording.queries import answer_prefix, query_text, subject_text
+
+NO_ANSWER = "no answer"
+
+
+def format_agent_answer(result: QueryResult) -> str:
+    """The value, or the list of values, and nothing else."""
+    values = [value for value in result.answer.values if value is not None]
+    if not values:
+        return NO_ANSWER
+    if len(values) == 1:
+        return format_value(values[0])
+    return json.dumps([_rounded(value) for value in values], ensure_ascii=False)
+
+
+def format_value(value: Scalar) -> str:
+    """One value as text: Yes, 70.3, 2133-12-31 02:00:00."""
+    if value is None:
+        return NO_ANSWER
+    if value is True:
+        return "Yes"
+    if value is False:
+        return "No"
+    if isinstance(value, int | float):
+        return f"{round(value, 8):.8f}".rstrip("0").rstrip(".")
+    return value
+
+
+def _rounded(value: Scalar) -> Scalar:
+    if isinstance(value, float):
+        return round(value, 8)
+    return value
+
 
 ReadResource = Callable[[str, str], Resource | None]
 """Reads a resource by its type and id."""
@@ -127,7 +159,7 @@ def _answer_sentence(result: QueryResult) -> str:
     if not result.chosen and query.against is None:
         return f"No record of {subject_text(query)} was found. {searched}"
     if answer.is_empty:
-        return f"This cannot be told from the record: {query.sentence} {searched}"
+        return f"This cannot be told from the record: {query_text(query)} {searched}"
     if answer.periods:
         return f"{answer_prefix(query)}: {_values_by_period(result)}{_unit(result)}."
     values = _distinct_values(answer.values)

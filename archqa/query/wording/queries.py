@@ -1,8 +1,12 @@
-"""A query as text that a clinician can check."""
+"""A query as text that a clinician can check, and the query language described for a model."""
 
-from archqa.query.kinds import KINDS
-from archqa.query.model import Against, Companion, Query
+from collections import defaultdict
+from functools import cache
+
+from archqa.query.kinds import KINDS, KindOfRows
+from archqa.query.model import KINDS_BY_LIMIT, Against, Companion, Query
 from archqa.query.scope import When
+from archqa.terminology.concepts import load_concepts
 
 _AGGREGATION = {
     "count": "How many {rows} are there",
@@ -210,3 +214,42 @@ def _now_text(query: Query) -> str:
 
 def _spaced(name: str) -> str:
     return name.replace("_", " ")
+
+
+_SAID_ONCE = frozenset({"names", "concepts"})
+"""Limits of nearly all kinds: the prompt says once what they are."""
+
+_UNLISTED = "drug"
+"""Drugs are named by their generic name; some 400 of them are not worth a list."""
+
+
+@cache
+def kind_descriptions() -> tuple[str, ...]:
+    """One line for each kind of rows: what a row is, what it can return, and how it is limited."""
+    return tuple(map(_kind_text, KINDS.values()))
+
+
+@cache
+def concept_names() -> tuple[str, ...]:
+    """One line for each kind of concept but drugs: the names of all its concepts."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for concept in load_concepts():
+        if concept.kind != _UNLISTED:
+            names[concept.kind].append(concept.name)
+    return tuple(f"{_spaced(kind)}: {', '.join(sorted(own))}" for kind, own in names.items())
+
+
+def _kind_text(kind: KindOfRows) -> str:
+    parts = [f"{kind.what}: {kind.meaning}", f"Returns {', '.join(sorted(kind.returns))}."]
+    limits = [
+        limit
+        for limit, kinds in KINDS_BY_LIMIT.items()
+        if kind.what in kinds and limit not in _SAID_ONCE
+    ]
+    if limits:
+        parts.append(f"Limits: {', '.join(limits)}.")
+    if kind.concepts:
+        parts.append(f"Concepts: {', '.join(map(_spaced, kind.concepts))}.")
+    elif not kind.named:
+        parts.append("No names.")
+    return " ".join(parts)
