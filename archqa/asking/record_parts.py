@@ -42,12 +42,15 @@ class PartWriter:
     def part(self, query: Query, result: QueryResult) -> Part:
         """Return the answer to a query. Raises as the record does."""
         part = self._part(query, result)
-        warnings = [text for text in result.warnings if not _is_of_no_account(query, text)]
-        remarks = (*part.remarks, *warnings)
+        remarks = list(part.remarks)
+        for caveat in result.caveats:
+            # Each line of a list has its own unit.
+            if query.summary != "each" or caveat.kind != "mixed_units":
+                remarks.append(caveat.text)
         return part._replace(
             topic=_topic(query),
             rows=(*part.rows, *result.chosen),
-            remarks=remarks,
+            remarks=tuple(remarks),
             is_series=part.is_series and is_series(query, result.chosen),
         )
 
@@ -164,11 +167,6 @@ def _topic(query: Query) -> str:
     if query.what in MEASURED:
         return f"{asked_names(query)} result"
     return asked_names(query) or query.what
-
-
-def _is_of_no_account(query: Query, warning: str) -> bool:
-    """Whether a warning is of the executor's one list of values, where each line has its unit."""
-    return query.summary == "each" and warning.startswith("The values have different units")
 
 
 def as_list(query: Query) -> Query:

@@ -27,7 +27,6 @@ from archqa.query import CannotExecute, Query
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.named_rows import concepts_called, with_concept_names
 from archqa.query.execution.rows import Row
-from archqa.query.execution.time_windows import LEFT_OUT
 from archqa.query.kinds import KINDS
 
 _MAX_ROWS = 40
@@ -167,9 +166,9 @@ class ShownRecord:
 
     def _later(self, kind: str) -> Iterator[str]:
         """Yield how many rows of a kind are left out, since they are dated after the question."""
-        for warning in self._result({"what": kind}).warnings:
-            if warning.startswith(LEFT_OUT):
-                yield warning
+        for caveat in self._result({"what": kind}).caveats:
+            if caveat.kind == "dated_later":
+                yield caveat.text
 
     def _none_called(self, kind: str, words: str) -> list[str]:
         """Return that no row has these words, and the names of rows that are nearest to them."""

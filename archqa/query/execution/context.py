@@ -1,4 +1,4 @@
-"""The execution of one query: its chart, its conventions, and the warnings collected on the way."""
+"""The execution of one query: its chart, its conventions, its caveats, and its window and visit."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from archqa.query.execution.elements import (
     reference_names,
     text_at,
 )
-from archqa.query.execution.findings import SearchStep
+from archqa.query.execution.findings import Caveat, CaveatKind, SearchStep
 from archqa.query.execution.rows import Row, parse_datetime, without_timezone
 from archqa.query.execution.time_windows import (
     ALL_TIME,
@@ -54,10 +54,22 @@ _ICU_NAME = re.compile(
 )
 
 
+_POSITIONS = {
+    "first": 1,
+    "second": 2,
+    "third": 3,
+    "third_to_last": -3,
+    "second_to_last": -2,
+    "last": -1,
+}
+"""Counted from 1; from the end, -1 is the last."""
+
+
 def visit_classes(chart: Chart, encounter: Resource) -> tuple[str, ...]:
     """The classes of an encounter; most have one, a hospital stay with a place in the ICU two."""
-    if _has_mimic_identifier(encounter):
-        return (_MIMIC_CLASSES[encounter_kind(encounter)],)
+    for identifier in objects_at(encounter, "identifier"):
+        if text_at(identifier, "system").endswith(_MIMIC_IDENTIFIERS):
+            return (_MIMIC_CLASSES[encounter_kind(encounter)],)
     classes: dict[str, None] = {}
     for element in elements_at(encounter, ("class",)):
         name = _CLASSES.get(text_at(element, "code").upper(), "")
@@ -66,11 +78,6 @@ def visit_classes(chart: Chart, encounter: Resource) -> tuple[str, ...]:
     if _is_icu(chart, encounter):
         classes["icu"] = None
     return tuple(classes)
-
-
-def _has_mimic_identifier(encounter: Resource) -> bool:
-    identifiers = objects_at(encounter, "identifier")
-    return any(text_at(each, "system").endswith(_MIMIC_IDENTIFIERS) for each in identifiers)
 
 
 def _is_icu(chart: Chart, encounter: Resource) -> bool:
@@ -87,29 +94,18 @@ def _is_icu(chart: Chart, encounter: Resource) -> bool:
     return any(_ICU_NAME.search(name) for name in names)
 
 
-_POSITIONS = {
-    "first": 1,
-    "second": 2,
-    "third": 3,
-    "third_to_last": -3,
-    "second_to_last": -2,
-    "last": -1,
-}
-"""Counted from 1; from the end, -1 is the last."""
-
-
 @dataclass
 class ExecutionContext:
     """The execution of one query.
 
-    `warnings` and `searched` collect sentences, each once; `steps` how many rows each limit left,
+    `caveats` and `searched` collect sentences, each once; `steps` how many rows each limit left,
     `left_out` the rows that pass the limits and are no facts.
     """
 
     query: Query
     chart: Chart
     conventions: Conventions
-    warnings: dict[str, None] = field(default_factory=dict)
+    caveats: dict[Caveat, None] = field(default_factory=dict)
     searched: dict[str, None] = field(default_factory=dict)
     steps: list[SearchStep] = field(default_factory=list)
     left_out: list[Row] = field(default_factory=list)
@@ -124,9 +120,9 @@ class ExecutionContext:
         """The first moment of which rows are left out as later; None if all count."""
         return cutoff(self.now, self.conventions)
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, kind: CaveatKind = "other") -> None:
         """Record something that the reader of the answer should know."""
-        self.warnings[text] = None
+        self.caveats[Caveat(text, kind)] = None
 
     def note_search(self, text: str) -> None:
         """Record what was searched."""
@@ -141,7 +137,23 @@ class ExecutionContext:
         window = resolve_window(when.spans, self.now, self.conventions)
         if when.visit is None:
             return Scope(self, window)
-        visit = self._find_visit(when.visit)
+        stays = self.hospital_visits
+        kind = "hospital visit"
+        if when.visit.kind == "icu":
+            stays = self.chart.encounters.icu
+            kind = "ICU stay"
+        stays = begun_before(stays, self.cutoff)
+        if when.visit.which != "current":
+            visit = stays.nth(_POSITIONS[when.visit.which])
+        elif stays.current is not None or stays.last is None:
+            visit = stays.current
+        elif self.conventions.current_visit == "without_end":
+            visit = None
+        else:
+            self.warn(
+                f"No {kind} is still open: the most recent one stands in for the current one."
+            )
+            visit = stays.last
         if visit is None:
             self.warn(f"The record has no such visit: {when.visit}.")
         return Scope(self, window, when.visit, visit)
@@ -149,33 +161,18 @@ class ExecutionContext:
     @property
     def hospital_visits(self) -> Encounters:
         """The hospital visits, oldest first; by the conventions, of inpatients only."""
-        visits = self.chart.encounters.hospital
         if self.conventions.hospital_visits == "all":
-            return visits
-        return self.chart.get_or_compute(
-            "inpatient visits", lambda: Encounters(filter(self._is_inpatient, visits.all))
-        )
+            return self.chart.encounters.hospital
+        return self.chart.get_or_compute("inpatient visits", self._inpatient_visits)
 
-    def _is_inpatient(self, encounter: Resource) -> bool:
-        """Whether the patient stayed, or the record does not say of what class the visit was."""
-        classes = visit_classes(self.chart, encounter)
-        return not classes or not {"inpatient", "icu"}.isdisjoint(classes)
-
-    def _find_visit(self, visit: Visit) -> Resource | None:
-        stays = self.hospital_visits
-        kind = "hospital visit"
-        if visit.kind == "icu":
-            stays = self.chart.encounters.icu
-            kind = "ICU stay"
-        stays = begun_before(stays, self.cutoff)
-        if visit.which != "current":
-            return stays.nth(_POSITIONS[visit.which])
-        if stays.current is not None or stays.last is None:
-            return stays.current
-        if self.conventions.current_visit == "without_end":
-            return None
-        self.warn(f"No {kind} is still open: the most recent one stands in for the current one.")
-        return stays.last
+    def _inpatient_visits(self) -> Encounters:
+        """Those in which the patient stayed, or of which the record does not state the class."""
+        visits = []
+        for visit in self.chart.encounters.hospital.all:
+            classes = visit_classes(self.chart, visit)
+            if not classes or not {"inpatient", "icu"}.isdisjoint(classes):
+                visits.append(visit)
+        return Encounters(visits)
 
 
 @dataclass(frozen=True)
@@ -218,24 +215,15 @@ class Scope:
         if not row.hospital_visit_id and self.context.conventions.requires_encounter:
             return False
         if self.requested_visit.kind == "hospital":
-            return self._is_in_hospital_visit(row)
-        return self._is_in_icu_stay(row)
-
-    def _is_in_hospital_visit(self, row: Row) -> bool:
-        if row.hospital_visit_id:
-            return row.hospital_visit_id == self.visit_id
-        return self._is_during_visit(row)
-
-    def _is_in_icu_stay(self, row: Row) -> bool:
-        if row.icu_stay_id:
+            if row.hospital_visit_id:
+                return row.hospital_visit_id == self.visit_id
+        elif row.icu_stay_id:
             return row.icu_stay_id == self.visit_id
-        icu_stay = self.context.chart.stays[self.visit_id]
-        if row.hospital_visit_id not in {"", icu_stay.hospital_visit_id}:
-            return False
-        return self._is_during_visit(row)
-
-    def _is_during_visit(self, row: Row) -> bool:
-        """Whether the row's time lies in the visit's period, both ends included."""
+        else:
+            icu_stay = self.context.chart.stays[self.visit_id]
+            if row.hospital_visit_id not in {"", icu_stay.hospital_visit_id}:
+                return False
+        # The row names no such visit: its time decides, both ends of the visit included.
         start = without_timezone(parse_datetime(text_at(self.visit, "period.start")))
         end = without_timezone(parse_datetime(text_at(self.visit, "period.end")))
         time = row.local_time

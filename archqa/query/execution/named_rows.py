@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property, lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from archqa.fhir import CodeCount
@@ -17,9 +18,25 @@ from archqa.terminology.concept import Concept, ConceptKind
 from archqa.terminology.concepts import concept_named, find_concepts, load_concepts
 
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
+_WORD_CHARACTER = re.compile(r"\w")
 _FULL_NAME_FIRST = frozenset(
     {"lab", "vital", "output", "microbiology_test", "organism", "susceptibility", "care_unit"}
 )
+
+
+ALL_CONCEPT_KINDS: tuple[ConceptKind, ...] = (
+    "measurement",
+    "condition",
+    "procedure",
+    "vaccine",
+    "drug_class",
+    "drug",
+)
+REASON_KINDS: tuple[ConceptKind, ...] = ("condition", "procedure", "measurement")
+"""Concepts that are reasons, before all others."""
+
+Code = tuple[str, str]
+"""System and code."""
 
 
 class NameMatcher:
@@ -44,15 +61,14 @@ class NameMatcher:
         """Whether the query means one of a row's names."""
         if not self._query_names:
             return True
-        return any(self._matches(_folded(name)) for name in names)
-
-    def _matches(self, name: str) -> bool:
-        if name in self._query_names:
-            return True
-        if not self._word_sets:
-            return False
-        name_words = _words(name)
-        return any(words and words <= name_words for words in self._word_sets)
+        for name in map(_folded, names):
+            if name in self._query_names:
+                return True
+            if self._word_sets:
+                name_words = _words(name)
+                if any(words and words <= name_words for words in self._word_sets):
+                    return True
+        return False
 
 
 @lru_cache(maxsize=16384)
@@ -63,18 +79,6 @@ def _folded(name: str) -> str:
 @lru_cache(maxsize=16384)
 def _words(name: str) -> frozenset[str]:
     return frozenset(_WORD.findall(normalise_text(name)))
-
-
-ALL_CONCEPT_KINDS: tuple[ConceptKind, ...] = (
-    "measurement",
-    "condition",
-    "procedure",
-    "vaccine",
-    "drug_class",
-    "drug",
-)
-REASON_KINDS: tuple[ConceptKind, ...] = ("condition", "procedure", "measurement")
-"""Concepts that are reasons, before all others."""
 
 
 class ConceptMatcher:
@@ -105,8 +109,12 @@ class ConceptMatcher:
     @cached_property
     def _with_parts(self) -> tuple[Concept, ...]:
         concepts: dict[str, Concept] = {}
-        for concept in self.concepts:
-            _add_with_parts(concept, concepts)
+        remaining = list(self.concepts)
+        while remaining:
+            concept = remaining.pop(0)
+            if concept.name not in concepts:
+                concepts[concept.name] = concept
+                remaining = [*_parts(concept), *remaining]
         return tuple(concepts.values())
 
     def matches(self, codings: Iterable[Coding]) -> bool:
@@ -116,24 +124,25 @@ class ConceptMatcher:
     def concept_of(self, codings: Iterable[Coding]) -> Concept | None:
         """The first concept, or part of one, that the codings mean."""
         for coding in codings:
+            mentioned: list[Concept] = []
+            if self._in_text and coding.display and not coding.code:
+                mentioned = [match.concept for match in find_concepts(coding.display)]
             for concept in self._with_parts:
-                if is_coded(concept, coding, past=self._past) or self._mentions(concept, coding):
+                if is_coded(concept, coding, past=self._past) or concept in mentioned:
                     return concept
         return None
-
-    def _mentions(self, concept: Concept, coding: Coding) -> bool:
-        """Whether a text without a code mentions the concept."""
-        _, code, display = coding
-        if not self._in_text or code or not display:
-            return False
-        return any(match.concept == concept for match in find_concepts(display))
 
     def matches_allergy(self, row: Row) -> bool:
         """Whether an allergy is to one of the concepts, or to a class of drugs that one is of."""
         if self.matches(row.codings):
             return True
         ingredients = _ingredients(self.concepts)
-        return any(not ingredients.isdisjoint(_ingredients_of_classes(name)) for name in row.names)
+        for name in row.names:
+            mentioned = [match.concept for match in find_concepts(name)]
+            classes = [concept for concept in mentioned if concept.kind == "drug_class"]
+            if not ingredients.isdisjoint(_ingredients(classes)):
+                return True
+        return False
 
 
 def concepts_named(names: Iterable[str], kinds: tuple[ConceptKind, ...]) -> tuple[Concept, ...]:
@@ -141,23 +150,10 @@ def concepts_named(names: Iterable[str], kinds: tuple[ConceptKind, ...]) -> tupl
     return tuple(_concept(name, kinds) for name in names)
 
 
-def concepts_of_rows(names: Iterable[str], what: str) -> tuple[Concept, ...]:
-    """The concepts of these names that can name the rows of a kind."""
-    return concepts_named(names, KINDS[what].concepts)
-
-
 def is_coded(concept: Concept, coding: Coding, *, past: bool = False) -> bool:
     """Whether a coding codes the concept itself."""
     system, code, display = coding
     return matches_code(concept, system or None, code or None, display or None, past=past)
-
-
-def _add_with_parts(concept: Concept, concepts: dict[str, Concept]) -> None:
-    if concept.name in concepts:
-        return
-    concepts[concept.name] = concept
-    for part in _parts(concept):
-        _add_with_parts(part, concepts)
 
 
 def _parts(concept: Concept) -> tuple[Concept, ...]:
@@ -182,16 +178,6 @@ def _ingredients(concepts: Iterable[Concept]) -> set[str]:
     return ingredients
 
 
-def _ingredients_of_classes(display: str) -> set[str]:
-    """The ingredients of the drug classes that a display names: of `Allergy to penicillin`."""
-    classes = [match.concept for match in find_concepts(display)]
-    return _ingredients(concept for concept in classes if concept.kind == "drug_class")
-
-
-Code = tuple[str, str]
-"""System and code."""
-
-
 class Wanted(NamedTuple):
     """The names and concepts of one side of a query: either suffices; without any, all rows."""
 
@@ -207,6 +193,15 @@ class Wanted(NamedTuple):
         return " or ".join(map(repr, (*self.concepts, *self.names)))
 
 
+def concept_matcher(context: ExecutionContext, what: str, wanted: Wanted) -> ConceptMatcher:
+    """Which rows of a kind the concepts of one side of a query mean."""
+    return ConceptMatcher(
+        concepts_named(wanted.concepts, KINDS[what].concepts),
+        past=context.query.state != "current",
+        in_text=what == "goal",
+    )
+
+
 class RowTest:
     """Which rows of a kind a query wants. `record_names` are those that the rows of it have."""
 
@@ -216,10 +211,7 @@ class RowTest:
         self._what = what
         self._has_names = bool(wanted.names)
         self._names = NameMatcher(wanted.names, record_names, context.conventions, what)
-        concepts = concepts_of_rows(wanted.concepts, what)
-        self._concepts = ConceptMatcher(
-            concepts, past=context.query.state != "current", in_text=what == "goal"
-        )
+        self._concepts = concept_matcher(context, what, wanted)
 
     def matches(self, codings: Iterable[Coding], names: Iterable[str]) -> bool:
         """Whether one of the names, or one of the codes, is wanted."""
@@ -270,51 +262,37 @@ def select_named(
     if wanted.is_everything:
         return list(rows)
     if code_test is None:
-        test = RowTest(context, what, wanted, _names_of(rows))
+        record_names = chain.from_iterable(row.names for row in rows)
+        test = RowTest(context, what, wanted, record_names)
         codes: set[Code] = set()
     else:
         test = code_test.rows
-        codes = code_test.codes
+        codes = set(code_test.codes)
     named = [row for row in rows if test.matches_row(row)]
     if not KINDS[what].one_code or not context.conventions.one_code_is_one_thing:
         return named
-    return _with_codes(rows, named, codes)
-
-
-def _names_of(rows: Iterable[Row]) -> list[str]:
-    names: list[str] = []
-    for row in rows:
-        names += row.names
-    return names
-
-
-def _with_codes(rows: Sequence[Row], named: Sequence[Row], codes: Iterable[Code]) -> list[Row]:
-    """The named rows, and those that have one of the codes or share one with a named row."""
-    wanted_codes = set(codes).union(*map(_codes, named))
     named_ids = set(map(id, named))
-    return [row for row in rows if id(row) in named_ids or not wanted_codes.isdisjoint(_codes(row))]
+    codes.update(*map(_codes, named))
+    return [row for row in rows if id(row) in named_ids or not codes.isdisjoint(_codes(row))]
 
 
 def _codes(row: Row) -> set[Code]:
     """The codes of a row. Those of products are none: hospitals order several things by one."""
-    return {
-        (coding.system, coding.code)
-        for coding in row.codings
-        if coding.code and not coding.system.lower().endswith("ndc")
-    }
-
-
-_WORD_CHARACTER = re.compile(r"\w")
+    codes = set()
+    for coding in row.codings:
+        if coding.code and not coding.system.lower().endswith("ndc"):
+            codes.add((coding.system, coding.code))
+    return codes
 
 
 def concepts_called(words: str) -> list[Concept]:
     """The concepts that the words as a whole name."""
-    return [
-        match.concept
-        for match in find_concepts(words)
-        if not _WORD_CHARACTER.search(words[: match.start])
-        and not _WORD_CHARACTER.search(words[match.end :])
-    ]
+    concepts = []
+    for match in find_concepts(words):
+        surroundings = words[: match.start] + words[match.end :]
+        if not _WORD_CHARACTER.search(surroundings):
+            concepts.append(match.concept)
+    return concepts
 
 
 def with_concept_names(query: Query) -> Query:
@@ -335,13 +313,16 @@ def with_concept_names(query: Query) -> Query:
 
 def _named(phrases: Iterable[str], names: Iterable[str], what: str) -> dict[str, object]:
     """The fields `concepts` and `names` of a limit whose concepts are called by these phrases."""
-    called = dict.fromkeys(_name(phrase, KINDS[what].concepts) for phrase in phrases)
-    concepts = [name for name in called if name in _all_names()]
-    others = [name for name in called if name not in _all_names()]
-    return {"concepts": tuple(concepts), "names": tuple(dict.fromkeys((*names, *others)))}
+    all_names = _all_names()
+    concepts: dict[str, None] = {}
+    all_row_names = dict.fromkeys(names)
+    for phrase in phrases:
+        name = _concept_name(phrase, KINDS[what].concepts)
+        (concepts if name in all_names else all_row_names)[name] = None
+    return {"concepts": tuple(concepts), "names": tuple(all_row_names)}
 
 
-def _name(phrase: str, kinds: tuple[ConceptKind, ...]) -> str:
+def _concept_name(phrase: str, kinds: tuple[ConceptKind, ...]) -> str:
     """The name of the concept that a phrase means: its own, else of the first kind that has one."""
     own_name = " ".join(phrase.lower().split())
     if own_name in _all_names():

@@ -1,7 +1,8 @@
-"""Limits on the attributes of a row: facts, results, values, flags, classes, reasons, state."""
+"""Which rows count: facts, within the visit and the window, with the attributes that are asked for."""
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from archqa.query.execution.context import ExecutionContext, Scope
@@ -20,10 +21,10 @@ from archqa.query.execution.statuses import (
     row_state,
     tentative_status,
 )
-from archqa.query.execution.time_windows import Window
 from archqa.query.kinds import KINDS
-from archqa.query.model import CannotExecute, Query
+from archqa.query.model import CannotExecute, Flag, State
 from archqa.query.scope import When
+from archqa.terminology.concept import Concept
 
 _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "greater": operator.gt,
@@ -34,110 +35,8 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 }
 
 
-def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
-    """The rows that pass the limits that depend on nothing but the row as it was read."""
-    return [row for row in rows if _passes_limits(context, row)]
-
-
-def filter_by_state(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
-    """The rows that are current, or have ended, at the time of the question."""
-    query = context.query
-    if query.state is None:
-        return list(rows)
-    states = [row_state(query.what, row, context.now) for row in rows]
-    unknown = states.count("unknown")
-    if unknown:
-        context.warn(
-            f"{unknown} of {len(rows)} {KINDS[query.what].plural} do not say whether they are "
-            "current or have ended, and are left out."
-        )
-    return [row for row, state in zip(rows, states, strict=True) if state == query.state]
-
-
-def filter_by_flag(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
-    """The results that are marked so, or lie so to their reference range."""
-    if context.query.flag is None:
-        return list(rows)
-    measured = [row for row in rows if row.value is not None]
-    unmarked = [row for row in measured if not row.facts.get("flag")]
-    if unmarked:
-        context.warn(
-            f"{len(unmarked)} of {len(measured)} {KINDS[context.query.what].plural} with a number "
-            "have neither an interpretation nor a reference range, and are left out."
-        )
-    return [row for row in rows if matches_flag(context.query.flag, row.facts.get("flag", ()))]
-
-
-def filter_by_class(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
-    """The encounters of one of the classes."""
-    classes = context.query.classes
-    if not classes:
-        return list(rows)
-    return [row for row in rows if not set(classes).isdisjoint(row.facts.get("class", ()))]
-
-
-def filter_by_reason(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
-    """The rows with one of the reasons, by name or by concept. Their resources are cited."""
-    reasons = context.query.reasons
-    if not reasons:
-        return list(rows)
-    tests = [_reason_test(context, reason) for reason in reasons]
-    return [
-        row
-        for row in with_reasons(context, rows, context.query.what)
-        if any(test(row) for test in tests)
-    ]
-
-
-def _reason_test(context: ExecutionContext, reason: str) -> Callable[[Row], bool]:
-    matches_name = NameMatcher((reason,), (), context.conventions)
-    try:
-        matcher = ConceptMatcher(concepts_named((reason,), REASON_KINDS), past=True)
-    except CannotExecute:
-        matcher = ConceptMatcher(())
-
-    def matches(row: Row) -> bool:
-        names = row.facts.get("reason", ())
-        return matches_name(*names) or matcher.matches(row.reason_codings)
-
-    return matches
-
-
-def _passes_limits(context: ExecutionContext, row: Row) -> bool:
-    query = context.query
-    requested_facts = {
-        "specimen": query.specimens,
-        "organism": query.organisms,
-        "route": query.routes,
-        "admission_source": query.admission_sources,
-    }
-    for fact, names in requested_facts.items():
-        if names and not _matches_any(context, names, row.facts.get(fact, ())):
-            return False
-    results = (*row.facts.get("result", ()), row.text)
-    if query.results and not _matches_any(context, query.results, results):
-        return False
-    has_organism = bool(row.facts.get("organism"))
-    if query.grew is not None and has_organism != query.grew:
-        return False
-    return _passes_value_test(query, row)
-
-
-def _matches_any(
-    context: ExecutionContext, names: tuple[str, ...], row_names: tuple[str, ...]
-) -> bool:
-    matches = NameMatcher(names, row_names, context.conventions)
-    return matches(*row_names)
-
-
-def _passes_value_test(query: Query, row: Row) -> bool:
-    if query.value is None:
-        return True
-    if row.value is None:
-        return False
-    passes = _COMPARISONS[query.value.comparison]
-    return passes(row.value, query.value.number)
-
+_ENCOUNTER_KINDS = frozenset({"lab", "microbiology_test", "organism", "susceptibility"})
+"""Kinds that may lack an encounter, which conventions can require."""
 
 NO_KNOWN_ALLERGY_CODES = frozenset(
     {
@@ -154,6 +53,84 @@ NO_KNOWN_ALLERGY_CODES = frozenset(
     }
 )
 """SNOMED CT: no known (drug, food, environmental, latex, ...) allergy."""
+
+
+def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
+    """The rows that pass the limits that depend on nothing but the row as it was read."""
+    return [row for row in rows if _passes_limits(context, row)]
+
+
+def _passes_limits(context: ExecutionContext, row: Row) -> bool:
+    query = context.query
+    limits = (
+        (query.specimens, row.facts.get("specimen", ())),
+        (query.organisms, row.facts.get("organism", ())),
+        (query.routes, row.facts.get("route", ())),
+        (query.admission_sources, row.facts.get("admission_source", ())),
+        (query.results, (*row.facts.get("result", ()), row.text)),
+    )
+    for names, row_names in limits:
+        if names and not NameMatcher(names, row_names, context.conventions)(*row_names):
+            return False
+    has_organism = bool(row.facts.get("organism"))
+    if query.grew is not None and has_organism != query.grew:
+        return False
+    if query.value is None:
+        return True
+    if row.value is None:
+        return False
+    passes = _COMPARISONS[query.value.comparison]
+    return passes(row.value, query.value.number)
+
+
+def filter_by_state(context: ExecutionContext, rows: Sequence[Row], state: State) -> list[Row]:
+    """The rows that are current, or have ended, at the time of the question."""
+    what = context.query.what
+    states = [row_state(what, row, context.now) for row in rows]
+    unknown = states.count("unknown")
+    if unknown:
+        context.warn(
+            f"{unknown} of {len(rows)} {KINDS[what].plural} do not say whether they are "
+            "current or have ended, and are left out."
+        )
+    return [row for row, its_state in zip(rows, states, strict=True) if its_state == state]
+
+
+def filter_by_flag(context: ExecutionContext, rows: Sequence[Row], flag: Flag) -> list[Row]:
+    """The results that are marked so, or lie so to their reference range."""
+    measured = [row for row in rows if row.value is not None]
+    unmarked = sum(not row.facts.get("flag") for row in measured)
+    if unmarked:
+        context.warn(
+            f"{unmarked} of {len(measured)} {KINDS[context.query.what].plural} with a number "
+            "have neither an interpretation nor a reference range, and are left out."
+        )
+    return [row for row in rows if matches_flag(flag, row.facts.get("flag", ()))]
+
+
+def filter_by_class(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
+    """The encounters of one of the classes."""
+    classes = context.query.classes
+    if not classes:
+        return list(rows)
+    return [row for row in rows if not set(classes).isdisjoint(row.facts.get("class", ()))]
+
+
+def filter_by_reason(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
+    """The rows with one of the reasons, by name or by concept. Their resources are cited."""
+    reasons = context.query.reasons
+    matches_name = NameMatcher(reasons, (), context.conventions)
+    concepts: list[Concept] = []
+    for reason in reasons:
+        # A reason that is no concept is a name.
+        with suppress(CannotExecute):
+            concepts += concepts_named((reason,), REASON_KINDS)
+    matcher = ConceptMatcher(concepts, past=True)
+    matching = []
+    for row in with_reasons(context, rows, context.query.what):
+        if matches_name(*row.facts.get("reason", ())) or matcher.matches(row.reason_codings):
+            matching.append(row)
+    return matching
 
 
 def keep_facts(
@@ -181,9 +158,9 @@ def _denies_allergy(what: str, row: Row) -> bool:
     """Whether an allergy says that there is none."""
     if what != "allergy":
         return False
-    if any(coding.code in NO_KNOWN_ALLERGY_CODES for coding in row.codings):
-        return True
-    return row.name.lower().startswith(("no known", "nka", "nkda", "no allerg"))
+    codes = {coding.code for coding in row.codings}
+    names_none = row.name.lower().startswith(("no known", "nka", "nkda", "no allerg"))
+    return names_none or not NO_KNOWN_ALLERGY_CODES.isdisjoint(codes)
 
 
 def _warn_of_tentative(context: ExecutionContext, what: str, rows: Sequence[Row]) -> None:
@@ -192,10 +169,6 @@ def _warn_of_tentative(context: ExecutionContext, what: str, rows: Sequence[Row]
     if tentative:
         named = " or ".join(sorted(set(tentative)))
         context.warn(f"{len(tentative)} of {len(rows)} {KINDS[what].plural} are only {named}.")
-
-
-_ENCOUNTER_KINDS = frozenset({"lab", "microbiology_test", "organism", "susceptibility"})
-"""Kinds that may lack an encounter, which conventions can require."""
 
 
 def filter_by_scope(
@@ -215,21 +188,13 @@ def filter_by_scope(
     rows = [row for row in rows if scope.contains(row)]
     if not when.spans:
         return rows
-    return _in_window(context, rows, what, scope.window, by_end=by_end)
-
-
-def _in_window(
-    context: ExecutionContext, rows: list[Row], what: str, window: Window, *, by_end: bool
-) -> list[Row]:
     undated = 0
     rows_in_window = []
     for row in rows:
-        time = row.local_time
-        if by_end:
-            time = row.local_end
+        time = row.local_end if by_end else row.local_time
         if time is None:
             undated += 1
-        elif window.contains(time):
+        elif scope.window.contains(time):
             rows_in_window.append(row)
     if undated:
         context.warn(
@@ -263,10 +228,7 @@ def _resolve_missing_starts(context: ExecutionContext, rows: list[Row], when: Wh
         return rows_with_start
     if when.spans or when.position:
         context.warn(f"{fact}: the time of writing stands in.")
-    return list(map(_with_start, rows))
-
-
-def _with_start(row: Row) -> Row:
-    if row.time is not None:
-        return row
-    return replace(row, time=row.authored_on)
+    started = []
+    for row in rows:
+        started.append(row if row.time is not None else replace(row, time=row.authored_on))
+    return started

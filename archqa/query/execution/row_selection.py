@@ -1,7 +1,6 @@
 """Selection of the requested rows: names, visit, time, the other limits, the position in time."""
 
-import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -26,7 +25,7 @@ from archqa.query.execution.named_rows import (
     ConceptMatcher,
     NameMatcher,
     Wanted,
-    concepts_of_rows,
+    concept_matcher,
     first_and_last,
     select_named,
     series_by_part,
@@ -57,12 +56,15 @@ from archqa.query.execution.row_limits import (
     keep_facts,
 )
 from archqa.query.execution.rows import Row
-from archqa.query.execution.time_windows import LEFT_OUT, split_later
+from archqa.query.execution.time_windows import left_out_text, split_later
 from archqa.query.kinds import KINDS, Reader
 from archqa.query.model import Companion, Query
 from archqa.query.scope import When
 from archqa.terminology.concept import Concept
 from archqa.terminology.units import convert, ucum_unit
+
+_SHARED_TIME_FIELDS = {"same_time": 6, "same_day": 3, "same_month": 2}
+"""How many of year, month, day, hour, minute and second two rows must share."""
 
 _READERS: dict[Reader, Callable[[ExecutionContext], list[Row]]] = {
     "medications": medications,
@@ -109,43 +111,143 @@ def count_in_record(context: ExecutionContext, what: str, scope: Scope) -> int:
     return len(fetch_rows(context, what, Wanted(), scope))
 
 
-def with_common_units(
+class RowSelection(NamedTuple):
+    """All rows that pass the limits, oldest first, and the requested ones of them."""
+
+    rows: list[Row]
+    chosen: list[Row]
+
+
+def select_rows(context: ExecutionContext, wanted: Wanted, when: When) -> RowSelection:
+    """The rows of one side of a query."""
+    query = context.query
+    if query.what == "patient":
+        return _select_patient(context, when)
+    by_end = uses_end_time(query)
+    matcher = concept_matcher(context, query.what, wanted)
+    rows = _rows_within_limits(context, wanted, when, matcher, by_end=by_end)
+    rows, later = split_later(rows, context.cutoff, by_end=by_end)
+    if later:
+        kind = KINDS[query.what]
+        noun = kind.plural if len(later) > 1 else kind.singular
+        context.warn(left_out_text(len(later), noun), "dated_later")
+        context.note_step("up to the time of the question", rows)
+    rows = _sorted_by_time(context, rows, by_end=by_end)
+    context.note_search(f"{len(rows)} of them pass every limit")
+    rows = _with_returned_details(context, rows)
+    chosen = _filter_by_extreme(query, rows, matcher)
+    chosen = _at_position(context, chosen, when, matcher, by_end=by_end)
+    if query.newest:
+        times = sorted({row.time for row in chosen if row.time is not None})
+        latest_times = times[-query.newest :]
+        chosen = [row for row in chosen if row.time in latest_times]
+    if query.summary == "change":
+        chosen = first_and_last(chosen, matcher)
+    return RowSelection(rows, chosen)
+
+
+def _select_patient(context: ExecutionContext, when: When) -> RowSelection:
+    """The patient, whatever the time: a Patient resource describes the person as of now."""
+    has_time = when.spans or when.visit or when.position
+    if has_time and context.query.returns != "age":
+        context.warn(
+            "The record says this of the patient as of now, not of the time that is asked for."
+        )
+    rows = patient_rows(context)
+    context.note_search(f"patients: {len(rows)} in the record")
+    context.note_step("patients in the record", rows)
+    rows = _with_returned_details(context, rows)
+    return RowSelection(rows, rows)
+
+
+def _rows_within_limits(
+    context: ExecutionContext,
+    wanted: Wanted,
+    when: When,
+    matcher: ConceptMatcher,
+    *,
+    by_end: bool,
+) -> list[Row]:
+    """The rows that pass every limit but the extreme and the position; each limit is noted."""
+    query = context.query
+    scope = context.resolve_scope(when)
+    rows = fetch_rows(context, query.what, wanted, scope)
+    _note_fetched(context, wanted, scope, rows)
+    rows = _with_common_units(context, rows, matcher)
+    rows, others = keep_facts(context, rows)
+    context.left_out += _pass_quietly(context, others, when, by_end=by_end)
+    rows = filter_by_scope(context, rows, query.what, when, scope, by_end=by_end)
+    if str(when):
+        context.note_step(str(when), rows)
+    rows = _resolve_censored_values(context, rows)
+    fetched = len(rows)
+    rows = filter_by_attributes(context, rows)
+    if len(rows) < fetched:
+        context.note_step("with the other limits", rows)
+    if query.state:
+        rows = filter_by_state(context, rows, query.state)
+        context.note_step(query.state, rows)
+    if query.flag:
+        rows = filter_by_flag(context, rows, query.flag)
+        context.note_step(query.flag, rows)
+    if query.classes:
+        rows = filter_by_class(context, rows)
+        context.note_step(" or ".join(query.classes), rows)
+    if query.reasons:
+        rows = filter_by_reason(context, rows)
+        context.note_step(f"for {' or '.join(query.reasons)}", rows)
+    if query.companion is not None:
+        rows = _filter_by_companion(context, rows, query.companion)
+        context.note_step(f"near {KINDS[query.companion.what].plural}", rows)
+    return rows
+
+
+def _note_fetched(
+    context: ExecutionContext, wanted: Wanted, scope: Scope, rows: Sequence[Row]
+) -> None:
+    """What was searched: how many rows the record has, and how many of them have the name."""
+    what = context.query.what
+    plural = KINDS[what].plural
+    names = "" if wanted.is_everything else f" named {wanted}"
+    context.note_search(f"{plural}{names}: {len(rows)} in the record")
+    if context.conventions.name_matching == "words":
+        total = len(rows) if wanted.is_everything else count_in_record(context, what, scope)
+        step = SearchStep(f"{plural} in the record", max(total, len(rows)))
+        context.steps.append(step)
+    if not wanted.is_everything:
+        context.note_step(f"of {wanted}", rows)
+
+
+def _with_common_units(
     context: ExecutionContext, rows: Sequence[Row], matcher: ConceptMatcher
 ) -> list[Row]:
     """The rows, converted where those of one measurement differ in unit, with a warning.
 
-    A value that cannot be converted stays as it is; `recorded_value` tells what the record has.
+    A measurement is shown in the unit of most rows where units only differ in spelling, else in
+    that of its concept. A value that cannot be converted stays as it is; `recorded_value` is what
+    the record has.
     """
     if not matcher:
         return list(rows)
     concepts = [matcher.concept_of(row.codings) for row in rows]
-    units = _unit_of_each(rows, concepts)
-    return [
-        _converted(context, row, concept, units.get(concept.name, "")) if concept else row
-        for row, concept in zip(rows, concepts, strict=True)
-    ]
-
-
-def _unit_of_each(rows: Sequence[Row], concepts: Sequence[Concept | None]) -> dict[str, str]:
-    """The unit to show each measurement in, by its concept: that of the most rows, if they differ.
-
-    Units that only differ in spelling are one unit, in the spelling that most rows have.
-    """
-    counts: dict[str, Counter[str]] = {}
-    wanted: dict[str, str | None] = {}
+    counts: dict[Concept, Counter[str]] = defaultdict(Counter)
     for row, concept in zip(rows, concepts, strict=True):
         if concept is not None and row.value is not None and row.unit:
-            counts.setdefault(concept.name, Counter())[row.unit] += 1
-            wanted[concept.name] = concept.unit
+            counts[concept][row.unit] += 1
     units = {}
-    for name, spellings in counts.items():
-        units[name] = _common_unit(spellings, wanted[name])
-    return units
+    for concept, spellings in counts.items():
+        units[concept] = _common_unit(spellings, concept.unit)
+    converted = []
+    for row, row_concept in zip(rows, concepts, strict=True):
+        if row_concept in units:
+            row = _converted(context, row, row_concept, units[row_concept])
+        converted.append(row)
+    return converted
 
 
 def _common_unit(spellings: Counter[str], concept_unit: str | None) -> str:
     most_frequent = spellings.most_common(1)[0][0]
-    if len({_normal(unit) for unit in spellings}) == 1:
+    if len(set(map(_normal, spellings))) == 1:
         return most_frequent
     for unit, _ in spellings.most_common():
         if concept_unit is not None and _normal(unit) == _normal(concept_unit):
@@ -166,158 +268,42 @@ def _converted(context: ExecutionContext, row: Row, concept: Concept, unit: str)
     if number is None:
         return row
     context.warn(f"Values of {concept.name} in {row.unit} are converted to {unit}.")
-    recorded = f"{row.value:g} {row.unit}"
-    facts = {**row.facts, "recorded_value": (recorded,)}
-    return replace(row, value=_rounded(number), unit=unit, facts=facts)
+    facts = {**row.facts, "recorded_value": (f"{row.value:g} {row.unit}",)}
+    # A conversion is no more precise than a result: four significant digits.
+    return replace(row, value=float(f"{number:.4g}"), unit=unit, facts=facts)
 
 
-def _rounded(number: float) -> float:
-    """Four significant digits: a conversion is no more precise than a result."""
-    return float(f"{number:.4g}")
-
-
-_SHARED_TIME_FIELDS = {"same_time": 6, "same_day": 3, "same_month": 2}
-"""How many of year, month, day, hour, minute and second two rows must share."""
-
-
-class RowSelection(NamedTuple):
-    """All rows that pass the limits, oldest first, and the requested ones of them."""
-
-    rows: list[Row]
-    chosen: list[Row]
-
-
-def select_rows(context: ExecutionContext, wanted: Wanted, when: When) -> RowSelection:
-    """The rows of one side of a query."""
-    query = context.query
-    if query.what == "patient":
-        return _select_patient(context, when)
-    by_end = uses_end_time(query)
-    matcher = row_matcher(context, wanted)
-    rows = _rows_within_limits(context, wanted, when, matcher, by_end=by_end)
-    rows = _without_later_rows(context, rows, by_end=by_end)
-    rows = _sorted_by_time(context, rows, by_end=by_end)
-    context.note_search(f"{len(rows)} of them pass every limit")
-    rows = _with_returned_details(context, rows)
-    extreme_rows = _filter_by_extreme(query, rows, matcher)
-    chosen = _at_position(context, extreme_rows, when, matcher, by_end=by_end)
-    if query.newest:
-        chosen = _of_latest_times(chosen, query.newest)
-    if query.summary == "change":
-        chosen = first_and_last(chosen, matcher)
-    return RowSelection(rows, chosen)
-
-
-def _without_later_rows(context: ExecutionContext, rows: list[Row], *, by_end: bool) -> list[Row]:
-    """The rows without those after the time of the question, by the conventions; they are counted."""
-    earlier, later = split_later(rows, context.cutoff, by_end=by_end)
-    if later:
-        kind = KINDS[context.query.what]
-        noun = kind.plural if len(later) > 1 else kind.singular
-        context.warn(f"{LEFT_OUT}: {len(later)} {noun}.")
-        context.note_step("up to the time of the question", earlier)
-    return earlier
-
-
-def _of_latest_times(rows: list[Row], count: int) -> list[Row]:
-    """The rows of the latest times; those without a time are left out."""
-    times = sorted({row.time for row in rows if row.time is not None})[-count:]
-    return [row for row in rows if row.time in times]
-
-
-def _rows_within_limits(
-    context: ExecutionContext,
-    wanted: Wanted,
-    when: When,
-    matcher: ConceptMatcher,
-    *,
-    by_end: bool,
-) -> list[Row]:
-    """The rows that pass every limit but the extreme and the position; each limit is noted."""
-    query = context.query
-    scope = context.resolve_scope(when)
-    rows = fetch_rows(context, query.what, wanted, scope)
-    _note_fetched(context, wanted, scope, rows)
-    rows = with_common_units(context, rows, matcher)
-    facts, others = keep_facts(context, rows)
-    context.left_out += _pass_quietly(context, others, when, by_end=by_end)
-    rows = filter_by_scope(context, facts, query.what, when, scope, by_end=by_end)
-    if str(when):
-        context.note_step(str(when), rows)
-    rows = _resolve_censored_values(context, rows)
-    return _filter_by_row_limits(context, rows)
-
-
-def _filter_by_row_limits(context: ExecutionContext, rows: list[Row]) -> list[Row]:
-    """The rows that pass the limits on what they are, not on when: each that is set is noted."""
-    query = context.query
-    rows = _noted(context, filter_by_attributes(context, rows), rows, "with the other limits")
-    if query.state:
-        rows = filter_by_state(context, rows)
-        context.note_step(query.state, rows)
-    if query.flag:
-        rows = filter_by_flag(context, rows)
-        context.note_step(query.flag, rows)
-    if query.classes:
-        rows = filter_by_class(context, rows)
-        context.note_step(" or ".join(query.classes), rows)
-    if query.reasons:
-        rows = filter_by_reason(context, rows)
-        context.note_step(f"for {' or '.join(query.reasons)}", rows)
-    if query.companion is not None:
-        rows = _filter_by_companion(context, rows, query.companion)
-        context.note_step(f"near {KINDS[query.companion.what].plural}", rows)
-    return rows
-
-
-def _noted(
-    context: ExecutionContext, remaining: list[Row], rows: Sequence[Row], limit: str
-) -> list[Row]:
-    """The remaining rows; noted only if the limit took any away."""
-    if len(remaining) < len(rows):
-        context.note_step(limit, remaining)
-    return remaining
+def _resolve_censored_values(context: ExecutionContext, rows: list[Row]) -> list[Row]:
+    """Values such as `< 0.01`, by the conventions."""
+    censored = sum(bool(row.comparator) for row in rows)
+    if not censored:
+        return rows
+    fact = f"{censored} of {len(rows)} values are only bounds (such as < 5)"
+    if context.conventions.censored_values == "as_bound":
+        context.warn(f"{fact}: the bound stands in.")
+        return rows
+    context.warn(f"{fact} and are no numbers here.")
+    resolved = []
+    for row in rows:
+        if row.comparator:
+            row = replace(row, value=None, text=f"{row.comparator} {row.value}")
+        resolved.append(row)
+    return resolved
 
 
 def _pass_quietly(
     context: ExecutionContext, rows: list[Row], when: When, *, by_end: bool
 ) -> list[Row]:
-    """The rows that are no facts but pass the other limits, without steps and warnings of theirs."""
+    """The rows that are no facts but pass the other limits, without steps and caveats of theirs."""
     if not rows:
         return []
-    quiet = replace(context, warnings={}, searched={}, steps=[], left_out=[])
+    quiet = replace(context, caveats={}, searched={}, steps=[], left_out=[])
     scope = quiet.resolve_scope(when)
     rows = filter_by_scope(quiet, rows, context.query.what, when, scope, by_end=by_end)
     rows = filter_by_attributes(quiet, rows)
     rows = filter_by_class(quiet, rows)
     rows, _ = split_later(rows, context.cutoff, by_end=by_end)
     return _sorted_by_time(quiet, rows, by_end=by_end)
-
-
-def _note_fetched(
-    context: ExecutionContext, wanted: Wanted, scope: Scope, rows: Sequence[Row]
-) -> None:
-    """What was searched: how many rows the record has, and how many of them have the name."""
-    what = context.query.what
-    names = f" named {wanted}" if not wanted.is_everything else ""
-    context.note_search(f"{KINDS[what].plural}{names}: {len(rows)} in the record")
-    if context.conventions.name_matching == "words":
-        total = len(rows) if wanted.is_everything else count_in_record(context, what, scope)
-        context.steps.append(
-            SearchStep(f"{KINDS[what].plural} in the record", max(total, len(rows)))
-        )
-    if not wanted.is_everything:
-        context.note_step(f"of {wanted}", rows)
-
-
-def row_matcher(context: ExecutionContext, wanted: Wanted) -> ConceptMatcher:
-    """Which codes the concepts of one side of a query mean."""
-    concepts = concepts_of_rows(wanted.concepts, context.query.what)
-    return ConceptMatcher(
-        concepts,
-        past=context.query.state != "current",
-        in_text=context.query.what == "goal",
-    )
 
 
 def _with_returned_details(context: ExecutionContext, rows: list[Row]) -> list[Row]:
@@ -327,45 +313,11 @@ def _with_returned_details(context: ExecutionContext, rows: list[Row]) -> list[R
         return with_people_or_places(context, rows, query.what, query.returns)
     if query.returns != "reason":
         return rows
-    rows = with_reasons(context, rows, query.what)
-    return [_with_reason_refs(row) for row in rows]
-
-
-def _with_reason_refs(row: Row) -> Row:
-    return replace(row, refs=tuple(dict.fromkeys((*row.refs, *row.reason_refs))))
-
-
-def _select_patient(context: ExecutionContext, when: When) -> RowSelection:
-    """The patient, whatever the time: a Patient resource describes the person as of now."""
-    has_time = when.spans or when.visit or when.position
-    if has_time and context.query.returns != "age":
-        context.warn(
-            "The record says this of the patient as of now, not of the time that is asked for."
-        )
-    rows = patient_rows(context)
-    context.note_search(f"patients: {len(rows)} in the record")
-    context.note_step("patients in the record", rows)
-    rows = _with_returned_details(context, rows)
-    return RowSelection(rows, rows)
-
-
-def _resolve_censored_values(context: ExecutionContext, rows: list[Row]) -> list[Row]:
-    """Values such as `< 0.01`, by the conventions."""
-    censored = [row for row in rows if row.comparator]
-    if not censored:
-        return rows
-    fact = f"{len(censored)} of {len(rows)} values are only bounds (such as < 5)"
-    if context.conventions.censored_values == "as_bound":
-        context.warn(f"{fact}: the bound stands in.")
-        return rows
-    context.warn(f"{fact} and are no numbers here.")
-    return list(map(_without_number, rows))
-
-
-def _without_number(row: Row) -> Row:
-    if not row.comparator:
-        return row
-    return replace(row, value=None, text=f"{row.comparator} {row.value}")
+    detailed = []
+    for row in with_reasons(context, rows, query.what):
+        refs = dict.fromkeys((*row.refs, *row.reason_refs))
+        detailed.append(replace(row, refs=tuple(refs)))
+    return detailed
 
 
 def _filter_by_companion(
@@ -402,14 +354,14 @@ def _companion_rows(context: ExecutionContext, companion: Companion) -> list[Row
 def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
     if row.refs == companion_row.refs:
         return False
-    if companion.within == "same_visit" and not _share_visit(row, companion_row):
-        return False
+    if companion.within == "same_visit":
+        visit_id = row.hospital_visit_id
+        if not visit_id or visit_id != companion_row.hospital_visit_id:
+            return False
     if companion.within == "stay":
-        return _is_within(row, companion_row)
-    return _is_near_in_time(row, companion_row, companion)
-
-
-def _is_near_in_time(row: Row, companion_row: Row, companion: Companion) -> bool:
+        if row.time is None or companion_row.time is None or row.time < companion_row.time:
+            return False
+        return companion_row.end is None or row.time <= companion_row.end
     row_time = row.local_time
     companion_time = companion_row.local_time
     fields = _SHARED_TIME_FIELDS.get(companion.within, 0)
@@ -426,18 +378,6 @@ def _is_near_in_time(row: Row, companion_row: Row, companion: Companion) -> bool
     return True
 
 
-def _is_within(row: Row, stay: Row) -> bool:
-    """Whether a row lies between the start and the end of a stay, which may still last."""
-    if row.time is None or stay.time is None or row.time < stay.time:
-        return False
-    return stay.end is None or row.time <= stay.end
-
-
-def _share_visit(row: Row, companion_row: Row) -> bool:
-    visit_id = row.hospital_visit_id
-    return bool(visit_id) and visit_id == companion_row.hospital_visit_id
-
-
 def _filter_by_extreme(query: Query, rows: list[Row], matcher: ConceptMatcher) -> list[Row]:
     """Only the rows with the smallest or largest value, if requested.
 
@@ -446,22 +386,19 @@ def _filter_by_extreme(query: Query, rows: list[Row], matcher: ConceptMatcher) -
     """
     if query.extreme is None:
         return rows
-    series = series_by_part(rows, matcher)
-    extreme_rows = _with_extreme_value(query.extreme, series[0].rows)
-    if len(series) == 1:
-        return extreme_rows
-    times = {row.time for row in extreme_rows}
-    return [row for each in series for row in each.rows if row.time in times]
-
-
-def _with_extreme_value(extreme: str, rows: Sequence[Row]) -> list[Row]:
-    values = [row.value for row in rows if row.value is not None]
+    first, *others = series_by_part(rows, matcher)
+    values = [row.value for row in first.rows if row.value is not None]
     if not values:
         return []
-    value = max(values)
-    if extreme == "minimum":
-        value = min(values)
-    return [row for row in rows if row.value == value]
+    extreme = min(values) if query.extreme == "minimum" else max(values)
+    chosen = [row for row in first.rows if row.value == extreme]
+    if not others:
+        return chosen
+    times = {row.time for row in chosen}
+    chosen = [row for row in first.rows if row.time in times]
+    for series in others:
+        chosen += [row for row in series.rows if row.time in times]
+    return chosen
 
 
 def _at_position(
@@ -474,30 +411,22 @@ def _at_position(
 ) -> list[Row]:
     """The rows of the n-th distinct time, among those with a time; all rows without a position.
 
-    Of a measurement of several parts, those of each part.
+    `rows` are in the order of time. Of a measurement of several parts, those of each part.
     """
     if when.position is None:
         return list(rows)
+    index = position_index(when.position)
     chosen: list[Row] = []
     for series in series_by_part(rows, matcher):
-        chosen += _nth_of_series(context, series.rows, when.position, by_end=by_end)
+        rows_by_time: dict[datetime, list[Row]] = defaultdict(list)
+        for row in series.rows:
+            time = _sort_time(context, row, by_end=by_end)
+            if time is not None:
+                rows_by_time[time].append(row)
+        groups = list(rows_by_time.values())
+        if -len(groups) <= index < len(groups):
+            chosen += groups[index]
     return _sorted_by_time(context, chosen, by_end=by_end)
-
-
-def _nth_of_series(
-    context: ExecutionContext, rows: Sequence[Row], position: str, *, by_end: bool
-) -> list[Row]:
-    def time_of(row: Row) -> datetime | None:
-        return _sort_time(context, row, by_end=by_end)
-
-    timed_rows = [row for row in rows if time_of(row) is not None]
-    groups = []
-    for _, rows_of_one_time in itertools.groupby(timed_rows, time_of):
-        groups.append(list(rows_of_one_time))
-    index = position_index(position)
-    if -len(groups) <= index < len(groups):
-        return groups[index]
-    return []
 
 
 def _sorted_by_time(
@@ -513,9 +442,7 @@ def _sorted_by_time(
 
 
 def _sort_time(context: ExecutionContext, row: Row, *, by_end: bool) -> datetime | None:
-    time = row.time
-    if by_end:
-        time = row.end
+    time = row.end if by_end else row.time
     if time is None:
         return None
     offset = time.utcoffset()

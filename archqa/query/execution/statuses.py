@@ -162,7 +162,20 @@ def result_flags(result: Resource, number: float | None, text: str) -> tuple[str
     """
     flags = dict.fromkeys(_interpreted(result))
     if not flags.keys() & {"high", "low", "normal"}:
-        by_range = _by_range(result, number)
+        # High, low or normal by the range, where value and range have one unit; else empty.
+        reference = reference_range(result)
+        if number is None or reference is None or not _same_unit(result, reference.unit):
+            by_range = ""
+        else:
+            comparator = text_at(result, "valueQuantity.comparator")
+            if comparator:
+                by_range = _bound_by_range(comparator, number, reference)
+            elif reference.low is not None and number < reference.low:
+                by_range = "low"
+            elif reference.high is not None and number > reference.high:
+                by_range = "high"
+            else:
+                by_range = "normal"
         if by_range and not (by_range == "normal" and flags):
             flags[by_range] = None
     if not flags.keys() & {"positive", "negative"}:
@@ -191,16 +204,15 @@ def reference_range(result: Resource) -> ReferenceRange | None:
         ranges = [each for each in ranges if "appliesTo" not in each and "age" not in each]
     if len(ranges) != 1:
         return None
-    return _read_range(ranges[0])
-
-
-def _read_range(element: Resource) -> ReferenceRange | None:
-    low = number_at(element, "low.value")
-    high = number_at(element, "high.value")
-    unit = text_at(element, "low.unit", "high.unit", "low.code", "high.code")
+    ranges_element = ranges[0]
+    low = number_at(ranges_element, "low.value")
+    high = number_at(ranges_element, "high.value")
+    unit = text_at(ranges_element, "low.unit", "high.unit", "low.code", "high.code")
     if low is None and high is None:
         return None
-    return ReferenceRange(low, high, unit, text_at(element, "text") or _bounds(low, high, unit))
+    return ReferenceRange(
+        low, high, unit, text_at(ranges_element, "text") or _bounds(low, high, unit)
+    )
 
 
 def _bounds(low: float | None, high: float | None, unit: str) -> str:
@@ -222,21 +234,6 @@ def _interpreted(result: Resource) -> list[str]:
         texts = [text_at(concept, "text") for concept in objects_at(result, "interpretation")]
         flags = [text.lower() for text in texts if text.lower() in _FLAGS_BY_CODE.values()]
     return flags
-
-
-def _by_range(result: Resource, number: float | None) -> str:
-    """High, low or normal by the range, where value and range have one unit; else empty."""
-    reference = reference_range(result)
-    if number is None or reference is None or not _same_unit(result, reference.unit):
-        return ""
-    comparator = text_at(result, "valueQuantity.comparator")
-    if comparator:
-        return _bound_by_range(comparator, number, reference)
-    if reference.low is not None and number < reference.low:
-        return "low"
-    if reference.high is not None and number > reference.high:
-        return "high"
-    return "normal"
 
 
 def _bound_by_range(comparator: str, number: float, reference: ReferenceRange) -> str:

@@ -11,7 +11,7 @@ from archqa.agents.tools.tool import ToolResult, tool_error
 from archqa.fhir import Record, Resource
 from archqa.query.execution.elements import text_at
 from archqa.query.execution.rows import parse_datetime, without_timezone
-from archqa.query.execution.time_windows import LEFT_OUT
+from archqa.query.execution.time_windows import left_out_text
 from archqa.tasks.fhir_agentbench.one_patient_tools import (
     GetReferredResources,
     GetResourcesOfThisPatient,
@@ -73,7 +73,7 @@ class LaterResources:
         if not count:
             return ()
         noun = "resource" if count == 1 else "resources"
-        return (f"{LEFT_OUT}: {count} {noun}.",)
+        return (left_out_text(count, noun),)
 
     def without(self, result: ToolResult) -> ToolResult:
         """The result of a tool without later resources, and how many of them it had."""
