@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from archqa.fhir import Resource
@@ -27,6 +26,25 @@ from archqa.query.execution.rows import Coding, Row, parse_datetime
 from archqa.query.execution.statuses import is_fact, status_facts
 from archqa.query.kinds import CONDITION, ENCOUNTER, KINDS, PROCEDURE, Source
 
+_PEOPLE = frozenset({"Practitioner", "RelatedPerson"})
+_PLACES = frozenset({"Organization", "Location", "HealthcareService"})
+_PATHS_IN_ROLES = {
+    ("PractitionerRole", "practitioner"): ("practitioner",),
+    ("PractitionerRole", "place"): ("organization", "location"),
+    ("CareTeam", "practitioner"): ("participant.member",),
+    ("CareTeam", "place"): ("managingOrganization",),
+}
+_MAX_REASONS_OF_VISIT = 3
+"""With more reasons than these, a visit does not tell for which of them something was given."""
+
+
+class Detail(NamedTuple):
+    """Names and codes of what a row refers to, and the resources (`Type/id`) that state them."""
+
+    names: tuple[str, ...] = ()
+    codings: tuple[Coding, ...] = ()
+    refs: tuple[str, ...] = ()
+
 
 def declared_rows(context: ExecutionContext, what: str) -> list[Row]:
     """All rows of a kind, read once for each chart."""
@@ -37,16 +55,12 @@ def declared_rows(context: ExecutionContext, what: str) -> list[Row]:
 def _rows_of_kind(chart: Chart, what: str) -> list[Row]:
     rows = []
     for source in KINDS[what].sources:
-        rows += source_rows(chart, source)
-    return rows
-
-
-def source_rows(chart: Chart, source: Source) -> list[Row]:
-    """The rows of one type of resource."""
-    rows = []
-    for resource in source_resources(chart, source):
-        for item in _items(source, resource):
-            rows.append(declared_row(chart, source, resource, item))
+        for resource in source_resources(chart, source):
+            if not source.items:
+                rows.append(declared_row(chart, source, resource))
+                continue
+            for item in objects_at(resource, source.items):
+                rows.append(declared_row(chart, source, resource, item))
     return rows
 
 
@@ -64,11 +78,10 @@ def source_resources(chart: Chart, source: Source) -> list[Resource]:
 
 def declared_row(chart: Chart, source: Source, resource: Resource, item: Any = None) -> Row:
     """One resource, or one item of it, as a row."""
-    named = [
-        element
-        for element in _rooted(resource, item, source.names)
-        if not _is_ignored(source, element)
-    ]
+    named = []
+    for element in _rooted(resource, item, source.names):
+        if not _is_ignored(source, element):
+            named.append(element)
     names = names_of(chart, named)
     number, unit, text = _value(chart, _rooted(resource, item, source.values))
     stay = chart.find_stay(value_at(resource, source.encounter))
@@ -96,13 +109,6 @@ def declared_facts(chart: Chart, source: Source, resource: Resource) -> dict[str
         if names:
             facts[fact] = names
     return facts
-
-
-def _items(source: Source, resource: Resource) -> list[Any]:
-    """The elements that are one row each; the resource itself where none are declared."""
-    if not source.items:
-        return [None]
-    return list(objects_at(resource, source.items))
 
 
 def _rooted(resource: Resource, item: Any, paths: tuple[str, ...]) -> list[Any]:
@@ -134,120 +140,64 @@ def _value(chart: Chart, elements: list[Any]) -> tuple[float | None, str, str]:
     return None, "", ""
 
 
-_ICU_ITEMS = "mimic-d-items"
-
-
-class Period(NamedTuple):
-    """Start and end; None where unknown."""
-
-    start: datetime | None
-    end: datetime | None
-
-
 def diagnoses(context: ExecutionContext) -> list[Row]:
     """Rows of diagnoses. Those without a date have the start of their visit."""
-    conditions = context.chart.search("Condition")
-    onsets = [_onset(condition) for condition in conditions]
-    if _depends_on_time(context) and None in onsets:
-        context.warn(
-            "Diagnoses have no date of their own here: the start of their visit stands in."
-        )
+    when = context.query.when
+    depends_on_time = when.spans or when.position or context.query.returns == "time"
     rows = []
-    for condition, onset in zip(conditions, onsets, strict=True):
-        rows.append(_coded_row(context, CONDITION, condition, onset))
+    for condition in context.chart.search("Condition"):
+        row = _coded_row(context, CONDITION, condition)
+        if not text_at(condition, *CONDITION.times):
+            if depends_on_time:
+                context.warn(
+                    "Diagnoses have no date of their own here: the start of their visit stands in."
+                )
+            encounter_id = reference_id(condition.get("encounter"))
+            if encounter_id:
+                ref = f"Encounter/{encounter_id}"
+                encounter = context.chart.resolver.resolve(ref)
+                start = parse_datetime(text_at(encounter, "period.start"))
+                row = replace(row, time=start, context_refs=(ref,))
+        rows.append(row)
     return rows
 
 
 def procedures(context: ExecutionContext) -> list[Row]:
     """Rows of procedures; those done in the ICU only if the conventions include them."""
     resources = context.chart.search("Procedure")
-    counted = resources
-    if not context.conventions.include_icu_procedures:
-        counted = [procedure for procedure in resources if not _is_icu_procedure(procedure)]
-    omitted = len(resources) - len(counted)
+    rows = []
+    for procedure in resources:
+        if context.conventions.include_icu_procedures or not _is_icu_procedure(procedure):
+            rows.append(_coded_row(context, PROCEDURE, procedure))
+    omitted = len(resources) - len(rows)
     if omitted:
         context.warn(
             f"{omitted} of {len(resources)} procedures were done in the ICU and are left out."
         )
-    return [
-        _coded_row(context, PROCEDURE, procedure, _performed(procedure)) for procedure in counted
-    ]
+    return rows
 
 
-def _depends_on_time(context: ExecutionContext) -> bool:
-    when = context.query.when
-    return bool(when.spans or when.position or context.query.returns == "time")
-
-
-def _coded_row(
-    context: ExecutionContext, source: Source, resource: Resource, period: Period | None
-) -> Row:
-    encounter_id = reference_id(resource.get("encounter"))
+def _coded_row(context: ExecutionContext, source: Source, resource: Resource) -> Row:
     stay = context.chart.find_stay(resource.get("encounter"))
-    context_refs: tuple[str, ...] = ()
-    if period is None:
-        abatement = parse_datetime(text_at(resource, *source.ends))
-        period = Period(_encounter_start(context, encounter_id), abatement)
-        if encounter_id:
-            context_refs = (f"Encounter/{encounter_id}",)
     names = concept_names(resource.get("code"))
     return Row(
         refs=(f"{resource['resourceType']}/{resource['id']}",),
         name=next(iter(names), ""),
         names=names,
         codings=concept_codings(resource.get("code")),
-        time=period.start,
-        end=period.end,
+        time=parse_datetime(text_at(resource, *source.times)),
+        end=parse_datetime(text_at(resource, *source.ends)),
         hospital_visit_id=stay.hospital_visit_id,
         icu_stay_id=stay.icu_stay_id,
-        context_refs=context_refs,
         facts=declared_facts(context.chart, source, resource),
     )
 
 
-def _encounter_start(context: ExecutionContext, encounter_id: str) -> datetime | None:
-    if not encounter_id:
-        return None
-    encounter = context.chart.resolver.resolve(f"Encounter/{encounter_id}")
-    return parse_datetime(text_at(encounter, "period.start"))
-
-
-def _onset(condition: Resource) -> Period | None:
-    onset = text_at(condition, *CONDITION.times)
-    if not onset:
-        return None
-    abatement = text_at(condition, *CONDITION.ends)
-    return Period(parse_datetime(onset), parse_datetime(abatement))
-
-
-def _performed(procedure: Resource) -> Period:
-    start = text_at(procedure, *PROCEDURE.times)
-    end = text_at(procedure, *PROCEDURE.ends)
-    return Period(parse_datetime(start), parse_datetime(end))
-
-
 def _is_icu_procedure(procedure: Resource) -> bool:
     for coding in objects_at(procedure, "code.coding"):
-        system = text_at(coding, "system")
-        if system.rstrip("/").endswith(_ICU_ITEMS):
+        if text_at(coding, "system").rstrip("/").endswith("mimic-d-items"):
             return True
     return False
-
-
-_PEOPLE = frozenset({"Practitioner", "RelatedPerson"})
-_PLACES = frozenset({"Organization", "Location", "HealthcareService"})
-
-
-class Detail(NamedTuple):
-    """Names and codes of what a row refers to, and the resources (`Type/id`) that state them."""
-
-    names: tuple[str, ...] = ()
-    codings: tuple[Coding, ...] = ()
-    refs: tuple[str, ...] = ()
-
-
-_MAX_REASONS_OF_VISIT = 3
-"""With more reasons than these, a visit does not tell for which of them something was given."""
 
 
 def with_reasons(context: ExecutionContext, rows: Sequence[Row], what: str) -> list[Row]:
@@ -274,14 +224,18 @@ def with_people_or_places(
     context: ExecutionContext, rows: Sequence[Row], what: str, field: str
 ) -> list[Row]:
     """The rows with their practitioners or places; those of the encounter where they have none."""
+    chart = context.chart
 
     def add(row: Row, source: Source, resource: Resource) -> Row:
-        names, stands_in = _people_or_places(context.chart, source, resource, field)
-        if stands_in:
-            context.warn(
-                f"The record names no {field} of some of these {KINDS[what].plural}: "
-                "that of their encounter stands in."
-            )
+        names = _names_in_roles(chart, source, resource, field)
+        if not names and source.by_encounter:
+            for encounter in chart.targets(value_at(resource, source.encounter)):
+                names = _names_in_roles(chart, ENCOUNTER, encounter, field)
+            if names:
+                context.warn(
+                    f"The record names no {field} of some of these {KINDS[what].plural}: "
+                    "that of their encounter stands in."
+                )
         if not names:
             return row
         return replace(row, facts={**row.facts, field: names})
@@ -314,15 +268,18 @@ def _reason(context: ExecutionContext, source: Source, resource: Resource) -> De
     refs: dict[str, None] = {}
     for element in elements:
         for target in chart.targets(element):
-            refs[_ref(target)] = None
+            refs[f"{target['resourceType']}/{target['id']}"] = None
     recorded = Detail(names_of(chart, elements), codings_of(chart, elements), tuple(refs))
     if source.type != "Encounter":
         return recorded
-    made_there = _diagnoses_at(context, str(resource["id"]))
+    diagnoses_by_encounter = chart.get_or_compute(
+        "diagnoses by encounter", lambda: _diagnoses_by_encounter(chart)
+    )
+    diagnosed = diagnoses_by_encounter.get(str(resource["id"]), Detail())
     return Detail(
-        names=tuple(dict.fromkeys((*recorded.names, *made_there.names))),
-        codings=(*recorded.codings, *made_there.codings),
-        refs=tuple(dict.fromkeys((*recorded.refs, *made_there.refs))),
+        names=tuple(dict.fromkeys((*recorded.names, *diagnosed.names))),
+        codings=(*recorded.codings, *diagnosed.codings),
+        refs=tuple(dict.fromkeys((*recorded.refs, *diagnosed.refs))),
     )
 
 
@@ -335,16 +292,7 @@ def _reason_of_encounter(context: ExecutionContext, source: Source, resource: Re
     return Detail()
 
 
-def _diagnoses_at(context: ExecutionContext, encounter_id: str) -> Detail:
-    """The diagnoses that were recorded at an encounter."""
-    by_encounter = context.chart.get_or_compute(
-        "diagnoses by encounter", lambda: _diagnoses_by_encounter(context.chart)
-    )
-    return by_encounter.get(encounter_id, Detail())
-
-
 def _diagnoses_by_encounter(chart: Chart) -> dict[str, Detail]:
-
     details: dict[str, Detail] = {}
     for condition in chart.search("Condition"):
         encounter_id = reference_id(condition.get("encounter"))
@@ -356,18 +304,6 @@ def _diagnoses_by_encounter(chart: Chart) -> dict[str, Detail]:
         refs = (*known.refs, row.refs[0])
         details[encounter_id] = Detail(names, (*known.codings, *row.codings), refs)
     return details
-
-
-def _people_or_places(
-    chart: Chart, source: Source, resource: Resource, field: str
-) -> tuple[tuple[str, ...], bool]:
-    """The names, and whether those of the encounter stand in."""
-    names = _names_in_roles(chart, source, resource, field)
-    if names or not source.by_encounter:
-        return names, False
-    for encounter in chart.targets(value_at(resource, source.encounter)):
-        names = _names_in_roles(chart, ENCOUNTER, encounter, field)
-    return names, bool(names)
 
 
 def _names_in_roles(
@@ -389,28 +325,15 @@ def _role_names(chart: Chart, reference: Any, field: str) -> tuple[str, ...]:
     """The names of a person or place, or of those of a role or a team; else none."""
     targets = chart.targets(reference)
     paths = _PATHS_IN_ROLES.get((_type_of(targets, reference), field))
-    if paths is None or not targets:
-        return _direct_names(chart, reference, field)
-    names: dict[str, None] = {}
-    for member in elements_at(targets[0], paths):
-        names.update(dict.fromkeys(_direct_names(chart, member, field)))
-    return tuple(names)
-
-
-def _direct_names(chart: Chart, reference: Any, field: str) -> tuple[str, ...]:
-    """The name of a person or place; none if the reference points to something else."""
+    members = [reference]
+    if paths is not None and targets:
+        members = elements_at(targets[0], paths)
     wanted = _PEOPLE if field == "practitioner" else _PLACES
-    if _type_of(chart.targets(reference), reference) not in wanted:
-        return ()
-    return reference_names(chart, reference)[:1]
-
-
-_PATHS_IN_ROLES = {
-    ("PractitionerRole", "practitioner"): ("practitioner",),
-    ("PractitionerRole", "place"): ("organization", "location"),
-    ("CareTeam", "practitioner"): ("participant.member",),
-    ("CareTeam", "place"): ("managingOrganization",),
-}
+    names: dict[str, None] = {}
+    for member in members:
+        if _type_of(chart.targets(member), member) in wanted:
+            names.update(dict.fromkeys(reference_names(chart, member)[:1]))
+    return tuple(names)
 
 
 def _type_of(targets: list[Resource], reference: Any) -> str:
@@ -418,12 +341,10 @@ def _type_of(targets: list[Resource], reference: Any) -> str:
     if targets:
         return str(targets[0]["resourceType"])
     declared = text_at(reference, "type")
+    if declared:
+        return declared
     text = text_at(reference, "reference")
     parsed = parse_reference(text) if text else None
-    if declared or (parsed is not None and parsed.type):
-        return declared or (parsed.type if parsed else "")
+    if parsed is not None and parsed.type:
+        return parsed.type
     return text.partition("?")[0]
-
-
-def _ref(resource: Resource) -> str:
-    return f"{resource['resourceType']}/{resource['id']}"

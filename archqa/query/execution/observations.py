@@ -1,12 +1,13 @@
-"""Rows of results of any category: one for each Observation with a value, and for each component.
+"""Rows of Observations: results of any category, and microbiology.
 
+There is one row for each Observation with a value, and for each component.
 A reading that the record holds twice, as an Observation and as a component of a panel, is one row
 with both as its resources.
 """
 
 from collections import defaultdict
 from dataclasses import replace
-from datetime import datetime, time, timedelta
+from datetime import time, timedelta
 from typing import NamedTuple
 
 from archqa.fhir import CodeCount, Resource
@@ -26,7 +27,7 @@ from archqa.query.execution.elements import (
 )
 from archqa.query.execution.named_rows import CodeTest, RowTest, Wanted, select_named
 from archqa.query.execution.rows import Row, parse_datetime
-from archqa.query.execution.statuses import range_text, result_flags, status_facts
+from archqa.query.execution.statuses import reference_range, result_flags, status_facts
 from archqa.query.kinds import OBSERVATION
 
 _KIND_OF_SYSTEM = {
@@ -42,6 +43,18 @@ _DATE_MARGIN = timedelta(days=2)
 """A server may read a bare date in any time zone."""
 
 _FAHRENHEIT = frozenset({"°f", "f", "[degf]", "degf", "deg f", "?f", "fahrenheit"})
+_FLAGGING = frozenset({"interpretation", "referenceRange", "dataAbsentReason"})
+"""Elements of a result that hold more than its number."""
+
+_MAX_ROWS_AT_ONCE = 500
+"""Of a patient with more results, those with some codes are read: 25 ms instead of 150 of 1,400."""
+
+_CODE_ELEMENTS = frozenset({"code", "component.code"})
+
+_MICROBIOLOGY_KINDS = ("microbiology_test", "organism", "susceptibility")
+
+Members = dict[str, list[Resource]]
+"""By the reference of an Observation, the Observations that belong to it."""
 
 
 class MeasuredValue(NamedTuple):
@@ -55,53 +68,43 @@ class MeasuredValue(NamedTuple):
 
 def measurements(context: ExecutionContext, what: str, wanted: Wanted, scope: Scope) -> list[Row]:
     """Rows of one kind with one of the names. The server may omit rows outside of the scope."""
-    codes_test = _codes_test(context, what, wanted)
+    # A server that finds exact names need not list its codes.
+    by_exact_name = context.conventions.name_matching == "equal" and not wanted.concepts
+    code_test = None
+    if not by_exact_name:
+        codes = context.chart.codes("Observation")
+        codes_of_kind = [code for code in codes if _code_matches_kind(code, what)]
+        code_test = CodeTest(context, what, wanted, codes_of_kind)
     by_name = RowTest(context, what, wanted, ())
 
     def code_matches(code: CodeCount) -> bool:
-        if code.element != "code" or not code_matches_kind(code, what):
+        if code.element != "code" or not _code_matches_kind(code, what):
             return False
-        if codes_test is not None:
-            return codes_test(code)
+        if code_test is not None:
+            return code_test(code)
         return by_name.matches((), (code.display or code.code,))
 
-    names_to_search: tuple[str, ...] = ()
-    if context.conventions.name_matching == "equal" and not wanted.concepts:
-        names_to_search = wanted.names
-    limits = server_limits(context, what, scope)
+    names_to_search = wanted.names if by_exact_name else ()
+    limits = _server_limits(context, what, scope)
     rows = []
     for observation in context.chart.observations(code_matches, names_to_search, limits):
-        if observation_kind(observation) == what:
-            rows.append(observation_row(context, observation))
-    return select_named(context, what, rows, wanted, codes_test)
-
-
-def _codes_test(context: ExecutionContext, what: str, wanted: Wanted) -> CodeTest | None:
-    """A test of the codes of the kind; None where a server need not list them."""
-    if context.conventions.name_matching == "equal" and not wanted.concepts:
-        return None
-    codes = [code for code in context.chart.codes("Observation") if code_matches_kind(code, what)]
-    return CodeTest(context, what, wanted, codes)
+        if _observation_kind(observation) == what:
+            rows.append(_observation_row(context, observation))
+    return select_named(context, what, rows, wanted, code_test)
 
 
 def count_measurements(context: ExecutionContext, what: str) -> int:
     """The number of Observations of a kind by the counts of their codes and categories."""
-    codes = context.chart.codes("Observation")
-    by_system = [
-        code.count
-        for code in codes
-        if code.element == "code" and _KIND_OF_SYSTEM.get(_system_name(code.system)) == what
-    ]
-    if by_system:
-        return sum(by_system)
-    return sum(
-        code.count
-        for code in codes
-        if code.element == "category" and _KIND_OF_CATEGORY.get(code.code) == what
-    )
+    by_system = by_category = 0
+    for code in context.chart.codes("Observation"):
+        if code.element == "code" and _KIND_OF_SYSTEM.get(_system_name(code.system)) == what:
+            by_system += code.count
+        elif code.element == "category" and _KIND_OF_CATEGORY.get(code.code) == what:
+            by_category += code.count
+    return by_system or by_category
 
 
-def code_matches_kind(code: CodeCount, what: str) -> bool:
+def _code_matches_kind(code: CodeCount, what: str) -> bool:
     """Whether a code can be of that kind: by its system, or because its system is unknown."""
     kind = _KIND_OF_SYSTEM.get(_system_name(code.system))
     if kind is None:
@@ -109,7 +112,7 @@ def code_matches_kind(code: CodeCount, what: str) -> bool:
     return kind == what
 
 
-def observation_kind(observation: Resource) -> str:
+def _observation_kind(observation: Resource) -> str:
     """The kind of row of an Observation; empty if it is none."""
     for coding in objects_at(observation, "code.coding"):
         kind = _KIND_OF_SYSTEM.get(_system_name(text_at(coding, "system")))
@@ -124,7 +127,9 @@ def observation_kind(observation: Resource) -> str:
     return ""
 
 
-def server_limits(context: ExecutionContext, what: str, scope: Scope) -> dict[str, str | list[str]]:
+def _server_limits(
+    context: ExecutionContext, what: str, scope: Scope
+) -> dict[str, str | list[str]]:
     """Search parameters that let the server omit other visits, and days far from the window."""
     limits: dict[str, str | list[str]] = {}
     dates = []
@@ -145,11 +150,11 @@ def server_limits(context: ExecutionContext, what: str, scope: Scope) -> dict[st
     return limits
 
 
-def observation_row(context: ExecutionContext, observation: Resource) -> Row:
+def _observation_row(context: ExecutionContext, observation: Resource) -> Row:
     """An Observation as a row."""
     stay = context.chart.find_stay(observation.get("encounter"))
     names = concept_names(observation.get("code"))
-    value = measured_value(context, observation)
+    value = _measured_value(context, observation)
     return Row(
         refs=(f"Observation/{observation['id']}",),
         name=next(iter(names), ""),
@@ -173,32 +178,26 @@ def _observation_facts(
         facts = declared_facts(context.chart, OBSERVATION, observation)
     else:  # Results are many: most have nothing declared but a status.
         facts = status_facts(OBSERVATION.statuses, observation)
-    facts.update(result_facts(observation))
-    if "data_absent" in facts and not _has_parts(observation):
+    facts.update(_result_facts(observation))
+    # The values of a panel are those of its parts.
+    is_panel = "component" in observation or "hasMember" in observation
+    if "data_absent" in facts and not is_panel:
         facts["status_detail"] = ("data-absent",)
     return facts
 
 
-def _has_parts(observation: Resource) -> bool:
-    """Whether it is a panel, whose values are those of its parts."""
-    return "component" in observation or "hasMember" in observation
-
-
-_FLAGGING = frozenset({"interpretation", "referenceRange", "dataAbsentReason"})
-
-
-def result_facts(result: Resource) -> dict[str, tuple[str, ...]]:
+def _result_facts(result: Resource) -> dict[str, tuple[str, ...]]:
     """Flags, reference range and reason of a missing value, of a result or of a component."""
     if "valueQuantity" in result and not _FLAGGING & result.keys():
         return {}  # Most results are a number without more, and there are many.
-    value = _measured_value(result)
+    value = _recorded_value(result)
     facts = {}
     flags = result_flags(result, value.number, value.text)
     if flags:
         facts["flag"] = flags
-    bounds = range_text(result)
-    if bounds:
-        facts["reference_range"] = (bounds,)
+    reference = reference_range(result)
+    if reference is not None:
+        facts["reference_range"] = (reference.text,)
     if value.number is None and not value.text:
         absence = concept_name(value_at(result, "dataAbsentReason"))
         if absence:
@@ -206,15 +205,18 @@ def result_facts(result: Resource) -> dict[str, tuple[str, ...]]:
     return facts
 
 
-def measured_value(context: ExecutionContext, result: Resource) -> MeasuredValue:
+def _measured_value(context: ExecutionContext, result: Resource) -> MeasuredValue:
     """The value of an Observation or of a component, by the conventions in degrees Celsius."""
-    value = _measured_value(result)
-    if context.conventions.convert_to_celsius:
-        return _in_celsius(value)
-    return value
+    value = _recorded_value(result)
+    if not context.conventions.convert_to_celsius or value.number is None:
+        return value
+    if value.unit.strip().lower() not in _FAHRENHEIT:
+        return value
+    celsius = (value.number - 32) * 5 / 9
+    return value._replace(number=round(celsius, 2), unit="°C")
 
 
-def _measured_value(observation: Resource) -> MeasuredValue:
+def _recorded_value(observation: Resource) -> MeasuredValue:
     for path in ("valueQuantity.value", "valueInteger"):
         number = number_at(observation, path)
         if number is not None:
@@ -244,21 +246,8 @@ def _other_text(observation: Resource) -> str:
     return text_at(observation, "valueTime", "valuePeriod.start")
 
 
-def _in_celsius(value: MeasuredValue) -> MeasuredValue:
-    if value.number is None or value.unit.strip().lower() not in _FAHRENHEIT:
-        return value
-    celsius = (value.number - 32) * 5 / 9
-    return value._replace(number=round(celsius, 2), unit="°C")
-
-
 def _system_name(system: str) -> str:
     return system.rstrip("/").rsplit("/", 1)[-1]
-
-
-_MAX_ROWS_AT_ONCE = 500
-"""Of a patient with more results, those with some codes are read: 25 ms instead of 150 of 1,400."""
-
-_CODE_ELEMENTS = frozenset({"code", "component.code"})
 
 
 def results_of_kind(context: ExecutionContext, what: str, wanted: Wanted) -> list[Row]:
@@ -273,7 +262,7 @@ def observations(context: ExecutionContext, wanted: Wanted, scope: Scope) -> lis
         return select_named(context, "observation", _rows_of_patient(context), wanted)
     codes = [code for code in context.chart.codes("Observation") if code.element in _CODE_ELEMENTS]
     code_test = CodeTest(context, "observation", wanted, codes)
-    limits = server_limits(context, "observation", scope)
+    limits = _server_limits(context, "observation", scope)
     found = context.chart.observations(
         lambda code: code.element in _CODE_ELEMENTS and code_test(code),
         (),
@@ -307,8 +296,8 @@ def _rows_of(context: ExecutionContext, found: list[Resource]) -> list[Row]:
     rows = []
     for observation in found:
         components = objects_at(observation, "component")
-        row = observation_row(context, observation)
-        row.facts["kind"] = (observation_kind(observation),)
+        row = _observation_row(context, observation)
+        row.facts["kind"] = (_observation_kind(observation),)
         if row.value is not None or row.text or not components:
             rows.append(row)
         for component in components:
@@ -319,8 +308,13 @@ def _rows_of(context: ExecutionContext, found: list[Resource]) -> list[Row]:
 def _component_row(context: ExecutionContext, panel: Row, component: Resource) -> Row:
     """A component as a row with the time, the visit and the status of its panel."""
     names = concept_names(component.get("code"))
-    value = measured_value(context, component)
-    facts = {**_shared_facts(panel), **result_facts(component), "panel": panel.names}
+    value = _measured_value(context, component)
+    facts = {}
+    if "status" in panel.facts:
+        facts["status"] = panel.facts["status"]
+    facts["kind"] = panel.facts["kind"]
+    facts.update(_result_facts(component))
+    facts["panel"] = panel.names
     if "data_absent" in facts:
         facts["status_detail"] = ("data-absent",)
     return replace(
@@ -336,20 +330,22 @@ def _component_row(context: ExecutionContext, panel: Row, component: Resource) -
     )
 
 
-def _shared_facts(panel: Row) -> dict[str, tuple[str, ...]]:
-    return {name: panel.facts[name] for name in ("status", "kind") if name in panel.facts}
-
-
 def _without_duplicates(rows: list[Row]) -> list[Row]:
-    """The rows, of which those of one code, time and value are one with the resources of all."""
+    """The rows, of which those of one code, time and value are one with the resources of all.
+
+    Of one reading, its own Observation comes first, then the panel; it has the facts of both.
+    """
     unique: dict[object, Row] = {}
     for row in rows:
         key = _identity(row)
-        known = unique.get(key)
-        if known is None:
+        first, second = unique.get(key), row
+        if first is None:
             unique[key] = row
-        else:
-            unique[key] = _merged(known, row)
+            continue
+        if "panel" in first.facts and "panel" not in second.facts:
+            first, second = second, first
+        refs = dict.fromkeys((*first.refs, *second.refs))
+        unique[key] = replace(first, refs=tuple(refs), facts={**second.facts, **first.facts})
     return list(unique.values())
 
 
@@ -357,181 +353,116 @@ def _identity(row: Row) -> object:
     """Equal for two rows that are one reading: only where the time of day is known."""
     codes = frozenset((coding.system, coding.code) for coding in row.codings if coding.code)
     has_value = row.value is not None or bool(row.text)
-    if not codes or not has_value or not _has_time_of_day(row.time):
+    has_time_of_day = row.time is not None and row.time.time() != time.min
+    if not codes or not has_value or not has_time_of_day:
         return id(row)
     statuses = (row.facts.get("status"), row.comparator)
     return codes, row.time, row.value, row.unit, row.text, statuses
 
 
-def _has_time_of_day(moment: datetime | None) -> bool:
-    return moment is not None and moment.time() != time.min
-
-
-def _merged(known: Row, row: Row) -> Row:
-    """One reading: its own Observation first, then the panel; with the facts of both."""
-    if "panel" in known.facts and "panel" not in row.facts:
-        known, row = row, known
-    refs = tuple(dict.fromkeys((*known.refs, *row.refs)))
-    return replace(known, refs=refs, facts={**row.facts, **known.facts})
-
-
-MICROBIOLOGY_KINDS = ("microbiology_test", "organism", "susceptibility")
-
-Members = dict[str, list[Resource]]
-"""By an Observation's id, the Observations that belong to it."""
-
-
-class MicrobiologyTest(NamedTuple):
-    """One test: its Observation, its row without facts, its specimen's names and its organisms."""
-
-    row: Row
-    specimen_names: tuple[str, ...]
-    organisms: list[Resource]
-
-
 def microbiology(context: ExecutionContext, what: str) -> list[Row]:
-    """Rows of tests, of organisms or of susceptibilities."""
+    """Rows of tests of specimens, of the organisms that grew, or of their susceptibilities.
+
+    A test refers to its organisms, an organism to its susceptibilities (`hasMember`; the reverse is
+    `derivedFrom`). All rows have the time and the visit of the test: organisms and susceptibilities
+    have no encounter, and their time is that of storing.
+    """
     return context.chart.get_or_compute(what, lambda: _microbiology_rows(context, what))
 
 
 def _microbiology_rows(context: ExecutionContext, what: str) -> list[Row]:
+    resolver = context.chart.resolver
     observations = context.chart.observations(_is_microbiology_code, (), {})
+    members = _members(observations)
     tests = []
     for observation in observations:
-        if observation_kind(observation) == "microbiology_test":
+        if _observation_kind(observation) == "microbiology_test":
             tests.append(observation)
-    context.chart.resolver.fetch(test.get("specimen") for test in tests)
-    members = _members(observations)
+    resolver.fetch(test.get("specimen") for test in tests)
     rows = []
-    for observation in tests:
-        test = _microbiology_test(context, observation, members)
+    for test in tests:
+        test_row = _observation_row(context, test)
+        specimen = resolver.specimen(test) or {}
+        if specimen:
+            test_row = replace(test_row, context_refs=(f"Specimen/{specimen['id']}",))
+        test_row.facts["specimen"] = concept_names(specimen.get("type"))
+        organisms = members.get(_ref(test), [])
         if what == "microbiology_test":
-            rows.append(_test_row(test, members))
-        elif what == "organism":
-            rows += _organism_rows(context, test, members)
-        else:
-            rows += _susceptibility_rows(context, test, members)
+            rows.append(_test_row(test_row, organisms, members))
+            continue
+        for organism in organisms:
+            susceptibilities = members.get(_ref(organism), [])
+            if what == "organism":
+                refs = (_ref(organism), *test_row.refs, *map(_ref, susceptibilities))
+                rows.append(_member_row(context, test_row, organism, organism, refs))
+                continue
+            for susceptibility in susceptibilities:
+                refs = (_ref(susceptibility), *test_row.refs, _ref(organism))
+                rows.append(_member_row(context, test_row, organism, susceptibility, refs))
     return rows
 
 
 def _is_microbiology_code(code: CodeCount) -> bool:
     if code.element != "code":
         return False
-    return any(code_matches_kind(code, kind) for kind in MICROBIOLOGY_KINDS)
+    return any(_code_matches_kind(code, kind) for kind in _MICROBIOLOGY_KINDS)
 
 
 def _members(observations: list[Resource]) -> Members:
     """The members of each Observation, linked from either end."""
-    observation_by_id = {_id(observation): observation for observation in observations}
+    observation_by_ref = {_ref(observation): observation for observation in observations}
     members: dict[str, dict[str, Resource]] = defaultdict(dict)
     for observation in observations:
-        observation_id = _id(observation)
+        own_ref = _ref(observation)
         for reference in objects_at(observation, "hasMember"):
-            member = observation_by_id.get(reference_id(reference))
-            if member is not None:
-                members[observation_id][_id(member)] = member
+            member_ref = f"Observation/{reference_id(reference)}"
+            if member_ref in observation_by_ref:
+                members[own_ref][member_ref] = observation_by_ref[member_ref]
         for reference in objects_at(observation, "derivedFrom"):
-            parent_id = reference_id(reference)
-            members[parent_id][observation_id] = observation
-    return {parent_id: list(by_id.values()) for parent_id, by_id in members.items()}
+            members[f"Observation/{reference_id(reference)}"][own_ref] = observation
+    return {parent_ref: list(by_ref.values()) for parent_ref, by_ref in members.items()}
 
 
-def _microbiology_test(
-    context: ExecutionContext, observation: Resource, members: Members
-) -> MicrobiologyTest:
-    row = observation_row(context, observation)
-    specimen = context.chart.resolver.specimen(observation) or {}
-    if specimen:
-        row = replace(row, context_refs=(f"Specimen/{specimen['id']}",))
-    specimen_names = concept_names(specimen.get("type"))
-    organisms = members.get(_id(observation), [])
-    return MicrobiologyTest(row, specimen_names, organisms)
-
-
-def _test_row(test: MicrobiologyTest, members: Members) -> Row:
-    susceptibility_refs: list[str] = []
-    for organism in test.organisms:
-        susceptibility_refs += map(_ref, members.get(_id(organism), []))
-    organism_refs = map(_ref, test.organisms)
-    organism_names = dict.fromkeys(map(_name, test.organisms))
-    facts = {
-        "specimen": test.specimen_names,
-        "organism": tuple(organism_names),
-    }
-    facts = {**test.row.facts, **facts, "flag": _test_flags(test)}
-    refs = (*test.row.refs, *organism_refs, *susceptibility_refs)
-    return replace(test.row, refs=refs, facts=facts)
-
-
-def _test_flags(test: MicrobiologyTest) -> tuple[str, ...]:
-    """What the test is; one in which an organism grew is positive."""
-    flags = test.row.facts.get("flag", ())
-    if test.organisms and "positive" not in flags:
-        return (*flags, "positive")
-    return flags
-
-
-def _statuses(test_row: Row, row: Row) -> tuple[str, ...]:
-    """The statuses of a finding and of its test: an error of either is one of both."""
-    statuses = (*row.facts.get("status", ()), *test_row.facts.get("status", ()))
-    return tuple(dict.fromkeys(statuses))
-
-
-def _organism_rows(
-    context: ExecutionContext, test: MicrobiologyTest, members: Members
-) -> list[Row]:
-    rows = []
-    for organism in test.organisms:
-        susceptibility_refs = map(_ref, members.get(_id(organism), []))
-        refs = (_ref(organism), *test.row.refs, *susceptibility_refs)
-        rows.append(_member_row(context, test, organism, organism, refs))
-    return rows
-
-
-def _susceptibility_rows(
-    context: ExecutionContext, test: MicrobiologyTest, members: Members
-) -> list[Row]:
-    rows = []
-    for organism in test.organisms:
-        for susceptibility in members.get(_id(organism), []):
-            refs = (_ref(susceptibility), *test.row.refs, _ref(organism))
-            rows.append(_member_row(context, test, organism, susceptibility, refs))
-    return rows
+def _test_row(test_row: Row, organisms: list[Resource], members: Members) -> Row:
+    """A test with its organisms and their susceptibilities; one in which one grew is positive."""
+    refs = [*test_row.refs, *map(_ref, organisms)]
+    for organism in organisms:
+        refs += map(_ref, members.get(_ref(organism), []))
+    names = dict.fromkeys(concept_name(organism.get("code")) for organism in organisms)
+    flags = test_row.facts.get("flag", ())
+    if organisms and "positive" not in flags:
+        flags = (*flags, "positive")
+    facts = {**test_row.facts, "organism": tuple(names), "flag": flags}
+    return replace(test_row, refs=tuple(refs), facts=facts)
 
 
 def _member_row(
     context: ExecutionContext,
-    test: MicrobiologyTest,
+    test_row: Row,
     organism: Resource,
     member: Resource,
     refs: tuple[str, ...],
 ) -> Row:
-    row = observation_row(context, member)
+    """An organism or a susceptibility; an error of either it or its test is one of both."""
+    row = _observation_row(context, member)
     code = concept_code(member.get("valueCodeableConcept"))
-    results = dict.fromkeys(result for result in (code, row.text) if result)
+    statuses = (*row.facts.get("status", ()), *test_row.facts.get("status", ()))
     facts = {
-        "specimen": test.specimen_names,
-        "organism": (_name(organism),),
-        "result": tuple(results),
+        **row.facts,
+        "specimen": test_row.facts["specimen"],
+        "organism": (concept_name(organism.get("code")),),
+        "result": tuple(dict.fromkeys(filter(None, (code, row.text)))),
+        "status": tuple(dict.fromkeys(statuses)),
     }
-    facts = {**row.facts, **facts, "status": _statuses(test.row, row)}
     return replace(
         row,
         refs=refs,
-        context_refs=test.row.context_refs,
-        time=test.row.time,
-        hospital_visit_id=test.row.hospital_visit_id,
-        icu_stay_id=test.row.icu_stay_id,
+        context_refs=test_row.context_refs,
+        time=test_row.time,
+        hospital_visit_id=test_row.hospital_visit_id,
+        icu_stay_id=test_row.icu_stay_id,
         facts=facts,
     )
-
-
-def _id(observation: Resource) -> str:
-    return str(observation["id"])
-
-
-def _name(observation: Resource) -> str:
-    return concept_name(observation.get("code"))
 
 
 def _ref(observation: Resource) -> str:

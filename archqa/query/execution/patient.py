@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from archqa.fhir import Resource
-from archqa.fhir.views.resolver import Stay as LocationStay
+from archqa.query.execution.chart import Chart
 from archqa.query.execution.context import ExecutionContext, visit_classes
 from archqa.query.execution.declared_rows import declared_facts, declared_row
 from archqa.query.execution.elements import (
@@ -13,6 +13,7 @@ from archqa.query.execution.elements import (
     concept_code,
     concept_name,
     concept_names,
+    elements_at,
     names_at,
     objects_at,
     text_at,
@@ -34,6 +35,12 @@ _MIMIC_MARITAL_STATUS = {
     "D": "DIVORCED",
     "W": "WIDOWED",
 }
+_EMERGENCY_DEPARTMENT = "emergency department"
+_AMBULATORY_TYPES = {
+    "UR": "URGENT",
+    "EL": "ELECTIVE",
+}
+_DIRECT_SOURCES = ("PHYSICIAN", "CLINIC REFERRAL")
 
 
 def patient_rows(context: ExecutionContext) -> list[Row]:
@@ -41,8 +48,14 @@ def patient_rows(context: ExecutionContext) -> list[Row]:
     patient = context.chart.patient_resource
     if patient is None:
         return []
+    refs = [f"Patient/{patient['id']}"]
+    is_mimic_marital_status = context.conventions.marital_status_source == "last_admission"
+    if context.query.returns == "marital_status" and is_mimic_marital_status:
+        admission = context.chart.encounters.hospital.last
+        if admission:
+            refs.append(f"Encounter/{admission['id']}")
     row = Row(
-        refs=(f"Patient/{patient['id']}", *_marital_status_refs(context)),
+        refs=tuple(refs),
         name="patient",
         time=parse_datetime(text_at(patient, "birthDate")),
         facts=_demographics(context, patient),
@@ -51,14 +64,28 @@ def patient_rows(context: ExecutionContext) -> list[Row]:
 
 
 def _demographics(context: ExecutionContext, patient: Resource) -> dict[str, tuple[str, ...]]:
+    sex = text_at(patient, "gender")
+    marital_labels = _MARITAL_STATUS
+    if context.conventions.demographic_coding == "mimic":
+        sex = _MIMIC_SEX.get(sex, sex)
+        marital_labels = _MIMIC_MARITAL_STATUS
+    marital_concept = value_at(patient, "maritalStatus")
+    marital_code = concept_code(marital_concept)
+    marital_status = marital_labels.get(marital_code) or concept_name(marital_concept)
+    death_time = text_at(patient, "deceasedDateTime")
+    if not death_time and patient.get("deceasedBoolean") is True:
+        death_time = "yes, at an unknown time"
+    languages: list[str] = []
+    for language in objects_at(patient, "communication.language"):
+        languages += concept_names(language)
     return {
-        "sex": _as_tuple(_sex(context, patient)),
+        "sex": _as_tuple(sex),
         "birth_date": _as_tuple(text_at(patient, "birthDate")),
-        "marital_status": _as_tuple(_marital_status(context, patient)),
+        "marital_status": _as_tuple(marital_status or marital_code),
         "ethnicity": tuple(dict.fromkeys(_ethnicity(patient))),
-        "language": tuple(_languages(patient)),
-        "death_time": _as_tuple(_death_time(patient)),
-        "alive": ("no",) if _death_time(patient) else ("yes",),
+        "language": tuple(languages),
+        "death_time": _as_tuple(death_time),
+        "alive": ("no",) if death_time else ("yes",),
         "patient_name": names_at(context.chart, patient, ("name",)),
         "address": tuple(_addresses(patient)),
         "phone": tuple(_contacts(patient, "phone")),
@@ -68,62 +95,18 @@ def _demographics(context: ExecutionContext, patient: Resource) -> dict[str, tup
     }
 
 
-def _marital_status_refs(context: ExecutionContext) -> tuple[str, ...]:
-    """The admission from which the marital status was taken, if the conventions say so."""
-    if context.query.returns != "marital_status":
-        return ()
-    if context.conventions.marital_status_source != "last_admission":
-        return ()
-    admission = context.chart.encounters.hospital.last
-    if not admission:
-        return ()
-    return (f"Encounter/{admission['id']}",)
-
-
-def _sex(context: ExecutionContext, patient: Resource) -> str:
-    gender = text_at(patient, "gender")
-    if context.conventions.demographic_coding == "mimic":
-        return _MIMIC_SEX.get(gender, gender)
-    return gender
-
-
-def _marital_status(context: ExecutionContext, patient: Resource) -> str:
-    concept = value_at(patient, "maritalStatus")
-    code = concept_code(concept)
-    labels = _MARITAL_STATUS
-    if context.conventions.demographic_coding == "mimic":
-        labels = _MIMIC_MARITAL_STATUS
-    return labels.get(code) or concept_name(concept) or code
-
-
-def _death_time(patient: Resource) -> str:
-    time = text_at(patient, "deceasedDateTime")
-    if not time and patient.get("deceasedBoolean") is True:
-        return "yes, at an unknown time"
-    return time
-
-
-def _languages(patient: Resource) -> Iterator[str]:
-    for language in objects_at(patient, "communication.language"):
-        yield from concept_names(language)
-
-
 def _addresses(patient: Resource) -> Iterator[str]:
     """The addresses that are not marked as old, each in one line."""
     for address in objects_at(patient, "address"):
         if address.get("use") == "old" or _has_ended(address):
             continue
-        parts = [*_lines(address), text_at(address, "city"), text_at(address, "state")]
+        lines = elements_at(address, ("line",))
+        parts = [line for line in lines if isinstance(line, str)]
+        parts += [text_at(address, "city"), text_at(address, "state")]
         parts += [text_at(address, "postalCode"), text_at(address, "country")]
         text = ", ".join(filter(None, parts)) or text_at(address, "text")
         if text:
             yield text
-
-
-def _lines(address: Resource) -> list[str]:
-    """The lines of an address."""
-    lines = address.get("line")
-    return [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
 
 
 def _contacts(patient: Resource, system: str) -> Iterator[str]:
@@ -138,11 +121,10 @@ def _contacts(patient: Resource, system: str) -> Iterator[str]:
 def _identifiers(patient: Resource) -> Iterator[str]:
     """The identifiers, each with its type if that is recorded, the MRN first."""
     identifiers = objects_at(patient, "identifier")
-    is_mrn = [text_at(each, "type.coding.0.code") == "MR" for each in identifiers]
-    ordered = sorted(zip(is_mrn, identifiers, strict=True), key=lambda pair: not pair[0])
-    for _, identifier in ordered:
+    identifiers.sort(key=lambda identifier: text_at(identifier, "type.coding.0.code") != "MR")
+    for identifier in identifiers:
         value = text_at(identifier, "value")
-        kind = next(iter(concept_names(identifier.get("type"))), "")
+        kind = concept_name(identifier.get("type"))
         if value:
             yield f"{value} ({kind})" if kind else value
 
@@ -151,11 +133,9 @@ def _contact_persons(context: ExecutionContext, patient: Resource) -> Iterator[s
     """Who is to be contacted, with relationship and telephone number."""
     for contact in objects_at(patient, "contact"):
         names = names_at(context.chart, contact, ("name",))
-        relationships = [
-            name
-            for relationship in objects_at(contact, "relationship")
-            for name in concept_names(relationship)
-        ]
+        relationships: list[str] = []
+        for relationship in objects_at(contact, "relationship"):
+            relationships += concept_names(relationship)
         parts = [*names, *relationships[:1], *_contacts(contact, "phone")]
         if parts:
             yield ", ".join(parts)
@@ -176,17 +156,7 @@ def _ethnicity(patient: Resource) -> Iterator[str]:
 
 
 def _as_tuple(text: str) -> tuple[str, ...]:
-    if not text:
-        return ()
-    return (text,)
-
-
-_EMERGENCY_DEPARTMENT = "emergency department"
-_AMBULATORY_TYPES = {
-    "UR": "URGENT",
-    "EL": "ELECTIVE",
-}
-_DIRECT_SOURCES = ("PHYSICIAN", "CLINIC REFERRAL")
+    return (text,) if text else ()
 
 
 def hospital_visits(context: ExecutionContext) -> list[Row]:
@@ -204,37 +174,36 @@ def icu_stays(context: ExecutionContext) -> list[Row]:
 def encounters(context: ExecutionContext) -> list[Row]:
     """Rows of all encounters of the patient, of whatever class."""
     chart = context.chart
-    rows = chart.get_or_compute("rows of encounter", lambda: _encounter_rows(context))
+    rows = chart.get_or_compute("rows of encounter", lambda: _encounter_rows(chart))
     if context.query.returns != "care_unit":
         return rows
-    return [_with_care_units(context, row) for row in rows]
+    rows_with_units = []
+    for row in rows:
+        encounter = chart.resolver.resolve(row.refs[0])
+        if encounter is not None:
+            facts = {**row.facts, "care_unit": _care_unit_names(context, encounter)}
+            row = replace(row, facts=facts)
+        rows_with_units.append(row)
+    return rows_with_units
 
 
-def _encounter_rows(context: ExecutionContext) -> list[Row]:
-    return [_encounter_row(context, encounter) for encounter in context.chart.encounters.all]
-
-
-def _encounter_row(context: ExecutionContext, encounter: Resource) -> Row:
-    chart = context.chart
-    row = declared_row(chart, ENCOUNTER, encounter)
-    stay = chart.stays[str(encounter["id"])]
-    classes = visit_classes(chart, encounter)
-    class_names = (*classes, text_at(encounter, "class.display"))
-    return replace(
-        row,
-        name=row.name or "encounter",
-        names=(*row.names, *filter(None, class_names)),
-        hospital_visit_id=stay.hospital_visit_id or str(encounter["id"]),
-        icu_stay_id=stay.icu_stay_id,
-        facts={**row.facts, "class": classes},
-    )
-
-
-def _with_care_units(context: ExecutionContext, row: Row) -> Row:
-    encounter = context.chart.resolver.resolve(row.refs[0])
-    if encounter is None:
-        return row
-    return replace(row, facts={**row.facts, "care_unit": _care_unit_names(context, encounter)})
+def _encounter_rows(chart: Chart) -> list[Row]:
+    rows = []
+    for encounter in chart.encounters.all:
+        row = declared_row(chart, ENCOUNTER, encounter)
+        stay = chart.stays[str(encounter["id"])]
+        classes = visit_classes(chart, encounter)
+        class_names = (*classes, text_at(encounter, "class.display"))
+        row = replace(
+            row,
+            name=row.name or "encounter",
+            names=(*row.names, *filter(None, class_names)),
+            hospital_visit_id=stay.hospital_visit_id or str(encounter["id"]),
+            icu_stay_id=stay.icu_stay_id,
+            facts={**row.facts, "class": classes},
+        )
+        rows.append(row)
+    return rows
 
 
 def care_units(context: ExecutionContext) -> list[Row]:
@@ -242,38 +211,30 @@ def care_units(context: ExecutionContext) -> list[Row]:
     rows = []
     for visit in context.hospital_visits.all:
         for stay in context.chart.resolver.stays(visit):
-            rows.append(_care_unit_row(visit, stay))
+            name = text_at(stay.location, "name")
+            row = Row(
+                refs=(f"Location/{stay.location['id']}",),
+                name=name,
+                names=(name,),
+                time=_parse(stay.start),
+                end=_parse(stay.end),
+                hospital_visit_id=str(visit["id"]),
+                context_refs=(f"Encounter/{visit['id']}",),
+                facts={"care_unit": (name,)},
+            )
+            rows.append(row)
     return rows
 
 
-def _care_unit_row(visit: Resource, stay: LocationStay) -> Row:
-    name = text_at(stay.location, "name")
-    return Row(
-        refs=(f"Location/{stay.location['id']}",),
-        name=name,
-        names=(name,),
-        time=_parse(stay.start),
-        end=_parse(stay.end),
-        hospital_visit_id=str(visit["id"]),
-        context_refs=(f"Encounter/{visit['id']}",),
-        facts={"care_unit": (name,)},
-    )
-
-
 def _parse(time: object) -> datetime | None:
-    if not isinstance(time, str):
-        return None
-    return parse_datetime(time)
+    return parse_datetime(time) if isinstance(time, str) else None
 
 
 def _visit_row(context: ExecutionContext, encounter: Resource) -> Row:
     stay = context.chart.stays[str(encounter["id"])]
-    name = "hospital visit"
-    if stay.icu_stay_id:
-        name = "ICU stay"
     row = Row(
         refs=(f"Encounter/{encounter['id']}",),
-        name=name,
+        name="ICU stay" if stay.icu_stay_id else "hospital visit",
         time=parse_datetime(text_at(encounter, "period.start")),
         end=parse_datetime(text_at(encounter, "period.end")),
         hospital_visit_id=stay.hospital_visit_id,
@@ -303,11 +264,10 @@ def _care_unit_names(context: ExecutionContext, encounter: Resource) -> tuple[st
 
 def _admission_type(context: ExecutionContext, encounter: Resource, row: Row) -> str:
     """The class as text, or MIMIC-IV's admission type inferred from class, priority and wards."""
-    mimic_type = ""
     if context.conventions.admission_types == "mimic":
         mimic_type = _mimic_admission_type(context, encounter, row)
-    if mimic_type:
-        return mimic_type
+        if mimic_type:
+            return mimic_type
     return text_at(encounter, "class.display") or text_at(encounter, "class.code")
 
 
@@ -320,30 +280,20 @@ def _mimic_admission_type(context: ExecutionContext, encounter: Resource, row: R
     if code == "SS":
         return "SURGICAL SAME DAY ADMISSION"
     if code == "EMER":
-        if _is_direct_admission(row):
-            return "DIRECT EMER."
-        return "EW EMER."
+        sources = map(str.upper, row.facts["admission_source"])
+        is_direct = any(source.startswith(_DIRECT_SOURCES) for source in sources)
+        return "DIRECT EMER." if is_direct else "EW EMER."
     if code == "OBSENC":
-        if _is_only_observed(context, encounter, row):
-            return "EU OBSERVATION"
-        return "OBSERVATION ADMIT"
+        is_only_observed = _is_only_observed(context, encounter, row)
+        return "EU OBSERVATION" if is_only_observed else "OBSERVATION ADMIT"
     return ""
-
-
-def _is_direct_admission(row: Row) -> bool:
-    sources = row.facts["admission_source"]
-    return any(source.upper().startswith(_DIRECT_SOURCES) for source in sources)
 
 
 def _is_only_observed(context: ExecutionContext, encounter: Resource, row: Row) -> bool:
     """Whether the patient never left the emergency department, or stayed under a day."""
     units = _care_unit_names(context, encounter)
-    if units and all(map(_is_emergency_department, units)):
+    if units and all(unit.lower().startswith(_EMERGENCY_DEPARTMENT) for unit in units):
         return True
     if row.time is None or row.end is None:
         return False
     return row.end - row.time < timedelta(days=1)
-
-
-def _is_emergency_department(unit: str) -> bool:
-    return unit.lower().startswith(_EMERGENCY_DEPARTMENT)

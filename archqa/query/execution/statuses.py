@@ -1,7 +1,8 @@
 """What a row's status and interpretation mean: fact, current or ended; high, low, positive.
 
 Codes of interpretations: http://terminology.hl7.org/CodeSystem/v3-ObservationInterpretation; answers
-in words and SNOMED CT codes: hl7.org/fhir/R4/valueset-observation-interpretation.html."""
+in words and SNOMED CT codes: hl7.org/fhir/R4/valueset-observation-interpretation.html.
+"""
 
 import re
 from datetime import datetime, time, timedelta
@@ -10,13 +11,60 @@ from typing import Any, Literal, NamedTuple
 from archqa.fhir import Resource
 from archqa.query.execution.elements import concept_codes, number_at, objects_at, text_at, value_at
 from archqa.query.execution.rows import Row
-from archqa.query.kinds import ERROR, KINDS, Source, Statuses
+from archqa.query.kinds import ERROR, KINDS, Statuses
 
 RowState = Literal["current", "ended", "neither", "unknown"]
 """neither: on hold, or not begun; unknown: the record does not say."""
 
 _UNKNOWN_STATUSES = frozenset({"", "unknown"})
 _DAY = timedelta(days=1)
+
+
+_FLAGS_BY_CODE = {
+    "H": "high",
+    "HH": "high",
+    "HU": "high",
+    "HX": "high",
+    ">": "high",
+    "L": "low",
+    "LL": "low",
+    "LU": "low",
+    "LX": "low",
+    "<": "low",
+    "A": "abnormal",
+    "AA": "abnormal",
+    "N": "normal",
+    "POS": "positive",
+    "DET": "positive",
+    "RR": "positive",
+    "NEG": "negative",
+    "ND": "negative",
+    "NR": "negative",
+}
+_FLAGS_BY_SNOMED_CODE = {
+    "10828004": "positive",
+    "260373001": "positive",
+    "11214006": "positive",
+    "52101004": "positive",
+    "260385009": "negative",
+    "260415000": "negative",
+    "131194007": "negative",
+    "2667000": "negative",
+}
+_NEGATIVE_ANSWER = re.compile(
+    r"^\W*(negative|not detected|none detected|undetected|non-?\s?reactive|absent|no growth)\b",
+    re.IGNORECASE,
+)
+_POSITIVE_ANSWER = re.compile(r"^\W*(positive|detected|reactive|present|pos)\b", re.IGNORECASE)
+
+
+class ReferenceRange(NamedTuple):
+    """The bounds within which a result is normal; None where a side is open."""
+
+    low: float | None
+    high: float | None
+    unit: str
+    text: str
 
 
 def status_facts(statuses: Statuses, resource: Any) -> dict[str, tuple[str, ...]]:
@@ -96,62 +144,11 @@ def _has_passed(end: datetime | None, now: datetime | None) -> bool:
 def _statuses_of(what: str, row: Row) -> Statuses:
     """The declared meaning of the statuses of the resource that holds the row."""
     sources = KINDS[what].sources
-    return _source_of(sources, row).statuses if sources else Statuses()
-
-
-def _source_of(sources: tuple[Source, ...], row: Row) -> Source:
     resource_type = row.refs[0].partition("/")[0]
     for source in sources:
         if source.type == resource_type:
-            return source
-    return sources[0]
-
-
-_FLAGS_BY_CODE = {
-    "H": "high",
-    "HH": "high",
-    "HU": "high",
-    "HX": "high",
-    ">": "high",
-    "L": "low",
-    "LL": "low",
-    "LU": "low",
-    "LX": "low",
-    "<": "low",
-    "A": "abnormal",
-    "AA": "abnormal",
-    "N": "normal",
-    "POS": "positive",
-    "DET": "positive",
-    "RR": "positive",
-    "NEG": "negative",
-    "ND": "negative",
-    "NR": "negative",
-}
-_FLAGS_BY_SNOMED_CODE = {
-    "10828004": "positive",
-    "260373001": "positive",
-    "11214006": "positive",
-    "52101004": "positive",
-    "260385009": "negative",
-    "260415000": "negative",
-    "131194007": "negative",
-    "2667000": "negative",
-}
-_NEGATIVE_ANSWER = re.compile(
-    r"^\W*(negative|not detected|none detected|undetected|non-?\s?reactive|absent|no growth)\b",
-    re.IGNORECASE,
-)
-_POSITIVE_ANSWER = re.compile(r"^\W*(positive|detected|reactive|present|pos)\b", re.IGNORECASE)
-
-
-class ReferenceRange(NamedTuple):
-    """The bounds within which a result is normal; None where a side is open."""
-
-    low: float | None
-    high: float | None
-    unit: str
-    text: str
+            return source.statuses
+    return sources[0].statuses if sources else Statuses()
 
 
 def result_flags(result: Resource, number: float | None, text: str) -> tuple[str, ...]:
@@ -162,20 +159,7 @@ def result_flags(result: Resource, number: float | None, text: str) -> tuple[str
     """
     flags = dict.fromkeys(_interpreted(result))
     if not flags.keys() & {"high", "low", "normal"}:
-        # High, low or normal by the range, where value and range have one unit; else empty.
-        reference = reference_range(result)
-        if number is None or reference is None or not _same_unit(result, reference.unit):
-            by_range = ""
-        else:
-            comparator = text_at(result, "valueQuantity.comparator")
-            if comparator:
-                by_range = _bound_by_range(comparator, number, reference)
-            elif reference.low is not None and number < reference.low:
-                by_range = "low"
-            elif reference.high is not None and number > reference.high:
-                by_range = "high"
-            else:
-                by_range = "normal"
+        by_range = _flag_by_range(result, number)
         if by_range and not (by_range == "normal" and flags):
             flags[by_range] = None
     if not flags.keys() & {"positive", "negative"}:
@@ -185,12 +169,29 @@ def result_flags(result: Resource, number: float | None, text: str) -> tuple[str
     return tuple(flags)
 
 
-def range_text(result: Resource) -> str:
-    """The reference range as text, such as `3.5-5.1 mmol/L`; empty if there is none."""
+def _flag_by_range(result: Resource, number: float | None) -> str:
+    """High, low or normal by the range, where value and range have one unit; else empty.
+
+    What `< 5` or `> 5` is, where that is certain.
+    """
     reference = reference_range(result)
-    if reference is None:
+    if number is None or reference is None:
         return ""
-    return reference.text
+    units = {text_at(result, "valueQuantity.unit"), text_at(result, "valueQuantity.code")}
+    if reference.unit and reference.unit not in units and units != {""}:
+        return ""
+    low, high, _, _ = reference
+    comparator = text_at(result, "valueQuantity.comparator")
+    if not comparator:
+        if low is not None and number < low:
+            return "low"
+        return "high" if high is not None and number > high else "normal"
+    if not comparator.startswith("<"):
+        return "high" if high is not None and number >= high else ""
+    if low is not None and number <= low:
+        return "low"
+    has_no_low = low is None or low <= 0
+    return "normal" if has_no_low and high is not None and number <= high else ""
 
 
 def reference_range(result: Resource) -> ReferenceRange | None:
@@ -204,24 +205,19 @@ def reference_range(result: Resource) -> ReferenceRange | None:
         ranges = [each for each in ranges if "appliesTo" not in each and "age" not in each]
     if len(ranges) != 1:
         return None
-    ranges_element = ranges[0]
-    low = number_at(ranges_element, "low.value")
-    high = number_at(ranges_element, "high.value")
-    unit = text_at(ranges_element, "low.unit", "high.unit", "low.code", "high.code")
-    if low is None and high is None:
+    element = ranges[0]
+    low = number_at(element, "low.value")
+    high = number_at(element, "high.value")
+    unit = text_at(element, "low.unit", "high.unit", "low.code", "high.code")
+    if low is not None and high is not None:
+        bounds = f"{low:g}-{high:g}"
+    elif high is not None:
+        bounds = f"up to {high:g}"
+    elif low is not None:
+        bounds = f"from {low:g}"
+    else:
         return None
-    return ReferenceRange(
-        low, high, unit, text_at(ranges_element, "text") or _bounds(low, high, unit)
-    )
-
-
-def _bounds(low: float | None, high: float | None, unit: str) -> str:
-    text = f"{low:g}-{high:g}" if low is not None and high is not None else ""
-    if low is None:
-        text = f"up to {high:g}"
-    if high is None:
-        text = f"from {low:g}"
-    return f"{text} {unit}".strip()
+    return ReferenceRange(low, high, unit, text_at(element, "text") or f"{bounds} {unit}".strip())
 
 
 def _interpreted(result: Resource) -> list[str]:
@@ -231,27 +227,11 @@ def _interpreted(result: Resource) -> list[str]:
         if flag:
             flags.append(flag)
     if not flags:
-        texts = [text_at(concept, "text") for concept in objects_at(result, "interpretation")]
-        flags = [text.lower() for text in texts if text.lower() in _FLAGS_BY_CODE.values()]
+        for concept in objects_at(result, "interpretation"):
+            text = text_at(concept, "text").lower()
+            if text in _FLAGS_BY_CODE.values():
+                flags.append(text)
     return flags
-
-
-def _bound_by_range(comparator: str, number: float, reference: ReferenceRange) -> str:
-    """What `< 5` or `> 5` is, where that is certain."""
-    is_upper_bound = comparator.startswith("<")
-    if is_upper_bound and reference.low is not None and number <= reference.low:
-        return "low"
-    if not is_upper_bound and reference.high is not None and number >= reference.high:
-        return "high"
-    has_no_low = reference.low is None or reference.low <= 0
-    if is_upper_bound and has_no_low and reference.high is not None and number <= reference.high:
-        return "normal"
-    return ""
-
-
-def _same_unit(result: Resource, range_unit: str) -> bool:
-    units = {text_at(result, "valueQuantity.unit"), text_at(result, "valueQuantity.code")}
-    return not range_unit or range_unit in units or units == {""}
 
 
 def _answer(result: Resource, text: str) -> str:
