@@ -1,8 +1,14 @@
-"""The rows of one patient, counted by kind, name and attribute."""
+"""What the record of one patient contains, in the words of a query: for whoever writes queries.
+
+The rows of every kind are counted by name and attribute. The card shows them to a model in at most
+`MAX_CARD_CHARACTERS`: every kind is on it; the remaining room goes to names and attributes in turn,
+the most frequent first.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from archqa.fhir import FhirError, Record
@@ -13,6 +19,7 @@ from archqa.query.execution.rows import Coding, Row
 from archqa.query.kinds import KINDS, RowKind
 from archqa.query.model import CannotExecute, Query
 
+MAX_CARD_CHARACTERS = 6000
 MAX_NAME_CHARACTERS = 100
 """A longer name is cut where it is only shown; no real name of a code is longer than 255."""
 
@@ -123,186 +130,150 @@ def _read(record: Record, patient: str, conventions: Conventions) -> RecordConte
     """Count the rows on a chart of their own, which is dropped: a large one takes a gigabyte."""
     chart = Chart(record, patient)
     kinds: dict[RowKind, KindContents] = {}
-    for what in KINDS:
-        for contents in _kinds_read(chart, KINDS[what].what, conventions):
-            kinds[contents.what] = contents
-    return RecordContents({what: kinds[what] for what in _table_order() if what in kinds})
+    for kind in KINDS.values():
+        if kind.what in _KINDS_OF_RESULTS:
+            continue  # The rows of all kinds of results are those of `observation`, read once.
+        rows = _rows(chart, kind.what, conventions)
+        named = rows
+        if kind.what == "observation":
+            rows_by_kind: dict[str, list[Row]] = defaultdict(list)
+            for row in rows:
+                rows_by_kind[next(iter(row.facts.get("kind", ())), "")].append(row)
+            for what in _KINDS_OF_RESULTS:
+                kinds[what] = _contents(what, rows_by_kind[what], rows_by_kind[what])
+            named = []
+            for row_kind, rows_of_kind in rows_by_kind.items():
+                if row_kind not in _KINDS_OF_RESULTS and row_kind not in _MICROBIOLOGY:
+                    named += rows_of_kind
+        kinds[kind.what] = _contents(kind.what, rows, named)
+    in_order = (kind.what for kind in KINDS.values())
+    return RecordContents({what: kinds[what] for what in in_order if kinds[what].number})
 
 
-def _table_order() -> list[RowKind]:
-    return [kind.what for kind in KINDS.values()]
-
-
-def _kinds_read(chart: Chart, what: RowKind, conventions: Conventions) -> Iterator[KindContents]:
-    """Yield the contents of a kind; those of all kinds of results together, read once."""
-    if what in _KINDS_OF_RESULTS:
-        return
-    rows = _rows(chart, what, conventions)
-    if what != "observation":
-        yield from _if_any(_contents(what, rows, rows))
-        return
-    by_kind: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_kind[next(iter(row.facts.get("kind", ())), "")].append(row)
-    for kind in _KINDS_OF_RESULTS:
-        yield from _if_any(_contents(kind, by_kind[kind], by_kind[kind]))
-    told_elsewhere = {*_KINDS_OF_RESULTS, *_MICROBIOLOGY}
-    others = [
-        row for kind, of_kind in by_kind.items() if kind not in told_elsewhere for row in of_kind
-    ]
-    yield from _if_any(_contents("observation", rows, others))
-
-
-def _if_any(contents: KindContents) -> Iterator[KindContents]:
-    if contents.number:
-        yield contents
-
-
-def _rows(chart: Chart, what: RowKind, conventions: Conventions) -> Sequence[Row]:
+def _rows(chart: Chart, what: RowKind, conventions: Conventions) -> list[Row]:
     """The rows of a kind; none of a type that a server does not have."""
     query = Query(what=what, summary="count")
     try:
-        return execute(query, chart.record, chart.patient, conventions, chart=chart).rows
+        result = execute(query, chart.record, chart.patient, conventions, chart=chart)
     except CannotExecute:
-        return ()
+        return []
     except FhirError as error:
         if error.status >= _SERVER_FAILS:
             raise
-        return ()
+        return []
+    return list(result.rows)
 
 
 def _contents(what: RowKind, rows: Sequence[Row], named: Iterable[Row]) -> KindContents:
-    """Count rows; `named` are those whose names and attributes are told."""
-    by_name: dict[str, list[Row]] = defaultdict(list)
-    facts: dict[str, Counter[str]] = defaultdict(Counter)
+    """Count rows; `named` are those whose names and attributes are listed."""
+    kind = KINDS[what]
+    rows_by_name: dict[str, list[Row]] = defaultdict(list)
+    values_by_fact: dict[str, Counter[str]] = defaultdict(Counter)
     for row in named:
-        by_name[_one_line(row.name)].append(row)
+        name = _one_line(row.name)
+        if name and kind.named:
+            rows_by_name[name].append(row)
         for fact in LIMIT_OF_FACT.keys() & row.facts.keys():
-            facts[fact].update(set(map(_one_line, row.facts[fact])))
-    by_name.pop("", None)
-    if not KINDS[what].named:
-        by_name.clear()
-    names = [_named_rows(name, of_name) for name, of_name in by_name.items()]
+            values_by_fact[fact].update(set(map(_one_line, row.facts[fact])))
+    names = [_named_rows(name, rows_of_name) for name, rows_of_name in rows_by_name.items()]
+    names.sort(key=lambda named_rows: (-named_rows.number, named_rows.name))
+    facts = {}
+    for fact in LIMIT_OF_FACT:
+        if fact in values_by_fact:
+            facts[fact] = counted(values_by_fact[fact])
+    starts: list[str] = []
+    if kind.stays and what != "care_unit":
+        starts = sorted(_days(rows), reverse=True)
     return KindContents(
         what=what,
         number=len(rows),
-        dates=_dates(rows),
-        names=tuple(sorted(names, key=lambda each: (-each.number, each.name))),
-        facts=_counted_facts(facts),
-        starts=_starts(rows) if KINDS[what].stays and what != "care_unit" else (),
+        dates=dates_of(rows),
+        names=tuple(names),
+        facts=facts,
+        starts=tuple(dict.fromkeys(starts)),
     )
-
-
-def _counted_facts(facts: Mapping[str, Counter[str]]) -> dict[str, tuple[CountedValue, ...]]:
-    return {fact: counted(facts[fact]) for fact in LIMIT_OF_FACT if fact in facts}
 
 
 def _named_rows(name: str, rows: Sequence[Row]) -> NamedRows:
     codings: dict[Coding, None] = {}
+    units: Counter[str] = Counter()
     for row in rows:
         codings.update(dict.fromkeys(row.codings))
-        codings.update((Coding("", "", each), None) for each in row.names)
-    units = counted(Counter(row.unit for row in rows if row.unit))
-    return NamedRows(
-        name, len(rows), _dates(rows), tuple(codings), tuple(each.value for each in units)
-    )
+        for row_name in row.names:
+            codings[Coding("", "", row_name)] = None
+        if row.unit:
+            units[row.unit] += 1
+    frequent_units = tuple(unit.value for unit in counted(units))
+    return NamedRows(name, len(rows), dates_of(rows), tuple(codings), frequent_units)
 
 
-def _dates(rows: Iterable[Row]) -> Dates:
-    days = [_day(row.local_time) for row in rows if row.local_time is not None]
+def dates_of(rows: Iterable[Row]) -> Dates:
+    """The first and the last day of the rows."""
+    days = _days(rows)
     return Dates(min(days, default=""), max(days, default=""))
 
 
-def _starts(rows: Iterable[Row]) -> tuple[str, ...]:
-    days = [_day(row.local_time) for row in rows if row.local_time is not None]
-    return tuple(dict.fromkeys(sorted(days, reverse=True)))
-
-
-def _day(time: datetime) -> str:
-    return f"{time:%Y-%m-%d}"
+def _days(rows: Iterable[Row]) -> list[str]:
+    return [f"{row.local_time:%Y-%m-%d}" for row in rows if row.local_time is not None]
 
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-MAX_CARD_CHARACTERS = 6000
-
-
-class _Line(NamedTuple):
-    """A line of the card whose values are shown as far as there is room."""
+@dataclass
+class _Line:
+    """A line of the card whose first values are shown, as far as there is room."""
 
     label: str
     values: tuple[str, ...]
+    shown: int = 0
 
     def text(self, shown: int) -> str:
         """The line with its first values, and how many more there are; empty without any."""
         if not shown:
             return ""
         hidden = len(self.values) - shown
-        rest = f" … and {hidden} more" if hidden else ""
-        return f"\n  {self.label}: {', '.join(self.values[:shown])}{rest}"
-
-    def growth(self, shown: int) -> int:
-        """By how many characters one more value lengthens the line."""
-        return len(self.text(shown + 1)) - len(self.text(shown))
-
-
-class _Block(NamedTuple):
-    heading: str
-    lines: tuple[_Line, ...]
+        more = f" … and {hidden} more" if hidden else ""
+        return f"\n  {self.label}: {', '.join(self.values[:shown])}{more}"
 
 
 def contents_card(contents: RecordContents, max_characters: int = MAX_CARD_CHARACTERS) -> str:
     """The card as text for a prompt."""
-    blocks = [_block(kind) for kind in contents.kinds.values()]
-    absent = _absent_text(contents)
-    headings = "\n".join([*(block.heading for block in blocks), absent])
-    lines = [line for block in blocks for line in block.lines]
-    shown = iter(_shown_values(lines, max_characters - len(headings)))
-    texts = [
-        block.heading + "".join(line.text(next(shown)) for line in block.lines) for block in blocks
-    ]
-    return "\n".join([*texts, absent]).strip()
+    lines_by_heading: dict[str, list[_Line]] = {}
+    for kind in contents.kinds.values():
+        heading = f"{kind.what}: {rows_text(kind.number, kind.dates)}"
+        lines_by_heading[heading] = _lines(kind)
+    absent = ", ".join(what for what in KINDS if what not in contents.kinds)
+    footer = f"No rows of: {absent}" if absent else ""
+    room = max_characters - len("\n".join([*lines_by_heading, footer]))
+    # One more value of each line in turn, until nothing more fits.
+    growing = list(chain.from_iterable(lines_by_heading.values()))
+    while growing:
+        still_growing = []
+        for line in growing:
+            growth = len(line.text(line.shown + 1)) - len(line.text(line.shown))
+            if line.shown < len(line.values) and growth <= room:
+                room -= growth
+                line.shown += 1
+                still_growing.append(line)
+        growing = still_growing
+    blocks = []
+    for heading, lines in lines_by_heading.items():
+        blocks.append(heading + "".join(line.text(line.shown) for line in lines))
+    return "\n".join([*blocks, footer]).strip()
 
 
-def _shown_values(lines: list[_Line], room: int) -> list[int]:
-    """How many values of each line fit: one of each line in turn, until nothing more fits."""
-    shown = [0] * len(lines)
-    open_places = list(range(len(lines)))
-    while open_places:
-        still_open = []
-        for place in open_places:
-            line = lines[place]
-            if shown[place] < len(line.values) and line.growth(shown[place]) <= room:
-                room -= line.growth(shown[place])
-                shown[place] += 1
-                still_open.append(place)
-        open_places = still_open
-    return shown
-
-
-def _block(kind: KindContents) -> _Block:
-    return _Block(f"{kind.what}: {rows_text(kind.number, kind.dates)}", tuple(_lines(kind)))
-
-
-def _lines(kind: KindContents) -> Iterator[_Line]:
-    """Yield the lines of a kind: starts of stays, attributes, names."""
+def _lines(kind: KindContents) -> list[_Line]:
+    """The lines of a kind: starts of stays, attributes, names."""
+    lines = []
     if kind.starts:
-        yield _Line("starts, latest first", kind.starts)
+        lines.append(_Line("starts, latest first", kind.starts))
     for fact, values in kind.facts.items():
         if fact != "status" or KINDS[kind.what].has_state:
-            yield _values_line(LIMIT_OF_FACT[fact], values)
+            lines.append(_Line(LIMIT_OF_FACT[fact], tuple(map(str, values))))
     if kind.names:
         label = "other names" if kind.what == "observation" else "names"
-        names = tuple(CountedValue(each.name, each.number) for each in kind.names)
-        yield _values_line(f"{label} ({len(names)})", names)
-
-
-def _values_line(label: str, values: tuple[CountedValue, ...]) -> _Line:
-    return _Line(label, tuple(map(str, values)))
-
-
-def _absent_text(contents: RecordContents) -> str:
-    absent = [what for what in KINDS if what not in contents.kinds]
-    return f"No rows of: {', '.join(absent)}" if absent else ""
+        names = [CountedValue(named.name, named.number) for named in kind.names]
+        lines.append(_Line(f"{label} ({len(names)})", tuple(map(str, names))))
+    return lines

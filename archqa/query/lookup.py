@@ -1,21 +1,21 @@
-"""Look-ups of words among a patient's rows: the kind to ask for, its name, how many, and when."""
+"""Look-ups of words among a patient's rows, and what there is instead of what was not found."""
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from archqa.fhir.values.text import normalise_text
 from archqa.fhir.views.lookup import MATCH_ORDER, match_name
 from archqa.query.contents import (
     LIMIT_OF_FACT,
-    Dates,
     KindContents,
     NamedRows,
     RecordContents,
     counted,
+    dates_of,
     quoted_name,
     rows_text,
 )
@@ -38,160 +38,10 @@ _BY_CONCEPT = "concept"
 _WEAK_MATCHES = ("near", "part")
 _ORDER = {match: place for place, match in enumerate(("equal", _BY_CONCEPT, *MATCH_ORDER[1:]))}
 
-
-class Hit(NamedTuple):
-    """One line of a look-up, with how well it matches and how many rows it stands for."""
-
-    match: str
-    number: int
-    text: str
-
-
-def look_up(
-    contents: RecordContents, words: str, *, limit: int = MAX_HITS, whole_words: bool = False
-) -> tuple[str, ...]:
-    """Return what is called so, best first: concepts of archqa, names of rows, values of limits.
-
-    A part of a word counts where no whole word matches, a misspelt name where nothing else does;
-    with `whole_words` neither counts.
-    """
-    concepts = concepts_called(words)
-    hits = [*row_hits(contents, words, concepts), *_value_hits(contents, words)]
-    for weaker in _WEAK_MATCHES:
-        stronger = [hit for hit in hits if hit.match != weaker]
-        hits = stronger if stronger or whole_words else hits
-    ordered = sorted(hits, key=lambda hit: (_ORDER[hit.match], -hit.number, hit.text))
-    lines = [_concept_text(concept) for concept in concepts[:_MAX_CONCEPTS]]
-    lines += [hit.text for hit in ordered[:limit]]
-    return tuple(dict.fromkeys(lines))
-
-
-def row_hits(
-    contents: RecordContents,
-    words: str,
-    concepts: Iterable[Concept],
-    *,
-    omitted: frozenset[RowKind] = frozenset(),
-) -> Iterator[Hit]:
-    """Yield the names of rows that the words, or one of the concepts, mean."""
-    text = normalise_text(words)
-    concepts = tuple(concepts)
-    for kind in contents.kinds.values():
-        if kind.what in omitted:
-            continue
-        for named in kind.names:
-            match = _match(text, kind, named, concepts)
-            if match:
-                yield Hit(match, named.number, _row_text(kind, named))
-
-
-def _match(text: str, kind: KindContents, named: NamedRows, concepts: Iterable[Concept]) -> str:
-    names = [each for coding in named.codings for each in (coding.code, coding.display)]
-    match = _match_of_words(text, named.name, names)
-    if match != "equal" and any(_codes(concept, kind, named.codings) for concept in concepts):
-        return _BY_CONCEPT
-    return match
-
-
-def _match_of_words(text: str, name: str, other_names: Iterable[str] = ()) -> str:
-    """As `match_name`, but a word beside a comma or a bracket is a whole word, too."""
-    names = (name, *other_names)
-    match = match_name(text, name, other_names)
-    if match != "part":
-        return match
-    whole = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
-    return "words" if any(whole.search(normalise_text(each)) for each in names) else match
-
-
-def _codes(concept: Concept, kind: KindContents, codings: Iterable[Coding]) -> bool:
-    if concept.kind not in KINDS[kind.what].concepts:
-        return False
-    return any(is_coded(concept, coding, past=True) for coding in codings)
-
-
-def _row_text(kind: KindContents, named: NamedRows) -> str:
-    units = f", in {' or '.join(named.units)}" if named.units else ""
-    rows = f"{rows_text(named.number, named.dates)}{units}"
-    text = f"{kind.what} {quoted_name(named.name)} ({rows})"
-    concepts = _concepts_of(kind.what, named.codings)
-    return f"{text}, concept: {' or '.join(concepts)}" if concepts else text
-
-
-@lru_cache(maxsize=4096)
-def _concepts_of(what: RowKind, codings: tuple[Coding, ...]) -> tuple[str, ...]:
-    """The concepts that the codings belong to, the most specific first."""
-    matching = [
-        concept
-        for concept in load_concepts()
-        if concept.kind in KINDS[what].concepts
-        and any(is_coded(concept, coding, past=True) for coding in codings)
-    ]
-    return tuple(concept.name for concept in sorted(matching, key=_breadth)[:_MAX_CONCEPTS])
-
-
-def _breadth(concept: Concept) -> tuple[bool, int]:
-    """How much a concept includes; a class of drugs more than a drug."""
-    rules = len(concept.codes) + len(concept.ingredients) + len(display_rules(concept))
-    return concept.kind == "drug_class", rules
-
-
-def _concept_text(concept: Concept) -> str:
-    return f"concept {quoted_name(concept.name)} ({concept.kind.replace('_', ' ')})"
-
-
-def _value_hits(contents: RecordContents, words: str) -> Iterator[Hit]:
-    """Yield the values of limits, such as routes, that the words mean."""
-    text = normalise_text(words)
-    for kind in contents.kinds.values():
-        for fact, values in kind.facts.items():
-            for each in values:
-                match = _match_of_words(text, each.value)
-                if match:
-                    limit = LIMIT_OF_FACT[fact]
-                    value = quoted_name(each.value)
-                    yield Hit(
-                        match, each.number, f"{kind.what} {limit} {value} ({each.number} rows)"
-                    )
-
-
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9'-]*")
 _LEAST_LETTERS = 3
 _MAX_NAMES = 5
 """A word that more rows are called after names a kind, as "test" does, and tells nothing."""
-
-
-class NamedWords(NamedTuple):
-    """Words of a question, and what is called so in the record, a line each."""
-
-    words: str
-    lines: tuple[str, ...]
-
-
-def look_up_question(contents: RecordContents, question: str) -> list[NamedWords]:
-    """What the question's own words are called in the record, in the order of the question.
-
-    Two adjacent words that name something together are looked up together. Words that nothing, or
-    too much, is called after are left out.
-    """
-    words = _content_words(question)
-    named = list(_named(contents, [" ".join(pair) for pair in pairwise(words)]))
-    in_pairs = {word for each in named for word in each.words.split()}
-    named += _named(contents, [word for word in words if word not in in_pairs])
-    return sorted(named, key=lambda each: words.index(each.words.split()[0]))
-
-
-def _named(contents: RecordContents, phrases: list[str]) -> Iterator[NamedWords]:
-    for phrase in dict.fromkeys(phrases):
-        lines = look_up(contents, phrase, limit=_MAX_NAMES + 1, whole_words=True)
-        if 0 < len(lines) <= _MAX_NAMES:
-            yield NamedWords(phrase, lines)
-
-
-def _content_words(question: str) -> list[str]:
-    words = _WORD.findall(question)
-    empty = word_list("stop")
-    return [word for word in words if len(word) >= _LEAST_LETTERS and word.lower() not in empty]
-
 
 Execute = Callable[[Query], QueryResult]
 
@@ -227,7 +77,154 @@ _FACT_OF_LIMIT = {
 """The attribute that tells what the rows have instead of what a limit asks for."""
 
 _MAX_VALUES = 8
-_MAX_HITS = 6
+_MAX_LINES = 6
+
+
+class Hit(NamedTuple):
+    """One line of a look-up, with how well it matches and how many rows it stands for."""
+
+    match: str
+    number: int
+    text: str
+
+
+def look_up(
+    contents: RecordContents, words: str, *, limit: int = MAX_HITS, whole_words: bool = False
+) -> tuple[str, ...]:
+    """Return what is called so, best first: concepts of archqa, names of rows, values of limits.
+
+    A part of a word counts where no whole word matches, a misspelt name where nothing else does;
+    with `whole_words` neither counts.
+    """
+    concepts = concepts_called(words)
+    lines: dict[str, None] = {}
+    for concept in concepts[:_MAX_CONCEPTS]:
+        kind = concept.kind.replace("_", " ")
+        lines[f"concept {quoted_name(concept.name)} ({kind})"] = None
+    for hit in _hits(contents, words, concepts, whole_words=whole_words)[:limit]:
+        lines[hit.text] = None
+    return tuple(lines)
+
+
+def _hits(
+    contents: RecordContents, words: str, concepts: Iterable[Concept], *, whole_words: bool = False
+) -> list[Hit]:
+    """The names of rows and the values of limits that are called so, best first."""
+    hits = [*_row_hits(contents, words, concepts), *_value_hits(contents, words)]
+    for weaker in _WEAK_MATCHES:
+        stronger = [hit for hit in hits if hit.match != weaker]
+        hits = stronger if stronger or whole_words else hits
+    return sorted(hits, key=lambda hit: (_ORDER[hit.match], -hit.number, hit.text))
+
+
+def _row_hits(
+    contents: RecordContents,
+    words: str,
+    concepts: Iterable[Concept],
+    *,
+    omitted: RowKind | None = None,
+) -> Iterator[Hit]:
+    """Yield the names of rows that the words, or one of the concepts, mean."""
+    text = normalise_text(words)
+    for kind in contents.kinds.values():
+        if kind.what == omitted:
+            continue
+        kind_concepts = [each for each in concepts if each.kind in KINDS[kind.what].concepts]
+        for named in kind.names:
+            other_names: list[str] = []
+            for coding in named.codings:
+                other_names += (coding.code, coding.display)
+            match = _match_of_words(text, named.name, other_names)
+            if match != "equal" and _is_any(kind_concepts, named.codings):
+                match = _BY_CONCEPT
+            if match:
+                yield Hit(match, named.number, _row_text(kind, named))
+
+
+def _is_any(concepts: Iterable[Concept], codings: Iterable[Coding]) -> bool:
+    """Whether the codings code one of the concepts."""
+    codings = tuple(codings)
+    return any(is_coded(each, code, past=True) for each in concepts for code in codings)
+
+
+def _match_of_words(text: str, name: str, other_names: Iterable[str] = ()) -> str:
+    """As `match_name`, but a word next to a comma or a bracket is a whole word, too."""
+    names = (name, *other_names)
+    match = match_name(text, name, other_names)
+    if match != "part":
+        return match
+    whole = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
+    return "words" if any(map(whole.search, map(normalise_text, names))) else match
+
+
+def _row_text(kind: KindContents, named: NamedRows) -> str:
+    units = f", in {' or '.join(named.units)}" if named.units else ""
+    rows = f"{rows_text(named.number, named.dates)}{units}"
+    text = f"{kind.what} {quoted_name(named.name)} ({rows})"
+    concepts = _concepts_of(kind.what, named.codings)
+    return f"{text}, concept: {' or '.join(concepts)}" if concepts else text
+
+
+@lru_cache(maxsize=4096)
+def _concepts_of(what: RowKind, codings: tuple[Coding, ...]) -> tuple[str, ...]:
+    """The concepts that the codings belong to, the most specific first."""
+    matching = []
+    for concept in load_concepts():
+        if concept.kind in KINDS[what].concepts and _is_any((concept,), codings):
+            matching.append(concept)
+    return tuple(concept.name for concept in sorted(matching, key=_breadth)[:_MAX_CONCEPTS])
+
+
+def _breadth(concept: Concept) -> tuple[bool, int]:
+    """How much a concept includes; a class of drugs more than a drug."""
+    rules = len(concept.codes) + len(concept.ingredients) + len(display_rules(concept))
+    return concept.kind == "drug_class", rules
+
+
+def _value_hits(contents: RecordContents, words: str) -> Iterator[Hit]:
+    """Yield the values of limits, such as routes, that the words mean."""
+    text = normalise_text(words)
+    for kind in contents.kinds.values():
+        for fact, values in kind.facts.items():
+            for value, number in values:
+                match = _match_of_words(text, value)
+                if match:
+                    limit = LIMIT_OF_FACT[fact]
+                    line = f"{kind.what} {limit} {quoted_name(value)} ({number} rows)"
+                    yield Hit(match, number, line)
+
+
+class NamedWords(NamedTuple):
+    """Words of a question, and what is called so in the record, a line each."""
+
+    words: str
+    lines: tuple[str, ...]
+
+
+def look_up_question(contents: RecordContents, question: str) -> list[NamedWords]:
+    """What the question's own words are called in the record, in the order of the question.
+
+    Two adjacent words that name something together are looked up together. Words that nothing, or
+    too much, is called after are left out.
+    """
+    stop_words = word_list("stop")
+    words = []
+    for word in _WORD.findall(question):
+        if len(word) >= _LEAST_LETTERS and word.lower() not in stop_words:
+            words.append(word)
+    named = _named_phrases(contents, map(" ".join, pairwise(words)))
+    in_pairs = set(" ".join(phrase.words for phrase in named).split())
+    named += _named_phrases(contents, (word for word in words if word not in in_pairs))
+    return sorted(named, key=lambda phrase: words.index(phrase.words.split()[0]))
+
+
+def _named_phrases(contents: RecordContents, phrases: Iterable[str]) -> list[NamedWords]:
+    named = []
+    for phrase in dict.fromkeys(phrases):
+        lines = look_up(contents, phrase, limit=_MAX_NAMES + 1, whole_words=True)
+        if 0 < len(lines) <= _MAX_NAMES:
+            named.append(NamedWords(phrase, lines))
+    return named
 
 
 class _Step(NamedTuple):
@@ -264,9 +261,11 @@ def may_be_asked_otherwise(result: QueryResult, contents: RecordContents, execut
     last = _steps(result.query, contents, execute)[-1]
     if last.limit in _LIMITS_OF_TIME:
         return False
-    if last.limit == "name":
-        return any(_rows_instead(result.query, contents))
-    return True
+    if last.limit != "name" or _hits_in_other_kinds(result.query, contents):
+        return True
+    query = result.query
+    names = (*query.concepts, *query.names)
+    return any(_hits(contents, name, concepts_called(name)) for name in names)
 
 
 def _steps(query: Query, contents: RecordContents, execute: Execute) -> list[_Step]:
@@ -286,9 +285,9 @@ def _limited(plain: Query, query: Query) -> Iterator[tuple[str, Query]]:
     """Yield the query with one limit more at a time."""
     fields: dict[str, Any] = {}
     for limit, names in _LIMITS:
-        own = {name: getattr(query, name) for name in names}
-        if any(value not in ((), None) for value in own.values()):
-            fields |= own
+        values = [getattr(query, name) for name in names]
+        if any(value not in ((), None) for value in values):
+            fields |= zip(names, values, strict=True)
             yield limit, plain.model_copy(update=fields)
     when = query.when
     for limit, part in (
@@ -318,17 +317,14 @@ def _ending(steps: Sequence[_Step]) -> Iterator[str]:
     if not rows:
         return
     before = subject_text(steps[-2].query)
-    yield f"There are {rows_text(len(rows), _dates(rows))}: {before}."
+    yield f"There are {rows_text(len(rows), dates_of(rows))}: {before}."
     fact = _FACT_OF_LIMIT.get(last.limit, "")
-    values = Counter(chain.from_iterable(set(row.facts.get(fact, ())) for row in rows))
+    values: Counter[str] = Counter()
+    for row in rows:
+        values.update(set(row.facts.get(fact, ())))
     if values:
-        shown = ", ".join(map(str, counted(values)[:_MAX_VALUES]))
-        yield f"Of these, by {LIMIT_OF_FACT.get(fact, fact)}: {shown}."
-
-
-def _dates(rows: Sequence[Row]) -> Dates:
-    days = [f"{row.local_time:%Y-%m-%d}" for row in rows if row.local_time is not None]
-    return Dates(min(days, default=""), max(days, default=""))
+        listed = ", ".join(map(str, counted(values)[:_MAX_VALUES]))
+        yield f"Of these, by {LIMIT_OF_FACT.get(fact, fact)}: {listed}."
 
 
 def _names_instead(query: Query, contents: RecordContents) -> Iterator[str]:
@@ -336,42 +332,25 @@ def _names_instead(query: Query, contents: RecordContents) -> Iterator[str]:
     kind = contents.kinds.get(query.what)
     if kind is not None:
         yield f"All {KINDS[query.what].plural}: {rows_text(kind.number, kind.dates)}."
-    hits = list(_other_kinds(query, contents))
+    hits = _hits_in_other_kinds(query, contents)
     if hits:
         total = sum(hit.number for hit in hits)
         yield f"Rows of that name under other kinds: {total}."
-        yield from (hit.text for hit in hits[:_MAX_HITS])
+        yield from (hit.text for hit in hits[:_MAX_LINES])
         return
-    similar = _similar_names(query, contents)
+    similar: dict[str, None] = {}
+    for name in (*query.concepts, *query.names):
+        similar.update(dict.fromkeys(look_up(contents, name)))
     if similar:
         yield "Called so, or similarly:"
-        yield from similar[:_MAX_HITS]
+        yield from list(similar)[:_MAX_LINES]
 
 
-def _rows_instead(query: Query, contents: RecordContents) -> Iterator[str]:
-    """Yield the names of rows under other kinds, and similar ones; concepts are no rows."""
-    yield from (hit.text for hit in _other_kinds(query, contents))
-    for line in _similar_names(query, contents):
-        if not line.startswith("concept "):
-            yield line
-
-
-def _similar_names(query: Query, contents: RecordContents) -> list[str]:
-    lines = [line for name in _wanted(query) for line in look_up(contents, name)]
-    return list(dict.fromkeys(lines))
-
-
-def _wanted(query: Query) -> tuple[str, ...]:
-    return (*query.concepts, *query.names)
-
-
-def _other_kinds(query: Query, contents: RecordContents) -> Iterator[Hit]:
-    """Yield names of other kinds that hold a wanted name whole, the most frequent first."""
-    omitted = frozenset({query.what})
-    hits = {
-        hit.text: hit
-        for name in _wanted(query)
-        for hit in row_hits(contents, name, concepts_called(name), omitted=omitted)
-        if hit.match in {"equal", "concept", "words"}
-    }
-    yield from sorted(hits.values(), key=lambda hit: -hit.number)
+def _hits_in_other_kinds(query: Query, contents: RecordContents) -> list[Hit]:
+    """The names of other kinds that hold a wanted name whole, the most frequent first."""
+    hits = {}
+    for name in (*query.concepts, *query.names):
+        for hit in _row_hits(contents, name, concepts_called(name), omitted=query.what):
+            if hit.match in {"equal", _BY_CONCEPT, "words"}:
+                hits[hit.text] = hit
+    return sorted(hits.values(), key=lambda hit: -hit.number)

@@ -169,22 +169,26 @@ class Query(FrozenModel):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
-        mistakes = [
-            *self._return_mistakes(),
-            *self._summary_mistakes(),
-            *self._limit_mistakes(),
-            *self._newest_mistakes(),
-            *self._now_mistakes(),
-        ]
+        mistakes = []
+        fields = RETURNABLE_FIELDS[self.what]
+        if self.summary not in {"count", "exists"} and self.returns not in fields:
+            listed = ", ".join(sorted(fields))
+            mistakes.append(f"a {self.what} has no {self.returns}; it has {listed}")
+        mistakes += self._summary_mistakes()
+        for limit, kinds in KINDS_BY_LIMIT.items():
+            has_limit = getattr(self, limit) not in {(), None}
+            if has_limit and self.what not in kinds:
+                mistakes.append(f"{limit} does not go with {self.what}")
+        if self.newest and (self.summary in {"count", "exists"} or self.when.position):
+            mistakes.append("the newest rows are neither counted nor at one position")
+        if self.now is not None:
+            try:
+                datetime.datetime.fromisoformat(self.now)
+            except ValueError:
+                mistakes.append(f"now: {self.now!r} is no time such as 2133-12-31T23:59:00")
         if mistakes:
             raise ValueError("; ".join(mistakes))
         return self
-
-    def _return_mistakes(self) -> list[str]:
-        fields = RETURNABLE_FIELDS[self.what]
-        if self.summary in {"count", "exists"} or self.returns in fields:
-            return []
-        return [f"a {self.what} has no {self.returns}; it has {', '.join(sorted(fields))}"]
 
     def _summary_mistakes(self) -> list[str]:
         mistakes = []
@@ -204,28 +208,6 @@ class Query(FrozenModel):
         if self.against and (self.per or self.summary in {"exists", "count_distinct"}):
             mistakes.append("against compares single numbers: no per, no exists")
         return mistakes
-
-    def _limit_mistakes(self) -> list[str]:
-        mistakes = []
-        for limit, kinds in KINDS_BY_LIMIT.items():
-            has_limit = getattr(self, limit) not in {(), None}
-            if has_limit and self.what not in kinds:
-                mistakes.append(f"{limit} does not go with {self.what}")
-        return mistakes
-
-    def _newest_mistakes(self) -> list[str]:
-        if self.newest and (self.summary in {"count", "exists"} or self.when.position):
-            return ["the newest rows are neither counted nor at one position"]
-        return []
-
-    def _now_mistakes(self) -> list[str]:
-        if self.now is None:
-            return []
-        try:
-            datetime.datetime.fromisoformat(self.now)
-        except ValueError:
-            return [f"now: {self.now!r} is no time such as 2133-12-31T23:59:00"]
-        return []
 
 
 class CannotExecute(CallerError):
