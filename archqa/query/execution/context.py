@@ -1,4 +1,8 @@
-"""The execution of one query: its chart, its conventions, its caveats, and its window and visit."""
+"""The execution of one query: its chart, its conventions, its caveats, and its window and visit.
+
+Classes of encounters: http://terminology.hl7.org/CodeSystem/v3-ActCode (ActEncounterCode) and
+v3-RoleCode. In MIMIC-IV on FHIR the identifier says it; there, the class is how the admission began.
+"""
 
 import re
 from collections.abc import Sequence

@@ -2,6 +2,9 @@
 
 A drug is resolved through the order's reference and, for a mixture, those of its ingredients. In
 MIMIC-IV its name is an identifier of the Medication, whose code is only a product number.
+
+Codes of dosages: http://terminology.hl7.org/CodeSystem/v3-GTSAbbreviation and v3-TimingEvent, and
+what hospitals write in their place (Q8H, PRN).
 """
 
 import re

@@ -1,8 +1,8 @@
 """Rows of Observations: results of any category, and microbiology.
 
-There is one row for each Observation with a value, and for each component.
-A reading that the record holds twice, as an Observation and as a component of a panel, is one row
-with both as its resources.
+There is one row for each Observation with a value, and for each component. A reading that the
+record holds twice, as an Observation and as a component of a panel, is one row with both as its
+resources.
 """
 
 from collections import defaultdict

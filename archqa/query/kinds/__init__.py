@@ -1,9 +1,10 @@
 """The kinds of rows: one declaration for each, read by executor, model, grammar, wording and docs.
 
 A declaration says which resources hold the rows, at which paths, which statuses are no facts, which
-are current, and which fields can be returned. A new kind is one more `KindOfRows` in the table below and
-one `Source` in `declaration.py`: `execution/declared_rows.py` reads it. The kinds of MIMIC-IV on FHIR keep row
-functions of their own (`reader`), whose names `execution/row_selection.py` knows.
+are current, and which fields can be returned. A new kind is one more `KindOfRows` in the table
+below and one `Source` in `declaration.py`: `execution/declared_rows.py` reads it. The kinds of
+MIMIC-IV on FHIR keep row functions of their own (`reader`), whose names
+`execution/row_selection.py` knows.
 """
 
 from archqa.query.kinds.declaration import (

@@ -1,4 +1,8 @@
-"""What a declaration of a kind of rows consists of."""
+"""What a declaration of a kind of rows consists of, and the declared types of resources.
+
+A `Source` says where resources of a type have what a row holds, and what their statuses mean. Paths
+and statuses: hl7.org/fhir/R4; the profiles of US Core R4 are the check list.
+"""
 
 from typing import Literal, NamedTuple
 

@@ -2,6 +2,10 @@
 
 Every claim is checked against its resources, which are read again from the record: they must exist
 and contain its name, value and time. "No record of ..." says what was searched.
+
+`format_agent_answer` writes the bare value, as the gold answers of FHIR-AgentBench are printed.
+Source: glee4810/FHIR-AgentBench at bbb4290, final_dataset: yes and no, numbers with up to 8
+decimals, times `2133-12-31 02:00:00`, several values as a list, "no answer" where there is none.
 """
 
 import json
