@@ -20,6 +20,7 @@ from archqa.query.everyday.declining import Reason
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
+from archqa.query.wording.queries import query_text
 
 MAX_CITED_ROWS = 12
 """Rows that one line cites; of a count of more, the others are evidence only."""
@@ -145,7 +146,7 @@ def _answer(
         is_timed = query.against is not None or query.state or query.returns in _SINCE_THEN
         if not is_relative and not is_timed:
             query = query.model_copy(update={"now": None})
-        queries[query.sentence] = None
+        queries[query_text(query)] = None
     lines: dict[AnswerLine, None] = {}
     rows: list[Row] = []
     for draft in shown:

@@ -15,8 +15,8 @@ from archqa.asking.record_words import (
     row_status,
     row_words,
 )
-from archqa.query.execution.dosage import strength
 from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.medications import strength
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
 from archqa.query.model import Query, ReturnedField

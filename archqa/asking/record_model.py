@@ -22,8 +22,8 @@ from archqa.core.usage import sum_usage
 from archqa.errors import CaseFailed, NotUnderstood, Refused
 from archqa.fhir import FhirError, Record, Resource, display_name
 from archqa.query import Query
-from archqa.query.explanation import all_scalars
 from archqa.query.kinds import ERROR
+from archqa.query.wording.answers import all_scalars
 from archqa.settings import Settings
 from archqa.tasks import fhir_agentbench, pipelines
 from archqa.tasks.fhir_agentbench.task import RecordResult, row_text, rows_by_reference

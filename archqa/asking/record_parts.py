@@ -103,13 +103,15 @@ class PartWriter:
             topic = query.returns
         elif query.what in MEASURED:
             topic = f"{asked_names(query)} result"
-        warnings = list(result.warnings)
-        if query.summary == "each" and result.unit_warning:
-            warnings.remove(result.unit_warning)  # Each line has its unit.
+        remarks = list(part.remarks)
+        for caveat in result.caveats:
+            # Each line of a list has its own unit.
+            if query.summary != "each" or caveat.kind != "mixed_units":
+                remarks.append(caveat.text)
         return part._replace(
             topic=topic,
             rows=(*part.rows, *rows),
-            remarks=(*part.remarks, *warnings),
+            remarks=tuple(remarks),
             is_series=part.is_series and is_series(query, rows),
         )
 

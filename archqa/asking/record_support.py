@@ -11,7 +11,7 @@ from archqa.asking.record_words import clock_text, date_text
 from archqa.fhir import Record, Resource
 from archqa.fhir.values.references import parse_reference
 from archqa.query.execution.rows import Row
-from archqa.query.explanation import all_scalars, unconfirmed
+from archqa.query.wording.answers import all_scalars, unconfirmed
 
 _ERROR = "entered-in-error"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")

@@ -10,9 +10,8 @@ from archqa.briefing.patient_rows import PatientRows
 from archqa.fhir import Resource
 from archqa.fhir.views.projection import DROPPED
 from archqa.fhir.views.resolver import display_name
-from archqa.query.execution.dosage import dosage_facts
-from archqa.query.execution.elements import text_at
-from archqa.query.execution.names import concept_names
+from archqa.query.execution.elements import concept_names, text_at
+from archqa.query.execution.medications import dosage_facts
 from archqa.query.execution.rows import parse_datetime
 
 _LEFT_OUT = DROPPED | {

@@ -5,8 +5,8 @@ import re
 from archqa.asking.record_lines import flag_text, unit_text
 from archqa.briefing.patient_rows import PatientRows
 from archqa.query.execution.elements import objects_at
-from archqa.query.execution.flags import reference_range
 from archqa.query.execution.rows import Row
+from archqa.query.execution.statuses import reference_range
 
 _ABNORMAL = {"high", "low", "abnormal", "positive"}
 _SAME_LETTERS = str.maketrans({"µ": "u", "μ": "u"})

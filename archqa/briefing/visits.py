@@ -10,8 +10,7 @@ from archqa.briefing.patient_rows import PatientRows, whole_name
 from archqa.briefing.problems import is_circumstance
 from archqa.briefing.verification import MAX_LISTED
 from archqa.notes.documents import Document
-from archqa.query.execution.elements import objects_at, text_at
-from archqa.query.execution.names import concept_name
+from archqa.query.execution.elements import concept_name, objects_at, text_at
 from archqa.query.execution.rows import Row
 
 MAX_VISITS = 5

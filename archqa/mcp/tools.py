@@ -37,6 +37,7 @@ from archqa.mcp.replies import (
 from archqa.query import CannotExecute, Query
 from archqa.query.everyday import Declined, NotUnderstood, patient_vocabulary, read_question
 from archqa.query.execution.findings import QueryResult
+from archqa.query.wording.queries import query_text
 from archqa.settings import Settings
 
 READ_ONLY = (
@@ -272,7 +273,7 @@ def _answered_query(result: QueryResult, limit: int) -> AnsweredQuery:
         )
     query = result.query
     return AnsweredQuery(
-        read_as=query.sentence,
+        read_as=query_text(query),
         query=query.model_dump(mode="json", exclude_defaults=True),
         kind=result.answer.kind,
         values=result.answer.values,

@@ -9,7 +9,6 @@ resources that support it. `get_conventions("mimic-ehrsql")` are those of a benc
 `clinical` is what a clinician would expect.
 """
 
-from archqa.query.benchmark_format import format_agent_answer
 from archqa.query.conventions import (
     CLINICAL,
     CONVENTIONS,
@@ -20,12 +19,11 @@ from archqa.query.conventions import (
 from archqa.query.execution.chart import Chart, ChartCache
 from archqa.query.execution.executor import execute
 from archqa.query.execution.findings import Answer, QueryResult
-from archqa.query.execution.problems import CannotExecute
 from archqa.query.execution.rows import Row
-from archqa.query.explanation import Explanation, VerifiedClaim, explain
-from archqa.query.model import Against, Companion, Query, ValueTest
-from archqa.query.query_text import query_text
+from archqa.query.model import Against, CannotExecute, Companion, Query, ValueTest
 from archqa.query.scope import Ago, Span, Visit, When
+from archqa.query.wording.answers import Explanation, VerifiedClaim, explain, format_agent_answer
+from archqa.query.wording.queries import query_text
 
 __all__ = [
     "CLINICAL",

@@ -2,7 +2,7 @@
 
     visit = Visit(kind="hospital", which="last")
     query = Query(what="lab", names=("Glucose",), when=When(visit=visit, position="first"))
-    str(query)  ->  "The value of the first lab result 'Glucose' during the last hospital visit."
+    query_text(query)  ->  "The value of the first lab result 'Glucose' during the last hospital visit."
 
 The embedded parser or a model only writes the query; `execute` computes the answer and the
 resources that support it. Every `what` goes with every sensible `returns` and `summary`.
@@ -14,6 +14,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from archqa.core.value import FrozenModel
+from archqa.errors import CallerError
 from archqa.query.kinds import KINDS
 from archqa.query.kinds import ReturnedField as ReturnedField
 from archqa.query.kinds import RowKind as RowKind
@@ -168,22 +169,26 @@ class Query(FrozenModel):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
-        mistakes = [
-            *self._return_mistakes(),
-            *self._summary_mistakes(),
-            *self._limit_mistakes(),
-            *self._newest_mistakes(),
-            *self._now_mistakes(),
-        ]
+        mistakes = []
+        fields = RETURNABLE_FIELDS[self.what]
+        if self.summary not in {"count", "exists"} and self.returns not in fields:
+            listed = ", ".join(sorted(fields))
+            mistakes.append(f"a {self.what} has no {self.returns}; it has {listed}")
+        mistakes += self._summary_mistakes()
+        for limit, kinds in KINDS_BY_LIMIT.items():
+            has_limit = getattr(self, limit) not in {(), None}
+            if has_limit and self.what not in kinds:
+                mistakes.append(f"{limit} does not go with {self.what}")
+        if self.newest and (self.summary in {"count", "exists"} or self.when.position):
+            mistakes.append("the newest rows are neither counted nor at one position")
+        if self.now is not None:
+            try:
+                datetime.datetime.fromisoformat(self.now)
+            except ValueError:
+                mistakes.append(f"now: {self.now!r} is no time such as 2133-12-31T23:59:00")
         if mistakes:
             raise ValueError("; ".join(mistakes))
         return self
-
-    def _return_mistakes(self) -> list[str]:
-        fields = RETURNABLE_FIELDS[self.what]
-        if self.summary in {"count", "exists"} or self.returns in fields:
-            return []
-        return [f"a {self.what} has no {self.returns}; it has {', '.join(sorted(fields))}"]
 
     def _summary_mistakes(self) -> list[str]:
         mistakes = []
@@ -204,34 +209,6 @@ class Query(FrozenModel):
             mistakes.append("against compares single numbers: no per, no exists")
         return mistakes
 
-    def _limit_mistakes(self) -> list[str]:
-        mistakes = []
-        for limit, kinds in KINDS_BY_LIMIT.items():
-            has_limit = getattr(self, limit) not in {(), None}
-            if has_limit and self.what not in kinds:
-                mistakes.append(f"{limit} does not go with {self.what}")
-        return mistakes
 
-    def _newest_mistakes(self) -> list[str]:
-        if self.newest and (self.summary in {"count", "exists"} or self.when.position):
-            return ["the newest rows are neither counted nor at one position"]
-        return []
-
-    def _now_mistakes(self) -> list[str]:
-        if self.now is None:
-            return []
-        try:
-            datetime.datetime.fromisoformat(self.now)
-        except ValueError:
-            return [f"now: {self.now!r} is no time such as 2133-12-31T23:59:00"]
-        return []
-
-    @property
-    def sentence(self) -> str:
-        """The query as text that a clinician can check."""
-        from archqa.query.query_text import query_text
-
-        return query_text(self)
-
-    def __str__(self) -> str:
-        return self.sentence
+class CannotExecute(CallerError):
+    """A query has no meaning for this record. The message addresses the author of the query."""

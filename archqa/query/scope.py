@@ -4,6 +4,7 @@
 """
 
 import calendar
+import re
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -15,6 +16,9 @@ Position = Literal["first", "second", "third", "third_to_last", "second_to_last"
 
 VisitKind = Literal["hospital", "icu"]
 Unit = Literal["minute", "hour", "day", "week", "month", "year"]
+
+
+_CLOCK = re.compile(r"([01][0-9]|2[0-3])(:[0-5][0-9]){1,2}")
 
 
 class Visit(FrozenModel):
@@ -82,7 +86,8 @@ class Span(FrozenModel):
         if self.clock is not None:
             if self.day is None and self.days_back is None:
                 raise ValueError("a time of day needs its day or days_back")
-            _check_clock(self.clock)
+            if not _CLOCK.fullmatch(self.clock):
+                raise ValueError(f"{self.clock!r} is no time of day such as 21:00 or 21:00:00")
         return self
 
     @property
@@ -118,25 +123,16 @@ class Span(FrozenModel):
             return _back_text(self.days_back, "day", ("today", "yesterday"))
         if self.months_back is not None:
             month = _back_text(self.months_back, "month", ("this month", "last month"))
-            if self.day:
-                return f"day {self.day} of {month}"
-            return month
-        return self._year_text()
-
-    def _year_text(self) -> str:
-        """The year, with the month and the day if there are any."""
+            return f"day {self.day} of {month}" if self.day else month
         if self.year:
-            year = str(self.year)
-            year_after_month = year
+            year = year_after_month = str(self.year)
         else:
             year = _back_text(self.years_back or 0, "year", ("this year", "last year"))
             year_after_month = f"of {year}"
         if self.month is None:
             return year
         month = f"{calendar.month_name[self.month]} {year_after_month}"
-        if self.day:
-            return f"{self.day} {month}"
-        return month
+        return f"{self.day} {month}" if self.day else month
 
 
 class When(FrozenModel):
@@ -152,17 +148,6 @@ class When(FrozenModel):
             parts.append(f"during {self.visit}")
         parts += map(str, self.spans)
         return ", ".join(parts)
-
-
-def _check_clock(text: str) -> None:
-    parts = text.split(":")
-    is_valid = len(parts) in {2, 3} and all(map(_is_two_digits, parts))
-    if not is_valid or int(parts[0]) > 23 or max(map(int, parts[1:])) > 59:
-        raise ValueError(f"{text!r} is no time of day such as 21:00 or 21:00:00")
-
-
-def _is_two_digits(text: str) -> bool:
-    return text.isdecimal() and len(text) == 2
 
 
 def _back_text(count: int, unit: str, phrases: tuple[str, str]) -> str:

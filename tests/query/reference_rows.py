@@ -212,7 +212,7 @@ class ReferenceRows:
         for patient in self.of_type("Patient"):
             sex = patient["gender"][0].upper()
             identifiers = [each["value"] for each in patient.get("identifier", [])]
-            names = [each["family"] for each in patient.get("name", [])]
+            names = [" ".join([*each["given"], each["family"]]) for each in patient["name"]]
             yield {
                 "ids": {_ref(patient)},
                 "name": "",

@@ -8,15 +8,9 @@ import pytest
 
 from archqa.fhir import Store
 from archqa.query import Chart, Query, execute
-from archqa.query.contents import (
-    MAX_CARD_CHARACTERS,
-    RecordContents,
-    contents_card,
-    contents_of,
-    explain_empty,
-    look_up,
-)
+from archqa.query.contents import MAX_CARD_CHARACTERS, RecordContents, contents_card, contents_of
 from archqa.query.kinds import KINDS
+from archqa.query.lookup import explain_empty, look_up
 from tests.fhir.invented import build_store, numbered_observations, patient, ward_resources
 from tests.query.clinic import NOW, RXNORM, Resource, clinic_record, coded, order, result
 from tests.query.invented import random_record

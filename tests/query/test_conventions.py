@@ -238,7 +238,8 @@ def test_fahrenheit_is_converted_or_not(ward: Store) -> None:
     as_charted = execute(
         query, ward, "p", CLINICAL.model_copy(update={"convert_to_celsius": False})
     )
-    assert any("different units" in warning for warning in as_charted.warnings)
+    [caveat] = (caveat for caveat in as_charted.caveats if "different units" in caveat.text)
+    assert caveat.kind == "mixed_units"
 
 
 def test_a_bound_counts_as_its_number_or_is_left_out(ward: Store) -> None:
@@ -349,6 +350,10 @@ def test_what_is_dated_after_a_stated_time_is_left_out_and_counted(
     noun = "lab result" if missing == 1 else "lab results"
     said = (f"Left out, since dated after the question: {missing} {noun}.",) if missing else ()
     assert warnings == said
+    later = execute(
+        Query(what="lab", names=("Later",), now=now), store, "p", at_stated_time("clinical")
+    )
+    assert [caveat.text for caveat in later.caveats if caveat.kind == "dated_later"] == list(said)
     for conventions in (CLINICAL, at_stated_time("mimic-ehrsql")):
         assert rows_at(store, now, conventions) == (
             ["Observation/early", "Observation/evening", "Observation/late"],

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archqa.query import Query, Row, execute
+from archqa.query import Query, Row, execute, query_text
 from tests.fhir.invented import build_store
 from tests.query.invented import random_record
 from tests.query.questions import BENCHMARK_KINDS, queries
@@ -57,8 +57,8 @@ def test_answer_and_evidence_equal_those_of_the_reference_executor(
     if not _is_ambiguous(query, result.rows):
         assert sorted(map(_rounded, result.answer.values)) == sorted(map(_rounded, values))
     assert Query.model_validate_json(query.model_dump_json()) == query
-    assert query.sentence[0].isupper()
-    assert query.sentence[-1] in ".?"
+    assert query_text(query)[0].isupper()
+    assert query_text(query)[-1] in ".?"
 
 
 def _is_ambiguous(query: Query, rows: tuple[Row, ...]) -> bool:

@@ -7,6 +7,7 @@ import pytest
 
 from archqa.query.kinds import ERROR, KINDS, KindOfRows, ReturnedField, RowKind
 from archqa.query.model import RETURNABLE_FIELDS, Query
+from archqa.query.wording.queries import query_text
 from archqa.terminology.concept import ConceptKind
 
 DECLARATIONS = list(KINDS.values())
@@ -47,4 +48,4 @@ def test_a_status_means_one_thing(kind: KindOfRows) -> None:
 @pytest.mark.parametrize("kind", DECLARATIONS, ids=lambda kind: kind.what)
 def test_every_kind_of_row_stands_in_a_sentence(kind: KindOfRows) -> None:
     query = Query(what=kind.what, summary="count", now="2026-01-01")
-    assert (kind.plural if kind.what != "patient" else "the patient") in query.sentence
+    assert (kind.plural if kind.what != "patient" else "the patient") in query_text(query)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from archqa.core.tables import read_rows, split_cell
-from archqa.query.execution.concept_limit import ALL_CONCEPT_KINDS
+from archqa.query.execution.named_rows import ALL_CONCEPT_KINDS
 from archqa.terminology.concept import Relation
 from archqa.terminology.concepts import (
     concept_named,

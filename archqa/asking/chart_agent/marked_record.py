@@ -22,9 +22,8 @@ from archqa.core.tables import read_rows
 from archqa.fhir import Resolver, project
 from archqa.fhir.values.text import normalise_text
 from archqa.query import CannotExecute, Query
-from archqa.query.called_concepts import concepts_called, with_concept_names
 from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.later_rows import LEFT_OUT
+from archqa.query.execution.named_rows import concepts_called, with_concept_names
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
 
@@ -297,9 +296,9 @@ class MarkedRecord:
         hidden = len(within) - _MAX_ROWS
         if hidden > 0:
             lines.append(f"({hidden} earlier ones are not shown)")
-        for warning in self._query({"what": kind}).warnings:
-            if warning.startswith(LEFT_OUT):
-                lines.append(warning)
+        for caveat in self._query({"what": kind}).caveats:
+            if caveat.kind == "dated_later":
+                lines.append(caveat.text)
         if kind == "patient" and self._hidden:
             lines.append(DETAILS_HIDDEN)
         return lines

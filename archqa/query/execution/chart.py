@@ -85,8 +85,13 @@ class Chart:
         """The stay of each encounter, by the encounter's id."""
         stays = {}
         for encounter in self.encounters.all:
+            kind = encounter_kind(encounter)
             encounter_id = str(encounter.get("id"))
-            stays[encounter_id] = _stay_of(encounter)
+            hospital_visit_id = reference_id(encounter.get("partOf"))
+            if kind is EncounterKind.HOSPITAL:
+                hospital_visit_id = encounter_id
+            icu_stay_id = encounter_id if kind is EncounterKind.ICU else ""
+            stays[encounter_id] = Stay(hospital_visit_id, icu_stay_id)
         return stays
 
     def find_stay(self, reference: object) -> Stay:
@@ -164,34 +169,24 @@ class Chart:
         searched as text (search.html#token, `:text`), which matches no fewer observations.
         """
         names = list(names)
+        resources: list[Resource] = []
         if names and not isinstance(self.record, LocalRecord):
             try:
-                return self._observations_by_text(names, limits)
+                for name in names:
+                    text_limits = {**limits, "code:text": _escaped(name)}
+                    resources += self.search("Observation", text_limits)
+                return _unique(resources)
             except FhirError:  # A server without `:text` is asked for every code instead.
-                pass
-        return self._observations_by_code(code_matches, limits, parameter)
-
-    def _observations_by_text(self, names: list[str], limits: SearchLimits) -> list[Resource]:
-        resources: list[Resource] = []
-        for name in names:
-            parameters = {**limits, "code:text": _escaped(name)}
-            resources += self.search("Observation", parameters)
-        return _unique(resources)
-
-    def _observations_by_code(
-        self, code_matches: Callable[[CodeCount], bool], limits: SearchLimits, parameter: str
-    ) -> list[Resource]:
+                resources = []
         tokens: dict[str, None] = {}
         for code in self.codes("Observation"):
             if code_matches(code):
-                token = f"{_escaped(code.system)}|{_escaped(code.code)}"
-                tokens[token] = None
+                tokens[f"{_escaped(code.system)}|{_escaped(code.code)}"] = None
         distinct_tokens = list(tokens)
-        resources: list[Resource] = []
         for start in range(0, len(distinct_tokens), _CODES_PER_SEARCH):
             batch = distinct_tokens[start : start + _CODES_PER_SEARCH]
-            parameters = {**limits, parameter: ",".join(batch)}
-            resources += self.search("Observation", parameters)
+            code_limits = {**limits, parameter: ",".join(batch)}
+            resources += self.search("Observation", code_limits)
         return _unique(resources)
 
 
@@ -219,26 +214,9 @@ class ChartCache:
 
 def reference_id(reference: object) -> str:
     """The id that a Reference points to; empty if it points nowhere."""
-    if not isinstance(reference, dict):
-        return ""
-    text = reference.get("reference")
-    if not isinstance(text, str):
-        return ""
-    parsed = parse_reference(text)
-    if parsed is None:
-        return ""
-    return parsed.id
-
-
-def _stay_of(encounter: Resource) -> Stay:
-    kind = encounter_kind(encounter)
-    encounter_id = str(encounter.get("id"))
-    if kind is EncounterKind.HOSPITAL:
-        return Stay(hospital_visit_id=encounter_id)
-    hospital_visit_id = reference_id(encounter.get("partOf"))
-    if kind is EncounterKind.ICU:
-        return Stay(hospital_visit_id, encounter_id)
-    return Stay(hospital_visit_id)
+    text = reference.get("reference") if isinstance(reference, dict) else None
+    parsed = parse_reference(text) if isinstance(text, str) else None
+    return parsed.id if parsed is not None else ""
 
 
 def _escaped(value: str) -> str:

@@ -1,21 +1,62 @@
-"""The execution of one query: its chart, its conventions, and the warnings collected on the way."""
+"""The execution of one query: its chart, its conventions, its caveats, and its window and visit.
 
+Classes of encounters: http://terminology.hl7.org/CodeSystem/v3-ActCode (ActEncounterCode) and
+v3-RoleCode. In MIMIC-IV on FHIR the identifier says it; there, the class is how the admission began.
+"""
+
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from archqa.fhir import Encounters, Resource
+from archqa.fhir.views.encounters import EncounterKind, encounter_kind
 from archqa.query.conventions import Conventions
 from archqa.query.execution.chart import Chart
-from archqa.query.execution.elements import text_at
-from archqa.query.execution.later_rows import begun_before, cutoff
+from archqa.query.execution.elements import (
+    element_names,
+    elements_at,
+    objects_at,
+    reference_names,
+    text_at,
+)
+from archqa.query.execution.findings import Caveat, CaveatKind, SearchStep
 from archqa.query.execution.rows import Row, parse_datetime, without_timezone
-from archqa.query.execution.search_step import SearchStep
-from archqa.query.execution.time_windows import ALL_TIME, Window, resolve_now, resolve_window
-from archqa.query.execution.visit_classes import visit_classes
+from archqa.query.execution.time_windows import (
+    ALL_TIME,
+    Window,
+    begun_before,
+    cutoff,
+    resolve_now,
+    resolve_window,
+)
 from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 from archqa.query.scope import Visit, When
+
+_CLASSES = {
+    "AMB": "ambulatory",
+    "SS": "ambulatory",
+    "EMER": "emergency",
+    "IMP": "inpatient",
+    "ACUTE": "inpatient",
+    "NONAC": "inpatient",
+    "OBSENC": "inpatient",
+    "VR": "virtual",
+    "HH": "home",
+    "FLD": "home",
+}
+_MIMIC_CLASSES = {
+    EncounterKind.HOSPITAL: "inpatient",
+    EncounterKind.ICU: "icu",
+    EncounterKind.EMERGENCY: "emergency",
+}
+_MIMIC_IDENTIFIERS = ("encounter-hosp", "encounter-icu", "encounter-ed")
+_ICU_ROLES = frozenset({"ICU", "PEDICU", "PEDNICU", "BURN"})
+_ICU_NAME = re.compile(
+    r"\b(?:intensive care|critical care)\b|\b(?:[a-z]{0,3}icu|ccu|tsicu|nicu)\b", re.IGNORECASE
+)
+
 
 _POSITIONS = {
     "first": 1,
@@ -28,20 +69,47 @@ _POSITIONS = {
 """Counted from 1; from the end, -1 is the last."""
 
 
+def visit_classes(chart: Chart, encounter: Resource) -> tuple[str, ...]:
+    """The classes of an encounter; most have one, a hospital stay with a place in the ICU two."""
+    for identifier in objects_at(encounter, "identifier"):
+        if text_at(identifier, "system").endswith(_MIMIC_IDENTIFIERS):
+            return (_MIMIC_CLASSES[encounter_kind(encounter)],)
+    classes: dict[str, None] = {}
+    for element in elements_at(encounter, ("class",)):
+        name = _CLASSES.get(text_at(element, "code").upper(), "")
+        if name:
+            classes[name] = None
+    if _is_icu(chart, encounter):
+        classes["icu"] = None
+    return tuple(classes)
+
+
+def _is_icu(chart: Chart, encounter: Resource) -> bool:
+    """Whether its type, its service or one of its places is an intensive care unit."""
+    names: list[str] = []
+    for element in elements_at(encounter, ("type", "serviceType")):
+        names += element_names(chart, element)
+    for reference in objects_at(encounter, "location.location"):
+        names += reference_names(chart, reference)
+        for location in chart.targets(reference):
+            roles = objects_at(location, "type.coding")
+            if any(text_at(role, "code") in _ICU_ROLES for role in roles):
+                return True
+    return any(_ICU_NAME.search(name) for name in names)
+
+
 @dataclass
 class ExecutionContext:
     """The execution of one query.
 
-    `warnings` and `searched` collect sentences, each once; `unit_warning` is the one on values in
-    different units; `steps` how many rows each limit left, `left_out` the rows that pass the limits
-    and are no facts.
+    `caveats` and `searched` collect sentences, each once; `steps` how many rows each limit left,
+    `left_out` the rows that pass the limits and are no facts.
     """
 
     query: Query
     chart: Chart
     conventions: Conventions
-    warnings: dict[str, None] = field(default_factory=dict)
-    unit_warning: str = ""
+    caveats: dict[Caveat, None] = field(default_factory=dict)
     searched: dict[str, None] = field(default_factory=dict)
     steps: list[SearchStep] = field(default_factory=list)
     left_out: list[Row] = field(default_factory=list)
@@ -56,9 +124,9 @@ class ExecutionContext:
         """The first moment of which rows are left out as later; None if all count."""
         return cutoff(self.now, self.conventions)
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, kind: CaveatKind = "other") -> None:
         """Record something that the reader of the answer should know."""
-        self.warnings[text] = None
+        self.caveats[Caveat(text, kind)] = None
 
     def note_search(self, text: str) -> None:
         """Record what was searched."""
@@ -73,7 +141,23 @@ class ExecutionContext:
         window = resolve_window(when.spans, self.now, self.conventions)
         if when.visit is None:
             return Scope(self, window)
-        visit = self._find_visit(when.visit)
+        stays = self.hospital_visits
+        kind = "hospital visit"
+        if when.visit.kind == "icu":
+            stays = self.chart.encounters.icu
+            kind = "ICU stay"
+        stays = begun_before(stays, self.cutoff)
+        if when.visit.which != "current":
+            visit = stays.nth(_POSITIONS[when.visit.which])
+        elif stays.current is not None or stays.last is None:
+            visit = stays.current
+        elif self.conventions.current_visit == "without_end":
+            visit = None
+        else:
+            self.warn(
+                f"No {kind} is still open: the most recent one stands in for the current one."
+            )
+            visit = stays.last
         if visit is None:
             self.warn(f"The record has no such visit: {when.visit}.")
         return Scope(self, window, when.visit, visit)
@@ -81,33 +165,18 @@ class ExecutionContext:
     @property
     def hospital_visits(self) -> Encounters:
         """The hospital visits, oldest first; by the conventions, of inpatients only."""
-        visits = self.chart.encounters.hospital
         if self.conventions.hospital_visits == "all":
-            return visits
-        return self.chart.get_or_compute(
-            "inpatient visits", lambda: Encounters(filter(self._is_inpatient, visits.all))
-        )
+            return self.chart.encounters.hospital
+        return self.chart.get_or_compute("inpatient visits", self._inpatient_visits)
 
-    def _is_inpatient(self, encounter: Resource) -> bool:
-        """Whether the patient stayed, or the record does not say of what class the visit was."""
-        classes = visit_classes(self.chart, encounter)
-        return not classes or not {"inpatient", "icu"}.isdisjoint(classes)
-
-    def _find_visit(self, visit: Visit) -> Resource | None:
-        stays = self.hospital_visits
-        kind = "hospital visit"
-        if visit.kind == "icu":
-            stays = self.chart.encounters.icu
-            kind = "ICU stay"
-        stays = begun_before(stays, self.cutoff)
-        if visit.which != "current":
-            return stays.nth(_POSITIONS[visit.which])
-        if stays.current is not None or stays.last is None:
-            return stays.current
-        if self.conventions.current_visit == "without_end":
-            return None
-        self.warn(f"No {kind} is still open: the most recent one stands in for the current one.")
-        return stays.last
+    def _inpatient_visits(self) -> Encounters:
+        """Those in which the patient stayed, or of which the record does not state the class."""
+        visits = []
+        for visit in self.chart.encounters.hospital.all:
+            classes = visit_classes(self.chart, visit)
+            if not classes or not {"inpatient", "icu"}.isdisjoint(classes):
+                visits.append(visit)
+        return Encounters(visits)
 
 
 @dataclass(frozen=True)
@@ -150,24 +219,15 @@ class Scope:
         if not row.hospital_visit_id and self.context.conventions.requires_encounter:
             return False
         if self.requested_visit.kind == "hospital":
-            return self._is_in_hospital_visit(row)
-        return self._is_in_icu_stay(row)
-
-    def _is_in_hospital_visit(self, row: Row) -> bool:
-        if row.hospital_visit_id:
-            return row.hospital_visit_id == self.visit_id
-        return self._is_during_visit(row)
-
-    def _is_in_icu_stay(self, row: Row) -> bool:
-        if row.icu_stay_id:
+            if row.hospital_visit_id:
+                return row.hospital_visit_id == self.visit_id
+        elif row.icu_stay_id:
             return row.icu_stay_id == self.visit_id
-        icu_stay = self.context.chart.stays[self.visit_id]
-        if row.hospital_visit_id not in {"", icu_stay.hospital_visit_id}:
-            return False
-        return self._is_during_visit(row)
-
-    def _is_during_visit(self, row: Row) -> bool:
-        """Whether the row's time lies in the visit's period, both ends included."""
+        else:
+            icu_stay = self.context.chart.stays[self.visit_id]
+            if row.hospital_visit_id not in {"", icu_stay.hospital_visit_id}:
+                return False
+        # The row names no such visit: its time decides, both ends of the visit included.
         start = without_timezone(parse_datetime(text_at(self.visit, "period.start")))
         end = without_timezone(parse_datetime(text_at(self.visit, "period.end")))
         time = row.local_time

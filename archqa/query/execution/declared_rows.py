@@ -1,21 +1,49 @@
 """Rows of a kind as its declaration says: names, times, values and facts at declared paths."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from archqa.fhir import Resource
-from archqa.query.execution.chart import Chart
+from archqa.fhir.values.references import parse_reference
+from archqa.query.execution.chart import Chart, reference_id
 from archqa.query.execution.context import ExecutionContext
-from archqa.query.execution.element_names import (
+from archqa.query.execution.elements import (
     codings_of,
+    concept_codings,
+    concept_names,
     element_names,
     elements_at,
     names_at,
     names_of,
+    number_at,
+    objects_at,
+    reference_names,
+    text_at,
+    value_at,
 )
-from archqa.query.execution.elements import number_at, objects_at, text_at, value_at
-from archqa.query.execution.rows import Row, parse_datetime
-from archqa.query.execution.statuses import status_facts
-from archqa.query.kinds import KINDS, Source
+from archqa.query.execution.rows import Coding, Row, parse_datetime
+from archqa.query.execution.statuses import is_fact, status_facts
+from archqa.query.kinds import CONDITION, ENCOUNTER, KINDS, PROCEDURE, Source
+
+_PEOPLE = frozenset({"Practitioner", "RelatedPerson"})
+_PLACES = frozenset({"Organization", "Location", "HealthcareService"})
+_PATHS_IN_ROLES = {
+    ("PractitionerRole", "practitioner"): ("practitioner",),
+    ("PractitionerRole", "place"): ("organization", "location"),
+    ("CareTeam", "practitioner"): ("participant.member",),
+    ("CareTeam", "place"): ("managingOrganization",),
+}
+_MAX_REASONS_OF_VISIT = 3
+"""With more reasons than these, a visit does not tell for which of them something was given."""
+
+
+class Detail(NamedTuple):
+    """Names and codes of what a row refers to, and the resources (`Type/id`) that state them."""
+
+    names: tuple[str, ...] = ()
+    codings: tuple[Coding, ...] = ()
+    refs: tuple[str, ...] = ()
 
 
 def declared_rows(context: ExecutionContext, what: str) -> list[Row]:
@@ -27,16 +55,12 @@ def declared_rows(context: ExecutionContext, what: str) -> list[Row]:
 def _rows_of_kind(chart: Chart, what: str) -> list[Row]:
     rows = []
     for source in KINDS[what].sources:
-        rows += source_rows(chart, source)
-    return rows
-
-
-def source_rows(chart: Chart, source: Source) -> list[Row]:
-    """The rows of one type of resource."""
-    rows = []
-    for resource in source_resources(chart, source):
-        for item in _items(source, resource):
-            rows.append(declared_row(chart, source, resource, item))
+        for resource in source_resources(chart, source):
+            if not source.items:
+                rows.append(declared_row(chart, source, resource))
+                continue
+            for item in objects_at(resource, source.items):
+                rows.append(declared_row(chart, source, resource, item))
     return rows
 
 
@@ -54,11 +78,10 @@ def source_resources(chart: Chart, source: Source) -> list[Resource]:
 
 def declared_row(chart: Chart, source: Source, resource: Resource, item: Any = None) -> Row:
     """One resource, or one item of it, as a row."""
-    named = [
-        element
-        for element in _rooted(resource, item, source.names)
-        if not _is_ignored(source, element)
-    ]
+    named = []
+    for element in _rooted(resource, item, source.names):
+        if not _is_ignored(source, element):
+            named.append(element)
     names = names_of(chart, named)
     number, unit, text = _value(chart, _rooted(resource, item, source.values))
     stay = chart.find_stay(value_at(resource, source.encounter))
@@ -88,13 +111,6 @@ def declared_facts(chart: Chart, source: Source, resource: Resource) -> dict[str
     return facts
 
 
-def _items(source: Source, resource: Resource) -> list[Any]:
-    """The elements that are one row each; the resource itself where none are declared."""
-    if not source.items:
-        return [None]
-    return list(objects_at(resource, source.items))
-
-
 def _rooted(resource: Resource, item: Any, paths: tuple[str, ...]) -> list[Any]:
     """The elements at the paths, of which those with a leading dot start at the item."""
     elements = []
@@ -122,3 +138,213 @@ def _value(chart: Chart, elements: list[Any]) -> tuple[float | None, str, str]:
         if names:
             return None, "", names[0]
     return None, "", ""
+
+
+def diagnoses(context: ExecutionContext) -> list[Row]:
+    """Rows of diagnoses. Those without a date have the start of their visit."""
+    when = context.query.when
+    depends_on_time = when.spans or when.position or context.query.returns == "time"
+    rows = []
+    for condition in context.chart.search("Condition"):
+        row = _coded_row(context, CONDITION, condition)
+        if not text_at(condition, *CONDITION.times):
+            if depends_on_time:
+                context.warn(
+                    "Diagnoses have no date of their own here: the start of their visit stands in."
+                )
+            encounter_id = reference_id(condition.get("encounter"))
+            if encounter_id:
+                ref = f"Encounter/{encounter_id}"
+                encounter = context.chart.resolver.resolve(ref)
+                start = parse_datetime(text_at(encounter, "period.start"))
+                row = replace(row, time=start, context_refs=(ref,))
+        rows.append(row)
+    return rows
+
+
+def procedures(context: ExecutionContext) -> list[Row]:
+    """Rows of procedures; those done in the ICU only if the conventions include them."""
+    resources = context.chart.search("Procedure")
+    rows = []
+    for procedure in resources:
+        if context.conventions.include_icu_procedures or not _is_icu_procedure(procedure):
+            rows.append(_coded_row(context, PROCEDURE, procedure))
+    omitted = len(resources) - len(rows)
+    if omitted:
+        context.warn(
+            f"{omitted} of {len(resources)} procedures were done in the ICU and are left out."
+        )
+    return rows
+
+
+def _coded_row(context: ExecutionContext, source: Source, resource: Resource) -> Row:
+    stay = context.chart.find_stay(resource.get("encounter"))
+    names = concept_names(resource.get("code"))
+    return Row(
+        refs=(f"{resource['resourceType']}/{resource['id']}",),
+        name=next(iter(names), ""),
+        names=names,
+        codings=concept_codings(resource.get("code")),
+        time=parse_datetime(text_at(resource, *source.times)),
+        end=parse_datetime(text_at(resource, *source.ends)),
+        hospital_visit_id=stay.hospital_visit_id,
+        icu_stay_id=stay.icu_stay_id,
+        facts=declared_facts(context.chart, source, resource),
+    )
+
+
+def _is_icu_procedure(procedure: Resource) -> bool:
+    for coding in objects_at(procedure, "code.coding"):
+        if text_at(coding, "system").rstrip("/").endswith("mimic-d-items"):
+            return True
+    return False
+
+
+def with_reasons(context: ExecutionContext, rows: Sequence[Row], what: str) -> list[Row]:
+    """The rows with their reasons. An encounter's diagnoses count among its reasons."""
+
+    def add(row: Row, source: Source, resource: Resource) -> Row:
+        reason = _reason(context, source, resource)
+        if not reason.names and source.type != "Encounter":
+            reason = _reason_of_encounter(context, source, resource)
+            if reason.names:
+                context.warn(
+                    f"The record names no reason of some of these {KINDS[what].plural}: "
+                    "that of their visit stands in."
+                )
+        if not reason.names:
+            return row
+        facts = {**row.facts, "reason": reason.names}
+        return replace(row, facts=facts, reason_codings=reason.codings, reason_refs=reason.refs)
+
+    return _with_details(context, rows, what, add)
+
+
+def with_people_or_places(
+    context: ExecutionContext, rows: Sequence[Row], what: str, field: str
+) -> list[Row]:
+    """The rows with their practitioners or places; those of the encounter where they have none."""
+    chart = context.chart
+
+    def add(row: Row, source: Source, resource: Resource) -> Row:
+        names = _names_in_roles(chart, source, resource, field)
+        if not names and source.by_encounter:
+            for encounter in chart.targets(value_at(resource, source.encounter)):
+                names = _names_in_roles(chart, ENCOUNTER, encounter, field)
+            if names:
+                context.warn(
+                    f"The record names no {field} of some of these {KINDS[what].plural}: "
+                    "that of their encounter stands in."
+                )
+        if not names:
+            return row
+        return replace(row, facts={**row.facts, field: names})
+
+    return _with_details(context, rows, what, add)
+
+
+def _with_details(
+    context: ExecutionContext,
+    rows: Sequence[Row],
+    what: str,
+    add: Callable[[Row, Source, Resource], Row],
+) -> list[Row]:
+    chart = context.chart
+    chart.resolver.fetch({"reference": row.refs[0]} for row in rows)
+    source_by_type = {source.type: source for source in KINDS[what].sources}
+    detailed_rows = []
+    for row in rows:
+        resource = chart.resolver.resolve(row.refs[0])
+        source = source_by_type.get(row.refs[0].partition("/")[0])
+        if resource is not None and source is not None:
+            row = add(row, source, resource)
+        detailed_rows.append(row)
+    return detailed_rows
+
+
+def _reason(context: ExecutionContext, source: Source, resource: Resource) -> Detail:
+    chart = context.chart
+    elements = elements_at(resource, source.reasons)
+    refs: dict[str, None] = {}
+    for element in elements:
+        for target in chart.targets(element):
+            refs[f"{target['resourceType']}/{target['id']}"] = None
+    recorded = Detail(names_of(chart, elements), codings_of(chart, elements), tuple(refs))
+    if source.type != "Encounter":
+        return recorded
+    diagnoses_by_encounter = chart.get_or_compute(
+        "diagnoses by encounter", lambda: _diagnoses_by_encounter(chart)
+    )
+    diagnosed = diagnoses_by_encounter.get(str(resource["id"]), Detail())
+    return Detail(
+        names=tuple(dict.fromkeys((*recorded.names, *diagnosed.names))),
+        codings=(*recorded.codings, *diagnosed.codings),
+        refs=tuple(dict.fromkeys((*recorded.refs, *diagnosed.refs))),
+    )
+
+
+def _reason_of_encounter(context: ExecutionContext, source: Source, resource: Resource) -> Detail:
+    """The reason of the visit, where it is clear: a long stay has many diagnoses."""
+    for encounter in context.chart.targets(value_at(resource, source.encounter)):
+        reason = _reason(context, ENCOUNTER, encounter)
+        if len(reason.names) <= _MAX_REASONS_OF_VISIT:
+            return reason
+    return Detail()
+
+
+def _diagnoses_by_encounter(chart: Chart) -> dict[str, Detail]:
+    details: dict[str, Detail] = {}
+    for condition in chart.search("Condition"):
+        encounter_id = reference_id(condition.get("encounter"))
+        row = declared_row(chart, CONDITION, condition)
+        if not encounter_id or not is_fact("diagnosis", row):
+            continue
+        known = details.get(encounter_id, Detail())
+        names = tuple(dict.fromkeys((*known.names, row.name)))
+        refs = (*known.refs, row.refs[0])
+        details[encounter_id] = Detail(names, (*known.codings, *row.codings), refs)
+    return details
+
+
+def _names_in_roles(
+    chart: Chart, source: Source, resource: Resource, field: str
+) -> tuple[str, ...]:
+    """The names of the people, or of the places, that a resource refers to, each once."""
+    is_person = field == "practitioner"
+    names: dict[str, None] = {}
+    for path in source.people if is_person else source.places:
+        accepts_unknown = is_person or path not in source.people
+        for reference in elements_at(resource, (path,)):
+            if accepts_unknown and not _type_of(chart.targets(reference), reference):
+                names.update(dict.fromkeys(reference_names(chart, reference)))
+            names.update(dict.fromkeys(_role_names(chart, reference, field)))
+    return tuple(names)
+
+
+def _role_names(chart: Chart, reference: Any, field: str) -> tuple[str, ...]:
+    """The names of a person or place, or of those of a role or a team; else none."""
+    targets = chart.targets(reference)
+    paths = _PATHS_IN_ROLES.get((_type_of(targets, reference), field))
+    members = [reference]
+    if paths is not None and targets:
+        members = elements_at(targets[0], paths)
+    wanted = _PEOPLE if field == "practitioner" else _PLACES
+    names: dict[str, None] = {}
+    for member in members:
+        if _type_of(chart.targets(member), member) in wanted:
+            names.update(dict.fromkeys(reference_names(chart, member)[:1]))
+    return tuple(names)
+
+
+def _type_of(targets: list[Resource], reference: Any) -> str:
+    """The type that a reference points to, also of a conditional or an unresolved one."""
+    if targets:
+        return str(targets[0]["resourceType"])
+    declared = text_at(reference, "type")
+    if declared:
+        return declared
+    text = text_at(reference, "reference")
+    parsed = parse_reference(text) if text else None
+    if parsed is not None and parsed.type:
+        return parsed.type
+    return text.partition("?")[0]

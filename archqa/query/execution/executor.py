@@ -1,26 +1,60 @@
 """Execution of a query on a record: rows, then the answer, then the supporting resources."""
 
 import operator
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from archqa.core.id_lists import list_ids
 from archqa.fhir import Record
+from archqa.fhir.values.text import normalise_text
 from archqa.query.conventions import CLINICAL, Conventions, get_conventions
-from archqa.query.execution.aggregation import aggregate_rows, comparison_value
 from archqa.query.execution.chart import Chart
-from archqa.query.execution.context import ExecutionContext
-from archqa.query.execution.findings import Answer, AnswerKind, QueryResult, collect_evidence
-from archqa.query.execution.named_rows import Wanted
-from archqa.query.execution.problems import CannotExecute
-from archqa.query.execution.row_selection import RowSelection, row_matcher, select_rows
-from archqa.query.execution.rows import Row, Side
-from archqa.query.model import Against, Query
+from archqa.query.execution.context import ExecutionContext, uses_end_time
+from archqa.query.execution.elements import text_at
+from archqa.query.execution.findings import (
+    Answer,
+    AnswerKind,
+    QueryResult,
+    Scalar,
+    collect_evidence,
+)
+from archqa.query.execution.named_rows import (
+    ConceptMatcher,
+    Series,
+    Wanted,
+    concept_matcher,
+    series_by_part,
+)
+from archqa.query.execution.row_selection import RowSelection, select_rows
+from archqa.query.execution.rows import Row, Side, parse_datetime, without_timezone
+from archqa.query.model import Against, CannotExecute, Query
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "greater": operator.gt,
     "less": operator.lt,
     "equal": operator.eq,
+}
+_PERIOD_LENGTH = {"day": 10, "month": 7, "year": 4}
+"""Leading characters of an ISO time: 2133-12-31, 2133-12, 2133."""
+
+_TIMES = frozenset({"time", "end_time", "birth_date", "death_time"})
+_NUMBERS = frozenset({"value", "elapsed", "length_of_stay", "age"})
+_REPEATABLE = frozenset({"value", "dose", "elapsed", "length_of_stay"})
+_MULTIVALUED_FACTS = frozenset(
+    {"organism", "care_unit", "ethnicity", "language", "reason", "practitioner", "place"}
+    | {"reaction", "activity", "target", "body_site", "frequency", "address", "phone", "email"}
+)
+_WITHOUT_UNIT = frozenset({"count", "count_distinct", "exists"})
+_MEASUREMENTS = frozenset({"lab", "vital", "output"})
+_DAYS_PER_UNIT = {
+    "minute": 1 / 1440,
+    "hour": 1 / 24,
+    "day": 1.0,
+    "week": 7.0,
+    "month": 365.25 / 12,
+    "year": 365.25,
 }
 
 
@@ -45,100 +79,367 @@ def execute(
             context.warn("The record has no such patient.")
         wanted = Wanted(query.names, query.concepts)
         selection = select_rows(context, wanted, query.when)
+        rows = _mark_chosen(selection, "own")
         if query.against is None:
-            matcher = row_matcher(context, wanted)
-            answer = aggregate_rows(context, selection.chosen, matcher)
-            return _query_result(context, answer, _mark_chosen(selection, "own"))
-        return _execute_comparison(context, query.against, selection)
-
-
-def _execute_comparison(
-    context: ExecutionContext, against: Against, own: RowSelection
-) -> QueryResult:
-    _check_comparable(context, Wanted((), context.query.concepts))
-    wanted = Wanted(against.names, against.concepts)
-    if wanted.is_everything:
-        wanted = Wanted(context.query.names, context.query.concepts)
-    _check_comparable(context, wanted)
-    opposite = select_rows(context, wanted, against.when)
-    answer = _compare(context, against, own, opposite)
-    rows = [*_mark_chosen(own, "own"), *_mark_chosen(opposite, "other")]
-    return _query_result(context, answer, rows)
-
-
-def _check_comparable(context: ExecutionContext, wanted: Wanted) -> None:
-    """Raise `CannotExecute` for a measurement of several parts, unless rows are only counted."""
-    parts = row_matcher(context, wanted).parts
-    if parts and context.query.summary != "count":
-        names = list_ids(part.name for part in parts)
-        raise CannotExecute(
-            f"A comparison needs one number, but {wanted} has several parts.\n"
-            f"Compare one of them: {names}."
-        )
-
-
-def _compare(
-    context: ExecutionContext, against: Against, own: RowSelection, opposite: RowSelection
-) -> Answer:
-    """The difference, or whether the relation is true; None if one side has no number."""
-    own_value = comparison_value(context, own.chosen)
-    opposite_value = comparison_value(context, opposite.chosen)
-    is_difference = against.relation == "difference"
-    kind: AnswerKind = "yes_no"
-    if is_difference:
-        kind = "number"
-    if own_value is None or opposite_value is None:
-        _warn_of_missing_sides(context, own_value, opposite_value)
-        return Answer(kind=kind, values=(None,))
-    if is_difference:
-        difference = own_value - opposite_value
-        unit = _common_unit([*own.chosen, *opposite.chosen])
-        return Answer(kind=kind, values=(difference,), unit=unit)
-    is_true = _RELATIONS[against.relation](own_value, opposite_value)
-    return Answer(kind=kind, values=(is_true,))
-
-
-def _common_unit(rows: list[Row]) -> str:
-    """The unit of all rows; empty if they differ."""
-    units = {row.unit for row in rows}
-    if len(units) != 1:
-        return ""
-    return units.pop()
-
-
-def _warn_of_missing_sides(
-    context: ExecutionContext, own_value: float | None, opposite_value: float | None
-) -> None:
-    sides = []
-    if own_value is None:
-        sides.append("first")
-    if opposite_value is None:
-        sides.append("second")
-    missing = " and ".join(sides)
-    context.warn(f"There is no number for the {missing} of the two that are compared.")
-
-
-def _mark_chosen(selection: RowSelection, side: Side) -> list[Row]:
-    chosen_ids = {id(row) for row in selection.chosen}
-    rows = []
-    for row in selection.rows:
-        is_chosen = id(row) in chosen_ids
-        rows.append(replace(row, chosen=is_chosen, side=side))
-    return rows
-
-
-def _query_result(context: ExecutionContext, answer: Answer, rows: list[Row]) -> QueryResult:
-    chosen = [row for row in rows if row.chosen]
+            matcher = concept_matcher(context, query.what, wanted)
+            answer = _aggregate_rows(context, selection.chosen, matcher)
+        else:
+            opposite = _select_opposite(context, query.against)
+            rows += _mark_chosen(opposite, "other")
+            answer = _compare(context, query.against, selection.chosen, opposite.chosen)
     return QueryResult(
-        query=context.query,
-        patient=context.chart.patient,
+        query=query,
+        patient=chart.patient,
         conventions=context.conventions.name,
         answer=answer,
         rows=tuple(rows),
-        evidence=collect_evidence(chosen),
-        warnings=tuple(context.warnings),
-        unit_warning=context.unit_warning,
+        evidence=collect_evidence([row for row in rows if row.chosen]),
+        caveats=tuple(context.caveats),
         searched=tuple(context.searched),
         steps=tuple(context.steps),
         left_out=tuple(context.left_out),
     )
+
+
+def _mark_chosen(selection: RowSelection, side: Side) -> list[Row]:
+    chosen_ids = {id(row) for row in selection.chosen}
+    return [replace(row, chosen=id(row) in chosen_ids, side=side) for row in selection.rows]
+
+
+def _select_opposite(context: ExecutionContext, against: Against) -> RowSelection:
+    """The rows of the other side of a comparison.
+
+    Raises `CannotExecute` where a side is a measurement of several parts, unless rows are counted.
+    """
+    query = context.query
+    wanted = Wanted(against.names, against.concepts)
+    if wanted.is_everything:
+        wanted = Wanted(query.names, query.concepts)
+    for side in (Wanted((), query.concepts), wanted):
+        parts = concept_matcher(context, query.what, side).parts
+        if parts and query.summary != "count":
+            names = list_ids(part.name for part in parts)
+            raise CannotExecute(
+                f"A comparison needs one number, but {side} has several parts.\n"
+                f"Compare one of them: {names}."
+            )
+    return select_rows(context, wanted, against.when)
+
+
+def _compare(
+    context: ExecutionContext, against: Against, rows: Sequence[Row], opposite: Sequence[Row]
+) -> Answer:
+    """The difference, or whether the relation is true; None if one side has no number."""
+    number = _compared_number(context, rows)
+    opposite_number = _compared_number(context, opposite)
+    is_difference = against.relation == "difference"
+    kind: AnswerKind = "number" if is_difference else "yes_no"
+    if number is None or opposite_number is None:
+        sides = []
+        if number is None:
+            sides.append("first")
+        if opposite_number is None:
+            sides.append("second")
+        missing = " and ".join(sides)
+        context.warn(f"There is no number for the {missing} of the two that are compared.")
+        return Answer(kind=kind, values=(None,))
+    if is_difference:
+        units = {row.unit for row in (*rows, *opposite)}
+        unit = units.pop() if len(units) == 1 else ""
+        return Answer(kind=kind, values=(number - opposite_number,), unit=unit)
+    return Answer(kind=kind, values=(_RELATIONS[against.relation](number, opposite_number),))
+
+
+def _compared_number(context: ExecutionContext, rows: Sequence[Row]) -> float | None:
+    """The number of one side of a comparison; None if it has none.
+
+    It is the aggregate; without an aggregation, the value of the first row.
+    """
+    summary = context.query.summary
+    if summary == "count":
+        return float(len(rows))
+    if summary == "each":
+        if len({row.value for row in rows}) > 1:
+            context.warn(
+                "Several values share the time that is asked for: the first of them counts."
+            )
+        value = next(iter(_all_values(context, rows[:1])), None)
+    else:
+        value = _aggregate(context, rows)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _aggregate_rows(
+    context: ExecutionContext, rows: Sequence[Row], matcher: ConceptMatcher
+) -> Answer:
+    """The answer of the rows to a query that compares nothing.
+
+    `matcher` tells the parts of a measurement: each has a number of its own.
+    """
+    query = context.query
+    if query.summary == "exists":
+        exists = bool(rows)
+        if context.conventions.statuses == "obeyed" and query.returns in {"alive", "death_time"}:
+            exists = any(_all_values(context, rows))
+        return Answer(kind="yes_no", values=(exists,))
+    all_series = series_by_part(rows, matcher)
+    if query.per is not None:
+        return _aggregate_by_period(context, all_series)
+    if query.summary == "count":
+        count = len(rows)
+        if matcher.parts:  # A measurement of several parts counts once a time.
+            count = len({row.time or id(row) for row in rows})
+        return Answer(kind="count", values=(count,))
+    if query.summary == "count_distinct":
+        distinct_values = _distinct(context, _all_values(context, rows))
+        return Answer(kind="count", values=(len(distinct_values),))
+    if query.summary == "each":
+        return _list_values(context, rows)
+    if not matcher:
+        _warn_of_mixed_tests(context, rows)
+    return Answer(
+        kind=_answer_kind(query),
+        values=tuple(_aggregate(context, series.rows) for series in all_series),
+        unit=_shared_unit(context, rows),
+        names=tuple(series.name for series in all_series if series.name),
+    )
+
+
+def _warn_of_mixed_tests(context: ExecutionContext, rows: Sequence[Row]) -> None:
+    """A number of the results of several tests means little."""
+    if context.conventions.name_matching != "words" or context.query.returns != "value":
+        return
+    names = {}
+    for row in rows:
+        if row.value is not None:
+            names[frozenset((coding.system, coding.code) for coding in row.codings)] = row.name
+    distinct_names = sorted(set(names.values()))
+    if len(distinct_names) > 1:
+        listed = list_ids(distinct_names)
+        context.warn(f"The values are of {len(names)} different tests: {listed}.")
+
+
+def _aggregate_by_period(context: ExecutionContext, all_series: Sequence[Series]) -> Answer:
+    """One value for each day, month or year that has one, oldest first; each part by itself."""
+    query = context.query
+    is_count = query.summary == "count"
+    by_end = uses_end_time(query)
+    length = _PERIOD_LENGTH[query.per or "day"]
+    periods: list[str] = []
+    values: list[Scalar] = []
+    names: list[str] = []
+    rows: list[Row] = []
+    for series in all_series:
+        rows += series.rows
+        rows_by_period: dict[str, list[Row]] = defaultdict(list)
+        for row in series.rows:
+            time = row.local_end if by_end else row.local_time
+            if time is not None:
+                rows_by_period[time.isoformat()[:length]].append(row)
+        for period, period_rows in sorted(rows_by_period.items()):
+            value = len(period_rows) if is_count else _aggregate(context, period_rows)
+            if value is not None:
+                periods.append(period)
+                values.append(value)
+                names.append(series.name)
+    return Answer(
+        kind="count" if is_count else "number",
+        values=tuple(values),
+        unit=_shared_unit(context, rows),
+        periods=tuple(periods),
+        names=tuple(filter(None, names)),
+    )
+
+
+def _list_values(context: ExecutionContext, rows: Sequence[Row]) -> Answer:
+    """Every value: names and times once, results and doses as often as they occur."""
+    values = _all_values(context, rows)
+    kind = _answer_kind(context.query)
+    if kind == "number" and values and all(isinstance(value, str) for value in values):
+        kind = "text"
+    if context.query.returns not in _REPEATABLE:
+        values = _distinct(context, values)
+    return Answer(kind=kind, values=tuple(values), unit=_shared_unit(context, rows))
+
+
+def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
+    """The minimum, maximum, average, sum or change; None without values."""
+    query = context.query
+    if query.returns in _TIMES:
+        times = list(map(str, _all_values(context, rows)))
+        if not times:
+            return None
+        return min(times) if query.summary == "minimum" else max(times)
+    numbers: list[float] = []
+    for row in rows:
+        values = [row.value] if query.returns == "dose" else _row_values(context, row)
+        numbers += [value for value in values if isinstance(value, int | float)]
+    if query.summary == "change":
+        if len(numbers) < 2:
+            context.warn("A change needs two values of different times.")
+            return None
+        return numbers[-1] - numbers[0]
+    if not numbers:
+        return None
+    if query.summary == "minimum":
+        return min(numbers)
+    if query.summary == "maximum":
+        return max(numbers)
+    total = sum(numbers)
+    return total / len(numbers) if query.summary == "average" else total
+
+
+def _answer_kind(query: Query) -> AnswerKind:
+    if query.returns in _TIMES:
+        return "time"
+    if query.returns in _NUMBERS or (query.returns == "dose" and query.summary != "each"):
+        return "number"
+    if query.returns == "alive":
+        return "yes_no"
+    return "text"
+
+
+def _shared_unit(context: ExecutionContext, rows: Iterable[Row]) -> str:
+    """The unit that all rows share; where they differ, a warning, since a sum then means little."""
+    query = context.query
+    if query.returns in {"elapsed", "length_of_stay"}:
+        return f"{query.unit or 'day'}s"
+    if query.returns == "age":
+        return "years"
+    if query.returns not in {"value", "dose"} or query.summary in _WITHOUT_UNIT:
+        return ""
+    units = {row.unit for row in rows if row.value is not None}
+    if len(units) > 1:
+        unit_list = list_ids(sorted(unit or "none" for unit in units))
+        context.warn(f"The values have different units ({unit_list}).", "mixed_units")
+    return units.pop() if len(units) == 1 else ""
+
+
+def _distinct(context: ExecutionContext, values: Sequence[Scalar]) -> list[Scalar]:
+    """Distinct values, in order.
+
+    By the conventions, texts that differ only in case or white space are one value, in the
+    spelling that occurs first.
+    """
+    if context.conventions.distinct_name_matching == "as_written":
+        return list(dict.fromkeys(values))
+    spellings: dict[Scalar, Scalar] = {}
+    for value in reversed(values):
+        key = normalise_text(value) if isinstance(value, str) else value
+        spellings[key] = value
+    return list(reversed(spellings.values()))
+
+
+def _all_values(context: ExecutionContext, rows: Iterable[Row]) -> list[Scalar]:
+    values: list[Scalar] = []
+    for row in rows:
+        values += _row_values(context, row)
+    return values
+
+
+def _row_values(context: ExecutionContext, row: Row) -> list[Scalar]:
+    """The values of the returned field: usually one, none if the row does not say."""
+    returns = context.query.returns
+    if returns == "value":
+        return [_result(context, row)]
+    if returns == "alive":
+        return [row.facts["alive"] == ("yes",)]
+    value: Scalar
+    if returns in _DERIVED_NUMBERS:
+        value = _DERIVED_NUMBERS[returns](context, row)
+    elif returns in {"time", "end_time"}:
+        time = row.time if returns == "time" else row.end
+        value = f"{time:%Y-%m-%d %H:%M:%S}" if time else None
+    elif returns == "name":
+        value = row.name or None
+    elif returns == "visit":
+        value = f"Encounter/{row.hospital_visit_id}" if row.hospital_visit_id else None
+    elif returns == "dose":
+        value = _dose(context, row) or None
+    else:
+        facts = row.facts.get(returns, ())
+        return list(facts if returns in _MULTIVALUED_FACTS else facts[:1])
+    return [] if value is None else [value]
+
+
+def _result(context: ExecutionContext, row: Row) -> Scalar:
+    if row.value is not None:
+        return row.value
+    if context.conventions.include_text_values:
+        return row.text or None
+    results = row.facts.get("result")
+    if results:
+        return results[0]
+    if context.query.what in _MEASUREMENTS:
+        return None
+    return row.text or None
+
+
+def _dose(context: ExecutionContext, row: Row) -> str:
+    """The dose as text; by the conventions, the strength in the name where it has no unit."""
+    strengths = row.facts.get("strength", ())
+    if context.conventions.strength_as_dose and strengths and not row.unit:
+        return strengths[0]
+    return row.text
+
+
+def _elapsed(context: ExecutionContext, row: Row) -> float | None:
+    """From the row's time to the time of the question, both on the local clock."""
+    if context.now is None:
+        raise CannotExecute(
+            "The question asks how much time has passed, but not until when.\nGive the clock (now)."
+        )
+    if row.local_time is None:
+        return None
+    return _in_unit(context, context.now - row.local_time)
+
+
+def _length_of_stay(context: ExecutionContext, row: Row) -> float | None:
+    """From start to end, by true time or on the local clock; None for a stay that has not ended."""
+    if row.time is None or row.end is None:
+        return None
+    by_instants = context.conventions.time_comparison == "instants"
+    if by_instants and row.time.tzinfo and row.end.tzinfo:
+        return _in_unit(context, row.end - row.time)
+    return _in_unit(context, row.end.replace(tzinfo=None) - row.time.replace(tzinfo=None))
+
+
+def _in_unit(context: ExecutionContext, duration: timedelta) -> float:
+    days = duration / timedelta(days=1)
+    return days / _DAYS_PER_UNIT[context.query.unit or "day"]
+
+
+def _age(context: ExecutionContext, row: Row) -> float | None:
+    """Age in whole years, at most the age at death.
+
+    At the row's time; of a patient row at the requested visit, else at the time of the question.
+    """
+    patient = context.chart.patient_resource
+    birth = _local_time_at(patient, "birthDate")
+    death = _local_time_at(patient, "deceasedDateTime")
+    time = row.local_time
+    if context.query.what == "patient":
+        visit = context.resolve_scope(context.query.when).visit
+        time = _local_time_at(visit, "period.start") or context.now
+        if time is None and death is None:
+            raise CannotExecute(
+                "The question asks for an age, but not at what time.\nGive the clock (now)."
+            )
+    if time is None or (death is not None and death < time):
+        time = death
+    if birth is None or time is None:
+        return None
+    years = time.year - birth.year
+    had_birthday = (time.month, time.day) >= (birth.month, birth.day)
+    return years if had_birthday else years - 1
+
+
+def _local_time_at(resource: object, path: str) -> datetime | None:
+    return without_timezone(parse_datetime(text_at(resource, path)))
+
+
+_DERIVED_NUMBERS: dict[str, Callable[[ExecutionContext, Row], float | None]] = {
+    "elapsed": _elapsed,
+    "length_of_stay": _length_of_stay,
+    "age": _age,
+}

@@ -2,12 +2,31 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from archqa.core.value import FrozenModel
 from archqa.query.execution.rows import Row
-from archqa.query.execution.search_step import SearchStep
 from archqa.query.model import Query
+
+
+class SearchStep(NamedTuple):
+    """One limit of a search, in words, and the number of rows that it left."""
+
+    limit: str
+    remaining: int
+
+
+CaveatKind = Literal["dated_later", "mixed_units", "other"]
+"""dated_later: rows are left out, since they are dated after the question; mixed_units: the values
+of an answer have different units."""
+
+
+class Caveat(NamedTuple):
+    """What the reader of an answer should know, and of which kind it is."""
+
+    text: str
+    kind: CaveatKind = "other"
+
 
 AnswerKind = Literal["yes_no", "count", "number", "time", "text"]
 Scalar = bool | int | float | str | None
@@ -49,11 +68,15 @@ class QueryResult(FrozenModel):
     answer: Answer
     rows: tuple[Row, ...] = ()
     evidence: dict[str, tuple[str, ...]] = {}
-    warnings: tuple[str, ...] = ()
-    unit_warning: str = ""
+    caveats: tuple[Caveat, ...] = ()
     searched: tuple[str, ...] = ()
     steps: tuple[SearchStep, ...] = ()
     left_out: tuple[Row, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The caveats as text."""
+        return tuple(caveat.text for caveat in self.caveats)
 
     @property
     def retrieved(self) -> dict[str, tuple[str, ...]]:
@@ -71,26 +94,18 @@ def collect_evidence(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
 
     A mixture counts only if every drug of it is among the rows of the order.
     """
-    rows = list(rows)
     refs: list[str] = []
+    complete_mixtures: list[str] = []
+    drug_counts: Counter[tuple[str, str]] = Counter()
     for row in rows:
         refs += row.refs
-    refs += _complete_mixtures(rows)
+        if row.mixture_ref:
+            order_and_mixture = (row.refs[0], row.mixture_ref)
+            drug_counts[order_and_mixture] += 1
+            if drug_counts[order_and_mixture] == row.ingredient_count:
+                complete_mixtures.append(row.mixture_ref)
     ids_by_type: dict[str, dict[str, None]] = defaultdict(dict)
-    for ref in refs:
+    for ref in (*refs, *complete_mixtures):
         resource_type, _, resource_id = ref.partition("/")
         ids_by_type[resource_type][resource_id] = None
     return {name: tuple(ids) for name, ids in sorted(ids_by_type.items())}
-
-
-def _complete_mixtures(rows: list[Row]) -> list[str]:
-    drug_counts: Counter[tuple[str, str]] = Counter()
-    mixtures = []
-    for row in rows:
-        if not row.mixture_ref:
-            continue
-        order_and_mixture = (row.refs[0], row.mixture_ref)
-        drug_counts[order_and_mixture] += 1
-        if drug_counts[order_and_mixture] == row.ingredient_count:
-            mixtures.append(row.mixture_ref)
-    return mixtures

@@ -2,8 +2,12 @@
 
 A drug is resolved through the order's reference and, for a mixture, those of its ingredients. In
 MIMIC-IV its name is an identifier of the Medication, whose code is only a product number.
+
+Codes of dosages: http://terminology.hl7.org/CodeSystem/v3-GTSAbbreviation and v3-TimingEvent, and
+what hospitals write in their place (Q8H, PRN).
 """
 
+import re
 from typing import Any, NamedTuple
 
 from archqa.fhir import Resource
@@ -11,9 +15,17 @@ from archqa.fhir.views.resolver import MEDICATION_NAME
 from archqa.query.execution.chart import Chart, reference_id
 from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.declared_rows import declared_facts, source_resources
-from archqa.query.execution.dosage import dosage_facts, strength
-from archqa.query.execution.elements import number_at, objects_at, text_at, value_at
-from archqa.query.execution.names import code_and_names, concept_codings, concept_names
+from archqa.query.execution.elements import (
+    code_and_names,
+    concept_codings,
+    concept_name,
+    concept_names,
+    elements_at,
+    number_at,
+    objects_at,
+    text_at,
+    value_at,
+)
 from archqa.query.execution.rows import Coding, Row, parse_datetime
 from archqa.query.kinds import (
     MEDICATION_ADMINISTRATION,
@@ -22,6 +34,128 @@ from archqa.query.kinds import (
     MEDICATION_STATEMENT,
     Source,
 )
+
+_ABBREVIATIONS = {
+    "QD": "once a day",
+    "DAILY": "once a day",
+    "BID": "twice a day",
+    "TID": "3 times a day",
+    "QID": "4 times a day",
+    "QOD": "every 2 days",
+    "WK": "once a week",
+    "WEEKLY": "once a week",
+    "QWEEK": "once a week",
+    "MO": "once a month",
+    "AM": "every morning",
+    "QAM": "every morning",
+    "PM": "every afternoon",
+    "QPM": "every evening",
+    "BED": "at bedtime",
+    "HS": "at bedtime",
+    "QHS": "at bedtime",
+    "ONCE": "once",
+    "STAT": "once, at once",
+    "PRN": "as needed",
+}
+_EVERY_HOURS = re.compile(r"^Q\s?(\d+)\s?H(?:RS?|OURS?)?$", re.IGNORECASE)
+_EVENTS = {
+    "MORN": "in the morning",
+    "AFT": "in the afternoon",
+    "EVE": "in the evening",
+    "NIGHT": "at night",
+    "HS": "at bedtime",
+    "WAKE": "after waking",
+    "C": "with meals",
+    "CM": "with breakfast",
+    "CD": "with lunch",
+    "CV": "with dinner",
+    "AC": "before meals",
+    "ACM": "before breakfast",
+    "ACD": "before lunch",
+    "ACV": "before dinner",
+    "PC": "after meals",
+    "PCM": "after breakfast",
+    "PCD": "after lunch",
+    "PCV": "after dinner",
+}
+_UNITS = {
+    "s": "second",
+    "min": "minute",
+    "h": "hour",
+    "d": "day",
+    "wk": "week",
+    "mo": "month",
+    "a": "year",
+}
+_STRENGTH = re.compile(
+    r"(?<![\w.])\d[\d,]*(?:\.\d+)?\s?(?:mg|mcg|ug|g|ml|meq|mmol|unt|units?|iu|%)"
+    r"(?:\s?/\s?(?:\d+(?:\.\d+)?\s?)?(?:mg|g|ml|hr|h|actuat|unt))?(?!\w)",
+    re.IGNORECASE,
+)
+
+_VOLUME = re.compile(r"[\d.,]+\s?ml", re.IGNORECASE)
+
+
+def dosage_facts(dosages: list[Any]) -> dict[str, tuple[str, ...]]:
+    """The facts `frequency` and `dosage` (the instruction as written) of dosage instructions."""
+    frequencies: dict[str, None] = {}
+    texts: dict[str, None] = {}
+    for dosage in dosages:
+        frequencies[_frequency(dosage)] = None
+        texts[text_at(dosage, "text", "patientInstruction")] = None
+        for instruction in objects_at(dosage, "additionalInstruction"):
+            texts[concept_name(instruction)] = None
+    facts = {"frequency": frequencies, "dosage": texts}
+    return {name: tuple(filter(None, values)) for name, values in facts.items() if any(values)}
+
+
+def strength(name: str) -> str:
+    """The strength that a drug's name states, such as `10 MG` or `0.05 MG/ML`; empty if none.
+
+    A product of several drugs has one strength each; a mere volume is none.
+    """
+    amounts = [match.group().strip() for match in _STRENGTH.finditer(name)]
+    strengths = [amount for amount in amounts if not _VOLUME.fullmatch(amount)]
+    return " / ".join(dict.fromkeys(strengths))
+
+
+def _frequency(dosage: Any) -> str:
+    """How often, in words: by the timing, else by its code; with what is as needed."""
+    words = _repeat_in_words(value_at(dosage, "timing.repeat"))
+    if not words:
+        code = concept_name(value_at(dosage, "timing.code"))
+        hours = _EVERY_HOURS.match(code)
+        words = _ABBREVIATIONS.get(code.strip().upper(), code.strip())
+        if hours:
+            words = f"every {hours.group(1)} hours"
+    parts = [words]
+    if value_at(dosage, "asNeededBoolean") is True:
+        parts.append("as needed")
+    reason = concept_name(value_at(dosage, "asNeededCodeableConcept"))
+    if reason:
+        parts.append(f"as needed for {reason}")
+    return ", ".join(dict.fromkeys(filter(None, parts)))
+
+
+def _repeat_in_words(repeat: Any) -> str:
+    """`twice a day`, `every 8 hours`, `3 times every 2 weeks, at bedtime`."""
+    count = number_at(repeat, "frequency") or 1
+    period = number_at(repeat, "period")
+    unit = _UNITS.get(text_at(repeat, "periodUnit"), "")
+    times = {1: "once", 2: "twice"}.get(int(count), f"{count:g} times")
+    parts = []
+    if period == 1 and unit:
+        parts.append(f"{times} {'an' if unit == 'hour' else 'a'} {unit}")
+    elif period is not None and unit:
+        every = f"every {period:g} {unit}s"
+        parts.append(every if count == 1 else f"{times} {every}")
+    for code in elements_at(repeat, ("when",)):
+        if isinstance(code, str):
+            parts.append(_EVENTS.get(code, ""))
+    for day in elements_at(repeat, ("dayOfWeek",)):
+        if isinstance(day, str):
+            parts.append(f"on {day}")
+    return ", ".join(filter(None, parts))
 
 
 class Drug(NamedTuple):
@@ -44,12 +178,13 @@ class Dose(NamedTuple):
 
 def medications(context: ExecutionContext) -> list[Row]:
     """Rows of all orders of the patient; by the conventions, of statements and dispenses, too."""
-    rows = _drug_rows(context.chart, MEDICATION_REQUEST)
-    if context.conventions.medications == "orders":
-        return rows
-    statements = _drug_rows(context.chart, MEDICATION_STATEMENT)
-    dispenses = _drug_rows(context.chart, MEDICATION_DISPENSE)
-    return [*rows, *statements, *dispenses]
+    sources = [MEDICATION_REQUEST]
+    if context.conventions.medications != "orders":
+        sources += [MEDICATION_STATEMENT, MEDICATION_DISPENSE]
+    rows = []
+    for source in sources:
+        rows += _drug_rows(context.chart, source)
+    return rows
 
 
 def administrations(context: ExecutionContext) -> list[Row]:
@@ -75,8 +210,12 @@ def _resolve_medications(chart: Chart, orders: list[Resource]) -> dict[str, list
     """The Medications of each referenced one: itself, or the ingredients of a mixture."""
     references: dict[str, Any] = {}
     for order in orders:
-        reference = _medication_reference(order)
-        references[reference_id(reference)] = reference
+        reference = order.get("medicationReference")
+        medication_id = reference_id(reference)
+        # The reference of a loaded transaction names no type.
+        if text_at(reference, "reference").startswith("urn:uuid:"):
+            reference = {"reference": f"Medication/{medication_id}"}
+        references[medication_id] = reference
     # Two batches, products and ingredients, are far cheaper than fetching one by one.
     chart.resolver.fetch(reference for name, reference in references.items() if name)
     ingredients: list[Resource] = []
@@ -93,53 +232,61 @@ def _resolve_medications(chart: Chart, orders: list[Resource]) -> dict[str, list
 
 
 def _drugs_of_order(order: Resource, medications_by_id: dict[str, list[Resource]]) -> list[Drug]:
-    contained = _contained_medications(order)
-    if contained:
-        return [_drug(medication, (), 1) for medication in contained]
+    reference = text_at(order, "medicationReference.reference")
+    if reference.startswith("#"):
+        contained = objects_at(order, "contained")
+        drugs = [_drug(each) for each in contained if text_at(each, "id") == reference[1:]]
+        if drugs:
+            return drugs
     medication_id = reference_id(order.get("medicationReference"))
     ingredients = medications_by_id.get(medication_id, [])
     if not ingredients:
         concept = order.get("medicationCodeableConcept")
-        display = text_at(order, "medicationReference.display")
-        return [Drug(concept_names(concept or display), concept_codings(concept or display))]
+        concept = concept or text_at(order, "medicationReference.display")
+        return [Drug(concept_names(concept), concept_codings(concept))]
     mixture_ref = ""
     if ingredients[0]["id"] != medication_id:
         mixture_ref = f"Medication/{medication_id}"
     drugs = []
     for medication in ingredients:
-        refs = (f"Medication/{medication['id']}",)
-        drug = _drug(medication, refs, len(ingredients))
-        drugs.append(drug._replace(mixture_ref=mixture_ref))
+        drug = _drug(medication)._replace(
+            refs=(f"Medication/{medication['id']}",),
+            mixture_ref=mixture_ref,
+            ingredient_count=len(ingredients),
+        )
+        drugs.append(drug)
     return drugs
 
 
-def _drug(medication: Resource, refs: tuple[str, ...], ingredient_count: int) -> Drug:
-    names = _medication_names(medication)
-    codings = _medication_codings(medication, names)
-    return Drug(names, codings, refs, ingredient_count=ingredient_count)
+def _drug(medication: Resource) -> Drug:
+    """The names as written: `Vancomycin ` with a trailing blank differs from `Vancomycin`.
 
-
-def _medication_reference(order: Resource) -> Any:
-    """The reference to the drug; that of a loaded transaction (`urn:uuid:`) with its type."""
-    reference = order.get("medicationReference")
-    if text_at(reference, "reference").startswith("urn:uuid:"):
-        return {"reference": f"Medication/{reference_id(reference)}"}
-    return reference
-
-
-def _contained_medications(order: Resource) -> list[Resource]:
-    """The Medication within an order that the order refers to (`#drug`)."""
-    reference = text_at(order, "medicationReference.reference")
-    if not reference.startswith("#"):
-        return []
-    contained = objects_at(order, "contained")
-    return [each for each in contained if text_at(each, "id") == reference[1:]]
+    The codings are those of its code, and its names, if the code lacks them.
+    """
+    names = concept_names(value_at(medication, "code"))
+    for identifier in objects_at(medication, "identifier"):
+        name = text_at(identifier, "value")
+        if name and text_at(identifier, "system").endswith(MEDICATION_NAME):
+            names = (name,)
+            break
+    codings = concept_codings(value_at(medication, "code"))
+    displays = {coding.display for coding in codings}
+    named = [Coding("", "", name.strip()) for name in names if name not in displays]
+    return Drug(names, (*codings, *named))
 
 
 def _drug_row(chart: Chart, source: Source, resource: Resource, drug: Drug) -> Row:
     stay = chart.find_stay(resource.get(source.encounter))
-    dose = _first_dose(_dosages(resource))
+    dosages = objects_at(resource, "dosageInstruction") or objects_at(resource, "dosage")
+    dose = _first_dose(next(iter(dosages), None))
     name = next(iter(drug.names), "")
+    route = next((value_at(dosage, "route") for dosage in dosages), None)
+    facts = {"route": code_and_names(route)}
+    facts.update(declared_facts(chart, source, resource))
+    facts.update(dosage_facts(dosages))
+    drug_strength = strength(name)
+    if drug_strength:
+        facts["strength"] = (drug_strength,)
     return Row(
         refs=(f"{source.type}/{resource['id']}", *drug.refs),
         name=name,
@@ -155,70 +302,22 @@ def _drug_row(chart: Chart, source: Source, resource: Resource, drug: Drug) -> R
         icu_stay_id=stay.icu_stay_id,
         mixture_ref=drug.mixture_ref,
         ingredient_count=drug.ingredient_count,
-        facts=_drug_facts(chart, source, resource, name),
+        facts=facts,
     )
 
 
-def _drug_facts(
-    chart: Chart, source: Source, resource: Resource, name: str
-) -> dict[str, tuple[str, ...]]:
-    dosages = _dosages(resource)
-    route = next((value_at(dosage, "route") for dosage in dosages), None)
-    facts = {"route": code_and_names(route)}
-    facts.update(declared_facts(chart, source, resource))
-    facts.update(dosage_facts(dosages))
-    named_strength = strength(name)
-    if named_strength:
-        facts["strength"] = (named_strength,)
-    return facts
-
-
-def _dosages(resource: Resource) -> list[Any]:
-    """The instructions of an order, the dosage of a statement or of a dose."""
-    for path in ("dosageInstruction", "dosage"):
-        dosages = objects_at(resource, path)
-        if dosages:
-            return list(dosages)
-    return []
-
-
-def _first_dose(dosages: list[Any]) -> Dose:
-    dosage = next(iter(dosages), None)
+def _first_dose(dosage: Any) -> Dose:
     dose_and_rate = value_at(dosage, "doseAndRate")
     quantity = number_at(dose_and_rate, "doseQuantity.value")
     if quantity is not None:
         return Dose(quantity, f"{quantity}", text_at(dose_and_rate, "doseQuantity.unit"))
     low = number_at(dose_and_rate, "doseRange.low.value")
-    if low is None:
-        return _administered_dose(dosage)
-    high = number_at(dose_and_rate, "doseRange.high.value")
-    text = f"{low}"
-    if high is not None:
-        text = f"{low}-{high}"
-    unit = text_at(dose_and_rate, "doseRange.low.unit")
-    return Dose(low, text, unit)
-
-
-def _administered_dose(dosage: Any) -> Dose:
-    """The dose of an administration, which has no range."""
+    if low is not None:
+        high = number_at(dose_and_rate, "doseRange.high.value")
+        text = f"{low}" if high is None else f"{low}-{high}"
+        return Dose(low, text, text_at(dose_and_rate, "doseRange.low.unit"))
+    # The dose of an administration has no range.
     quantity = number_at(dosage, "dose.value")
     if quantity is None:
         return Dose()
     return Dose(quantity, f"{quantity}", text_at(dosage, "dose.unit", "dose.code"))
-
-
-def _medication_names(medication: Resource) -> tuple[str, ...]:
-    """The names as written: `Vancomycin ` with a trailing blank differs from `Vancomycin`."""
-    for identifier in objects_at(medication, "identifier"):
-        name = text_at(identifier, "value")
-        if name and text_at(identifier, "system").endswith(MEDICATION_NAME):
-            return (name,)
-    return concept_names(value_at(medication, "code"))
-
-
-def _medication_codings(medication: Resource, names: tuple[str, ...]) -> tuple[Coding, ...]:
-    """The codes of a Medication; its names as codings without code, if the codes lack them."""
-    codings = concept_codings(value_at(medication, "code"))
-    displays = {coding.display for coding in codings}
-    named = [Coding("", "", name.strip()) for name in names if name not in displays]
-    return (*codings, *named)

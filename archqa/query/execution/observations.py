@@ -1,31 +1,253 @@
-"""Rows of results of any category: one for each Observation with a value, and for each component.
+"""Rows of Observations: results of any category, and microbiology.
 
-A reading that the record holds twice, as an Observation and as a component of a panel, is one row
-with both as its resources.
+There is one row for each Observation with a value, and for each component. A reading that the
+record holds twice, as an Observation and as a component of a panel, is one row with both as its
+resources.
 """
 
+from collections import defaultdict
 from dataclasses import replace
-from datetime import datetime, time
+from datetime import time, timedelta
+from typing import NamedTuple
 
-from archqa.fhir import Resource
+from archqa.fhir import CodeCount, Resource
 from archqa.fhir.store import LocalRecord
+from archqa.query.execution.chart import reference_id
 from archqa.query.execution.context import ExecutionContext, Scope
-from archqa.query.execution.elements import objects_at
-from archqa.query.execution.measurements import (
-    measured_value,
-    observation_kind,
-    observation_row,
-    result_facts,
-    server_limits,
+from archqa.query.execution.declared_rows import declared_facts
+from archqa.query.execution.elements import (
+    concept_code,
+    concept_codings,
+    concept_name,
+    concept_names,
+    number_at,
+    objects_at,
+    text_at,
+    value_at,
 )
-from archqa.query.execution.named_rows import CodeTest, Wanted, select_named
-from archqa.query.execution.names import concept_codings, concept_names
-from archqa.query.execution.rows import Row
+from archqa.query.execution.named_rows import CodeTest, RowTest, Wanted, select_named
+from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.execution.statuses import reference_range, result_flags, status_facts
+from archqa.query.kinds import OBSERVATION
+
+_KIND_OF_SYSTEM = {
+    "mimic-d-labitems": "lab",
+    "mimic-chartevents-d-items": "vital",
+    "mimic-d-items": "output",
+    "mimic-microbiology-test": "microbiology_test",
+    "mimic-microbiology-organism": "organism",
+    "mimic-microbiology-antibiotic": "susceptibility",
+}
+_KIND_OF_CATEGORY = {"laboratory": "lab", "vital-signs": "vital"}
+_DATE_MARGIN = timedelta(days=2)
+"""A server may read a bare date in any time zone."""
+
+_FAHRENHEIT = frozenset({"°f", "f", "[degf]", "degf", "deg f", "?f", "fahrenheit"})
+_FLAGGING = frozenset({"interpretation", "referenceRange", "dataAbsentReason"})
+"""Elements of a result that hold more than its number."""
 
 _MAX_ROWS_AT_ONCE = 500
 """Of a patient with more results, those with some codes are read: 25 ms instead of 150 of 1,400."""
 
 _CODE_ELEMENTS = frozenset({"code", "component.code"})
+
+_MICROBIOLOGY_KINDS = ("microbiology_test", "organism", "susceptibility")
+
+Members = dict[str, list[Resource]]
+"""By the reference of an Observation, the Observations that belong to it."""
+
+
+class MeasuredValue(NamedTuple):
+    """The value of an Observation: a number with its unit and comparator, or a text."""
+
+    number: float | None = None
+    text: str = ""
+    unit: str = ""
+    comparator: str = ""
+
+
+def measurements(context: ExecutionContext, what: str, wanted: Wanted, scope: Scope) -> list[Row]:
+    """Rows of one kind with one of the names. The server may omit rows outside of the scope."""
+    # A server that finds exact names need not list its codes.
+    by_exact_name = context.conventions.name_matching == "equal" and not wanted.concepts
+    code_test = None
+    if not by_exact_name:
+        codes = context.chart.codes("Observation")
+        codes_of_kind = [code for code in codes if _code_matches_kind(code, what)]
+        code_test = CodeTest(context, what, wanted, codes_of_kind)
+    by_name = RowTest(context, what, wanted, ())
+
+    def code_matches(code: CodeCount) -> bool:
+        if code.element != "code" or not _code_matches_kind(code, what):
+            return False
+        if code_test is not None:
+            return code_test(code)
+        return by_name.matches((), (code.display or code.code,))
+
+    names_to_search = wanted.names if by_exact_name else ()
+    limits = _server_limits(context, what, scope)
+    rows = []
+    for observation in context.chart.observations(code_matches, names_to_search, limits):
+        if _observation_kind(observation) == what:
+            rows.append(_observation_row(context, observation))
+    return select_named(context, what, rows, wanted, code_test)
+
+
+def count_measurements(context: ExecutionContext, what: str) -> int:
+    """The number of Observations of a kind by the counts of their codes and categories."""
+    by_system = by_category = 0
+    for code in context.chart.codes("Observation"):
+        if code.element == "code" and _KIND_OF_SYSTEM.get(_system_name(code.system)) == what:
+            by_system += code.count
+        elif code.element == "category" and _KIND_OF_CATEGORY.get(code.code) == what:
+            by_category += code.count
+    return by_system or by_category
+
+
+def _code_matches_kind(code: CodeCount, what: str) -> bool:
+    """Whether a code can be of that kind: by its system, or because its system is unknown."""
+    kind = _KIND_OF_SYSTEM.get(_system_name(code.system))
+    if kind is None:
+        return what in _KIND_OF_CATEGORY.values()
+    return kind == what
+
+
+def _observation_kind(observation: Resource) -> str:
+    """The kind of row of an Observation; empty if it is none."""
+    for coding in objects_at(observation, "code.coding"):
+        kind = _KIND_OF_SYSTEM.get(_system_name(text_at(coding, "system")))
+        if kind == "output" and "valueQuantity" not in observation:
+            return ""  # Dates of lines and dressings share the system of outputs.
+        if kind:
+            return kind
+    for coding in objects_at(observation, "category.coding"):
+        code = text_at(coding, "code")
+        if code in _KIND_OF_CATEGORY:
+            return _KIND_OF_CATEGORY[code]
+    return ""
+
+
+def _server_limits(
+    context: ExecutionContext, what: str, scope: Scope
+) -> dict[str, str | list[str]]:
+    """Search parameters that let the server omit other visits, and days far from the window."""
+    limits: dict[str, str | list[str]] = {}
+    dates = []
+    if scope.window.low.year > 1:
+        earliest = scope.window.low - _DATE_MARGIN
+        dates.append(f"ge{earliest:%Y-%m-%d}")
+    if scope.window.high.year < 9999:
+        latest = scope.window.high + _DATE_MARGIN
+        dates.append(f"le{latest:%Y-%m-%d}")
+    if dates:
+        limits["date"] = dates
+    if scope.requested_visit is None or not context.conventions.requires_encounter:
+        return limits
+    if what in {"vital", "output"}:
+        limits["encounter"] = ",".join(scope.icu_stay_ids or ["none"])
+    elif scope.requested_visit.kind == "hospital":
+        limits["encounter"] = scope.visit_id
+    return limits
+
+
+def _observation_row(context: ExecutionContext, observation: Resource) -> Row:
+    """An Observation as a row."""
+    stay = context.chart.find_stay(observation.get("encounter"))
+    names = concept_names(observation.get("code"))
+    value = _measured_value(context, observation)
+    return Row(
+        refs=(f"Observation/{observation['id']}",),
+        name=next(iter(names), ""),
+        names=names,
+        codings=concept_codings(observation.get("code")),
+        time=parse_datetime(text_at(observation, *OBSERVATION.times)),
+        value=value.number,
+        text=value.text,
+        unit=value.unit,
+        comparator=value.comparator,
+        hospital_visit_id=stay.hospital_visit_id,
+        icu_stay_id=stay.icu_stay_id,
+        facts=_observation_facts(context, observation),
+    )
+
+
+def _observation_facts(
+    context: ExecutionContext, observation: Resource
+) -> dict[str, tuple[str, ...]]:
+    if "bodySite" in observation:
+        facts = declared_facts(context.chart, OBSERVATION, observation)
+    else:  # Results are many: most have nothing declared but a status.
+        facts = status_facts(OBSERVATION.statuses, observation)
+    facts.update(_result_facts(observation))
+    # The values of a panel are those of its parts.
+    is_panel = "component" in observation or "hasMember" in observation
+    if "data_absent" in facts and not is_panel:
+        facts["status_detail"] = ("data-absent",)
+    return facts
+
+
+def _result_facts(result: Resource) -> dict[str, tuple[str, ...]]:
+    """Flags, reference range and reason of a missing value, of a result or of a component."""
+    if "valueQuantity" in result and not _FLAGGING & result.keys():
+        return {}  # Most results are a number without more, and there are many.
+    value = _recorded_value(result)
+    facts = {}
+    flags = result_flags(result, value.number, value.text)
+    if flags:
+        facts["flag"] = flags
+    reference = reference_range(result)
+    if reference is not None:
+        facts["reference_range"] = (reference.text,)
+    if value.number is None and not value.text:
+        absence = concept_name(value_at(result, "dataAbsentReason"))
+        if absence:
+            facts["data_absent"] = (absence,)
+    return facts
+
+
+def _measured_value(context: ExecutionContext, result: Resource) -> MeasuredValue:
+    """The value of an Observation or of a component, by the conventions in degrees Celsius."""
+    value = _recorded_value(result)
+    if not context.conventions.convert_to_celsius or value.number is None:
+        return value
+    if value.unit.strip().lower() not in _FAHRENHEIT:
+        return value
+    celsius = (value.number - 32) * 5 / 9
+    return value._replace(number=round(celsius, 2), unit="°C")
+
+
+def _recorded_value(observation: Resource) -> MeasuredValue:
+    for path in ("valueQuantity.value", "valueInteger"):
+        number = number_at(observation, path)
+        if number is not None:
+            unit = text_at(observation, "valueQuantity.unit", "valueQuantity.code")
+            comparator = text_at(observation, "valueQuantity.comparator")
+            return MeasuredValue(number, "", unit, comparator)
+    text = text_at(observation, "valueString", "valueDateTime")
+    if not text:
+        text = concept_name(observation.get("valueCodeableConcept"))
+    return MeasuredValue(text=text or _other_text(observation))
+
+
+def _other_text(observation: Resource) -> str:
+    """A boolean as yes or no, a range or a ratio as text, a period by its start."""
+    boolean = observation.get("valueBoolean")
+    if isinstance(boolean, bool):
+        return "yes" if boolean else "no"
+    low = number_at(observation, "valueRange.low.value")
+    high = number_at(observation, "valueRange.high.value")
+    if low is not None and high is not None:
+        unit = text_at(observation, "valueRange.high.unit", "valueRange.low.unit")
+        return f"{low:g} to {high:g} {unit}".strip()
+    numerator = number_at(observation, "valueRatio.numerator.value")
+    denominator = number_at(observation, "valueRatio.denominator.value")
+    if numerator is not None and denominator is not None:
+        return f"{numerator:g}:{denominator:g}"
+    return text_at(observation, "valueTime", "valuePeriod.start")
+
+
+def _system_name(system: str) -> str:
+    return system.rstrip("/").rsplit("/", 1)[-1]
 
 
 def results_of_kind(context: ExecutionContext, what: str, wanted: Wanted) -> list[Row]:
@@ -40,7 +262,7 @@ def observations(context: ExecutionContext, wanted: Wanted, scope: Scope) -> lis
         return select_named(context, "observation", _rows_of_patient(context), wanted)
     codes = [code for code in context.chart.codes("Observation") if code.element in _CODE_ELEMENTS]
     code_test = CodeTest(context, "observation", wanted, codes)
-    limits = server_limits(context, "observation", scope)
+    limits = _server_limits(context, "observation", scope)
     found = context.chart.observations(
         lambda code: code.element in _CODE_ELEMENTS and code_test(code),
         (),
@@ -74,8 +296,8 @@ def _rows_of(context: ExecutionContext, found: list[Resource]) -> list[Row]:
     rows = []
     for observation in found:
         components = objects_at(observation, "component")
-        row = observation_row(context, observation)
-        row.facts["kind"] = (observation_kind(observation),)
+        row = _observation_row(context, observation)
+        row.facts["kind"] = (_observation_kind(observation),)
         if row.value is not None or row.text or not components:
             rows.append(row)
         for component in components:
@@ -86,8 +308,13 @@ def _rows_of(context: ExecutionContext, found: list[Resource]) -> list[Row]:
 def _component_row(context: ExecutionContext, panel: Row, component: Resource) -> Row:
     """A component as a row with the time, the visit and the status of its panel."""
     names = concept_names(component.get("code"))
-    value = measured_value(context, component)
-    facts = {**_shared_facts(panel), **result_facts(component), "panel": panel.names}
+    value = _measured_value(context, component)
+    facts = {}
+    if "status" in panel.facts:
+        facts["status"] = panel.facts["status"]
+    facts["kind"] = panel.facts["kind"]
+    facts.update(_result_facts(component))
+    facts["panel"] = panel.names
     if "data_absent" in facts:
         facts["status_detail"] = ("data-absent",)
     return replace(
@@ -103,20 +330,22 @@ def _component_row(context: ExecutionContext, panel: Row, component: Resource) -
     )
 
 
-def _shared_facts(panel: Row) -> dict[str, tuple[str, ...]]:
-    return {name: panel.facts[name] for name in ("status", "kind") if name in panel.facts}
-
-
 def _without_duplicates(rows: list[Row]) -> list[Row]:
-    """The rows, of which those of one code, time and value are one with the resources of all."""
+    """The rows, of which those of one code, time and value are one with the resources of all.
+
+    Of one reading, its own Observation comes first, then the panel; it has the facts of both.
+    """
     unique: dict[object, Row] = {}
     for row in rows:
         key = _identity(row)
-        known = unique.get(key)
-        if known is None:
+        first, second = unique.get(key), row
+        if first is None:
             unique[key] = row
-        else:
-            unique[key] = _merged(known, row)
+            continue
+        if "panel" in first.facts and "panel" not in second.facts:
+            first, second = second, first
+        refs = dict.fromkeys((*first.refs, *second.refs))
+        unique[key] = replace(first, refs=tuple(refs), facts={**second.facts, **first.facts})
     return list(unique.values())
 
 
@@ -124,19 +353,117 @@ def _identity(row: Row) -> object:
     """Equal for two rows that are one reading: only where the time of day is known."""
     codes = frozenset((coding.system, coding.code) for coding in row.codings if coding.code)
     has_value = row.value is not None or bool(row.text)
-    if not codes or not has_value or not _has_time_of_day(row.time):
+    has_time_of_day = row.time is not None and row.time.time() != time.min
+    if not codes or not has_value or not has_time_of_day:
         return id(row)
     statuses = (row.facts.get("status"), row.comparator)
     return codes, row.time, row.value, row.unit, row.text, statuses
 
 
-def _has_time_of_day(moment: datetime | None) -> bool:
-    return moment is not None and moment.time() != time.min
+def microbiology(context: ExecutionContext, what: str) -> list[Row]:
+    """Rows of tests of specimens, of the organisms that grew, or of their susceptibilities.
+
+    A test refers to its organisms, an organism to its susceptibilities (`hasMember`; the reverse is
+    `derivedFrom`). All rows have the time and the visit of the test: organisms and susceptibilities
+    have no encounter, and their time is that of storing.
+    """
+    return context.chart.get_or_compute(what, lambda: _microbiology_rows(context, what))
 
 
-def _merged(known: Row, row: Row) -> Row:
-    """One reading: its own Observation first, then the panel; with the facts of both."""
-    if "panel" in known.facts and "panel" not in row.facts:
-        known, row = row, known
-    refs = tuple(dict.fromkeys((*known.refs, *row.refs)))
-    return replace(known, refs=refs, facts={**row.facts, **known.facts})
+def _microbiology_rows(context: ExecutionContext, what: str) -> list[Row]:
+    resolver = context.chart.resolver
+    observations = context.chart.observations(_is_microbiology_code, (), {})
+    members = _members(observations)
+    tests = []
+    for observation in observations:
+        if _observation_kind(observation) == "microbiology_test":
+            tests.append(observation)
+    resolver.fetch(test.get("specimen") for test in tests)
+    rows = []
+    for test in tests:
+        test_row = _observation_row(context, test)
+        specimen = resolver.specimen(test) or {}
+        if specimen:
+            test_row = replace(test_row, context_refs=(f"Specimen/{specimen['id']}",))
+        test_row.facts["specimen"] = concept_names(specimen.get("type"))
+        organisms = members.get(_ref(test), [])
+        if what == "microbiology_test":
+            rows.append(_test_row(test_row, organisms, members))
+            continue
+        for organism in organisms:
+            susceptibilities = members.get(_ref(organism), [])
+            if what == "organism":
+                refs = (_ref(organism), *test_row.refs, *map(_ref, susceptibilities))
+                rows.append(_member_row(context, test_row, organism, organism, refs))
+                continue
+            for susceptibility in susceptibilities:
+                refs = (_ref(susceptibility), *test_row.refs, _ref(organism))
+                rows.append(_member_row(context, test_row, organism, susceptibility, refs))
+    return rows
+
+
+def _is_microbiology_code(code: CodeCount) -> bool:
+    if code.element != "code":
+        return False
+    return any(_code_matches_kind(code, kind) for kind in _MICROBIOLOGY_KINDS)
+
+
+def _members(observations: list[Resource]) -> Members:
+    """The members of each Observation, linked from either end."""
+    observation_by_ref = {_ref(observation): observation for observation in observations}
+    members: dict[str, dict[str, Resource]] = defaultdict(dict)
+    for observation in observations:
+        own_ref = _ref(observation)
+        for reference in objects_at(observation, "hasMember"):
+            member_ref = f"Observation/{reference_id(reference)}"
+            if member_ref in observation_by_ref:
+                members[own_ref][member_ref] = observation_by_ref[member_ref]
+        for reference in objects_at(observation, "derivedFrom"):
+            members[f"Observation/{reference_id(reference)}"][own_ref] = observation
+    return {parent_ref: list(by_ref.values()) for parent_ref, by_ref in members.items()}
+
+
+def _test_row(test_row: Row, organisms: list[Resource], members: Members) -> Row:
+    """A test with its organisms and their susceptibilities; one in which one grew is positive."""
+    refs = [*test_row.refs, *map(_ref, organisms)]
+    for organism in organisms:
+        refs += map(_ref, members.get(_ref(organism), []))
+    names = dict.fromkeys(concept_name(organism.get("code")) for organism in organisms)
+    flags = test_row.facts.get("flag", ())
+    if organisms and "positive" not in flags:
+        flags = (*flags, "positive")
+    facts = {**test_row.facts, "organism": tuple(names), "flag": flags}
+    return replace(test_row, refs=tuple(refs), facts=facts)
+
+
+def _member_row(
+    context: ExecutionContext,
+    test_row: Row,
+    organism: Resource,
+    member: Resource,
+    refs: tuple[str, ...],
+) -> Row:
+    """An organism or a susceptibility; an error of either it or its test is one of both."""
+    row = _observation_row(context, member)
+    code = concept_code(member.get("valueCodeableConcept"))
+    statuses = (*row.facts.get("status", ()), *test_row.facts.get("status", ()))
+    facts = {
+        **row.facts,
+        "specimen": test_row.facts["specimen"],
+        "organism": (concept_name(organism.get("code")),),
+        "result": tuple(dict.fromkeys(filter(None, (code, row.text)))),
+        "status": tuple(dict.fromkeys(statuses)),
+    }
+    return replace(
+        row,
+        refs=refs,
+        context_refs=test_row.context_refs,
+        time=test_row.time,
+        hospital_visit_id=test_row.hospital_visit_id,
+        icu_stay_id=test_row.icu_stay_id,
+        facts=facts,
+    )
+
+
+def _ref(observation: Resource) -> str:
+    return f"Observation/{observation['id']}"

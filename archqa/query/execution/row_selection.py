@@ -1,43 +1,114 @@
 """Selection of the requested rows: names, visit, time, the other limits, the position in time."""
 
-import itertools
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from archqa.query.execution.coded import patient_rows
-from archqa.query.execution.concept_limit import ConceptMatcher, concepts_of_rows
 from archqa.query.execution.context import (
     ExecutionContext,
     Scope,
     position_index,
     uses_end_time,
 )
-from archqa.query.execution.details import with_people_or_places, with_reasons
-from archqa.query.execution.facts import keep_facts
-from archqa.query.execution.later_rows import LEFT_OUT, split_later
-from archqa.query.execution.named_rows import Wanted
-from archqa.query.execution.names import NameMatcher
+from archqa.query.execution.declared_rows import (
+    declared_rows,
+    diagnoses,
+    procedures,
+    with_people_or_places,
+    with_reasons,
+)
+from archqa.query.execution.findings import SearchStep
+from archqa.query.execution.medications import administrations, medications
+from archqa.query.execution.named_rows import (
+    ConceptMatcher,
+    NameMatcher,
+    Wanted,
+    concept_matcher,
+    first_and_last,
+    select_named,
+    series_by_part,
+)
+from archqa.query.execution.observations import (
+    count_measurements,
+    measurements,
+    microbiology,
+    observations,
+    reads_all,
+    reads_all_locally,
+    results_of_kind,
+)
+from archqa.query.execution.patient import (
+    care_units,
+    encounters,
+    hospital_visits,
+    icu_stays,
+    patient_rows,
+)
 from archqa.query.execution.row_limits import (
     filter_by_attributes,
     filter_by_class,
     filter_by_flag,
     filter_by_reason,
+    filter_by_scope,
     filter_by_state,
+    keep_facts,
 )
-from archqa.query.execution.row_sources import count_in_record, fetch_rows, plural
 from archqa.query.execution.rows import Row
-from archqa.query.execution.scope_filter import filter_by_scope
-from archqa.query.execution.search_step import SearchStep
-from archqa.query.execution.series import first_and_last, series_by_part
-from archqa.query.execution.value_units import with_common_units
-from archqa.query.kinds import KINDS
+from archqa.query.execution.time_windows import left_out_text, split_later
+from archqa.query.kinds import KINDS, Reader
 from archqa.query.model import Companion, Query
 from archqa.query.scope import When
+from archqa.terminology.concept import Concept
+from archqa.terminology.units import convert, ucum_unit
 
 _SHARED_TIME_FIELDS = {"same_time": 6, "same_day": 3, "same_month": 2}
 """How many of year, month, day, hour, minute and second two rows must share."""
+
+_READERS: dict[Reader, Callable[[ExecutionContext], list[Row]]] = {
+    "medications": medications,
+    "administrations": administrations,
+    "procedures": procedures,
+    "diagnoses": diagnoses,
+    "hospital_visits": hospital_visits,
+    "icu_stays": icu_stays,
+    "care_units": care_units,
+    "encounters": encounters,
+    "patient_rows": patient_rows,
+}
+
+
+def fetch_rows(context: ExecutionContext, what: str, wanted: Wanted, scope: Scope) -> list[Row]:
+    """Rows of one kind with one of the names; none for a visit that does not exist."""
+    if scope.visit_not_found:
+        return []
+    kind = KINDS[what]
+    if kind.reader == "measurements":
+        by_category = context.conventions.name_matching == "words" and what != "output"
+        if by_category and reads_all_locally(context):
+            return results_of_kind(context, what, wanted)
+        return measurements(context, what, wanted, scope)
+    if kind.reader == "observations":
+        return observations(context, wanted, scope)
+    if kind.reader == "microbiology":
+        rows = microbiology(context, what)
+    elif kind.reader == "declared":
+        rows = declared_rows(context, what)
+    else:
+        rows = _READERS[kind.reader](context)
+    return select_named(context, what, rows, wanted)
+
+
+def count_in_record(context: ExecutionContext, what: str, scope: Scope) -> int:
+    """The number of rows of a kind, whatever their name, in the whole record of the patient."""
+    if scope.visit_not_found:
+        return 0
+    if KINDS[what].reader == "measurements":
+        return count_measurements(context, what)
+    if KINDS[what].reader == "observations" and not reads_all(context):
+        return context.chart.observation_count
+    return len(fetch_rows(context, what, Wanted(), scope))
 
 
 class RowSelection(NamedTuple):
@@ -53,144 +124,26 @@ def select_rows(context: ExecutionContext, wanted: Wanted, when: When) -> RowSel
     if query.what == "patient":
         return _select_patient(context, when)
     by_end = uses_end_time(query)
-    matcher = row_matcher(context, wanted)
+    matcher = concept_matcher(context, query.what, wanted)
     rows = _rows_within_limits(context, wanted, when, matcher, by_end=by_end)
-    rows = _without_later_rows(context, rows, by_end=by_end)
+    rows, later = split_later(rows, context.cutoff, by_end=by_end)
+    if later:
+        kind = KINDS[query.what]
+        noun = kind.plural if len(later) > 1 else kind.singular
+        context.warn(left_out_text(len(later), noun), "dated_later")
+        context.note_step("up to the time of the question", rows)
     rows = _sorted_by_time(context, rows, by_end=by_end)
     context.note_search(f"{len(rows)} of them pass every limit")
     rows = _with_returned_details(context, rows)
-    extreme_rows = _filter_by_extreme(query, rows, matcher)
-    chosen = _at_position(context, extreme_rows, when, matcher, by_end=by_end)
+    chosen = _filter_by_extreme(query, rows, matcher)
+    chosen = _at_position(context, chosen, when, matcher, by_end=by_end)
     if query.newest:
-        chosen = _of_latest_times(chosen, query.newest)
+        times = sorted({row.time for row in chosen if row.time is not None})
+        latest_times = times[-query.newest :]
+        chosen = [row for row in chosen if row.time in latest_times]
     if query.summary == "change":
         chosen = first_and_last(chosen, matcher)
     return RowSelection(rows, chosen)
-
-
-def _without_later_rows(context: ExecutionContext, rows: list[Row], *, by_end: bool) -> list[Row]:
-    """The rows without those after the time of the question, by the conventions; they are counted."""
-    earlier, later = split_later(rows, context.cutoff, by_end=by_end)
-    if later:
-        kind = KINDS[context.query.what]
-        noun = kind.plural if len(later) > 1 else kind.singular
-        context.warn(f"{LEFT_OUT}: {len(later)} {noun}.")
-        context.note_step("up to the time of the question", earlier)
-    return earlier
-
-
-def _of_latest_times(rows: list[Row], count: int) -> list[Row]:
-    """The rows of the latest times; those without a time are left out."""
-    times = sorted({row.time for row in rows if row.time is not None})[-count:]
-    return [row for row in rows if row.time in times]
-
-
-def _rows_within_limits(
-    context: ExecutionContext,
-    wanted: Wanted,
-    when: When,
-    matcher: ConceptMatcher,
-    *,
-    by_end: bool,
-) -> list[Row]:
-    """The rows that pass every limit but the extreme and the position; each limit is noted."""
-    query = context.query
-    scope = context.resolve_scope(when)
-    rows = fetch_rows(context, query.what, wanted, scope)
-    _note_fetched(context, wanted, scope, rows)
-    rows = with_common_units(context, rows, matcher)
-    facts, others = keep_facts(context, rows)
-    context.left_out += _pass_quietly(context, others, when, by_end=by_end)
-    rows = filter_by_scope(context, facts, query.what, when, scope, by_end=by_end)
-    if str(when):
-        context.note_step(str(when), rows)
-    rows = _resolve_censored_values(context, rows)
-    return _filter_by_row_limits(context, rows)
-
-
-def _filter_by_row_limits(context: ExecutionContext, rows: list[Row]) -> list[Row]:
-    """The rows that pass the limits on what they are, not on when: each that is set is noted."""
-    query = context.query
-    rows = _noted(context, filter_by_attributes(context, rows), rows, "with the other limits")
-    if query.state:
-        rows = filter_by_state(context, rows)
-        context.note_step(query.state, rows)
-    if query.flag:
-        rows = filter_by_flag(context, rows)
-        context.note_step(query.flag, rows)
-    if query.classes:
-        rows = filter_by_class(context, rows)
-        context.note_step(" or ".join(query.classes), rows)
-    if query.reasons:
-        rows = filter_by_reason(context, rows)
-        context.note_step(f"for {' or '.join(query.reasons)}", rows)
-    if query.companion is not None:
-        rows = _filter_by_companion(context, rows, query.companion)
-        context.note_step(f"near {plural(query.companion.what)}", rows)
-    return rows
-
-
-def _noted(
-    context: ExecutionContext, remaining: list[Row], rows: Sequence[Row], limit: str
-) -> list[Row]:
-    """The remaining rows; noted only if the limit took any away."""
-    if len(remaining) < len(rows):
-        context.note_step(limit, remaining)
-    return remaining
-
-
-def _pass_quietly(
-    context: ExecutionContext, rows: list[Row], when: When, *, by_end: bool
-) -> list[Row]:
-    """The rows that are no facts but pass the other limits, without steps and warnings of theirs."""
-    if not rows:
-        return []
-    quiet = replace(context, warnings={}, searched={}, steps=[], left_out=[])
-    scope = quiet.resolve_scope(when)
-    rows = filter_by_scope(quiet, rows, context.query.what, when, scope, by_end=by_end)
-    rows = filter_by_attributes(quiet, rows)
-    rows = filter_by_class(quiet, rows)
-    rows, _ = split_later(rows, context.cutoff, by_end=by_end)
-    return _sorted_by_time(quiet, rows, by_end=by_end)
-
-
-def _note_fetched(
-    context: ExecutionContext, wanted: Wanted, scope: Scope, rows: Sequence[Row]
-) -> None:
-    """What was searched: how many rows the record has, and how many of them have the name."""
-    what = context.query.what
-    names = f" named {wanted}" if not wanted.is_everything else ""
-    context.note_search(f"{plural(what)}{names}: {len(rows)} in the record")
-    if context.conventions.name_matching == "words":
-        total = len(rows) if wanted.is_everything else count_in_record(context, what, scope)
-        context.steps.append(SearchStep(f"{plural(what)} in the record", max(total, len(rows))))
-    if not wanted.is_everything:
-        context.note_step(f"of {wanted}", rows)
-
-
-def row_matcher(context: ExecutionContext, wanted: Wanted) -> ConceptMatcher:
-    """Which codes the concepts of one side of a query mean."""
-    concepts = concepts_of_rows(wanted.concepts, context.query.what)
-    return ConceptMatcher(
-        concepts,
-        past=context.query.state != "current",
-        in_text=context.query.what == "goal",
-    )
-
-
-def _with_returned_details(context: ExecutionContext, rows: list[Row]) -> list[Row]:
-    """The rows with what they refer to, if the query returns it; reasons are evidence then."""
-    query = context.query
-    if query.returns in {"practitioner", "place"}:
-        return with_people_or_places(context, rows, query.what, query.returns)
-    if query.returns != "reason":
-        return rows
-    rows = with_reasons(context, rows, query.what)
-    return [_with_reason_refs(row) for row in rows]
-
-
-def _with_reason_refs(row: Row) -> Row:
-    return replace(row, refs=tuple(dict.fromkeys((*row.refs, *row.reason_refs))))
 
 
 def _select_patient(context: ExecutionContext, when: When) -> RowSelection:
@@ -207,23 +160,164 @@ def _select_patient(context: ExecutionContext, when: When) -> RowSelection:
     return RowSelection(rows, rows)
 
 
+def _rows_within_limits(
+    context: ExecutionContext,
+    wanted: Wanted,
+    when: When,
+    matcher: ConceptMatcher,
+    *,
+    by_end: bool,
+) -> list[Row]:
+    """The rows that pass every limit but the extreme and the position; each limit is noted."""
+    query = context.query
+    scope = context.resolve_scope(when)
+    rows = fetch_rows(context, query.what, wanted, scope)
+    _note_fetched(context, wanted, scope, rows)
+    rows = _with_common_units(context, rows, matcher)
+    rows, others = keep_facts(context, rows)
+    context.left_out += _pass_quietly(context, others, when, by_end=by_end)
+    rows = filter_by_scope(context, rows, query.what, when, scope, by_end=by_end)
+    if str(when):
+        context.note_step(str(when), rows)
+    rows = _resolve_censored_values(context, rows)
+    fetched = len(rows)
+    rows = filter_by_attributes(context, rows)
+    if len(rows) < fetched:
+        context.note_step("with the other limits", rows)
+    if query.state:
+        rows = filter_by_state(context, rows, query.state)
+        context.note_step(query.state, rows)
+    if query.flag:
+        rows = filter_by_flag(context, rows, query.flag)
+        context.note_step(query.flag, rows)
+    if query.classes:
+        rows = filter_by_class(context, rows)
+        context.note_step(" or ".join(query.classes), rows)
+    if query.reasons:
+        rows = filter_by_reason(context, rows)
+        context.note_step(f"for {' or '.join(query.reasons)}", rows)
+    if query.companion is not None:
+        rows = _filter_by_companion(context, rows, query.companion)
+        context.note_step(f"near {KINDS[query.companion.what].plural}", rows)
+    return rows
+
+
+def _note_fetched(
+    context: ExecutionContext, wanted: Wanted, scope: Scope, rows: Sequence[Row]
+) -> None:
+    """What was searched: how many rows the record has, and how many of them have the name."""
+    what = context.query.what
+    plural = KINDS[what].plural
+    names = "" if wanted.is_everything else f" named {wanted}"
+    context.note_search(f"{plural}{names}: {len(rows)} in the record")
+    if context.conventions.name_matching == "words":
+        total = len(rows) if wanted.is_everything else count_in_record(context, what, scope)
+        step = SearchStep(f"{plural} in the record", max(total, len(rows)))
+        context.steps.append(step)
+    if not wanted.is_everything:
+        context.note_step(f"of {wanted}", rows)
+
+
+def _with_common_units(
+    context: ExecutionContext, rows: Sequence[Row], matcher: ConceptMatcher
+) -> list[Row]:
+    """The rows, converted where those of one measurement differ in unit, with a warning.
+
+    A measurement is shown in the unit of most rows where units only differ in spelling, else in
+    that of its concept. A value that cannot be converted stays as it is; `recorded_value` is what
+    the record has.
+    """
+    if not matcher:
+        return list(rows)
+    concepts = [matcher.concept_of(row.codings) for row in rows]
+    counts: dict[Concept, Counter[str]] = defaultdict(Counter)
+    for row, concept in zip(rows, concepts, strict=True):
+        if concept is not None and row.value is not None and row.unit:
+            counts[concept][row.unit] += 1
+    units = {}
+    for concept, spellings in counts.items():
+        units[concept] = _common_unit(spellings, concept.unit)
+    converted = []
+    for row, row_concept in zip(rows, concepts, strict=True):
+        if row_concept in units:
+            row = _converted(context, row, row_concept, units[row_concept])
+        converted.append(row)
+    return converted
+
+
+def _common_unit(spellings: Counter[str], concept_unit: str | None) -> str:
+    most_frequent = spellings.most_common(1)[0][0]
+    if len(set(map(_normal, spellings))) == 1:
+        return most_frequent
+    for unit, _ in spellings.most_common():
+        if concept_unit is not None and _normal(unit) == _normal(concept_unit):
+            return unit
+    return concept_unit or most_frequent
+
+
+def _normal(unit: str) -> str:
+    return ucum_unit(unit) or unit.strip().lower()
+
+
+def _converted(context: ExecutionContext, row: Row, concept: Concept, unit: str) -> Row:
+    if row.value is None or not unit or row.unit in {unit, ""}:
+        return row
+    if _normal(row.unit) == _normal(unit):
+        return replace(row, unit=unit)
+    number = convert(row.value, row.unit, unit, concept)
+    if number is None:
+        return row
+    context.warn(f"Values of {concept.name} in {row.unit} are converted to {unit}.")
+    facts = {**row.facts, "recorded_value": (f"{row.value:g} {row.unit}",)}
+    # A conversion is no more precise than a result: four significant digits.
+    return replace(row, value=float(f"{number:.4g}"), unit=unit, facts=facts)
+
+
 def _resolve_censored_values(context: ExecutionContext, rows: list[Row]) -> list[Row]:
     """Values such as `< 0.01`, by the conventions."""
-    censored = [row for row in rows if row.comparator]
+    censored = sum(bool(row.comparator) for row in rows)
     if not censored:
         return rows
-    fact = f"{len(censored)} of {len(rows)} values are only bounds (such as < 5)"
+    fact = f"{censored} of {len(rows)} values are only bounds (such as < 5)"
     if context.conventions.censored_values == "as_bound":
         context.warn(f"{fact}: the bound stands in.")
         return rows
     context.warn(f"{fact} and are no numbers here.")
-    return list(map(_without_number, rows))
+    resolved = []
+    for row in rows:
+        if row.comparator:
+            row = replace(row, value=None, text=f"{row.comparator} {row.value}")
+        resolved.append(row)
+    return resolved
 
 
-def _without_number(row: Row) -> Row:
-    if not row.comparator:
-        return row
-    return replace(row, value=None, text=f"{row.comparator} {row.value}")
+def _pass_quietly(
+    context: ExecutionContext, rows: list[Row], when: When, *, by_end: bool
+) -> list[Row]:
+    """The rows that are no facts but pass the other limits, without steps and caveats of theirs."""
+    if not rows:
+        return []
+    quiet = replace(context, caveats={}, searched={}, steps=[], left_out=[])
+    scope = quiet.resolve_scope(when)
+    rows = filter_by_scope(quiet, rows, context.query.what, when, scope, by_end=by_end)
+    rows = filter_by_attributes(quiet, rows)
+    rows = filter_by_class(quiet, rows)
+    rows, _ = split_later(rows, context.cutoff, by_end=by_end)
+    return _sorted_by_time(quiet, rows, by_end=by_end)
+
+
+def _with_returned_details(context: ExecutionContext, rows: list[Row]) -> list[Row]:
+    """The rows with what they refer to, if the query returns it; reasons are evidence then."""
+    query = context.query
+    if query.returns in {"practitioner", "place"}:
+        return with_people_or_places(context, rows, query.what, query.returns)
+    if query.returns != "reason":
+        return rows
+    detailed = []
+    for row in with_reasons(context, rows, query.what):
+        refs = dict.fromkeys((*row.refs, *row.reason_refs))
+        detailed.append(replace(row, refs=tuple(refs)))
+    return detailed
 
 
 def _filter_by_companion(
@@ -260,14 +354,14 @@ def _companion_rows(context: ExecutionContext, companion: Companion) -> list[Row
 def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
     if row.refs == companion_row.refs:
         return False
-    if companion.within == "same_visit" and not _share_visit(row, companion_row):
-        return False
+    if companion.within == "same_visit":
+        visit_id = row.hospital_visit_id
+        if not visit_id or visit_id != companion_row.hospital_visit_id:
+            return False
     if companion.within == "stay":
-        return _is_within(row, companion_row)
-    return _is_near_in_time(row, companion_row, companion)
-
-
-def _is_near_in_time(row: Row, companion_row: Row, companion: Companion) -> bool:
+        if row.time is None or companion_row.time is None or row.time < companion_row.time:
+            return False
+        return companion_row.end is None or row.time <= companion_row.end
     row_time = row.local_time
     companion_time = companion_row.local_time
     fields = _SHARED_TIME_FIELDS.get(companion.within, 0)
@@ -284,18 +378,6 @@ def _is_near_in_time(row: Row, companion_row: Row, companion: Companion) -> bool
     return True
 
 
-def _is_within(row: Row, stay: Row) -> bool:
-    """Whether a row lies between the start and the end of a stay, which may still last."""
-    if row.time is None or stay.time is None or row.time < stay.time:
-        return False
-    return stay.end is None or row.time <= stay.end
-
-
-def _share_visit(row: Row, companion_row: Row) -> bool:
-    visit_id = row.hospital_visit_id
-    return bool(visit_id) and visit_id == companion_row.hospital_visit_id
-
-
 def _filter_by_extreme(query: Query, rows: list[Row], matcher: ConceptMatcher) -> list[Row]:
     """Only the rows with the smallest or largest value, if requested.
 
@@ -304,22 +386,19 @@ def _filter_by_extreme(query: Query, rows: list[Row], matcher: ConceptMatcher) -
     """
     if query.extreme is None:
         return rows
-    series = series_by_part(rows, matcher)
-    extreme_rows = _with_extreme_value(query.extreme, series[0].rows)
-    if len(series) == 1:
-        return extreme_rows
-    times = {row.time for row in extreme_rows}
-    return [row for each in series for row in each.rows if row.time in times]
-
-
-def _with_extreme_value(extreme: str, rows: Sequence[Row]) -> list[Row]:
-    values = [row.value for row in rows if row.value is not None]
+    first, *others = series_by_part(rows, matcher)
+    values = [row.value for row in first.rows if row.value is not None]
     if not values:
         return []
-    value = max(values)
-    if extreme == "minimum":
-        value = min(values)
-    return [row for row in rows if row.value == value]
+    extreme = min(values) if query.extreme == "minimum" else max(values)
+    chosen = [row for row in first.rows if row.value == extreme]
+    if not others:
+        return chosen
+    times = {row.time for row in chosen}
+    chosen = [row for row in first.rows if row.time in times]
+    for series in others:
+        chosen += [row for row in series.rows if row.time in times]
+    return chosen
 
 
 def _at_position(
@@ -332,30 +411,22 @@ def _at_position(
 ) -> list[Row]:
     """The rows of the n-th distinct time, among those with a time; all rows without a position.
 
-    Of a measurement of several parts, those of each part.
+    `rows` are in the order of time. Of a measurement of several parts, those of each part.
     """
     if when.position is None:
         return list(rows)
+    index = position_index(when.position)
     chosen: list[Row] = []
     for series in series_by_part(rows, matcher):
-        chosen += _nth_of_series(context, series.rows, when.position, by_end=by_end)
+        rows_by_time: dict[datetime, list[Row]] = defaultdict(list)
+        for row in series.rows:
+            time = _sort_time(context, row, by_end=by_end)
+            if time is not None:
+                rows_by_time[time].append(row)
+        groups = list(rows_by_time.values())
+        if -len(groups) <= index < len(groups):
+            chosen += groups[index]
     return _sorted_by_time(context, chosen, by_end=by_end)
-
-
-def _nth_of_series(
-    context: ExecutionContext, rows: Sequence[Row], position: str, *, by_end: bool
-) -> list[Row]:
-    def time_of(row: Row) -> datetime | None:
-        return _sort_time(context, row, by_end=by_end)
-
-    timed_rows = [row for row in rows if time_of(row) is not None]
-    groups = []
-    for _, rows_of_one_time in itertools.groupby(timed_rows, time_of):
-        groups.append(list(rows_of_one_time))
-    index = position_index(position)
-    if -len(groups) <= index < len(groups):
-        return groups[index]
-    return []
 
 
 def _sorted_by_time(
@@ -371,9 +442,7 @@ def _sorted_by_time(
 
 
 def _sort_time(context: ExecutionContext, row: Row, *, by_end: bool) -> datetime | None:
-    time = row.time
-    if by_end:
-        time = row.end
+    time = row.end if by_end else row.time
     if time is None:
         return None
     offset = time.utcoffset()

@@ -87,17 +87,13 @@ def parse_datetime(text: str | None) -> datetime | None:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        return _start_of_range(text)
-
-
-def _start_of_range(text: str) -> datetime | None:
-    time_range = parse_time_range(text)
-    if time_range is None or time_range.low >= LATEST:
-        return None
-    days, microseconds = divmod(time_range.low, DAY)
-    midnight = datetime.combine(datetime.fromordinal(days).date(), datetime.min.time())
-    return midnight.replace(
-        hour=microseconds // 3_600_000_000,
-        minute=microseconds // 60_000_000 % 60,
-        second=microseconds // 1_000_000 % 60,
-    )
+        time_range = parse_time_range(text)
+        if time_range is None or time_range.low >= LATEST:
+            return None
+        days, microseconds = divmod(time_range.low, DAY)
+        midnight = datetime.combine(datetime.fromordinal(days).date(), datetime.min.time())
+        return midnight.replace(
+            hour=microseconds // 3_600_000_000,
+            minute=microseconds // 60_000_000 % 60,
+            second=microseconds // 1_000_000 % 60,
+        )

@@ -1,18 +1,70 @@
-"""What the status of a row means: whether it is a fact, and whether it is current or has ended."""
+"""What a row's status and interpretation mean: fact, current or ended; high, low, positive.
 
+Codes of interpretations: http://terminology.hl7.org/CodeSystem/v3-ObservationInterpretation; answers
+in words and SNOMED CT codes: hl7.org/fhir/R4/valueset-observation-interpretation.html.
+"""
+
+import re
 from datetime import datetime, time, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from archqa.query.execution.elements import value_at
-from archqa.query.execution.names import concept_codes
+from archqa.fhir import Resource
+from archqa.query.execution.elements import concept_codes, number_at, objects_at, text_at, value_at
 from archqa.query.execution.rows import Row
-from archqa.query.kinds import ERROR, KINDS, Source, Statuses
+from archqa.query.kinds import ERROR, KINDS, Statuses
 
 RowState = Literal["current", "ended", "neither", "unknown"]
 """neither: on hold, or not begun; unknown: the record does not say."""
 
 _UNKNOWN_STATUSES = frozenset({"", "unknown"})
 _DAY = timedelta(days=1)
+
+
+_FLAGS_BY_CODE = {
+    "H": "high",
+    "HH": "high",
+    "HU": "high",
+    "HX": "high",
+    ">": "high",
+    "L": "low",
+    "LL": "low",
+    "LU": "low",
+    "LX": "low",
+    "<": "low",
+    "A": "abnormal",
+    "AA": "abnormal",
+    "N": "normal",
+    "POS": "positive",
+    "DET": "positive",
+    "RR": "positive",
+    "NEG": "negative",
+    "ND": "negative",
+    "NR": "negative",
+}
+_FLAGS_BY_SNOMED_CODE = {
+    "10828004": "positive",
+    "260373001": "positive",
+    "11214006": "positive",
+    "52101004": "positive",
+    "260385009": "negative",
+    "260415000": "negative",
+    "131194007": "negative",
+    "2667000": "negative",
+}
+_NEGATIVE_ANSWER = re.compile(
+    r"^\W*(negative|not detected|none detected|undetected|non-?\s?reactive|absent|no growth)\b",
+    re.IGNORECASE,
+)
+_POSITIVE_ANSWER = re.compile(r"^\W*(positive|detected|reactive|present|pos)\b", re.IGNORECASE)
+
+
+class ReferenceRange(NamedTuple):
+    """The bounds within which a result is normal; None where a side is open."""
+
+    low: float | None
+    high: float | None
+    unit: str
+    text: str
 
 
 def status_facts(statuses: Statuses, resource: Any) -> dict[str, tuple[str, ...]]:
@@ -92,12 +144,113 @@ def _has_passed(end: datetime | None, now: datetime | None) -> bool:
 def _statuses_of(what: str, row: Row) -> Statuses:
     """The declared meaning of the statuses of the resource that holds the row."""
     sources = KINDS[what].sources
-    return _source_of(sources, row).statuses if sources else Statuses()
-
-
-def _source_of(sources: tuple[Source, ...], row: Row) -> Source:
     resource_type = row.refs[0].partition("/")[0]
     for source in sources:
         if source.type == resource_type:
-            return source
-    return sources[0]
+            return source.statuses
+    return sources[0].statuses if sources else Statuses()
+
+
+def result_flags(result: Resource, number: float | None, text: str) -> tuple[str, ...]:
+    """What a result, or a component of one, is: high, low, abnormal, normal, positive, negative.
+
+    The interpretation decides. Where it only says abnormal, or nothing, the reference range tells
+    which; an answer in words tells positive from negative.
+    """
+    flags = dict.fromkeys(_interpreted(result))
+    if not flags.keys() & {"high", "low", "normal"}:
+        by_range = _flag_by_range(result, number)
+        if by_range and not (by_range == "normal" and flags):
+            flags[by_range] = None
+    if not flags.keys() & {"positive", "negative"}:
+        answer = _answer(result, text)
+        if answer:
+            flags[answer] = None
+    return tuple(flags)
+
+
+def _flag_by_range(result: Resource, number: float | None) -> str:
+    """High, low or normal by the range, where value and range have one unit; else empty.
+
+    What `< 5` or `> 5` is, where that is certain.
+    """
+    reference = reference_range(result)
+    if number is None or reference is None:
+        return ""
+    units = {text_at(result, "valueQuantity.unit"), text_at(result, "valueQuantity.code")}
+    if reference.unit and reference.unit not in units and units != {""}:
+        return ""
+    low, high, _, _ = reference
+    comparator = text_at(result, "valueQuantity.comparator")
+    if not comparator:
+        if low is not None and number < low:
+            return "low"
+        return "high" if high is not None and number > high else "normal"
+    if not comparator.startswith("<"):
+        return "high" if high is not None and number >= high else ""
+    if low is not None and number <= low:
+        return "low"
+    has_no_low = low is None or low <= 0
+    return "normal" if has_no_low and high is not None and number <= high else ""
+
+
+def reference_range(result: Resource) -> ReferenceRange | None:
+    """The normal range; None without one, or where it depends on age, sex or other conditions."""
+    ranges = []
+    for element in objects_at(result, "referenceRange"):
+        kind = text_at(element, "type.coding.code")
+        if kind in {"", "normal"}:
+            ranges.append(element)
+    if len(ranges) > 1:
+        ranges = [each for each in ranges if "appliesTo" not in each and "age" not in each]
+    if len(ranges) != 1:
+        return None
+    element = ranges[0]
+    low = number_at(element, "low.value")
+    high = number_at(element, "high.value")
+    unit = text_at(element, "low.unit", "high.unit", "low.code", "high.code")
+    if low is not None and high is not None:
+        bounds = f"{low:g}-{high:g}"
+    elif high is not None:
+        bounds = f"up to {high:g}"
+    elif low is not None:
+        bounds = f"from {low:g}"
+    else:
+        return None
+    return ReferenceRange(low, high, unit, text_at(element, "text") or f"{bounds} {unit}".strip())
+
+
+def _interpreted(result: Resource) -> list[str]:
+    flags = []
+    for coding in objects_at(result, "interpretation.coding"):
+        flag = _FLAGS_BY_CODE.get(text_at(coding, "code").upper())
+        if flag:
+            flags.append(flag)
+    if not flags:
+        for concept in objects_at(result, "interpretation"):
+            text = text_at(concept, "text").lower()
+            if text in _FLAGS_BY_CODE.values():
+                flags.append(text)
+    return flags
+
+
+def _answer(result: Resource, text: str) -> str:
+    """Positive or negative by the coded answer, else by its first words."""
+    for coding in objects_at(result, "valueCodeableConcept.coding"):
+        flag = _FLAGS_BY_SNOMED_CODE.get(text_at(coding, "code"))
+        if flag:
+            return flag
+    if _NEGATIVE_ANSWER.search(text):
+        return "negative"
+    if _POSITIVE_ANSWER.search(text):
+        return "positive"
+    return ""
+
+
+def matches_flag(requested: Any, flags: tuple[str, ...]) -> bool:
+    """Whether the flags of a result are what a query asks for; high and low are abnormal, too."""
+    if requested == "abnormal":
+        return not {"high", "low", "abnormal"}.isdisjoint(flags)
+    if requested == "normal":
+        return "normal" in flags and {"high", "low", "abnormal"}.isdisjoint(flags)
+    return requested in flags

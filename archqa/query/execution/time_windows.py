@@ -2,11 +2,14 @@
 
 import calendar
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import NamedTuple
 
+from archqa.fhir import Encounters
 from archqa.query.conventions import Conventions
-from archqa.query.execution.problems import CannotExecute
+from archqa.query.execution.elements import text_at
+from archqa.query.execution.rows import Row, parse_datetime, without_timezone
+from archqa.query.model import CannotExecute
 from archqa.query.scope import Ago, Span
 
 _DAY = timedelta(days=1)
@@ -56,21 +59,19 @@ def resolve_window(spans: Iterable[Span], now: datetime | None, conventions: Con
     """
     window = ALL_TIME
     for span in spans:
-        window = window.intersect(_span_window(span, now, conventions))
+        low, high = _span_bounds(span, now, conventions)
+        if span.relation == "since":
+            span_window = Window(low, _since_end(now, conventions))
+        elif span.relation == "after":
+            span_window = Window(high, _since_end(now, conventions))
+        elif span.relation == "before":
+            span_window = Window(high=low)
+        elif span.relation == "until":
+            span_window = Window(high=high)
+        else:
+            span_window = Window(low, high)
+        window = window.intersect(span_window)
     return window
-
-
-def _span_window(span: Span, now: datetime | None, conventions: Conventions) -> Window:
-    low, high = _span_bounds(span, now, conventions)
-    if span.relation == "since":
-        return Window(low, _since_end(now, conventions))
-    if span.relation == "after":
-        return Window(high, _since_end(now, conventions))
-    if span.relation == "before":
-        return Window(high=low)
-    if span.relation == "until":
-        return Window(high=high)
-    return Window(low, high)
 
 
 def _since_end(now: datetime | None, conventions: Conventions) -> datetime:
@@ -90,40 +91,25 @@ def _span_bounds(
     now = now or datetime.min
     if span.ago is not None:
         return _ago_bounds(span, span.ago, now, conventions)
-    year, month, day = _date(span, now)
+    year, month, day = span.year or now.year - (span.years_back or 0), span.month, span.day
+    if span.days_back is not None:
+        date = now - timedelta(days=span.days_back)
+        year, month, day = date.year, date.month, date.day
+    elif span.months_back is not None:
+        year, month_index = divmod(_months_of(now) - span.months_back, 12)
+        month = month_index + 1
     try:
         low = datetime(year, month or 1, day or 1)
     except ValueError:
         raise CannotExecute(
             f"There is no such day: {span}.\nGive a day that the calendar has."
         ) from None
-    if span.clock:
-        return _clock_bounds(low, span.clock)
-    return low, _end_of(low, month, day)
-
-
-def _clock_bounds(day: datetime, clock: str) -> tuple[datetime, datetime]:
-    """The minute of `21:00`, or the second of `21:00:00`."""
-    hour, minute, *seconds = map(int, clock.split(":"))
-    low = day.replace(hour=hour, minute=minute)
-    if not seconds:
-        high = low + timedelta(minutes=1)
-        return low, high
-    low = low.replace(second=seconds[0])
-    high = low + timedelta(seconds=1)
-    return low, high
-
-
-def _date(span: Span, now: datetime) -> tuple[int, int | None, int | None]:
-    if span.days_back is not None:
-        date = now - timedelta(days=span.days_back)
-        return date.year, date.month, date.day
-    if span.months_back is not None:
-        months = _months_of(now) - span.months_back
-        year, month_index = divmod(months, 12)
-        return year, month_index + 1, span.day
-    year = span.year or now.year - (span.years_back or 0)
-    return year, span.month, span.day
+    if not span.clock:
+        return low, _end_of(low, month, day)
+    # The minute of `21:00`, or the second of `21:00:00`.
+    hour, minute, *seconds = map(int, span.clock.split(":"))
+    low = low.replace(hour=hour, minute=minute, second=seconds[0] if seconds else 0)
+    return low, low + timedelta(seconds=1 if seconds else 60)
 
 
 def _end_of(low: datetime, month: int | None, day: int | None) -> datetime:
@@ -186,3 +172,45 @@ def _months_of(time: datetime) -> int:
 
 def _midnight(time: datetime) -> datetime:
     return time.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def left_out_text(count: int, noun: str) -> str:
+    """The caveat that counts what is dated after the question."""
+    return f"Left out, since dated after the question: {count} {noun}."
+
+
+def cutoff(now: datetime | None, conventions: Conventions) -> datetime | None:
+    """The first moment that is too late; None if nothing is left out.
+
+    A question asked at midnight is asked of the day: a date without a time of day was stated.
+    """
+    if now is None or conventions.later_rows != "left_out":
+        return None
+    if now.time() == time.min:
+        return now + _DAY
+    return now + timedelta(microseconds=1)
+
+
+def split_later(
+    rows: Iterable[Row], end: datetime | None, *, by_end: bool = False
+) -> tuple[list[Row], list[Row]]:
+    """The rows before an end and those after it; a row without a time is not later."""
+    earlier: list[Row] = []
+    later: list[Row] = []
+    for row in rows:
+        row_time = row.local_end if by_end else row.local_time
+        is_later = end is not None and row_time is not None and row_time >= end
+        (later if is_later else earlier).append(row)
+    return earlier, later
+
+
+def begun_before(encounters: Encounters, end: datetime | None) -> Encounters:
+    """The encounters that began before an end; all without one."""
+    if end is None:
+        return encounters
+    begun = []
+    for encounter in encounters.all:
+        start = without_timezone(parse_datetime(text_at(encounter, "period.start")))
+        if start is None or start < end:
+            begun.append(encounter)
+    return Encounters(begun)

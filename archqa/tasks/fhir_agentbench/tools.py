@@ -27,8 +27,8 @@ from archqa.core.value import FrozenModel
 from archqa.fhir import FhirError, Record, Resource, project, project_all
 from archqa.fhir.values.references import parse_reference
 from archqa.query.execution.elements import text_at
-from archqa.query.execution.later_rows import LEFT_OUT
 from archqa.query.execution.rows import parse_datetime, without_timezone
+from archqa.query.execution.time_windows import left_out_text
 from archqa.tasks.fhir_agentbench.task import Ids
 
 RESOURCE_TYPES = (
@@ -228,7 +228,7 @@ class LaterResources:
         if not count:
             return ()
         noun = "resource" if count == 1 else "resources"
-        return (f"{LEFT_OUT}: {count} {noun}.",)
+        return (left_out_text(count, noun),)
 
     def without(self, result: ToolResult) -> ToolResult:
         """The result of a tool without later resources, and how many of them it had."""

@@ -36,22 +36,15 @@ from archqa.query import (
     execute,
     format_agent_answer,
 )
-from archqa.query.called_concepts import with_concept_names
-from archqa.query.contents import (
-    RecordContents,
-    contents_card,
-    contents_of,
-    explain_empty,
-    look_up,
-    look_up_question,
-    may_be_asked_otherwise,
-)
+from archqa.query.contents import RecordContents, contents_card, contents_of
 from archqa.query.conventions import CLINICAL, Conventions, at_stated_time, get_conventions
 from archqa.query.everyday.declining import judgement_reasons
 from archqa.query.execution.chart import ChartCache
-from archqa.query.execution.later_rows import cutoff
-from archqa.query.execution.time_windows import resolve_now
+from archqa.query.execution.named_rows import with_concept_names
+from archqa.query.execution.time_windows import cutoff, resolve_now
 from archqa.query.grammar.context import parse_context
+from archqa.query.lookup import explain_empty, look_up, look_up_question, may_be_asked_otherwise
+from archqa.query.wording.queries import query_text
 from archqa.tasks.fhir_agentbench.agents import RecordCodeAgent, TypeCount
 from archqa.tasks.fhir_agentbench.published_agents import (
     FINAL_PHRASE,
@@ -365,11 +358,11 @@ def _execute(
             problems = True
             continue
         answer = format_agent_answer(result)
-        step = {"query": query_fields(query), "sentence": query.sentence, "answer": answer}
+        step = {"query": query_fields(query), "sentence": query_text(query), "answer": answer}
         planning.trace.append(step)
         results.append(result)
         if planning.uses_model and result.chosen:
-            feedback.append(f"Rows found: {len(result.chosen)}. {result.query.sentence}")
+            feedback.append(f"Rows found: {len(result.chosen)}. {query_text(result.query)}")
         elif planning.uses_model:
             feedback += explain_empty(result, planning.contents, planning.execute)
             feedback.append("If the record holds nothing of the kind, give the same query again.")
@@ -394,7 +387,7 @@ def _result(planning: Planning, results: tuple[QueryResult, ...]) -> RecordResul
         retrieved=retrieved,
         cited=cited,
         trace=tuple(planning.trace),
-        sentence=" ".join(result.query.sentence for result in results),
+        sentence=" ".join(query_text(result.query) for result in results),
         rows=tuple(map(row_fields, chosen_first[:_MAX_ROWS])),
         warnings=tuple(warnings),
         **_query_results(result.query for result in results),

@@ -1,8 +1,12 @@
-"""A query as text that a clinician can check."""
+"""A query as text that a clinician can check, and the query language described for a model."""
 
-from archqa.query.kinds import KINDS
-from archqa.query.model import Against, Companion, Query
+from collections import defaultdict
+from functools import cache
+
+from archqa.query.kinds import KINDS, KindOfRows
+from archqa.query.model import KINDS_BY_LIMIT, Against, Companion, Query
 from archqa.query.scope import When
+from archqa.terminology.concepts import load_concepts
 
 _AGGREGATION = {
     "count": "How many {rows} are there",
@@ -13,7 +17,6 @@ _AGGREGATION_AT_POSITION = {
     "exists": "Is there {rows}",
     "count": "The number of rows that are {rows}",
 }
-_QUESTION_WORDS = ("How", "Are", "Is", "Has")
 _FIELD = {
     "end_time": "end",
     "elapsed": "time passed since",
@@ -33,6 +36,11 @@ _WITHIN = {
     "stay": "during",
     "ever": "beside",
 }
+_LIMITS_OF_ALL_KINDS = frozenset({"names", "concepts"})
+"""Limits of nearly all kinds: the prompt explains them once."""
+
+_UNLISTED = "drug"
+"""Drugs are named by their generic name; some 400 of them are not worth a list."""
 
 
 def query_text(query: Query) -> str:
@@ -40,7 +48,12 @@ def query_text(query: Query) -> str:
     if query.against is not None:
         return _comparison_text(query, query.against)
     if query.what == "patient" and (query.returns == "alive" or query.summary == "exists"):
-        return f"{_patient_question(query)}{_now_text(query)}?"
+        question = "Is there such a patient"
+        if query.returns == "alive":
+            question = "Is the patient alive"
+        elif query.returns == "death_time":
+            question = "Has the patient died"
+        return f"{question}{_now_text(query)}?"
     template = _AGGREGATION.get(query.summary, "The {aggregation}{field} of {rows}")
     if query.when.position:
         template = _AGGREGATION_AT_POSITION.get(query.summary, template)
@@ -49,18 +62,11 @@ def query_text(query: Query) -> str:
     )
     if query.per:
         text = f"{text}, for each {query.per}"
-    mark = "."
-    if template.startswith(_QUESTION_WORDS):
-        mark = "?"
+    is_question = query.summary in _AGGREGATION
+    if query.summary == "count" and query.when.position:
+        is_question = False
+    mark = "?" if is_question else "."
     return f"{text}{_now_text(query)}{mark}"
-
-
-def _patient_question(query: Query) -> str:
-    if query.returns == "alive":
-        return "Is the patient alive"
-    if query.returns == "death_time":
-        return "Has the patient died"
-    return "Is there such a patient"
 
 
 def subject_text(query: Query) -> str:
@@ -79,15 +85,15 @@ def answer_prefix(query: Query) -> str:
 
 
 def _comparison_text(query: Query, against: Against) -> str:
-    own = f"the {_aggregation_text(query)}{_field_text(query)} of {_rows_text(query)}"
+    subject = f"the {_aggregation_text(query)}{_field_text(query)} of {_rows_text(query)}"
     names = _names_text(against.names) or " those"
     if against.concepts:
         names = f" {' or '.join(against.concepts)}"
     opposite = f"that of{names}{_when_text(against.when)}"
     now = _now_text(query)
     if against.relation == "difference":
-        return f"The difference: {own}, minus {opposite}{now}."
-    return f"Is {own} {_RELATION[against.relation]} {opposite}{now}?"
+        return f"The difference: {subject}, minus {opposite}{now}."
+    return f"Is {subject} {_RELATION[against.relation]} {opposite}{now}?"
 
 
 def _aggregation_text(query: Query) -> str:
@@ -98,33 +104,22 @@ def _aggregation_text(query: Query) -> str:
     return f"{query.summary} "
 
 
-def _plural(what: str) -> str:
-    return KINDS[what].plural
-
-
 def _rows_text(query: Query) -> str:
     if query.what == "patient":
         return "the patient"
     kind = KINDS[query.what]
-    rows = f"{_adjectives(query)}{kind.plural}"
+    # State, flag and classes stand before the rows: "current ", "emergency ".
+    adjectives = ""
+    for adjective in (query.state, query.flag, " or ".join(query.classes)):
+        if adjective:
+            adjectives += f"{adjective} "
+    rows = f"{adjectives}{kind.plural}"
     if query.newest:
-        rows = f"the last {query.newest} {_adjectives(query)}{kind.plural}"
+        rows = f"the last {query.newest} {adjectives}{kind.plural}"
     if query.when.position:
-        rows = f"the {_spaced(query.when.position)} {_adjectives(query)}{kind.singular}"
+        rows = f"the {_spaced(query.when.position)} {adjectives}{kind.singular}"
     when = query.when.model_copy(update={"position": None})
-    return f"{rows}{_limits_text(query)}{_when_text(when)}"
-
-
-def _adjectives(query: Query) -> str:
-    """State, flag and classes, as they stand before the rows: "current ", "emergency "."""
-    adjectives = [query.state or "", query.flag or "", " or ".join(query.classes)]
-    return "".join(f"{adjective} " for adjective in adjectives if adjective)
-
-
-def _limits_text(query: Query) -> str:
-    return "".join(
-        [_wanted_text(query), _list_limits_text(query), _row_limits_text(query)],
-    )
+    return f"{rows}{_wanted_text(query)}{_limits_text(query)}{_when_text(when)}"
 
 
 def _wanted_text(query: Query | Companion) -> str:
@@ -137,7 +132,7 @@ def _wanted_text(query: Query | Companion) -> str:
     return f"{concepts} or named{names}" if names else concepts
 
 
-def _list_limits_text(query: Query) -> str:
+def _limits_text(query: Query) -> str:
     limits = {
         " on": query.specimens,
         " of": query.organisms,
@@ -150,11 +145,6 @@ def _list_limits_text(query: Query) -> str:
     for word, names in limits.items():
         if names:
             parts.append(f"{word}{_names_text(names)}")
-    return "".join(parts)
-
-
-def _row_limits_text(query: Query) -> str:
-    parts = []
     if query.value:
         parts.append(f" with a value {query.value}")
     if query.grew is True:
@@ -172,17 +162,14 @@ def _companion_text(companion: Companion) -> str:
     relation = _WITHIN[companion.within]
     if companion.order != "any":
         relation = f"{companion.order} and {relation}"
-    rows = f"{_plural(companion.what)}{_wanted_text(companion)}"
+    rows = f"{KINDS[companion.what].plural}{_wanted_text(companion)}"
     if companion.routes:
         rows = f"{rows} by route{_names_text(companion.routes)}"
     return f" {relation} {rows}{_when_text(companion.when)}"
 
 
 def _names_text(names: tuple[str, ...]) -> str:
-    quoted_names = " or ".join(map(repr, names))
-    if not quoted_names:
-        return ""
-    return f" {quoted_names}"
+    return f" {' or '.join(map(repr, names))}" if names else ""
 
 
 def _when_text(when: When) -> str:
@@ -210,3 +197,37 @@ def _now_text(query: Query) -> str:
 
 def _spaced(name: str) -> str:
     return name.replace("_", " ")
+
+
+@cache
+def kind_descriptions() -> tuple[str, ...]:
+    """One line for each kind of rows: what a row is, what it can return, and how it is limited."""
+    return tuple(map(_kind_text, KINDS.values()))
+
+
+@cache
+def concept_names() -> tuple[str, ...]:
+    """One line for each kind of concept but drugs: the names of all its concepts."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for concept in load_concepts():
+        if concept.kind != _UNLISTED:
+            names[concept.kind].append(concept.name)
+    lines = []
+    for kind, names_of_kind in names.items():
+        lines.append(f"{_spaced(kind)}: {', '.join(sorted(names_of_kind))}")
+    return tuple(lines)
+
+
+def _kind_text(kind: KindOfRows) -> str:
+    parts = [f"{kind.what}: {kind.meaning}", f"Returns {', '.join(sorted(kind.returns))}."]
+    limits = []
+    for limit, kinds in KINDS_BY_LIMIT.items():
+        if kind.what in kinds and limit not in _LIMITS_OF_ALL_KINDS:
+            limits.append(limit)
+    if limits:
+        parts.append(f"Limits: {', '.join(limits)}.")
+    if kind.concepts:
+        parts.append(f"Concepts: {', '.join(map(_spaced, kind.concepts))}.")
+    elif not kind.named:
+        parts.append("No names.")
+    return " ".join(parts)

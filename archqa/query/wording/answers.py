@@ -2,19 +2,54 @@
 
 Every claim is checked against its resources, which are read again from the record: they must exist
 and contain its name, value and time. "No record of ..." says what was searched.
+
+`format_agent_answer` writes the bare value, as the gold answers of FHIR-AgentBench are printed.
+Source: glee4810/FHIR-AgentBench at bbb4290, final_dataset: yes and no, numbers with up to 8
+decimals, times `2133-12-31 02:00:00`, several values as a list, "no answer" where there is none.
 """
 
+import json
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import Any
 
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.fhir import Record, Resource
-from archqa.query.benchmark_format import format_value
 from archqa.query.execution.findings import QueryResult, Scalar
 from archqa.query.execution.rows import Row
-from archqa.query.query_text import answer_prefix, subject_text
+from archqa.query.wording.queries import answer_prefix, query_text, subject_text
+
+NO_ANSWER = "no answer"
+
+
+def format_agent_answer(result: QueryResult) -> str:
+    """The value, or the list of values, and nothing else."""
+    values = [value for value in result.answer.values if value is not None]
+    if not values:
+        return NO_ANSWER
+    if len(values) == 1:
+        return format_value(values[0])
+    return json.dumps([_rounded(value) for value in values], ensure_ascii=False)
+
+
+def format_value(value: Scalar) -> str:
+    """One value as text: Yes, 70.3, 2133-12-31 02:00:00."""
+    if value is None:
+        return NO_ANSWER
+    if value is True:
+        return "Yes"
+    if value is False:
+        return "No"
+    if isinstance(value, int | float):
+        return f"{round(value, 8):.8f}".rstrip("0").rstrip(".")
+    return value
+
+
+def _rounded(value: Scalar) -> Scalar:
+    if isinstance(value, float):
+        return round(value, 8)
+    return value
+
 
 ReadResource = Callable[[str, str], Resource | None]
 """Reads a resource by its type and id."""
@@ -56,9 +91,7 @@ class VerifiedClaim(FrozenModel):
     wrong: str = ""
 
     def __str__(self) -> str:
-        verification = ""
-        if self.wrong:
-            verification = f" (not verified: {self.wrong})"
+        verification = f" (not verified: {self.wrong})" if self.wrong else ""
         refs = ", ".join(self.refs)
         return f"{self.text} [{refs}]{verification}"
 
@@ -98,8 +131,16 @@ class Explanation(FrozenModel):
 
 def explain(result: QueryResult, record: Record) -> Explanation:
     """The answer as text, with verified citations. Raises as the record does."""
-    rows = _decisive_first(result)
-    claims = [_verify(result, row, record) for row in rows[:_MAX_CLAIMS]]
+    rows = list(result.chosen)
+    values = result.answer.values
+    if result.query.summary in {"minimum", "maximum"} and len(values) == 1:
+        # Rows with that value come first.
+        rows.sort(key=lambda row: values[0] is not None and row.value != values[0])
+    claims = []
+    for row in rows[:_MAX_CLAIMS]:
+        text = _row_text(row, result.query.returns)
+        refs = (*row.refs, *row.context_refs)
+        claims.append(VerifiedClaim(text=text, refs=refs, wrong=unconfirmed(row, record.get)))
     return Explanation(
         sentence=_answer_sentence(result),
         claims=tuple(claims),
@@ -109,141 +150,65 @@ def explain(result: QueryResult, record: Record) -> Explanation:
     )
 
 
-def _decisive_first(result: QueryResult) -> list[Row]:
-    """The chosen rows; for a minimum or maximum, those with that value first."""
-    rows = list(result.chosen)
-    values = result.answer.values
-    is_extreme = result.query.summary in {"minimum", "maximum"}
-    if not is_extreme or len(values) != 1 or values[0] is None:
-        return rows
-    return sorted(rows, key=lambda row: row.value != values[0])
-
-
 def _answer_sentence(result: QueryResult) -> str:
     query = result.query
     answer = result.answer
-    searches = "; ".join(result.searched)
-    searched = f"Searched: {searches}."
+    searched = f"Searched: {'; '.join(result.searched)}."
     if not result.chosen and query.against is None:
         return f"No record of {subject_text(query)} was found. {searched}"
     if answer.is_empty:
-        return f"This cannot be told from the record: {query.sentence} {searched}"
+        return f"This cannot be told from the record: {query_text(query)} {searched}"
+    unit = f" {answer.unit}" if answer.unit else ""
     if answer.periods:
-        return f"{answer_prefix(query)}: {_values_by_period(result)}{_unit(result)}."
-    values = _distinct_values(answer.values)
+        by_period = []
+        for period, value in zip(answer.periods, answer.values, strict=True):
+            by_period.append(f"{period}: {format_value(value)}")
+        return f"{answer_prefix(query)}: {'; '.join(by_period)}{unit}."
+    texts = [format_value(value) for value in answer.values if value is not None]
+    values = ", ".join(dict.fromkeys(texts))
     if answer.kind != "yes_no":
-        return f"{answer_prefix(query)}: {values}{_unit(result)}."
+        return f"{answer_prefix(query)}: {values}{unit}."
     if query.against:
-        return f"{values}: {_compared_rows(result)}."
-    return f"{values}, {_row_count(result)}."
-
-
-def _values_by_period(result: QueryResult) -> str:
-    texts = []
-    for period, value in zip(result.answer.periods, result.answer.values, strict=True):
-        texts.append(f"{period}: {format_value(value)}")
-    return "; ".join(texts)
-
-
-def _distinct_values(values: tuple[Scalar, ...]) -> str:
-    texts = [format_value(value) for value in values if value is not None]
-    return ", ".join(dict.fromkeys(texts))
-
-
-def _row_count(result: QueryResult) -> str:
-    rows = "1 row"
-    if len(result.chosen) != 1:
-        rows = f"{len(result.chosen)} rows"
-    return f"{rows} found for {subject_text(result.query)}"
-
-
-def _compared_rows(result: QueryResult) -> str:
-    texts = []
-    for side in ("own", "other"):
-        rows = [row for row in result.chosen if row.side == side]
-        if rows:
-            texts.append(_row_text(rows[0]))
-    return " against ".join(texts)
-
-
-def _unit(result: QueryResult) -> str:
-    if not result.answer.unit:
-        return ""
-    return f" {result.answer.unit}"
+        first_rows: dict[str, str] = {}
+        for row in result.chosen:
+            first_rows.setdefault(row.side, _row_text(row))
+        return f"{values}: {' against '.join(first_rows.values())}."
+    count = len(result.chosen)
+    rows = "1 row" if count == 1 else f"{count} rows"
+    return f"{values}, {rows} found for {subject_text(query)}."
 
 
 def _row_text(row: Row, returns: str = "") -> str:
     """A row as text: name, value, facts, time. For the patient, only the returned field."""
     if row.refs[0].startswith("Patient/"):
-        return _patient_text(row, returns)
-    parts = [row.name, _value_text(row), *_fact_texts(row)]
-    text = ", ".join(dict.fromkeys(part for part in parts if part))
-    period = _period_text(row)
-    if not period:
-        return text
-    return f"{text} ({period})"
-
-
-def _value_text(row: Row) -> str:
+        values = ", ".join(row.facts.get(_FACT_OF_FIELD.get(returns, returns), ()))
+        return f"{returns.replace('_', ' ')}: {values}"
     value = row.text
     if row.value is not None:
         value = f"{format_value(row.value)} {row.unit}".rstrip()
-    return f"{row.comparator}{value}".strip()
-
-
-def _patient_text(row: Row, returns: str) -> str:
-    fact = _FACT_OF_FIELD.get(returns, returns)
-    values = ", ".join(row.facts.get(fact, ()))
-    return f"{returns.replace('_', ' ')}: {values}"
-
-
-def _fact_texts(row: Row) -> list[str]:
-    texts: list[str] = []
+    parts = [row.name, f"{row.comparator}{value}".strip()]
     for fact in _FACTS:
-        texts += row.facts.get(fact, ())[:_MAX_VALUES_PER_FACT]
-    return [text for text in texts if text != row.name]
-
-
-def _period_text(row: Row) -> str:
-    start = _time_text(row.time)
-    end = _time_text(row.end)
-    if not end:
-        return start
-    if not start:
-        start = "start unknown"
-    return f"{start} to {end}"
-
-
-def _time_text(time: datetime | None) -> str:
-    if time is None:
-        return ""
-    return f"{time:%Y-%m-%d %H:%M:%S}"
-
-
-def _verify(result: QueryResult, row: Row, record: Record) -> VerifiedClaim:
-    text = _row_text(row, result.query.returns)
-    refs = (*row.refs, *row.context_refs)
-    return VerifiedClaim(text=text, refs=refs, wrong=unconfirmed(row, record.get))
+        parts += row.facts.get(fact, ())[:_MAX_VALUES_PER_FACT]
+    text = ", ".join(dict.fromkeys(filter(None, parts)))
+    period = f"{row.time:%Y-%m-%d %H:%M:%S}" if row.time else ""
+    if row.end:
+        period = f"{period or 'start unknown'} to {row.end:%Y-%m-%d %H:%M:%S}"
+    return f"{text} ({period})" if period else text
 
 
 def unconfirmed(row: Row, read: ReadResource) -> str:
     """What of a row its resources, read again, do not contain; empty if they contain everything."""
     resources: list[Resource] = []
-    missing: list[str] = []
+    not_found: list[str] = []
     for ref in dict.fromkeys((*row.refs, *row.context_refs)):
         resource_type, resource_id = ref.split("/", 1)
         resource = read(resource_type, resource_id)
         if resource is None:
-            missing.append(ref)
+            not_found.append(ref)
         else:
             resources.append(resource)
-    if missing:
-        return f"{list_ids(missing)} not in the record"
-    return _unconfirmed(row, resources)
-
-
-def _unconfirmed(row: Row, resources: list[Resource]) -> str:
-    """What of a row its resources do not contain; empty if they contain everything."""
+    if not_found:
+        return f"{list_ids(not_found)} not in the record"
     scalars = list(all_scalars(resources))
     texts = {str(scalar).strip() for scalar in scalars}
     missing = []
@@ -253,24 +218,26 @@ def _unconfirmed(row: Row, resources: list[Resource]) -> str:
         missing.append("the value")
     if not _literal_facts(row).issubset(map(str.casefold, texts)):
         missing.append("what is told beside it")
-    if not all(_is_recorded(time, texts) for time in _times(row)):
+    times = [time.isoformat() for time in (row.time, row.end) if time is not None]
+    if not all(_is_recorded(_to_minute(time), texts) for time in times):
         missing.append("the time")
     if not missing:
         return ""
-    sources = "them"
-    if len(resources) == 1:
-        sources = "it"
+    sources = "it" if len(resources) == 1 else "them"
     return f"{' and '.join(missing)} is not in {sources}"
 
 
 def _contains_value(row: Row, scalars: list[Any], texts: set[str]) -> bool:
     if row.unit == "°C" and any("F" in text for text in texts):
         return True  # The value was converted from degrees Fahrenheit.
+    numbers = []
+    for scalar in scalars:
+        if isinstance(scalar, int | float) and not isinstance(scalar, bool):
+            numbers.append(scalar)
     recorded = row.facts.get("recorded_value")
     if recorded:  # The value was converted to another unit.
-        number = recorded[0].partition(" ")[0]
-        return any(f"{scalar:g}" == number for scalar in filter(_is_number, scalars))
-    return row.value in filter(_is_number, scalars)
+        return recorded[0].partition(" ")[0] in [f"{number:g}" for number in numbers]
+    return row.value in numbers
 
 
 def _literal_facts(row: Row) -> set[str]:
@@ -281,14 +248,6 @@ def _literal_facts(row: Row) -> set[str]:
         for value in row.facts.get(name, ()):
             facts.add(value.casefold().strip())
     return facts
-
-
-def _times(row: Row) -> set[str]:
-    times = set()
-    for time in (row.time, row.end):
-        if time is not None:
-            times.add(_to_minute(time.isoformat()))
-    return times
 
 
 def _is_recorded(time: str, texts: set[str]) -> bool:
@@ -303,10 +262,6 @@ def _is_recorded(time: str, texts: set[str]) -> bool:
 def _to_minute(time: str) -> str:
     """A time without zone and seconds; midnight as a bare date, which stands for it."""
     return time[:16].replace("T00:00", "")
-
-
-def _is_number(scalar: Any) -> bool:
-    return isinstance(scalar, int | float) and not isinstance(scalar, bool)
 
 
 def all_scalars(element: Any) -> Iterator[Any]:
