@@ -22,7 +22,7 @@ from archqa.core.case_digest import case_digest
 from archqa.core.key import CaseKey
 from archqa.core.tables import read_rows
 from archqa.core.value import FrozenModel
-from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, default_cross_encoder
+from archqa.engine.encoders import CROSS_ENCODER_FILE, default_cross_encoder
 from archqa.engine.features import FeatureTable, cross_encoder_features, text_features
 from archqa.engine.model import (
     CROSS_ENCODER_COLUMN,
@@ -31,7 +31,7 @@ from archqa.engine.model import (
     StyleGatedRegression,
     design_matrix,
 )
-from archqa.engine.onnx_sessions import files_sha256
+from archqa.engine.networks import files_sha256
 from archqa.safety.private_files import write_private_text
 from archqa.safety.storage import storage_errors
 from training.corpora import DATA_DIR

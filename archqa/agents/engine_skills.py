@@ -30,7 +30,7 @@ from archqa.core.probability import mean_probabilities
 from archqa.core.value import FrozenModel
 from archqa.engine import Engine
 from archqa.engine.answer_linking import predict_links
-from archqa.engine.question_interpretation import derive_clinician_question
+from archqa.engine.question import derive_clinician_question
 
 
 class EngineSession:

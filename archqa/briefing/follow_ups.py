@@ -7,8 +7,8 @@ from archqa.briefing.future_dates import names_later_date, names_only_earlier_da
 from archqa.briefing.note_lines import lines_where, quotation, recent_lines
 from archqa.briefing.notes import NoteSentence
 from archqa.briefing.patient_rows import PatientRows
-from archqa.notes.headings import is_heading_alone
 from archqa.notes.lines import table_cells
+from archqa.notes.sections import is_heading_alone
 from archqa.query.execution.rows import parse_datetime
 from archqa.terminology.cues import cue_pattern
 

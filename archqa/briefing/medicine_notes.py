@@ -8,8 +8,7 @@ from archqa.briefing.note_statements import is_allergy_line
 from archqa.briefing.notes import NoteLine
 from archqa.briefing.patient_rows import PatientRows
 from archqa.briefing.verification import named_drugs
-from archqa.notes.headings import section_label
-from archqa.notes.sections import section_kind
+from archqa.notes.sections import section_kind, section_label
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
 

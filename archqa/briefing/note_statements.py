@@ -8,8 +8,7 @@ from archqa.briefing.notes import NoteLine
 from archqa.briefing.patient_rows import PatientRows, code_key, groups_of
 from archqa.briefing.problems import diagnosis_line
 from archqa.briefing.procedures import procedure_line
-from archqa.notes.headings import section_label
-from archqa.notes.sections import section_kind
+from archqa.notes.sections import section_kind, section_label
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from archqa.core.case import Case, Sentence
 from archqa.fhir import Record
 from archqa.notes.documents import Document, patient_documents
-from archqa.notes.headings import section_label
 from archqa.notes.lines import Line, is_list_line, line_width, read_lines
 from archqa.notes.non_evidence import headings_of_sentences
+from archqa.notes.sections import section_label
 from archqa.query.execution.rows import parse_datetime, without_timezone
 from archqa.terminology.concepts import find_concepts
 

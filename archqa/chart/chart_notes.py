@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from archqa.chart.note_tables import INTEGERS_OF_A_SENTENCE, sentence_numbers
 from archqa.core.case import Case, Sentence
 from archqa.notes.documents import UnreadDocument
-from archqa.notes.headings import section_label
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
+from archqa.notes.sections import section_label
 
 Vectors = NDArray[np.float32]
 

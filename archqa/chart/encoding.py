@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from archqa.engine.sentence_encoder import Vectors
+    from archqa.engine.encoders import Vectors
 
 _MAX_REMEMBERED = 20_000
 """Vectors that are kept in memory: 30 MB."""
@@ -15,7 +15,7 @@ _MAX_REMEMBERED = 20_000
 
 def encode(texts: list[str]) -> "Vectors":
     """Return vectors of shape (texts, dimensions) and length 1. Raises MissingExtra."""
-    from archqa.engine.sentence_encoder import default_encoder  # It opens a network.
+    from archqa.engine.encoders import default_encoder  # It opens a network.
 
     return default_encoder().encode(texts)
 

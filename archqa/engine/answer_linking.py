@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
 from archqa.engine import DATA_DIR
+from archqa.engine.encoders import SentenceEncoder, default_encoder
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.engine.features import Matrix, rarity
-from archqa.engine.sentence_encoder import SentenceEncoder, default_encoder
 from archqa.errors import InputError
 from archqa.notes.sections import sentence_positions, text_without_list_marker
 from archqa.terminology.topics import topics_of

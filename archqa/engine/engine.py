@@ -16,9 +16,8 @@ from archqa.core.answer import WORD_LIMIT, CitedAnswer
 from archqa.core.case import Case
 from archqa.core.case_digest import case_digest
 from archqa.core.judgement import Judgement, Relevance
-from archqa.engine import medical_context, model
-from archqa.engine.answer import extractive
-from archqa.engine.cross_encoder import CrossEncoder, default_cross_encoder
+from archqa.engine import extractive, medical_context, model
+from archqa.engine.encoders import CrossEncoder, default_cross_encoder
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.engine.features import (
     FeatureTable,
@@ -26,8 +25,8 @@ from archqa.engine.features import (
     shared_concepts,
     text_features,
 )
-from archqa.engine.rationales import rationale
-from archqa.notes.excluded import non_evidence_reasons
+from archqa.engine.model import rationale
+from archqa.notes.non_evidence import non_evidence_reasons
 
 NON_EVIDENCE_LOG_ODDS = -6.0
 """Upper bound of the log-odds of a sentence that is not about the patient."""

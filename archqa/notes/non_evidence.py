@@ -7,11 +7,107 @@ import re
 from collections.abc import Iterator
 
 from archqa.core.case import Case, Sentence
-from archqa.notes.excluded import non_evidence_reasons
-from archqa.notes.headings import is_heading_alone, is_section_title, section_label
-from archqa.notes.letter_lines import CLOSING_SENTENCES, is_letter_line, is_name_with_degree
 from archqa.notes.lines import is_rule, table_cells
+from archqa.notes.sections import is_heading_alone, is_section_title, section_label
 from archqa.terminology.words import word_list
+
+_INSTRUCTION = re.compile(
+    r"</?\s*(?:note|message|clinician_question|context|sentence|answer)\s*>"
+    r"|\b(?:system|developer) (?:note|prompt|message)\b|\b(?:ai|language) model\b"
+    r"|\bas an ai\b|\b(?:note|message|instruction)s? (?:to|for) (?:the )?(?:ai|assistant)\b"
+    r"|\bignore (?:all |any |the )*(?:previous|prior|above|earlier) (?:instruction|text|note)",
+    re.IGNORECASE,
+)
+_MISFILED_LABEL = re.compile(
+    r"^\W*(?:\w+ ){0,2}(?:mis-?filed|erroneous (?:entry|note)|wrong (?:chart|patient)"
+    r"|(?:entered|filed|charted|scanned) in error)\b[^:\]]{0,60}(?:[:\]]|--)",
+    re.IGNORECASE,
+)
+"""A label at the start of an entry; in running text the same words may be about this patient."""
+_DIVIDER = re.compile(r"^\s*(?:[-=*_#]{2,}|\[)")
+_END_OF_ENTRY = re.compile(r"^\W*end of\b", re.IGNORECASE)
+
+INSTRUCTION_REASON = "It tells whoever answers what to do: no evidence."
+MISFILED_REASON = "The note says that this was filed in error: no evidence of this patient."
+
+
+def non_evidence_reasons(case: Case) -> dict[int, str]:
+    """Return the reasons why sentences are no evidence, by index; for most notes none.
+
+    A misfiled label excludes its own sentence. On a divider (`--- misfiled page ---`) it also
+    excludes what follows, until a line that says `end of` it or the end of the paragraph.
+    """
+    reasons: dict[int, str] = {}
+    misfiled_paragraph: str | None = None
+    for index, sentence in enumerate(case.sentences):
+        is_label = _MISFILED_LABEL.search(sentence.text) is not None
+        if is_label or misfiled_paragraph == sentence.paragraph_id:
+            reasons[index] = MISFILED_REASON
+        if is_label and _DIVIDER.match(sentence.text):
+            misfiled_paragraph = sentence.paragraph_id
+        if _END_OF_ENTRY.match(sentence.text):
+            misfiled_paragraph = None
+        if _INSTRUCTION.search(sentence.text):
+            reasons[index] = INSTRUCTION_REASON
+    return reasons
+
+
+CLOSING_SENTENCES = 5
+"""A name with a degree is a signature among the last sentences of a note."""
+
+_DEGREE = r"(?:M\.? ?D|D\.? ?O|Ph\.? ?D|R\.? ?N|N\.? ?P|PA-?C?|D\.? ?C|Dr\.? med)\b\.?"
+_NAME = r"[A-Z][\w.'’-]*(?: [A-Z][\w.'’-]*){0,4}"
+_NUMBER = r"[\w-]*\d[\w-]*"
+_STAMP = re.compile(
+    r"\W*(?:(?:electronically|digitally)? ?(?:e-)?(?:co-?)?signed (?:by|electronically|on)\b"
+    r"|(?:dictated|transcribed|authenticated|typed|reviewed and signed) by\b"
+    r"|dictated (?:but|and) not (?:read|reviewed)"
+    rf"|(?:job|document|dictation|transcription|confirmation|voice job)"
+    rf" ?(?:id|no\.?|number|#)* ?[:#] ?{_NUMBER}\W*$"
+    r"|(?:dd|dt|d|t|d&t) ?: ?\d{1,2}[/.-]\d{1,2}[/.-]\d"
+    r"|(?:elektronisch )?(?:signiert|unterzeichnet|diktiert) (?:von|durch)\b)",
+    re.IGNORECASE,
+)
+_COPY = re.compile(rf"(?:cc|Cc|CC) ?: ?(?:Dr\.? |{_NAME},? {_DEGREE}\W*$)|cc ?:.{{0,60}}$")
+_COURTESY = re.compile(
+    r"\W*(?:dear\b.{0,60}[,:;]?"
+    r"|to whom it may concern[,:.]?"
+    r"|(?:(?:yours|very)(?: very)? )?(?:sincerely|faithfully|truly)(?: yours)?[,.]?"
+    r"|(?:with )?(?:best|kind|warm|kindest|warmest)(?: personal)? (?:regards|wishes)[,.]?"
+    r"|thank you(?: very much| so much)? for (?:the|this|your)(?: kind)? (?:consult(?:ation)?"
+    r"|referral)\W*"
+    r"|(?:sehr geehrte|liebe)[rs]?\b.{0,80}[,:!]"
+    r"|mit (?:freundlichen|kollegialen|besten) gr(?:ü|ue)(?:ß|ss)en[,.]?)\s*",
+    re.IGNORECASE,
+)
+_PAGE = re.compile(
+    r"\W*(?:page:? ?\d+(?: ?(?:of|/) ?\d+)?|seite ?\d+(?: ?(?:von|/) ?\d+)?"
+    r"|(?:strictly )?(?:private and )?(?:confidential|vertraulich)(?: patient information)?"
+    r"|\(?continued(?: on next page)?\)?|end of (?:report|note|document))\W*",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(
+    r"(?:\d{1,5}|[A-Z]{2,})(?: [A-Z][\w.]*){1,4} ?"
+    r"(?:Street|St\.?|Avenue|Ave\.?|Road|Rd\.?|Drive|Dr\.|Boulevard|Blvd\.?|Lane|Suite)"
+    r"(?:,? (?:Suite|Apt\.?|#) ?\w+)?"
+    r"|[A-Z]+ Street"
+    r"|[A-Z][a-z]+(?: [A-Z][a-z]+){0,2},? [A-Z]{2} +\d{5}(?:-\d{4})?"
+)
+_SIGNATURE = re.compile(rf"(?:Dr\.? (?:med\.? )?)?{_NAME},? {_DEGREE}(?:,? {_DEGREE})?\s*")
+
+
+def is_letter_line(text: str) -> bool:
+    """Whether a sentence is a stamp, a courtesy, a page number or an address, wherever it stands."""
+    text = text.strip()
+    if _STAMP.match(text) or _COPY.match(text):
+        return True
+    return any(pattern.fullmatch(text) for pattern in (_COURTESY, _PAGE, _ADDRESS))
+
+
+def is_name_with_degree(text: str) -> bool:
+    """Whether a sentence is a name with a degree: a signature where a note closes."""
+    return _SIGNATURE.fullmatch(text.strip()) is not None
+
 
 _MARKER_ALONE = re.compile(r"\W*(?:\d{1,2}[.)]|[A-Za-z][.)])?\W*")
 _POSITIVE = re.compile(r"[+＋]+")

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archqa.errors import InputError, without_suppressed_causes
-from archqa.notes.formats.encoding import decode_text
-from archqa.notes.formats.not_readable import NotReadable
+from archqa.notes.formats import NotReadable, decode_text
 
 MAX_FILE_BYTES = 20_000_000
 MAX_NOTE_CHARACTERS = 1_000_000
@@ -123,15 +122,15 @@ def _kind(content: bytes, kind: str) -> str:
 def _converted(content: bytes, kind: str, charset: str) -> NoteText:
     """Return the text; the libraries of a format are imported only where it is read."""
     if kind == _PDF:
-        from archqa.notes.formats.pdf import pdf_to_text
+        from archqa.notes.formats import pdf_to_text
 
         return NoteText(pdf_to_text(content))
     if kind == _RTF:
-        from archqa.notes.formats.rtf import rtf_to_text
+        from archqa.notes.formats import rtf_to_text
 
         return NoteText(rtf_to_text(content))
     if kind == _HTML:
-        from archqa.notes.formats.html import declared_charset, html_to_text
+        from archqa.notes.html import declared_charset, html_to_text
 
         text, remarks = decode_text(content, charset or declared_charset(content))
         return NoteText(html_to_text(text), remarks)

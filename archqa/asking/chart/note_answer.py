@@ -11,7 +11,7 @@ from archqa.chart.chart_notes import Place
 from archqa.chart.note_findings import MAX_READ, NoteFinder, NoteFinding
 from archqa.chart.note_limits import NoteLimits, note_limits
 from archqa.core.case import Case, Sentence
-from archqa.engine.asked_kind import lacks_asked_kind
+from archqa.engine.answer_finder import lacks_asked_kind
 from archqa.fhir import Resource
 from archqa.query.everyday import Vocabulary
 

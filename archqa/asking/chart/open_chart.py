@@ -14,7 +14,7 @@ from archqa.chart.note_search import texts_with_term
 from archqa.chart.open_notes import NoteOpener
 from archqa.chart.search_terms import concept_term, content_words
 from archqa.chart.templated import own_texts
-from archqa.engine.wordpiece import tokenize_text
+from archqa.engine.windows import tokenize_text
 from archqa.fhir import Resource
 from archqa.notes.documents import Document
 from archqa.terminology.concepts import find_concepts

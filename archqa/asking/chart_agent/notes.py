@@ -15,8 +15,7 @@ from archqa.chart.chart_notes import ChartNotes, Place
 from archqa.chart.note_search import Hit, search_notes
 from archqa.chart.note_writer import Encode
 from archqa.core.case import Case, Sentence
-from archqa.notes.excluded import non_evidence_reasons
-from archqa.notes.non_evidence import non_evidence_indices
+from archqa.notes.non_evidence import non_evidence_indices, non_evidence_reasons
 
 _NEIGHBOURS = 1
 """Sentences on either side of a hit that are shown with it."""

@@ -12,7 +12,7 @@ import torch
 
 from archqa.core.case import Case
 from archqa.core.case_digest import case_digest
-from archqa.engine.cross_encoder import CrossEncoder
+from archqa.engine.encoders import CrossEncoder
 from archqa.engine.windows import build_windows
 from tests.engine.conftest import make_case
 from tests.training.labelled_cases import labelled

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from lxml import etree
 from lxml.html import HtmlElement, HTMLParser, document_fromstring
 
-from archqa.notes.formats.not_readable import NotReadable
+from archqa.notes.formats import NotReadable
 
 _DROPPED = frozenset(
     ("head", "script", "style", "template", "noscript", "svg", "iframe", "object", "select")

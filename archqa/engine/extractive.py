@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from archqa.core.answer import SEE_ALSO, CitedAnswer, Claim
 from archqa.core.case import Case
-from archqa.engine.answer.compression import SentenceVariant, sentence_variants
-from archqa.engine.answer.span_extraction import scope_words
+from archqa.engine.compression import SentenceVariant, scope_words, sentence_variants
 from archqa.engine.question import question_with_phrases
 from archqa.errors import CallerError
 from archqa.terminology.topics import topics_of
