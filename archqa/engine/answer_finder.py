@@ -103,8 +103,16 @@ def build_answer_windows(
     question_ids = tokenize_with_offsets(question).ids[:MAX_QUESTION_TOKENS]
     prefix = [CLS, *question_ids, SEP]
     lengths = [1 + len(piece.token_ids) for piece in pieces]
-    ranges = _even_ranges(lengths, max_tokens - len(prefix) - 1)
-    return [_build_window(prefix, pieces, indices) for indices in ranges]
+    windows = []
+    for indices in _even_ranges(lengths, max_tokens - len(prefix) - 1):
+        token_ids = list(prefix)
+        spans = []
+        for index in indices:
+            marker = len(token_ids)
+            spans.append(Span(index, marker, marker + lengths[index]))
+            token_ids += [MARKER, *pieces[index].token_ids]
+        windows.append(TokenWindow([*token_ids, SEP], len(prefix), spans))
+    return windows
 
 
 def _even_ranges(lengths: list[int], room: int) -> list[range]:
@@ -134,31 +142,14 @@ def _ranges(lengths: list[int], room: int) -> list[range]:
         ranges.append(range(start, end))
         if end == len(lengths):
             break
-        start = _next_start(lengths, start, end)
+        # The next range repeats some pieces before `end`, but starts after this one.
+        next_start = end
+        repeated = lengths[next_start - 1]
+        while next_start - 1 > start and repeated <= OVERLAP_TOKENS:
+            next_start -= 1
+            repeated += lengths[next_start - 1]
+        start = next_start
     return ranges
-
-
-def _next_start(lengths: list[int], start: int, end: int) -> int:
-    """Return where the next range starts: some pieces before `end`, but after `start`."""
-    next_start = end
-    repeated = 0
-    while next_start - 1 > start:
-        repeated += lengths[next_start - 1]
-        if repeated > OVERLAP_TOKENS:
-            break
-        next_start -= 1
-    return next_start
-
-
-def _build_window(prefix: list[int], pieces: list[Piece], indices: range) -> TokenWindow:
-    token_ids = list(prefix)
-    spans = []
-    for index in indices:
-        piece_ids = pieces[index].token_ids
-        marker = len(token_ids)
-        spans.append(Span(index, marker, marker + 1 + len(piece_ids)))
-        token_ids += [MARKER, *piece_ids]
-    return TokenWindow([*token_ids, SEP], len(prefix), spans)
 
 
 NETWORK_FILE = DATA_DIR / "answer_finder.onnx"
@@ -266,14 +257,22 @@ class AnswerFinder:
 def sentence_logits(
     cross_encoder: CrossEncoder, case: Case, excluded: frozenset[int]
 ) -> tuple[Logits, dict[int, list[ClauseScore]]]:
-    """Return the logits of the sentences that they answer, and of the clauses of long ones."""
+    """Return the logits of the sentences that they answer, and of the clauses of long ones.
+
+    The logit of a sentence is the highest of its clauses.
+    """
     texts = [sentence.text for sentence in case.sentences]
     pieces = sentence_pieces(texts)
     windows = build_answer_windows(question_text(case), pieces)
     piece_logits = cross_encoder.start_window_logits(windows, len(pieces))()
-    logits = _highest_of_pieces(pieces, piece_logits, len(texts))
+    logits = np.full(len(texts), EXCLUDED_LOGIT)
+    clauses: dict[int, list[ClauseScore]] = {}
+    for piece, logit in zip(pieces, piece_logits.tolist(), strict=True):
+        index = piece.sentence_index
+        logits[index] = max(logits[index], logit)
+        clauses.setdefault(index, []).append(ClauseScore(piece.start, piece.end, logit))
     logits[list(excluded)] = EXCLUDED_LOGIT
-    return logits, _clauses(pieces, piece_logits)
+    return logits, {index: scores for index, scores in clauses.items() if len(scores) > 1}
 
 
 def answerable_probability(
@@ -297,23 +296,6 @@ def select_sentences(logits: Logits, settings: AnswerFinderSettings) -> tuple[in
         if not selected or (is_near and logits[index] >= settings.min_logit):
             selected.append(index)
     return tuple(selected)
-
-
-def _highest_of_pieces(pieces: list[Piece], piece_logits: Logits, sentences: int) -> Logits:
-    """Return the highest logit of each sentence's pieces, of shape (sentences,)."""
-    logits = np.full(sentences, EXCLUDED_LOGIT)
-    sentence_of_piece = [piece.sentence_index for piece in pieces]
-    np.maximum.at(logits, sentence_of_piece, piece_logits)
-    return logits
-
-
-def _clauses(pieces: list[Piece], piece_logits: Logits) -> dict[int, list[ClauseScore]]:
-    """Return the pieces of each sentence that has several."""
-    clauses: dict[int, list[ClauseScore]] = {}
-    for piece, logit in zip(pieces, piece_logits.tolist(), strict=True):
-        clause = ClauseScore(piece.start, piece.end, logit)
-        clauses.setdefault(piece.sentence_index, []).append(clause)
-    return {index: scores for index, scores in clauses.items() if len(scores) > 1}
 
 
 def _sigmoid(logits: Logits) -> Logits:

@@ -10,13 +10,13 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.case import Sentence
-from archqa.core.tables import TableRow, read_rows
+from archqa.core.tables import read_rows
 from archqa.terminology.topics import topics_of
 from archqa.terminology.words import stems
 
 MAX_WORDS = (16, 11, 7)
 """Word limits, longest first: the best span within each is returned."""
-MIN_WORDS = 3
+MIN_SPAN_WORDS = 3
 MAX_SEGMENTS = 16
 """Segments of a span: more could not fit the longest limit."""
 MAX_COUNTED_NUMBERS = 3
@@ -126,55 +126,41 @@ def extract_spans(text: str, question_terms: frozenset[str]) -> Iterator[str]:
         best = max(fitting, key=lambda span: (span.score, -span.word_count, span.text))
         text_before = body[: body.index(best.text)]
         applicable_heading = "" if ";" in text_before else heading
-        yield applicable_heading + _drop_carrier(best.text)
+        # An opening such as `she was` is dropped, unless a verb of another clause depends on it.
+        shorter = _CARRIER.sub("", best.text)
+        is_needed = _VERB.search(shorter) or len(shorter.split()) < MIN_SPAN_WORDS
+        yield applicable_heading + (best.text if is_needed else shorter)
 
 
 def _complete_spans(body: str, question_terms: frozenset[str]) -> Iterator[Span]:
-    """Yield every span that is complete, shorter than the sentence and of positive score."""
+    """Yield every span that is complete, shorter than the sentence and of positive score.
+
+    It is long enough, has no loose ends and makes a statement, as the opening of a sentence does.
+    """
     segments = _segments(body, question_terms)
-    last_predicate = _last_predicate(segments)
-    scope_words = _count_scope_words(segments)
+    scope_count = sum(segment.has_scope_word for segment in segments)
+    # The last segment whose subject is an earlier segment.
+    predicates = [index for index, segment in enumerate(segments) if _PREDICATE.match(segment.text)]
+    last_predicate = predicates[-1] if predicates else -1
     for start in range(len(segments)):
         is_opening = start == 0
         max_end = min(start + MAX_SEGMENTS, len(segments))
         for end in range(start + 1, max_end + 1):
             run = segments[start:end]
-            is_whole_sentence = len(run) == len(segments)
-            loses_scope = _count_scope_words(run) < scope_words
+            loses_scope = sum(segment.has_scope_word for segment in run) < scope_count
             has_its_subject = start > last_predicate or (is_opening and end > last_predicate)
-            if is_whole_sentence or loses_scope or not has_its_subject:
+            if len(run) == len(segments) or loses_scope or not has_its_subject:
                 continue
-            if _loses_predicate(run[-1], segments[end:]):
+            # A later item may describe the list that the run ends with.
+            is_described = end < len(segments) and _LIST_PREDICATE.search(segments[end].text)
+            if is_described and not _VALUE_OR_VERB.search(run[-1].text):
                 continue
             text = body[run[0].start : run[-1].end]
+            if len(text.split()) < MIN_SPAN_WORDS or _DANGLING.search(text):
+                continue
             score = _score(run, question_terms)
-            if score > 0 and _is_complete(text, is_opening=is_opening):
+            if score > 0 and (is_opening or _STATEMENT.search(text)):
                 yield Span(score, text)
-
-
-def scope_words(text: str) -> frozenset[str]:
-    """Return the words of the text whose scope is all of it: negation, doubt, contrast, condition."""
-    return frozenset(match[0].lower() for match in _SCOPE_WORD.finditer(text))
-
-
-def _count_scope_words(segments: list[Segment]) -> int:
-    return sum(segment.has_scope_word for segment in segments)
-
-
-def _loses_predicate(last: Segment, rest: list[Segment]) -> bool:
-    """Whether the run ends with an item of a list that a later item describes."""
-    if not rest or _VALUE_OR_VERB.search(last.text):
-        return False
-    return _LIST_PREDICATE.search(rest[0].text) is not None
-
-
-def _last_predicate(segments: list[Segment]) -> int:
-    """Return the index of the last segment whose subject is an earlier segment, or -1."""
-    last = -1
-    for index, segment in enumerate(segments):
-        if _PREDICATE.match(segment.text):
-            last = index
-    return last
 
 
 def _score(run: list[Segment], question_terms: frozenset[str]) -> float:
@@ -186,15 +172,19 @@ def _score(run: list[Segment], question_terms: frozenset[str]) -> float:
     return segment_scores + len(terms) + len(terms & question_terms)
 
 
+def scope_words(text: str) -> frozenset[str]:
+    """Return the words of the text whose scope is all of it: negation, doubt, contrast, condition."""
+    return frozenset(match[0].lower() for match in _SCOPE_WORD.finditer(text))
+
+
 def _segments(body: str, question_terms: frozenset[str]) -> list[Segment]:
     segments = []
     start = 0
-    for segment_break in _SEGMENT_BREAK.finditer(body):
-        if start < segment_break.start():
-            segments.append(_segment(body, start, segment_break.start(), question_terms))
-        start = segment_break.end()
-    if start < len(body):
-        segments.append(_segment(body, start, len(body), question_terms))
+    breaks = [segment_break.span() for segment_break in _SEGMENT_BREAK.finditer(body)]
+    for end, next_start in (*breaks, (len(body), len(body))):
+        if start < end:
+            segments.append(_segment(body, start, end, question_terms))
+        start = next_start
     return segments
 
 
@@ -216,24 +206,6 @@ def _segment(body: str, start: int, end: int, question_terms: frozenset[str]) ->
         has_scope_word=_SCOPE_WORD.search(text) is not None,
         score=score,
     )
-
-
-def _is_complete(text: str, *, is_opening: bool) -> bool:
-    """Whether the text is long enough, has no loose ends and makes a statement.
-
-    The opening of a sentence counts as a statement.
-    """
-    if len(text.split()) < MIN_WORDS or _DANGLING.search(text):
-        return False
-    return is_opening or _STATEMENT.search(text) is not None
-
-
-def _drop_carrier(text: str) -> str:
-    """Drop an opening such as `she was`, unless a verb of another clause depends on it."""
-    shorter = _CARRIER.sub("", text)
-    if _VERB.search(shorter) or len(shorter.split()) < MIN_WORDS:
-        return text
-    return shorter
 
 
 _LIST_MARKER = re.compile(
@@ -304,48 +276,48 @@ def sentence_variants(
     Of variants of the same length, the one that keeps most content is returned. `question_terms`
     are stems and concepts of the question: the clause that shares most of them is preferred.
     """
-    full_text = _clean(sentence.text)
-    if not any(character.isalnum() for character in full_text):
+    full_text = " ".join(sentence.text.replace("|", "/").split())  # A bar would end the citation.
+    for pattern in (_LIST_MARKER, _LABEL, _CONNECTIVE):
+        full_text = pattern.sub("", full_text)
+    if not any(map(str.isalnum, full_text)):
         return ()
     full_content = max(_content(punctuate(full_text), question_terms), 1.0)
-    variants: list[SentenceVariant] = []
-    for text in _shortened_texts(full_text, question_terms):
+    compressions = list(_compressions(full_text, question_terms))
+    without_articles = [_ARTICLE.sub("", text) for text in map(punctuate, compressions)]
+    best: dict[int, SentenceVariant] = {}
+    full_words = 0
+    for text in map(punctuate, (*compressions, *without_articles)):
         content_kept = _content(text, question_terms) / full_content
-        variants.append(SentenceVariant(text, content_kept))
-    return _best_of_each_length(variants)
-
-
-def _best_of_each_length(variants: list[SentenceVariant]) -> tuple[SentenceVariant, ...]:
-    """Return the first variant, then the best of each smaller number of words, longest first."""
-    best = {variants[0].word_count: variants[0]}
-    for variant in variants[1:]:
+        variant = SentenceVariant(text, content_kept)
         rival = best.get(variant.word_count)
-        if variant.word_count < variants[0].word_count and (
+        if not best:
+            full_words = variant.word_count
+            best[full_words] = variant
+        elif variant.word_count < full_words and (
             rival is None or variant.content_kept > rival.content_kept
         ):
             best[variant.word_count] = variant
     return tuple(best[word_count] for word_count in sorted(best, reverse=True))
 
 
-def _shortened_texts(full_text: str, question_terms: frozenset[str]) -> list[str]:
-    """Return the full text, its compressions, and each of them without articles."""
-    texts = [punctuate(text) for text in _compressions(full_text, question_terms)]
-    return texts + [punctuate(_ARTICLE.sub("", text)) for text in texts]
-
-
 def _compressions(text: str, question_terms: frozenset[str]) -> Iterator[str]:
     """Yield the text as more and more of it is dropped."""
     yield text
-    text = _replace_long_forms(text)
+    for long_form, short_form in _rewording("shorter"):
+        text = long_form.sub(short_form, text)
+    text = " ".join(text.split())
     yield text
-    for drop in (
-        _drop_opener,
-        _drop_brackets_without_numbers,
-        _drop_trailing_clause,
-        _drop_brackets,
-    ):
-        text = drop(text)
-        yield text
+    text = _drop_opener(text)
+    yield text
+    # Brackets without a number, then the last clause, then all brackets.
+    text = _BRACKET.sub(lambda bracket: bracket[0] if _DIGIT.search(bracket[0]) else "", text)
+    yield text
+    shorter = _TRAILING_CLAUSE.sub("", text.rstrip(". "))
+    if len(shorter.split()) >= MIN_REST_WORDS:
+        text = shorter
+    yield text
+    text = _BRACKET.sub("", text)
+    yield text
     text = _drop_opener(_best_clause(text, question_terms))
     yield text
     yield from extract_spans(text, question_terms)
@@ -363,46 +335,12 @@ def punctuate(text: str) -> str:
     return f"{text}."
 
 
-def _clean(text: str) -> str:
-    """Drop list numbers, section labels and connectives; a bar would end the citation."""
-    one_line = " ".join(text.replace("|", "/").split())
-    without_marker = _LIST_MARKER.sub("", one_line)
-    without_label = _LABEL.sub("", without_marker)
-    return _CONNECTIVE.sub("", without_label)
-
-
-def _replace_long_forms(text: str) -> str:
-    for long_form, short_form in _short_forms():
-        text = long_form.sub(short_form, text)
-    return " ".join(text.split())
-
-
 def _drop_opener(text: str) -> str:
     head, comma, rest = text.partition(", ")
     if not comma or len(rest.split()) < MIN_REST_WORDS or _DIGIT.search(head):
         return text
-    for opener in _openers():
-        if opener.fullmatch(head):
-            return rest
-    return text
-
-
-def _drop_brackets_without_numbers(text: str) -> str:
-    def replacement(bracket: re.Match[str]) -> str:
-        return bracket[0] if _DIGIT.search(bracket[0]) else ""
-
-    return _BRACKET.sub(replacement, text)
-
-
-def _drop_brackets(text: str) -> str:
-    return _BRACKET.sub("", text)
-
-
-def _drop_trailing_clause(text: str) -> str:
-    shorter = _TRAILING_CLAUSE.sub("", text.rstrip(". "))
-    if len(shorter.split()) < MIN_REST_WORDS:
-        return text
-    return shorter
+    is_opener = any(opener.fullmatch(head) for opener, _ in _rewording("dropped"))
+    return rest if is_opener else text
 
 
 def _best_clause(text: str, question_terms: frozenset[str]) -> str:
@@ -428,25 +366,16 @@ def _best_clause(text: str, question_terms: frozenset[str]) -> str:
 def _content(text: str, question_terms: frozenset[str]) -> float:
     """Count words, numbers twice, and (doubly) the terms of the question."""
     words = text.split()
-    numbers = _count_numbers(words)
+    numbers = sum(1 for word in words if _DIGIT.search(word))
     shared_terms = question_terms & {*stems(text), *topics_of(text)}
     return len(words) + numbers + 2.0 * len(shared_terms)
 
 
-def _count_numbers(words: list[str]) -> int:
-    return sum(1 for word in words if _DIGIT.search(word))
-
-
 @cache
-def _short_forms() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(row[1], re.IGNORECASE), row[2]) for row in _rows("shorter"))
-
-
-@cache
-def _openers() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(row[1], re.IGNORECASE) for row in _rows("dropped"))
-
-
-def _rows(kind: str) -> list[TableRow]:
-    rows = read_rows("engine/data/rewording.tsv", 3, optional=1)
-    return [row for row in rows if row[0] == kind]
+def _rewording(kind: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The patterns of one kind and what replaces them."""
+    patterns = []
+    for row_kind, pattern, replacement in read_rows("engine/data/rewording.tsv", 3, optional=1):
+        if row_kind == kind:
+            patterns.append((re.compile(pattern, re.IGNORECASE), replacement))
+    return tuple(patterns)

@@ -64,9 +64,14 @@ def compose(
             f"An answer of {word_limit} words cannot be written.\nAllow at least {MIN_WORDS}."
         )
     candidates = _candidates(case, evidence, relevance)
-    lines = _pack_lines(_candidates_for_lines(candidates), word_limit)
+    # The most relevant candidates that have words compete for lines, in note order.
+    with_words = [candidate for candidate in candidates if candidate.variants]
+    by_relevance = sorted(with_words, key=lambda candidate: -candidate.relevance)
+    competing = {candidate.id for candidate in by_relevance[:MAX_LINES]}
+    for_lines = [candidate for candidate in with_words if candidate.id in competing]
+    lines = _pack_lines(for_lines, word_limit)
     if _uncited(lines, candidates):
-        lines = _pack_lines(_candidates_for_lines(candidates), word_limit - SEE_ALSO_WORDS)
+        lines = _pack_lines(for_lines, word_limit - SEE_ALSO_WORDS)
     if not lines:
         ids = case.in_note_order(evidence)
         return CitedAnswer(claims=(Claim(text=POINTER, citations=ids),))
@@ -95,47 +100,29 @@ def _candidates(
     return candidates
 
 
-def _candidates_for_lines(candidates: list[Candidate]) -> list[Candidate]:
-    """Return the most relevant candidates that have words, in note order."""
-    with_words = [candidate for candidate in candidates if candidate.variants]
-    by_relevance = sorted(with_words, key=lambda candidate: -candidate.relevance)
-    ids = {candidate.id for candidate in by_relevance[:MAX_LINES]}
-    return [candidate for candidate in with_words if candidate.id in ids]
-
-
 def _pack_lines(candidates: list[Candidate], word_limit: int) -> list[Line]:
-    """Choose at most one variant of every sentence within `word_limit` (0/1 knapsack, exact)."""
+    """Choose at most one variant of every sentence within `word_limit` (0/1 knapsack, exact).
+
+    The value weighs what surely answers over what may, and presence over completeness: the
+    probability is squared so that two doubtful sentences do not displace a certain, longer one.
+    """
     best = [Packing(0.0, ())] * (word_limit + 1)  # by number of words
     for index, candidate in enumerate(candidates):
-        best = _pack_candidate(best, index, candidate)
+        improved = list(best)
+        for variant_index, variant in enumerate(candidate.variants):
+            gain = (0.05 + candidate.relevance**2) * (0.8 + 0.2 * variant.content_kept)
+            for words in range(variant.word_count, len(best)):
+                before = best[words - variant.word_count]
+                value = before.value + gain
+                if value > improved[words].value + 1e-12:
+                    improved[words] = Packing(value, (*before.choices, (index, variant_index)))
+        best = improved
     lines = []
     for index, variant_index in best[word_limit].choices:
         candidate = candidates[index]
         variant = candidate.variants[variant_index]
         lines.append(Line(candidate.id, variant.text))
     return lines
-
-
-def _pack_candidate(best: list[Packing], index: int, candidate: Candidate) -> list[Packing]:
-    """Return the best packing for every number of words when one more candidate may be used."""
-    improved = list(best)
-    for variant_index, variant in enumerate(candidate.variants):
-        gain = _value(candidate, variant)
-        choice = (index, variant_index)
-        for words in range(variant.word_count, len(best)):
-            before = best[words - variant.word_count]
-            value = before.value + gain
-            if value > improved[words].value + 1e-12:
-                improved[words] = Packing(value, (*before.choices, choice))
-    return improved
-
-
-def _value(candidate: Candidate, variant: SentenceVariant) -> float:
-    """Weigh what surely answers over what may, and presence over completeness.
-
-    The probability is squared so that two doubtful sentences do not displace a certain, longer one.
-    """
-    return (0.05 + candidate.relevance**2) * (0.8 + 0.2 * variant.content_kept)
 
 
 def _cite_all(lines: list[Line], candidates: list[Candidate]) -> tuple[Claim, ...]:
@@ -170,15 +157,16 @@ def _without_line(lines: list[Line], candidates: list[Candidate]) -> list[Candid
 
 
 def _supported_line(candidate: Candidate, lines: list[Line]) -> Line | None:
-    """Return the first line that the candidate repeats, or None."""
-    return next((line for line in lines if _supports(candidate.text, line.text)), None)
+    """Return the first line that the candidate repeats, or None.
 
-
-def _supports(sentence: str, line: str) -> bool:
-    """Whether the sentence has every word of the line, and negates or doubts nothing more."""
-    if not _words(line) <= _words(sentence):
-        return False
-    return scope_words(sentence) <= scope_words(line)
+    It has every word of the line, and negates or doubts nothing more.
+    """
+    words = _words(candidate.text)
+    scope = scope_words(candidate.text)
+    for line in lines:
+        if _words(line.text) <= words and scope <= scope_words(line.text):
+            return line
+    return None
 
 
 def _words(text: str) -> frozenset[str]:

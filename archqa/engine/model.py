@@ -145,55 +145,30 @@ def rationale(
     `shared_concepts` are those the sentence shares with the question. Contributions without a
     phrase in `data/reasons.tsv`, such as not being a heading, are left out.
     """
-    by_group = _sum_by_group(columns, contributions)
-    ranked = sorted(by_group.items(), key=lambda group_and_sum: -group_and_sum[1])
-    supporting = _supporting_phrases(ranked, shared_concepts)
-    opposing = _opposing_phrases(ranked)
-    parts = []
-    if supporting:
-        parts.append(f"For: {'; '.join(supporting)}.")
-    if opposing:
-        parts.append(f"Against: {'; '.join(opposing)}.")
-    return " ".join(parts) or "Nothing about it stands out."
-
-
-def _sum_by_group(columns: tuple[str, ...], contributions: NDArray[np.float64]) -> dict[str, float]:
-    """Add up the columns that share a phrase."""
+    # Columns that share a phrase are added up.
     by_group: dict[str, float] = {}
     for column, contribution in zip(columns, contributions.tolist(), strict=True):
         if column not in NOTE_COLUMNS:
             group = phrase_group(column)
             by_group[group] = by_group.get(group, 0.0) + contribution
-    return by_group
-
-
-def _supporting_phrases(
-    ranked: list[tuple[str, float]], shared_concepts: frozenset[str]
-) -> list[str]:
-    phrases = []
+    ranked = sorted(by_group.items(), key=lambda group_and_sum: -group_and_sum[1])
+    supporting = []
     for group, contribution in ranked:
-        phrase = _supporting_phrase(group, shared_concepts)
+        phrase, _ = _phrases()[group]
+        if group == "topic" and shared_concepts:
+            phrase = f"names {', '.join(sorted(shared_concepts))}, as the question does"
         if contribution > MIN_CONTRIBUTION and phrase:
-            phrases.append(phrase)
-    return phrases[:MAX_FOR]
-
-
-def _opposing_phrases(ranked: list[tuple[str, float]]) -> list[str]:
-    lowest = ranked[::-1][:MAX_AGAINST]
-    phrases = []
-    for group, contribution in lowest:
+            supporting.append(phrase)
+    opposing = []
+    for group, contribution in ranked[::-1][:MAX_AGAINST]:
         if contribution < -MIN_CONTRIBUTION:
-            _, opposing = _phrases()[group]
-            phrases.append(opposing)
-    return phrases
-
-
-def _supporting_phrase(group: str, shared_concepts: frozenset[str]) -> str:
-    if group == "topic" and shared_concepts:
-        names = ", ".join(sorted(shared_concepts))
-        return f"names {names}, as the question does"
-    supporting, _ = _phrases()[group]
-    return supporting
+            opposing.append(_phrases()[group][1])
+    parts = []
+    if supporting:
+        parts.append(f"For: {'; '.join(supporting[:MAX_FOR])}.")
+    if opposing:
+        parts.append(f"Against: {'; '.join(opposing)}.")
+    return " ".join(parts) or "Nothing about it stands out."
 
 
 @cache

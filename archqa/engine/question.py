@@ -74,13 +74,19 @@ class Substitution(NamedTuple):
 
 def derive_clinician_question(message: str, max_words: int = MAX_WORDS) -> str:
     """Return the question behind a message; its first words where the message asks nothing."""
-    questions = _third_person_questions(message)
+    questions = []
+    for extracted in extract_questions(message):
+        question = _third_person(extracted, message)
+        if len(question.split()) > 1:
+            questions.append(question)
     if not questions:
         return _punctuate(_first_words(_third_person(message, message), max_words))
     best = max(reversed(questions), key=_information)
+    # The best question is joined with another one where both fit, in the order of the message.
     fitting_pairs = []
-    for pair in _joined_pairs(questions, best):
-        if len(pair.split()) <= max_words:
+    for earlier, later in combinations(questions, 2):
+        pair = f"{earlier}, and {later[:1].lower()}{later[1:]}"
+        if best in (earlier, later) and len(pair.split()) <= max_words:
             fitting_pairs.append(pair)
     question = max(fitting_pairs, key=_information, default=_shorten(best, max_words))
     return _punctuate(_first_words(question, max_words))
@@ -92,31 +98,10 @@ def extract_questions(message: str) -> list[str]:
     sentences = [sentence.strip() for sentence in _SENTENCE.split(one_line)]
     questions = [sentence for sentence in sentences if "?" in sentence]
     if not questions:
-        questions = [sentence for sentence in sentences if _is_interrogative(sentence)]
+        questions = [
+            sentence for sentence in sentences if _INTERROGATIVE.match(_drop_openers(sentence))
+        ]
     return [question.rstrip("?!. ") for question in questions]
-
-
-def _is_interrogative(sentence: str) -> bool:
-    return bool(sentence and _INTERROGATIVE.match(_drop_openers(sentence)))
-
-
-def _third_person_questions(message: str) -> list[str]:
-    """Return the questions of more than one word."""
-    questions = []
-    for extracted in extract_questions(message):
-        question = _third_person(extracted, message)
-        if len(question.split()) > 1:
-            questions.append(question)
-    return questions
-
-
-def _joined_pairs(questions: list[str], best: str) -> list[str]:
-    """Join the best question with each of the rest, in the order of the message."""
-    pairs = []
-    for earlier, later in combinations(questions, 2):
-        if best in (earlier, later):
-            pairs.append(f"{earlier}, and {later[:1].lower()}{later[1:]}")
-    return pairs
 
 
 def _third_person(text: str, message: str) -> str:
@@ -146,7 +131,7 @@ def _patient_gender(message: str) -> str:
     opening = message[:OPENING_CHARACTERS]
     relations = []
     for gender in ("she", "he"):
-        for relation in _relation(gender).finditer(opening):
+        for relation in _substitutions(gender)[0].pattern.finditer(opening):
             relations.append((relation.start(), gender))
     if not relations:
         return ""
@@ -184,11 +169,6 @@ def _punctuate(text: str) -> str:
     if not text:
         return "What happened?"
     return f"{text[:1].upper()}{text[1:]}?"
-
-
-@cache
-def _relation(gender: str) -> re.Pattern[str]:
-    return _substitutions(gender)[0].pattern
 
 
 @cache

@@ -60,11 +60,7 @@ def tokenize_batch(texts: list[str], max_length: int) -> TokenBatch:
     for text in texts:
         tokens = tokenize_text(text)[: max_length - 2]
         rows.append([CLS, *tokens, SEP])
-    return _padded(rows)
-
-
-def _padded(rows: list[list[int]]) -> TokenBatch:
-    width = max((len(row) for row in rows), default=1)
+    width = max(map(len, rows), default=1)
     ids = np.zeros((len(rows), width), dtype=np.int64)
     mask = np.zeros((len(rows), width), dtype=np.int64)
     for index, row in enumerate(rows):
@@ -110,7 +106,10 @@ class TokenWindow(NamedTuple):
 def build_windows(case: Case) -> list[TokenWindow]:
     """Return all windows of a case in note order; every sentence is in at least one."""
     prefix = [CLS, *question_tokens(case), SEP]
-    sentences = [_sentence_tokens(sentence.text) for sentence in case.sentences]
+    sentences = []
+    for sentence in case.sentences:
+        excerpt = sentence.text[: MAX_SENTENCE_TOKENS * MAX_CHARACTERS_PER_TOKEN]
+        sentences.append(tokenize_text(excerpt)[:MAX_SENTENCE_TOKENS])
     windows = []
     start = 0
     while start < len(sentences):
@@ -135,11 +134,6 @@ def question_tokens(case: Case) -> list[int]:
         return token_ids
     message = tokenize_text(case.patient_narrative)
     return [*token_ids, SEP, *message[: free - 1]]
-
-
-def _sentence_tokens(text: str) -> list[int]:
-    excerpt = text[: MAX_SENTENCE_TOKENS * MAX_CHARACTERS_PER_TOKEN]
-    return tokenize_text(excerpt)[:MAX_SENTENCE_TOKENS]
 
 
 def _build_window(prefix: list[int], sentences: list[list[int]], start: int) -> TokenWindow:

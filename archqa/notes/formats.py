@@ -6,14 +6,11 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from striprtf.striprtf import rtf_to_text as strip_rtf
 
 from archqa.errors import MissingExtra
-
-if TYPE_CHECKING:
-    from pypdf import PageObject, PdfReader
 
 
 class NotReadable(Exception):
@@ -58,74 +55,63 @@ def decode_text(content: bytes, charset: str = "") -> DecodedText:
     if charset:
         return DecodedText(_decode(content, charset))
     if b"\0" in content:
-        return DecodedText(_decode(content, _utf_16_without_mark(content)))
+        # The byte order in which Latin text would have these null bytes.
+        is_little_endian = content[1::2].count(0) >= content[::2].count(0)
+        return DecodedText(_decode(content, "utf-16-le" if is_little_endian else "utf-16-be"))
     try:
-        return DecodedText(_mostly_text(content.decode("utf-8")))
+        text = content.decode("utf-8")
     except UnicodeDecodeError:
         return DecodedText(_decode(content, "cp1252"), (ENCODING_REMARK,))
+    # What is UTF-8 is hardly binary, whatever terminal or printer codes were pasted with it.
+    codes = sum(map(text.count, _CONTROL_CHARACTERS))
+    if codes > MAX_CONTROL_SHARE * len(text):
+        raise NotReadable(_NOT_TEXT, _FIX)
+    return DecodedText(text)
 
 
 def _decode(content: bytes, encoding: str) -> str:
     try:
-        return _text_only(content.decode(encoding))
+        text = content.decode(encoding)
     except (UnicodeDecodeError, LookupError):
         raise NotReadable(_NOT_TEXT, _FIX) from None
-
-
-def _text_only(text: str) -> str:
     if not _CONTROL_CHARACTERS.isdisjoint(text):
         raise NotReadable(_NOT_TEXT, _FIX)
     return text
-
-
-def _mostly_text(text: str) -> str:
-    """What is UTF-8 is hardly binary, whatever terminal or printer codes were pasted with it."""
-    codes = sum(character in _CONTROL_CHARACTERS for character in text)
-    if codes > MAX_CONTROL_SHARE * len(text):
-        raise NotReadable(_NOT_TEXT, _FIX)
-    return text
-
-
-def _utf_16_without_mark(content: bytes) -> str:
-    """Return the byte order in which Latin text would have these null bytes."""
-    is_little_endian = content[1::2].count(0) >= content[::2].count(0)
-    return "utf-16-le" if is_little_endian else "utf-16-be"
 
 
 MAX_PAGES = 500
 
 
 def pdf_to_text(content: bytes) -> str:
-    """Return the text of the pages, one after the other. Raises NotReadable and MissingExtra."""
+    """Return the text of the pages, one after the other. Raises NotReadable and MissingExtra.
+
+    Text is laid out in columns as they stand, so that tables keep theirs.
+    """
     try:
         from pypdf import PdfReader
     except ImportError:
         raise MissingExtra("The reader of PDF files", extra="pdf") from None
+    pages = []
     with _without_log("pypdf"):
         try:
-            text = _text_of_pages(PdfReader(io.BytesIO(content)))
+            reader = PdfReader(io.BytesIO(content))
+            if reader.is_encrypted and not reader.decrypt(""):
+                raise NotReadable("is an encrypted PDF.", "Save it without a password.")
+            if len(reader.pages) > MAX_PAGES:
+                fix = "Name one note, not a whole chart."
+                raise NotReadable(f"has more than {MAX_PAGES} pages.", fix)
+            for page in reader.pages:
+                text = str(page.extract_text(extraction_mode="layout"))
+                pages.append(text if text.strip() else str(page.extract_text()))
         except NotReadable:
             raise
         except Exception:  # pypdf raises whatever a damaged file meets; its content is not shown.
             raise NotReadable("is a damaged PDF.", "Save it again, or as plain text.") from None
+    text = "\n".join(pages)
     if not text.strip():
         fix = "It may be a scan: have its text recognised (OCR) first."
         raise NotReadable("is a PDF without text.", fix)
     return text
-
-
-def _text_of_pages(reader: "PdfReader") -> str:
-    if reader.is_encrypted and not reader.decrypt(""):
-        raise NotReadable("is an encrypted PDF.", "Save it without a password.")
-    if len(reader.pages) > MAX_PAGES:
-        raise NotReadable(f"has more than {MAX_PAGES} pages.", "Name one note, not a whole chart.")
-    return "\n".join(_page_text(page) for page in reader.pages)
-
-
-def _page_text(page: "PageObject") -> str:
-    """Return the text in columns as they stand, so that tables keep theirs."""
-    text = str(page.extract_text(extraction_mode="layout"))
-    return text if text.strip() else str(page.extract_text())
 
 
 @contextmanager

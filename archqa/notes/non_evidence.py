@@ -96,17 +96,12 @@ _ADDRESS = re.compile(
 _SIGNATURE = re.compile(rf"(?:Dr\.? (?:med\.? )?)?{_NAME},? {_DEGREE}(?:,? {_DEGREE})?\s*")
 
 
-def is_letter_line(text: str) -> bool:
+def _is_letter_line(text: str) -> bool:
     """Whether a sentence is a stamp, a courtesy, a page number or an address, wherever it stands."""
     text = text.strip()
     if _STAMP.match(text) or _COPY.match(text):
         return True
     return any(pattern.fullmatch(text) for pattern in (_COURTESY, _PAGE, _ADDRESS))
-
-
-def is_name_with_degree(text: str) -> bool:
-    """Whether a sentence is a name with a degree: a signature where a note closes."""
-    return _SIGNATURE.fullmatch(text.strip()) is not None
 
 
 _MARKER_ALONE = re.compile(r"\W*(?:\d{1,2}[.)]|[A-Za-z][.)])?\W*")
@@ -118,14 +113,22 @@ def non_evidence_indices(case: Case) -> frozenset[int]:
     """Return the indices of sentences that are no evidence, whatever the question.
 
     They are headings alone, separators, rules and header rows of tables, signatures, courtesies,
-    page numbers, addresses, and text that is excluded (see `notes.excluded`).
+    page numbers, addresses, and text that is excluded (`non_evidence_reasons`).
     """
     indices = set(non_evidence_reasons(case))
     indices.update(_header_of_rows(case.sentences).values())
+    first_closing = max(1, len(case.sentences) - CLOSING_SENTENCES)
     for index, sentence in enumerate(case.sentences):
-        if _has_no_content(sentence.text) or _is_heading(sentence) or is_letter_line(sentence.text):
+        text = sentence.text.strip()
+        # Without a letter or digit but the marker of a list.
+        is_marker = _MARKER_ALONE.fullmatch(sentence.text.strip("_ \t")) is not None
+        is_empty = is_marker and not _POSITIVE.fullmatch(text)
+        # A name with a degree that closes the note, but under a heading (`ATTENDING:`).
+        is_signature = index >= first_closing and _SIGNATURE.fullmatch(text) is not None
+        if is_signature:
+            is_signature = not case.sentences[index - 1].text.rstrip().endswith(":")
+        if is_empty or is_signature or _is_heading(sentence) or _is_letter_line(text):
             indices.add(index)
-    indices.update(_closing_names(case.sentences))
     return frozenset(indices)
 
 
@@ -176,38 +179,21 @@ def _is_heading(sentence: Sentence) -> bool:
     return len(table_cells(sentence.text)) == 1 and is_heading_alone(sentence.text)
 
 
-def _has_no_content(text: str) -> bool:
-    """Whether a sentence has no letter or digit but the marker of a list."""
-    if _POSITIVE.fullmatch(text.strip()):
-        return False
-    return _MARKER_ALONE.fullmatch(text.strip("_ \t")) is not None
-
-
-def _closing_names(sentences: tuple[Sentence, ...]) -> Iterator[int]:
-    """Yield names with degrees that close the note and stand under no heading (`ATTENDING:`)."""
-    for index in range(max(1, len(sentences) - CLOSING_SENTENCES), len(sentences)):
-        is_named = sentences[index - 1].text.rstrip().endswith(":")
-        if is_name_with_degree(sentences[index].text) and not is_named:
-            yield index
-
-
 def _header_of_rows(sentences: tuple[Sentence, ...]) -> dict[int, int]:
     """Return the index of the header row by that of each row of the same table below it."""
     headers: dict[int, int] = {}
     for first, *others in _tables(sentences):
-        texts = [sentences[index].text for index in others]
-        rows = [index for index, text in zip(others, texts, strict=True) if not is_rule(text)]
-        if rows and _is_header(sentences[first].text, has_rule=_has_rule_below(texts)):
+        rules = [index for index in others if is_rule(sentences[index].text)]
+        rows = [index for index in others if index not in rules]
+        if not rows:
+            continue
+        # A rule of columns under the first row, and none between the rows below.
+        below = sentences[others[0]].text
+        has_columns = len(table_cells(below)) > 1 or below.count("+") > 1
+        has_rule = rules[:1] == others[:1] and set(rules) <= {others[0], others[-1]}
+        if _is_header(sentences[first].text, has_rule=has_rule and has_columns):
             headers.update(dict.fromkeys(rows, first))
     return headers
-
-
-def _has_rule_below(texts: list[str]) -> bool:
-    """Whether there is a rule of columns under the first row, and none between the rows below."""
-    *inner, _ = texts
-    is_ruled = [is_rule(text) for text in inner]
-    columns = len(table_cells(texts[0])) > 1 or texts[0].count("+") > 1
-    return columns and is_ruled[:1] == [True] and sum(is_ruled) == 1
 
 
 def _tables(sentences: tuple[Sentence, ...]) -> Iterator[list[int]]:
@@ -233,12 +219,11 @@ def _tables(sentences: tuple[Sentence, ...]) -> Iterator[list[int]]:
 def _is_header(text: str, *, has_rule: bool) -> bool:
     """Whether the first row of a table names its columns: a rule below it, or such names."""
     cells = [cell for cell in table_cells(text) if any(map(str.isalpha, cell))]
-    if not cells or any(character.isdigit() for cell in cells for character in cell):
+    if not cells or any(map(str.isdigit, "".join(cells))):
         return False
-    named = sum(1 for cell in cells if _names_column(cell))
+    named = 0
+    for cell in cells:
+        words = re.findall(r"\w+", cell.lower())
+        if words and words[-1] in word_list("column"):
+            named += 1
     return has_rule or 2 * named > len(cells)
-
-
-def _names_column(cell: str) -> bool:
-    words = re.findall(r"\w+", cell.lower())
-    return bool(words) and words[-1] in word_list("column")

@@ -64,7 +64,15 @@ def read_note(path: Path | str) -> NoteText:
     """
     if str(path) == STANDARD_INPUT:
         return _checked("standard input", sys.stdin.buffer.read(MAX_FILE_BYTES + 1), "")
-    return _checked(path, _read_bytes(Path(path)), Path(path).suffix)
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except IsADirectoryError:
+        raise InputError(path, [" is a folder."], "Name one file; a note is one file.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "cannot be read"
+        raise InputError(path, [f": {reason}."], _FIX) from None
+    return _checked(path, content, Path(path).suffix)
 
 
 @without_suppressed_causes
@@ -75,17 +83,6 @@ def note_text(content: bytes, kind: str = "", charset: str = "") -> str:
     Raises InputError and MissingExtra.
     """
     return _checked("The note", content, kind, charset).text
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_FILE_BYTES + 1)
-    except IsADirectoryError:
-        raise InputError(path, [" is a folder."], "Name one file; a note is one file.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "cannot be read"
-        raise InputError(path, [f": {reason}."], _FIX) from None
 
 
 def _checked(name: Path | str, content: bytes, kind: str, charset: str = "") -> NoteText:

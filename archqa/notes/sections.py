@@ -99,19 +99,16 @@ def shorthand_ratio(case: Case) -> float:
     for sentence in case.sentences:
         for word in sentence.text.split():
             words += 1
-            shorthand += _is_shorthand(word.strip(".,:;()"))
+            plain = word.strip(".,:;()")
+            is_in_capitals = plain.isupper() and len(plain) > 1
+            if is_in_capitals or _SHORTHAND.search(plain):
+                shorthand += 1
     return shorthand / max(words, 1)
 
 
 def text_without_list_marker(sentence: Sentence) -> str:
     """Return the sentence without its list marker and with single spaces."""
     return " ".join(_LIST_MARKER.sub("", sentence.text).split())
-
-
-def _is_shorthand(word: str) -> bool:
-    if _SHORTHAND.search(word):
-        return True
-    return word.isupper() and len(word) > 1
 
 
 @cache

@@ -7,7 +7,7 @@ clinical shorthand.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -109,20 +109,26 @@ def sentence_ends(text: str) -> list[int]:
 
 
 def _possible_ends(text: str) -> list[int]:
-    shown = _without_misleading_pairs(text)
-    ends = {boundary["end_index"] for boundary in get_sentence_boundaries("en", shown)}
+    boundaries = get_sentence_boundaries("en", _without_misleading_pairs(text))
+    ends = {boundary["end_index"] for boundary in boundaries}
     ends.update(dose.start() for dose in _DOSE_THEN_SENTENCE.finditer(text))
-    ends.update(unit.end() for unit in _UNIT_THEN_SENTENCE.finditer(text))
-    ends.update(bullet.end() for bullet in _INLINE_BULLET.finditer(text))
-    ends.update(mark.end() for mark in _CLOSING_MARK.finditer(text) if mark.start() in ends)
-    ends.difference_update([mark.start() for mark in _CLOSING_MARK.finditer(text)])
+    for pattern in (_UNIT_THEN_SENTENCE, _INLINE_BULLET):
+        ends.update(match.end() for match in pattern.finditer(text))
+    for mark in _CLOSING_MARK.finditer(text):
+        if mark.start() in ends:
+            ends.remove(mark.start())
+            ends.add(mark.end())
     for label in _INLINE_LABEL.finditer(text):
         if section_kind(label[1]) != OTHER_SECTION:
             ends.add(label.end())
     for number in _item_numbers(text):
-        ends.difference_update(range(number.start() + 1, number.end() + 1))
-        if not _is_inside_sentence(text, number.start()):
-            ends.add(number.start())
+        start = number.start()
+        ends.difference_update(range(start + 1, number.end() + 1))
+        # A number may belong to its sentence: `revealed 1) mass, 2) cyst`.
+        is_inside = _last_character(text, start) in _INSIDE_SENTENCE
+        before = text[max(0, start - _ABBREVIATION_LENGTH) : start]
+        if not is_inside and not _CONJUNCTION.search(before):
+            ends.add(start)
     ends.discard(0)
     ends.add(len(text))
     return sorted(ends)
@@ -141,13 +147,6 @@ def _item_numbers(text: str) -> list[re.Match[str]]:
     return items
 
 
-def _is_inside_sentence(text: str, start: int) -> bool:
-    """Whether the list number at `start` belongs to its sentence (`revealed 1) mass, 2) cyst`)."""
-    if _last_character(text, start) in _INSIDE_SENTENCE:
-        return True
-    return _CONJUNCTION.search(text[max(0, start - _ABBREVIATION_LENGTH) : start]) is not None
-
-
 def _last_character(text: str, end: int) -> str:
     """Return the last character before `end` that is no white space, "" if there is none."""
     while end > 0 and text[end - 1].isspace():
@@ -156,15 +155,15 @@ def _last_character(text: str, end: int) -> str:
 
 
 def _goes_on(text: str, start: int, end: int) -> bool:
-    """Whether the sentence that begins at `start` goes on after `end`."""
+    """Whether the sentence that begins at `start` goes on after `end`.
+
+    A full stop before `end` may be that of a list number, of an abbreviation or of a date.
+    """
     if end - start <= _ABBREVIATION_LENGTH and _LIST_NUMBER.fullmatch(text, start, end):
         return True
+    if _CONTINUATION.match(text, end):
+        return True
     ending = text[max(start, end - _ABBREVIATION_LENGTH) : end]
-    return _CONTINUATION.match(text, end) is not None or _is_abbreviated(ending, text, end)
-
-
-def _is_abbreviated(ending: str, text: str, end: int) -> bool:
-    """Whether the full stop of `ending`, before `end`, is that of an abbreviation or of a date."""
     if _TITLE.search(ending) or (ending.isupper() and _TITLE_IN_CAPITALS.search(ending)):
         return _STARTS_NAME.match(text, end) is not None
     if _ABBREVIATION.search(ending):
@@ -175,27 +174,20 @@ def _is_abbreviated(ending: str, text: str, end: int) -> bool:
 
 
 def _soft_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield where a sentence without full stops is cut: after at most `MAX_SENTENCE_LENGTH`."""
+    """Yield where a sentence without full stops is cut: after at most `MAX_SENTENCE_LENGTH`.
+
+    The last good place of the second half is a line's end, else a comma, else a space.
+    """
     while end - start > MAX_SENTENCE_LENGTH:
-        start = _soft_end(text, start, start + MAX_SENTENCE_LENGTH)
+        limit = start + MAX_SENTENCE_LENGTH
+        middle = (start + limit) // 2
+        start = limit
+        for soft_break in _SOFT_BREAKS:
+            breaks = list(soft_break.finditer(text, middle, limit))
+            if breaks:
+                start = breaks[-1].end()
+                break
         yield start
-
-
-def _soft_end(text: str, start: int, limit: int) -> int:
-    """Return the last good place before `limit`: a line's end, else a comma, else a space."""
-    middle = (start + limit) // 2
-    for soft_break in _SOFT_BREAKS:
-        last = _last(soft_break.finditer(text, middle, limit))
-        if last is not None:
-            return last.end()
-    return limit
-
-
-def _last(matches: Iterable[re.Match[str]]) -> re.Match[str] | None:
-    last = None
-    for last in matches:  # noqa: B007
-        pass
-    return last
 
 
 def _without_misleading_pairs(text: str) -> str:
@@ -203,22 +195,18 @@ def _without_misleading_pairs(text: str) -> str:
 
     sentencex ends no sentence inside brackets and quotation marks.
     """
-    characters = list(_INCHES.sub("n", text))
-    for index in _misleading_marks("".join(characters)):
-        characters[index] = " "
-    return "".join(characters)
-
-
-def _misleading_marks(text: str) -> Iterator[int]:
-    """Yield the positions of brackets and quotation marks that are far from their partners."""
+    text = _INCHES.sub("n", text)
+    characters = list(text)
     open_marks: dict[str, int] = {}
     for mark in _PAIR_MARK.finditer(text):
         start = open_marks.pop(mark[0], None)
         if start is not None and mark.start() - start > _MAX_QUOTED_LENGTH:
-            yield from (start, mark.start())
+            characters[start] = characters[mark.start()] = " "
         elif start is None and mark[0] in _CLOSING_OF:
             open_marks[_CLOSING_OF[mark[0]]] = mark.start()
-    yield from open_marks.values()
+    for start in open_marks.values():
+        characters[start] = " "
+    return "".join(characters)
 
 
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")
@@ -252,9 +240,13 @@ def split_note(note: str, *, prefix: str = "") -> tuple[Sentence, ...]:
     numbered from 0. Raises CallerError for a note without a word.
     """
     sentences: list[Sentence] = []
-    plain = _plain_copy(note)
-    for paragraph_number, paragraph in enumerate(_paragraphs(plain)):
-        for span in _sentences(plain, paragraph):
+    # As long as the note, with spaces, tabs and `\n` as its only white space.
+    plain = note.replace("\r\n", " \n").translate(_PLAIN)
+    start = 0
+    paragraph_ends = [blank.span() for blank in _BLANK_LINES.finditer(plain)]
+    paragraph_ends.append((len(plain), len(plain)))
+    for paragraph_number, (end, next_start) in enumerate(paragraph_ends):
+        for span in _sentences(plain, _Span(start, end)):
             sentence = Sentence(
                 id=f"{prefix}{len(sentences) + 1}",
                 text=note[span.start : span.end],
@@ -262,6 +254,7 @@ def split_note(note: str, *, prefix: str = "") -> tuple[Sentence, ...]:
                 start_char_index=span.start,
             )
             sentences.append(sentence)
+        start = next_start
     if not sentences:
         raise CallerError("The note is empty.\nA note is plain text with at least one word.")
     return tuple(sentences)
@@ -283,26 +276,18 @@ def case_from_text(question: str, note: str) -> Case:
     )
 
 
-def _plain_copy(note: str) -> str:
-    """Return the note, as long as before, with spaces, tabs and `\\n` as its only white space."""
-    return note.replace("\r\n", " \n").translate(_PLAIN)
-
-
-def _paragraphs(plain: str) -> Iterator[_Span]:
-    """Yield the stretches between blank lines."""
-    start = 0
-    for blank in _BLANK_LINES.finditer(plain):
-        yield _Span(start, blank.start())
-        start = blank.end()
-    yield _Span(start, len(plain))
-
-
 def _sentences(plain: str, paragraph: _Span) -> Iterator[_Span]:
+    """Yield the sentences of a paragraph, without the white space around them."""
     for text_run in _text_runs(plain, paragraph):
-        for sentence in _split_text_run(plain, text_run):
-            text = plain[sentence.start : sentence.end]
+        run = plain[text_run.start : text_run.end]
+        start = 0
+        for end in [len(run)] if text_run.is_whole else sentence_ends(run):
+            text = run[start:end]
+            leading = len(text) - len(text.lstrip())
             if text.strip():
-                yield _strip(text, sentence)
+                first = text_run.start + start + leading
+                yield _Span(first, first + len(text.strip()))
+            start = end
 
 
 def _text_runs(plain: str, paragraph: _Span) -> Iterator[_TextRun]:
@@ -317,20 +302,3 @@ def _text_runs(plain: str, paragraph: _Span) -> Iterator[_TextRun]:
             yield _TextRun(start, line.end, line.stands_alone)
             start = next_line.start
     yield _TextRun(start, lines[-1].end, lines[-1].stands_alone)
-
-
-def _split_text_run(plain: str, text_run: _TextRun) -> Iterator[_Span]:
-    if text_run.is_whole:
-        yield _Span(text_run.start, text_run.end)
-        return
-    start = text_run.start
-    for end in sentence_ends(plain[text_run.start : text_run.end]):
-        yield _Span(start, text_run.start + end)
-        start = text_run.start + end
-
-
-def _strip(text: str, span: _Span) -> _Span:
-    """Return the span of `text` without the white space around it."""
-    leading = len(text) - len(text.lstrip())
-    trailing = len(text) - len(text.rstrip())
-    return _Span(span.start + leading, span.end - trailing)
