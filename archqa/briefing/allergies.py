@@ -71,10 +71,13 @@ def allergies(patient: PatientRows) -> SectionDraft:
 def wishes(patient: PatientRows) -> SectionDraft:
     """Return what is coded of code status and the like, and the lines of notes, newest first."""
     pattern = cue_pattern("note", "wishes")
+    lines = []
     coded = [row for row in patient.rows("diagnosis") if pattern.search(row.name)]
-    lines = [diagnosis_line(patient, group) for group in groups_of(coded, code_key)]
+    for group in groups_of(coded, code_key):
+        lines.append(diagnosis_line(patient, group))
     done = [row for row in patient.rows("procedure") if pattern.search(row.name)]
-    lines += [procedure_line(patient, group) for group in groups_of(done, code_key)]
+    for group in groups_of(done, code_key):
+        lines.append(procedure_line(patient, group))
     notes = patient_notes(patient)
     stated = notes.lines_where(notes.authored_lines, lambda part: bool(pattern.search(part.text)))
     lines += map(quote, stated[:MAX_WISHES])
@@ -86,9 +89,11 @@ def wishes(patient: PatientRows) -> SectionDraft:
 
 def is_allergy_line(line: NoteLine) -> bool:
     """Whether a line states allergies: by its heading, by a label in it, or by its words."""
-    labels = [section_label(part.text) for part in line.parts]
-    if any(section_kind(label) == "allergies" for label in (line.heading, *labels)):
+    if section_kind(line.heading) == "allergies":
         return True
+    for part in line.parts:
+        if section_kind(section_label(part.text)) == "allergies":
+            return True
     if cue_pattern("allergy", "statement").search(line.text):
         return True
     return any(_ALLERGY.match(line.text, match.end) for match in find_concepts(line.text))
@@ -96,7 +101,7 @@ def is_allergy_line(line: NoteLine) -> bool:
 
 def _note_on(row: Row, notes: list[NoteLine]) -> NoteLine | None:
     """The newest line that names a substance with a reaction, else the newest that names it."""
-    words = {word.casefold() for word in _WORD.findall(clean_name(row.name))} - _GENERAL
+    words = set(_WORD.findall(clean_name(row.name).casefold())) - _GENERAL
     reaction = cue_pattern("allergy", "reaction")
     newest = None
     for note in notes:

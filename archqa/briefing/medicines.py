@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from archqa.asking.chart.statement_conflicts import is_ended, says_of
 from archqa.asking.record_names import row_status
 from archqa.asking.record_numbers import counted, date_text, number_text
 from archqa.briefing.allergies import is_allergy_line
@@ -124,6 +123,8 @@ def _quoted_section(lines: list[NoteLine], message: str) -> SectionDraft:
 
 def _taken_drugs(line: NoteLine) -> set[str]:
     """The drugs of a line but those that it says are not taken."""
+    from archqa.asking.chart.statement_conflicts import is_ended  # Only where notes list drugs.
+
     drugs = named_drugs(line.text)
     for match in find_concepts(line.text):
         if match.concept.kind == "drug" and is_ended(match.concept, line.text):
@@ -229,15 +230,18 @@ def _dose_texts(row: Row) -> list[str]:
     has_dose = row.value is not None and bool(row.unit)
     if has_dose:
         bounds = _RANGE.fullmatch(row.text)
-        amounts = map(float, bounds.groups()) if bounds else [row.value or 0]
-        texts.append(f"dose {'-'.join(map(number_text, amounts))} {row.unit}")
+        amount = number_text(row.value or 0)
+        if bounds:
+            amount = "-".join(map(number_text, map(float, bounds.groups())))
+        texts.append(f"dose {amount} {row.unit}")
     routes = row.facts.get("route", ())
     if routes:
         texts.append(f"route {whole_name(routes[-1])}")
     frequency = row.facts.get("frequency", ())
     texts += frequency
     if not has_dose and not frequency:
-        texts += [f"instruction: {text}" for text in row.facts.get("dosage", ())]
+        for instruction in row.facts.get("dosage", ()):
+            texts.append(f"instruction: {instruction}")
     return texts
 
 
@@ -265,33 +269,34 @@ def _substance(row: Row) -> tuple[str, ...]:
 def _contradicting_note(patient: PatientRows, row: Row) -> NoteLine | None:
     """The newest line of a note, newer than an order, that says otherwise of its drug.
 
-    None where the newest line that says whether it is taken agrees with the order.
+    It says that the drug is not taken, or another dose. None where the newest line that says
+    whether it is taken agrees with the order.
     """
+    notes = patient_notes(patient)
+    if not notes.lines:
+        return None
+    from archqa.asking.chart.statement_conflicts import is_ended, says_of  # Only where notes are.
+
     written = row.authored_on or row.time
     order_day = written.date().isoformat() if written else ""
-    for drug in _drugs(row.name):
-        for line in patient_notes(patient).lines_naming(drug.name):
-            texts = [part.text for part in line.parts]
-            speaks_of_drug = any(says_of(drug, text) or _doses(drug, text) for text in texts)
-            if is_allergy_line(line) or not speaks_of_drug:
-                continue
-            if line.date[:10] > order_day and _contradicts(drug, texts, row):
-                return line
-            break
-    return None
-
-
-def _contradicts(drug: Concept, texts: list[str], row: Row) -> bool:
-    """Whether a note says that a drug is not taken, or another dose than its order has."""
-    if any(is_ended(drug, text) for text in texts):
-        return True
-    noted: set[str] = set()
-    for text in texts:
-        noted.update(_doses(drug, text))
     ordered = {match[1] for match in _DOSE.finditer(row.name)}
     if row.value is not None:
         ordered.add(number_text(row.value))
-    return bool(noted and ordered) and not noted & ordered
+    for drug in _drugs(row.name):
+        for line in notes.lines_naming(drug.name):
+            doses: set[str] = set()
+            speaks_of_drug = says_ended = False
+            for part in line.parts:
+                doses.update(_doses(drug, part.text))
+                speaks_of_drug |= bool(says_of(drug, part.text))
+                says_ended |= is_ended(drug, part.text)
+            if is_allergy_line(line) or not (speaks_of_drug or doses):
+                continue
+            differs = bool(doses and ordered) and not doses & ordered
+            if line.date[:10] > order_day and (says_ended or differs):
+                return line
+            break
+    return None
 
 
 def _doses(drug: Concept, text: str) -> list[str]:

@@ -152,8 +152,9 @@ def _sources(summary: RecordSummary) -> _Sources:
     for section in summary.sections:
         for draft in section.lines:
             lines[f"L{len(lines) + 1}"] = draft
-    newest = newest_first(summary.note_lines)[:MAX_NOTE_LINES]
-    notes = {f"S{number}": line for number, line in enumerate(newest, start=1)}
+    notes: dict[str, NoteLine] = {}
+    for line in newest_first(summary.note_lines)[:MAX_NOTE_LINES]:
+        notes[f"S{len(notes) + 1}"] = line
     return _Sources(lines, notes)
 
 

@@ -16,7 +16,6 @@ from archqa.notes.documents import Document, patient_documents
 from archqa.notes.lines import Line, is_list_line, line_width, read_lines
 from archqa.notes.non_evidence import headings_of_sentences
 from archqa.notes.sections import section_label
-from archqa.query.everyday import patient_vocabulary
 from archqa.query.execution.rows import parse_datetime, without_timezone
 from archqa.terminology.concepts import find_concepts
 
@@ -110,15 +109,20 @@ class PatientNotes:
         """The texts that no program wrote around names of the record, folded."""
         if not self.sentences:
             return frozenset()
+        from archqa.query.everyday import patient_vocabulary  # Only where notes are.
+
         texts = {folded(sentence.text): sentence.text for sentence in self.sentences}
         for line in self.lines:
             for part in line.parts:
                 texts[folded(part.text)] = part.text
         vocabulary = patient_vocabulary(self._patient.record, self._patient.patient_id)
-        displays = frozenset(display.casefold() for display in vocabulary.displays)
+        displays = frozenset(map(str.casefold, vocabulary.displays))
         written = list(texts.values())
-        authored = [written[index] for index in own_texts(written, displays)]
-        return frozenset(folded(text) for text in authored if not _SEMANTIC_TAG.search(text))
+        authored = set()
+        for index in own_texts(written, displays):
+            if not _SEMANTIC_TAG.search(written[index]):
+                authored.add(folded(written[index]))
+        return frozenset(authored)
 
     @cached_property
     def authored_lines(self) -> list[NoteLine]:
@@ -156,7 +160,8 @@ class PatientNotes:
         for line in newest_first(self.recent_lines):
             names: set[str] = set()
             for part in self._authored_parts(line):
-                names.update(match.concept.name for match in find_concepts(part.text))
+                for match in find_concepts(part.text):
+                    names.add(match.concept.name)
             for name in names:
                 index.setdefault(name, []).append(line)
         return index

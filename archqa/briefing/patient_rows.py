@@ -156,7 +156,7 @@ def person(patient: PatientRows) -> SectionDraft:
         age = patient.age_at(death)
         text = f"Died on {death_date[:_FULL_DATE]}" if death else "Dead, date not recorded"
         texts.append(text if age is None else f"{text} at age {age}")
-    return SectionDraft(tuple(LineDraft(text, (reference,)) for text in texts if text))
+    return SectionDraft(tuple(LineDraft(text, (reference,)) for text in filter(None, texts)))
 
 
 def draft_of_rows(text: str, rows: Iterable[Row]) -> LineDraft:

@@ -49,8 +49,10 @@ def labs(patient: PatientRows) -> SectionDraft:
     them, which some records file as laboratory results, are left out.
     """
     rows = [row for row in patient.rows("observation", "value") if _has_result(row)]
-    tests = {_test_key(row) for row in rows if row.facts.get("kind") == ("lab",)}
-    groups = groups_of([row for row in rows if _test_key(row) in tests], _test_key)
+    groups = []
+    for group in groups_of(rows, _test_key):
+        if any(row.facts.get("kind") == ("lab",) for row in group):
+            groups.append(group)
     groups.sort(key=lambda group: (_flag_rank(patient, group[-1]), clean_name(group[-1].name)))
     groups.sort(key=last_day, reverse=True)
     shown = groups[:MAX_TESTS]
@@ -78,13 +80,17 @@ def vital_signs(patient: PatientRows) -> SectionDraft:
         if concept is not None:
             by_sign.setdefault(concept.name, []).append(row)
     limit = patient.now.year - OLD_AFTER_YEARS
-    recent = {name: rows for name, rows in by_sign.items() if not is_older(rows, limit)}
+    recent: dict[str, list[Row]] = {}
+    for name, rows in by_sign.items():
+        if not is_older(rows, limit):
+            recent[name] = rows
     systolic = recent.get("systolic blood pressure", [])
     lines = _pressure_lines(patient, systolic, recent.get("diastolic blood pressure", []))
     for name, rows in recent.items():
         if not _PRESSURE.search(name):
-            same_test = [row for row in rows if _test_key(row) == _test_key(rows[-1])]
-            lines.append(_result_line(patient, _short_name(rows[-1]), same_test))
+            latest = rows[-1]
+            same_test = [row for row in rows if _test_key(row) == _test_key(latest)]
+            lines.append(_result_line(patient, _short_name(latest), same_test))
     lines.sort(key=lambda line: line.date[:10], reverse=True)
     old = len(by_sign) - len(recent)
     left_out = counted(old, "vital sign", "vital signs")
@@ -141,7 +147,8 @@ def _result_line(patient: PatientRows, name: str, rows: Sequence[Row]) -> LineDr
     if before is not None:
         trend = f"before: {value_text(before)}"
         if not latest.comparator and not before.comparator:
-            new, old = (float(number_text(row.value or 0)) for row in (latest, before))
+            new = float(number_text(latest.value or 0))
+            old = float(number_text(before.value or 0))
             unchanged = "unchanged " if new == old else ""
             trend = f"{arrow(new, old)} {unchanged}from {value_text(before)}"
         text = f"{text}, {trend}{_on(patient, before, latest)}"
@@ -179,15 +186,18 @@ def _on(patient: PatientRows, row: Row, other: Row | None) -> str:
 
 def _draft(text: str, rows: Sequence[Row]) -> LineDraft:
     """A line that cites the resource of each value, not the panel that holds it as well."""
-    draft = draft_of_rows(text, rows)
-    return draft._replace(citations=tuple(dict.fromkeys(row.refs[0] for row in rows)))
+    citations: dict[str, None] = {}
+    for row in rows:
+        citations[row.refs[0]] = None
+    return draft_of_rows(text, rows)._replace(citations=tuple(citations))
 
 
 def _note_against(patient: PatientRows, row: Row) -> NoteLine | None:
     """The newest line that names a test of its day or later with a doubt, or later with a value."""
-    name = next((match.concept.name for match in _measurements(clean_name(row.name))), "")
-    if not name or row.time is None:
+    named = _measurements(clean_name(row.name))
+    if not named or row.time is None:
         return None
+    name = named[0].concept.name
     day = row.time.date().isoformat()
     doubt = cue_pattern("note", "doubt")
     for line in patient_notes(patient).lines_naming(name):
@@ -202,8 +212,8 @@ def _note_against(patient: PatientRows, row: Row) -> NoteLine | None:
 
 def _has_value(name: str, text: str) -> bool:
     """Whether a number follows the name of a test: `Cr 0.81`, `LDL was 132`."""
-    ends = [match.end for match in _measurements(text) if match.concept.name == name]
-    return any(_VALUE.match(text, end) for end in ends)
+    matches = [match for match in _measurements(text) if match.concept.name == name]
+    return any(_VALUE.match(text, match.end) for match in matches)
 
 
 def _measurements(text: str) -> list[ConceptMatch]:

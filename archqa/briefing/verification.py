@@ -107,7 +107,7 @@ class EvidenceTexts:
         tells.
         """
         cited = list(citations)
-        texts = [self.text(citation) for citation in cited]
+        texts = list(map(self.text, cited))
         for citation in cited:
             sentence = self._sentences.get(citation)
             if sentence is not None:
@@ -224,7 +224,7 @@ def find_problem(draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows
 
 
 def _words(text: str) -> set[str]:
-    return {word.casefold() for word in _WORD.findall(text)}
+    return set(map(str.casefold, _WORD.findall(text)))
 
 
 def text_problem(
@@ -278,7 +278,7 @@ def _has_wrong_number(text: str, sources: str) -> bool:
     for pattern in (_TIMESTAMP, _COUNT, _MORE, _YEAR):
         text = pattern.sub(" ", text)
     recorded = _TIMESTAMP.sub(" ", sources)
-    rounded = " ".join(number_text(float(number)) for number in _DECIMAL.findall(recorded))
+    rounded = " ".join(map(number_text, map(float, _DECIMAL.findall(recorded))))
     return bool(ungrounded_numbers(text, f"{recorded} {rounded}"))
 
 

@@ -31,8 +31,10 @@ def lacks_asked_kind(question: str, sentence: str) -> bool:
     """Whether the question asks for a number, a time or a reason, and the sentence has none."""
     if _YES_OR_NO.match(question):
         return False
-    kinds = [said for asked, said in _kind_patterns() if asked.search(question)]
-    return not all(said.search(sentence) for said in kinds)
+    for in_question, in_sentence in _kind_patterns():
+        if in_question.search(question) and not in_sentence.search(sentence):
+            return True
+    return False
 
 
 @cache
@@ -172,7 +174,7 @@ class AnswerFinderSettings(FrozenModel):
 
     The log-odds that the note answers are `slope` times the highest logit plus `bias`, less
     `lacking` where the best sentence has no expression of the kind that is asked for
-    (`asked_kind.py`); it is answered from `min_answerable` on. Selected are at most `max_selected`
+    (`lacks_asked_kind`); it is answered from `min_answerable` on. Selected are at most `max_selected`
     sentences whose logit is at most `margin` below the highest, and at least `min_logit`.
     """
 

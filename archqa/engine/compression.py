@@ -140,8 +140,10 @@ def _complete_spans(body: str, question_terms: frozenset[str]) -> Iterator[Span]
     segments = _segments(body, question_terms)
     scope_count = sum(segment.has_scope_word for segment in segments)
     # The last segment whose subject is an earlier segment.
-    predicates = [index for index, segment in enumerate(segments) if _PREDICATE.match(segment.text)]
-    last_predicate = predicates[-1] if predicates else -1
+    last_predicate = -1
+    for index, segment in enumerate(segments):
+        if _PREDICATE.match(segment.text):
+            last_predicate = index
     for start in range(len(segments)):
         is_opening = start == 0
         max_end = min(start + MAX_SEGMENTS, len(segments))
@@ -353,7 +355,7 @@ def _best_clause(text: str, question_terms: frozenset[str]) -> str:
     for part in _SEMICOLON.split(text):
         clauses += _CLAUSE_BOUNDARY.split(part)
     independent = [clause for clause in clauses if len(clause.split()) >= MIN_CLAUSE_WORDS]
-    refers_back = any(_REFERENCE_TO_CLAUSE_BEFORE.match(clause) for clause in clauses)
+    refers_back = any(map(_REFERENCE_TO_CLAUSE_BEFORE.match, clauses))
     if len(independent) < 2 or refers_back:
         return text
     best = max(reversed(independent), key=lambda clause: _content(clause, question_terms))

@@ -127,16 +127,17 @@ def _pack_lines(candidates: list[Candidate], word_limit: int) -> list[Line]:
 
 def _cite_all(lines: list[Line], candidates: list[Candidate]) -> tuple[Claim, ...]:
     """Return the lines as claims in note order, with the id of every candidate on one claim."""
-    order = {candidate.id: position for position, candidate in enumerate(candidates)}
-    citations: dict[str, list[str]] = {line.sentence_id: [line.sentence_id] for line in lines}
-    for candidate in _without_line(lines, candidates):
-        supported_line = _supported_line(candidate, lines)
-        if supported_line:
-            citations[supported_line.sentence_id].append(candidate.id)
+    citations: dict[str, list[str]] = {line.sentence_id: [] for line in lines}
+    for candidate in candidates:
+        if candidate.id in citations:
+            citations[candidate.id].append(candidate.id)
+            continue
+        line = _supported_line(candidate, lines)
+        if line:
+            citations[line.sentence_id].append(candidate.id)
     claims = []
     for line in lines:
-        ids = sorted(citations[line.sentence_id], key=order.__getitem__)
-        claims.append(Claim(text=line.text, citations=tuple(ids)))
+        claims.append(Claim(text=line.text, citations=tuple(citations[line.sentence_id])))
     uncited = _uncited(lines, candidates)
     if uncited:
         claims.append(Claim(text=SEE_ALSO, citations=uncited))
@@ -145,15 +146,12 @@ def _cite_all(lines: list[Line], candidates: list[Candidate]) -> tuple[Claim, ..
 
 def _uncited(lines: list[Line], candidates: list[Candidate]) -> tuple[str, ...]:
     """Return the ids of the candidates that have no line and support none."""
-    without_line = _without_line(lines, candidates)
-    return tuple(
-        candidate.id for candidate in without_line if not _supported_line(candidate, lines)
-    )
-
-
-def _without_line(lines: list[Line], candidates: list[Candidate]) -> list[Candidate]:
-    ids = {line.sentence_id for line in lines}
-    return [candidate for candidate in candidates if candidate.id not in ids]
+    with_line = {line.sentence_id for line in lines}
+    uncited = []
+    for candidate in candidates:
+        if candidate.id not in with_line and not _supported_line(candidate, lines):
+            uncited.append(candidate.id)
+    return tuple(uncited)
 
 
 def _supported_line(candidate: Candidate, lines: list[Line]) -> Line | None:

@@ -187,7 +187,7 @@ def open_session(model: Path) -> ort.InferenceSession:
     options.log_severity_level = 3
     options.enable_mem_pattern = False
     weights = _unpack_weights(model.with_suffix(".npz"))
-    values = [ort.OrtValue.ortvalue_from_numpy(weight) for weight in weights.values()]
+    values = list(map(ort.OrtValue.ortvalue_from_numpy, weights.values()))
     options.add_external_initializers(list(weights), values)
     return ort.InferenceSession(
         str(model),

@@ -58,14 +58,15 @@ class Line(NamedTuple):
 
 def read_lines(text: str, offset: int = 0) -> list[Line]:
     """Return the lines of `text` that are not blank; `offset` is added to their positions."""
-    spans = [match.span() for match in re.finditer(r"[^\n]+", text)]
-    contents = [text[start:end] for start, end in spans]
-    rows = _row_flags(contents)
+    matches = list(re.finditer(r"[^\n]+", text))
+    rows = _row_flags([match[0] for match in matches])
     lines = []
-    for (start, end), content, is_row in zip(spans, contents, rows, strict=True):
+    for match, is_row in zip(matches, rows, strict=True):
+        content = match[0]
         if content.strip():
-            line = Line(offset + start, offset + end, content, is_row or is_rule(content))
-            lines.append(line)
+            stands_alone = is_row or is_rule(content)
+            start, end = match.span()
+            lines.append(Line(offset + start, offset + end, content, stands_alone))
     return lines
 
 
@@ -77,7 +78,7 @@ def is_list_line(line: str) -> bool:
 def is_rule(line: str) -> bool:
     """Whether the line is drawn: `====`, `+---+---+`, `|---|---|`."""
     symbols = line.replace(" ", "")
-    return len(symbols) >= 3 and not any(symbol.isalnum() for symbol in symbols)
+    return len(symbols) >= 3 and not any(map(str.isalnum, symbols))
 
 
 def table_cells(line: str) -> list[str]:
@@ -87,7 +88,7 @@ def table_cells(line: str) -> list[str]:
     """
     without_names = _BAR_OF_A_NAME.sub(lambda name: name[0].replace("|", "_"), line.strip())
     cells = _CELL_END.split(without_names.strip("| \t"))
-    return [cell.strip() for cell in cells]
+    return list(map(str.strip, cells))
 
 
 def line_width(lines: Sequence[Line]) -> int:
@@ -124,7 +125,7 @@ def continues(line: Line, next_line: Line, width: int) -> bool:
 
 def _row_flags(lines: Sequence[str]) -> list[bool]:
     """Return which lines are rows of a table: alone by several cells, else next to another row."""
-    counts = [_cell_count(line) for line in lines]
+    counts = list(map(_cell_count, lines))
     flags = []
     for line, count in zip(lines, counts, strict=True):
         stripped = line.strip()

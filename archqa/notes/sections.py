@@ -68,12 +68,12 @@ def is_heading(text: str) -> bool:
         return False
     if _FINAL_PUNCTUATION.search(text) or ":" in text:
         return False
-    letters = [character for character in text if character.isalpha()]
+    letters = list(filter(str.isalpha, text))
     if not letters:
         return False
     if text.lstrip().startswith("#"):
         return True
-    return all(letter.isupper() for letter in letters)
+    return all(map(str.isupper, letters))
 
 
 def opens_problem(text: str) -> bool:
@@ -145,7 +145,7 @@ def is_heading_alone(text: str) -> bool:
         # An item of a plan, `3. Neurological evaluation`, is no heading; `3. PLAN` is one.
         return is_section_title(content) and (content == line or content.isupper())
     title = content.rstrip(": ")
-    if any(character.isdigit() for character in title):
+    if any(map(str.isdigit, title)):
         undated = _DATE.sub("", title).strip()
         return is_section_title(undated) or _is_known_in_capitals(undated)
     parts = title.split(":")
