@@ -61,7 +61,7 @@ def medicines(patient: PatientRows) -> SectionDraft:
     limit = patient.now.year - OLD_AFTER_YEARS
     groups = _products_newest_first(current)
     groups.sort(key=lambda group: is_older(group, limit))
-    products = {_product(group[-1]) for group in groups}
+    products = set(map(_product, current))
     lines = []
     old_count = 0
     for group in groups[:MAX_MEDICINES]:
@@ -84,13 +84,15 @@ def medicine_changes(patient: PatientRows) -> SectionDraft:
     A line that states an allergy is none.
     """
     notes = patient_notes(patient)
-    lines = [line for line in notes.recent_lines if not is_allergy_line(line)]
     cue = cue_pattern("medicine", "change")
 
     def says_change(part: NoteSentence) -> bool:
         return cue.search(part.text) is not None and bool(named_drugs(part.text))
 
-    changes = notes.lines_where(lines, says_change)
+    changes = []
+    for line in notes.lines_where(notes.recent_lines, says_change):
+        if not is_allergy_line(line):
+            changes.append(line)
     return _quoted_section(changes, "As written; the list of orders may not show it.")
 
 

@@ -194,9 +194,10 @@ def _with_lines(
         for line in confirmed:
             if line.section == section.kind.name:
                 citations = sources.citations(line.citations)
-                dates = [source.date for source in sources.cited(line.citations)]
-                text = " ".join(line.text.split())
-                drafts.append(LineDraft(text, citations, max(dates, default="")))
+                date = ""
+                for source in sources.cited(line.citations):
+                    date = max(date, source.date)
+                drafts.append(LineDraft(" ".join(line.text.split()), citations, date))
         drafts += [draft for draft in section.lines if next(ids) not in cited]
         sections.append(section._replace(lines=tuple(drafts)))
     return summary._replace(sections=tuple(sections))

@@ -75,9 +75,11 @@ def active_problems(patient: PatientRows) -> SectionDraft:
 def circumstances(patient: PatientRows) -> SectionDraft:
     """Return the active findings on work, education, housing and the like, last recorded when."""
     rows = [row for row in patient.rows("diagnosis") if is_circumstance(row.name)]
-    rows = without_closed(patient, "diagnosis", rows)
-    rows = [row for row in rows if row_state("diagnosis", row, patient.now) == "current"]
-    return _section(patient, rows, counts=False)
+    current = []
+    for row in without_closed(patient, "diagnosis", rows):
+        if row_state("diagnosis", row, patient.now) == "current":
+            current.append(row)
+    return _section(patient, current, counts=False)
 
 
 def resolved_problems(patient: PatientRows) -> SectionDraft:
@@ -220,8 +222,13 @@ def procedures(patient: PatientRows) -> SectionDraft:
     groups = _newest_first(groups_of(patient.rows("procedure"), code_key))
     routine = cue_pattern("name", "routine")
     groups.sort(key=lambda group: bool(routine.search(group[0].name)))
-    single = [group for group in groups if len(group) < REPEATED_FROM]
-    repeated = [group for group in groups if len(group) >= REPEATED_FROM]
+    single: list[list[Row]] = []
+    repeated: list[list[Row]] = []
+    for group in groups:
+        if len(group) < REPEATED_FROM:
+            single.append(group)
+        else:
+            repeated.append(group)
     lines = []
     for group in (*single[:MAX_PROCEDURES], *repeated[:MAX_REPEATED]):
         lines.append(procedure_line(patient, group))

@@ -205,19 +205,23 @@ def _note_against(patient: PatientRows, row: Row) -> NoteLine | None:
             continue
         if doubt.search(line.text):
             return line
-        if line.date[:10] > day and any(_has_value(name, part.text) for part in line.parts):
-            return line
+        if line.date[:10] == day:
+            continue
+        # A number follows the name of the test: `Cr 0.81`, `LDL was 132`.
+        for part in line.parts:
+            for match in _measurements(part.text, name):
+                if _VALUE.match(part.text, match.end):
+                    return line
     return None
 
 
-def _has_value(name: str, text: str) -> bool:
-    """Whether a number follows the name of a test: `Cr 0.81`, `LDL was 132`."""
-    matches = [match for match in _measurements(text) if match.concept.name == name]
-    return any(_VALUE.match(text, match.end) for match in matches)
-
-
-def _measurements(text: str) -> list[ConceptMatch]:
-    return [match for match in find_concepts(text) if match.concept.kind == "measurement"]
+def _measurements(text: str, name: str = "") -> list[ConceptMatch]:
+    """The tests that a text names, or the places where it names one of them."""
+    matches = []
+    for match in find_concepts(text):
+        if match.concept.kind == "measurement" and name in ("", match.concept.name):
+            matches.append(match)
+    return matches
 
 
 def _flag_text(patient: PatientRows, row: Row) -> str:

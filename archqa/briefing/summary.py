@@ -128,12 +128,12 @@ def summarize_record(
     A remark says how many lines were left out, not what they said.
     """
     match = find_patient(record, name)
-    asked_at = clock(record, match.id, now, patient=match.resource)
-    patient = PatientRows(record, match.id, asked_at.now)
+    visit_clock = clock(record, match.id, now, patient=match.resource)
+    patient = PatientRows(record, match.id, visit_clock.now)
     notes = patient_notes(patient)
     evidence = EvidenceTexts(patient, notes.sentences)
     sections = []
-    remarks = [asked_at.remark] if asked_at.remark else []
+    remarks = [visit_clock.remark] if visit_clock.remark else []
     for kind in kinds:
         draft = kind.write(patient)
         lines = confirmed(draft.lines, evidence, patient)
@@ -147,7 +147,7 @@ def summarize_record(
         sections.append(WrittenSection(kind, tuple(lines), message))
     return RecordSummary(
         patient=match.as_json,
-        now=asked_at.now,
+        now=visit_clock.now,
         sections=tuple(sections),
         note_lines=tuple(notes.recent_lines),
         evidence=evidence,

@@ -147,8 +147,8 @@ class EvidenceTexts:
         texts = [resource_text(resource)]
         if not text_at(resource, *_DATES):
             visit = self._visit(resource)
-            members = {name: visit[name] for name in ("type", "period") if visit.get(name)}
-            if members:
+            members = {"type": visit.get("type"), "period": visit.get("period")}
+            if any(members.values()):
                 texts.append(f"encounter: {', '.join(_member_texts(members))}")
         return "; ".join(filter(None, texts))
 
@@ -204,7 +204,11 @@ def confirmed(
     drafts: Iterable[LineDraft], evidence: EvidenceTexts, patient: PatientRows
 ) -> list[LineDraft]:
     """Return the lines that their evidence confirms."""
-    return [draft for draft in drafts if find_problem(draft, evidence, patient) is None]
+    lines = []
+    for draft in drafts:
+        if find_problem(draft, evidence, patient) is None:
+            lines.append(draft)
+    return lines
 
 
 def find_problem(draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows) -> Problem | None:
@@ -289,7 +293,10 @@ def named_drugs(text: str) -> set[str]:
 
 @cache
 def _known_ingredients() -> frozenset[str]:
-    return frozenset(name for drug in read_drugs() for name in drug.ingredients)
+    ingredients: set[str] = set()
+    for drug in read_drugs():
+        ingredients.update(drug.ingredients)
+    return frozenset(ingredients)
 
 
 def _has_wrong_arrow(text: str) -> bool:

@@ -76,12 +76,13 @@ def _visit_line(patient: PatientRows, row: Row) -> LineDraft:
     encounter = patient.resource(row)
     start, end = patient.date(row), patient.end_date(row)
     dates = f"{start} to {end}" if end else start
-    types = [whole_name(concept_name(concept)) for concept in objects_at(encounter, "type")]
-    text = f"{dates}: {next(filter(None, types), 'Visit')}"
+    names = map(concept_name, objects_at(encounter, "type"))
+    visit_type = next(filter(None, map(whole_name, names)), "Visit")
+    text = f"{dates}: {visit_type}"
     visit_class = text_at(encounter, "class.display", "class.code", "class.text")
     if visit_class:
         text = f"{text} ({visit_class})"
-    reasons = dict(_reasons(patient, row))
+    reasons = _reasons(patient, row)
     diagnoses: dict[str, str] = {}
     for reference in row.reason_refs:
         name = concept_name(patient.read(reference).get("code"))
@@ -101,17 +102,20 @@ def _visit_line(patient: PatientRows, row: Row) -> LineDraft:
     return LineDraft(text, tuple(citations), visit_date)
 
 
-def _reasons(patient: PatientRows, row: Row) -> Iterator[tuple[str, str]]:
+def _reasons(patient: PatientRows, row: Row) -> dict[str, str]:
     """The reasons that the visit itself states, with the resource that names each."""
     encounter = patient.resource(row)
+    reasons: dict[str, str] = {}
     for reason in objects_at(encounter, "reasonCode"):
-        if concept_name(reason):
-            yield whole_name(concept_name(reason)), row.refs[0]
+        if name := concept_name(reason):
+            reasons[whole_name(name)] = row.refs[0]
     for reason in objects_at(encounter, "reasonReference"):
         reference = text_at(reason, "reference")
-        name = concept_name(patient.read(reference).get("code")) if "/" in reference else ""
-        if name:
-            yield whole_name(name), reference
+        if "/" not in reference:
+            continue
+        if name := concept_name(patient.read(reference).get("code")):
+            reasons[whole_name(name)] = reference
+    return reasons
 
 
 def _noted_visits(patient: PatientRows, rows: list[Row]) -> list[LineDraft]:
@@ -152,15 +156,16 @@ def is_plan(sentence: NoteSentence) -> bool:
     if _is_entry(text) or cue_pattern("follow-up", "not open").search(text):
         return False
     written = parse_datetime(sentence.date)
-    days = list(_days(text)) if written else []
-    if written and any(day > written.date() for day in days):
-        return True
+    last_day = max(_days(text), default=None)
+    names_past_days = False
+    if written and last_day:
+        if last_day > written.date():
+            return True
+        names_past_days = last_day < written.date()
     if not states_plan(text):
         return False
     # A visit that a note names with past days alone has taken place.
-    is_visit = cue_pattern("follow-up", "visit").search(text) is not None
-    names_past_days = bool(days) and all(written and day < written.date() for day in days)
-    return not (is_visit and names_past_days)
+    return not (names_past_days and cue_pattern("follow-up", "visit").search(text))
 
 
 def states_plan(text: str) -> bool:
