@@ -18,8 +18,7 @@ if _typing.TYPE_CHECKING:
     from archqa.asking.ask import ask
     from archqa.asking.many import ask_many
     from archqa.asking.thread import Thread
-    from archqa.briefing.brief import brief
-    from archqa.briefing.brief_values import Brief
+    from archqa.briefing.brief import Brief, brief
     from archqa.evaluation.comparison import compare_runs as compare
     from archqa.evaluation.scoring import score
     from archqa.report import show_case
@@ -46,7 +45,7 @@ __all__ = [
 
 _PUBLIC = {
     "Answer": ("archqa.asking.answer", "Answer"),
-    "Brief": ("archqa.briefing.brief_values", "Brief"),
+    "Brief": ("archqa.briefing.brief", "Brief"),
     "Run": ("archqa.runs.run", "Run"),
     "Thread": ("archqa.asking.thread", "Thread"),
     "ask": ("archqa.asking.ask", "ask"),

@@ -25,19 +25,17 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from archqa.core.case import Case, Sentence
 from archqa.engine import DATA_DIR
 from archqa.engine.answer_finder import (
+    MAX_WINDOW_TOKENS,
     NETWORK_FILE,
     SETTINGS_FILE,
     AnswerFinderSettings,
-    sentence_logits,
-)
-from archqa.engine.answer_windows import (
-    MAX_WINDOW_TOKENS,
     Piece,
     build_answer_windows,
+    lacks_asked_kind,
+    sentence_logits,
     sentence_pieces,
 )
-from archqa.engine.asked_kind import lacks_asked_kind
-from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
+from archqa.engine.encoders import CROSS_ENCODER_FILE, CrossEncoder
 from archqa.engine.windows import TokenWindow
 from archqa.notes.non_evidence import non_evidence_indices
 from archqa.notes.sentences import case_from_text

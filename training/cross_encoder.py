@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from archqa.core.case import Case, case_digest
 from archqa.core.key import CaseKey
-from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
+from archqa.engine.encoders import CROSS_ENCODER_FILE, CrossEncoder
 from archqa.notes.sections import MIN_TYPED_SHORTHAND, shorthand_ratio
 from training import export, fine_tuning, loading
 from training.corpora import AuxiliaryCase, AuxiliaryCorpus

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
+from archqa.engine.encoders import SentenceEncoder, default_encoder
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.engine.question import question_text
-from archqa.engine.sentence_encoder import SentenceEncoder, default_encoder
 from archqa.notes.sections import text_without_list_marker
 from training.regression import (
     FOLDS,

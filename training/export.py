@@ -22,24 +22,21 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from archqa.core.case import Case
-from archqa.engine.cross_encoder import network_inputs
-from archqa.engine.onnx_sessions import (
+from archqa.engine.encoders import network_inputs
+from archqa.engine.networks import (
     EMBEDDING_SCALE,
     EMBEDDING_TABLE,
     QUANTISED_SUFFIX,
-    SCALE_SUFFIX,
-    SLOW_OPTIMIZERS,
-)
-from archqa.engine.packed_weights import (
     REFERENCE,
     REFERENCE_MARK,
+    SCALE_SUFFIX,
+    SLOW_OPTIMIZERS,
     Floats,
     PackedWeights,
     UpdatedWeights,
     unpack_weights,
 )
-from archqa.engine.windows import build_windows
-from archqa.engine.wordpiece import MARKER, UNK, tokenizer
+from archqa.engine.windows import MARKER, UNK, build_windows, tokenizer
 from training.network import CrossEncoderNetwork, LowRankLinear
 from training.packing import (
     EMBEDDING_MAX_CODE,

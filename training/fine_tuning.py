@@ -23,7 +23,7 @@ from torch.nn.utils import parametrize
 from archqa.core.case import Case, Sentence
 from archqa.core.judgement import LABEL_WEIGHT, Relevance
 from archqa.core.key import CaseKey
-from archqa.engine.cross_encoder import network_inputs
+from archqa.engine.encoders import network_inputs
 from archqa.engine.windows import TokenWindow, build_windows
 from archqa.notes.sections import sentence_positions
 from training.network import CrossEncoderNetwork

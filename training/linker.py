@@ -19,7 +19,7 @@ from archqa.engine.answer_linking import (
     Tree,
     pair_features,
 )
-from archqa.engine.sentence_encoder import default_encoder
+from archqa.engine.encoders import default_encoder
 from training.boosting import BoostingSettings, fit_boosted_trees
 from training.regression import PSEUDO_SENTENCES, assign_folds, max_expected_f1
 

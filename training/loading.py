@@ -22,8 +22,8 @@ from onnx import numpy_helper
 from safetensors.torch import load
 from torch import Tensor
 
-from archqa.engine.cross_encoder import CROSS_ENCODER_FILE
-from archqa.engine.onnx_sessions import EMBEDDING_TABLE
+from archqa.engine.encoders import CROSS_ENCODER_FILE
+from archqa.engine.networks import EMBEDDING_TABLE
 from archqa.errors import CallerError
 from training.fine_tuning import TrainingConfig
 from training.mpnet import EXACT_DISTANCE_BUCKETS, POSITION_OFFSET, VOCAB_OFFSET

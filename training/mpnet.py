@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
-from archqa.engine.wordpiece import CLS, PAD, SEP, UNK
+from archqa.engine.windows import CLS, PAD, SEP, UNK
 from training.packing import EMBEDDING_MAX_CODE, quantise
 
 HEADS = 12

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
-from archqa.engine.windows import MAX_QUESTION_TOKENS, MAX_WINDOW_TOKENS
-from archqa.engine.wordpiece import CLS, PAD, SEP
+from archqa.engine.windows import CLS, MAX_QUESTION_TOKENS, MAX_WINDOW_TOKENS, PAD, SEP
 from training.mpnet import MpnetEncoder
 
 LAYERS = 12

@@ -1,6 +1,6 @@
 """Packing of weights into at most four bits each, and of fine-tuned ones as an update of low rank.
 
-`archqa.engine.packed_weights` has the format and unpacks it. Factor x code fits seven bits, because
+`archqa.engine.networks` has the format and unpacks it. Factor x code fits seven bits, because
 integer products on processors without VNNI can overflow with eight (`reduce_range` in onnxruntime's
 documentation on quantization). Where fewer than 15 codes are used, compressing the file saves the
 rest.
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.engine.packed_weights import (
+from archqa.engine.networks import (
     MAX_CODE,
     Floats,
     LowRankUpdate,

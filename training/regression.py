@@ -21,7 +21,7 @@ from archqa.core.case import Case, case_digest
 from archqa.core.key import CaseKey
 from archqa.core.tables import read_rows
 from archqa.core.value import FrozenModel
-from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, default_cross_encoder
+from archqa.engine.encoders import CROSS_ENCODER_FILE, default_cross_encoder
 from archqa.engine.features import FeatureTable, cross_encoder_features, text_features
 from archqa.engine.model import (
     CROSS_ENCODER_COLUMN,
@@ -30,7 +30,7 @@ from archqa.engine.model import (
     StyleGatedRegression,
     design_matrix,
 )
-from archqa.engine.onnx_sessions import files_sha256
+from archqa.engine.networks import files_sha256
 from archqa.safety.files import storage_errors, write_private_text
 from training.corpora import DATA_DIR
 

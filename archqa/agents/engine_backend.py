@@ -46,7 +46,7 @@ from archqa.core.judgement import Judgement, Relevance, mean_probabilities
 from archqa.core.value import FrozenModel
 from archqa.engine import Engine
 from archqa.engine.answer_linking import predict_links
-from archqa.engine.question_interpretation import derive_clinician_question
+from archqa.engine.question import derive_clinician_question
 from archqa.errors import Unusable
 
 

@@ -8,8 +8,11 @@ from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues, SentenceId
-from archqa.notes.excluded import non_evidence_reasons
-from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
+from archqa.notes.non_evidence import (
+    headings_of_sentences,
+    non_evidence_indices,
+    non_evidence_reasons,
+)
 
 MAX_LISTED_IDS = 250
 """Ids that a schema lists. OpenAI's "Structured outputs" limits the length of longer lists."""

@@ -19,7 +19,7 @@ from archqa.core.case import Case, Sentence
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.engine.answer_finder import AnswerFinder
-from archqa.engine.wordpiece import tokenize_text
+from archqa.engine.windows import tokenize_text
 from archqa.errors import CallerError
 from archqa.notes.language import OTHER_LANGUAGE_REMARK, is_english
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices

@@ -1,106 +1,139 @@
-"""Allergies and intolerances: as coded, as notes state them, and as diagnoses tell them."""
+"""Allergies and intolerances as coded, stated in notes or told by diagnoses; a patient's wishes."""
 
 import re
 
 from archqa.asking.record_words import clean_name
-from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
-from archqa.briefing.note_lines import citations_of, quotation, quoted
-from archqa.briefing.note_statements import allergy_lines, is_allergic_diagnosis, names_reaction
-from archqa.briefing.notes import NoteLine
+from archqa.briefing.notes import NoteLine, newest_first, patient_notes, quote, with_note
 from archqa.briefing.patient_rows import (
+    LineDraft,
     PatientRows,
+    SectionDraft,
     code_key,
+    draft_of_rows,
     groups_of,
     last_day,
     without_closed,
 )
-from archqa.briefing.problems import diagnosis_line
+from archqa.briefing.problems import diagnosis_line, procedure_line
+from archqa.notes.sections import section_kind, section_label
 from archqa.query.execution.elements import objects_at, text_at
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
+from archqa.terminology.concepts import find_concepts
+from archqa.terminology.cues import cue_pattern
 
 MAX_NOTE_LINES = 8
+MAX_WISHES = 8
 NONE_CODED = "No allergy is coded; diagnoses or notes tell of reactions."
 
 _CRITICALITIES = {"high", "low"}
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _GENERAL = frozenset({"allergy", "substance", "product", "preparation", "containing", "drug"})
+_ALLERGY = re.compile(r"[ -]allerg(?:y|ies)\b", re.IGNORECASE)
+"""After the name of a drug: `ceftriaxone allergy`."""
 
 
 def allergies(patient: PatientRows) -> SectionDraft:
     """Return a line for each substance whose allergy has not ended, the latest first.
 
-    A line of a note that names the substance, with a reaction if one has, stands beside it. Then
-    what the record says that there is none, diagnoses of allergic reactions, and what notes state.
+    It ends with a line of a note that names the substance, with a reaction if one has. Then what
+    the record says that there is none, diagnoses of allergic reactions, and what notes state.
     """
-    rows = without_closed(patient, "allergy", patient.rows("allergy"))
-    groups = groups_of(rows, code_key)
+    authored_lines = patient_notes(patient).authored_lines
+    notes = newest_first([line for line in authored_lines if is_allergy_line(line)])
+    groups = groups_of(without_closed(patient, "allergy", patient.rows("allergy")), code_key)
     groups.sort(key=lambda group: clean_name(group[-1].name))
     groups.sort(key=last_day, reverse=True)
-    notes = allergy_lines(patient)
-    beside = [_note_on(group[-1], notes) for group in groups]
-    lines = [_line(patient, group, note) for group, note in zip(groups, beside, strict=True)]
-    lines += [_denial(patient, row) for row in patient.denied_allergies()]
+    lines: list[LineDraft] = []
+    quoted: list[NoteLine] = []
+    for group in groups:
+        note = _note_on(group[-1], notes)
+        if note is not None:
+            quoted.append(note)
+        lines.append(with_note(_allergy_line(patient, group[-1]), "a note says", note))
+    for row in patient.denied_allergies():
+        lines.append(draft_of_rows(f"{clean_name(row.name)}, {patient.since(row)}", [row]))
     is_coded = bool(lines)
-    lines += _diagnoses(patient)
-    rest = [note for note in notes if note not in beside]
-    lines += [quotation(note) for note in rest[:MAX_NOTE_LINES]]
+    # Conditions that tell an allergy or an allergic reaction, whether or not they ended.
+    cue = cue_pattern("allergy", "diagnosis")
+    diagnoses = [row for row in patient.rows("diagnosis") if cue.search(row.name)]
+    for group in sorted(groups_of(diagnoses, code_key), key=last_day, reverse=True):
+        lines.append(diagnosis_line(patient, group))
+    further = [note for note in notes if note not in quoted]
+    lines += map(quote, further[:MAX_NOTE_LINES])
     message = "" if is_coded or not lines else NONE_CODED
-    if len(rest) > MAX_NOTE_LINES:
-        message = f"{message} {len(rest) - MAX_NOTE_LINES} earlier lines of notes are left out."
+    if len(further) > MAX_NOTE_LINES:
+        left_out = len(further) - MAX_NOTE_LINES
+        message = f"{message} {left_out} earlier lines of notes are left out."
     return SectionDraft(tuple(lines), message.strip())
 
 
-def _denial(patient: PatientRows, row: Row) -> LineDraft:
-    return draft_of_rows(f"{clean_name(row.name)}, {patient.since(row)}", [row])
+def wishes(patient: PatientRows) -> SectionDraft:
+    """Return what is coded of code status and the like, and the lines of notes, newest first."""
+    pattern = cue_pattern("note", "wishes")
+    lines = []
+    coded = [row for row in patient.rows("diagnosis") if pattern.search(row.name)]
+    for group in groups_of(coded, code_key):
+        lines.append(diagnosis_line(patient, group))
+    done = [row for row in patient.rows("procedure") if pattern.search(row.name)]
+    for group in groups_of(done, code_key):
+        lines.append(procedure_line(patient, group))
+    notes = patient_notes(patient)
+    stated = notes.lines_where(notes.authored_lines, lambda part: bool(pattern.search(part.text)))
+    lines += map(quote, stated[:MAX_WISHES])
+    message = "Notes as written, the newest first." if stated else ""
+    if len(stated) > MAX_WISHES:
+        message = f"{message} {len(stated) - MAX_WISHES} earlier ones are left out."
+    return SectionDraft(tuple(lines), message)
 
 
-def _diagnoses(patient: PatientRows) -> list[LineDraft]:
-    """The conditions that tell an allergy or an allergic reaction, whether or not they ended."""
-    rows = [row for row in patient.rows("diagnosis") if is_allergic_diagnosis(row.name)]
-    groups = groups_of(rows, code_key)
-    groups.sort(key=last_day, reverse=True)
-    return [diagnosis_line(patient, group) for group in groups]
+def is_allergy_line(line: NoteLine) -> bool:
+    """Whether a line states allergies: by its heading, by a label in it, or by its words."""
+    if section_kind(line.heading) == "allergies":
+        return True
+    for part in line.parts:
+        if section_kind(section_label(part.text)) == "allergies":
+            return True
+    if cue_pattern("allergy", "statement").search(line.text):
+        return True
+    return any(_ALLERGY.match(line.text, match.end) for match in find_concepts(line.text))
 
 
 def _note_on(row: Row, notes: list[NoteLine]) -> NoteLine | None:
     """The newest line that names a substance with a reaction, else the newest that names it."""
-    words = {word.casefold() for word in _WORD.findall(clean_name(row.name))} - _GENERAL
-    naming = [note for note in notes if _names(words, note.text)]
-    reacting = [note for note in naming if any(_tells_reaction(words, p.text) for p in note.parts)]
-    return next(iter([*reacting, *naming]), None)
+    words = set(_WORD.findall(clean_name(row.name).casefold())) - _GENERAL
+    reaction = cue_pattern("allergy", "reaction")
+    newest = None
+    for note in notes:
+        if not _names_any(words, note.text):
+            continue
+        for part in note.parts:
+            if _names_any(words, part.text) and reaction.search(part.text):
+                return note
+        newest = newest or note
+    return newest
 
 
-def _tells_reaction(words: set[str], text: str) -> bool:
-    return _names(words, text) and names_reaction(text)
-
-
-def _names(words: set[str], text: str) -> bool:
+def _names_any(words: set[str], text: str) -> bool:
     return not words.isdisjoint(_WORD.findall(text.casefold()))
 
 
-def _line(patient: PatientRows, rows: list[Row], note: NoteLine | None) -> LineDraft:
-    row = rows[-1]
-    name = clean_name(row.name) or "Substance without a name"
-    text = ", ".join([name, *_details(patient, row), patient.since(row)])
-    tentative = tentative_status("allergy", row)
-    draft = draft_of_rows(f"{text} ({tentative})" if tentative else text, [row])
-    if note is None:
-        return draft
-    cited = tuple(dict.fromkeys((*draft.citations, *citations_of(note))))
-    return draft._replace(text=f"{draft.text}; a note says: {quoted(note)}", citations=cited)
-
-
-def _details(patient: PatientRows, row: Row) -> list[str]:
-    """Reaction, severity and criticality as coded, or that there is no reaction."""
+def _allergy_line(patient: PatientRows, row: Row) -> LineDraft:
+    """The substance with reaction, severity and criticality as coded, and the date."""
     resource = patient.resource(row)
-    reactions = "; ".join(clean_name(text) for text in row.facts.get("reaction", ()))
-    severe = [text_at(reaction, "severity") for reaction in objects_at(resource, "reaction")]
-    severities = "; ".join(dict.fromkeys(filter(None, severe)))
-    criticality = resource.get("criticality")
-    parts = [f"reaction: {reactions}" if reactions else "reaction not coded"]
+    parts = [clean_name(row.name) or "Substance without a name"]
+    reactions = "; ".join(map(clean_name, row.facts.get("reaction", ())))
+    parts.append(f"reaction: {reactions}" if reactions else "reaction not coded")
+    severities: dict[str, None] = {}
+    for reaction in objects_at(resource, "reaction"):
+        if severity := text_at(reaction, "severity"):
+            severities[severity] = None
     if severities:
-        parts.append(f"severity: {severities}")
+        parts.append(f"severity: {'; '.join(severities)}")
+    criticality = resource.get("criticality")
     if criticality in _CRITICALITIES:
         parts.append(f"criticality: {criticality}")
-    return parts
+    parts.append(patient.since(row))
+    line = draft_of_rows(", ".join(parts), [row])
+    tentative = tentative_status("allergy", row)
+    return line.with_remark(tentative) if tentative else line

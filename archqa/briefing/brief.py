@@ -1,24 +1,113 @@
-"""`archqa.brief`: the summary of one patient for a visit."""
+"""`archqa.brief`: the summary of one patient for a visit, as text, HTML, JSON and Markdown."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from archqa.asking.answer import AnsweredBy, Evidence, evidence_html
 from archqa.asking.question import parse_time
-from archqa.briefing.brief_values import Brief
-from archqa.briefing.sections import chosen_sections
-from archqa.briefing.summary import PERFORMER, brief_of, summarize_record
+from archqa.asking.record_words import clock_text
+from archqa.briefing.summary import RecordSummary, chosen_sections, summarize_record
+from archqa.core import html
+from archqa.core.usage import Usage
+from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError, without_suppressed_causes
 from archqa.fhir import FhirError, connect
 from archqa.llm.model import Model
-from archqa.runs.destinations import Announce, Announcer, Destination, run_destinations
+from archqa.runs.destinations import Announce, Announcer, run_destinations
 from archqa.safety.arguments import as_text
 from archqa.safety.server_urls import check_encrypted, is_server_url
 from archqa.safety.text import without_surrogates
 from archqa.settings import Settings, load_settings
 
 AGENT = "brief_writing"
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
+_LIST_MARK = re.compile(r"^(\d+)([.)])|^([-+])(?= )")
+
+
+class BriefLine(FrozenModel):
+    """One line, the ids of its evidence, and the date of what it says, as in the record."""
+
+    text: str
+    citations: tuple[str, ...]
+    date: str = ""
+
+
+class BriefSection(FrozenModel):
+    """The lines on one subject; `message` says that there is nothing, or what the lines are."""
+
+    name: str
+    title: str
+    lines: tuple[BriefLine, ...] = ()
+    message: str = ""
+
+
+class Brief(FrozenModel):
+    """What `archqa.brief` returns; `archqa brief --json` prints `as_json`.
+
+    `patient` has `id` and `name`; `now` is the time of the summary. Resources are cited as
+    `Type/id`, sentences of notes as `DocumentReference/<id>#<n>`, counted from 1 in the document.
+    """
+
+    patient: dict[str, str]
+    now: str
+    sections: tuple[BriefSection, ...]
+    evidence: tuple[Evidence, ...] = ()
+    remarks: tuple[str, ...] = ()
+    answered_by: AnsweredBy = AnsweredBy()
+    usage: Usage = Usage()
+
+    @property
+    def visit_time(self) -> str:
+        """The time of the summary as people write it: `2026-11-23`, `2026-11-23 14:30`."""
+        return clock_text(datetime.fromisoformat(self.now))
+
+    @property
+    def author(self) -> str:
+        """Who wrote the lines: queries of the record, or a model and its server."""
+        return self.answered_by.model or "queries of the record"
+
+    @property
+    def text(self) -> str:
+        """The sections as plain text, without citations."""
+        parts = []
+        for section in self.sections:
+            lines = [f"- {line.text}" for line in section.lines]
+            parts.append("\n".join(filter(None, [section.title, section.message, *lines])))
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        name = self.patient.get("name") or self.patient.get("id", "")
+        parts = [html.heading(f"{name}, {self.visit_time}")]
+        for section in self.sections:
+            parts.append(html.heading(section.title))
+            if section.message:
+                parts.append(f"<p>{html.text(section.message)}</p>")
+            lines = []
+            for line in section.lines:
+                lines.append(f"{html.text(line.text)} {html.citations(line.citations)}")
+            if lines:
+                parts.append(html.ordered_list(lines))
+        parts.append(evidence_html(self.evidence))
+        parts.append(html.paragraph("Remarks", " ".join(self.remarks)))
+        return "".join(parts)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object that `archqa brief --json` prints."""
+        fields = self.model_dump(mode="json")
+        return {
+            "patient": self.patient,
+            "now": self.now,
+            "sections": fields["sections"],
+            "evidence": fields["evidence"],
+            "remarks": fields["remarks"],
+            "answered_by": fields["answered_by"],
+            "calls": self.usage.calls,
+            "cost_usd": self.usage.cost_usd,
+        }
 
 
 @without_suppressed_causes
@@ -42,55 +131,139 @@ def brief(
     and each is checked against what it cites.
 
     Raises `CallerError` for a wrong call, also `PatientNotFound` and `SeveralPatients`,
-    `InputError` if `record` is none, and `ModelError`.
+    `InputError` if `record` is not a record, and `ModelError`.
     """
     if settings is not None and typed:
         raise CallerError("Both settings and single settings were given.\nPut them into one.")
     settings = settings or load_settings(typed=typed)
     kinds = chosen_sections(sections)
     name = without_surrogates(as_text(patient, "The patient"))
-    asks_model = is_by_model(settings, scripted)
-    _check_settings(settings)
+    asks_model = _asks_model(settings, scripted)
+    if settings.typed_names:
+        from archqa.briefing.model_brief import BRIEF_MODEL
+        from archqa.runs.settings_check import check_settings_used
+
+        check_settings_used(settings, BRIEF_MODEL)
     if is_server_url(str(record)):
         check_encrypted(str(record), allow_plain_http=settings.allow_plain_http)
         announce = announce or Announcer()
-        announce(brief_destinations(settings, record, asks_model=asks_model))
+        _announce_destinations(announce, settings, record, asks_model=asks_model)
     with connect(record, allow_plain_http=settings.allow_plain_http) as opened:
         try:
             summary = summarize_record(opened, name, parse_time(now), kinds)
         except FhirError as error:
             raise InputError(record, [f": {error}"]) from None
         if not asks_model:
-            return brief_of(summary, PERFORMER)
+            return _brief_of(summary)
         from archqa.briefing.model_brief import written_by_model  # Seldom needed.
 
-        return written_by_model(summary, settings, scripted, announce)
+        written = written_by_model(summary, settings, scripted, announce)
+        brief_of_model = _brief_of(written.summary)
+        return brief_of_model.model_copy(
+            update={"answered_by": written.answered_by, "usage": written.usage}
+        )
 
 
-def _check_settings(settings: Settings) -> None:
-    """Raise `CallerError` for typed settings that have no effect on a summary."""
-    if not settings.typed_names:
-        return
-    from archqa.briefing.model_brief import BRIEF_MODEL
-    from archqa.runs.settings_check import check_settings_used
-
-    check_settings_used(settings, BRIEF_MODEL)
-
-
-def is_by_model(settings: Settings, scripted: Model | None = None) -> bool:
+def _asks_model(settings: Settings, scripted: Model | None) -> bool:
     """Whether a model writes the lines: its server was asked for, for all agents or for this one."""
-    own = settings.agent(AGENT)
     backend = settings.backend_of(AGENT)
     if backend is not None:
         return backend != "embedded"
-    return settings.has_model or bool(own.base_url) or scripted is not None
+    has_base_url = bool(settings.agent(AGENT).base_url)
+    return settings.has_model or has_base_url or scripted is not None
 
 
-def brief_destinations(
-    settings: Settings, record: str | Path, *, asks_model: bool
-) -> tuple[Destination, ...]:
-    """Return where a summary sends queries and, with a model, the text of the record."""
+def _announce_destinations(
+    announce: Announce, settings: Settings, record: str | Path, *, asks_model: bool
+) -> None:
+    """Say where a summary sends queries and, with a model, the text of the record."""
     from archqa.briefing.model_brief import BRIEF_MODEL
 
-    destinations = run_destinations(settings.replace(record=str(record)), BRIEF_MODEL)
-    return tuple(each for each in destinations if asks_model or each.gets_queries)
+    destinations = []
+    for destination in run_destinations(settings.replace(record=str(record)), BRIEF_MODEL):
+        if asks_model or destination.gets_queries:
+            destinations.append(destination)
+    announce(tuple(destinations))
+
+
+def _brief_of(summary: RecordSummary) -> Brief:
+    """Return the summary with its evidence, in the order of the lines."""
+    sections = []
+    cited: dict[str, None] = {}
+    for section in summary.sections:
+        lines = []
+        for draft in section.lines:
+            lines.append(BriefLine(text=draft.text, citations=draft.citations, date=draft.date))
+            cited |= dict.fromkeys(draft.citations)
+        message = section.message
+        if not lines and not message:
+            message = section.kind.empty
+        written = BriefSection(
+            name=section.kind.name, title=section.kind.title, lines=tuple(lines), message=message
+        )
+        sections.append(written)
+    return Brief(
+        patient=summary.patient,
+        now=summary.now.replace(tzinfo=None).isoformat(timespec="seconds"),
+        sections=tuple(sections),
+        evidence=tuple(map(summary.evidence.evidence, cited)),
+        remarks=summary.remarks,
+    )
+
+
+def brief_markdown(brief: Brief) -> str:
+    """Return the summary as one Markdown document; the numbers of a line lead to its evidence."""
+    numbers = evidence_numbers(brief)
+    parts = [
+        f"# {escaped(brief.patient['name'] or 'Patient without a name')}",
+        f"Patient {escaped(brief.patient['id'])}, as of {brief.visit_time}.",
+    ]
+    parts += [f"> {escaped(remark)}" for remark in brief.remarks]
+    for section in brief.sections:
+        parts.append(f"## {escaped(section.title)}")
+        if section.message:
+            parts.append(escaped(section.message))
+        lines = []
+        for line in section.lines:
+            lines.append(f"- {escaped(line.text)} \\[{_citation_text(line, numbers)}\\]")
+        if lines:
+            parts.append("\n".join(lines))
+    evidence_lines = []
+    for number, evidence in enumerate(brief.evidence, start=1):
+        place = f" ({escaped(evidence.source)})" if evidence.kind == "sentence" else ""
+        # Lines stay apart: a list of a note is none of its items.
+        text = " / ".join(filter(None, map(str.strip, evidence.text.splitlines())))
+        evidence_lines.append(f"{number}. {escaped(evidence.id)}{place}: {escaped(text)}")
+    if evidence_lines:
+        parts += ["## Evidence", "\n".join(evidence_lines)]
+    parts.append(f"Written by {escaped(brief.author)}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def evidence_numbers(brief: Brief) -> dict[str, int]:
+    """Return the number of each piece of evidence, from 1."""
+    return {evidence.id: number for number, evidence in enumerate(brief.evidence, start=1)}
+
+
+def number_ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last of each unbroken run of numbers, in order."""
+    run: list[int] = []
+    for number in sorted(set(numbers)):
+        if run and number != run[-1] + 1:
+            yield run[0], run[-1]
+            run = []
+        run.append(number)
+    if run:
+        yield run[0], run[-1]
+
+
+def _citation_text(line: BriefLine, numbers: dict[str, int]) -> str:
+    """The numbers of a line's evidence: `1, 4-9`."""
+    ranges = number_ranges(numbers[citation] for citation in line.citations)
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def escaped(text: str) -> str:
+    """Return a text of a record on one line, without a meaning in Markdown."""
+    plain = _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _LIST_MARK.sub(lambda mark: f"{mark[1] or ''}\\{mark[2] or mark[3]}", plain)

@@ -1,14 +1,17 @@
-"""Current medicines: as last ordered, and what changed against the order before."""
+"""Current medicines as last ordered, what changed, and what newer notes say of them."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import cache
 
 from archqa.asking.record_words import counted, date_text, number_text, row_status
-from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
-from archqa.briefing.note_lines import citations_of, quoted
+from archqa.briefing.allergies import is_allergy_line
+from archqa.briefing.notes import NoteLine, NoteSentence, patient_notes, quote, with_note
 from archqa.briefing.patient_rows import (
+    LineDraft,
     PatientRows,
+    SectionDraft,
+    draft_of_rows,
     groups_of,
     is_older,
     last_day,
@@ -16,12 +19,18 @@ from archqa.briefing.patient_rows import (
     without_closed,
 )
 from archqa.briefing.problems import old_message
-from archqa.briefing.said_of_drugs import said_otherwise
+from archqa.briefing.verification import named_drugs
+from archqa.notes.sections import section_kind, section_label
 from archqa.query.execution.rows import Row
+from archqa.query.execution.statuses import row_state
+from archqa.terminology.concept import Concept
+from archqa.terminology.concepts import find_concepts
+from archqa.terminology.cues import cue_pattern
 from archqa.terminology.drugs import ingredients_of
 
 MAX_MEDICINES = 30
 MAX_LAST_ORDERS = 15
+MAX_LINES = 20
 OLD_AFTER_YEARS = 5
 RECORDED_AS_CURRENT = "What the record has as current; it does not say what is taken."
 NONE_CURRENT = "No medicine is recorded as current. The last orders:"
@@ -32,114 +41,173 @@ _SINGLE_DOSE = {"once", "once, at once"}
 _DATED = {"MedicationStatement": "stated", "MedicationDispense": "dispensed"}
 """The word before the date of what is no order."""
 
-
-class _Regimen(NamedTuple):
-    """What an order prescribes: the product and how it is taken."""
-
-    product: str
-    dose: tuple[str, ...]
+_AMOUNT = r"(\d+(?:\.\d+)?)"
+_DOSE = re.compile(rf"(?<![\d/.,]){_AMOUNT} ?(mg|mcg|g|units?)\b(?! ?/ ?d?l\b)", re.IGNORECASE)
+_WORDS_TO_DOSE = 3
 
 
 def medicines(patient: PatientRows) -> SectionDraft:
     """Return a line for each current product, the one ordered last first; old orders come last.
 
     A later order of the product that ended closes the ones before it. A newer note that says that
-    the drug is not taken, or at another dose, is quoted beside. Where no product is current, what
-    was ordered last, with the date of its end.
+    the drug is not taken, or at another dose, is quoted at the end. Where no product is current,
+    what was ordered last, with the date of its end.
     """
     rows = _named_rows(patient)
     current = current_rows(patient)
     if not current:
         return _last_orders(patient, rows)
     limit = patient.now.year - OLD_AFTER_YEARS
-    groups = _newest_first(groups_of(current, _product))
+    groups = _products_newest_first(current)
     groups.sort(key=lambda group: is_older(group, limit))
-    lines = [_current_line(patient, group, rows, groups, limit) for group in groups]
-    rest = len(lines) - MAX_MEDICINES
-    more = f"{counted(rest, 'more is', 'more are')} recorded." if rest > 0 else ""
-    old = sum(is_older(group, limit) for group in groups[:MAX_MEDICINES])
-    messages = (RECORDED_AS_CURRENT, old_message(old, "ordered", limit), more)
-    return SectionDraft(tuple(lines[:MAX_MEDICINES]), " ".join(filter(None, messages)))
+    products = set(map(_product, current))
+    lines = []
+    old_count = 0
+    for group in groups[:MAX_MEDICINES]:
+        line = _order_line(patient, group[-1], rows, products)
+        if is_older(group, limit):
+            old_count += 1
+            line = line.with_remark("never ended in the record")
+        note = _contradicting_note(patient, group[-1])
+        lines.append(with_note(line, "a newer note says", note))
+    messages = [RECORDED_AS_CURRENT, old_message(old_count, "ordered", limit)]
+    further = len(groups) - len(lines)
+    if further:
+        messages.append(f"{counted(further, 'more is', 'more are')} recorded.")
+    return SectionDraft(tuple(lines), " ".join(filter(None, messages)))
+
+
+def medicine_changes(patient: PatientRows) -> SectionDraft:
+    """Return the lines of the last 24 months that say a change of a medicine, newest first.
+
+    A line that states an allergy is none.
+    """
+    notes = patient_notes(patient)
+    cue = cue_pattern("medicine", "change")
+
+    def says_change(part: NoteSentence) -> bool:
+        return cue.search(part.text) is not None and bool(named_drugs(part.text))
+
+    changes = []
+    for line in notes.lines_where(notes.recent_lines, says_change):
+        if not is_allergy_line(line):
+            changes.append(line)
+    return _quoted_section(changes, "As written; the list of orders may not show it.")
+
+
+def medicines_in_notes(patient: PatientRows) -> SectionDraft:
+    """Return the lines of the newest list of medicines that name one without a current order."""
+    notes = patient_notes(patient)
+    listing: list[NoteLine] = []
+    for line in notes.recent_lines:
+        kinds = {section_kind(line.heading), section_kind(section_label(line.text))}
+        if "medications" in kinds and not is_allergy_line(line):
+            listing.append(line)
+    listing = notes.lines_where(listing, lambda part: bool(named_drugs(part.text)))
+    ordered: set[str] = set()
+    for row in current_rows(patient):
+        ordered |= named_drugs(row.name)
+    unordered = []
+    for line in listing:
+        if line.document == listing[0].document and _taken_drugs(line) - ordered:
+            unordered.append(line)
+    return _quoted_section(unordered, "From the newest list of medicines in a note, as written.")
+
+
+def _quoted_section(lines: list[NoteLine], message: str) -> SectionDraft:
+    if not lines:
+        return SectionDraft()
+    if len(lines) > MAX_LINES:
+        message = f"{message} {len(lines) - MAX_LINES} earlier ones are left out."
+    return SectionDraft(tuple(map(quote, lines[:MAX_LINES])), message)
+
+
+def _taken_drugs(line: NoteLine) -> set[str]:
+    """The drugs of a line but those that it says are not taken."""
+    from archqa.asking.chart.statement_conflicts import is_ended  # Only where notes list drugs.
+
+    drugs = named_drugs(line.text)
+    for match in find_concepts(line.text):
+        if match.concept.kind == "drug" and is_ended(match.concept, line.text):
+            drugs -= named_drugs(match.concept.name)
+    return drugs
 
 
 def current_rows(patient: PatientRows) -> list[Row]:
     """Return the rows of medicines that are current, oldest first within a product."""
     rows = without_closed(patient, "medication", _named_rows(patient), _product)
-    return [row for row in rows if patient.state("medication", row) == "current"]
+    return [row for row in rows if row_state("medication", row, patient.now) == "current"]
 
 
 def _named_rows(patient: PatientRows) -> list[Row]:
-    return [row for row in patient.rows("medication") if row.name and not _is_passing(row)]
+    """The rows of medicines, without single doses and flushes of a line: nobody is on them."""
+    rows = []
+    for row in patient.rows("medication"):
+        is_single = not _SINGLE_DOSE.isdisjoint(row.facts.get("frequency", ()))
+        if row.name and not is_single and not _FLUSH.search(row.name):
+            rows.append(row)
+    return rows
 
 
-def _is_passing(row: Row) -> bool:
-    """Whether a row is a single dose, or the flush of a line: nobody is on it."""
-    is_single = not _SINGLE_DOSE.isdisjoint(row.facts.get("frequency", ()))
-    return is_single or _FLUSH.search(row.name) is not None
-
-
-def _current_line(
-    patient: PatientRows,
-    group: Sequence[Row],
-    rows: Sequence[Row],
-    groups: Sequence[Sequence[Row]],
-    limit: int,
-) -> LineDraft:
-    line = _line(patient, group[-1], rows, groups)
-    if is_older(group, limit):
-        line = line._replace(text=f"{line.text} (never ended in the record)")
-    note = said_otherwise(patient, group[-1])
-    if note is None:
-        return line
-    cited = tuple(dict.fromkeys((*line.citations, *citations_of(note))))
-    return line._replace(text=f"{line.text}; a newer note says: {quoted(note)}", citations=cited)
+def _products_newest_first(rows: Sequence[Row]) -> list[list[Row]]:
+    groups = groups_of(rows, _product)
+    groups.sort(key=lambda group: whole_name(group[0].name).casefold())
+    groups.sort(key=last_day, reverse=True)
+    return groups
 
 
 def _last_orders(patient: PatientRows, rows: list[Row]) -> SectionDraft:
-    single = [row for row in rows if row.ingredient_count == 1]
-    groups = _newest_first(groups_of(single, _product))
-    lines = [_ended_line(patient, group[-1]) for group in groups[:MAX_LAST_ORDERS]]
+    groups = _products_newest_first([row for row in rows if row.ingredient_count == 1])
+    lines = []
+    for group in groups[:MAX_LAST_ORDERS]:
+        row = group[-1]
+        parts = [*_regimen(row), *_order_dates(patient, row)]
+        end = patient.end_date(row)
+        if end:
+            parts.append(f"until {end}")
+        line = draft_of_rows(", ".join(parts), [row])
+        status = row_status(row)
+        lines.append(line.with_remark(status) if status else line)
     return SectionDraft(tuple(lines), NONE_CURRENT if lines else "")
 
 
-def _ended_line(patient: PatientRows, row: Row) -> LineDraft:
-    end = patient.end_date(row)
-    parts = [_regimen_text(row), _ordered(patient, row), _start(patient, row)]
-    parts.append(f"until {end}" if end else "")
-    text = ", ".join(filter(None, parts))
-    status = row_status(row)
-    return draft_of_rows(f"{text} ({status})" if status else text, [row])
-
-
-def _line(
-    patient: PatientRows, latest: Row, rows: Sequence[Row], current: Sequence[Sequence[Row]]
+def _order_line(
+    patient: PatientRows, latest: Row, rows: Sequence[Row], products: set[str]
 ) -> LineDraft:
-    """The product as last ordered, its status, and what changed."""
-    same, before = _run(latest, rows)
-    parts = [_regimen_text(latest), _ordered(patient, latest, is_last=len(same) > 1)]
-    text = ", ".join(filter(None, [*parts, _start(patient, latest)]))
+    """The product as last ordered, its status, and what changed; `products` are the current ones."""
+    same, before = _orders_alike(latest, rows)
+    is_repeated = len(same) > 1
+    parts = [*_regimen(latest), *_order_dates(patient, latest, is_last=is_repeated)]
+    text = ", ".join(parts)
     status = row_status(latest)
-    text = f"{text} ({status})" if status else text
-    cited = [latest]
-    if before is not None and not _is_beside(before, same, current):
-        since = f"the same in {len(same)} orders since {_order_date(patient, same[-1])}, "
-        text = f"{text}; {since if len(same) > 1 else ''}the order before: {_regimen_text(before)}"
-        text = f"{text}, {_ordered(patient, before)}"
-        cited = [*same, before] if len(same) > 1 else [latest, before]
-    elif len(same) > 1:
-        text = f"{text}; the same in {len(same)} orders since {_order_date(patient, same[-1])}"
-        cited = same
-    return draft_of_rows(text, _unique(cited))
+    if status:
+        text = f"{text} ({status})"
+    rows_of_line = same if is_repeated else [latest]
+    if is_repeated:
+        since = patient.support.date(same[-1], same[-1].authored_on or same[-1].time)
+        text = f"{text}; the same in {len(same)} orders since {since}"
+    if before is not None:
+        # Another product that is itself current was added, and not changed.
+        is_added = _product(before) in products and _product(before) != _product(same[0])
+        if not is_added:
+            order_before = ", ".join([*_regimen(before), _order_dates(patient, before)[0]])
+            text = f"{text}{',' if is_repeated else ';'} the order before: {order_before}"
+            rows_of_line = [*rows_of_line, before]
+    unique = {row.refs: row for row in rows_of_line}
+    return draft_of_rows(text, unique.values())
 
 
-def _run(latest: Row, rows: Sequence[Row]) -> tuple[list[Row], Row | None]:
+def _orders_alike(latest: Row, rows: Sequence[Row]) -> tuple[list[Row], Row | None]:
     """The latest orders that are alike, newest first, and the order before them."""
-    history = [row for row in rows if _substance(row) == _substance(latest)]
-    history = [row for row in history if row.time and _day(row) <= _day(latest)]
-    history.sort(key=_moment, reverse=True)
+    latest_day = _day(latest)
+    history = []
+    for row in rows:
+        if row.time and _substance(row) == _substance(latest) and _day(row) <= latest_day:
+            history.append(row)
+    history.sort(key=lambda row: row.local_time.isoformat() if row.local_time else "", reverse=True)
     same: list[Row] = []
     for row in history:
-        if _regimen(row) == _regimen(latest):
+        if _product(row) == _product(latest) and _dose_texts(row) == _dose_texts(latest):
             same.append(row)
         elif not same or _day(row) != _day(same[-1]):  # Else ordered together.
             return same or [latest], row
@@ -150,69 +218,45 @@ def _day(row: Row) -> str:
     return date_text(row.time) if row.time else ""
 
 
-def _moment(row: Row) -> str:
-    return row.local_time.isoformat() if row.local_time else ""
+def _regimen(row: Row) -> list[str]:
+    """What an order prescribes: the product and how it is taken."""
+    return [whole_name(row.name), *_dose_texts(row)]
 
 
-def _is_beside(before: Row, same: Sequence[Row], current: Sequence[Sequence[Row]]) -> bool:
-    """Whether the other product is itself current: then it was added, and not changed."""
-    return any(_product(group[-1]) == _product(before) for group in current) and (
-        _product(before) != _product(same[0])
-    )
-
-
-def _newest_first(groups: list[list[Row]]) -> list[list[Row]]:
-    groups.sort(key=lambda group: whole_name(group[0].name).casefold())
-    groups.sort(key=last_day, reverse=True)
-    return groups
-
-
-def _regimen_text(row: Row) -> str:
-    return ", ".join([whole_name(row.name), *_dose_texts(row)])
-
-
-def _dose_texts(row: Row) -> Iterator[str]:
+def _dose_texts(row: Row) -> list[str]:
     """Dose, route and frequency as ordered; of a mixture not, where they are the mixture's."""
     if row.ingredient_count > 1:
-        yield "in a mixture"
-        return
+        return ["in a mixture"]
+    texts = []
     has_dose = row.value is not None and bool(row.unit)
-    if row.value is not None and row.unit:
-        yield f"dose {_amount(row)} {row.unit}"
-    frequency = row.facts.get("frequency", ())
+    if has_dose:
+        bounds = _RANGE.fullmatch(row.text)
+        amount = number_text(row.value or 0)
+        if bounds:
+            amount = "-".join(map(number_text, map(float, bounds.groups())))
+        texts.append(f"dose {amount} {row.unit}")
     routes = row.facts.get("route", ())
     if routes:
-        yield f"route {whole_name(routes[-1])}"
-    yield from frequency
+        texts.append(f"route {whole_name(routes[-1])}")
+    frequency = row.facts.get("frequency", ())
+    texts += frequency
     if not has_dose and not frequency:
-        yield from (f"instruction: {text}" for text in row.facts.get("dosage", ()))
+        for instruction in row.facts.get("dosage", ()):
+            texts.append(f"instruction: {instruction}")
+    return texts
 
 
-def _amount(row: Row) -> str:
-    """The dose as a number, or the range that was ordered."""
-    bounds = _RANGE.fullmatch(row.text)
-    if bounds is None:
-        return number_text(row.value or 0)
-    return "-".join(number_text(float(bound)) for bound in bounds.groups())
-
-
-def _ordered(patient: PatientRows, row: Row, *, is_last: bool = False) -> str:
+def _order_dates(patient: PatientRows, row: Row, *, is_last: bool = False) -> list[str]:
+    """The date on which an order was written, and its start where that is another day."""
     word = _DATED.get(row.refs[0].partition("/")[0], "ordered")
-    date = _order_date(patient, row)
-    if not date:
-        return f"{word}, date not recorded"
-    return f"last {word} {date}" if is_last else f"{word} {date}"
-
-
-def _order_date(patient: PatientRows, row: Row) -> str:
-    """The date on which an order was written, else that of its start."""
-    return patient.support.date(row, row.authored_on or row.time)
-
-
-def _start(patient: PatientRows, row: Row) -> str:
-    """The start of an order that was written on another day; empty for the same."""
+    date = patient.support.date(row, row.authored_on or row.time)
+    dates = [f"{word}, date not recorded"]
+    if date:
+        dates = [f"last {word} {date}" if is_last else f"{word} {date}"]
     start = patient.date(row)
-    return f"from {start}" if start and start != _order_date(patient, row) else ""
+    if start and start != date:
+        dates.append(f"from {start}")
+    return dates
 
 
 def _product(row: Row) -> str:
@@ -223,10 +267,55 @@ def _substance(row: Row) -> tuple[str, ...]:
     return tuple(sorted(ingredients_of(row.name))) or (_product(row),)
 
 
-def _regimen(row: Row) -> _Regimen:
-    return _Regimen(_product(row), tuple(_dose_texts(row)))
+def _contradicting_note(patient: PatientRows, row: Row) -> NoteLine | None:
+    """The newest line of a note, newer than an order, that says otherwise of its drug.
+
+    It says that the drug is not taken, or another dose. None where the newest line that says
+    whether it is taken agrees with the order.
+    """
+    notes = patient_notes(patient)
+    if not notes.lines:
+        return None
+    from archqa.asking.chart.statement_conflicts import is_ended, says_of  # Only where notes are.
+
+    written = row.authored_on or row.time
+    order_day = written.date().isoformat() if written else ""
+    ordered = {match[1] for match in _DOSE.finditer(row.name)}
+    if row.value is not None:
+        ordered.add(number_text(row.value))
+    for drug in _drugs(row.name):
+        for line in notes.lines_naming(drug.name):
+            doses: set[str] = set()
+            speaks_of_drug = says_ended = False
+            for part in line.parts:
+                doses.update(_doses(drug, part.text))
+                speaks_of_drug |= bool(says_of(drug, part.text))
+                says_ended |= is_ended(drug, part.text)
+            if is_allergy_line(line) or not (speaks_of_drug or doses):
+                continue
+            differs = bool(doses and ordered) and not doses & ordered
+            if line.date[:10] > order_day and (says_ended or differs):
+                return line
+            break
+    return None
 
 
-def _unique(rows: Iterable[Row]) -> list[Row]:
-    by_ref = {row.refs: row for row in rows}
-    return list(by_ref.values())
+def _doses(drug: Concept, text: str) -> list[str]:
+    """The doses that stand a few words after a drug: `sertraline 150 mg`."""
+    doses = []
+    for match in find_concepts(text):
+        if match.concept.name == drug.name:
+            text_after = text[match.end :]
+            dose = _DOSE.search(text_after)
+            if dose and len(text_after[: dose.start()].split()) <= _WORDS_TO_DOSE:
+                doses.append(dose[1])
+    return doses
+
+
+@cache
+def _drugs(name: str) -> tuple[Concept, ...]:
+    drugs: dict[str, Concept] = {}
+    for match in find_concepts(name):
+        if match.concept.kind == "drug":
+            drugs[match.concept.name] = match.concept
+    return tuple(drugs.values())

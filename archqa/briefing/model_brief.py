@@ -17,14 +17,13 @@ from archqa.agents.brief_writing import (
     WrittenLine,
 )
 from archqa.agents.line_check import BriefCheckAgent, LineCheckTask, LineVerdicts
-from archqa.briefing.brief_values import Brief
-from archqa.briefing.drafts import LineDraft
-from archqa.briefing.note_lines import citations_of, newest_first
-from archqa.briefing.notes import NoteLine
-from archqa.briefing.summary import PERFORMER, RecordSummary, WrittenSection, brief_of
-from archqa.briefing.verification import text_problem, told_counts
+from archqa.asking.answer import AnsweredBy
+from archqa.briefing.notes import NoteLine, newest_first
+from archqa.briefing.patient_rows import LineDraft
+from archqa.briefing.summary import RecordSummary, WrittenSection
+from archqa.briefing.verification import stated_counts, text_problem
 from archqa.core.step import Step
-from archqa.core.usage import sum_usage
+from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CaseFailed
 from archqa.llm.model import Model
 from archqa.runs.backends import Backends
@@ -66,26 +65,39 @@ BRIEF_MODEL = Pipeline(
 )
 
 
+class ModelSummary(NamedTuple):
+    """A summary that a model wrote; of the record, where its replies could not be used."""
+
+    summary: RecordSummary
+    answered_by: AnsweredBy
+    usage: Usage
+
+
 class _Sources(NamedTuple):
     """What a model may cite: the lines of the record and whole lines of notes, by id."""
 
     lines: dict[str, LineDraft]
     notes: dict[str, NoteLine]
 
+    def cited(self, ids: Iterable[str]) -> list[LineDraft | NoteLine]:
+        """Return the lines behind ids."""
+        cited: list[LineDraft | NoteLine] = []
+        for source_id in ids:
+            line = self.lines.get(source_id)
+            cited.append(self.notes[source_id] if line is None else line)
+        return cited
+
     def citations(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Return the evidence that stands behind ids."""
-        cited: list[str] = []
-        for source_id in ids:
-            if source_id in self.lines:
-                cited += self.lines[source_id].citations
-            else:
-                cited += citations_of(self.notes[source_id])
-        return tuple(dict.fromkeys(cited))
+        citations: dict[str, None] = {}
+        for source in self.cited(ids):
+            citations |= dict.fromkeys(source.citations)
+        return tuple(citations)
 
 
 def written_by_model(
     summary: RecordSummary, settings: Settings, scripted: Model | None, announce: Announce | None
-) -> Brief:
+) -> ModelSummary:
     """Return the summary as a model writes it. Raises `ModelError` and `BudgetExceeded`."""
     return run_sync(_written(summary, settings, scripted, announce))
 
@@ -113,11 +125,12 @@ async def _check(task: BriefWritingTask, output: WrittenBrief, context: RunConte
 
 async def _written(
     summary: RecordSummary, settings: Settings, scripted: Model | None, announce: Announce | None
-) -> Brief:
+) -> ModelSummary:
     backends = Backends(settings.replace(record=None), BRIEF_MODEL, scripted, announce=announce)
     steps: list[Step] = []
     sources = _sources(summary)
-    remarks: list[str] = []
+    remarks = list(summary.remarks)
+    answered_by = AnsweredBy()
     try:
         context = backends.context(steps.append)
         lines = await write_lines(_task(summary, sources), context)
@@ -126,21 +139,21 @@ async def _written(
         remarks.append(NOT_WRITTEN)
     finally:
         await backends.close()
-    written = _with_lines(summary, sources, lines)
-    performer = backends.answered_by if lines else PERFORMER
-    brief = brief_of(written, performer)
-    changes = {
-        "usage": sum_usage(step.usage for step in steps),
-        "remarks": (*brief.remarks, *remarks, *backends.remarks),
-    }
-    return brief.model_copy(update=changes)
+    if lines:
+        answered_by = AnsweredBy(reader="model", model=backends.answered_by)
+    remarks += backends.remarks
+    written = _with_lines(summary, sources, lines)._replace(remarks=tuple(remarks))
+    return ModelSummary(written, answered_by, sum_usage(step.usage for step in steps))
 
 
 def _sources(summary: RecordSummary) -> _Sources:
-    drafts = [draft for section in summary.sections for draft in section.lines]
-    lines = {f"L{number}": draft for number, draft in enumerate(drafts, start=1)}
-    newest = newest_first(summary.note_lines)[:MAX_NOTE_LINES]
-    notes = {f"S{number}": line for number, line in enumerate(newest, start=1)}
+    lines: dict[str, LineDraft] = {}
+    for section in summary.sections:
+        for draft in section.lines:
+            lines[f"L{len(lines) + 1}"] = draft
+    notes: dict[str, NoteLine] = {}
+    for line in newest_first(summary.note_lines)[:MAX_NOTE_LINES]:
+        notes[f"S{len(notes) + 1}"] = line
     return _Sources(lines, notes)
 
 
@@ -158,45 +171,43 @@ def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
                     lines=tuple(lines),
                 )
             )
-    sentences = [
-        BriefSource(id=source_id, text=f"{_place(line)}: {line.text}")
-        for source_id, line in sources.notes.items()
-    ]
+    sentences = []
+    for source_id, line in sources.notes.items():
+        sentences.append(BriefSource(id=source_id, text=f"{line.place or 'note'}: {line.text}"))
     now = f"{summary.now:%Y-%m-%d}"
     return BriefWritingTask(now=now, sections=tuple(sections), sentences=tuple(sentences))
-
-
-def _place(line: NoteLine) -> str:
-    return ", ".join(filter(None, (line.parts[0].source, line.date[:10]))) or "note"
 
 
 def _with_lines(
     summary: RecordSummary, sources: _Sources, lines: Sequence[WrittenLine]
 ) -> RecordSummary:
     """The summary with a model's lines; the record's own where none cites them."""
-    kept = [line for line in lines if not _problem(summary, sources, line)]
-    cited = {source_id for line in kept for source_id in line.citations}
+    confirmed = [line for line in lines if _is_confirmed(summary, sources, line)]
+    cited: set[str] = set()
+    for line in confirmed:
+        cited.update(line.citations)
     ids = iter(sources.lines)
     sections: list[WrittenSection] = []
     for section in summary.sections:
-        written = [_draft(line, sources) for line in kept if line.section == section.kind.name]
-        own_ids = [next(ids) for _ in section.lines]
-        rest = [sources.lines[own_id] for own_id in own_ids if own_id not in cited]
-        sections.append(section._replace(lines=(*written, *rest)))
+        drafts = []
+        for line in confirmed:
+            if line.section == section.kind.name:
+                citations = sources.citations(line.citations)
+                date = ""
+                for source in sources.cited(line.citations):
+                    date = max(date, source.date)
+                drafts.append(LineDraft(" ".join(line.text.split()), citations, date))
+        drafts += [draft for draft in section.lines if next(ids) not in cited]
+        sections.append(section._replace(lines=tuple(drafts)))
     return summary._replace(sections=tuple(sections))
 
 
-def _problem(summary: RecordSummary, sources: _Sources, line: WrittenLine) -> str:
-    """What the evidence behind a line's citations does not confirm; empty if nothing."""
+def _is_confirmed(summary: RecordSummary, sources: _Sources, line: WrittenLine) -> bool:
+    """Whether the evidence behind a line's citations confirms it; counts may be those it cites."""
     citations = sources.citations(line.citations)
-    texts = [sources.lines[each].text for each in line.citations if each in sources.lines]
-    counts = {count for text in texts for count in told_counts(text)}
-    return text_problem(line.text, citations, summary.evidence.sources(citations), counts)
-
-
-def _draft(line: WrittenLine, sources: _Sources) -> LineDraft:
-    text = " ".join(line.text.split())
-    citations = sources.citations(line.citations)
-    dates = [sources.lines[each].date for each in line.citations if each in sources.lines]
-    dates += [sources.notes[each].date for each in line.citations if each in sources.notes]
-    return LineDraft(text, citations, max(dates, default=""))
+    counts: set[int] = set()
+    for source_id in line.citations:
+        if source_id in sources.lines:
+            counts |= stated_counts(sources.lines[source_id].text)
+    texts = summary.evidence.sources(citations)
+    return text_problem(line.text, citations, texts, counts) is None

@@ -1,25 +1,39 @@
-"""The notes of a patient by lines: a list item or a sentence is quoted with the whole line it is on."""
+"""The notes of a patient by lines, which lines say something themselves, and how one is quoted.
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+A list item or a sentence is quoted with the whole line it is on.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import cached_property
 from typing import NamedTuple
 
+from archqa.briefing.patient_rows import LineDraft, PatientRows
+from archqa.chart.notes import own_texts
 from archqa.core.case import Case, Sentence
-from archqa.fhir import Record
 from archqa.notes.documents import Document, patient_documents
-from archqa.notes.headings import section_label
 from archqa.notes.lines import Line, is_list_line, line_width, read_lines
 from archqa.notes.non_evidence import headings_of_sentences
+from archqa.notes.sections import section_label
 from archqa.query.execution.rows import parse_datetime, without_timezone
 from archqa.terminology.concepts import find_concepts
 
+RECENT = timedelta(days=730)
+
 MAX_LINE_WORDS = 60
 """Of a longer line, which is a paragraph, a sentence is quoted alone."""
+
+QUOTE_MARKS = str.maketrans({"“": '"', "”": '"'})
+"""Quotation marks of a note are told from those around a quotation."""
 
 _MAX_WRAPPED_WIDTH = 132
 """Nobody wraps lines wider than this: a note that has one has no wrapped lines."""
 
 _LIST_MARKS = "-*•#0123456789.) \t"
+
+_SEMANTIC_TAG = re.compile(r"\((?:disorder|finding|procedure|situation|regime/therapy|observable)")
+"""The tag of a SNOMED CT name: people do not write it, a template does."""
 
 
 class NoteSentence(NamedTuple):
@@ -57,32 +71,108 @@ class NoteLine(NamedTuple):
         """The note, `Type/id`."""
         return self.parts[0].id.partition("#")[0]
 
+    @property
+    def place(self) -> str:
+        """The title, the author and the day of its note."""
+        return ", ".join(filter(None, (self.parts[0].source, self.date[:10])))
 
-class Notes(NamedTuple):
-    """The notes of a patient up to a time, the oldest first, with their sentences and lines."""
+    @property
+    def citations(self) -> tuple[str, ...]:
+        """The ids of its sentences."""
+        return tuple(part.id for part in self.parts)
 
-    documents: tuple[Document, ...] = ()
-    sentences: tuple[NoteSentence, ...] = ()
-    lines: tuple[NoteLine, ...] = ()
+    @property
+    def quotation(self) -> str:
+        """The line in quotation marks, and where it stands."""
+        return f"“{self.text.translate(QUOTE_MARKS)}” ({self.place})"
 
 
-def read_notes(record: Record, patient: str, until: datetime) -> Notes:
-    """Return the notes of a patient up to a time; those without a date are left out.
+class PatientNotes:
+    """The notes of a patient up to the time of the summary, the oldest first; each read once."""
 
-    Raises as the record does.
-    """
-    documents = [
-        document
-        for document in reversed(patient_documents(record, patient).readable)
-        if is_between(document.date, datetime.min, until)
-    ]
-    sentences: list[NoteSentence] = []
-    lines: list[NoteLine] = []
-    for document in documents:
-        own = document.sentences()
-        sentences += [_note_sentence(document, sentence) for sentence in own]
-        lines += _note_lines(document, own)
-    return Notes(tuple(documents), tuple(sentences), tuple(lines))
+    def __init__(self, patient: PatientRows) -> None:
+        self._patient = patient
+        self.documents: list[Document] = []
+        self.sentences: list[NoteSentence] = []
+        self.lines: list[NoteLine] = []
+        for document in reversed(patient_documents(patient.record, patient.patient_id).readable):
+            if not is_between(document.date, datetime.min, patient.now):
+                continue
+            sentences = document.sentences()
+            self.documents.append(document)
+            for sentence in sentences:
+                self.sentences.append(_note_sentence(document, sentence, sentence.text))
+            self.lines += _note_lines(document, sentences)
+
+    @cached_property
+    def authored_texts(self) -> frozenset[str]:
+        """The texts that no program wrote around names of the record, folded."""
+        if not self.sentences:
+            return frozenset()
+        from archqa.query.everyday import patient_vocabulary  # Only where notes are.
+
+        texts = {folded(sentence.text): sentence.text for sentence in self.sentences}
+        for line in self.lines:
+            for part in line.parts:
+                texts[folded(part.text)] = part.text
+        vocabulary = patient_vocabulary(self._patient.record, self._patient.patient_id)
+        displays = frozenset(map(str.casefold, vocabulary.displays))
+        written = list(texts.values())
+        authored = set()
+        for index in own_texts(written, displays):
+            if not _SEMANTIC_TAG.search(written[index]):
+                authored.add(folded(written[index]))
+        return frozenset(authored)
+
+    @cached_property
+    def authored_lines(self) -> list[NoteLine]:
+        """The lines with a sentence of their own, each where it stands last, oldest first."""
+        latest: dict[str, NoteLine] = {}
+        for line in self.lines:
+            if self._authored_parts(line):
+                latest.pop(folded(line.text), None)
+                latest[folded(line.text)] = line
+        return list(latest.values())
+
+    @cached_property
+    def recent_lines(self) -> list[NoteLine]:
+        """The lines of the last 24 months with a sentence of their own, oldest note first."""
+        return [line for line in self.authored_lines if self.is_recent(line.date)]
+
+    def is_recent(self, date: str) -> bool:
+        """Whether a date lies in the last 24 months."""
+        return is_between(date, self._patient.now - RECENT, self._patient.now)
+
+    def lines_where(
+        self, lines: Iterable[NoteLine], is_wanted: Callable[[NoteSentence], bool]
+    ) -> list[NoteLine]:
+        """Return the lines of which a sentence of their own is wanted, the newest note first."""
+        wanted = [line for line in lines if any(map(is_wanted, self._authored_parts(line)))]
+        return newest_first(wanted)
+
+    def lines_naming(self, concept: str) -> list[NoteLine]:
+        """Return the recent lines with a sentence of their own that names a concept, newest first."""
+        return self._lines_by_concept.get(concept, [])
+
+    @cached_property
+    def _lines_by_concept(self) -> dict[str, list[NoteLine]]:
+        index: dict[str, list[NoteLine]] = {}
+        for line in newest_first(self.recent_lines):
+            names: set[str] = set()
+            for part in self._authored_parts(line):
+                for match in find_concepts(part.text):
+                    names.add(match.concept.name)
+            for name in names:
+                index.setdefault(name, []).append(line)
+        return index
+
+    def _authored_parts(self, line: NoteLine) -> list[NoteSentence]:
+        return [part for part in line.parts if folded(part.text) in self.authored_texts]
+
+
+def patient_notes(patient: PatientRows) -> PatientNotes:
+    """Return the notes up to the time of the summary, read once. Raises as the record does."""
+    return patient.chart.get_or_compute("notes of the summary", lambda: PatientNotes(patient))
 
 
 def is_between(date: str, since: datetime, until: datetime) -> bool:
@@ -96,34 +186,57 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _note_sentence(document: Document, sentence: Sentence, text: str | None = None) -> NoteSentence:
-    own_text = sentence.text if text is None else text
-    return NoteSentence(sentence.id, own_text, document.title, document.author, document.date)
+def newest_first(lines: Sequence[NoteLine]) -> list[NoteLine]:
+    """Return the lines of the newest document first, those of one document in its order."""
+    documents: dict[str, list[NoteLine]] = {}
+    for line in sorted(lines, key=lambda line: (line.date, line.document)):
+        documents.setdefault(line.document, []).append(line)
+    newest: list[NoteLine] = []
+    for group in reversed(documents.values()):
+        newest += group
+    return newest
 
 
-def _note_lines(document: Document, sentences: Sequence[Sentence]) -> Iterator[NoteLine]:
-    headings = headings_of_sentences(Case(id=document.name, sentences=tuple(sentences)))
+def quote(line: NoteLine) -> LineDraft:
+    """Return a line that quotes a line of a note whole, with its document, author and date."""
+    return LineDraft(line.quotation, line.citations, line.date)
+
+
+def with_note(draft: LineDraft, lead: str, note: NoteLine | None) -> LineDraft:
+    """Return a line with the quotation of a note at its end, after `lead` (`a note says`)."""
+    if note is None:
+        return draft
+    citations = dict.fromkeys((*draft.citations, *note.citations))
+    text = f"{draft.text}; {lead}: {note.quotation}"
+    return draft._replace(text=text, citations=tuple(citations))
+
+
+def _note_sentence(document: Document, sentence: Sentence, text: str) -> NoteSentence:
+    return NoteSentence(sentence.id, text, document.title, document.author, document.date)
+
+
+def _note_lines(document: Document, sentences: tuple[Sentence, ...]) -> Iterator[NoteLine]:
+    """Yield the lines of a note; of a line that is a paragraph, one for each of its sentences."""
+    headings = headings_of_sentences(Case(id=document.name, sentences=sentences))
     label_lines: dict[str, int] = {}
     positions = {sentence.id: position for position, sentence in enumerate(sentences)}
     for number, (start, end) in enumerate(_spans(document.text, sentences)):
         text = " ".join(document.text[start:end].split())
         parts = _parts(document, sentences, start, end)
-        label = section_label(text)
-        label_lines.update((section_label(part.text), number) for part in parts)
-        if parts and text:
-            heading = headings.get(positions[parts[0].id], "")
-            is_label_of_other = label_lines.get(heading, number) != number
-            own = label or ("" if is_label_of_other else heading)
-            yield from _of_fitting_length(NoteLine(text, parts, own))
-
-
-def _of_fitting_length(line: NoteLine) -> Iterator[NoteLine]:
-    """Yield the line; of a paragraph, a line for each of its sentences."""
-    if len(line.text.split()) <= MAX_LINE_WORDS:
-        yield line
-        return
-    for part in line.parts:
-        yield line._replace(text=" ".join(part.text.split()), parts=(part,))
+        heading = section_label(text)
+        for part in parts:
+            label_lines[section_label(part.text)] = number
+        if not parts or not text:
+            continue
+        if not heading:
+            above = headings.get(positions[parts[0].id], "")
+            is_label_of_other = label_lines.get(above, number) != number
+            heading = "" if is_label_of_other else above
+        if len(text.split()) <= MAX_LINE_WORDS:
+            yield NoteLine(text, parts, heading)
+            continue
+        for part in parts:
+            yield NoteLine(" ".join(part.text.split()), (part,), heading)
 
 
 def _parts(
@@ -141,14 +254,20 @@ def _parts(
 
 def _spans(text: str, sentences: Sequence[Sentence]) -> Iterator[tuple[int, int]]:
     """Yield where the lines of a note begin and end; a wrapped line is one with what it continues."""
+    breaks_in_sentences: set[int] = set()
+    for sentence in sentences:
+        start = sentence.start_char_index or 0
+        for offset, character in enumerate(sentence.text):
+            if character == "\n":
+                breaks_in_sentences.add(start + offset)
     lines = read_lines(text)
-    is_wrapped = line_width(lines) <= _MAX_WRAPPED_WIDTH
-    joined = _positions_inside(sentences)
+    width = line_width(lines)
     span: tuple[int, int] | None = None
     last: Line | None = None
     for line in lines:
-        continues = last is not None and is_wrapped and last.end in joined
-        if span and last and continues and not _is_next_item(last, line, line_width(lines)):
+        is_in_sentence = last is not None and last.end in breaks_in_sentences
+        is_wrapped = width <= _MAX_WRAPPED_WIDTH and is_in_sentence
+        if span and last and is_wrapped and not _is_next_item(last, line, width):
             span = (span[0], line.end)
         else:
             if span:
@@ -157,15 +276,6 @@ def _spans(text: str, sentences: Sequence[Sentence]) -> Iterator[tuple[int, int]
         last = line
     if span:
         yield span
-
-
-def _positions_inside(sentences: Iterable[Sentence]) -> frozenset[int]:
-    """The positions of line breaks that stand within a sentence."""
-    positions: set[int] = set()
-    for sentence in sentences:
-        start = sentence.start_char_index or 0
-        positions.update(start + i for i, mark in enumerate(sentence.text) if mark == "\n")
-    return frozenset(positions)
 
 
 def _is_next_item(line: Line, next_line: Line, width: int) -> bool:

@@ -1,8 +1,10 @@
-"""The rows of one patient's record up to the time of a summary."""
+"""The rows of one patient's record up to the time of a summary, and the lines made of them."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
+from archqa.asking.record_details import references
 from archqa.asking.record_support import Support
 from archqa.asking.record_words import clean_name, date_text, full_years
 from archqa.fhir import Record, Resource
@@ -11,21 +13,48 @@ from archqa.query import Chart, Query, execute
 from archqa.query.conventions import CLINICAL, Conventions
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row, parse_datetime
-from archqa.query.execution.statuses import RowState, is_fact, row_state
+from archqa.query.execution.statuses import is_fact, row_state
 from archqa.query.kinds import ReturnedField, RowKind
+
+UP, DOWN, SAME = "↑", "↓", "→"
+ARROWS = (UP, DOWN, SAME)
+"""Of a value against the one before."""
+
+MAX_LISTED = 5
+"""Names that a line lists; of more, it says how many there are."""
 
 _CONVENTIONS = CLINICAL.model_copy(
     update={"convert_to_celsius": False, "include_icu_procedures": False}
 )
 """As recorded: a converted number does not stand in the record that is cited."""
 
-
 _HANDED_OVER = ("MedicationDispense/", "MedicationAdministration/")
-
 _FULL_DATE = len("1971-08-28")
-
 _OPENING, _CLOSING = "\ue000", "\ue001"
 """Characters of no meaning that stand for brackets while a name is cleaned."""
+
+_MIN_CHANGE = 0.02
+"""Smaller differences, as a share of the value before, are within the error of most tests."""
+
+
+class LineDraft(NamedTuple):
+    """A line that has not been checked yet: its text, its evidence, and the rows it was made of."""
+
+    text: str
+    citations: tuple[str, ...]
+    date: str = ""
+    rows: tuple[Row, ...] = ()
+
+    def with_remark(self, remark: str) -> "LineDraft":
+        """Return the line with a remark in brackets."""
+        return self._replace(text=f"{self.text} ({remark})")
+
+
+class SectionDraft(NamedTuple):
+    """The lines of a section; `message` says what they are, or that there are more."""
+
+    lines: tuple[LineDraft, ...] = ()
+    message: str = ""
 
 
 class PatientRows:
@@ -38,9 +67,15 @@ class PatientRows:
         self.support = Support(record)
         self.chart = Chart(record, patient_id)
 
-    def rows(self, what: RowKind, returns: ReturnedField = "name") -> list[Row]:
+    def rows(
+        self,
+        what: RowKind,
+        returns: ReturnedField = "name",
+        conventions: Conventions = _CONVENTIONS,
+    ) -> list[Row]:
         """Return the rows of a kind, oldest first. Raises as the record does."""
-        return self._rows(what, returns, _CONVENTIONS)
+        result = self._result(what, returns, conventions)
+        return [row for row in result.chosen if not self._is_later(row)]
 
     def denied_allergies(self) -> list[Row]:
         """Return the rows by which a record says that there is no allergy."""
@@ -49,21 +84,8 @@ class PatientRows:
 
     def icu_activities(self) -> int:
         """Return how many activities of an intensive care unit `rows` leaves out of procedures."""
-        return len(self._rows("procedure", "name", CLINICAL)) - len(self.rows("procedure"))
-
-    def _rows(self, what: RowKind, returns: ReturnedField, conventions: Conventions) -> list[Row]:
-        chosen = self._result(what, returns, conventions).chosen
-        return [row for row in chosen if not self._is_later(row)]
-
-    def _result(
-        self, what: RowKind, returns: ReturnedField, conventions: Conventions
-    ) -> QueryResult:
-        query = Query(what=what, returns=returns, now=self.now.isoformat(timespec="seconds"))
-        return execute(query, self.record, self.patient_id, conventions, chart=self.chart)
-
-    def state(self, what: RowKind, row: Row) -> RowState:
-        """Return whether a row is current or has ended."""
-        return row_state(what, row, self.now)
+        with_activities = self.rows("procedure", conventions=CLINICAL)
+        return len(with_activities) - len(self.rows("procedure"))
 
     def date(self, row: Row) -> str:
         """Return the date of a row, as precise as the record; empty without one."""
@@ -91,19 +113,57 @@ class PatientRows:
         """Return a resource by `Type/id`; an empty one if the record lacks it."""
         return self.support.read(*reference.split("/", 1)) or {}
 
-    def age_at(self, time: datetime | None) -> int | None:
-        """Return the age in full years at a time; None where the date of birth is not recorded."""
-        born = str(self.read(f"Patient/{self.patient_id}").get("birthDate") or "")
-        birth = parse_datetime(born) if len(born) == _FULL_DATE else None
-        return full_years(birth.date(), time.date()) if birth and time else None
-
     def visit(self, reference: str) -> Resource:
         """Return the Encounter of a reference; an empty one if the record lacks it."""
         target = parse_reference(reference)
         return self.read(f"Encounter/{target.id}") if target else {}
 
+    def age_at(self, time: datetime | None) -> int | None:
+        """Return the age in full years at a time; None where the date of birth is not recorded."""
+        birth_date = str(self.read(f"Patient/{self.patient_id}").get("birthDate") or "")
+        if time is None or len(birth_date) != _FULL_DATE:
+            return None
+        birth = parse_datetime(birth_date)
+        return full_years(birth.date(), time.date()) if birth else None
+
+    def _result(
+        self, what: RowKind, returns: ReturnedField, conventions: Conventions
+    ) -> QueryResult:
+        query = Query(what=what, returns=returns, now=self.now.isoformat(timespec="seconds"))
+        return execute(query, self.record, self.patient_id, conventions, chart=self.chart)
+
     def _is_later(self, row: Row) -> bool:
         return row.local_time is not None and row.local_time > self.now
+
+
+def person(patient: PatientRows) -> SectionDraft:
+    """Return a line with sex, date of birth and age, and one with the death, also a later one."""
+    reference = f"Patient/{patient.patient_id}"
+    resource = patient.read(reference)
+    birth_date = resource.get("birthDate")
+    death_date = str(resource.get("deceasedDateTime") or "")
+    is_dead = bool(death_date) or resource.get("deceasedBoolean") is True
+    facts = [str(resource.get("gender") or "").capitalize()]
+    if birth_date:
+        facts.append(f"born {birth_date}")
+    age = patient.age_at(patient.now)
+    if age is not None and not is_dead:
+        facts.append(f"{age} years old")
+    texts = [", ".join(filter(None, facts))]
+    if is_dead:
+        death = parse_datetime(death_date)
+        age = patient.age_at(death)
+        text = f"Died on {death_date[:_FULL_DATE]}" if death else "Dead, date not recorded"
+        texts.append(text if age is None else f"{text} at age {age}")
+    return SectionDraft(tuple(LineDraft(text, (reference,)) for text in filter(None, texts)))
+
+
+def draft_of_rows(text: str, rows: Iterable[Row]) -> LineDraft:
+    """Return a line that rests on rows, the first of which tells its date."""
+    rows = tuple(rows)
+    time = rows[0].local_time
+    date = time.isoformat() if time else ""
+    return LineDraft(text, tuple(references(rows)), date, rows)
 
 
 def groups_of(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> list[list[Row]]:
@@ -114,48 +174,57 @@ def groups_of(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> list[list[
     return list(groups.values())
 
 
-def without_closed(
-    patient: PatientRows,
-    what: RowKind,
-    rows: Iterable[Row],
-    key: Callable[[Row], Hashable] | None = None,
-) -> list[Row]:
-    """Return the rows that have not ended, and that no later row of the same thing closes.
-
-    A medicine that was handed over ends no order.
-    """
-    kept: list[Row] = []
-    for group in groups_of(rows, key or code_key):
-        ended = [row for row in group if patient.state(what, row) == "ended"]
-        closing = [row for row in ended if not row.refs[0].startswith(_HANDED_OVER)]
-        last = max((row.local_time for row in closing if row.local_time), default=None)
-        kept += [row for row in group if row not in ended and not _is_before(row, last)]
-    return kept
-
-
-def _is_before(row: Row, time: datetime | None) -> bool:
-    return time is not None and row.local_time is not None and row.local_time < time
-
-
-def one_a_day(rows: Iterable[Row]) -> list[Row]:
-    """Return the last row of each day; those without a date stay."""
-    rows = list(rows)
-    days = [date_text(row.time) if row.time else f"none {i}" for i, row in enumerate(rows)]
-    return list(dict(zip(days, rows, strict=True)).values())
-
-
-def is_older(rows: Sequence[Row], year: int) -> bool:
-    """Whether all rows are dated before a year."""
-    last = last_day(rows)
-    return bool(last) and last < f"{year:04}"
-
-
 def code_key(row: Row) -> Hashable:
     """Return what rows of one thing share: the first code with its system, else the name."""
     for coding in row.codings:
         if coding.code:
             return coding.system, coding.code
     return clean_name(row.name).casefold()
+
+
+def without_closed(
+    patient: PatientRows,
+    what: RowKind,
+    rows: Iterable[Row],
+    key: Callable[[Row], Hashable] = code_key,
+) -> list[Row]:
+    """Return the rows that have not ended, and that no later row of the same thing closes.
+
+    A medicine that was handed over ends no order.
+    """
+    remaining: list[Row] = []
+    for group in groups_of(rows, key):
+        closed_at = datetime.min
+        open_rows: list[Row] = []
+        for row in group:
+            if row_state(what, row, patient.now) != "ended":
+                open_rows.append(row)
+            elif row.local_time and not row.refs[0].startswith(_HANDED_OVER):
+                closed_at = max(closed_at, row.local_time)
+        for row in open_rows:
+            if row.local_time is None or row.local_time >= closed_at:
+                remaining.append(row)
+    return remaining
+
+
+def one_a_day(rows: Iterable[Row]) -> list[Row]:
+    """Return the last row of each day; those without a date stay."""
+    by_day: dict[str, Row] = {}
+    for index, row in enumerate(rows):
+        day = date_text(row.time) if row.time else f"undated {index}"
+        by_day[day] = row
+    return list(by_day.values())
+
+
+def last_day(rows: Sequence[Row]) -> str:
+    """Return the last date of rows, to sort by; empty if none has one."""
+    return max((date_text(row.time) for row in rows if row.time), default="")
+
+
+def is_older(rows: Sequence[Row], year: int) -> bool:
+    """Whether all rows are dated before a year."""
+    last = last_day(rows)
+    return bool(last) and last < f"{year:04}"
 
 
 def whole_name(name: str) -> str:
@@ -167,6 +236,8 @@ def whole_name(name: str) -> str:
     return clean_name(shielded).replace(_OPENING, "[").replace(_CLOSING, "]")
 
 
-def last_day(rows: Sequence[Row]) -> str:
-    """Return the last date of rows, to sort by; empty if none has one."""
-    return max((date_text(row.time) for row in rows if row.time), default="")
+def arrow(new: float, old: float) -> str:
+    """Return ↑ or ↓; → for the same value and for a difference under 2 %."""
+    if abs(new - old) < _MIN_CHANGE * abs(old) or new == old:
+        return SAME
+    return UP if new > old else DOWN

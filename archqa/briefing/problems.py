@@ -1,14 +1,16 @@
-"""Problems of a patient: active ones, those resolved lately, and circumstances of life."""
+"""Problems of a patient, circumstances of life, procedures and immunizations."""
 
 import re
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import timedelta
 
-from archqa.asking.record_words import counted
-from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
+from archqa.asking.record_words import counted, row_status
 from archqa.briefing.patient_rows import (
+    LineDraft,
     PatientRows,
+    SectionDraft,
     code_key,
+    draft_of_rows,
     groups_of,
     is_older,
     last_day,
@@ -17,7 +19,7 @@ from archqa.briefing.patient_rows import (
     without_closed,
 )
 from archqa.query.execution.rows import Row
-from archqa.query.execution.statuses import tentative_status
+from archqa.query.execution.statuses import row_state, tentative_status
 from archqa.terminology.concepts import related
 from archqa.terminology.cues import cue_pattern
 
@@ -26,6 +28,13 @@ RECORDED_AS_ACTIVE = "What the record has as active."
 UNKNOWN_WHETHER_ACTIVE = "The record does not say which of these are current."
 RESOLVED_WITHIN = timedelta(days=365)
 OLD_AFTER_YEARS = 15
+
+MAX_PROCEDURES = 10
+MAX_REPEATED = 4
+REPEATED_FROM = 5
+"""What was done so often is routine: it comes after the others."""
+
+MAX_VACCINES = 12
 
 _ACUTE = re.compile(r"\bacute\b(?! on chronic)", re.IGNORECASE)
 _STAGE = re.compile(r"\bstage (\d|[iv]{1,3})\b", re.IGNORECASE)
@@ -43,66 +52,95 @@ def active_problems(patient: PatientRows) -> SectionDraft:
     ones of its code.
     """
     rows = [row for row in patient.rows("diagnosis") if not is_circumstance(row.name)]
-    rows = without_closed(patient, "diagnosis", rows)
-    current = [row for row in rows if patient.state("diagnosis", row) == "current"]
-    unknown = [row for row in rows if patient.state("diagnosis", row) == "unknown"]
+    current: list[Row] = []
+    unknown: list[Row] = []
+    for row in without_closed(patient, "diagnosis", rows):
+        state = row_state("diagnosis", row, patient.now)
+        if state == "current":
+            current.append(row)
+        elif state == "unknown":
+            unknown.append(row)
+    others = _section(patient, unknown)
     if not current:
-        return _with_message(UNKNOWN_WHETHER_ACTIVE, _section(patient, unknown))
-    draft = _with_message(RECORDED_AS_ACTIVE, _section(patient, current, marks_old=True))
-    others = [_marked(line) for line in _section(patient, unknown).lines]
-    return draft._replace(lines=(*draft.lines, *others))
-
-
-def _marked(line: LineDraft) -> LineDraft:
-    return line._replace(text=f"{line.text} (whether it is active is not recorded)")
-
-
-def _with_message(message: str, draft: SectionDraft) -> SectionDraft:
-    return draft._replace(message=f"{message} {draft.message}".strip()) if draft.lines else draft
+        message = f"{UNKNOWN_WHETHER_ACTIVE} {others.message}".strip() if unknown else ""
+        return others._replace(message=message)
+    draft = _section(patient, current, marks_old=True)
+    lines = list(draft.lines)
+    for line in others.lines:
+        lines.append(line.with_remark("whether it is active is not recorded"))
+    return SectionDraft(tuple(lines), f"{RECORDED_AS_ACTIVE} {draft.message}".strip())
 
 
 def circumstances(patient: PatientRows) -> SectionDraft:
     """Return the active findings on work, education, housing and the like, last recorded when."""
     rows = [row for row in patient.rows("diagnosis") if is_circumstance(row.name)]
-    rows = without_closed(patient, "diagnosis", rows)
-    rows = [row for row in rows if patient.state("diagnosis", row) == "current"]
-    return _section(patient, rows, counts=False)
+    current = []
+    for row in without_closed(patient, "diagnosis", rows):
+        if row_state("diagnosis", row, patient.now) == "current":
+            current.append(row)
+    return _section(patient, current, counts=False)
 
 
 def resolved_problems(patient: PatientRows) -> SectionDraft:
     """Return what was resolved in the last twelve months."""
     since = patient.now - RESOLVED_WITHIN
-    rows = [row for row in patient.rows("diagnosis") if _ended_between(row, since, patient.now)]
-    rows = [row for row in rows if not is_circumstance(row.name)]
+    rows = []
+    for row in patient.rows("diagnosis"):
+        ended_lately = row.local_end is not None and since <= row.local_end <= patient.now
+        if ended_lately and not is_circumstance(row.name):
+            rows.append(row)
     rows.sort(key=lambda row: str(row.local_end), reverse=True)
-    lines = [_resolved_line(patient, row) for row in rows]
-    return SectionDraft(tuple(lines[:MAX_PROBLEMS]), _rest(lines))
+    lines = []
+    for row in rows[:MAX_PROBLEMS]:
+        parts = [whole_name(row.name) or "Condition without a name"]
+        end = patient.support.date(row, row.end)
+        if patient.date(row) != end:
+            parts.append(patient.since(row))
+        status = "resolved" if "resolved" in row.facts.get("status", ()) else "ended"
+        parts.append(f"{status} {end}")
+        lines.append(draft_of_rows(", ".join(parts), [row]))
+    return SectionDraft(tuple(lines), _further_problems(len(rows)))
 
 
 def is_circumstance(name: str) -> bool:
     """Whether a condition is a finding on a person's life or its care, not on their health."""
-    return bool(_NO_DISORDER.search(name)) and bool(
-        cue_pattern("name", "circumstance").search(name)
-    )
+    if not _NO_DISORDER.search(name):
+        return False
+    return cue_pattern("name", "circumstance").search(name) is not None
 
 
 def _section(
     patient: PatientRows, rows: list[Row], *, marks_old: bool = False, counts: bool = True
 ) -> SectionDraft:
-    groups = groups_of(rows, code_key)
-    groups.sort(key=lambda group: whole_name(group[0].name))
-    groups.sort(key=last_day, reverse=True)
+    """A line for each code: what is current, then what has likely passed, then what is old."""
+    groups = _newest_first(groups_of(rows, code_key))
     groups.sort(key=lambda group: bool(_NO_DISORDER.search(group[0].name)))
     names = [whole_name(group[0].name) for group in groups]
     limit = patient.now.year - OLD_AFTER_YEARS if marks_old else 0
-    groups.sort(key=lambda group: _rank(group, names, limit))
-    lines = [
-        _remarked(diagnosis_line(patient, group, counts=counts), group, names, limit)
-        for group in groups
-    ]
-    old = sum(is_older(group, limit) for group in groups[:MAX_PROBLEMS])
-    message = " ".join(filter(None, (old_message(old, "recorded", limit), _rest(lines))))
-    return SectionDraft(tuple(lines[:MAX_PROBLEMS]), message)
+    current: list[LineDraft] = []
+    passed: list[LineDraft] = []
+    old: list[LineDraft] = []
+    for group, name in zip(groups, names, strict=True):
+        line = diagnosis_line(patient, group, counts=counts)
+        is_old = is_older(group, limit)
+        # An acute disorder that was last recorded before the last calendar year.
+        is_acute = marks_old and _ACUTE.search(group[-1].name) is not None
+        is_past_acute = is_acute and is_older(group, patient.now.year - 1)
+        is_superseded = _is_superseded(name, names)
+        if is_superseded:
+            line = line.with_remark("a further stage is recorded")
+        if is_old or is_past_acute:
+            line = line.with_remark("never ended in the record")
+        if is_old:
+            old.append(line)
+        elif is_past_acute or is_superseded:
+            passed.append(line)
+        else:
+            current.append(line)
+    lines = [*current, *passed, *old][:MAX_PROBLEMS]
+    old_count = max(0, len(lines) - len(current) - len(passed))
+    messages = (old_message(old_count, "recorded", limit), _further_problems(len(groups)))
+    return SectionDraft(tuple(lines), " ".join(filter(None, messages)))
 
 
 def old_message(count: int, verb: str, year: int) -> str:
@@ -113,89 +151,132 @@ def old_message(count: int, verb: str, year: int) -> str:
     return f"{were} last {verb} before {year} and never ended in the record."
 
 
-def _rank(rows: list[Row], names: list[str], limit: int) -> int:
-    """0 for what is current, 1 for what has likely passed, 2 for what is old."""
-    if is_older(rows, limit):
-        return 2
-    return int(_is_past_acute(rows, limit) or _is_superseded(whole_name(rows[0].name), names))
-
-
-def _remarked(line: LineDraft, rows: list[Row], names: list[str], limit: int) -> LineDraft:
-    if _is_superseded(whole_name(rows[0].name), names):
-        line = line._replace(text=f"{line.text} (a further stage is recorded)")
-    if is_older(rows, limit) or _is_past_acute(rows, limit):
-        line = line._replace(text=f"{line.text} (never ended in the record)")
-    return line
-
-
-def _is_past_acute(rows: list[Row], limit: int) -> bool:
-    """Whether an acute disorder was last recorded before the last calendar year."""
-    is_acute = _ACUTE.search(rows[-1].name) is not None
-    return bool(limit) and is_acute and is_older(rows, limit + OLD_AFTER_YEARS - 1)
+def _further_problems(count: int) -> str:
+    """What is said of problems beyond those that have a line; empty for none."""
+    further = count - MAX_PROBLEMS
+    if further <= 0:
+        return ""
+    return f"{counted(further, 'more is', 'more are')} recorded, of earlier dates."
 
 
 def _is_superseded(name: str, names: list[str]) -> bool:
     """Whether a higher stage of a condition is among others, or what it leads to."""
-    own = _STAGE.search(name)
-    if own:
-        same = [other for other in names if _STAGE.sub("", other) == _STAGE.sub("", name)]
-        stages = [match[1] for match in map(_STAGE.search, same) if match]
-        return any(_stage_number(stage) > _stage_number(own[1]) for stage in stages)
-    further: list[str] = []
-    for earlier, later in related("superseded by").items():
-        if earlier in name.casefold():
-            further += later
-    return any(later in other.casefold() for later in further for other in names)
+    stage = _STAGE.search(name)
+    if stage:
+        condition = _STAGE.sub("", name)
+        stages = []
+        for other in names:
+            other_stage = _STAGE.search(other)
+            if other_stage and _STAGE.sub("", other) == condition:
+                stages.append(_stage_number(other_stage[1]))
+        return max(stages) > _stage_number(stage[1])
+    for earlier, later_names in related("superseded by").items():
+        if earlier not in name.casefold():
+            continue
+        for later in later_names:
+            if any(later in other.casefold() for other in names):
+                return True
+    return False
 
 
 def _stage_number(stage: str) -> int:
     return int(stage) if stage.isdigit() else _ROMAN.get(stage.casefold(), 0)
 
 
-def _rest(lines: list[LineDraft]) -> str:
-    rest = len(lines) - MAX_PROBLEMS
-    return f"{counted(rest, 'more is', 'more are')} recorded, of earlier dates." if rest > 0 else ""
-
-
 def diagnosis_line(patient: PatientRows, rows: list[Row], *, counts: bool = True) -> LineDraft:
     """Return a line with name, dates and severity; `rows` of one code come oldest first.
 
-    What was recorded twice on a day counts once.
+    What was recorded twice on a day counts once. Where the record has no onset, the dates are those
+    of visits.
     """
     rows = one_a_day(rows)
-    last = rows[-1]
-    name = whole_name(last.name) or "Condition without a name"
-    severity = last.facts.get("severity", ())[:1]
-    text = ", ".join([name, *_dates(patient, rows, counts=counts), *severity])
-    tentative = tentative_status("diagnosis", last)
-    return draft_of_rows(f"{text} ({tentative})" if tentative else text, reversed(rows))
-
-
-def _dates(patient: PatientRows, rows: list[Row], *, counts: bool) -> Iterator[str]:
-    """The first onset and the last; the visits where the record has no onset."""
-    first, last = patient.date(rows[0]), patient.date(rows[-1])
-    is_of_visit = bool(rows[0].context_refs)
-    if not first or not is_of_visit:
-        yield patient.since(rows[0])
+    first, last = rows[0], rows[-1]
+    parts = [whole_name(last.name) or "Condition without a name"]
+    first_date, last_date = patient.date(first), patient.date(last)
+    is_of_visit = bool(first.context_refs)
+    if not first_date or not is_of_visit:
+        parts.append(patient.since(first))
     elif len(rows) == 1:
-        yield f"recorded at the visit of {first}"
+        parts.append(f"recorded at the visit of {first_date}")
     if len(rows) > 1:
         if counts:
-            yield f"recorded {len(rows)} times"
-        if first != last:
-            yield f"at visits from {first} to {last}" if is_of_visit else f"last on {last}"
+            parts.append(f"recorded {len(rows)} times")
+        if first_date != last_date and is_of_visit:
+            parts.append(f"at visits from {first_date} to {last_date}")
+        elif first_date != last_date:
+            parts.append(f"last on {last_date}")
         elif is_of_visit:
-            yield f"at the visit of {first}"
+            parts.append(f"at the visit of {first_date}")
+    parts += last.facts.get("severity", ())[:1]
+    line = draft_of_rows(", ".join(parts), reversed(rows))
+    tentative = tentative_status("diagnosis", last)
+    return line.with_remark(tentative) if tentative else line
 
 
-def _resolved_line(patient: PatientRows, row: Row) -> LineDraft:
-    name = whole_name(row.name) or "Condition without a name"
-    status = "resolved" if "resolved" in row.facts.get("status", ()) else "ended"
-    end = patient.support.date(row, row.end)
-    start = patient.date(row)
-    parts = [name, patient.since(row) if start != end else "", f"{status} {end}"]
-    return draft_of_rows(", ".join(filter(None, parts)), [row])
+def procedures(patient: PatientRows) -> SectionDraft:
+    """Return the last procedures, newest first, then the ones that recur.
+
+    Screenings and questionnaires come after what was done.
+    """
+    groups = _newest_first(groups_of(patient.rows("procedure"), code_key))
+    routine = cue_pattern("name", "routine")
+    groups.sort(key=lambda group: bool(routine.search(group[0].name)))
+    single: list[list[Row]] = []
+    repeated: list[list[Row]] = []
+    for group in groups:
+        if len(group) < REPEATED_FROM:
+            single.append(group)
+        else:
+            repeated.append(group)
+    lines = []
+    for group in (*single[:MAX_PROCEDURES], *repeated[:MAX_REPEATED]):
+        lines.append(procedure_line(patient, group))
+    messages = []
+    further = len(groups) - len(lines)
+    if further:
+        others = counted(further, "other procedure is", "other procedures are")
+        messages.append(f"{others} recorded.")
+    activities = patient.icu_activities()
+    if activities:
+        entries = counted(activities, "entry", "entries")
+        messages.append(f"{entries} charted in intensive care left out.")
+    return SectionDraft(tuple(lines), " ".join(messages))
 
 
-def _ended_between(row: Row, since: datetime, now: datetime) -> bool:
-    return row.local_end is not None and since <= row.local_end <= now
+def procedure_line(patient: PatientRows, rows: list[Row]) -> LineDraft:
+    """Return a line with name and last date; of several, with their number and first date."""
+    last = rows[-1]
+    name = whole_name(last.name) or "Procedure without a name"
+    first_date, date = patient.date(rows[0]), patient.date(last)
+    if len(rows) == 1:
+        text = f"{name} on {date}" if date else f"{name}, date not recorded"
+    else:
+        text = f"{name}, {len(rows)} times"
+        if date:
+            text = f"{text}, last on {date}"
+        if date and first_date not in ("", date):
+            text = f"{text}, first on {first_date}"
+    line = draft_of_rows(text, reversed(rows))
+    status = row_status(last)
+    return line if status in {"", "completed"} else line.with_remark(status)
+
+
+def immunizations(patient: PatientRows) -> SectionDraft:
+    """Return the last immunization with each vaccine, the newest first."""
+    groups = _newest_first(groups_of(patient.rows("immunization"), code_key))
+    lines = []
+    for group in groups[:MAX_VACCINES]:
+        row = group[-1]
+        name = whole_name(row.name) or "Vaccine without a name"
+        date = patient.date(row)
+        text = f"{name}, last on {date}" if date else f"{name}, date not recorded"
+        lines.append(draft_of_rows(text, [row]))
+    further = len(groups) - len(lines)
+    others = counted(further, "other vaccine was", "other vaccines were")
+    return SectionDraft(tuple(lines), f"{others} given earlier." if further else "")
+
+
+def _newest_first(groups: Iterable[list[Row]]) -> list[list[Row]]:
+    """The groups by their last date, those of one date by name."""
+    by_name = sorted(groups, key=lambda group: whole_name(group[0].name))
+    return sorted(by_name, key=last_day, reverse=True)

@@ -2,27 +2,26 @@
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 
-from archqa.asking.record_lines import unit_text, value_text
+from archqa.asking.record_lines import flag_text, unit_text, value_text
 from archqa.asking.record_words import clean_name, counted, number_text, sentence_case
-from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
-from archqa.briefing.note_lines import (
-    citations_of,
-    lines_naming,
-    quoted,
-)
-from archqa.briefing.notes import NoteLine
+from archqa.briefing.notes import NoteLine, patient_notes, with_note
 from archqa.briefing.patient_rows import (
+    LineDraft,
     PatientRows,
+    SectionDraft,
+    arrow,
     code_key,
+    draft_of_rows,
     groups_of,
     is_older,
     last_day,
 )
-from archqa.briefing.result_flags import flag_rank, shown_flags
-from archqa.briefing.trends import arrow
+from archqa.query.execution.elements import objects_at
 from archqa.query.execution.rows import Row
+from archqa.query.execution.statuses import reference_range
 from archqa.terminology.codes import matches_code
 from archqa.terminology.concept import Concept, ConceptMatch
 from archqa.terminology.concepts import concept_named, find_concepts
@@ -32,6 +31,9 @@ MAX_TESTS = 20
 OLD_AFTER_YEARS = 10
 """A vital sign that was last measured so long ago says nothing of today."""
 
+_ABNORMAL = {"high", "low", "abnormal", "positive"}
+_SAME_LETTERS = str.maketrans({"µ": "u", "μ": "u"})
+_MARKS = re.compile(r"[\s*^\[\]]")
 _VITAL_SIGNS = "vital signs"
 _FURTHER_VITAL_SIGNS = ("pain severity",)
 _ADULT = 18
@@ -46,19 +48,23 @@ def labs(patient: PatientRows) -> SectionDraft:
     them, which some records file as laboratory results, are left out.
     """
     rows = [row for row in patient.rows("observation", "value") if _has_result(row)]
-    tests = {_test_key(row) for row in rows if row.facts.get("kind") == ("lab",)}
-    groups = groups_of([row for row in rows if _test_key(row) in tests], _test_key)
-    groups.sort(key=lambda group: (flag_rank(patient, group[-1]), clean_name(group[-1].name)))
+    groups = []
+    for group in groups_of(rows, _test_key):
+        if any(row.facts.get("kind") == ("lab",) for row in group):
+            groups.append(group)
+    groups.sort(key=lambda group: (_flag_rank(patient, group[-1]), clean_name(group[-1].name)))
     groups.sort(key=last_day, reverse=True)
     shown = groups[:MAX_TESTS]
     names = [_short_name(group[-1]) for group in shown]
-    lines = [
-        _line(patient, group, is_shared=names.count(name) > 1)
-        for group, name in zip(shown, names, strict=True)
-    ]
-    rest = len(groups) - len(lines)
-    last = counted(rest, "other test was", "other tests were")
-    message = f"{last} last done on these dates or earlier." if rest else ""
+    lines = []
+    for group, name in zip(shown, names, strict=True):
+        latest = group[-1]
+        if names.count(name) > 1 and latest.name:
+            name = sentence_case(latest.name.strip())  # Whole, with specimen and property.
+        lines.append(_result_line(patient, name, group))
+    further = len(groups) - len(lines)
+    others = counted(further, "other test was", "other tests were")
+    message = f"{others} last done on these dates or earlier." if further else ""
     return SectionDraft(tuple(lines), message)
 
 
@@ -73,186 +79,221 @@ def vital_signs(patient: PatientRows) -> SectionDraft:
         if concept is not None:
             by_sign.setdefault(concept.name, []).append(row)
     limit = patient.now.year - OLD_AFTER_YEARS
-    recent = {name: rows for name, rows in by_sign.items() if not is_older(rows, limit)}
-    lines = [_pressure_line(patient, recent)]
+    recent: dict[str, list[Row]] = {}
+    for name, rows in by_sign.items():
+        if not is_older(rows, limit):
+            recent[name] = rows
+    systolic = recent.get("systolic blood pressure", [])
+    lines = _pressure_lines(patient, systolic, recent.get("diastolic blood pressure", []))
     for name, rows in recent.items():
         if not _PRESSURE.search(name):
-            same_test = [row for row in rows if _test_key(row) == _test_key(rows[-1])]
-            lines.append(_line(patient, same_test))
-    shown = [line for line in lines if line is not None]
-    shown.sort(key=lambda line: line.date[:10], reverse=True)
+            latest = rows[-1]
+            same_test = [row for row in rows if _test_key(row) == _test_key(latest)]
+            lines.append(_result_line(patient, _short_name(latest), same_test))
+    lines.sort(key=lambda line: line.date[:10], reverse=True)
     old = len(by_sign) - len(recent)
     left_out = counted(old, "vital sign", "vital signs")
-    return SectionDraft(
-        tuple(shown), f"{left_out} last measured before {limit} left out." if old else ""
-    )
+    message = f"{left_out} last measured before {limit} left out." if old else ""
+    return SectionDraft(tuple(lines), message)
 
 
 def _has_result(row: Row) -> bool:
     """Whether a row is a test with a number, or with words that are flagged."""
-    if _vital_sign(row) is not None or _is_of_questionnaire(row):
+    is_question = row.name.rstrip().endswith("?") or row.unit == "{score}"
+    if is_question or cue_pattern("name", "questionnaire").search(row.name):
+        return False
+    if _vital_sign(row) is not None:
         return False
     if len(clean_name(row.name)) < 2:
         return False  # An index of the specimen: H, I, L.
     return row.value is not None or bool(row.text and row.facts.get("flag"))
 
 
-def _is_of_questionnaire(row: Row) -> bool:
-    is_score = cue_pattern("name", "questionnaire").search(row.name) is not None
-    return row.name.rstrip().endswith("?") or row.unit == "{score}" or is_score
-
-
 def _test_key(row: Row) -> Hashable:
     return code_key(row), row.facts.get("specimen", ())
-
-
-def _line(patient: PatientRows, rows: Sequence[Row], *, is_shared: bool = False) -> LineDraft:
-    """The last value with date, arrow and flag; `rows` of one test come oldest first."""
-    latest = rows[-1]
-    name = _name(latest, is_shared=is_shared)
-    twins = _twins(latest, rows)
-    if twins:
-        return _twin_line(patient, name, [*twins, latest])
-    before = _before(latest, rows)
-    joint = " " if latest.value is not None else ": "
-    text = f"{name}{joint}{value_text(latest)}{_on(patient, latest, before)}"
-    cited = [latest]
-    if before is not None:
-        text = f"{text}, {_trend(latest, before)}{_on(patient, before, latest)}"
-        cited.append(before)
-    flag = shown_flags(patient, latest)
-    if flag.casefold() == value_text(latest).casefold():
-        flag = ""  # The result says it in words.
-    return _with_note(patient, _draft(f"{text}; {flag}" if flag else text, cited), latest)
-
-
-def _twins(latest: Row, rows: Sequence[Row]) -> list[Row]:
-    """Other values of the same test at the same time."""
-    same = [row for row in rows if row.time is not None and row.time == latest.time]
-    by_value = {value_text(row): row for row in same if value_text(row) != value_text(latest)}
-    return list(by_value.values())
-
-
-def _twin_line(patient: PatientRows, name: str, rows: Sequence[Row]) -> LineDraft:
-    """Differing results of one test at one time: none of them is told to be the right one."""
-    values = " and ".join(value_text(row) for row in rows)
-    joint = " " if rows[0].value is not None else ": "
-    date = _on(patient, rows[-1], rows[0])
-    return _draft(f"{name}{joint}{values}{date} (differing results of the same time)", rows)
-
-
-def _with_note(patient: PatientRows, line: LineDraft, row: Row) -> LineDraft:
-    """The line, with what a note of its day or later says against its value, or a later value."""
-    note = _note_on(patient, row)
-    if note is None:
-        return line
-    cited = tuple(dict.fromkeys((*line.citations, *citations_of(note))))
-    return line._replace(text=f"{line.text}; a note says: {quoted(note)}", citations=cited)
-
-
-def _note_on(patient: PatientRows, row: Row) -> NoteLine | None:
-    name = next((match.concept.name for match in _measurements(clean_name(row.name))), "")
-    if not name or row.time is None:
-        return None
-    day = row.time.date().isoformat()
-    lines = [line for line in lines_naming(patient, name) if line.date[:10] >= day]
-    return next((line for line in lines if _is_said_against(name, line, day)), None)
-
-
-def _is_said_against(name: str, line: NoteLine, day: str) -> bool:
-    """Whether a line that names a test has a word of doubt, or, of a later day, its value."""
-    if cue_pattern("note", "doubt").search(line.text):
-        return True
-    return line.date[:10] > day and any(_has_value(name, part.text) for part in line.parts)
-
-
-def _has_value(name: str, text: str) -> bool:
-    """Whether a number follows the name of a test: `Cr 0.81`, `LDL was 132`."""
-    ends = [match.end for match in _measurements(text) if match.concept.name == name]
-    return any(_VALUE.match(text[end:]) for end in ends)
-
-
-def _measurements(text: str) -> list[ConceptMatch]:
-    return [match for match in find_concepts(text) if match.concept.kind == "measurement"]
 
 
 def _short_name(row: Row) -> str:
     """The name as people say it; of a score or count with the words that LOINC has in brackets."""
     name = sentence_case(row.name.strip()) if row.unit.startswith("{") else clean_name(row.name)
-    specimen = "; ".join(row.facts.get("specimen", ()))
     name = name or "Result without a name"
+    specimen = "; ".join(row.facts.get("specimen", ()))
     return f"{name} ({specimen})" if specimen else name
 
 
-def _name(row: Row, *, is_shared: bool) -> str:
-    """The name; the whole one, with specimen and property, where another line has the same."""
-    return sentence_case(row.name.strip()) if is_shared and row.name else _short_name(row)
+def _result_line(patient: PatientRows, name: str, rows: Sequence[Row]) -> LineDraft:
+    """The last value with date, arrow and flag; `rows` of one test come oldest first.
+
+    Of differing results of one time none is told to be the right one.
+    """
+    latest = rows[-1]
+    value = value_text(latest)
+    others: dict[str, Row] = {}
+    for row in rows:
+        if row.time is not None and row.time == latest.time and value_text(row) != value:
+            others[value_text(row)] = row
+    if others:
+        other = next(iter(others.values()))
+        lead = name if other.value is not None else f"{name}:"
+        values = " and ".join([*others, value])
+        text = f"{lead} {values}{_on(patient, latest, other)}"
+        line = _draft(text, [*others.values(), latest])
+        return line.with_remark("differing results of the same time")
+    before = _comparable_before(latest, rows)
+    lead = name if latest.value is not None else f"{name}:"
+    text = f"{lead} {value}{_on(patient, latest, before)}"
+    cited = [latest]
+    if before is not None:
+        trend = f"before: {value_text(before)}"
+        if not latest.comparator and not before.comparator:
+            new = float(number_text(latest.value or 0))
+            old = float(number_text(before.value or 0))
+            unchanged = "unchanged " if new == old else ""
+            trend = f"{arrow(new, old)} {unchanged}from {value_text(before)}"
+        text = f"{text}, {trend}{_on(patient, before, latest)}"
+        cited.append(before)
+    flags = _flag_text(patient, latest)
+    if flags and flags.casefold() != value.casefold():  # Else the result says it in words.
+        text = f"{text}; {flags}"
+    return with_note(_draft(text, cited), "a note says", _note_against(patient, latest))
 
 
-def _before(latest: Row, rows: Iterable[Row]) -> Row | None:
+def _comparable_before(latest: Row, rows: Iterable[Row]) -> Row | None:
     """The last value of an earlier time in the same unit."""
-    earlier = [row for row in rows if row.time and latest.time and row.time < latest.time]
-    comparable = [row for row in earlier if row.value is not None and row.unit == latest.unit]
-    return comparable[-1] if comparable and latest.value is not None else None
+    before = None
+    for row in rows:
+        if _is_earlier(row, latest) and row.value is not None and row.unit == latest.unit:
+            before = row
+    return before if latest.value is not None else None
 
 
-def _trend(latest: Row, before: Row) -> str:
-    """The arrow, by the numbers as they are shown, and the value before."""
-    if latest.comparator or before.comparator:
-        return f"before: {value_text(before)}"
-    new, old = (float(number_text(row.value or 0)) for row in (latest, before))
-    unchanged = "unchanged " if new == old else ""
-    return f"{arrow(new, old)} {unchanged}from {value_text(before)}"
+def _is_earlier(row: Row, latest: Row) -> bool:
+    """Whether a row has an earlier time; a bare date has no time zone, a time of day may have one."""
+    if row.local_time is None or latest.local_time is None:
+        return False
+    return row.local_time < latest.local_time
 
 
 def _on(patient: PatientRows, row: Row, other: Row | None) -> str:
     """The date of a value, with the time of day where the other one is of the same day."""
-    is_same_day = (
-        other is not None and row.time and other.time and row.time.date() == other.time.date()
-    )
-    date = patient.support.date(row, row.time, with_clock=bool(is_same_day))
+    is_same_day = False
+    if other is not None and row.time and other.time:
+        is_same_day = row.time.date() == other.time.date()
+    date = patient.support.date(row, row.time, with_clock=is_same_day)
     return f" on {date}" if date else ", date not recorded"
 
 
 def _draft(text: str, rows: Sequence[Row]) -> LineDraft:
     """A line that cites the resource of each value, not the panel that holds it as well."""
-    draft = draft_of_rows(text, rows)
-    return draft._replace(citations=tuple(dict.fromkeys(row.refs[0] for row in rows)))
+    citations: dict[str, None] = {}
+    for row in rows:
+        citations[row.refs[0]] = None
+    return draft_of_rows(text, rows)._replace(citations=tuple(citations))
 
 
-def _pressure_line(patient: PatientRows, by_sign: dict[str, list[Row]]) -> LineDraft | None:
-    """The last blood pressure of which both parts are recorded, and the one before."""
-    systolic = by_sign.get("systolic blood pressure", [])
-    pairs = [
-        (row, other)
-        for row in systolic
-        for other in _diastolic_of(row, by_sign.get("diastolic blood pressure", []))
-    ]
-    if not pairs:
+def _note_against(patient: PatientRows, row: Row) -> NoteLine | None:
+    """The newest line that names a test of its day or later with a doubt, or later with a value."""
+    named = _measurements(clean_name(row.name))
+    if not named or row.time is None:
         return None
+    name = named[0].concept.name
+    day = row.time.date().isoformat()
+    doubt = cue_pattern("note", "doubt")
+    for line in patient_notes(patient).lines_naming(name):
+        if line.date[:10] < day:
+            continue
+        if doubt.search(line.text):
+            return line
+        if line.date[:10] == day:
+            continue
+        # A number follows the name of the test: `Cr 0.81`, `LDL was 132`.
+        for part in line.parts:
+            for match in _measurements(part.text, name):
+                if _VALUE.match(part.text, match.end):
+                    return line
+    return None
+
+
+def _measurements(text: str, name: str = "") -> list[ConceptMatch]:
+    """The tests that a text names, or the places where it names one of them."""
+    matches = []
+    for match in find_concepts(text):
+        if match.concept.kind == "measurement" and name in ("", match.concept.name):
+            matches.append(match)
+    return matches
+
+
+def _flag_text(patient: PatientRows, row: Row) -> str:
+    """The flag and the reference range; where their units differ, the range alone."""
+    if not _has_unit_of_range(patient, row):
+        row = replace(row, facts={**row.facts, "flag": ()})
+    return flag_text(row)
+
+
+def _flag_rank(patient: PatientRows, row: Row) -> int:
+    """0 for an abnormal result, 1 for one without a flag, 2 for a normal one."""
+    flags = row.facts.get("flag", ())
+    if not flags or not _has_unit_of_range(patient, row):
+        return 1
+    return 2 if _ABNORMAL.isdisjoint(flags) else 0
+
+
+def _has_unit_of_range(patient: PatientRows, row: Row) -> bool:
+    """Whether value and reference range have one unit, or one of them none.
+
+    The ranges are those of the resource, or of the component that the row is.
+    """
+    shown = row.facts.get("reference_range", ())
+    if not row.unit or not shown:
+        return True
+    resource = patient.resource(row)
+    units = set()
+    for result in (resource, *objects_at(resource, "component")):
+        bounds = reference_range(result)
+        if bounds and bounds.unit and bounds.text in shown:
+            units.add(_plain_unit(bounds.unit))
+    return not units or _plain_unit(row.unit) in units
+
+
+def _plain_unit(unit: str) -> str:
+    return _MARKS.sub("", unit_text(unit).casefold().translate(_SAME_LETTERS))
+
+
+def _pressure_lines(
+    patient: PatientRows, systolic: Sequence[Row], diastolic: Sequence[Row]
+) -> list[LineDraft]:
+    """The last blood pressure of which both parts are recorded, and the one before; one or none."""
+    diastolic_at: dict[Hashable, Row] = {}
+    for row in diastolic:
+        diastolic_at.setdefault((row.time, _site(row)), row)
+    pairs: list[tuple[Row, Row]] = []
+    for row in systolic:
+        if (row.time, _site(row)) in diastolic_at:
+            pairs.append((row, diastolic_at[row.time, _site(row)]))
+    if not pairs:
+        return []
     top, bottom = pairs[-1]
-    site = _PRESSURE.sub("", clean_name(top.name)).strip()
-    text = f"{site[:1].upper()}{site[1:]} {_pressure(top, bottom)}"
-    earlier = [pair for pair in pairs if _is_before(pair[0], top)]
+    before: tuple[Row, Row] | None = None
+    for pair in pairs:
+        row = pair[0]
+        if _is_earlier(row, top) and _site(row) == _site(top) and row.unit == top.unit:
+            before = pair
+    name = _PRESSURE.sub("", clean_name(top.name)).strip()
+    value = f"{number_text(top.value or 0)}/{number_text(bottom.value or 0)}"
+    value = f"{value} {unit_text(top.unit)}".strip()
+    date = _on(patient, top, before[0] if before else None)
+    text = f"{name[:1].upper()}{name[1:]} {value}{date}"
     cited = [top, bottom]
-    previous = earlier[-1] if earlier else None
-    text = f"{text}{_on(patient, top, previous[0] if previous else None)}"
-    if previous:
-        parts = zip(_parts(top, bottom), previous, strict=True)
-        trends = [_part_trend(name, new, old) for (name, new), old in parts]
-        text = f"{text}; {', '.join(trends)}{_on(patient, previous[0], top)}"
-        cited += previous
+    if before:
+        trends = []
+        for part, new, old in zip(("systolic", "diastolic"), (top, bottom), before, strict=True):
+            new_text, old_text = number_text(new.value or 0), number_text(old.value or 0)
+            trend = arrow(float(new_text), float(old_text))
+            trends.append(f"{part} {new_text} {trend} from {old_text}")
+        text = f"{text}; {', '.join(trends)}{_on(patient, before[0], top)}"
+        cited += before
     flag = _pressure_flag(patient, top, bottom)
-    return _draft(f"{text}; {flag}" if flag else text, cited)
-
-
-def _parts(top: Row, bottom: Row) -> tuple[tuple[str, Row], tuple[str, Row]]:
-    return ("systolic", top), ("diastolic", bottom)
-
-
-def _part_trend(name: str, new: Row, old: Row) -> str:
-    values = [number_text(row.value or 0) for row in (new, old)]
-    return f"{name} {values[0]} {arrow(*map(float, values))} from {values[1]}"
+    return [_draft(f"{text}; {flag}" if flag else text, cited)]
 
 
 def _pressure_flag(patient: PatientRows, top: Row, bottom: Row) -> str:
@@ -260,8 +301,10 @@ def _pressure_flag(patient: PatientRows, top: Row, bottom: Row) -> str:
 
     High from 140 or 90 mmHg, the bound of grade 1 hypertension (ESH 2023), low below 90 systolic.
     """
-    recorded = {name: shown_flags(patient, row) for name, row in _parts(top, bottom)}
-    flags = [f"{name} {flag}" for name, flag in recorded.items() if flag]
+    flags = []
+    for part, row in (("systolic", top), ("diastolic", bottom)):
+        if recorded := _flag_text(patient, row):
+            flags.append(f"{part} {recorded}")
     if flags:
         return "; ".join(flags)
     age = patient.age_at(top.time)
@@ -272,25 +315,8 @@ def _pressure_flag(patient: PatientRows, top: Row, bottom: Row) -> str:
     return "low" if (top.value or 0) < 90 else ""
 
 
-def _diastolic_of(systolic: Row, rows: Iterable[Row]) -> list[Row]:
-    """The diastolic pressure of the same time and site."""
-    site = _site(systolic)
-    found = [row for row in rows if row.time == systolic.time and _site(row) == site]
-    return found[:1]
-
-
 def _site(row: Row) -> str:
     return _PRESSURE.sub("", clean_name(row.name)).strip().casefold()
-
-
-def _is_before(row: Row, latest: Row) -> bool:
-    is_earlier = bool(row.time and latest.time and row.time < latest.time)
-    return is_earlier and _site(row) == _site(latest) and row.unit == latest.unit
-
-
-def _pressure(top: Row, bottom: Row) -> str:
-    values = f"{number_text(top.value or 0)}/{number_text(bottom.value or 0)}"
-    return f"{values} {unit_text(top.unit)}".strip()
 
 
 def _vital_sign(row: Row) -> Concept | None:
@@ -304,9 +330,8 @@ def _vital_sign(row: Row) -> Concept | None:
 @cache
 def _vital_sign_concepts() -> tuple[Concept, ...]:
     """The single vital signs; of the blood pressure, its parts."""
-    names = [*concept_named("measurement", _VITAL_SIGNS).parts, *_FURTHER_VITAL_SIGNS]
-    concepts = []
-    for name in names:
+    concepts: list[Concept] = []
+    for name in (*concept_named("measurement", _VITAL_SIGNS).parts, *_FURTHER_VITAL_SIGNS):
         concept = concept_named("measurement", name)
         parts = [concept_named("measurement", part) for part in concept.parts]
         concepts += parts or [concept]

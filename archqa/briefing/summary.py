@@ -1,22 +1,87 @@
-"""What a patient's record gives a summary: the sections, and what a model may write them from."""
+"""What a patient's record gives a summary: the sections, in their order, with checked lines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from archqa.asking.clock import clock
 from archqa.asking.patient import find_patient
-from archqa.briefing.brief_values import Brief, BriefLine, BriefSection
-from archqa.briefing.drafts import LineDraft
-from archqa.briefing.evidence import EvidenceTexts
-from archqa.briefing.note_lines import patient_notes, recent_lines
-from archqa.briefing.notes import NoteLine
-from archqa.briefing.patient_rows import PatientRows
-from archqa.briefing.sections import SectionKind
-from archqa.briefing.verification import confirmed
+from archqa.asking.record_words import counted
+from archqa.briefing.allergies import allergies, wishes
+from archqa.briefing.medicines import medicine_changes, medicines, medicines_in_notes
+from archqa.briefing.notes import NoteLine, patient_notes
+from archqa.briefing.patient_rows import LineDraft, PatientRows, SectionDraft, person
+from archqa.briefing.problems import (
+    active_problems,
+    circumstances,
+    immunizations,
+    procedures,
+    resolved_problems,
+)
+from archqa.briefing.results import labs, vital_signs
+from archqa.briefing.verification import EvidenceTexts, confirmed
+from archqa.briefing.visits import follow_ups, visits
+from archqa.core.near_misses import unknown_name
+from archqa.errors import CallerError
 from archqa.fhir import Record
 
-PERFORMER = "queries of the record"
+
+class SectionKind(NamedTuple):
+    """A section: its title, what writes its lines, and what is said where there are none."""
+
+    name: str
+    title: str
+    write: Callable[[PatientRows], SectionDraft]
+    empty: str
+
+
+SECTIONS = (
+    SectionKind("person", "The patient", person, "Neither sex nor date of birth is recorded."),
+    SectionKind("allergies", "Allergies and intolerances", allergies, "No allergy is recorded."),
+    SectionKind(
+        "wishes",
+        "Code status, proxy and wishes",
+        wishes,
+        "No such statement was found.",
+    ),
+    SectionKind("problems", "Problems", active_problems, "No active problem is recorded."),
+    SectionKind("medicines", "Current medicines", medicines, "No medicine is recorded."),
+    SectionKind(
+        "medicines_in_notes",
+        "Medicines in notes without a current order",
+        medicines_in_notes,
+        "None was found in a list of medicines of the notes of the last 24 months.",
+    ),
+    SectionKind(
+        "medicine_changes",
+        "Changes of medicines said in notes",
+        medicine_changes,
+        "No change of a medicine was found in the notes of the last 24 months.",
+    ),
+    SectionKind(
+        "follow_ups",
+        "Follow-ups said in notes",
+        follow_ups,
+        "No follow-up was found in the notes of the last 24 months.",
+    ),
+    SectionKind("visits", "Last visits", visits, "No visit is recorded."),
+    SectionKind("vital_signs", "Last vital signs", vital_signs, "No vital sign is recorded."),
+    SectionKind("labs", "Last laboratory results", labs, "No laboratory result is recorded."),
+    SectionKind("procedures", "Procedures", procedures, "No procedure is recorded."),
+    SectionKind("immunizations", "Immunizations", immunizations, "No immunization is recorded."),
+    SectionKind(
+        "resolved",
+        "Resolved in the last 12 months",
+        resolved_problems,
+        "No problem is recorded as resolved in the last 12 months.",
+    ),
+    SectionKind(
+        "circumstances",
+        "Circumstances recorded as findings",
+        circumstances,
+        "No such finding is recorded as active.",
+    ),
+)
 
 
 class WrittenSection(NamedTuple):
@@ -38,67 +103,53 @@ class RecordSummary(NamedTuple):
     remarks: tuple[str, ...]
 
 
+def chosen_sections(names: Sequence[str] | None) -> tuple[SectionKind, ...]:
+    """Return the sections of these names, in the order of a summary; all of them for None.
+
+    Raises `CallerError` for an unknown name.
+    """
+    if names is None:
+        return SECTIONS
+    known = [section.name for section in SECTIONS]
+    wanted = {name.strip().replace("-", "_"): None for name in names}
+    if not wanted:
+        raise CallerError(f"No section is named.\nThere are: {', '.join(known)}.")
+    for name in wanted:
+        if name not in known:
+            raise unknown_name("section", name, known)
+    return tuple(section for section in SECTIONS if section.name in wanted)
+
+
 def summarize_record(
     record: Record, name: str, now: datetime | None, kinds: Sequence[SectionKind]
 ) -> RecordSummary:
-    """Return the sections about the patient of this name, each line confirmed by its evidence."""
+    """Return the sections about the patient of this name, each line confirmed by its evidence.
+
+    A remark says how many lines were left out, not what they said.
+    """
     match = find_patient(record, name)
-    asked_at = clock(record, match.id, now, patient=match.resource)
-    patient = PatientRows(record, match.id, asked_at.now)
-    evidence = EvidenceTexts(patient, patient_notes(patient).sentences)
-    written = []
-    remarks = [asked_at.remark] if asked_at.remark else []
+    visit_clock = clock(record, match.id, now, patient=match.resource)
+    patient = PatientRows(record, match.id, visit_clock.now)
+    notes = patient_notes(patient)
+    evidence = EvidenceTexts(patient, notes.sentences)
+    sections = []
+    remarks = [visit_clock.remark] if visit_clock.remark else []
     for kind in kinds:
         draft = kind.write(patient)
-        lines, rejected = confirmed(draft.lines, evidence, patient)
-        message = draft.message if lines or not draft.lines else ""
-        written.append(WrittenSection(kind, tuple(lines), message))
+        lines = confirmed(draft.lines, evidence, patient)
+        rejected = len(draft.lines) - len(lines)
         if rejected:
-            remarks.append(_left_out(rejected, kind))
+            left_out = counted(rejected, "line", "lines")
+            remarks.append(
+                f"{left_out} of “{kind.title}” left out: what they cite does not confirm them."
+            )
+        message = draft.message if lines or not draft.lines else ""
+        sections.append(WrittenSection(kind, tuple(lines), message))
     return RecordSummary(
-        match.as_json,
-        asked_at.now,
-        tuple(written),
-        tuple(recent_lines(patient)),
-        evidence,
-        tuple(remarks),
+        patient=match.as_json,
+        now=visit_clock.now,
+        sections=tuple(sections),
+        note_lines=tuple(notes.recent_lines),
+        evidence=evidence,
+        remarks=tuple(remarks),
     )
-
-
-def _left_out(count: int, kind: SectionKind) -> str:
-    """Return the remark that lines were left out, without what they said."""
-    lines = "1 line" if count == 1 else f"{count} lines"
-    return f"{lines} of “{kind.title}” left out: what they cite does not confirm them."
-
-
-def brief_of(summary: RecordSummary, performer: str) -> Brief:
-    """Return the summary with its evidence."""
-    sections = tuple(_section(section) for section in summary.sections)
-    cited = _citations(sections)
-    return Brief(
-        patient=summary.patient,
-        now=summary.now.replace(tzinfo=None).isoformat(timespec="seconds"),
-        sections=sections,
-        evidence=tuple(summary.evidence.evidence(citation) for citation in cited),
-        remarks=summary.remarks,
-        performer=performer,
-    )
-
-
-def _section(section: WrittenSection) -> BriefSection:
-    lines = [
-        BriefLine(text=draft.text, citations=draft.citations, date=draft.date)
-        for draft in section.lines
-    ]
-    message = section.message if lines else section.message or section.kind.empty
-    return BriefSection(
-        name=section.kind.name, title=section.kind.title, lines=tuple(lines), message=message
-    )
-
-
-def _citations(sections: Iterable[BriefSection]) -> list[str]:
-    """The ids of all evidence, in the order of the lines."""
-    cited = [
-        citation for section in sections for line in section.lines for citation in line.citations
-    ]
-    return list(dict.fromkeys(cited))

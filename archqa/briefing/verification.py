@@ -2,27 +2,55 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from enum import StrEnum
 from functools import cache
+from typing import Any
 
 from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
+from archqa.asking.answer import Evidence
 from archqa.asking.record_lines import unit_text
 from archqa.asking.record_words import number_text
-from archqa.briefing.drafts import LineDraft
-from archqa.briefing.evidence import EvidenceTexts
-from archqa.briefing.note_lines import QUOTE_MARKS
-from archqa.briefing.patient_rows import PatientRows, whole_name
-from archqa.briefing.trends import ARROWS, arrow
+from archqa.briefing.notes import QUOTE_MARKS, NoteSentence
+from archqa.briefing.patient_rows import (
+    ARROWS,
+    MAX_LISTED,
+    LineDraft,
+    PatientRows,
+    arrow,
+    whole_name,
+)
+from archqa.fhir import Resource
+from archqa.fhir.views.projection import DROPPED
+from archqa.fhir.views.resolver import display_name
+from archqa.query.execution.elements import concept_names, text_at
+from archqa.query.execution.medications import dosage_facts
+from archqa.query.execution.rows import parse_datetime
 from archqa.terminology.drugs import ingredients_of, read_drugs
 from archqa.terminology.words import word_list
+
+_LEFT_OUT = DROPPED | {
+    *("resourceType", "id", "identifier", "subject", "patient", "encounter", "context"),
+    *("participant", "serviceProvider", "requester", "recorder", "asserter", "performer"),
+    *("location", "custodian", "issued", "intent", "category", "content", "partOf", "derivedFrom"),
+    *("hasMember", "basedOn", "insurance", "diagnosis"),
+}
+"""Members that no line tells: who was there, links, what holds for every resource of its kind."""
+
+_OF_PATIENT = ("gender", "birthDate", "deceasedDateTime", "deceasedBoolean")
+"""Members of a Patient that a line tells; name and address stay where they are."""
+
+_DATES = (
+    *("effectiveDateTime", "onsetDateTime", "authoredOn", "performedDateTime", "recordedDate"),
+    *("period.start", "performedPeriod.start", "effectivePeriod.start", "onsetPeriod.start"),
+    *("effectiveInstant", "whenHandedOver", "dateAsserted", "onsetString"),
+    *("occurrenceDateTime", "date"),
+)
 
 _QUOTE = re.compile(r"“([^“”]+)”")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _SEPARATOR = re.compile(r"; |: |, | / |\n")
-
-MAX_LISTED = 5
-"""Names that a line lists; of more, it says how many there are."""
-
 _TIMESTAMP = re.compile(
     r"\d{4}-\d{2}(?:-\d{2})?"
     r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:\d{2})?"
@@ -40,34 +68,171 @@ _ARROW = re.compile(
 """A value, its unit and date, an arrow, and the value before."""
 
 
-def problem(draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows) -> str:
-    """Return what the cited evidence does not confirm of a line; empty if it confirms all."""
+class Problem(StrEnum):
+    """What the evidence that a line cites does not confirm of it."""
+
+    EVIDENCE = "what it cites is not in the record"
+    ROW = "what it cites does not confirm a row"
+    WORD = "a word is not in what it cites"
+    QUOTATION = "a quotation is not in what it cites"
+    DATE = "a date is not in what it cites"
+    COUNT = "a count is not that of what it cites"
+    NUMBER = "a number is not in what it cites"
+    DRUG = "a drug is not in what it cites"
+    ARROW = "an arrow points the wrong way"
+
+
+class EvidenceTexts:
+    """The texts of what lines cite, each read once."""
+
+    def __init__(self, patient: PatientRows, sentences: Iterable[NoteSentence] = ()) -> None:
+        self._patient = patient
+        self._sentences = {sentence.id: sentence for sentence in sentences}
+        self._texts: dict[str, str] = {}
+
+    def text(self, citation: str) -> str:
+        """Return what a cited resource or sentence says; empty if the record has none."""
+        if citation not in self._texts:
+            if citation in self._sentences:
+                self._texts[citation] = self._sentences[citation].text
+            else:
+                self._texts[citation] = self._resource_text(citation)
+        return self._texts[citation]
+
+    def sources(self, citations: Iterable[str]) -> str:
+        """Return all that may be told of cited evidence: also title, author and date of a note.
+
+        Of a Patient also the age at the time of the summary and at death, which its date of birth
+        tells.
+        """
+        cited = list(citations)
+        texts = list(map(self.text, cited))
+        for citation in cited:
+            sentence = self._sentences.get(citation)
+            if sentence is not None:
+                texts.append(f"{sentence.source}\n{sentence.date}")
+        if any(citation.startswith("Patient/") for citation in cited):
+            resource = self._patient.read(f"Patient/{self._patient.patient_id}")
+            death = parse_datetime(text_at(resource, "deceasedDateTime"))
+            for time in (self._patient.now, death):
+                age = self._patient.age_at(time)
+                if age is not None:
+                    texts.append(f"{age} years")
+        return "\n".join(texts)
+
+    def evidence(self, citation: str) -> Evidence:
+        """Return the evidence that is shown."""
+        sentence = self._sentences.get(citation)
+        if sentence is not None:
+            return Evidence(
+                id=citation,
+                kind="sentence",
+                text=sentence.text,
+                source=sentence.source,
+                date=sentence.date,
+            )
+        resource = self._patient.read(citation)
+        return Evidence(
+            id=citation,
+            kind="resource",
+            text=self.text(citation),
+            source=citation.partition("/")[0],
+            date=text_at(resource, *_DATES) or text_at(self._visit(resource), *_DATES),
+        )
+
+    def _resource_text(self, citation: str) -> str:
+        """What a resource says; of one without a date also the type and time of its visit."""
+        resource = self._patient.read(citation)
+        texts = [resource_text(resource)]
+        if not text_at(resource, *_DATES):
+            visit = self._visit(resource)
+            members = {"type": visit.get("type"), "period": visit.get("period")}
+            if any(members.values()):
+                texts.append(f"encounter: {', '.join(_member_texts(members))}")
+        return "; ".join(filter(None, texts))
+
+    def _visit(self, resource: Resource) -> Resource:
+        reference = text_at(resource, "encounter.reference")
+        return self._patient.visit(reference) if reference else {}
+
+
+def resource_text(resource: Mapping[str, Any]) -> str:
+    """Return what a resource says, without ids, links and codes: `code: Aspirin; onset: 1978`."""
+    if resource.get("resourceType") == "Medication":
+        return f"code: {display_name(dict(resource))}"
+    if resource.get("resourceType") == "Patient":
+        resource = {name: resource[name] for name in _OF_PATIENT if name in resource}
+    return "; ".join(_member_texts(resource))
+
+
+def _member_texts(element: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in element.items():
+        # `text` is a resource's narrative, which no line tells, or an instruction.
+        is_instruction = name == "text" and isinstance(value, str)
+        if not is_instruction and (name in _LEFT_OUT or name.startswith("_")):
+            continue
+        text = _value_text(value)
+        if name == "timing":
+            frequency = dosage_facts([{name: value}]).get("frequency", ())
+            text = f"{text} ({', '.join(frequency)})"
+        if text:
+            yield f"{name}: {text}"
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(_value_text, value)))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return format(Decimal(str(value)), "f")
+    if not isinstance(value, Mapping):
+        return "" if value is None else str(value)
+    if "coding" in value or ("code" in value and "display" in value):
+        concept = value if "coding" in value else {"coding": [value]}
+        return " / ".join(concept_names(concept))
+    if "reference" in value:
+        return str(value.get("display") or "")
+    if "value" in value and not isinstance(value["value"], Mapping):
+        unit = value.get("unit") or value.get("code") or ""
+        return f"{value.get('comparator', '')}{_value_text(value['value'])} {unit}".strip()
+    return ", ".join(_member_texts(value))
+
+
+def confirmed(
+    drafts: Iterable[LineDraft], evidence: EvidenceTexts, patient: PatientRows
+) -> list[LineDraft]:
+    """Return the lines that their evidence confirms."""
+    lines = []
+    for draft in drafts:
+        if find_problem(draft, evidence, patient) is None:
+            lines.append(draft)
+    return lines
+
+
+def find_problem(draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows) -> Problem | None:
+    """Return what the cited evidence does not confirm of a line; None if it confirms all."""
     if not draft.citations or not all(map(evidence.text, draft.citations)):
-        return "what it cites is not in the record"
-    for row in draft.rows:
-        unconfirmed = patient.support.problem(row)
-        if unconfirmed:
-            return unconfirmed
+        return Problem.EVIDENCE
+    if any(patient.support.problem(row) for row in draft.rows):
+        return Problem.ROW
     sources = evidence.sources(draft.citations)
-    if _words(_without_quotes(draft.text, sources)) - _words(_shown(sources)) - word_list("line"):
-        return "a word is not in what it cites"
+    # Lines write names and units as people do.
+    names = map(whole_name, _SEPARATOR.split(sources))
+    units = map(unit_text, sources.split())
+    known = _words("\n".join([sources, *names, *units])) | word_list("line")
+    if not _words(_without_quotes(draft.text, sources)) <= known:
+        return Problem.WORD
     return text_problem(draft.text, draft.citations, sources)
 
 
 def _words(text: str) -> set[str]:
-    return {word.casefold() for word in _WORD.findall(text)}
-
-
-def _shown(sources: str) -> str:
-    """The sources with their names and units as lines write them, too."""
-    names = [whole_name(name) for name in _SEPARATOR.split(sources)]
-    units = [unit_text(unit) for unit in sources.split()]
-    return "\n".join([sources, *names, *units])
+    return set(map(str.casefold, _WORD.findall(text)))
 
 
 def text_problem(
     text: str, citations: Sequence[str], sources: str, counts: Iterable[int] = ()
-) -> str:
+) -> Problem | None:
     """Return what of a text its sources do not have: a date, a number, a drug; or a wrong arrow.
 
     `counts` are those that lines told which the text was written from. A quotation must stand in
@@ -75,18 +240,20 @@ def text_problem(
     """
     text = _without_quotes(text, sources)
     if _QUOTE.search(text):
-        return "a quotation is not in what it cites"
+        return Problem.QUOTATION
     if _has_wrong_date(text, sources):
-        return "a date is not in what it cites"
-    if not told_counts(text) <= {*counts, *_counts_of(citations)}:
-        return "a count is not that of what it cites"
+        return Problem.DATE
+    # The numbers of cited resources of each type, and of those that a list may leave out.
+    known_counts = set(counts)
+    for count in Counter(citation.partition("/")[0] for citation in citations).values():
+        known_counts.update((count, count - 1, count - MAX_LISTED))
+    if not stated_counts(text) <= known_counts:
+        return Problem.COUNT
     if _has_wrong_number(text, sources):
-        return "a number is not in what it cites"
+        return Problem.NUMBER
     if ungrounded_drugs(text, sources) or not named_drugs(text) <= named_drugs(sources):
-        return "a drug is not in what it cites"
-    if _has_wrong_arrow(text):
-        return "an arrow points the wrong way"
-    return ""
+        return Problem.DRUG
+    return Problem.ARROW if _has_wrong_arrow(text) else None
 
 
 def _without_quotes(text: str, sources: str) -> str:
@@ -97,31 +264,25 @@ def _without_quotes(text: str, sources: str) -> str:
 
 def _has_wrong_date(text: str, sources: str) -> bool:
     recorded = sources.replace("T", " ")
-    dates = [date.replace("T", " ") for date in _TIMESTAMP.findall(text)]
+    for date in _TIMESTAMP.findall(text):
+        if date.replace("T", " ") not in recorded:
+            return True
     years = _YEAR.findall(_TIMESTAMP.sub(" ", text))
-    known_years = set(re.findall(r"\d{4}", recorded))
-    return not (all(date in recorded for date in dates) and known_years.issuperset(years))
+    return not set(years) <= set(re.findall(r"\d{4}", recorded))
 
 
-def told_counts(text: str) -> set[int]:
+def stated_counts(text: str) -> set[int]:
     """Return how often a text says that something is recorded, and how many more there are."""
-    return {int(number) for pattern in (_COUNT, _MORE) for number in pattern.findall(text)}
-
-
-def _counts_of(citations: Sequence[str]) -> set[int]:
-    """The numbers of cited resources of each type, and of those that a list may leave out."""
-    by_type = Counter(citation.partition("/")[0] for citation in citations).values()
-    return {*by_type, *(count - 1 for count in by_type), *(count - MAX_LISTED for count in by_type)}
+    return set(map(int, [*_COUNT.findall(text), *_MORE.findall(text)]))
 
 
 def _has_wrong_number(text: str, sources: str) -> bool:
     """Whether a number is not in the sources, where those of dates do not count."""
-    told = _TIMESTAMP.sub(" ", text)
-    for pattern in (_COUNT, _MORE, _YEAR):
-        told = pattern.sub(" ", told)
+    for pattern in (_TIMESTAMP, _COUNT, _MORE, _YEAR):
+        text = pattern.sub(" ", text)
     recorded = _TIMESTAMP.sub(" ", sources)
-    rounded = " ".join(number_text(float(number)) for number in _DECIMAL.findall(recorded))
-    return bool(ungrounded_numbers(told, f"{recorded} {rounded}"))
+    rounded = " ".join(map(number_text, map(float, _DECIMAL.findall(recorded))))
+    return bool(ungrounded_numbers(text, f"{recorded} {rounded}"))
 
 
 def named_drugs(text: str) -> set[str]:
@@ -131,25 +292,15 @@ def named_drugs(text: str) -> set[str]:
 
 @cache
 def _known_ingredients() -> frozenset[str]:
-    return frozenset(name for drug in read_drugs() for name in drug.ingredients)
+    ingredients: set[str] = set()
+    for drug in read_drugs():
+        ingredients.update(drug.ingredients)
+    return frozenset(ingredients)
 
 
 def _has_wrong_arrow(text: str) -> bool:
     """Whether an arrow does not stand between two values, or does not say which is higher."""
-    found = _ARROW.findall(text)
-    if len(found) != sum(text.count(each) for each in ARROWS):
+    trends = _ARROW.findall(text)
+    if len(trends) != sum(map(text.count, ARROWS)):
         return True
-    return any(told != arrow(float(new), float(old)) for new, told, old in found)
-
-
-def confirmed(
-    drafts: Iterable[LineDraft], evidence: EvidenceTexts, patient: PatientRows
-) -> tuple[list[LineDraft], int]:
-    """Return the lines that their evidence confirms, and how many it does not."""
-    kept, rejected = [], 0
-    for draft in drafts:
-        if problem(draft, evidence, patient):
-            rejected += 1
-        else:
-            kept.append(draft)
-    return kept, rejected
+    return any(direction != arrow(float(new), float(old)) for new, direction, old in trends)

@@ -1,23 +1,57 @@
-"""The last visits: when, of what kind, and why."""
+"""The last visits: when, of what kind, and why; and the follow-ups that notes say."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
+from datetime import date
 
 from archqa.asking.record_details import most_specific
 from archqa.asking.record_words import date_text
-from archqa.briefing.drafts import LineDraft, SectionDraft
-from archqa.briefing.note_lines import is_recent, patient_notes
-from archqa.briefing.patient_rows import PatientRows, whole_name
+from archqa.briefing.notes import NoteSentence, patient_notes, quote
+from archqa.briefing.patient_rows import (
+    MAX_LISTED,
+    LineDraft,
+    PatientRows,
+    SectionDraft,
+    whole_name,
+)
 from archqa.briefing.problems import is_circumstance
-from archqa.briefing.verification import MAX_LISTED
-from archqa.notes.documents import Document
+from archqa.notes.lines import table_cells
+from archqa.notes.sections import is_heading_alone
 from archqa.query.execution.elements import concept_name, objects_at, text_at
-from archqa.query.execution.rows import Row
+from archqa.query.execution.rows import Row, parse_datetime
+from archqa.terminology.cues import cue_pattern
 
 MAX_VISITS = 5
+MAX_FOLLOW_UPS = 30
 
 _DAY = len("2026-03-12")
 _NOTE_TYPES = ("DocumentReference/", "Composition/")
 """Types of notes that people write at a visit; a report is of a test."""
+
+_LOWER_CASE = re.compile(r"[a-zà-ÿ]")
+_RESULT = re.compile(r"^[^:]{0,40}\d{1,2}/\d{1,2}[\d/]*[^:\d]{0,20}:.*\d", re.DOTALL)
+"""A test with its day and, after a colon, its value: `Repeat 5/16: Cr 0.79`."""
+
+_ENTRY_CELLS = 3
+"""A line of so many cells between bars or tabs is a row of a form: `Accession … | Collected …`."""
+
+_AS_WRITTEN = "As written; whether it was done since is not judged."
+
+_DATES = (
+    re.compile(
+        r"(?<![\d/.-])(?P<month>\d{1,2})/(?P<day>\d{1,2})/(?P<year>(?:19|20|21|22)\d\d)(?!\d)"
+    ),
+    re.compile(r"(?<![\d/.-])(?P<month>\d{1,2})/(?P<year>(?:19|20|21|22)\d\d)(?!\d)"),
+    re.compile(
+        r"(?<![\d/.-])(?P<year>(?:19|20|21|22)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?(?!\d)"
+    ),
+    re.compile(
+        r"\b(?P<name>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+        r"(?: (?P<day>\d{1,2}),?)? (?P<year>(?:19|20|21|22)\d\d)(?!\d)",
+        re.IGNORECASE,
+    ),
+)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 
 def visits(patient: PatientRows) -> SectionDraft:
@@ -25,105 +59,145 @@ def visits(patient: PatientRows) -> SectionDraft:
 
     Among them are recent notes of days for which the record has no visit.
     """
-    rows = [row for row in patient.rows("encounter", "reason") if _is_whole(patient, row)]
+    rows = []
+    for row in patient.rows("encounter", "reason"):
+        if row.time is not None and not patient.resource(row).get("partOf"):
+            rows.append(row)
     rows.sort(key=lambda row: str(row.local_time), reverse=True)
-    lines = [_line(patient, row) for row in rows[:MAX_VISITS]]
+    lines = [_visit_line(patient, row) for row in rows[:MAX_VISITS]]
     lines += _noted_visits(patient, rows)
     lines.sort(key=lambda line: line.date[:_DAY], reverse=True)
     return SectionDraft(tuple(lines))
 
 
-def _noted_visits(patient: PatientRows, rows: Sequence[Row]) -> list[LineDraft]:
-    """The last notes of the last 24 months of which the record has no visit."""
-    documents = [
-        document
-        for document in reversed(patient_notes(patient).documents)
-        if document.name.startswith(_NOTE_TYPES) and is_recent(document.date, patient.now)
-    ]
-    lines = [_noted_line(each) for each in documents if not _has_visit(patient, each, rows)]
-    return lines[:MAX_VISITS]
-
-
-def _noted_line(document: Document) -> LineDraft:
-    kind = ", ".join(filter(None, (document.title or "Note", document.author)))
-    text = f"{document.date[:_DAY]}: {kind} (known from a note)"
-    return LineDraft(text, (document.name,), document.date)
-
-
-def _has_visit(patient: PatientRows, document: Document, rows: Sequence[Row]) -> bool:
-    """Whether a note refers to a visit of the record, or is of a day of one."""
-    if document.encounter and patient.visit(document.encounter):
-        return True
-    day = document.date[:_DAY]
-    return any(_first_day(row) <= day <= _last_day(row) for row in rows)
-
-
-def _first_day(row: Row) -> str:
-    return date_text(row.time) if row.time else ""
-
-
-def _last_day(row: Row) -> str:
-    return date_text(row.end) if row.end else _first_day(row)
-
-
-def _is_whole(patient: PatientRows, row: Row) -> bool:
-    return row.time is not None and not patient.resource(row).get("partOf")
-
-
-def _line(patient: PatientRows, row: Row) -> LineDraft:
+def _visit_line(patient: PatientRows, row: Row) -> LineDraft:
     """The dates, the type with its class, the reason, and the diagnoses recorded there."""
+    encounter = patient.resource(row)
     start, end = patient.date(row), patient.end_date(row)
-    kind = _kind(patient, row)
-    visit_class = _class(patient, row)
-    text = f"{start} to {end}" if end else start
-    text = f"{text}: {kind} ({visit_class})" if visit_class else f"{text}: {kind}"
-    reasons = dict(_reasons(patient, row))
-    diagnoses = {name: ref for name, ref in _diagnoses(patient, row) if name not in reasons}
+    dates = f"{start} to {end}" if end else start
+    names = map(concept_name, objects_at(encounter, "type"))
+    visit_type = next(filter(None, map(whole_name, names)), "Visit")
+    text = f"{dates}: {visit_type}"
+    visit_class = text_at(encounter, "class.display", "class.code", "class.text")
+    if visit_class:
+        text = f"{text} ({visit_class})"
+    reasons = _reasons(patient, row)
+    diagnoses: dict[str, str] = {}
+    for reference in row.reason_refs:
+        name = concept_name(patient.read(reference).get("code"))
+        is_diagnosis = reference.startswith("Condition/") and name and not is_circumstance(name)
+        if is_diagnosis and whole_name(name) not in reasons:
+            diagnoses[whole_name(name)] = reference
     if reasons:
         text = f"{text}, reason recorded: {'; '.join(most_specific(list(reasons)))}"
     if diagnoses:
-        text = f"{text}, diagnoses recorded: {_first_of(list(diagnoses))}"
+        text = f"{text}, diagnoses recorded: {'; '.join(list(diagnoses)[:MAX_LISTED])}"
+    if len(diagnoses) > MAX_LISTED:
+        text = f"{text} and {len(diagnoses) - MAX_LISTED} more"
     if not reasons and not diagnoses:
         text = f"{text}, reason not recorded"
-    date = row.local_time.isoformat() if row.local_time else ""
+    visit_date = row.local_time.isoformat() if row.local_time else ""
     citations = dict.fromkeys((row.refs[0], *reasons.values(), *diagnoses.values()))
-    return LineDraft(text, tuple(citations), date)
+    return LineDraft(text, tuple(citations), visit_date)
 
 
-def _first_of(names: list[str]) -> str:
-    rest = len(names) - MAX_LISTED
-    shown = "; ".join(names[:MAX_LISTED])
-    return f"{shown} and {rest} more" if rest > 0 else shown
-
-
-def _kind(patient: PatientRows, row: Row) -> str:
-    """The type as recorded; a record may only have a class."""
-    types = objects_at(patient.resource(row), "type")
-    return next(filter(None, map(whole_name, map(concept_name, types))), "Visit")
-
-
-def _class(patient: PatientRows, row: Row) -> str:
-    """The class as recorded."""
-    encounter = patient.resource(row)
-    return text_at(encounter, "class.display", "class.code", "class.text")
-
-
-def _reasons(patient: PatientRows, row: Row) -> Iterator[tuple[str, str]]:
+def _reasons(patient: PatientRows, row: Row) -> dict[str, str]:
     """The reasons that the visit itself states, with the resource that names each."""
     encounter = patient.resource(row)
+    reasons: dict[str, str] = {}
     for reason in objects_at(encounter, "reasonCode"):
-        if concept_name(reason):
-            yield whole_name(concept_name(reason)), row.refs[0]
+        if name := concept_name(reason):
+            reasons[whole_name(name)] = row.refs[0]
     for reason in objects_at(encounter, "reasonReference"):
         reference = text_at(reason, "reference")
-        name = concept_name(patient.read(reference).get("code")) if "/" in reference else ""
-        if name:
-            yield whole_name(name), reference
+        if "/" not in reference:
+            continue
+        if name := concept_name(patient.read(reference).get("code")):
+            reasons[whole_name(name)] = reference
+    return reasons
 
 
-def _diagnoses(patient: PatientRows, row: Row) -> Iterator[tuple[str, str]]:
-    """The conditions that were recorded at the visit, by name."""
-    for reference in row.reason_refs:
-        name = concept_name(patient.read(reference).get("code"))
-        if reference.startswith("Condition/") and name and not is_circumstance(name):
-            yield whole_name(name), reference
+def _noted_visits(patient: PatientRows, rows: list[Row]) -> list[LineDraft]:
+    """The last notes of the last 24 months of which the record has no visit."""
+    stays: list[tuple[str, str]] = []
+    for row in rows:
+        first_day = date_text(row.time) if row.time else ""
+        stays.append((first_day, date_text(row.end) if row.end else first_day))
+    notes = patient_notes(patient)
+    lines: list[LineDraft] = []
+    for document in reversed(notes.documents):
+        if not document.name.startswith(_NOTE_TYPES) or not notes.is_recent(document.date):
+            continue
+        if document.encounter and patient.visit(document.encounter):
+            continue
+        day = document.date[:_DAY]
+        if any(first_day <= day <= final_day for first_day, final_day in stays):
+            continue
+        kind = ", ".join(filter(None, (document.title or "Note", document.author)))
+        text = f"{day}: {kind} (known from a note)"
+        lines.append(LineDraft(text, (document.name,), document.date))
+    return lines[:MAX_VISITS]
+
+
+def follow_ups(patient: PatientRows) -> SectionDraft:
+    """Return the lines of the last 24 months that state a plan, newest first, each once."""
+    notes = patient_notes(patient)
+    plans = notes.lines_where(notes.recent_lines, is_plan)
+    message = _AS_WRITTEN if plans else ""
+    if len(plans) > MAX_FOLLOW_UPS:
+        message = f"{message} {len(plans) - MAX_FOLLOW_UPS} earlier ones are left out."
+    return SectionDraft(tuple(map(quote, plans[:MAX_FOLLOW_UPS])), message)
+
+
+def is_plan(sentence: NoteSentence) -> bool:
+    """Whether a sentence says what is still to be done, or names a day after its note."""
+    text = sentence.text
+    if _is_entry(text) or cue_pattern("follow-up", "not open").search(text):
+        return False
+    written = parse_datetime(sentence.date)
+    last_day = max(_days(text), default=None)
+    names_past_days = False
+    if written and last_day:
+        if last_day > written.date():
+            return True
+        names_past_days = last_day < written.date()
+    if not states_plan(text):
+        return False
+    # A visit that a note names with past days alone has taken place.
+    return not (names_past_days and cue_pattern("follow-up", "visit").search(text))
+
+
+def states_plan(text: str) -> bool:
+    """Whether a sentence says what is to be done, and not that it is not needed or was done.
+
+    A heading is none, nor a row of a form, nor a test with its value.
+    """
+    if not _LOWER_CASE.search(text) or _is_entry(text):
+        return False
+    plain = " ".join(text.split())
+    if cue_pattern("follow-up", "not open").search(plain):
+        return False
+    possible_plan = cue_pattern("follow-up", "no plan").sub(" ", plain)
+    return cue_pattern("follow-up", "plan").search(possible_plan) is not None
+
+
+def _is_entry(text: str) -> bool:
+    """Whether a text is a heading, a row of a form, or a result."""
+    is_row = len(table_cells(text)) >= _ENTRY_CELLS
+    return is_row or is_heading_alone(text) or _RESULT.search(text) is not None
+
+
+def _days(text: str) -> Iterator[date]:
+    """Yield the first day of each date; what is none in a calendar is left out."""
+    for pattern in _DATES:
+        for match in pattern.finditer(text):
+            parts = match.groupdict()
+            name = (parts.get("name") or "").lower()
+            month = _MONTHS.index(name) + 1 if name else int(parts["month"])
+            day = int(parts.get("day") or 1)
+            if month > 12 >= day:
+                month, day = day, month  # Written with the day first.
+            try:
+                yield date(int(parts["year"]), month, day)
+            except ValueError:
+                continue

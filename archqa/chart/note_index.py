@@ -34,7 +34,7 @@ from archqa.notes.documents import (
 )
 
 if TYPE_CHECKING:
-    from archqa.engine.sentence_encoder import Vectors
+    from archqa.engine.encoders import Vectors
 
 
 VERSION = 1
@@ -107,7 +107,7 @@ _MAX_REMEMBERED = 20_000
 
 def encode(texts: list[str]) -> "Vectors":
     """Return vectors of shape (texts, dimensions) and length 1. Raises MissingExtra."""
-    from archqa.engine.sentence_encoder import default_encoder  # It opens a network.
+    from archqa.engine.encoders import default_encoder
 
     return default_encoder().encode(texts)
 

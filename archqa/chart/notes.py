@@ -27,8 +27,8 @@ from archqa.chart.weights import WEIGHTS
 from archqa.core.case import Case, Sentence
 from archqa.fhir import Record, Store
 from archqa.notes.documents import DOCUMENT_TYPES, Document, UnreadDocument, patient_documents
-from archqa.notes.headings import section_label
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
+from archqa.notes.sections import section_label
 
 Vectors = NDArray[np.float32]
 

@@ -10,9 +10,7 @@ from rich.markdown import Markdown
 
 from archqa.asking.patient import SeveralPatients
 from archqa.asking.question import parse_time
-from archqa.briefing.brief import brief
-from archqa.briefing.brief_values import Brief
-from archqa.briefing.markdown import brief_markdown
+from archqa.briefing.brief import Brief, brief, brief_markdown
 from archqa.cli.console import (
     configure_logging,
     console,

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
 from archqa.engine import DATA_DIR
+from archqa.engine.encoders import SentenceEncoder, default_encoder
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.engine.features import Matrix, rarity
-from archqa.engine.sentence_encoder import SentenceEncoder, default_encoder
 from archqa.errors import InputError
 from archqa.notes.sections import sentence_positions, text_without_list_marker
 from archqa.terminology.topics import topics_of
@@ -152,10 +152,12 @@ def predict_links(case: Case) -> LinkSet:
 def pair_features(case: Case, encoder: SentenceEncoder) -> PairFeatures:
     """Return all features of all pairs of a case."""
     answers = [answer.text for answer in case.answer_sentences]
-    notes = [text_without_list_marker(sentence) for sentence in case.sentences]
+    notes = list(map(text_without_list_marker, case.sentences))
     similarity = _similarity(answers, notes, encoder)
     columns = {"near": similarity}
-    columns |= _shared_columns("words", _stem_set, answers, notes, weighted=True)
+    columns |= _shared_columns(
+        "words", lambda text: frozenset(stems(text)), answers, notes, weighted=True
+    )
     columns |= _shared_columns("numbers", extract_numbers, answers, notes)
     columns |= _shared_columns("concepts", topics_of, answers, notes)
     for name in ("near", "words.answer", "concepts.answer"):
@@ -173,9 +175,8 @@ def pair_features(case: Case, encoder: SentenceEncoder) -> PairFeatures:
 
 def _similarity(answers: list[str], notes: list[str], encoder: SentenceEncoder) -> PairColumn:
     vectors = encoder.encode([*answers, *notes])
-    answer_vectors = vectors[: len(answers)]
-    note_vectors = vectors[len(answers) :]
-    return (answer_vectors @ note_vectors.T).astype(np.float64)
+    similarity = vectors[: len(answers)] @ vectors[len(answers) :].T
+    return similarity.astype(np.float64)
 
 
 def _note_columns(case: Case, notes: list[str]) -> dict[str, NDArray[np.float64]]:
@@ -199,10 +200,6 @@ def _log_word_counts(texts: list[str]) -> NDArray[np.float64]:
     return np.log1p([float(len(text.split())) for text in texts])
 
 
-def _stem_set(text: str) -> frozenset[str]:
-    return frozenset(stems(text))
-
-
 def _shared_columns(
     kind: str,
     extract_terms: Callable[[str], frozenset[str]],
@@ -215,8 +212,8 @@ def _shared_columns(
 
     With `weighted`, terms count by their rarity in the note.
     """
-    answer_terms = [extract_terms(text) for text in answers]
-    note_terms = [extract_terms(text) for text in notes]
+    answer_terms = list(map(extract_terms, answers))
+    note_terms = list(map(extract_terms, notes))
     weight_of = rarity(note_terms) if weighted else {}
     common = np.zeros((len(answers), len(notes)))
     for row, own_terms in enumerate(answer_terms):

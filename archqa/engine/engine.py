@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from archqa.core.answer import WORD_LIMIT, CitedAnswer
 from archqa.core.case import Case, case_digest
 from archqa.core.judgement import Judgement, Relevance
-from archqa.engine import medical_context, model
-from archqa.engine.answer import extractive
-from archqa.engine.cross_encoder import CrossEncoder, default_cross_encoder
+from archqa.engine import extractive, medical_context, model
+from archqa.engine.encoders import CrossEncoder, default_cross_encoder
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.engine.features import (
     FeatureTable,
@@ -25,8 +24,8 @@ from archqa.engine.features import (
     shared_concepts,
     text_features,
 )
-from archqa.engine.rationales import rationale
-from archqa.notes.excluded import non_evidence_reasons
+from archqa.engine.model import rationale
+from archqa.notes.non_evidence import non_evidence_reasons
 
 NON_EVIDENCE_LOG_ODDS = -6.0
 """Upper bound of the log-odds of a sentence that is not about the patient."""
@@ -92,9 +91,14 @@ class Engine:
         It has at least one id when there is a judgement. Raises CallerError for an unknown
         operating point.
         """
-        probabilities = np.array(
-            [_probability(judgement) for judgement in judgements], dtype=np.float64
-        )
+        probabilities = np.zeros(len(judgements))
+        for index, judgement in enumerate(judgements):
+            if judgement.probability is not None:
+                probabilities[index] = judgement.probability
+            elif judgement.label is Relevance.ESSENTIAL:
+                probabilities[index] = PROBABILITY_OF_ESSENTIAL
+            else:
+                probabilities[index] = PROBABILITY_OF_NOT_ESSENTIAL
         selected = select_sentences(probabilities, self._prior(), operating_point)
         return frozenset(judgements[index].sentence_id for index in selected)
 
@@ -128,6 +132,7 @@ class Engine:
         """Return the cached assessment, or compute it.
 
         Threads that ask for the same case wait for the one that computes it; other cases proceed.
+        A failure is passed to the waiting threads and not cached.
         """
         digest = case_digest(case)
         with self._lock:
@@ -136,17 +141,13 @@ class Engine:
             while len(self._assessments) > MAX_CACHED_ASSESSMENTS:
                 self._assessments.popitem(last=False)
         if is_new:
-            self._complete(assessment, case, digest)
+            try:
+                assessment.set_result(self._compute_assessment(case))
+            except BaseException as error:
+                with self._lock:
+                    self._assessments.pop(digest, None)
+                assessment.set_exception(error)
         return assessment.result()
-
-    def _complete(self, assessment: Future[Assessment], case: Case, digest: str) -> None:
-        """Compute an assessment; a failure is passed to the waiting threads and not cached."""
-        try:
-            assessment.set_result(self._compute_assessment(case))
-        except BaseException as error:
-            with self._lock:
-                self._assessments.pop(digest, None)
-            assessment.set_exception(error)
 
     def _compute_assessment(self, case: Case) -> Assessment:
         wait_for_logits = self._cross_encoder.start_logits(case)
@@ -165,14 +166,6 @@ class Engine:
 
     def _prior(self) -> SelectionPrior:
         return SelectionPrior(self._model.expected_f1, self._model.mass)
-
-
-def _probability(judgement: Judgement) -> float:
-    if judgement.probability is not None:
-        return judgement.probability
-    if judgement.label is Relevance.ESSENTIAL:
-        return PROBABILITY_OF_ESSENTIAL
-    return PROBABILITY_OF_NOT_ESSENTIAL
 
 
 @cache

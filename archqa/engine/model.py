@@ -7,10 +7,13 @@ weight can be inspected.
 """
 
 import hashlib
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from archqa.core.tables import read_rows
 from archqa.core.value import FrozenModel
 from archqa.engine import DATA_DIR
 from archqa.engine.features import FeatureTable, Matrix
@@ -121,3 +124,64 @@ def load(name: str = "default") -> LoadedModel:
 def available_models() -> tuple[str, ...]:
     """Return the names of the models in this installation."""
     return tuple(sorted(path.stem for path in DATA_DIR.glob("*.json")))
+
+
+MAX_FOR, MAX_AGAINST = 3, 2
+"""Reasons shown for and against a sentence."""
+MIN_CONTRIBUTION = 0.08
+"""Log-odds below which a feature is not mentioned."""
+
+NOTE_COLUMNS = ("shape.note", "shape.telegraphic")
+"""Columns that are equal for all sentences of a note, and so no reason for one of them."""
+
+
+def rationale(
+    columns: tuple[str, ...],
+    contributions: NDArray[np.float64],
+    shared_concepts: frozenset[str] = frozenset(),
+) -> str:
+    """Explain one sentence by what each column added to its log-odds, the largest first.
+
+    `shared_concepts` are those the sentence shares with the question. Contributions without a
+    phrase in `data/reasons.tsv`, such as not being a heading, are left out.
+    """
+    # Columns that share a phrase are added up.
+    by_group: dict[str, float] = {}
+    for column, contribution in zip(columns, contributions.tolist(), strict=True):
+        if column not in NOTE_COLUMNS:
+            group = phrase_group(column)
+            by_group[group] = by_group.get(group, 0.0) + contribution
+    ranked = sorted(by_group.items(), key=lambda group_and_sum: -group_and_sum[1])
+    supporting = []
+    for group, contribution in ranked:
+        phrase, _ = _phrases()[group]
+        if group == "topic" and shared_concepts:
+            phrase = f"names {', '.join(sorted(shared_concepts))}, as the question does"
+        if contribution > MIN_CONTRIBUTION and phrase:
+            supporting.append(phrase)
+    opposing = []
+    for group, contribution in ranked[::-1][:MAX_AGAINST]:
+        if contribution < -MIN_CONTRIBUTION:
+            opposing.append(_phrases()[group][1])
+    parts = []
+    if supporting:
+        parts.append(f"For: {'; '.join(supporting[:MAX_FOR])}.")
+    if opposing:
+        parts.append(f"Against: {'; '.join(opposing)}.")
+    return " ".join(parts) or "Nothing about it stands out."
+
+
+@cache
+def phrase_group(column: str) -> str:
+    """Return the longest prefix of a column's name that `data/reasons.tsv` has phrases for."""
+    prefixes = [prefix for prefix in _phrases() if column.startswith(prefix)]
+    return max(prefixes, key=len)
+
+
+@cache
+def _phrases() -> dict[str, tuple[str, str]]:
+    """Return the phrases for and against by group."""
+    phrases = {}
+    for group, supporting, opposing in read_rows("engine/data/reasons.tsv", 3):
+        phrases[group] = (supporting, opposing)
+    return phrases

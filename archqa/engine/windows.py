@@ -4,11 +4,75 @@ A marker token precedes every sentence. A long note is split into windows that o
 every sentence is read with some of its context.
 """
 
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import BertWordPieceTokenizer
 
 from archqa.core.case import Case
 from archqa.engine.question import question_text
-from archqa.engine.wordpiece import CLS, MARKER, SEP, tokenize_text
+
+VOCABULARY = Path(__file__).parent / "data" / "vocab.txt"
+PAD, UNK, CLS, SEP = 0, 100, 101, 102
+"""Ids of the special tokens."""
+MARKER = 1
+"""Id of an unused token, which marks the start of a sentence."""
+
+
+class TokenBatch(NamedTuple):
+    """Token ids and their mask, both of shape (texts, longest text), padded with 0."""
+
+    ids: NDArray[np.int64]
+    mask: NDArray[np.int64]
+
+
+class Tokens(NamedTuple):
+    """Token ids of a text and, for each, the characters it stands for; ends are exclusive."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+
+
+@cache
+def tokenizer() -> BertWordPieceTokenizer:
+    """Return the tokenizer of the process: lower-cased, accents stripped, no truncation."""
+    return BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
+
+
+def tokenize_text(text: str) -> list[int]:
+    """Return the token ids of `text` without the special tokens."""
+    ids: list[int] = tokenizer().encode(_without_surrogates(text), add_special_tokens=False).ids
+    return ids
+
+
+def tokenize_with_offsets(text: str) -> Tokens:
+    """Return the tokens of `text` without the special tokens."""
+    encoding = tokenizer().encode(_without_surrogates(text), add_special_tokens=False)
+    return Tokens(encoding.ids, encoding.offsets)
+
+
+def tokenize_batch(texts: list[str], max_length: int) -> TokenBatch:
+    """Return `texts` between [CLS] and [SEP], truncated to `max_length` tokens and padded."""
+    rows = []
+    for text in texts:
+        tokens = tokenize_text(text)[: max_length - 2]
+        rows.append([CLS, *tokens, SEP])
+    width = max(map(len, rows), default=1)
+    ids = np.zeros((len(rows), width), dtype=np.int64)
+    mask = np.zeros((len(rows), width), dtype=np.int64)
+    for index, row in enumerate(rows):
+        ids[index, : len(row)] = row
+        mask[index, : len(row)] = 1
+    return TokenBatch(ids, mask)
+
+
+def _without_surrogates(text: str) -> str:
+    """Replace lone surrogates, which damaged files contain and the tokenizer rejects, by `?`."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
 
 MAX_WINDOW_TOKENS = 894
 """Tokens of one window: enough for the excerpt of a note."""
@@ -42,7 +106,10 @@ class TokenWindow(NamedTuple):
 def build_windows(case: Case) -> list[TokenWindow]:
     """Return all windows of a case in note order; every sentence is in at least one."""
     prefix = [CLS, *question_tokens(case), SEP]
-    sentences = [_sentence_tokens(sentence.text) for sentence in case.sentences]
+    sentences = []
+    for sentence in case.sentences:
+        excerpt = sentence.text[: MAX_SENTENCE_TOKENS * MAX_CHARACTERS_PER_TOKEN]
+        sentences.append(tokenize_text(excerpt)[:MAX_SENTENCE_TOKENS])
     windows = []
     start = 0
     while start < len(sentences):
@@ -67,11 +134,6 @@ def question_tokens(case: Case) -> list[int]:
         return token_ids
     message = tokenize_text(case.patient_narrative)
     return [*token_ids, SEP, *message[: free - 1]]
-
-
-def _sentence_tokens(text: str) -> list[int]:
-    excerpt = text[: MAX_SENTENCE_TOKENS * MAX_CHARACTERS_PER_TOKEN]
-    return tokenize_text(excerpt)[:MAX_SENTENCE_TOKENS]
 
 
 def _build_window(prefix: list[int], sentences: list[list[int]], start: int) -> TokenWindow:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from archqa.asking.answer import AnsweredBy, AnswerLine, Evidence
-from archqa.briefing.brief_values import BriefSection
+from archqa.briefing.brief import BriefSection
 from archqa.core.value import FrozenModel
 
 
@@ -116,7 +116,7 @@ class PatientBrief(FrozenModel):
     sections: tuple[BriefSection, ...]
     evidence: tuple[Evidence, ...]
     remarks: tuple[str, ...]
-    performer: str
+    answered_by: AnsweredBy
     calls: int
     cost_usd: float | None
 

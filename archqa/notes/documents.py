@@ -8,6 +8,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from archqa.core.case import Sentence
@@ -117,61 +118,45 @@ def binary_ids(resource: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _document(resource: Mapping[str, Any], name: str, text: str) -> Document:
-    kind = _concept_text(resource.get("type") or resource.get("code"))
-    title = resource.get("title") or resource.get("description") or kind
-    return Document(
-        name=name,
-        date=_date(resource),
-        title=str(title),
-        text=text,
-        kind=" ".join(dict.fromkeys([kind, *_displays(resource)])).strip(),
-        author=", ".join(_authors(resource)),
-        encounter=_encounter(resource),
-    )
-
-
-def _date(resource: Mapping[str, Any]) -> str:
+    concept = resource.get("type") or resource.get("code")
+    kind = _concept_text(concept)
+    displays = {kind: None}
+    for coded in (concept, *_as_list(resource.get("category"))):
+        for coding in _as_list(_as_mapping(coded).get("coding")):
+            displays[str(_as_mapping(coding).get("display") or "")] = None
+    authors = []
+    for element in ("author", "performer", "resultsInterpreter"):
+        for reference in _as_list(resource.get(element)):
+            authors.append(str(_as_mapping(reference).get("display") or ""))
     context = _as_mapping(resource.get("context"))
     period = _as_mapping(context.get("period")) or _as_mapping(resource.get("effectivePeriod"))
-    candidates = (
-        resource.get("effectiveDateTime"),
-        resource.get("date"),
-        period.get("end"),
-        period.get("start"),
-        resource.get("issued"),
+    encounters = [resource.get("encounter"), *_as_list(context.get("encounter"))]
+    return Document(
+        name=name,
+        date=_first_text(
+            resource.get("effectiveDateTime"),
+            resource.get("date"),
+            period.get("end"),
+            period.get("start"),
+            resource.get("issued"),
+        ),
+        title=_first_text(resource.get("title"), resource.get("description"), kind),
+        text=text,
+        kind=" ".join(filter(None, displays)),
+        author=", ".join(filter(None, authors)),
+        encounter=_first_text(*(_as_mapping(visit).get("reference") for visit in encounters)),
     )
-    return next((str(value) for value in candidates if value), "")
 
 
-def _displays(resource: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the codings of type and category of a document are called."""
-    concepts = [resource.get("type") or resource.get("code"), *_as_list(resource.get("category"))]
-    for concept in concepts:
-        for coding in _as_list(_as_mapping(concept).get("coding")):
-            if display := _as_mapping(coding).get("display"):
-                yield str(display)
+def _first_text(*values: Any) -> str:
+    """The first value that is there, as text; "" for none."""
+    return next((str(value) for value in values if value), "")
 
 
 def _concept_text(concept: Any) -> str:
     concept = _as_mapping(concept)
-    if text := concept.get("text"):
-        return str(text)
-    codings = [_as_mapping(coding) for coding in _as_list(concept.get("coding"))]
-    return next((str(coding["display"]) for coding in codings if coding.get("display")), "")
-
-
-def _authors(resource: Mapping[str, Any]) -> Iterator[str]:
-    for element in ("author", "performer", "resultsInterpreter"):
-        for reference in _as_list(resource.get(element)):
-            if display := _as_mapping(reference).get("display"):
-                yield str(display)
-
-
-def _encounter(resource: Mapping[str, Any]) -> str:
-    context = _as_mapping(resource.get("context"))
-    references = [resource.get("encounter"), *_as_list(context.get("encounter"))]
-    named = [_as_mapping(reference).get("reference") for reference in references]
-    return next((str(name) for name in named if name), "")
+    codings = map(_as_mapping, _as_list(concept.get("coding")))
+    return _first_text(concept.get("text"), *(coding.get("display") for coding in codings))
 
 
 def _texts(resource: Mapping[str, Any], get_binary: GetBinary) -> Iterator[tuple[str, str]]:
@@ -192,7 +177,10 @@ def _attachments(resource: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _section_texts(section: Mapping[str, Any]) -> Iterator[str]:
     """Yield the title and the narrative of a section, then those of its sections."""
     narrative = str(_as_mapping(section.get("text")).get("div") or "")
-    text = _decoded(narrative.encode("utf-8", "replace"), "text/html", "utf-8") if narrative else ""
+    text = ""
+    if narrative:
+        with suppress(InputError, LookupError):
+            text = note_text(narrative.encode("utf-8", "replace"), "text/html", "utf-8")
     if text.strip():
         title = section.get("title") or _concept_text(section.get("code"))
         yield f"# {title}\n{text}" if title else text
@@ -201,55 +189,38 @@ def _section_texts(section: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _attachment_text(attachment: Mapping[str, Any], get_binary: GetBinary) -> tuple[str, str]:
-    """Return the text of an attachment, or an empty text and the reason."""
+    """Return the text of an attachment, or an empty text and the reason.
+
+    Bytes of plain text outside its charset become `�`.
+    """
     content_type = str(attachment.get("contentType") or "")
     data = attachment.get("data")
-    if not data and (url := str(attachment.get("url") or "")):
+    url = str(attachment.get("url") or "")
+    if not data and url:
         match = _BINARY.search(url)
-        binary = (get_binary(match[1]) or {}) if match else {}
-        data = binary.get("data")
-        content_type = content_type or str(binary.get("contentType") or "")
         if not match:
             return "", OTHER_SERVER
+        binary = get_binary(match[1]) or {}
+        data = binary.get("data")
+        content_type = content_type or str(binary.get("contentType") or "")
     media_type, _, parameters = content_type.partition(";")
     media_type = media_type.strip().lower()
     if media_type != PLAIN_TEXT and media_type not in READ_MEDIA_TYPES:
         return "", media_type or "of unknown type"
-    content = _from_base64(str(data or ""))
+    parameter, _, charset = parameters.partition("=")
+    charset = charset.strip().strip('" ') if parameter.strip().lower() == "charset" else ""
     try:
-        return _decoded_or_raise(content, media_type, _charset(parameters)), NO_TEXT
+        content = base64.b64decode("".join(str(data or "").split()), validate=True)
+    except (binascii.Error, ValueError):
+        content = b""
+    try:
+        if media_type == PLAIN_TEXT:
+            return content.decode(charset or "utf-8", errors="replace"), NO_TEXT
+        return note_text(content, media_type, charset), NO_TEXT
     except MissingExtra:
         return "", "PDF: install the extra archqa[pdf]"
     except (InputError, LookupError):
         return "", NO_TEXT
-
-
-def _decoded(content: bytes, media_type: str, charset: str) -> str:
-    try:
-        return _decoded_or_raise(content, media_type, charset)
-    except (InputError, LookupError):
-        return ""
-
-
-def _decoded_or_raise(content: bytes, media_type: str, charset: str) -> str:
-    """Decode a note; bytes of plain text outside its charset become `�`."""
-    if media_type == PLAIN_TEXT:
-        return content.decode(charset or "utf-8", errors="replace")
-    return note_text(content, media_type, charset)
-
-
-def _from_base64(data: str) -> bytes:
-    """Decode base64; what is none is empty."""
-    try:
-        return base64.b64decode("".join(data.split()), validate=True)
-    except (binascii.Error, ValueError):
-        return b""
-
-
-def _charset(parameters: str) -> str:
-    """Return the charset of a media type's parameters, "" if there is none."""
-    name, _, charset = parameters.strip().partition("=")
-    return charset.strip('" ') if name.strip().lower() == "charset" else ""
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any]:

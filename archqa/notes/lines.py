@@ -5,7 +5,6 @@ The lines are those of a plain copy: any white space is a space, a tab or `\\n`.
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 BULLET = "*•‣◦▪▫●○■□►▶➢➤❖✓✔☐☑☒·∙§\uf0a7\uf0b7\N{REPLACEMENT CHARACTER}"
@@ -59,14 +58,15 @@ class Line(NamedTuple):
 
 def read_lines(text: str, offset: int = 0) -> list[Line]:
     """Return the lines of `text` that are not blank; `offset` is added to their positions."""
-    spans = [match.span() for match in re.finditer(r"[^\n]+", text)]
-    contents = [text[start:end] for start, end in spans]
-    rows = _row_flags(contents)
+    matches = list(re.finditer(r"[^\n]+", text))
+    rows = _row_flags([match[0] for match in matches])
     lines = []
-    for (start, end), content, is_row in zip(spans, contents, rows, strict=True):
+    for match, is_row in zip(matches, rows, strict=True):
+        content = match[0]
         if content.strip():
-            line = Line(offset + start, offset + end, content, is_row or is_rule(content))
-            lines.append(line)
+            stands_alone = is_row or is_rule(content)
+            start, end = match.span()
+            lines.append(Line(offset + start, offset + end, content, stands_alone))
     return lines
 
 
@@ -78,7 +78,7 @@ def is_list_line(line: str) -> bool:
 def is_rule(line: str) -> bool:
     """Whether the line is drawn: `====`, `+---+---+`, `|---|---|`."""
     symbols = line.replace(" ", "")
-    return len(symbols) >= 3 and not any(symbol.isalnum() for symbol in symbols)
+    return len(symbols) >= 3 and not any(map(str.isalnum, symbols))
 
 
 def table_cells(line: str) -> list[str]:
@@ -88,7 +88,7 @@ def table_cells(line: str) -> list[str]:
     """
     without_names = _BAR_OF_A_NAME.sub(lambda name: name[0].replace("|", "_"), line.strip())
     cells = _CELL_END.split(without_names.strip("| \t"))
-    return [cell.strip() for cell in cells]
+    return list(map(str.strip, cells))
 
 
 def line_width(lines: Sequence[Line]) -> int:
@@ -104,43 +104,41 @@ def continues(line: Line, next_line: Line, width: int) -> bool:
         return False
     if _MARKER_ALONE.fullmatch(line.text):
         return True
-    if line.text.rstrip().endswith(":") or _is_heading_above(line.text, next_line.text):
+    text = line.text.rstrip()
+    # A line in capitals above text that is not in capitals is a heading.
+    is_in_capitals = text.isupper() and not next_line.text.isupper()
+    if text.endswith(":") or (is_in_capitals and len(text.split()) <= _MAX_HEADING_WORDS):
         return False
-    return _was_wrapped(line.text.rstrip(), next_line.text, width)
-
-
-def _was_wrapped(line: str, next_line: str, width: int) -> bool:
-    next_word = _WORD.search(next_line)
+    next_word = _WORD.search(next_line.text)
     if next_word is None:
         return False
-    is_unfinished = not _FINAL_PUNCTUATION.search(line)
-    if is_unfinished and len(line) >= _MIN_LINE_WIDTH and next_word[0][0].islower():
+    is_unfinished = not _FINAL_PUNCTUATION.search(text)
+    if is_unfinished and len(text) >= _MIN_LINE_WIDTH and next_word[0][0].islower():
         return True
-    if not _MIN_LINE_WIDTH <= width <= _MAX_LINE_WIDTH or _HEADING.match(next_line):
+    if not _MIN_LINE_WIDTH <= width <= _MAX_LINE_WIDTH or _HEADING.match(next_line.text):
         return False
-    if is_unfinished and len(line) >= width * _WRAPPED_FRACTION:
+    if is_unfinished and len(text) >= width * _WRAPPED_FRACTION:
         return True
-    next_word_would_fit = len(line) + 1 + len(next_word[0]) <= width
+    next_word_would_fit = len(text) + 1 + len(next_word[0]) <= width
     return not next_word_would_fit
 
 
-def _is_heading_above(line: str, next_line: str) -> bool:
-    """Whether a line in capitals stands above text that is not in capitals."""
-    is_short = len(line.split()) <= _MAX_HEADING_WORDS
-    return is_short and line.isupper() and not next_line.isupper()
-
-
 def _row_flags(lines: Sequence[str]) -> list[bool]:
-    """Return which lines are rows of a table: alone by several cells, else beside another row."""
-    counts = [_cell_count(line) for line in lines]
-    flags = [_is_lone_row(line, count) for line, count in zip(lines, counts, strict=True)]
-    for index, (count, next_count) in enumerate(pairwise(counts)):
+    """Return which lines are rows of a table: alone by several cells, else next to another row."""
+    counts = list(map(_cell_count, lines))
+    flags = []
+    for line, count in zip(lines, counts, strict=True):
+        stripped = line.strip()
+        is_framed = stripped.startswith("|") or stripped.endswith("|")
+        is_short = "\t" in line and len(line) <= _MAX_LONE_ROW_LENGTH
+        flags.append(count >= 3 or (count == 2 and (is_framed or is_short)))
+    for index in range(len(lines) - 1):
+        count, next_count = counts[index], counts[index + 1]
         if count == next_count >= 2:
             flags[index] = flags[index + 1] = True
-    for index, (line, next_line) in enumerate(pairwise(lines)):
-        if is_rule(line) and counts[index + 1] >= 2:
+        if is_rule(lines[index]) and next_count >= 2:
             flags[index + 1] = True
-        if is_rule(next_line) and counts[index] >= 2:
+        if is_rule(lines[index + 1]) and count >= 2:
             flags[index] = True
     return flags
 
@@ -151,11 +149,3 @@ def _cell_count(line: str) -> int:
     if max(map(len, cells)) > _MAX_CELL_LENGTH or any(map(_PROSE.search, cells)):
         return 1
     return len(cells)
-
-
-def _is_lone_row(line: str, cell_count: int) -> bool:
-    if cell_count >= 3:
-        return True
-    is_framed = line.strip().startswith("|") or line.strip().endswith("|")
-    is_short = "\t" in line and len(line) <= _MAX_LONE_ROW_LENGTH
-    return cell_count == 2 and (is_framed or is_short)

@@ -7,11 +7,102 @@ import re
 from collections.abc import Iterator
 
 from archqa.core.case import Case, Sentence
-from archqa.notes.excluded import non_evidence_reasons
-from archqa.notes.headings import is_heading_alone, is_section_title, section_label
-from archqa.notes.letter_lines import CLOSING_SENTENCES, is_letter_line, is_name_with_degree
 from archqa.notes.lines import is_rule, table_cells
+from archqa.notes.sections import is_heading_alone, is_section_title, section_label
 from archqa.terminology.words import word_list
+
+_INSTRUCTION = re.compile(
+    r"</?\s*(?:note|message|clinician_question|context|sentence|answer)\s*>"
+    r"|\b(?:system|developer) (?:note|prompt|message)\b|\b(?:ai|language) model\b"
+    r"|\bas an ai\b|\b(?:note|message|instruction)s? (?:to|for) (?:the )?(?:ai|assistant)\b"
+    r"|\bignore (?:all |any |the )*(?:previous|prior|above|earlier) (?:instruction|text|note)",
+    re.IGNORECASE,
+)
+_MISFILED_LABEL = re.compile(
+    r"^\W*(?:\w+ ){0,2}(?:mis-?filed|erroneous (?:entry|note)|wrong (?:chart|patient)"
+    r"|(?:entered|filed|charted|scanned) in error)\b[^:\]]{0,60}(?:[:\]]|--)",
+    re.IGNORECASE,
+)
+"""A label at the start of an entry; in running text the same words may be about this patient."""
+_DIVIDER = re.compile(r"^\s*(?:[-=*_#]{2,}|\[)")
+_END_OF_ENTRY = re.compile(r"^\W*end of\b", re.IGNORECASE)
+
+INSTRUCTION_REASON = "It tells whoever answers what to do: no evidence."
+MISFILED_REASON = "The note says that this was filed in error: no evidence of this patient."
+
+
+def non_evidence_reasons(case: Case) -> dict[int, str]:
+    """Return the reasons why sentences are no evidence, by index; for most notes none.
+
+    A misfiled label excludes its own sentence. On a divider (`--- misfiled page ---`) it also
+    excludes what follows, until a line that says `end of` it or the end of the paragraph.
+    """
+    reasons: dict[int, str] = {}
+    misfiled_paragraph: str | None = None
+    for index, sentence in enumerate(case.sentences):
+        is_label = _MISFILED_LABEL.search(sentence.text) is not None
+        if is_label or misfiled_paragraph == sentence.paragraph_id:
+            reasons[index] = MISFILED_REASON
+        if is_label and _DIVIDER.match(sentence.text):
+            misfiled_paragraph = sentence.paragraph_id
+        if _END_OF_ENTRY.match(sentence.text):
+            misfiled_paragraph = None
+        if _INSTRUCTION.search(sentence.text):
+            reasons[index] = INSTRUCTION_REASON
+    return reasons
+
+
+CLOSING_SENTENCES = 5
+"""A name with a degree is a signature among the last sentences of a note."""
+
+_DEGREE = r"(?:M\.? ?D|D\.? ?O|Ph\.? ?D|R\.? ?N|N\.? ?P|PA-?C?|D\.? ?C|Dr\.? med)\b\.?"
+_NAME = r"[A-Z][\w.'’-]*(?: [A-Z][\w.'’-]*){0,4}"
+_NUMBER = r"[\w-]*\d[\w-]*"
+_STAMP = re.compile(
+    r"\W*(?:(?:electronically|digitally)? ?(?:e-)?(?:co-?)?signed (?:by|electronically|on)\b"
+    r"|(?:dictated|transcribed|authenticated|typed|reviewed and signed) by\b"
+    r"|dictated (?:but|and) not (?:read|reviewed)"
+    rf"|(?:job|document|dictation|transcription|confirmation|voice job)"
+    rf" ?(?:id|no\.?|number|#)* ?[:#] ?{_NUMBER}\W*$"
+    r"|(?:dd|dt|d|t|d&t) ?: ?\d{1,2}[/.-]\d{1,2}[/.-]\d"
+    r"|(?:elektronisch )?(?:signiert|unterzeichnet|diktiert) (?:von|durch)\b)",
+    re.IGNORECASE,
+)
+_COPY = re.compile(rf"(?:cc|Cc|CC) ?: ?(?:Dr\.? |{_NAME},? {_DEGREE}\W*$)|cc ?:.{{0,60}}$")
+_COURTESY = re.compile(
+    r"\W*(?:dear\b.{0,60}[,:;]?"
+    r"|to whom it may concern[,:.]?"
+    r"|(?:(?:yours|very)(?: very)? )?(?:sincerely|faithfully|truly)(?: yours)?[,.]?"
+    r"|(?:with )?(?:best|kind|warm|kindest|warmest)(?: personal)? (?:regards|wishes)[,.]?"
+    r"|thank you(?: very much| so much)? for (?:the|this|your)(?: kind)? (?:consult(?:ation)?"
+    r"|referral)\W*"
+    r"|(?:sehr geehrte|liebe)[rs]?\b.{0,80}[,:!]"
+    r"|mit (?:freundlichen|kollegialen|besten) gr(?:ü|ue)(?:ß|ss)en[,.]?)\s*",
+    re.IGNORECASE,
+)
+_PAGE = re.compile(
+    r"\W*(?:page:? ?\d+(?: ?(?:of|/) ?\d+)?|seite ?\d+(?: ?(?:von|/) ?\d+)?"
+    r"|(?:strictly )?(?:private and )?(?:confidential|vertraulich)(?: patient information)?"
+    r"|\(?continued(?: on next page)?\)?|end of (?:report|note|document))\W*",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(
+    r"(?:\d{1,5}|[A-Z]{2,})(?: [A-Z][\w.]*){1,4} ?"
+    r"(?:Street|St\.?|Avenue|Ave\.?|Road|Rd\.?|Drive|Dr\.|Boulevard|Blvd\.?|Lane|Suite)"
+    r"(?:,? (?:Suite|Apt\.?|#) ?\w+)?"
+    r"|[A-Z]+ Street"
+    r"|[A-Z][a-z]+(?: [A-Z][a-z]+){0,2},? [A-Z]{2} +\d{5}(?:-\d{4})?"
+)
+_SIGNATURE = re.compile(rf"(?:Dr\.? (?:med\.? )?)?{_NAME},? {_DEGREE}(?:,? {_DEGREE})?\s*")
+
+
+def _is_letter_line(text: str) -> bool:
+    """Whether a sentence is a stamp, a courtesy, a page number or an address, wherever it stands."""
+    text = text.strip()
+    if _STAMP.match(text) or _COPY.match(text):
+        return True
+    return any(pattern.fullmatch(text) for pattern in (_COURTESY, _PAGE, _ADDRESS))
+
 
 _MARKER_ALONE = re.compile(r"\W*(?:\d{1,2}[.)]|[A-Za-z][.)])?\W*")
 _POSITIVE = re.compile(r"[+＋]+")
@@ -22,14 +113,22 @@ def non_evidence_indices(case: Case) -> frozenset[int]:
     """Return the indices of sentences that are no evidence, whatever the question.
 
     They are headings alone, separators, rules and header rows of tables, signatures, courtesies,
-    page numbers, addresses, and text that is excluded (see `notes.excluded`).
+    page numbers, addresses, and text that is excluded (`non_evidence_reasons`).
     """
     indices = set(non_evidence_reasons(case))
     indices.update(_header_of_rows(case.sentences).values())
+    first_closing = max(1, len(case.sentences) - CLOSING_SENTENCES)
     for index, sentence in enumerate(case.sentences):
-        if _has_no_content(sentence.text) or _is_heading(sentence) or is_letter_line(sentence.text):
+        text = sentence.text.strip()
+        # Without a letter or digit but the marker of a list.
+        is_marker = _MARKER_ALONE.fullmatch(sentence.text.strip("_ \t")) is not None
+        is_empty = is_marker and not _POSITIVE.fullmatch(text)
+        # A name with a degree that closes the note, but under a heading (`ATTENDING:`).
+        is_signature = index >= first_closing and _SIGNATURE.fullmatch(text) is not None
+        if is_signature:
+            is_signature = not case.sentences[index - 1].text.rstrip().endswith(":")
+        if is_empty or is_signature or _is_heading(sentence) or _is_letter_line(text):
             indices.add(index)
-    indices.update(_closing_names(case.sentences))
     return frozenset(indices)
 
 
@@ -80,38 +179,21 @@ def _is_heading(sentence: Sentence) -> bool:
     return len(table_cells(sentence.text)) == 1 and is_heading_alone(sentence.text)
 
 
-def _has_no_content(text: str) -> bool:
-    """Whether a sentence has no letter or digit but the marker of a list."""
-    if _POSITIVE.fullmatch(text.strip()):
-        return False
-    return _MARKER_ALONE.fullmatch(text.strip("_ \t")) is not None
-
-
-def _closing_names(sentences: tuple[Sentence, ...]) -> Iterator[int]:
-    """Yield names with degrees that close the note and stand under no heading (`ATTENDING:`)."""
-    for index in range(max(1, len(sentences) - CLOSING_SENTENCES), len(sentences)):
-        is_named = sentences[index - 1].text.rstrip().endswith(":")
-        if is_name_with_degree(sentences[index].text) and not is_named:
-            yield index
-
-
 def _header_of_rows(sentences: tuple[Sentence, ...]) -> dict[int, int]:
     """Return the index of the header row by that of each row of the same table below it."""
     headers: dict[int, int] = {}
     for first, *others in _tables(sentences):
-        texts = [sentences[index].text for index in others]
-        rows = [index for index, text in zip(others, texts, strict=True) if not is_rule(text)]
-        if rows and _is_header(sentences[first].text, has_rule=_has_rule_below(texts)):
+        rules = [index for index in others if is_rule(sentences[index].text)]
+        rows = [index for index in others if index not in rules]
+        if not rows:
+            continue
+        # A rule of columns under the first row, and none between the rows below.
+        below = sentences[others[0]].text
+        has_columns = len(table_cells(below)) > 1 or below.count("+") > 1
+        has_rule = rules[:1] == others[:1] and set(rules) <= {others[0], others[-1]}
+        if _is_header(sentences[first].text, has_rule=has_rule and has_columns):
             headers.update(dict.fromkeys(rows, first))
     return headers
-
-
-def _has_rule_below(texts: list[str]) -> bool:
-    """Whether there is a rule of columns under the first row, and none between the rows below."""
-    *inner, _ = texts
-    is_ruled = [is_rule(text) for text in inner]
-    columns = len(table_cells(texts[0])) > 1 or texts[0].count("+") > 1
-    return columns and is_ruled[:1] == [True] and sum(is_ruled) == 1
 
 
 def _tables(sentences: tuple[Sentence, ...]) -> Iterator[list[int]]:
@@ -137,12 +219,11 @@ def _tables(sentences: tuple[Sentence, ...]) -> Iterator[list[int]]:
 def _is_header(text: str, *, has_rule: bool) -> bool:
     """Whether the first row of a table names its columns: a rule below it, or such names."""
     cells = [cell for cell in table_cells(text) if any(map(str.isalpha, cell))]
-    if not cells or any(character.isdigit() for cell in cells for character in cell):
+    if not cells or any(map(str.isdigit, "".join(cells))):
         return False
-    named = sum(1 for cell in cells if _names_column(cell))
+    named = 0
+    for cell in cells:
+        words = re.findall(r"\w+", cell.lower())
+        if words and words[-1] in word_list("column"):
+            named += 1
     return has_rule or 2 * named > len(cells)
-
-
-def _names_column(cell: str) -> bool:
-    words = re.findall(r"\w+", cell.lower())
-    return bool(words) and words[-1] in word_list("column")

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archqa.errors import InputError, without_suppressed_causes
-from archqa.notes.formats.encoding import decode_text
-from archqa.notes.formats.not_readable import NotReadable
+from archqa.notes.formats import NotReadable, decode_text
 
 MAX_FILE_BYTES = 20_000_000
 MAX_NOTE_CHARACTERS = 1_000_000
@@ -65,7 +64,15 @@ def read_note(path: Path | str) -> NoteText:
     """
     if str(path) == STANDARD_INPUT:
         return _checked("standard input", sys.stdin.buffer.read(MAX_FILE_BYTES + 1), "")
-    return _checked(path, _read_bytes(Path(path)), Path(path).suffix)
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except IsADirectoryError:
+        raise InputError(path, [" is a folder."], "Name one file; a note is one file.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "cannot be read"
+        raise InputError(path, [f": {reason}."], _FIX) from None
+    return _checked(path, content, Path(path).suffix)
 
 
 @without_suppressed_causes
@@ -76,17 +83,6 @@ def note_text(content: bytes, kind: str = "", charset: str = "") -> str:
     Raises InputError and MissingExtra.
     """
     return _checked("The note", content, kind, charset).text
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_FILE_BYTES + 1)
-    except IsADirectoryError:
-        raise InputError(path, [" is a folder."], "Name one file; a note is one file.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "cannot be read"
-        raise InputError(path, [f": {reason}."], _FIX) from None
 
 
 def _checked(name: Path | str, content: bytes, kind: str, charset: str = "") -> NoteText:
@@ -123,15 +119,15 @@ def _kind(content: bytes, kind: str) -> str:
 def _converted(content: bytes, kind: str, charset: str) -> NoteText:
     """Return the text; the libraries of a format are imported only where it is read."""
     if kind == _PDF:
-        from archqa.notes.formats.pdf import pdf_to_text
+        from archqa.notes.formats import pdf_to_text
 
         return NoteText(pdf_to_text(content))
     if kind == _RTF:
-        from archqa.notes.formats.rtf import rtf_to_text
+        from archqa.notes.formats import rtf_to_text
 
         return NoteText(rtf_to_text(content))
     if kind == _HTML:
-        from archqa.notes.formats.html import declared_charset, html_to_text
+        from archqa.notes.html import declared_charset, html_to_text
 
         text, remarks = decode_text(content, charset or declared_charset(content))
         return NoteText(html_to_text(text), remarks)

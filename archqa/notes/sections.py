@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from archqa.core.case import Case, Sentence
 from archqa.core.tables import read_rows
+from archqa.terminology.words import word_list
 
 _LABEL = re.compile(r"^\s*(?:[-*•]\s*)?(?:#+\s*)?(?:\d+[.)]\s*)?([A-Z][^:.!?]{0,60}?):(?:\s|$)")
 _PROBLEM = re.compile(r"^\s*(?:#+\s*[A-Za-z]|PROBLEM\b|\d{1,2}[.)]\s+[A-Z])")
@@ -67,12 +68,12 @@ def is_heading(text: str) -> bool:
         return False
     if _FINAL_PUNCTUATION.search(text) or ":" in text:
         return False
-    letters = [character for character in text if character.isalpha()]
+    letters = list(filter(str.isalpha, text))
     if not letters:
         return False
     if text.lstrip().startswith("#"):
         return True
-    return all(letter.isupper() for letter in letters)
+    return all(map(str.isupper, letters))
 
 
 def opens_problem(text: str) -> bool:
@@ -98,19 +99,16 @@ def shorthand_ratio(case: Case) -> float:
     for sentence in case.sentences:
         for word in sentence.text.split():
             words += 1
-            shorthand += _is_shorthand(word.strip(".,:;()"))
+            plain = word.strip(".,:;()")
+            is_in_capitals = plain.isupper() and len(plain) > 1
+            if is_in_capitals or _SHORTHAND.search(plain):
+                shorthand += 1
     return shorthand / max(words, 1)
 
 
 def text_without_list_marker(sentence: Sentence) -> str:
     """Return the sentence without its list marker and with single spaces."""
     return " ".join(_LIST_MARKER.sub("", sentence.text).split())
-
-
-def _is_shorthand(word: str) -> bool:
-    if _SHORTHAND.search(word):
-        return True
-    return word.isupper() and len(word) > 1
 
 
 @cache
@@ -120,3 +118,60 @@ def _section_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
         compiled = re.compile(pattern, re.IGNORECASE)
         patterns.append((kind, compiled))
     return tuple(patterns)
+
+
+_MARKER = re.compile(r"^(?:[\W_]*\s|#+|\(?(?:\d{1,2}|[A-Za-z]|[IVXivx]{1,4})[.)]\s*)*")
+_SECTION_LABEL = re.compile(r"([^\W\d_][^:.!?\n]{0,60}):\s+(?=\S)")
+_WORD = re.compile(r"[\w'’-]+(?:/\w+)*")
+_FIRST_LETTER = re.compile(r"\b[^\W\d_](?=[^\W\d_]{3})")
+"""Of words of four letters and more: `History of Present Illness`."""
+
+_DATE = re.compile(r"\s*\(?\b(?:(?:on|at|from|of)\s+)?[\d/.:-]*\d[\d/.:-]*\)?", re.IGNORECASE)
+_PUNCTUATION = re.compile(r"[.:;!?]")
+_MAX_LEAD_IN_WORDS = 10
+_TIME_OF_STAY = re.compile(
+    r"\b(?:on|at|upon) (?:the (?:day|time) of )?(?:admission|discharge|transfer|presentation)$"
+)
+
+
+def is_heading_alone(text: str) -> bool:
+    """Whether a line only names what follows: `ALLERGIES:`, `Past Medical History`.
+
+    A few words before a colon are a heading too, unless they hold a number that is a fact.
+    """
+    line = text.strip("*_# \t\n=-")
+    content = _MARKER.sub("", line, count=1)
+    if not content.endswith(":"):
+        # An item of a plan, `3. Neurological evaluation`, is no heading; `3. PLAN` is one.
+        return is_section_title(content) and (content == line or content.isupper())
+    title = content.rstrip(": ")
+    if any(map(str.isdigit, title)):
+        undated = _DATE.sub("", title).strip()
+        return is_section_title(undated) or _is_known_in_capitals(undated)
+    parts = title.split(":")
+    return all(len(part.split()) <= _MAX_LEAD_IN_WORDS for part in parts)
+
+
+def is_section_title(text: str) -> bool:
+    """Whether all the words, capitalised, are words of headings, and the last names a section."""
+    if _PUNCTUATION.search(text) or any(map(str.islower, _FIRST_LETTER.findall(text))):
+        return False
+    words = [word.replace("’", "'") for word in _WORD.findall(text.lower())]
+    heads, modifiers = word_list("heading"), word_list("heading modifier")
+    if not words or any(word not in heads and word not in modifiers for word in words):
+        return False
+    phrase = _TIME_OF_STAY.sub("", " ".join(words)).split()
+    return bool(phrase) and phrase[-1] in heads
+
+
+def section_label(text: str) -> str:
+    """Return the name of a section that the sentence begins with (`ALLERGIES: none`), else ""."""
+    content = _MARKER.sub("", text, count=1)
+    label = _SECTION_LABEL.match(content)
+    if label and (is_section_title(label[1]) or _is_known_in_capitals(label[1])):
+        return f"{label[1]}:"
+    return ""
+
+
+def _is_known_in_capitals(title: str) -> bool:
+    return title.isupper() and section_kind(title) != OTHER_SECTION

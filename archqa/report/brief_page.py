@@ -1,7 +1,6 @@
 """A patient's summary as one HTML page that needs nothing but a browser, also on paper."""
 
-from archqa.briefing.brief_values import Brief, BriefLine
-from archqa.briefing.markdown import evidence_numbers, number_ranges
+from archqa.briefing.brief import Brief, BriefLine, evidence_numbers, number_ranges
 from archqa.report.page import render
 
 

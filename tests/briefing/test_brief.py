@@ -6,10 +6,10 @@ import pytest
 
 import archqa
 from archqa.briefing import brief as brief_module
-from archqa.briefing.drafts import LineDraft, SectionDraft
-from archqa.briefing.follow_ups import states_plan
-from archqa.briefing.sections import SECTIONS, SectionKind
+from archqa.briefing.patient_rows import LineDraft, SectionDraft
+from archqa.briefing.summary import SECTIONS, SectionKind
 from archqa.briefing.verification import text_problem
+from archqa.briefing.visits import states_plan
 from archqa.errors import CallerError
 from archqa.settings import Settings
 from tests.briefing.briefs import brief, lines_of

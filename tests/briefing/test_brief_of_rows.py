@@ -53,6 +53,13 @@ def test_what_was_recorded_twice_on_a_day_counts_once(tmp_path: Path) -> None:
     assert line == "Asthma, since 2010-03-01, recorded 2 times, last on 2020-04-02"
 
 
+def test_results_with_a_bare_date_and_with_a_time_zone_are_compared(tmp_path: Path) -> None:
+    rows = (result("r1", 40, "2029-05-01"), result("r2", 50, "2030-05-01T08:00:00Z"))
+    assert labs(tmp_path, *rows) == [
+        "Ferritin 50 mg/dL on 2030-05-01, ↑ from 40 mg/dL on 2029-05-01"
+    ]
+
+
 def test_a_lower_stage_comes_after_the_higher_one_and_says_so(tmp_path: Path) -> None:
     rows = [
         condition("s1", "Chronic kidney disease stage 3 (disorder)", "2027-01-01"),

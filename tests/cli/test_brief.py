@@ -10,7 +10,7 @@ from tests.briefing.invented_chart import NOW, chart
 from tests.cli.test_commands import archqa
 from tests.fhir.invented import patient
 
-KEYS = {"patient", "now", "sections", "evidence", "remarks", "performer", "calls", "cost_usd"}
+KEYS = {"patient", "now", "sections", "evidence", "remarks", "answered_by", "calls", "cost_usd"}
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from threading import Timer
 import pytest
 
 from archqa.core.stopping import Stop, Stopped, current_stop, stoppable
-from archqa.engine.onnx_sessions import submit_to_pool
+from archqa.engine.networks import submit_to_pool
 from archqa.runs.event_loop import run_sync
 
 

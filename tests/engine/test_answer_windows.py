@@ -1,10 +1,10 @@
-from archqa.engine.answer_windows import (
+from archqa.engine.answer_finder import (
     MAX_PIECE_TOKENS,
     MAX_WINDOW_TOKENS,
     build_answer_windows,
     sentence_pieces,
 )
-from archqa.engine.wordpiece import MARKER
+from archqa.engine.windows import MARKER
 
 SHORT = "She had a fever."
 MEDICINES = ", ".join(f"drug number {number} five mg daily" for number in range(40)) + "."

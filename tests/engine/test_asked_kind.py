@@ -1,6 +1,6 @@
 import pytest
 
-from archqa.engine.asked_kind import lacks_asked_kind
+from archqa.engine.answer_finder import lacks_asked_kind
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archqa.engine.packed_weights import (
+from archqa.engine.networks import (
     MAX_CODE,
     LowRankUpdate,
     PackedWeights,

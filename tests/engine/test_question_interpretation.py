@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from archqa.engine.question_interpretation import derive_clinician_question, extract_questions
+from archqa.engine.question import derive_clinician_question, extract_questions
 from archqa.tasks import load_cases
 from scoring.tasks import archehr2026
 

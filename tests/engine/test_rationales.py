@@ -1,6 +1,6 @@
 import numpy as np
 
-from archqa.engine.rationales import rationale
+from archqa.engine.model import rationale
 
 NAMES = ("reader.logit", "topic.question", "shape.heading", "shape.note", "shape.position")
 

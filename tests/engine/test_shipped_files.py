@@ -1,6 +1,6 @@
 import hashlib
 
-from archqa.engine.cross_encoder import CROSS_ENCODER_FILE
+from archqa.engine.encoders import CROSS_ENCODER_FILE
 from archqa.engine.model import load
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from archqa.core.case import Case, Sentence
-from archqa.notes.excluded import INSTRUCTION_REASON, MISFILED_REASON, non_evidence_reasons
+from archqa.notes.non_evidence import INSTRUCTION_REASON, MISFILED_REASON, non_evidence_reasons
 from tests.engine.conftest import make_case
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from archqa.errors import InputError, MissingExtra
-from archqa.notes.formats.encoding import ENCODING_REMARK
+from archqa.notes.formats import ENCODING_REMARK
 from archqa.notes.note_files import (
     MAX_FILE_BYTES,
     MAX_NOTE_CHARACTERS,

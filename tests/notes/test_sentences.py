@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archqa.errors import CallerError
-from archqa.notes.sentence_ends import MAX_SENTENCE_LENGTH
-from archqa.notes.sentences import case_from_text, split_note
+from archqa.notes.sentences import MAX_SENTENCE_LENGTH, case_from_text, split_note
 
 
 def sentence_texts(note: str) -> list[str]:

@@ -9,7 +9,7 @@ from archqa import tasks
 from archqa.core.case import Case, Phrase, Sentence
 from archqa.engine import answer_linking, case_digest
 from archqa.engine.answer_linking import Linker
-from archqa.engine.sentence_encoder import default_encoder
+from archqa.engine.encoders import default_encoder
 from training import linker
 from training.linker import LinkingExample
 

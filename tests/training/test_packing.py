@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archqa.engine.packed_weights import unpack_transposed, unpack_weights
+from archqa.engine.networks import unpack_transposed, unpack_weights
 from training import packing
 
 ROWS = st.integers(1, 4)

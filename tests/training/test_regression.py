@@ -7,7 +7,7 @@ from archqa import tasks
 from archqa.core.case import Case, case_digest
 from archqa.core.key import CaseKey
 from archqa.engine import DATA_DIR
-from archqa.engine.cross_encoder import default_cross_encoder
+from archqa.engine.encoders import default_cross_encoder
 from tests.engine.conftest import NOTE
 from training import corpora, regression
 from training.cross_validation import evaluate, reliability_bins

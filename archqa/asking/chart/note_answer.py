@@ -22,8 +22,8 @@ from archqa.chart.search import (
 )
 from archqa.chart.weights import WEIGHTS
 from archqa.core.case import Case, Sentence
-from archqa.engine.asked_kind import lacks_asked_kind
-from archqa.engine.wordpiece import tokenize_text
+from archqa.engine.answer_finder import lacks_asked_kind
+from archqa.engine.windows import tokenize_text
 from archqa.fhir import Resource
 from archqa.notes.documents import Document
 from archqa.query.everyday import Vocabulary

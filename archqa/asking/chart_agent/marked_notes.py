@@ -15,9 +15,8 @@ from archqa.chart.note_index import Encode
 from archqa.chart.notes import ChartNotes, Place
 from archqa.chart.search import Hit, search_notes
 from archqa.core.case import Case, Sentence
-from archqa.notes.excluded import non_evidence_reasons
 from archqa.notes.lines import table_cells
-from archqa.notes.non_evidence import non_evidence_indices
+from archqa.notes.non_evidence import non_evidence_indices, non_evidence_reasons
 
 _NEIGHBOURS = 1
 """Sentences on either side of a hit that are shown with it."""

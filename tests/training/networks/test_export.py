@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from archqa.core.case import case_digest
-from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
+from archqa.engine.encoders import CROSS_ENCODER_FILE, CrossEncoder
 from archqa.engine.windows import build_windows
 from archqa.tasks import load_cases
 from tests.training.labelled_cases import labelled

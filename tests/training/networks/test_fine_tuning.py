@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from archqa.core.case import Case, case_digest
-from archqa.engine.cross_encoder import CrossEncoder
+from archqa.engine.encoders import CrossEncoder
 from archqa.engine.windows import build_windows
 from tests.engine.conftest import make_case
 from tests.training.labelled_cases import labelled

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from archqa.engine.windows import build_windows
-from archqa.engine.wordpiece import CLS, SEP
+from archqa.engine.windows import CLS, SEP, build_windows
 from archqa.errors import CallerError
 from tests.training.labelled_cases import labelled
 from training import fine_tuning, loading, mpnet, pruning

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from lxml import etree
 from lxml.html import HtmlElement, HTMLParser, document_fromstring
 
-from archqa.notes.formats.not_readable import NotReadable
+from archqa.notes.formats import NotReadable
 
 _DROPPED = frozenset(
     ("head", "script", "style", "template", "noscript", "svg", "iframe", "object", "select")
@@ -71,7 +71,12 @@ def declared_charset(content: bytes) -> str:
 def html_to_text(source: str) -> str:
     """Return what a reader sees of an HTML document, as text. Raises NotReadable."""
     text = "".join(_pieces(_parse(source), 0))
-    return _BREAKS.sub(_line_breaks, text).strip("\n")
+
+    def line_breaks(match: re.Match[str]) -> str:
+        is_paragraph = _PARAGRAPH_BREAK in match[0] or match[0].count("\n") > 1
+        return "\n\n" if is_paragraph else "\n"
+
+    return _BREAKS.sub(line_breaks, text).strip("\n")
 
 
 def _parse(source: str) -> HtmlElement:
@@ -86,37 +91,44 @@ def _parse(source: str) -> HtmlElement:
     return root
 
 
-def _line_breaks(match: re.Match[str]) -> str:
-    """Return a blank line or the end of a line for breaks that stand together."""
-    is_paragraph = _PARAGRAPH_BREAK in match[0] or match[0].count("\n") > 1
-    return "\n\n" if is_paragraph else "\n"
-
-
 def _pieces(element: HtmlElement, depth: int, marker: str = "") -> Iterator[str]:
     """Yield the text of an element in pieces, `marker` at its front, without what follows it."""
-    if element.tag in _DROPPED or _is_hidden(element):
+    style = element.get("style", "").replace(" ", "").lower()
+    is_hidden = "hidden" in element.attrib or _HIDDEN.search(style) is not None
+    if element.tag in _DROPPED or is_hidden:
         return
     if depth > _MAX_DEPTH:
         yield _SPACES.sub(" ", element.text_content())
         return
-    line_break = _break_around(element.tag)
-    yield line_break + marker
+    line_break = ""
+    if element.tag in _PARAGRAPHS:
+        line_break = _PARAGRAPH_BREAK
+    elif element.tag in _LINES:
+        line_break = _LINE_BREAK
+    yield ("\n" if element.tag == "br" else line_break) + marker
     if _is_table_row(element):
-        cells = [cell for cell in element if cell.tag in _CELLS]
-        yield " | ".join(_cell_text(cell, depth) for cell in cells)
-        if all(cell.tag == "th" for cell in cells):
+        cells = []
+        for cell in element:
+            if cell.tag in _CELLS:
+                text = "".join(_pieces(cell, depth + 1))
+                cells.append(" ".join(text.split()))
+        yield " | ".join(cells)
+        if element.find("td") is None:
             yield "\n" + " | ".join(["---"] * len(cells))
     else:
         yield from _content(element, depth)
-    yield "" if element.tag == "br" else line_break
+    yield line_break
 
 
 def _content(element: HtmlElement, depth: int) -> Iterator[str]:
     yield _written(element, element.text)
     item_number = 0
     for child in element:
-        item_number += child.tag == "li"
-        yield from _pieces(child, depth + 1, _marker(element, child, item_number))
+        marker = ""
+        if child.tag == "li":
+            item_number += 1
+            marker = f"{item_number}. " if element.tag == "ol" else "- "
+        yield from _pieces(child, depth + 1, marker)
         yield _written(element, child.tail)
 
 
@@ -131,27 +143,3 @@ def _is_table_row(element: HtmlElement) -> bool:
         return False
     lengths = [len(cell.text_content()) for cell in element if cell.tag in _CELLS]
     return len(lengths) > 1 and max(lengths) <= _MAX_CELL_LENGTH
-
-
-def _cell_text(cell: HtmlElement, depth: int) -> str:
-    return " ".join("".join(_pieces(cell, depth + 1)).split())
-
-
-def _break_around(tag: str) -> str:
-    if tag in _PARAGRAPHS:
-        return _PARAGRAPH_BREAK
-    if tag == "br":
-        return "\n"
-    return _LINE_BREAK if tag in _LINES else ""
-
-
-def _marker(parent: HtmlElement, child: HtmlElement, number: int) -> str:
-    """Return the bullet or number of a list item, "" for what is none."""
-    if child.tag != "li":
-        return ""
-    return f"{number}. " if parent.tag == "ol" else "- "
-
-
-def _is_hidden(element: HtmlElement) -> bool:
-    style = element.get("style", "").replace(" ", "").lower()
-    return "hidden" in element.attrib or _HIDDEN.search(style) is not None

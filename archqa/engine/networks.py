@@ -1,19 +1,19 @@
-"""Packed weights of the engine's networks: how they lie in `.npz` files, and how they are unpacked.
+"""onnxruntime sessions of the engine's networks, and the thread pool that they share."""
 
-A row has a scale, a block of a row a factor, and a weight a small code:
-weight = scale x factor x code. Factor x code is the eight-bit integer that a processor multiplies.
-A code takes half a byte. A network that was trained on from another one may refer to that one's
-file and add an update of low rank to a weight (Hu et al. 2021, arXiv:2106.09685).
-"""
-
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import onnxruntime as ort
 from numpy.typing import NDArray
+
+from archqa.core.stopping import current_stop
 
 MAX_CODE = 7
 """The highest code that half a byte holds; codes range from -7 to 7."""
@@ -153,3 +153,98 @@ def add_update(base: PackedWeights, update: LowRankUpdate) -> Floats:
     product *= update.update_scale
     product += unpack_transposed(base) * base.scale
     return product
+
+
+WORKERS = 2
+"""Concurrent inferences, each on one core: faster than one inference on two cores."""
+
+SHARES = 4
+"""Parts in which weights are decompressed: enough that the cores end at about the same time."""
+
+SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
+"""The fused sum and norm takes three times as long as the two (onnxruntime 1.32, measured)."""
+
+EMBEDDING_TABLE = "encoder.embeddings.pieces.table"
+"""The one packed weight that a graph reads row by row; the rest are transposed for products."""
+
+EMBEDDING_SCALE = "encoder.embeddings.pieces.scale"
+QUANTISED_SUFFIX, SCALE_SUFFIX = "_quantized", "_scale"
+"""What onnxruntime's quantisation appends to a weight's name, for its integers and their scale."""
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def open_session(model: Path) -> ort.InferenceSession:
+    """Open a session on the CPU; each inference runs on the thread that calls it.
+
+    Memory patterns are off: notes differ in length, and each length would reserve memory of its
+    own. Weights in the `.npz` file of the same name are unpacked into the graph, with their scales.
+    """
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.enable_mem_pattern = False
+    weights = _unpack_weights(model.with_suffix(".npz"))
+    values = list(map(ort.OrtValue.ortvalue_from_numpy, weights.values()))
+    options.add_external_initializers(list(weights), values)
+    return ort.InferenceSession(
+        str(model),
+        options,
+        providers=["CPUExecutionProvider"],
+        disabled_optimizers=SLOW_OPTIMIZERS,
+    )
+
+
+def _unpack_weights(file: Path) -> dict[str, NDArray[Any]]:
+    """Decompress and unpack the weights of a file, and their scales, in the pool."""
+    locations = weight_locations(file)
+    pending = [
+        submit_to_pool(_unpack_locations, locations[share::SHARES]) for share in range(SHARES)
+    ]
+    weights = {}
+    for unpacked in pending:
+        weights.update(unpacked.result())
+    return weights
+
+
+def _unpack_locations(locations: list[WeightLocation]) -> dict[str, NDArray[Any]]:
+    weights: dict[str, NDArray[Any]] = {}
+    for name, packed in read_locations(locations):
+        if name == EMBEDDING_TABLE:
+            weights[name] = unpack_weights(packed)
+            weights[EMBEDDING_SCALE] = packed.scale[:, None]
+        else:
+            weights[name] = unpack_transposed(packed)
+            weights[name.removesuffix(QUANTISED_SUFFIX) + SCALE_SUFFIX] = packed.scale
+    return weights
+
+
+def files_sha256(*files: Path) -> str:
+    """Return the sha256 of the files, one after the other, without reading one as a whole."""
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            hashlib.file_digest(stream, lambda: digest)
+    return digest.hexdigest()
+
+
+def submit_to_pool(run: Callable[[Task], Result], task: Task) -> Future[Result]:
+    """Run `task` in the pool that all networks share. A task must not wait for another task.
+
+    Its future raises `Stopped` where the work that it belongs to was stopped before it began.
+    """
+    stop = current_stop()
+
+    def run_unless_stopped(task: Task) -> Result:
+        if stop is not None:
+            stop.raise_if_requested()
+        return run(task)
+
+    return _thread_pool().submit(run_unless_stopped, task)
+
+
+@cache
+def _thread_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(WORKERS, "archqa-evidence")

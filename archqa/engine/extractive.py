@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from archqa.core.answer import SEE_ALSO, CitedAnswer, Claim
 from archqa.core.case import Case
-from archqa.engine.answer.compression import SentenceVariant, sentence_variants
-from archqa.engine.answer.span_extraction import scope_words
+from archqa.engine.compression import SentenceVariant, scope_words, sentence_variants
 from archqa.engine.question import question_with_phrases
 from archqa.errors import CallerError
 from archqa.terminology.topics import topics_of
@@ -65,9 +64,14 @@ def compose(
             f"An answer of {word_limit} words cannot be written.\nAllow at least {MIN_WORDS}."
         )
     candidates = _candidates(case, evidence, relevance)
-    lines = _pack_lines(_candidates_for_lines(candidates), word_limit)
+    # The most relevant candidates that have words compete for lines, in note order.
+    with_words = [candidate for candidate in candidates if candidate.variants]
+    by_relevance = sorted(with_words, key=lambda candidate: -candidate.relevance)
+    competing = {candidate.id for candidate in by_relevance[:MAX_LINES]}
+    for_lines = [candidate for candidate in with_words if candidate.id in competing]
+    lines = _pack_lines(for_lines, word_limit)
     if _uncited(lines, candidates):
-        lines = _pack_lines(_candidates_for_lines(candidates), word_limit - SEE_ALSO_WORDS)
+        lines = _pack_lines(for_lines, word_limit - SEE_ALSO_WORDS)
     if not lines:
         ids = case.in_note_order(evidence)
         return CitedAnswer(claims=(Claim(text=POINTER, citations=ids),))
@@ -96,19 +100,23 @@ def _candidates(
     return candidates
 
 
-def _candidates_for_lines(candidates: list[Candidate]) -> list[Candidate]:
-    """Return the most relevant candidates that have words, in note order."""
-    with_words = [candidate for candidate in candidates if candidate.variants]
-    by_relevance = sorted(with_words, key=lambda candidate: -candidate.relevance)
-    ids = {candidate.id for candidate in by_relevance[:MAX_LINES]}
-    return [candidate for candidate in with_words if candidate.id in ids]
-
-
 def _pack_lines(candidates: list[Candidate], word_limit: int) -> list[Line]:
-    """Choose at most one variant of every sentence within `word_limit` (0/1 knapsack, exact)."""
+    """Choose at most one variant of every sentence within `word_limit` (0/1 knapsack, exact).
+
+    The value weighs what surely answers over what may, and presence over completeness: the
+    probability is squared so that two doubtful sentences do not displace a certain, longer one.
+    """
     best = [Packing(0.0, ())] * (word_limit + 1)  # by number of words
     for index, candidate in enumerate(candidates):
-        best = _pack_candidate(best, index, candidate)
+        improved = list(best)
+        for variant_index, variant in enumerate(candidate.variants):
+            gain = (0.05 + candidate.relevance**2) * (0.8 + 0.2 * variant.content_kept)
+            for words in range(variant.word_count, len(best)):
+                before = best[words - variant.word_count]
+                value = before.value + gain
+                if value > improved[words].value + 1e-12:
+                    improved[words] = Packing(value, (*before.choices, (index, variant_index)))
+        best = improved
     lines = []
     for index, variant_index in best[word_limit].choices:
         candidate = candidates[index]
@@ -117,40 +125,19 @@ def _pack_lines(candidates: list[Candidate], word_limit: int) -> list[Line]:
     return lines
 
 
-def _pack_candidate(best: list[Packing], index: int, candidate: Candidate) -> list[Packing]:
-    """Return the best packing for every number of words when one more candidate may be used."""
-    improved = list(best)
-    for variant_index, variant in enumerate(candidate.variants):
-        gain = _value(candidate, variant)
-        choice = (index, variant_index)
-        for words in range(variant.word_count, len(best)):
-            before = best[words - variant.word_count]
-            value = before.value + gain
-            if value > improved[words].value + 1e-12:
-                improved[words] = Packing(value, (*before.choices, choice))
-    return improved
-
-
-def _value(candidate: Candidate, variant: SentenceVariant) -> float:
-    """Weigh what surely answers over what may, and presence over completeness.
-
-    The probability is squared so that two doubtful sentences do not displace a certain, longer one.
-    """
-    return (0.05 + candidate.relevance**2) * (0.8 + 0.2 * variant.content_kept)
-
-
 def _cite_all(lines: list[Line], candidates: list[Candidate]) -> tuple[Claim, ...]:
     """Return the lines as claims in note order, with the id of every candidate on one claim."""
-    order = {candidate.id: position for position, candidate in enumerate(candidates)}
-    citations: dict[str, list[str]] = {line.sentence_id: [line.sentence_id] for line in lines}
-    for candidate in _without_line(lines, candidates):
-        supported_line = _supported_line(candidate, lines)
-        if supported_line:
-            citations[supported_line.sentence_id].append(candidate.id)
+    citations: dict[str, list[str]] = {line.sentence_id: [] for line in lines}
+    for candidate in candidates:
+        if candidate.id in citations:
+            citations[candidate.id].append(candidate.id)
+            continue
+        line = _supported_line(candidate, lines)
+        if line:
+            citations[line.sentence_id].append(candidate.id)
     claims = []
     for line in lines:
-        ids = sorted(citations[line.sentence_id], key=order.__getitem__)
-        claims.append(Claim(text=line.text, citations=tuple(ids)))
+        claims.append(Claim(text=line.text, citations=tuple(citations[line.sentence_id])))
     uncited = _uncited(lines, candidates)
     if uncited:
         claims.append(Claim(text=SEE_ALSO, citations=uncited))
@@ -159,27 +146,25 @@ def _cite_all(lines: list[Line], candidates: list[Candidate]) -> tuple[Claim, ..
 
 def _uncited(lines: list[Line], candidates: list[Candidate]) -> tuple[str, ...]:
     """Return the ids of the candidates that have no line and support none."""
-    without_line = _without_line(lines, candidates)
-    return tuple(
-        candidate.id for candidate in without_line if not _supported_line(candidate, lines)
-    )
-
-
-def _without_line(lines: list[Line], candidates: list[Candidate]) -> list[Candidate]:
-    ids = {line.sentence_id for line in lines}
-    return [candidate for candidate in candidates if candidate.id not in ids]
+    with_line = {line.sentence_id for line in lines}
+    uncited = []
+    for candidate in candidates:
+        if candidate.id not in with_line and not _supported_line(candidate, lines):
+            uncited.append(candidate.id)
+    return tuple(uncited)
 
 
 def _supported_line(candidate: Candidate, lines: list[Line]) -> Line | None:
-    """Return the first line that the candidate repeats, or None."""
-    return next((line for line in lines if _supports(candidate.text, line.text)), None)
+    """Return the first line that the candidate repeats, or None.
 
-
-def _supports(sentence: str, line: str) -> bool:
-    """Whether the sentence has every word of the line, and negates or doubts nothing more."""
-    if not _words(line) <= _words(sentence):
-        return False
-    return scope_words(sentence) <= scope_words(line)
+    It has every word of the line, and negates or doubts nothing more.
+    """
+    words = _words(candidate.text)
+    scope = scope_words(candidate.text)
+    for line in lines:
+        if _words(line.text) <= words and scope <= scope_words(line.text):
+            return line
+    return None
 
 
 def _words(text: str) -> frozenset[str]:

@@ -1,1 +1,0 @@
-"""Extractive answers: selected sentences, compressed, with each citation on its line."""

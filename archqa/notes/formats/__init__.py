@@ -1,1 +1,0 @@
-"""From the bytes of a file to the text of a note, one format a module."""
