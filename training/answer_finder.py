@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from archqa.terminology.words import stems
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
@@ -43,6 +42,7 @@ from archqa.engine.windows import TokenWindow
 from archqa.notes.non_evidence import non_evidence_indices
 from archqa.notes.sentences import case_from_text
 from archqa.safety.private_files import write_private_text
+from archqa.terminology.words import stems
 from training import export, fine_tuning, loading
 from training.corpora import ShortQuestion
 from training.fine_tuning import TrainingConfig

@@ -43,7 +43,7 @@ class GrammarBackend(SingleReplyBackend):
 
     def _parse(self, task: PlannerTask) -> Query:
         # Imported late: the grammar is slow to import, and only questions about a record need it.
-        from archqa.query.grammar import parse
+        from archqa.query.questions.ehrsql import parse
 
         return parse(task.question, task.assumption, self._record, task.patient_fhir_id)
 

@@ -13,8 +13,8 @@ from pydantic import Field, model_validator
 from archqa.agents.agent import Agent, Rejected
 from archqa.core.value import FrozenModel
 from archqa.query import Query
-from archqa.query.everyday.declining import judgement_reasons
 from archqa.query.language import concept_names, kind_descriptions
+from archqa.query.questions.everyday.declining import judgement_reasons
 
 MAX_LOOKUPS = 8
 """Names that may be looked up in one turn."""

@@ -8,7 +8,7 @@ from archqa.briefing.drafts import LineDraft
 from archqa.briefing.notes import NoteLine, Notes, NoteSentence, folded, is_between, read_notes
 from archqa.briefing.patient_rows import PatientRows
 from archqa.chart.templated import own_texts
-from archqa.query.everyday import patient_vocabulary
+from archqa.query.questions.everyday import patient_vocabulary
 from archqa.terminology.concepts import find_concepts
 
 WITHIN = timedelta(days=730)

@@ -10,9 +10,9 @@ from archqa.chart.named_visit import NamedVisit, named_visit, names_visit
 from archqa.core.id_lists import list_ids
 from archqa.fhir import Resource
 from archqa.query.conventions import CLINICAL
-from archqa.query.everyday import Vocabulary
-from archqa.query.everyday.marking import mark
 from archqa.query.execution.time_windows import Window, resolve_window
+from archqa.query.questions.everyday import Vocabulary
+from archqa.query.questions.everyday.marking import mark
 from archqa.query.scope import Span
 
 _NOTE_NOUN = re.compile(

@@ -17,7 +17,7 @@ from archqa.chart.open_notes import NoteOpener
 from archqa.chart.reading import places_to_read
 from archqa.chart.templated import own_texts
 from archqa.fhir import Store
-from archqa.query.everyday import patient_vocabulary
+from archqa.query.questions.everyday import patient_vocabulary
 
 FIRST = (10, 20, 40)
 _TAGS, _MARKS = re.compile(r"<[^>]+>"), re.compile(r"\W+")

@@ -16,7 +16,7 @@ from archqa.chart.note_search import search_notes, word_scores
 from archqa.chart.open_notes import NoteOpener
 from archqa.chart.search_terms import search_terms
 from archqa.fhir import Store
-from archqa.query.everyday import patient_vocabulary
+from archqa.query.questions.everyday import patient_vocabulary
 from tests.chart.charts import PATIENT, load, note
 
 TODAY = date(2026, 11, 23)

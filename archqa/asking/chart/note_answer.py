@@ -13,7 +13,7 @@ from archqa.chart.note_limits import NoteLimits, note_limits
 from archqa.core.case import Case, Sentence
 from archqa.engine.asked_kind import lacks_asked_kind
 from archqa.fhir import Resource
-from archqa.query.everyday import Vocabulary
+from archqa.query.questions.everyday import Vocabulary
 
 _MIN_SCORE = 1.0
 """The logit from which on a sentence answers, chosen on three charts with 71 questions to notes."""

@@ -11,7 +11,7 @@ from archqa.asking.patient import find_patient
 from archqa.asking.question import Question
 from archqa.asking.record import PatientQueries, answer_by_grammar, conventions_of
 from archqa.fhir import Record
-from archqa.query.everyday import PatientVocabulary, patient_vocabulary
+from archqa.query.questions.everyday import PatientVocabulary, patient_vocabulary
 
 
 class PatientChart:

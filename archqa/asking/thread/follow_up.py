@@ -48,7 +48,7 @@ from archqa.asking.thread.phrases import (
 )
 from archqa.asking.thread.subjects import AskedBefore, read_asked
 from archqa.asking.thread.turns import Thread
-from archqa.query.everyday import Declined, Understood, Vocabulary, read_question
+from archqa.query.questions.everyday import Declined, Understood, Vocabulary, read_question
 
 
 class Standalone(NamedTuple):

@@ -13,10 +13,10 @@ from archqa.asking.thread.phrases import (
     longest_at,
     references,
 )
-from archqa.query.everyday.marking import mark
-from archqa.query.everyday.marks import Clause, Mark
-from archqa.query.everyday.tokens import Token, plain
-from archqa.query.everyday.vocabulary import Vocabulary
+from archqa.query.questions.everyday.marking import mark
+from archqa.query.questions.everyday.marks import Clause, Mark
+from archqa.query.questions.everyday.tokens import Token, plain
+from archqa.query.questions.everyday.vocabulary import Vocabulary
 
 _DEMONSTRATIVES = frozenset({"that", "this", "these", "those"})
 _DO = frozenset({"do", "does", "did", "will"})

@@ -18,8 +18,8 @@ from archqa.core.question import RecordQuestion
 from archqa.errors import CaseFailed, Refused, Unusable
 from archqa.fhir import FhirError, Record
 from archqa.query import Chart, Query, QueryResult, Row, format_agent_answer
-from archqa.query.everyday.declining import judgement_reasons
 from archqa.query.execution.chart import ChartCache
+from archqa.query.questions.everyday.declining import judgement_reasons
 from archqa.tasks.fhir_agentbench.pipelines.hand_over import hand_over
 from archqa.tasks.fhir_agentbench.pipelines.planning import (
     Planned,

@@ -1,0 +1,118 @@
+"""Marks: what a stretch of a question means, and the account of which marks a reading has used."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from archqa.query.model import ValueTest
+from archqa.query.questions.everyday.tokens import Token
+from archqa.query.questions.everyday.vocabulary import Name, Vocabulary
+from archqa.query.scope import Span
+from archqa.terminology.concept import Concept
+
+
+class Mark(NamedTuple):
+    """A stretch of tokens and its meaning.
+
+    kind and value are those of `data/phrases.tsv`; besides, `span` (of time), `test` (of a value),
+    `concept`, `name` (of the record), `person_name`, `judgement`, `filler`, `sign` and `unknown`.
+    """
+
+    kind: str
+    value: str
+    start: int
+    end: int
+    text: str = ""
+    spans: tuple[Span, ...] = ()
+    test: ValueTest | None = None
+    unit: str = ""
+    concepts: tuple[Concept, ...] = ()
+    names: tuple[Name, ...] = ()
+
+    @property
+    def length(self) -> int:
+        """The number of its tokens."""
+        return self.end - self.start
+
+
+_SILENT = frozenset({"filler", "sign", "person_name", "request"})
+"""Kinds of marks that need no use: they carry nothing, or only say that something is asked."""
+
+
+class Clause(NamedTuple):
+    """The marks of a question, or of a part of it, in its order."""
+
+    tokens: tuple[Token, ...]
+    marks: tuple[Mark, ...]
+
+    def of(self, kind: str, *values: str) -> tuple[Mark, ...]:
+        """The marks of a kind, with one of the values if there are any."""
+        return tuple(
+            mark
+            for mark in self.marks
+            if mark.kind == kind and (not values or mark.value in values)
+        )
+
+    def has(self, kind: str, *values: str) -> bool:
+        """Whether there is such a mark."""
+        return bool(self.of(kind, *values))
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words of the marks."""
+        return frozenset(word for mark in self.marks for word in mark.text.split())
+
+    @property
+    def concepts(self) -> Iterator[Concept]:
+        """All concepts that are named."""
+        for mark in self.of("concept"):
+            yield from mark.concepts
+
+
+class Account:
+    """Which marks of a clause a reading has used: those it never asked for are not understood."""
+
+    def __init__(self, clause: Clause, vocabulary: Vocabulary) -> None:
+        self.clause = clause
+        self.vocabulary = vocabulary
+        self._used: set[Mark] = set()
+
+    def use(self, kind: str, *values: str) -> tuple[Mark, ...]:
+        """The marks of a kind, with one of the values if there are any; they are used now."""
+        marks = self.clause.of(kind, *values)
+        self._used.update(marks)
+        return marks
+
+    def unused(self, kind: str, *values: str) -> tuple[Mark, ...]:
+        """The marks of a kind that nothing has used."""
+        marks = self.clause.of(kind, *values)
+        return tuple(mark for mark in marks if mark not in self._used)
+
+    def use_spans(self) -> tuple[Span, ...]:
+        """The spans of time that nothing has used, such as a stay; they are used now.
+
+        All spans limit the rows at once. Two dates, as in 2019 and 2020, would leave nothing: then
+        only the first is used.
+        """
+        marks = self.unused("span")
+        if len(marks) > 1 and not all(_is_open(mark) for mark in marks):
+            marks = marks[:1]
+        self._used.update(marks)
+        return tuple(span for mark in marks for span in mark.spans)
+
+    def use_marks(self, marks: Iterable[Mark]) -> None:
+        """Note marks as used."""
+        self._used.update(marks)
+
+    @property
+    def left(self) -> tuple[Mark, ...]:
+        """The marks that carry something and were not used."""
+        return tuple(
+            mark
+            for mark in self.clause.marks
+            if mark.kind not in _SILENT and mark not in self._used
+        )
+
+
+def _is_open(mark: Mark) -> bool:
+    """Whether a mark only says since or until when."""
+    return all(span.relation != "in" for span in mark.spans)
