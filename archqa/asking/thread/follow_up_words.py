@@ -15,8 +15,8 @@ from archqa.asking.thread.phrases import (
 )
 from archqa.query.questions.everyday.marking import mark
 from archqa.query.questions.everyday.marks import Clause, Mark
-from archqa.query.questions.everyday.tokens import Token, plain
 from archqa.query.questions.everyday.vocabulary import Vocabulary
+from archqa.query.questions.lexer import Token, plain
 
 _DEMONSTRATIVES = frozenset({"that", "this", "these", "those"})
 _DO = frozenset({"do", "does", "did", "will"})

@@ -8,7 +8,7 @@ from archqa.asking.thread.changed_question import at_time
 from archqa.asking.thread.follow_up_words import FollowUpWords
 from archqa.asking.thread.phrases import Phrase, longest_at, references
 from archqa.asking.thread.subjects import AskedBefore, Subject
-from archqa.query.questions.everyday.tokens import tokenize
+from archqa.query.questions.lexer import tokenize
 from archqa.query.scope import Span
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")

@@ -5,7 +5,7 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows
-from archqa.query.questions.everyday.tokens import phrases_of
+from archqa.query.questions.lexer import phrases_of
 
 SUBJECT = "thatsubject"
 """Stands in the tables for a reference, such as "it" or "the first one"."""

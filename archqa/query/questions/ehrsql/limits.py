@@ -1,11 +1,11 @@
 """Limits on values ("greater than 105") and routes ("via the IV route")."""
 
 import re
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from archqa.query.model import ValueTest
+from archqa.query.questions.ehrsql.names import synonyms
 from archqa.query.questions.ehrsql.text import MaskedText, lookup_key
-from archqa.query.questions.ehrsql.vocabulary import synonyms
 
 _NUMBER = (
     r"(?:a |the |value of |of )*(?P<number>-?\d+(?:\.\d+)?)(?![\d/-])(?!:\d|st\b|nd\b|rd\b|th\b)"
@@ -43,22 +43,13 @@ _PATTERNS = [
 ]
 
 
-class FoundValueTest(NamedTuple):
-    """A value test and the offsets of its words."""
-
-    value_test: ValueTest
-    start: int
-    end: int
-
-
-def find_value_test(question: MaskedText) -> FoundValueTest | None:
+def find_value_test(question: MaskedText) -> ValueTest | None:
     """The comparison of values with a number, if there is one. Masks its words."""
     for comparison, pattern in _PATTERNS:
         match = next(question.find_unmasked(pattern), None)
         if match is not None:
             question.mask(*match.span())
-            value_test = ValueTest(comparison=comparison, number=float(match["number"]))
-            return FoundValueTest(value_test, *match.span())
+            return ValueTest(comparison=comparison, number=float(match["number"]))
     return None
 
 

@@ -5,17 +5,115 @@ Every step masks the words it explains.
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from archqa.errors import NotUnderstood
+from archqa.query.model import Query, ValueTest
+from archqa.query.questions.calendar import FoundSpan
 from archqa.query.questions.ehrsql import limits, subject, times
-from archqa.query.questions.ehrsql.context import QuestionContext
 from archqa.query.questions.ehrsql.lexicon import LexiconMatches, lexicon_words, stop_words
-from archqa.query.questions.ehrsql.names import Candidate, non_overlapping
-from archqa.query.questions.ehrsql.parse_state import ParseState
-from archqa.query.questions.ehrsql.text import MASK, MaskedText, TextToken, tokenize
-from archqa.query.questions.ehrsql.visits import FoundVisit, find_positions, find_visits
-from archqa.query.questions.ehrsql.vocabulary import NameKind
+from archqa.query.questions.ehrsql.names import Candidate, NameKind, non_overlapping
+from archqa.query.questions.ehrsql.subject import Subject
+from archqa.query.questions.ehrsql.text import MASK, MaskedText, QuestionContext
+from archqa.query.questions.ehrsql.times import (
+    FoundPosition,
+    FoundVisit,
+    find_positions,
+    find_visits,
+)
+from archqa.query.questions.lexer import Token, letters_and_numbers
+from archqa.query.scope import When
+
+MEASUREMENT_KINDS = frozenset({"lab", "vital", "output"})
+NUMERIC_AGGREGATIONS = ("minimum", "maximum", "average", "sum")
+_UNIT_OF_ABBREVIATION = {"min": "minute", "hr": "hour"}
+
+
+@dataclass
+class ParseState:
+    """All that was recognised in a question."""
+
+    text: str
+    what: Subject
+    lexicon_matches: LexiconMatches
+    context: QuestionContext
+    is_yes_no: bool
+    names: tuple[str, ...] = ()
+    specimens: tuple[str, ...] = ()
+    organisms: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
+    admission_sources: tuple[str, ...] = ()
+    value_test: ValueTest | None = None
+    visits: list[FoundVisit] = field(default_factory=list)
+    spans: list[FoundSpan] = field(default_factory=list)
+    positions: list[FoundPosition] = field(default_factory=list)
+
+    def mentions(self, slot: str, value: str, min_weight: float = 0.1) -> bool:
+        """Whether the cues for a value have enough weight."""
+        return self.lexicon_matches.weight(slot, value) >= min_weight
+
+    def contains_words(self, pattern: str) -> bool:
+        """Whether the words of a pattern occur."""
+        return re.search(rf"\b(?:{pattern})\b", self.text) is not None
+
+    @property
+    def numeric_aggregation(self) -> Any:
+        """A minimum, maximum, average or sum, if one is requested."""
+        return self.lexicon_matches.best("summary", NUMERIC_AGGREGATIONS, 3)
+
+    @property
+    def when(self) -> When:
+        """The visit, the spans and the position."""
+        visits = [found_visit.visit for found_visit in self.visits]
+        spans = [span for found_span in self.spans for span in found_span.spans]
+        positions = [found_position.position for found_position in self.positions]
+        return When(
+            visit=next(iter(visits), None),
+            spans=tuple(spans),
+            position=next(iter(positions), None),
+        )
+
+    def requested_unit(self, returns: str) -> str | None:
+        """The unit in which a length of time is requested."""
+        if returns not in {"elapsed", "length_of_stay"}:
+            return None
+        match = re.search(r"\b(minute|min|hour|hr|day|week|month|year)s?\b", self.text)
+        if match is None:
+            return "day"
+        unit = match[1]
+        return _UNIT_OF_ABBREVIATION.get(unit, unit)
+
+    def make_query(self, **fields: Any) -> Query:
+        """A query with the limits of its rows. Raises ValueError if the parts contradict."""
+        what = fields.setdefault("what", self.what)
+        if self.value_test is not None:
+            fields["value"] = self.value_test
+        return Query(now=self.context.now, **{**self._limits(what), **fields})
+
+    def _limits(self, what: str) -> dict[str, Any]:
+        if what in {"icu_stay", "patient"}:
+            return {}
+        if what == "hospital_visit":
+            return {"admission_sources": self.admission_sources}
+        if what == "medication":
+            return {"names": self.names, "routes": self.routes}
+        if what in {"microbiology_test", "organism", "susceptibility"}:
+            limits: dict[str, Any] = {
+                "names": self.names,
+                "specimens": self.specimens,
+                "organisms": self.organisms,
+            }
+            asks_organism = self.mentions("returns", "organism", 4) or bool(self.organisms)
+            if what == "susceptibility":
+                result = self.lexicon_matches.best("result")
+                if result is not None:
+                    limits["results"] = (result,)
+            elif what == "microbiology_test" and asks_organism:
+                limits["grew"] = True
+            return limits
+        return {"names": self.names}
+
 
 NAME_KINDS: dict[str, NameKind] = {
     "lab": "lab",
@@ -72,7 +170,7 @@ class ParseResult(NamedTuple):
 
     state: ParseState
     candidates: list[Candidate]
-    unresolved: list[TextToken]
+    unresolved: list[Token]
 
 
 def parse_question(text: str, context: QuestionContext, candidates: list[Candidate]) -> ParseResult:
@@ -99,6 +197,9 @@ def parse_question(text: str, context: QuestionContext, candidates: list[Candida
     if what == "medication":
         question = question_without_routes
     positions = find_positions(question)
+    if cues.weight("what", "icu_stay"):
+        # "The last stay" in a question about the ICU is the last ICU stay.
+        visits = [visit if visit.is_explicit else visit.as_icu_stay() for visit in visits]
     state = ParseState(
         text=text,
         what=what,
@@ -107,7 +208,7 @@ def parse_question(text: str, context: QuestionContext, candidates: list[Candida
         is_yes_no=subject.asks_yes_or_no(cues, text, is_ordered=bool(positions)),
         routes=routes if what == "medication" else (),
         value_test=value_test,
-        visits=_with_inferred_kinds(visits, cues),
+        visits=visits,
         spans=spans,
         positions=positions,
     )
@@ -142,19 +243,6 @@ def _without_adverbs(text: str) -> str:
         return before + MASK * adverb_length
 
     return _ADVERB.sub(mask_adverb, text)
-
-
-def _with_inferred_kinds(visits: list[FoundVisit], cues: LexiconMatches) -> list[FoundVisit]:
-    """ "The last stay" in a question about the ICU is the last ICU stay."""
-    if not cues.weight("what", "icu_stay"):
-        return visits
-    inferred = []
-    for found_visit in visits:
-        if found_visit.is_explicit:
-            inferred.append(found_visit)
-        else:
-            inferred.append(found_visit.as_icu_stay())
-    return inferred
 
 
 def _mask_names(question: MaskedText, candidates: Iterable[Candidate]) -> None:
@@ -253,7 +341,7 @@ def _is_plain_word(state: ParseState, candidate: Candidate) -> bool:
 
 def _unresolved_tokens(
     question: MaskedText, cues: LexiconMatches, names: list[Candidate]
-) -> list[TextToken]:
+) -> list[Token]:
     explained_spans = list(cues.matched_spans)
     for name in names:
         explained_spans.append((name.start, name.end))
@@ -262,18 +350,11 @@ def _unresolved_tokens(
         # A masked name is explained only if it was chosen.
         text = text[:start] + question.text[start:end] + text[end:]
     unresolved = []
-    for token in tokenize(text):
-        carries_meaning = _carries_meaning(token, has_names=bool(names))
-        if carries_meaning and not _is_explained(token, explained_spans):
+    for token in letters_and_numbers(text):
+        if len(token.text) == 1 or token.text in stop_words():
+            continue
+        if names and token.text in _QUALIFIERS:
+            continue
+        if not any(start <= token.start and token.end <= end for start, end in explained_spans):
             unresolved.append(token)
     return unresolved
-
-
-def _carries_meaning(token: TextToken, *, has_names: bool) -> bool:
-    if len(token.text) == 1 or token.text in stop_words():
-        return False
-    return not (has_names and token.text in _QUALIFIERS)
-
-
-def _is_explained(token: TextToken, spans: list[tuple[int, int]]) -> bool:
-    return any(start <= token.start and token.end <= end for start, end in spans)

@@ -5,9 +5,8 @@ from typing import Literal, cast
 
 from archqa.query.model import RowKind
 from archqa.query.questions.ehrsql.lexicon import LexiconMatches
-from archqa.query.questions.ehrsql.names import Candidate
-from archqa.query.questions.ehrsql.visits import FoundVisit
-from archqa.query.questions.ehrsql.vocabulary import NameKind
+from archqa.query.questions.ehrsql.names import Candidate, NameKind
+from archqa.query.questions.ehrsql.times import FoundVisit
 
 Subject = RowKind | Literal["emergency"]
 
@@ -170,16 +169,13 @@ def asks_yes_or_no(cues: LexiconMatches, text: str, *, is_ordered: bool) -> bool
     question_word = _ASKS.search(text)
     auxiliary_offset = cues.first_offsets.get(("summary", "exists"))
     weight = cues.weight("summary", "exists")
-    asks_value = _asks_value(cues, is_ordered=is_ordered)
+    # Whether a value, a time or a fact is requested:
+    if is_ordered or cues.weight("returns", "time") >= 2:
+        asks_value = True
+    else:
+        aggregation = cues.best("summary", ("minimum", "maximum", "average", "sum"), 4)
+        asks_value = bool(aggregation or cues.best("per") or cues.best("returns", _FACTS, 3))
     if auxiliary_offset is None or (weight < 4 and asks_value):
         is_statement = _VERB.search(text) is not None
         return question_word is None and not asks_value and is_statement
     return question_word is None or auxiliary_offset < question_word.start()
-
-
-def _asks_value(cues: LexiconMatches, *, is_ordered: bool) -> bool:
-    """Whether a value, a time or a fact is requested: "the lowest ever" is no yes or no."""
-    if is_ordered or cues.weight("returns", "time") >= 2:
-        return True
-    aggregation = cues.best("summary", ("minimum", "maximum", "average", "sum"), 4)
-    return bool(aggregation or cues.best("per") or cues.best("returns", _FACTS, 3))

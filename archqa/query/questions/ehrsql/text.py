@@ -1,18 +1,76 @@
-"""A question as the grammar reads it: lower case, plain signs, without the patient's number.
-
-A rule masks the words it has interpreted, so that no later rule interprets them again.
-"""
+"""What the dialect reads: the question in plain lower case, and the context sentence."""
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from archqa.fhir.values.text import normalise_text
+from archqa.query.questions.lexer import letters_and_numbers, plain_signs, without_dots
+
+_NOW = re.compile(
+    r"(?:current (?:time|date)|today|now|clock)\D{0,30}?(\d{4}-\d\d-\d\d)(?:[ t](\d\d:\d\d(?::\d\d)?))?"
+)
+_RECORD_NAME = re.compile(
+    r"search for ['\"](?P<name>[^'\"]+)['\"] (?:to find|for) (?P<phrase>[^.]+)"
+)
+_TABLE = re.compile(r"when searching for [^,.]+, use the (?P<table>\w+) records?")
+_CLOCK = re.compile(r" ?\(the clock stands at (\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?\)")
+_KIND_OF_TABLE = {
+    "labevents": "lab",
+    "prescriptions": "medication",
+    "chartevents": "vital",
+    "outputevents": "output",
+    "microbiologyevents": "microbiology_test",
+    "procedures": "procedure",
+    "diagnoses": "diagnosis",
+}
+
+
+class QuestionContext(NamedTuple):
+    """The statements of the context.
+
+    record_names: phrases of the question and the record's name for them.
+    row_kind: the kind of rows to search.
+    wants_sum: whether an amount is meant as a sum.
+    """
+
+    now: str | None = None
+    record_names: dict[str, str] = {}
+    row_kind: str | None = None
+    wants_sum: bool = False
+
+
+def parse_context(assumption: str) -> QuestionContext:
+    """Read a context sentence; what it does not say stays open."""
+    text = " ".join(assumption.split())
+    folded = normalise_text(text)
+    now = _NOW.search(folded)
+    table = _TABLE.search(folded)
+    text = re.sub(r"\bSearch for\b", "search for", text)
+    names = {}
+    for match in _RECORD_NAME.finditer(text):
+        names[normalise_text(match["phrase"]).strip()] = match["name"]
+    return QuestionContext(
+        now=_timestamp(now) if now else None,
+        record_names=names,
+        row_kind=_KIND_OF_TABLE.get(table["table"]) if table else None,
+        wants_sum="to be the sum" in folded,
+    )
+
+
+def extract_clock(question: str) -> tuple[str, str | None]:
+    """A question without "(the clock stands at ...)", and the time it names."""
+    match = _CLOCK.search(question)
+    if match is None:
+        return question, None
+    return question[: match.start()] + question[match.end() :], _timestamp(match)
+
+
+def _timestamp(match: re.Match[str]) -> str:
+    return f"{match[1]}T{match[2] or '23:59:00'}"
+
 
 PATIENT = "patient"
-_SIGNS = str.maketrans(
-    {"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-", "\u00a0": " "}
-)
 _NUMBERED = re.compile(
     r"\b(?:the )?(?:patient|pt|subject|case|mrn|person|individual)?(?:'s)? ?(?:fhir )?"
     r"(?:id|number|no|nr)?\.? ?(?:is )?[#:]? ?"
@@ -29,12 +87,10 @@ _THE_PT = re.compile(
     r"(?! (?:values?|levels?|labs?|tests?|results?|readings?|measured|measurements?|checked|drawn|time|inr|ptt|above|"
     r"below))"
 )
-_DOTTED = re.compile(r"(?<![a-z.])(?:[a-z]\.){2,4}(?![a-z])")
 _POLITE = re.compile(
     r"\b(?:can|could|would|will|do|may|might) (?:you|i|we|u|someone|anyone|anybody)(?: (?:please|kindly))?\b ?"
 )
 _DANGLING = re.compile(r",? (?:was|is|were|are) ?\??$")
-_WORD = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 MASK = "\x01"
 _SHORT = {
     "prev": "previous", "yr": "year", "yrs": "years", "wk": "week", "wks": "weeks", "mos": "months", "mths": "months",
@@ -46,17 +102,9 @@ _SHORTENED = re.compile(
 )
 
 
-class TextToken(NamedTuple):
-    """A run of letters, or a number, and where it stands."""
-
-    text: str
-    start: int
-    end: int
-
-
 def normalize_question(question: str) -> str:
     """The question in lower case with plain signs, single blanks, and one word for the patient."""
-    text = _undotted(normalise_text(question.translate(_SIGNS)))
+    text = without_dots(normalise_text(plain_signs(question)))
     text = _DANGLING.sub("", _POLITE.sub("", text))
     text = _SHORTENED.sub(lambda match: _SHORT[match.group()], text)
     text = _TITLED.sub(PATIENT, _NUMBERED.sub(f" {PATIENT} ", text))
@@ -68,19 +116,9 @@ def normalize_question(question: str) -> str:
     return " ".join(text.split())
 
 
-def tokenize(text: str) -> list[TextToken]:
-    """The words of a text, letters apart from numbers: "spo2" is two."""
-    return [TextToken(match.group(), match.start(), match.end()) for match in _WORD.finditer(text)]
-
-
 def lookup_key(text: str) -> str:
     """A name for loose comparison: its words, without the signs between them."""
-    return " ".join(word.text for word in tokenize(_undotted(normalise_text(text))))
-
-
-def _undotted(text: str) -> str:
-    """ "e.r." is "er"."""
-    return _DOTTED.sub(lambda match: match.group().replace(".", ""), text)
+    return " ".join(word.text for word in letters_and_numbers(without_dots(normalise_text(text))))
 
 
 class MaskedText:

@@ -1,39 +1,36 @@
-"""Spans of time in a question: dates in their various forms, since and before, days ago."""
+"""The times in a question: dates in their various forms, days ago, visits, ordinals.
+
+An ordinal next to a word for a visit belongs to the visit ("on the first ICU stay"); any other is a
+position among the rows.
+"""
 
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from archqa.query.questions.calendar import (
+    DAY,
+    MONTH,
+    MONTH_NUMBER,
+    NUMBER,
+    FoundSpan,
+    Groups,
+    Relation,
+    groups_of,
+    make_span,
+    read_date,
+    read_length,
+    relation_before,
+)
 from archqa.query.questions.ehrsql.text import MaskedText
-from archqa.query.scope import Ago, Span, Unit
+from archqa.query.scope import Position, Visit, VisitKind
 
-Relation = Literal["in", "since", "after", "before", "until"]
-
-_NUMBERS = [
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-]
-_COUNT = rf"(?P<count>\d+|an?|{'|'.join(_NUMBERS)}|(?:a )?couple(?: of)?|(?:a )?few|half a)"
+_COUNT = rf"(?P<count>\d+|an?|{NUMBER}|(?:a )?couple(?: of)?|(?:a )?few|half a)"
 _UNIT = (
     r"(?P<unit>minutes?|mins?|hours?|hrs?|h|days?|weeks?|wks?|months?|mths?|mos?|years?|yrs?)"
     r"(?:'s?)?(?: time)?(?![a-z])"
-)
-_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_MONTH = (
-    r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
-    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
 )
 _LAST = r"(?:last|previous|prior)"
 _THIS = r"(?:this|(?:the )?(?:current|present|ongoing))"
@@ -43,28 +40,27 @@ _YEAR = (
     r"|(?:the )?year before last)(?:'s)?"
 )
 _OF = r"(?:,? ?(?:of|in|/|-|,)? ?)"
-_DD = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?(?!\d)"
-_MM = r"(?P<month>0?[1-9]|1[0-2])"
 _TIME = r"(?:(?:,? at |[ t]|, ?)(?P<clock>[0-2]?\d:\d\d(?::\d\d)?)(?:\.0+)?(?: ?hrs| ?hours|z)?)?"
-_BACK = rf"(?P<back>{_THIS}|(?:the )?{_LAST}) ?months?\b(?:'s)?"
+_BACK = rf"(?P<back>{_THIS}|(?:the )?{_LAST}) ?(?P<period>month)s?\b(?:'s)?"
 
 # In the order of trust: what is longer and clearer comes first.
 _DATES = [
-    rf"(?P<year>(?:1[89]|2\d)\d\d)[-/.]{_MM}[-/.]{_DD}{_TIME}",
-    rf"(?P<clock>[0-2]?\d:\d\d(?::\d\d)?)(?: ?hrs| ?hours)? (?:on )?(?P<year>(?:1[89]|2\d)\d\d)[-/.]{_MM}[-/.]{_DD}",
-    rf"(?<![\d/]){_MM}[-/.]{_DD}(?:[-/.]|,? )(?:of )?{_YEAR}{_TIME}",
-    rf"(?:the )?(?<!\d){_DD}{_OF}{_MONTH}{_OF}{_YEAR}{_TIME}",
-    rf"{_MONTH} (?:the )?{_DD}{_OF}{_YEAR}{_TIME}",
-    rf"{_BACK}(?: ?/ ?|,? on (?:the |day )?|,? (?:the |day ))(?<!\d){_DD}",
-    rf"(?:the |day )?(?<!\d){_DD}(?: day)?(?: of| in)? {_BACK}",
-    rf"(?<![\d/.]){_MM} ?[-/] ?{_YEAR}(?![/-]\d)",
-    rf"(?P<year>(?:1[89]|2\d)\d\d)[-/]{_MM}(?![\d/-])",
-    rf"{_MONTH}{_OF}{_YEAR}",
-    rf"{_YEAR},? (?:in )?{_MONTH}",
+    rf"(?P<year>(?:1[89]|2\d)\d\d)[-/.]{MONTH_NUMBER}[-/.]{DAY}{_TIME}",
+    r"(?P<clock>[0-2]?\d:\d\d(?::\d\d)?)(?: ?hrs| ?hours)? (?:on )?"
+    rf"(?P<year>(?:1[89]|2\d)\d\d)[-/.]{MONTH_NUMBER}[-/.]{DAY}",
+    rf"(?<![\d/]){MONTH_NUMBER}[-/.]{DAY}(?:[-/.]|,? )(?:of )?{_YEAR}{_TIME}",
+    rf"(?:the )?(?<!\d){DAY}{_OF}{MONTH}{_OF}{_YEAR}{_TIME}",
+    rf"{MONTH} (?:the )?{DAY}{_OF}{_YEAR}{_TIME}",
+    rf"{_BACK}(?: ?/ ?|,? on (?:the |day )?|,? (?:the |day ))(?<!\d){DAY}",
+    rf"(?:the |day )?(?<!\d){DAY}(?: day)?(?: of| in)? {_BACK}",
+    rf"(?<![\d/.]){MONTH_NUMBER} ?[-/] ?{_YEAR}(?![/-]\d)",
+    rf"(?P<year>(?:1[89]|2\d)\d\d)[-/]{MONTH_NUMBER}(?![\d/-])",
+    rf"{MONTH}{_OF}{_YEAR}",
+    rf"{_YEAR},? (?:in )?{MONTH}",
     rf"(?P<today>today|tonight|{_THIS} day)|(?P<yesterday>(?:the )?day before yesterday|"
     r"yesterday|(?:the )?(?:previous|last|prior) day)",
     _BACK,
-    r"(?P<before_last>(?:the )?month before last)",
+    r"(?P<back>(?:the )?(?P<period>month) before last)",
     _YEAR,
 ]
 _LENGTHS = [
@@ -75,7 +71,7 @@ _LENGTHS = [
     r"(?:the )?(?P<count>)(?:last|previous) (?P<unit>week|hour)\b",
 ]
 _BARE_MONTH = (
-    rf"(?:(?<=\bin )|(?<=\bsince )|(?<=\bduring )|(?<=\bthroughout ))(?:the month of )?{_MONTH}"
+    rf"(?:(?<=\bin )|(?<=\bsince )|(?<=\bduring )|(?<=\bthroughout ))(?:the month of )?{MONTH}"
 )
 _RELATIONS: dict[Relation, str] = {
     "since": r"(?:ever )?since|between|starting(?: from| in| on)?|beginning(?: from| in| on)?|from|as of|as from|"
@@ -94,28 +90,8 @@ _IS_AMOUNT = re.compile(
 )
 
 
-_UNIT_OF_PREFIX: dict[str, Unit] = {
-    "mi": "minute",
-    "h": "hour",
-    "d": "day",
-    "w": "week",
-    "m": "month",
-    "y": "year",
-}
-
-Groups = dict[str, str]
-"""The named groups that took part in a match."""
-
 FieldReader = Callable[[Groups], dict[str, Any]]
 """Turns the groups of a match into fields of a span."""
-
-
-class FoundSpan(NamedTuple):
-    """A span and the offsets of its words."""
-
-    span: Span
-    start: int
-    end: int
 
 
 def find_spans(question: MaskedText) -> list[FoundSpan]:
@@ -126,24 +102,17 @@ def find_spans(question: MaskedText) -> list[FoundSpan]:
         *_search(question, [_BARE_MONTH], _date_fields),
     ]
     spans.sort(key=lambda found_span: found_span.start)
-    spans = _resolve_between(question, spans)
-    for match in question.find_unmasked(_SO_FAR):
-        question.mask(*match.span())
-    return spans
-
-
-def _resolve_between(question: MaskedText, spans: list[FoundSpan]) -> list[FoundSpan]:
-    """Between A and B: since A, until B."""
     resolved = spans[:1]
     for previous, current in pairwise(spans):
         gap = question.masked[previous.end : current.start].strip()
-        is_between = previous.span.relation == "since" and gap == "and"
-        if is_between and current.span.relation == "in":
+        (first,), (last,) = previous.spans, current.spans
+        if first.relation == "since" and gap == "and" and last.relation == "in":
+            # Between A and B: since A, until B.
             question.mask(previous.end, current.start)
-            until = current.span.model_copy(update={"relation": "until"})
-            resolved.append(current._replace(span=until))
-        else:
-            resolved.append(current)
+            last = last.model_copy(update={"relation": "until"})
+        resolved.append(current._replace(spans=(last,)))
+    for match in question.find_unmasked(_SO_FAR):
+        question.mask(*match.span())
     return resolved
 
 
@@ -158,61 +127,36 @@ def _search(
                 yield found_span
 
 
-def _read_span(text: str, match: re.Match[str], read_fields: FieldReader) -> FoundSpan | None:
-    start, end = match.span()
-    if _IS_AMOUNT.search(text[:start]) and match.group().isdecimal():
-        return None
-    groups = {name: group for name, group in match.groupdict().items() if group is not None}
-    relation, start = _find_relation(text, start)
-    onwards = _ONWARDS.match(text[end:])
-    if onwards:
-        relation, end = "since", end + onwards.end()
-    if relation is None:
-        relation = "in"
-        if _reaches_until_now(groups, match.group()):
-            relation = "since"
-    span = _make_span(relation, read_fields(groups))
-    if span is None:
-        return None
-    return FoundSpan(span, start, end)
-
-
 @lru_cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z\d])(?:{pattern})(?![\da-z])")
 
 
-def _make_span(relation: Relation, fields: dict[str, Any]) -> Span | None:
-    if not fields:
+def _read_span(text: str, match: re.Match[str], read_fields: FieldReader) -> FoundSpan | None:
+    start, end = match.span()
+    if _IS_AMOUNT.search(text[:start]) and match.group().isdecimal():
         return None
+    groups = groups_of(match)
+    relation, start = relation_before(text, start, _RELATION_PATTERNS, skipped=" ,(")
+    onwards = _ONWARDS.match(text[end:])
+    is_ago = match.group().endswith(("ago", "back", "before now", "earlier"))
+    if onwards:
+        relation, end = "since", end + onwards.end()
+    elif relation == "in" and "unit" in groups and not is_ago:
+        # "In the last 3 days" reaches until now.
+        relation = "since"
+    fields = read_fields(groups)
     if relation == "in" and "ago" in fields:
-        relation, fields = _around(fields["ago"])
-    try:
-        return Span(relation=relation, **fields)
-    except ValueError:
+        ago = fields["ago"]
+        if ago.unit in {"day", "month", "year"}:
+            # Three days ago: that day.
+            fields = {f"{ago.unit}s_back": ago.count}
+        else:
+            relation = "since"
+    span = make_span(relation, fields)
+    if span is None:
         return None
-
-
-def _around(ago: Ago) -> tuple[Relation, dict[str, Any]]:
-    """Three days ago: that day."""
-    if ago.unit in {"day", "month", "year"}:
-        return "in", {f"{ago.unit}s_back": ago.count}
-    return "since", {"ago": ago}
-
-
-def _reaches_until_now(groups: Groups, text: str) -> bool:
-    """Whether a length reaches until now ("in the last 3 days"), unlike "3 days ago"."""
-    return "unit" in groups and not text.endswith(("ago", "back", "before now", "earlier"))
-
-
-def _find_relation(text: str, start: int) -> tuple[Relation | None, int]:
-    """The relation that the word before a date expresses, and where that word begins."""
-    text_before = text[:start].rstrip(" ,(")
-    for relation, pattern in _RELATION_PATTERNS.items():
-        match = pattern.search(text_before)
-        if match:
-            return (None if relation == "in" else relation), match.start()
-    return None, start
+    return FoundSpan((span,), start, end)
 
 
 _RELATION_PATTERNS: dict[Relation, re.Pattern[str]] = {
@@ -222,78 +166,125 @@ _RELATION_PATTERNS: dict[Relation, re.Pattern[str]] = {
 
 
 def _date_fields(groups: Groups) -> dict[str, Any]:
-    if "today" in groups:
-        return {"days_back": 0}
-    if "yesterday" in groups:
-        return {"days_back": _days_back(groups["yesterday"])}
-    if "before_last" in groups:
-        return {"months_back": 2}
-    fields = _year_fields(groups)
-    for part in ("month", "day"):
-        if part in groups:
-            fields[part] = int(groups[part])
-    if "name" in groups:
-        fields["month"] = _MONTHS.index(groups["name"][:3]) + 1
-    if "clock" in groups:
-        fields["clock"] = _padded_clock(groups["clock"])
+    fields = read_date(groups)
+    if "name" in groups and "year" not in groups:
+        # The name of a month alone is one of this year.
+        fields["years_back"] = 0
     return fields
 
 
-def _days_back(text: str) -> int:
-    """ "Yesterday" or "the previous day": 1; "the day before yesterday": 2."""
-    if "before" in text:
-        return 2
-    return 1
-
-
-def _padded_clock(text: str) -> str:
-    """ "9:30" is "09:30"; the seconds stay."""
-    hour, minutes_and_seconds = text.split(":", 1)
-    return f"{hour:0>2}:{minutes_and_seconds}"
-
-
-def _year_fields(groups: Groups) -> dict[str, Any]:
-    """The year, or the months counted back; the name of a month alone is one of this year."""
-    if "back" in groups:
-        return {"months_back": _count_back(groups["back"])}
-    if "year" not in groups and "name" not in groups:
-        return {}
-    if "year" not in groups:
-        return {"years_back": 0}
-    if groups["year"].isdecimal():
-        return {"year": int(groups["year"])}
-    return {"years_back": _count_back(groups["year"])}
-
-
-def _count_back(text: str) -> int:
-    if "before last" in text:
-        return 2
-    if re.search(r"\b(?:this|current|present|ongoing)\b", text):
-        return 0
-    return 1
-
-
 def _length_fields(groups: Groups) -> dict[str, Any]:
-    unit = _length_unit(groups["unit"])
-    if groups["count"] != "half a":
-        count = _length_count(groups["count"])
-        return {"ago": Ago(count=count, unit=unit)}
-    if unit == "year":
-        return {"ago": Ago(count=6, unit="month")}
-    return {"ago": Ago(count=15, unit="day")}
+    return {"ago": read_length(groups)}
 
 
-def _length_unit(text: str) -> Unit:
-    return next(unit for prefix, unit in _UNIT_OF_PREFIX.items() if text.startswith(prefix))
+_ORDINALS: dict[str, str] = {
+    "third_to_last": r"third[- ](?:to|from)?[- ]?(?:the )?last|antepenultimate",
+    "second_to_last": r"(?:second|2nd|next|one)[- ](?:to|from|before)[- ](?:the )?last|second[- ]last|penultimate|"
+    r"last but one|next-to-last|one before (?:the )?last|(?:second|2nd)[- ]most[- ]recent",
+    "second": r"second|2nd",
+    "third": r"third|3rd",
+    "last": r"last|latest|most recently|most recent|recent|final|newest|previous|prior|closing",
+    "first": r"(?:very )?(?:first|1st|earliest|initial|oldest|original)",
+    "current": r"this|current|currently|ongoing|present|active",
+}
+_ORDINAL = "|".join(f"(?P<{name}>{words})" for name, words in _ORDINALS.items())
+_ICU = r"(?:icu|intensive[- ]care(?: unit)?|critical[- ]care(?: unit)?|itu)"
+_HOSPITAL = r"(?:in-?patient|in-?hospital|hospital|hosp|hospitals)"
+_WARD = rf"(?:{_ICU}|{_HOSPITAL})"
+_STAY = (
+    r"(?:visits?|stays?|encounters?|enc|admissions?|adm|admits?|hospitali[sz]ations?|hosp|trips?|episodes?|"
+    r"attendance|in-?patient|hospital courses?|courses?)"
+)
+_WHOSE = r"(?:(?:the|their|his|her|its|this|that|a|an|patient|entire|whole) )*"
+_IN = r"(?:(?:in|on|during|at|for|within|of|over|throughout|from|across|while|upon|when|with) )?"
+_PRONOUN = r"(?:(?:he|she|they|patient|the patient) )?(?:(?:was|were|is|got|being|been|had been) )?"
+_FORMS = [
+    rf"{_IN}{_WHOSE}(?:time of )?(?P<before_last>)(?:{_WARD} )?{_STAY} before (?:the )?last",
+    rf"{_IN}{_WHOSE}(?:{_ORDINAL}),? (?:{_WARD} )?(?:admission )?{_STAY}(?: (?:to|in|at|on|into) (?:the )?{_WARD})?",
+    rf"{_IN}{_WHOSE}{_WARD} {_STAY} (?:number |no\.? |#)?(?P<number>[123])\b",
+    rf"{_IN}{_WHOSE}{_WARD} (?:{_ORDINAL}) {_STAY}",
+    rf"{_IN}{_WHOSE}(?:{_ORDINAL}) (?:time )?{_PRONOUN}(?:in|at|on|inside|stayed in|stayed at|admitted to|were in) "
+    rf"(?:the )?{_WARD}",
+    rf"{_IN}{_WHOSE}(?:{_ORDINAL}) (?:{_WARD})(?= |$|[?.,])",
+    rf"(?:when|while|during|the time|time) (?:the )?{_PRONOUN}(?:{_ORDINAL}) "
+    rf"(?:hospitali[sz]ed|in-?patient|admitted to the {_WARD}|in (?:the )?{_WARD})",
+    r"(?:while|when|since being) (?:currently )?(?:in-?patient|in hospital|in the hospital|hospitali[sz]ed)"
+    r"(?P<current> now| currently| at present)",
+]
+_EXPLICIT = re.compile(rf"\b(?:{_WARD}|admission|adm|admit|hospitali[sz]ation|hosp|encounter)\b")
+_IN_ICU = re.compile(rf"\b{_ICU}\b")
+_PATTERNS = [re.compile(rf"(?<![a-z\d])(?:{form})(?![a-z\d])") for form in _FORMS]
+_TIMES = r"(?: (?:ever|time|occasion|instance|one|occurrence|ones))?"
+_POSITION = re.compile(
+    rf"(?<![a-z\d])(?:(?:for|on|at|from) )?(?:the )?"
+    rf"(?:(?P<ordinal>{_ORDINAL})|(?P<adverb>firstly|lastly|initially|recently|at first))(?P<times>{_TIMES})(?![a-z\d])"
+)
+_ADVERBS = {
+    "firstly": "first",
+    "initially": "first",
+    "at first": "first",
+    "lastly": "last",
+    "recently": "last",
+}
 
 
-def _length_count(text: str) -> int:
-    if text.isdecimal():
-        return int(text)
-    if text in _NUMBERS:
-        return _NUMBERS.index(text) + 1
-    if "couple" in text:
-        return 2
-    if "few" in text:
-        return 3
-    return 1
+class FoundVisit(NamedTuple):
+    """A visit and the offsets of its words.
+
+    is_explicit: whether the words say where it was, or that it was an admission.
+    """
+
+    visit: Visit
+    start: int
+    end: int
+    is_explicit: bool = True
+
+    def as_icu_stay(self) -> "FoundVisit":
+        """The same visit, known to be an ICU stay."""
+        icu_stay = self.visit.model_copy(update={"kind": "icu"})
+        return self._replace(visit=icu_stay, is_explicit=True)
+
+
+class FoundPosition(NamedTuple):
+    """A position and the offsets of its words."""
+
+    position: Position
+    start: int
+    end: int
+
+
+def find_visits(question: MaskedText) -> list[FoundVisit]:
+    """The visits in a question, in text order. Masks their words."""
+    visits = []
+    for pattern in _PATTERNS:
+        for match in question.find_unmasked(pattern):
+            question.mask(*match.span())
+            groups = match.groupdict()
+            if groups.get("before_last") is not None:
+                which: Any = "second_to_last"
+            elif groups.get("number"):
+                which = ("first", "second", "third")[int(groups["number"]) - 1]
+            else:
+                which = _ordinal(match)
+            kind: VisitKind = "icu" if _IN_ICU.search(match.group()) else "hospital"
+            visit = Visit(kind=kind, which=which)
+            is_explicit = bool(_EXPLICIT.search(match.group()))
+            visits.append(FoundVisit(visit, *match.span(), is_explicit))
+    return sorted(visits, key=lambda found_visit: found_visit.start)
+
+
+def find_positions(question: MaskedText) -> list[FoundPosition]:
+    """The remaining ordinals, in text order. Masks them."""
+    positions = []
+    for match in question.find_unmasked(_POSITION):
+        adverb = match["adverb"]
+        which: Any = _ADVERBS[adverb] if adverb else _ordinal(match)
+        if which != "current":
+            question.mask(*match.span())
+            positions.append(FoundPosition(which, *match.span()))
+    return positions
+
+
+def _ordinal(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    return next(name for name in _ORDINALS if groups.get(name))

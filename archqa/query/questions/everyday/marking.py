@@ -13,10 +13,10 @@ from archqa.query.questions.everyday.marks import Clause, Mark
 from archqa.query.questions.everyday.names import name_marks
 from archqa.query.questions.everyday.phrases import find_phrases
 from archqa.query.questions.everyday.relatives import relatives
-from archqa.query.questions.everyday.spans import find_spans
 from archqa.query.questions.everyday.special_names import known_names
-from archqa.query.questions.everyday.tokens import Token, plain, tokenize
+from archqa.query.questions.everyday.times import find_spans
 from archqa.query.questions.everyday.vocabulary import Vocabulary
+from archqa.query.questions.lexer import Token, plain, tokenize
 from archqa.terminology.concepts import find_concepts
 
 _TITLES = frozenset({"mr", "mrs", "ms", "miss"})

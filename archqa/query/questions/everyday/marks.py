@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from archqa.query.model import ValueTest
-from archqa.query.questions.everyday.tokens import Token
 from archqa.query.questions.everyday.vocabulary import Name, Vocabulary
+from archqa.query.questions.lexer import Token
 from archqa.query.scope import Span
 from archqa.terminology.concept import Concept
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
 from archqa.query.questions.everyday.marks import Mark
-from archqa.query.questions.everyday.tokens import Token
 from archqa.query.questions.everyday.vocabulary import Name, Vocabulary
+from archqa.query.questions.lexer import Token
 from archqa.terminology.words import common_form, common_forms, word_list
 
 _LINKS = frozenset({"of", "the", "and", "for", "in", "to", "with", "a", "an"})

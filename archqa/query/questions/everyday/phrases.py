@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from archqa.core.tables import read_rows
 from archqa.query.questions.everyday.marks import Mark
-from archqa.query.questions.everyday.tokens import Token, phrases_of
+from archqa.query.questions.lexer import Token, phrases_of
 from archqa.terminology.concepts import concept_named
 
 _AT_END = "$"

@@ -5,6 +5,7 @@ from datetime import date
 from functools import partial
 
 from archqa.query.model import RowKind
+from archqa.query.questions.calendar import is_month
 from archqa.query.questions.everyday.allergies import read_allergies
 from archqa.query.questions.everyday.background import read_beside_background
 from archqa.query.questions.everyday.care_plans import read_care_plans
@@ -27,7 +28,6 @@ from archqa.query.questions.everyday.reading import (
     Reading,
     Understood,
 )
-from archqa.query.questions.everyday.spans import is_month
 from archqa.query.questions.everyday.special_names import with_drug_classes, with_vaccines
 from archqa.query.questions.everyday.subject import resolve_concepts, subject_of
 from archqa.query.questions.everyday.vocabulary import Vocabulary

@@ -5,8 +5,8 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.query.questions.everyday.marks import Mark
-from archqa.query.questions.everyday.tokens import Token, words_of
 from archqa.query.questions.everyday.vocabulary import Vocabulary
+from archqa.query.questions.lexer import Token, words_of
 from archqa.terminology import people
 
 _OF_THE_ASKER = frozenset({"my", "our"})

@@ -32,7 +32,7 @@ from archqa.query.contents import (
 from archqa.query.conventions import CLINICAL, Conventions, at_stated_time, get_conventions
 from archqa.query.execution.later_rows import cutoff
 from archqa.query.execution.time_windows import resolve_now
-from archqa.query.questions.ehrsql.context import parse_context
+from archqa.query.questions.ehrsql.text import parse_context
 from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
 
 CONVENTIONS = "mimic-ehrsql"

@@ -2,7 +2,7 @@ from datetime import date
 
 import pytest
 
-from archqa.query.questions.everyday.spans import find_spans
+from archqa.query.questions.everyday.times import find_spans
 
 TODAY = date(2026, 11, 23)
 

@@ -7,7 +7,7 @@ from archqa.query.kinds import KINDS
 from archqa.query.questions.everyday.declining import decline_reasons
 from archqa.query.questions.everyday.general_rows import general_kinds
 from archqa.query.questions.everyday.phrases import all_phrases
-from archqa.query.questions.everyday.tokens import phrases_of
+from archqa.query.questions.lexer import phrases_of
 
 FORBIDDEN = {
     *("not", "no", "never", "without", "except", "unless", "only", "but", "neither", "nor"),

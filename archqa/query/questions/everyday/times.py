@@ -8,43 +8,44 @@ import re
 from collections.abc import Iterator
 from datetime import date
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from archqa.query.scope import Ago, Span, Unit
-
-Relation = Literal["in", "since", "after", "before", "until"]
-
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_NUMBERS = (
-    *("one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+from archqa.query.questions.calendar import (
+    DAY,
+    MONTH,
+    MONTH_NUMBER,
+    NUMBER,
+    FoundSpan,
+    Relation,
+    RelationPatterns,
+    groups_of,
+    make_span,
+    read_date,
+    read_length,
+    relation_before,
 )
-_MONTH = (
-    r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
-    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
-)
+from archqa.query.scope import Span
+
 _YEAR = r"(?P<year>(?:19|2[012])\d\d)"
 """Up to 2299: dates of de-identified records are shifted into the future."""
-_DAY = r"(?:the )?(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
-_MM = r"(?P<month>0?[1-9]|1[0-2])"
+_DAY = rf"(?:the )?{DAY}"
 _UNIT = r"(?P<unit>days?|weeks?|wks?|months?|mos?|years?|yrs?)"
-_COUNT = rf"(?P<count>\d+|{'|'.join(_NUMBERS)}|couple(?: of)?)"
+_COUNT = rf"(?P<count>\d+|{NUMBER}|couple(?: of)?)"
 _DATES = (
-    rf"{_YEAR}-{_MM}-(?P<day>\d\d)",
-    rf"{_MM}[/-](?P<day>\d\d?)[/-]{_YEAR}",
-    rf"(?P<day>1[3-9]|2\d|3[01])[/.-]{_MM}[/.-]{_YEAR}",
-    rf"{_MONTH} {_DAY},? (?:of )?{_YEAR}",
-    rf"{_DAY}(?: of)? {_MONTH},? {_YEAR}",
-    rf"{_MONTH},? (?:of )?{_YEAR}",
-    rf"{_YEAR}[-/]{_MM}(?!\d)",
-    rf"{_MM}/{_YEAR}",
+    rf"{_YEAR}-{MONTH_NUMBER}-(?P<day>\d\d)",
+    rf"{MONTH_NUMBER}[/-](?P<day>\d\d?)[/-]{_YEAR}",
+    rf"(?P<day>1[3-9]|2\d|3[01])[/.-]{MONTH_NUMBER}[/.-]{_YEAR}",
+    rf"{MONTH} {_DAY},? (?:of )?{_YEAR}",
+    rf"{_DAY}(?: of)? {MONTH},? {_YEAR}",
+    rf"{MONTH},? (?:of )?{_YEAR}",
+    rf"{_YEAR}[-/]{MONTH_NUMBER}(?!\d)",
+    rf"{MONTH_NUMBER}/{_YEAR}",
     rf"(?:the )?(?:calendar )?(?:year )?{_YEAR}(?: calendar year)?",
     r"(?P<today>today)|(?P<yesterday>yesterday)",
-    r"(?P<this>this) (?:calendar )?(?P<period>month|year)",
-    r"(?P<last>(?<!the )last|the previous) (?:calendar )?(?P<period>month|year)",
-    rf"{_MONTH}(?: (?P<back>this|last) year)",
+    r"(?P<back>this|(?<!the )last|the previous) (?:calendar )?(?P<period>month|year)",
+    rf"{MONTH} (?P<year>(?:this|last) year)",
 )
-_BARE_MONTHS = (rf"{_MONTH}(?: {_DAY})?(?![\d/])", rf"{_DAY}(?: of)? {_MONTH}")
+_BARE_MONTHS = (rf"{MONTH}(?: {_DAY})?(?![\d/])", rf"{_DAY}(?: of)? {MONTH}")
 _AGO = rf"(?:an?|{_COUNT}) {_UNIT} (?:ago|back|before now)"
 _BACK = (
     rf"(?:the )?(?:last|past|previous|preceding) (?:{_COUNT} )?{_UNIT}",
@@ -62,7 +63,10 @@ _RELATIONS: dict[Relation, str] = {
     "until": r"until|till|through|up to|up until|by",
     "in": r"(?:back )?in|on|during|at|within|over|throughout|of|for|from|dated?|in the year",
 }
-_PERIOD_UNITS: dict[str, Unit] = {"d": "day", "w": "week", "m": "month", "y": "year"}
+_RELATION_PATTERNS: RelationPatterns = {
+    relation: re.compile(rf"\b(?:{pattern})(?: the| her| his| my)? $")
+    for relation, pattern in _RELATIONS.items()
+}
 _NOW = r"(?:now|today|(?:the )?present|the present day|this day|date)"
 _ONWARDS = re.compile(
     r",? (?:onwards?|on|and (?:later|after|onwards?|on)|or later|to " + _NOW + r")\b"
@@ -75,14 +79,6 @@ _VISIT_NOUN = re.compile(
 
 _JOINT = re.compile(r" ?(?:and|to|until|till|through|-|/) ?(?:the )?")
 _MONTH_FIELDS = {"year", "month"}
-
-
-class FoundSpan(NamedTuple):
-    """Spans that hold together, and the offsets of their words."""
-
-    spans: tuple[Span, ...]
-    start: int
-    end: int
 
 
 class _Date(NamedTuple):
@@ -107,11 +103,6 @@ def find_spans(text: str, today: date | None = None) -> tuple[FoundSpan, ...]:
     return tuple(found)
 
 
-def is_month(word: str) -> bool:
-    """Whether a word is the name of a month; without a year it is no span."""
-    return re.fullmatch(_MONTH, word) is not None
-
-
 def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
     dates = list(_with_shared_years(text, list(_dates(text, today))))
     dates = [each for each in dates if _names_year(each)]
@@ -121,16 +112,16 @@ def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
         yield _with_relation(text, each)
     yield from _lengths(text)
     for match in _matches(_DECADE, text):
-        relation, start = _relation_before(text, match.start())
+        relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
         first = int(match["decade"])
         yield FoundSpan(_years(first, first + 9, relation), start, match.end())
     for match in _matches(_YEARS, text):
-        relation, start = _relation_before(text, match.start())
+        relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
         first, last = int(match["first"]), int(match["last"])
         if relation == "in" and first <= last:
             yield FoundSpan(_years(first, last, relation), start, match.end())
     for match in _matches(_SEASON, text):
-        relation, start = _relation_before(text, match.start())
+        relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
         if spans := _season(_SEASONS[match["season"]], int(match["year"]), relation):
             yield FoundSpan(spans, start, match.end())
 
@@ -164,7 +155,7 @@ def _dates(text: str, today: date | None) -> Iterator[_Date]:
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue
             fields = _date_fields(match, today)
-            if fields and (_is_valid(fields) or pattern in _BARE_MONTHS):
+            if fields and (pattern in _BARE_MONTHS or make_span("in", fields)):
                 taken.append(match.span())
                 yield _Date(fields, *match.span(), has_year=pattern not in _BARE_MONTHS)
 
@@ -183,7 +174,7 @@ def _with_shared_years(text: str, dates: list[_Date]) -> Iterator[_Date]:
         is_earlier = each.fields["month"] <= other.fields.get("month", 12)
         year = other.fields["year"] if is_earlier else other.fields["year"] - 1
         fields = {**each.fields, "year": year}
-        if _is_valid(fields):
+        if make_span("in", fields):
             yield each._replace(fields=fields)
 
 
@@ -207,7 +198,7 @@ def _neighbouring_months(text: str, dates: list[_Date]) -> Iterator[FoundSpan]:
         if last is None or not all(each.fields.keys() == _MONTH_FIELDS for each in (first, last)):
             continue
         if _month_number(last) - _month_number(first) == 1:
-            relation, start = _relation_before(text, first.start)
+            relation, start = relation_before(text, first.start, _RELATION_PATTERNS)
             if relation == "in":
                 since = Span(relation="since", **first.fields)
                 yield FoundSpan((since, Span(relation="until", **last.fields)), start, last.end)
@@ -245,7 +236,7 @@ def _closed_range(
 
 
 def _with_relation(text: str, each: _Date) -> FoundSpan:
-    relation, start = _relation_before(text, each.start)
+    relation, start = relation_before(text, each.start, _RELATION_PATTERNS)
     end = _end_of_visit_noun(text, each.end)
     onwards = _ONWARDS.match(text, end)
     if onwards and relation == "in":
@@ -265,21 +256,21 @@ def _lengths(text: str) -> Iterator[FoundSpan]:
         for match in _matches(pattern, text):
             if match["count"] is None and match["unit"].endswith("s"):
                 continue
-            relation, start = _relation_before(text, match.start())
+            relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
             if relation in {"before", "until"}:
-                span = Span(relation="before", ago=_ago(match))
+                span = Span(relation="before", ago=read_length(groups_of(match)))
             else:
-                span = Span(relation="since", ago=_ago(match))
+                span = Span(relation="since", ago=read_length(groups_of(match)))
             yield FoundSpan((span,), start, match.end())
 
 
 def _time_ago(text: str, match: re.Match[str]) -> FoundSpan:
     """Three days ago is a day; since or more than three days ago is a stretch."""
-    ago = _ago(match)
+    ago = read_length(groups_of(match))
     more = re.search(r"\b(?:more than|over|longer than) $", text[: match.start()])
     if more:
         return FoundSpan((Span(relation="before", ago=ago),), more.start(), match.end())
-    relation, start = _relation_before(text, match.start())
+    relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
     if relation != "in":
         return FoundSpan((Span(relation=relation, ago=ago),), start, match.end())
     unit, count = ago.unit, ago.count
@@ -289,60 +280,14 @@ def _time_ago(text: str, match: re.Match[str]) -> FoundSpan:
     return FoundSpan((span,), start, match.end())
 
 
-def _ago(match: re.Match[str]) -> Ago:
-    count = match["count"] or "1"
-    if count.startswith("couple"):
-        count = "2"
-    number = int(count) if count.isdecimal() else _NUMBERS.index(count) + 1
-    return Ago(count=number, unit=_PERIOD_UNITS[match["unit"][0]])
-
-
-def _relation_before(text: str, start: int) -> tuple[Relation, int]:
-    """The relation that the words before a date express, and where they begin."""
-    for relation, pattern in _relation_patterns().items():
-        match = pattern.search(text[:start])
-        if match:
-            return relation, match.start()
-    return "in", start
-
-
-@cache
-def _relation_patterns() -> dict[Relation, re.Pattern[str]]:
-    return {
-        relation: re.compile(rf"\b(?:{pattern})(?: the| her| his| my)? $")
-        for relation, pattern in _RELATIONS.items()
-    }
-
-
 def _date_fields(match: re.Match[str], today: date | None) -> dict[str, Any]:
-    groups = {name: group for name, group in match.groupdict().items() if group}
-    if "today" in groups or "yesterday" in groups:
-        return {"days_back": int("yesterday" in groups)}
-    if "period" in groups:
-        return {f"{groups['period']}s_back": int("last" in groups)}
-    parts = [part for part in ("year", "month", "day") if part in groups]
-    fields: dict[str, Any] = {part: int(groups[part]) for part in parts}
-    if "name" in groups:
-        fields["month"] = _MONTHS.index(groups["name"][:3]) + 1
-    if "back" in groups:
-        fields["years_back"] = int(groups["back"] == "last")
-    elif "year" not in fields and today is not None:
-        fields["year"] = _latest_year(fields, today)
+    groups = groups_of(match)
+    fields = read_date(groups)
+    if "month" in fields and "year" not in groups and today is not None:
+        # The year of the last such month, or day, that has begun.
+        is_past = (fields["month"], fields.get("day", 1)) <= (today.month, today.day)
+        fields["year"] = today.year if is_past else today.year - 1
     return fields
-
-
-def _latest_year(fields: dict[str, int], today: date) -> int:
-    """The year of the last such month, or day, that has begun."""
-    is_past = (fields["month"], fields.get("day", 1)) <= (today.month, today.day)
-    return today.year if is_past else today.year - 1
-
-
-def _is_valid(fields: dict[str, Any]) -> bool:
-    try:
-        Span(**fields)
-    except ValueError:
-        return False
-    return True
 
 
 def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:

@@ -1,4 +1,8 @@
-"""A question as tokens with offsets: words, numbers and the signs that separate its parts."""
+"""A question as tokens with their offsets: words, numbers and the signs that separate its parts.
+
+Both dialects begin with plain signs; each has its own words: the everyday dialect spells out
+contractions, EHRSQL's takes letters apart from numbers.
+"""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +10,10 @@ from typing import NamedTuple
 
 from archqa.terminology.matching import expand_form
 
-_SIGNS = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": "-"})
+_SIGNS = str.maketrans(
+    {"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-", "\u00a0": " "}
+)
+_LETTERS_OR_NUMBER = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _TOKEN = re.compile(r"[a-z0-9]+(?:\.\d+)?(?:'[a-z]+)?|[^\sa-z0-9]", re.IGNORECASE)
 _PLAIN_PHRASE = re.compile(r"[a-z0-9 ]+")
 _DOTTED = re.compile(r"(?<![a-z.])(?:[a-z]\.){2,4}(?![a-z])", re.IGNORECASE)
@@ -36,10 +43,27 @@ class Token(NamedTuple):
         return self.text in SEPARATORS
 
 
+def plain_signs(text: str) -> str:
+    """The text with plain quotation marks, hyphens and spaces, of the same length."""
+    return text.translate(_SIGNS)
+
+
+def without_dots(text: str) -> str:
+    """The text with "er" in place of "e.r."."""
+    return _DOTTED.sub(lambda match: match.group().replace(".", ""), text)
+
+
 def plain(question: str) -> str:
     """The question with plain signs and abbreviations without dots."""
-    text = _NUMBER_OF.sub("#   of", question.translate(_SIGNS))
-    return _DOTTED.sub(lambda match: match.group().replace(".", ""), text)
+    return without_dots(_NUMBER_OF.sub("#   of", plain_signs(question)))
+
+
+def letters_and_numbers(text: str) -> list[Token]:
+    """The tokens of a text in lower case, letters apart from numbers: "spo2" is two."""
+    return [
+        Token(match.group(), match.start(), match.end())
+        for match in _LETTERS_OR_NUMBER.finditer(text)
+    ]
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
