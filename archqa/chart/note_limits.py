@@ -12,7 +12,7 @@ from archqa.fhir import Resource
 from archqa.query.conventions import CLINICAL
 from archqa.query.execution.time_windows import Window, resolve_window
 from archqa.query.questions.everyday import Vocabulary
-from archqa.query.questions.everyday.marking import mark
+from archqa.query.questions.everyday.phrases import mark
 from archqa.query.scope import Span
 
 _NOTE_NOUN = re.compile(

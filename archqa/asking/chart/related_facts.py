@@ -8,8 +8,8 @@ from archqa.asking.answer import Answer, AnswerLine, Status
 from archqa.asking.asked_words import blanked
 from archqa.chart.search_terms import content_words, without_carrying_words
 from archqa.query.questions.everyday import Vocabulary
-from archqa.query.questions.everyday.background import DECIDING
-from archqa.query.questions.everyday.marking import mark
+from archqa.query.questions.everyday.phrases import mark
+from archqa.query.questions.everyday.reader import DECIDING
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.people import body_part_spans
 
@@ -19,7 +19,7 @@ AskRecord = Callable[[str], Answer]
 _LIMITING = frozenset(
     ("test", "extreme", "summary", "flag", "class", "per", "stay", "outcome", "trend", "judgement")
 )
-"""Kinds of marks (`archqa.query.questions.everyday.marks`) that limit what is asked of a thing."""
+"""Kinds of marks (`archqa.query.questions.everyday.clause`) that limit what is asked of a thing."""
 
 _QUESTIONS = {
     "measurement": "{} results",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from archqa.asking.thread.follow_up_words import FollowUpWords
 from archqa.asking.thread.phrases import Phrase
 from archqa.asking.thread.subjects import AskedBefore, Subject
-from archqa.query.questions.everyday.marks import Mark
+from archqa.query.questions.everyday.clause import Mark
 
 _BEFORE_NAME = re.compile(r"\b(?:an?|the|his|her|my|their) $", re.IGNORECASE)
 _INDEFINITE = re.compile(r"\ban? $", re.IGNORECASE)

@@ -13,8 +13,8 @@ from archqa.asking.thread.phrases import (
     longest_at,
     references,
 )
-from archqa.query.questions.everyday.marking import mark
-from archqa.query.questions.everyday.marks import Clause, Mark
+from archqa.query.questions.everyday.clause import Clause, Mark
+from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.vocabulary import Vocabulary
 from archqa.query.questions.lexer import Token, plain
 

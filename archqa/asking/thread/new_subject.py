@@ -5,7 +5,7 @@ from typing import NamedTuple
 from archqa.asking.thread.follow_up_words import FollowUpWords
 from archqa.asking.thread.phrases import edge_words
 from archqa.asking.thread.subjects import AskedBefore, Subject, subjects_of
-from archqa.query.questions.everyday.marks import Mark
+from archqa.query.questions.everyday.clause import Mark
 
 _NAMING = frozenset({"concept", "name", "unknown", "germ"})
 _OWN = _NAMING | {"specimen", "class", "row", "person"}

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from archqa.asking.answer import AnswerLine, Evidence
 from archqa.asking.thread.turns import Turn
-from archqa.query.questions.everyday.marking import mark
-from archqa.query.questions.everyday.marks import Clause, Mark
+from archqa.query.questions.everyday.clause import Clause, Mark
+from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.vocabulary import Vocabulary
 from archqa.query.questions.lexer import plain
 from archqa.terminology.concepts import find_concepts

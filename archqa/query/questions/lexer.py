@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from archqa.fhir.values.text import normalise_text
 from archqa.terminology.matching import expand_form
 
 _SIGNS = str.maketrans(
@@ -64,6 +65,11 @@ def letters_and_numbers(text: str) -> list[Token]:
         Token(match.group(), match.start(), match.end())
         for match in _LETTERS_OR_NUMBER.finditer(text)
     ]
+
+
+def lookup_key(text: str) -> str:
+    """A name for loose comparison: its words, without the signs between them."""
+    return " ".join(word.text for word in letters_and_numbers(without_dots(normalise_text(text))))
 
 
 def tokenize(text: str) -> tuple[Token, ...]:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, cast
 from archqa.errors import NotUnderstood
 from archqa.query.model import Against, Aggregation, Query, ReturnedField
 from archqa.query.questions.calendar import FoundSpan
+from archqa.query.questions.ehrsql.limits import FoundPosition, FoundVisit
 from archqa.query.questions.ehrsql.scan import MEASUREMENT_KINDS, NUMERIC_AGGREGATIONS, ParseState
-from archqa.query.questions.ehrsql.times import FoundPosition, FoundVisit
 from archqa.query.scope import Position, Span, Visit, VisitKind, When
 
 TimeItem = FoundVisit | FoundSpan | FoundPosition

@@ -10,8 +10,7 @@ from weakref import WeakKeyDictionary
 from archqa.core.tables import read_rows, split_cell
 from archqa.fhir import CodeCount, Record
 from archqa.fhir.values.text import normalise_text
-from archqa.query.questions.ehrsql.text import lookup_key
-from archqa.query.questions.lexer import Token, letters_and_numbers
+from archqa.query.questions.lexer import Token, letters_and_numbers, lookup_key
 
 NameKind = Literal[
     "lab",

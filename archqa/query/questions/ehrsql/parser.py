@@ -15,7 +15,6 @@ from archqa.fhir import Record
 from archqa.fhir.values.text import normalise_text
 from archqa.query.model import Query
 from archqa.query.questions.ehrsql import assembly, limits, scan
-from archqa.query.questions.ehrsql.lexicon import correct_spelling
 from archqa.query.questions.ehrsql.names import (
     Candidate,
     NameKind,
@@ -28,12 +27,12 @@ from archqa.query.questions.ehrsql.names import (
 from archqa.query.questions.ehrsql.scan import NAME_KINDS, ParseResult
 from archqa.query.questions.ehrsql.text import (
     QuestionContext,
+    correct_spelling,
     extract_clock,
-    lookup_key,
     normalize_question,
     parse_context,
 )
-from archqa.query.questions.lexer import Token, letters_and_numbers
+from archqa.query.questions.lexer import Token, letters_and_numbers, lookup_key
 
 _MIN_SIMILARITY = 87
 _MAX_NAMES = 8

@@ -11,16 +11,22 @@ from typing import Any, NamedTuple
 from archqa.errors import NotUnderstood
 from archqa.query.model import Query, ValueTest
 from archqa.query.questions.calendar import FoundSpan
-from archqa.query.questions.ehrsql import limits, subject, times
-from archqa.query.questions.ehrsql.lexicon import LexiconMatches, lexicon_words, stop_words
-from archqa.query.questions.ehrsql.names import Candidate, NameKind, non_overlapping
-from archqa.query.questions.ehrsql.subject import Subject
-from archqa.query.questions.ehrsql.text import MASK, MaskedText, QuestionContext
-from archqa.query.questions.ehrsql.times import (
+from archqa.query.questions.ehrsql import limits, subject
+from archqa.query.questions.ehrsql.limits import (
     FoundPosition,
     FoundVisit,
     find_positions,
     find_visits,
+)
+from archqa.query.questions.ehrsql.names import Candidate, NameKind, non_overlapping
+from archqa.query.questions.ehrsql.subject import Subject
+from archqa.query.questions.ehrsql.text import (
+    MASK,
+    LexiconMatches,
+    MaskedText,
+    QuestionContext,
+    lexicon_words,
+    stop_words,
 )
 from archqa.query.questions.lexer import Token, letters_and_numbers
 from archqa.query.scope import When
@@ -178,7 +184,7 @@ def parse_question(text: str, context: QuestionContext, candidates: list[Candida
     question = MaskedText(text)
     _mask_names(question, candidates)
     value_test = limits.find_value_test(question)
-    spans = times.find_spans(question)
+    spans = limits.find_spans(question)
     visits = find_visits(question)
     question_without_routes = question.copy()
     routes = limits.find_routes(question_without_routes)

@@ -4,9 +4,9 @@ import re
 from typing import Literal, cast
 
 from archqa.query.model import RowKind
-from archqa.query.questions.ehrsql.lexicon import LexiconMatches
+from archqa.query.questions.ehrsql.limits import FoundVisit
 from archqa.query.questions.ehrsql.names import Candidate, NameKind
-from archqa.query.questions.ehrsql.times import FoundVisit
+from archqa.query.questions.ehrsql.text import LexiconMatches
 
 Subject = RowKind | Literal["emergency"]
 

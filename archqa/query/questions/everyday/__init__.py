@@ -5,8 +5,8 @@
 Every word is taken into a query, known to carry nothing, or named as not understood.
 """
 
+from archqa.query.questions.everyday.declining import Declined, NotUnderstood, Reading, Understood
 from archqa.query.questions.everyday.reader import read_question
-from archqa.query.questions.everyday.reading import Declined, NotUnderstood, Reading, Understood
 from archqa.query.questions.everyday.vocabulary import (
     Name,
     NameIndex,

@@ -6,6 +6,7 @@ from typing import Any
 from archqa.query.model import Aggregation, VisitClass
 from archqa.query.questions.everyday.asks import (
     Ask,
+    Draft,
     Form,
     counts,
     fields_of,
@@ -19,10 +20,8 @@ from archqa.query.questions.everyday.asks import (
     use_past,
     use_plain_words,
 )
-from archqa.query.questions.everyday.draft import Draft
-from archqa.query.questions.everyday.marks import Account, Mark
-from archqa.query.questions.everyday.naming import Nameable, names_of
-from archqa.query.questions.everyday.reasons import reasons_of
+from archqa.query.questions.everyday.clause import Account, Mark
+from archqa.query.questions.everyday.names import Nameable, names_of, reasons_of
 
 _NAMED = Nameable(frozenset(), frozenset({"encounter"}))
 _FIELDS = frozenset(

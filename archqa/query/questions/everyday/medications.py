@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from archqa.query.model import Query, RowKind, State
 from archqa.query.questions.everyday.asks import (
     Ask,
+    Draft,
     Form,
     asks_last_time,
     counts,
@@ -14,22 +15,20 @@ from archqa.query.questions.everyday.asks import (
     plain_field,
     position_of,
     state_of,
+    stay_of,
     unit_of,
     use_plain_words,
 )
-from archqa.query.questions.everyday.declining import decline
-from archqa.query.questions.everyday.draft import Draft
-from archqa.query.questions.everyday.marks import Account
-from archqa.query.questions.everyday.naming import (
+from archqa.query.questions.everyday.clause import Account
+from archqa.query.questions.everyday.declining import Declined, decline
+from archqa.query.questions.everyday.names import (
     Nameable,
     Named,
     named_marks,
     names_of,
+    reasons_of,
     use_for_before_names,
 )
-from archqa.query.questions.everyday.reading import Declined
-from archqa.query.questions.everyday.reasons import reasons_of
-from archqa.query.questions.everyday.stays import stay_of
 
 DRUGS = Nameable(frozenset({"drug", "drug_class"}), frozenset({"medication", "administration"}))
 _FIELDS = frozenset(

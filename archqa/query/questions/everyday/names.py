@@ -1,11 +1,17 @@
-"""Words that stand in no table, looked up among the names of the record."""
+"""What a clause names: names of the record, vaccines, devices and drug classes, as limits of queries."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from typing import Literal, NamedTuple
 
-from archqa.query.questions.everyday.marks import Mark
+from archqa.core.tables import read_rows
+from archqa.query.model import RowKind
+from archqa.query.questions.everyday.clause import Account, Clause, Mark
 from archqa.query.questions.everyday.vocabulary import Name, Vocabulary
 from archqa.query.questions.lexer import Token
+from archqa.terminology.concept import Concept
+from archqa.terminology.concepts import disease_forms, find_concepts
+from archqa.terminology.matching import expand
 from archqa.terminology.words import common_form, common_forms, word_list
 
 _LINKS = frozenset({"of", "the", "and", "for", "in", "to", "with", "a", "an"})
@@ -120,3 +126,251 @@ def _replaced(marks: Sequence[Mark], named: Mark) -> list[Mark]:
 def _generic_words() -> frozenset[str]:
     """The common forms of words that name nothing by themselves: sides, degrees, tags of systems."""
     return frozenset(map(common_form, word_list("generic", "function")))
+
+
+_VACCINE_WORDS = frozenset(
+    {"shot", "vaccine", "vaccination", "immunization", "jab", "booster", "inoculation", "series"}
+)
+_COLLOQUIAL = frozenset({"tetanus"})
+"""Diseases that stand for their vaccine where the last one is asked for."""
+
+
+def known_names(tokens: Sequence[str]) -> Iterator[Mark]:
+    """Allergens, devices and supplies of `items.tsv`, which any record may lack."""
+    folded = [common_form(token) for token in tokens]
+    for words, names in _known_phrases():
+        for start in range(len(folded) - len(words) + 1):
+            if tuple(folded[start : start + len(words)]) == words:
+                yield Mark("name", "known", start, start + len(words), names=names)
+
+
+@cache
+def _known_phrases() -> tuple[tuple[tuple[str, ...], tuple[Name, ...]], ...]:
+    phrases = []
+    for kind, cell, displays in read_rows("terminology/data/items.tsv", 3):
+        names = tuple(_known_name(kind, display) for display in displays.split("|"))
+        for form in expand(cell):
+            phrases.append((common_forms(form), names))
+    return tuple(phrases)
+
+
+def _known_name(kind: str, display: str) -> Name:
+    row_kind: RowKind = kind  # type: ignore[assignment]
+    return Name(row_kind, display, is_own=False)
+
+
+def with_vaccines(clause: Clause) -> Clause:
+    """The clause with vaccines in place of diseases where vaccination is asked about.
+
+    A disease that only the table of vaccines has ("polio") stays a vaccine where vaccination is
+    asked about, and becomes an unknown word elsewhere: "has he had polio" asks of the disease.
+    """
+    asks_vaccine = clause.has("row", "immunization") or clause.has("verb", "vaccinate")
+    marks = tuple(_as_vaccine(clause, mark, asks_vaccine=asks_vaccine) for mark in clause.marks)
+    return clause._replace(marks=marks)
+
+
+def _as_vaccine(clause: Clause, mark: Mark, *, asks_vaccine: bool) -> Mark:
+    if asks_vaccine and mark.kind in {"concept", "unknown"}:
+        vaccines = _vaccines_against(mark)
+        return mark._replace(kind="concept", concepts=vaccines) if vaccines else mark
+    if mark.kind == "concept" and _is_only_disease(mark) and not _is_colloquial(clause, mark):
+        others = tuple(each for each in mark.concepts if each.kind != "vaccine")
+        return mark._replace(concepts=others, kind="concept" if others else "unknown")
+    return mark
+
+
+def _vaccines_against(mark: Mark) -> tuple[Concept, ...]:
+    own = tuple(each for each in mark.concepts if each.kind == "vaccine")
+    if own:
+        return own
+    found = find_concepts(f"{mark.text} vaccine")
+    return tuple(each.concept for each in found if each.concept.kind == "vaccine")
+
+
+def _is_only_disease(mark: Mark) -> bool:
+    """Whether the words of a vaccine are those of the disease."""
+    if not any(each.kind == "vaccine" for each in mark.concepts):
+        return False
+    words = frozenset(common_forms(mark.text))
+    return not words & _VACCINE_WORDS and " ".join(common_forms(mark.text)) in disease_forms()
+
+
+def with_drug_classes(clause: Clause) -> Clause:
+    """The clause with a class of medicines in place of what is measured: "anything for pain"."""
+    asks_medicine = clause.has("row", "medication") or clause.has(
+        "verb", "take", "taken", "use", "order"
+    )
+    asks_medicine = asks_medicine or clause.has("verb", "give")
+    if not asks_medicine and not clause.words & {"anything", "something"}:
+        return clause
+    marks = list(clause.marks)
+    for place, mark in enumerate(marks[1:], 1):
+        link = _link_before(marks, place)
+        classes = _classes_for(mark) if link is not None else ()
+        if link is not None and classes:
+            marks[place] = mark._replace(concepts=classes)
+            marks[link] = marks[link]._replace(kind="filler", value="preposition")
+    return clause._replace(marks=tuple(marks))
+
+
+def _link_before(marks: Sequence[Mark], place: int) -> int | None:
+    """The place of "for" before a mark, with nothing but articles and pronouns between."""
+    while place > 0 and marks[place - 1].kind == "filler":
+        place -= 1
+    is_link = place > 0 and marks[place - 1].kind == "link" and marks[place - 1].value == "for"
+    return place - 1 if is_link else None
+
+
+def _classes_for(mark: Mark) -> tuple[Concept, ...]:
+    """The medicines for something measured, as "pain medicine" names them."""
+    if not mark.concepts or any(each.kind != "measurement" for each in mark.concepts):
+        return ()
+    found = find_concepts(f"{mark.text} medicine")
+    return tuple(each.concept for each in found if each.concept.kind == "drug_class")
+
+
+def _is_colloquial(clause: Clause, mark: Mark) -> bool:
+    return mark.text in _COLLOQUIAL and clause.has("position")
+
+
+_BETWEEN = frozenset({"filler", "person_name"})
+
+
+class NameLimit(NamedTuple):
+    """Names and concepts of one query: rows that have any of them."""
+
+    names: tuple[str, ...] = ()
+    concepts: tuple[str, ...] = ()
+
+    def united(self, other: "NameLimit") -> "NameLimit":
+        """Rows that have any of both."""
+        names = tuple(dict.fromkeys((*self.names, *other.names)))
+        return NameLimit(names, tuple(dict.fromkeys((*self.concepts, *other.concepts))))
+
+
+class Named(NamedTuple):
+    """The limits by name, one for each query, and how they are joined. No limits: nothing named."""
+
+    limits: tuple[NameLimit, ...] = ()
+    joined: Literal["and", "or"] = "and"
+
+    def __bool__(self) -> bool:
+        return bool(self.limits)
+
+    @property
+    def or_any(self) -> tuple[NameLimit, ...]:
+        """The limits, or the one that limits nothing."""
+        return self.limits or (NameLimit(),)
+
+
+class Nameable(NamedTuple):
+    """Which concepts and names of the record name the rows of one kind."""
+
+    concepts: frozenset[str]
+    rows: frozenset[str]
+
+    def limit(self, mark: Mark) -> NameLimit | None:
+        """The limit that a mark sets on such rows; None if it names something else."""
+        concepts = tuple(each.name for each in self.concepts_of(mark))
+        names = tuple(name.display for name in mark.names if name.kind in self.rows)
+        if not concepts and not names:
+            return None
+        return NameLimit(names, concepts)
+
+    def concepts_of(self, mark: Mark) -> tuple[Concept, ...]:
+        """The concepts of a mark that name such rows."""
+        return tuple(each for each in mark.concepts if each.kind in self.concepts)
+
+
+def names_of(account: Account, nameable: Nameable) -> Named:
+    """The names of rows, each a limit of its own; names joined by "or" make one limit.
+
+    Several names must be joined by "and", "or" or commas; else only the first is used, and the
+    others are left over.
+    """
+    marks = named_marks(account.clause, nameable)
+    series = _first_series(account.clause, marks)
+    account.use_marks(series)
+    said = {nameable.limit(mark) for mark in series}
+    account.use_marks(mark for mark in marks if nameable.limit(mark) in said)
+    limits = [limit for mark in series if (limit := nameable.limit(mark))]
+    if len(limits) > 1 and _has_or(account.clause, series):
+        united = limits[0]
+        for limit in limits[1:]:
+            united = united.united(limit)
+        return Named((united,))
+    return Named(tuple(limits))
+
+
+def use_for_before_names(account: Account, nameable: Nameable) -> None:
+    """Note "for" right before a name as used: "a prescription for sumatriptan"."""
+    starts = {mark.start for mark in named_marks(account.clause, nameable)}
+    links = account.unused("link", "for")
+    for place, mark in enumerate(account.clause.marks):
+        following = [
+            each for each in account.clause.marks[place + 1 :] if each.kind not in _BETWEEN
+        ]
+        if mark in links and following and following[0].start in starts:
+            account.use_marks([mark])
+
+
+def named_marks(clause: Clause, nameable: Nameable) -> tuple[Mark, ...]:
+    """The marks that name such rows."""
+    marks = clause.of("concept") + clause.of("name")
+    named = [mark for mark in marks if nameable.limit(mark) is not None]
+    return tuple(sorted(named, key=lambda mark: mark.start))
+
+
+def _first_series(clause: Clause, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
+    """The first mark, and those that "and", "or" or a comma joins to it."""
+    series = list(marks[:1])
+    for mark in marks[1:]:
+        if not _are_joined(clause, series[-1], mark):
+            break
+        series.append(mark)
+    return tuple(series)
+
+
+def _are_joined(clause: Clause, first: Mark, second: Mark) -> bool:
+    between = [each for each in clause.marks if first.end <= each.start < second.start]
+    joints = [each for each in between if each.kind == "join" or each.text in {",", "/", "&"}]
+    others = [each for each in between if each not in joints]
+    return bool(joints) and all(each.kind in _BETWEEN for each in others)
+
+
+def _has_or(clause: Clause, series: tuple[Mark, ...]) -> bool:
+    start, end = series[0].start, series[-1].end
+    return any(start < mark.start < end for mark in clause.of("join", "or"))
+
+
+_LINKS_OF_REASONS = frozenset({"for", "because", "with"})
+CONDITIONS = Nameable(frozenset({"condition"}), frozenset({"diagnosis"}))
+
+
+def reasons_of(account: Account, *, compounds: tuple[Mark, ...] = ()) -> tuple[str, ...]:
+    """The conditions that limit rows by their reason.
+
+    They follow "for", "because of" or "with"; or they stand right before one of the `compounds`.
+    """
+    reasons: list[str] = []
+    for mark in named_marks(account.clause, CONDITIONS):
+        link = _link_of_reason(account.clause, mark)
+        if link is None and not any(mark.end == compound.start for compound in compounds):
+            continue
+        account.use_marks([mark] if link is None else [mark, link])
+        limit = CONDITIONS.limit(mark)
+        if limit is not None:
+            reasons += [*limit.concepts, *limit.names]
+    return tuple(dict.fromkeys(reasons))
+
+
+def _link_of_reason(clause: Clause, mark: Mark) -> Mark | None:
+    """The link right before a mark; only words that carry nothing, or "or", stand between."""
+    for each in reversed([each for each in clause.marks if each.end <= mark.start]):
+        if each.kind == "link" and each.value in _LINKS_OF_REASONS:
+            return each
+        is_condition = CONDITIONS.limit(each) is not None
+        if each.kind not in {"filler", "join", "person_name"} and not is_condition:
+            return None
+    return None

@@ -5,7 +5,7 @@ from collections import Counter
 from archqa.core.tables import read_rows
 from archqa.query.kinds import KINDS
 from archqa.query.questions.everyday.declining import decline_reasons
-from archqa.query.questions.everyday.general_rows import general_kinds
+from archqa.query.questions.everyday.kinds_of_rows import general_kinds
 from archqa.query.questions.everyday.phrases import all_phrases
 from archqa.query.questions.lexer import phrases_of
 

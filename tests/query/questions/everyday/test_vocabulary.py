@@ -1,7 +1,7 @@
 import pytest
 
 from archqa.query.questions.everyday import Name, NameIndex, PatientVocabulary, read_question
-from archqa.query.questions.everyday.reading import NotUnderstood, Understood
+from archqa.query.questions.everyday.declining import NotUnderstood, Understood
 from tests.query.questions.everyday.invented_vocabulary import VOCABULARY
 
 

@@ -8,10 +8,12 @@ from functools import cache
 from typing import NamedTuple, cast
 
 from archqa.core.tables import read_rows
-from archqa.query.model import Query, ReturnedField, RowKind, State
+from archqa.query.model import Aggregation, Query, ReturnedField, RowKind, State
 from archqa.query.questions.everyday.asks import (
     Ask,
+    Draft,
     Form,
+    Stay,
     asks_last_time,
     counts,
     fields_of,
@@ -21,17 +23,24 @@ from archqa.query.questions.everyday.asks import (
     plain_field,
     position_of,
     state_of,
+    stay_of,
     unit_of,
     use_past,
     use_plain_words,
 )
-from archqa.query.questions.everyday.declining import decline
-from archqa.query.questions.everyday.draft import Draft
-from archqa.query.questions.everyday.marks import Account
-from archqa.query.questions.everyday.naming import Nameable, Named, names_of, use_for_before_names
-from archqa.query.questions.everyday.reading import Declined
-from archqa.query.questions.everyday.reasons import reasons_of
-from archqa.query.questions.everyday.stays import Stay, stay_of
+from archqa.query.questions.everyday.clause import Account, Clause
+from archqa.query.questions.everyday.declining import Declined, decline
+from archqa.query.questions.everyday.names import (
+    Nameable,
+    Named,
+    NameLimit,
+    names_of,
+    reasons_of,
+    use_for_before_names,
+)
+from archqa.terminology.concepts import find_concepts, related
+from archqa.terminology.matching import expand
+from archqa.terminology.words import common_forms
 
 
 class GeneralKind(NamedTuple):
@@ -204,3 +213,142 @@ def _general_kind(row: tuple[str, ...]) -> GeneralKind:
         can_end="ends" in traits.split(),
         has_object="for" in traits.split(),
     )
+
+
+_DRUGS = frozenset({"drug", "drug_class"})
+
+
+def read_allergies(account: Account) -> Draft | Declined:
+    """The queries of a clause about allergies."""
+    categories = {mark.value for mark in account.use("category")}
+    if categories and not _are_all(account, categories):
+        return decline("category", Query(what="allergy", returns="name"))
+    return read_general_rows(account, "allergy")
+
+
+def _are_all(account: Account, categories: set[str]) -> bool:
+    """Whether every allergy of the patient is of the category that is asked for."""
+    allergens = account.vocabulary.own("allergy")
+    if categories != {"drug"}:
+        return not allergens
+    return all(_is_drug(allergen) for allergen in allergens)
+
+
+def _is_drug(allergen: str) -> bool:
+    return any(match.concept.kind in _DRUGS for match in find_concepts(allergen))
+
+
+def read_care_plans(account: Account) -> Draft | Declined:
+    """The queries of a clause about care plans."""
+    draft = read_general_rows(account, "care_plan")
+    if isinstance(draft, Declined):
+        return draft
+    named = Named(tuple(map(_of_condition, draft.named.limits)), draft.named.joined)
+    draft = draft._replace(named=named)
+    if len(named.limits) != 1 or len(draft.asks) != 1:
+        return draft
+    return draft._replace(reasons_instead_of_names=tuple(_reasons(named.limits[0])))
+
+
+def _of_condition(limit: NameLimit) -> NameLimit:
+    """The limit with the condition whose values a measurement tells: cholesterol, sugar."""
+    conditions = related("condition of measurement")
+    names = [name for each in limit.concepts for name in conditions.get(each, (each,))]
+    return limit._replace(concepts=tuple(names))
+
+
+def _reasons(limit: NameLimit) -> Iterator[str]:
+    yield from limit.concepts
+    yield from limit.names
+
+
+_IMAGING = frozenset(
+    {"chest x-ray", "x-ray", "ct scan", "mri scan", "ultrasound", "mammogram", "echocardiogram"}
+    | {"bone density scan"}
+)
+"""Procedures that a record may hold as imaging studies."""
+
+
+def read_procedures(account: Account) -> Draft | Declined:
+    """The queries of a clause about procedures."""
+    draft = read_general_rows(account, "procedure")
+    if isinstance(draft, Declined) or len(draft.asks) > 1 or len(draft.named.limits) != 1:
+        return draft
+    if _names_device(account):
+        return draft._replace(kinds=("procedure", "device"))
+    if set(draft.named.limits[0].concepts) & _IMAGING:
+        return draft._replace(kinds=("procedure", "imaging"))
+    return draft
+
+
+def _names_device(account: Account) -> bool:
+    marks = account.clause.of("concept")
+    return any(common_forms(mark.text) in _devices() for mark in marks)
+
+
+@cache
+def _devices() -> frozenset[tuple[str, ...]]:
+    rows = read_rows("terminology/data/items.tsv", 3)
+    forms = (form for kind, cell, _ in rows if kind == "device" for form in expand(cell))
+    return frozenset(map(common_forms, forms))
+
+
+_WORDS_OF_FIELDS = (
+    ("alive", "still", ()),
+    ("alive", "state", ("current",)),
+    ("age", "state", ("current",)),
+    ("birth_date", "field", ("time",)),
+    ("practitioner", "field", ("practitioner",)),
+)
+"""Marks that go with a field: still alive, current age, who is her doctor."""
+
+
+def read_person(account: Account) -> Draft:
+    """The queries of a clause about the person: one for each field. Raises ValueError."""
+    fields = _fields_of_person(account)
+    asks_death = "died" in fields
+    if asks_death:
+        fields[fields.index("died")] = "death_time"
+    for field, kind, values in _WORDS_OF_FIELDS:
+        if field in fields:
+            account.use(kind, *values)
+    asks_date = "death_time" in fields and _asks_date(account)
+    account.use("link", "for")
+    use_plain_words(account)
+    account.use("noun", "measure")
+    is_yes_no = asks_death and not asks_date
+    asks = tuple(_ask_of_person(field, is_yes_no=is_yes_no) for field in dict.fromkeys(fields))
+    return Draft(("patient",), asks)
+
+
+def _fields_of_person(account: Account) -> list[str]:
+    """The fields that are asked for, each once. Raises ValueError where a word stands for nothing."""
+    marks = account.use("person")
+    fields = list(dict.fromkeys(mark.value for mark in marks))
+    is_joined = account.clause.has("join")
+    if len(fields) < len(marks) and not is_joined:
+        raise ValueError("two words for one thing: the family's doctor is another one")
+    if is_joined and account.clause.has("noun", "named"):
+        if not _asks_name_too(account.clause):
+            raise ValueError("a name of what is not clear")
+        fields = ["patient_name", *(field for field in fields if field != "patient_name")]
+    if "contact" in fields:  # Who is to be contacted stands there with the telephone number.
+        fields = [field for field in fields if field not in {"phone", "address"}]
+    return fields
+
+
+def _asks_date(account: Account) -> bool:
+    """Whether the date of a death is asked for."""
+    return bool(account.use("field", "time")) | bool(account.use("series", "dates"))
+
+
+def _asks_name_too(clause: Clause) -> bool:
+    """Whether "name" stands before "and" or a comma: "name and phone"."""
+    named = {mark.end for mark in clause.of("noun", "named")}
+    return any(mark.start in named for mark in clause.of("join"))
+
+
+def _ask_of_person(field: str, *, is_yes_no: bool) -> Ask:
+    """Whether she has died is another question than whether she is alive: yes is no."""
+    summary: Aggregation = "exists" if is_yes_no and field == "death_time" else "each"
+    return Ask(cast("ReturnedField", field), summary)
