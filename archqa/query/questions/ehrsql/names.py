@@ -305,22 +305,15 @@ def find_candidates(
         max_length = min(vocabulary.max_words, len(tokens) - index)
         for length in range(max_length, 0, -1):
             run = tokens[index : index + length]
-            entries = _lookup(run, vocabulary)
+            phrase = " ".join(token.text for token in run)
+            entries = vocabulary.by_key.get(phrase, [])
+            if not entries and 1 < len(run) <= _MAX_REORDERED_WORDS:
+                reordered = vocabulary.by_sorted_words.get(sort_words(phrase), [])
+                entries = [entry._replace(match_type="synonym") for entry in reordered]
             if entries and not _is_common_word(text, tokens, index, length):
                 candidates += _entry_candidates(text, run, entries, patient_names)
     candidates = _resolve_quotes(text, _without_output_word(candidates, text))
     return [candidate for candidate in candidates if not _is_nested(candidate, candidates)]
-
-
-def _lookup(run: list[Token], vocabulary: Vocabulary) -> list[VocabularyEntry]:
-    phrase = " ".join(token.text for token in run)
-    entries = vocabulary.by_key.get(phrase)
-    if entries:
-        return entries
-    if not 1 < len(run) <= _MAX_REORDERED_WORDS:
-        return []
-    reordered = vocabulary.by_sorted_words.get(sort_words(phrase)) or []
-    return [entry._replace(match_type="synonym") for entry in reordered]
 
 
 def _is_common_word(text: str, tokens: list[Token], index: int, length: int) -> bool:
@@ -402,7 +395,9 @@ def _entry_candidates(
     has_culture_word = any(token.text in _CULTURE for token in run)
     for (kind, match_type), group_displays in displays_by_group.items():
         displays, start, end = _as_written(text, run[0].start, run[-1].end, group_displays)
-        own_displays = _own_displays(kind, displays, patient_names)
+        own_displays = [
+            display for display in displays if (kind, normalise_text(display)) in patient_names
+        ]
         if match_type == "synonym" and own_displays:
             displays = own_displays
         yield Candidate(
@@ -415,15 +410,6 @@ def _entry_candidates(
             in_patient_record=bool(own_displays),
             has_culture_word=has_culture_word,
         )
-
-
-def _own_displays(kind: NameKind, displays: list[str], patient_names: PatientNames) -> list[str]:
-    """The displays that occur in the patient's own resources."""
-    own_displays = []
-    for display in displays:
-        if (kind, normalise_text(display)) in patient_names:
-            own_displays.append(display)
-    return own_displays
 
 
 def _as_written(text: str, start: int, end: int, displays: list[str]) -> tuple[list[str], int, int]:

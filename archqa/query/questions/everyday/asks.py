@@ -62,7 +62,9 @@ def _tense(clause: Clause) -> str:
         place for mark in clause.marks if mark.value in {"polite", "yes_no"}
         for place in range(mark.start, mark.end)
     }  # fmt: skip
-    for place in _places(clause):
+    if not clause.marks:
+        return ""
+    for place in range(clause.marks[0].start, clause.marks[-1].end):
         word = clause.tokens[place].text
         if place in polite:
             continue
@@ -70,12 +72,6 @@ def _tense(clause: Clause) -> str:
             if word in words:
                 return tense
     return ""
-
-
-def _places(clause: Clause) -> range:
-    if not clause.marks:
-        return range(0)
-    return range(clause.marks[0].start, clause.marks[-1].end)
 
 
 def position_of(account: Account) -> Position | None:
@@ -179,11 +175,7 @@ def use_plain_words(account: Account) -> None:
     account.use("form")
     account.use("join")
     account.use("noun", "named", "type", "list")
-    _use_with_before_fields(account)
-
-
-def _use_with_before_fields(account: Account) -> None:
-    """ "With" that only joins what is shown: "her medicines with doses"."""
+    # "With" may only join what is shown: "her medicines with doses".
     fields = {mark.start for mark in account.clause.of("field")}
     links = account.unused("link", "with")
     account.use_marks(mark for mark in links if mark.end in fields)
@@ -238,7 +230,11 @@ def _marks_of_stay(clause: Clause) -> tuple[Mark, ...]:
         first -= 1
     marks = clause.marks[first : places[-1] + 1]
     before = clause.marks[first - 1] if first else None
-    is_opened = any(_opens(mark) or mark.kind in {"position", "span"} for mark in marks)
+    # "In the hospital" is one mark that begins with a preposition.
+    is_opened = any(
+        mark.kind in {"position", "span"} or mark.text.split(" ")[0] in _PREPOSITIONS
+        for mark in marks
+    )
     is_opened = is_opened or (before is not None and before.value == "during")
     if not is_opened or not all(_is_visit(mark) or _belongs_to_stay(mark) for mark in marks):
         return ()
@@ -255,11 +251,6 @@ def _belongs_to_stay(mark: Mark) -> bool:
     return mark.kind in {"filler", "position", "span", "person_name"}
 
 
-def _opens(mark: Mark) -> bool:
-    """Whether a mark begins with a preposition, as "in the hospital" does by itself."""
-    return mark.text.split(" ")[0] in _PREPOSITIONS
-
-
 def _stay(marks: tuple[Mark, ...]) -> Stay | None:
     classes = {mark.value for mark in marks if mark.kind == "class"}
     positions = [mark.value for mark in marks if mark.kind == "position"]
@@ -271,7 +262,13 @@ def _stay(marks: tuple[Mark, ...]) -> Stay | None:
     is_any_icu = kind == "icu" and position is None and not _is_current(marks)
     if spans or not kind or is_any_icu:
         return _companion(kind, position, spans)
-    return _visit(kind, position, marks)
+    is_current = _is_current(marks)
+    is_this = any(word in {"this", "these"} for mark in marks for word in mark.text.split())
+    if position is not None and not is_current:
+        return Stay(visit=Visit(kind=kind, which=position))
+    if is_current or is_this:
+        return Stay(visit=Visit(kind=kind, which="current"))
+    return None
 
 
 def _companion(kind: str, position: Position | None, spans: tuple[Span, ...]) -> Stay | None:
@@ -288,16 +285,6 @@ def _companion(kind: str, position: Position | None, spans: tuple[Span, ...]) ->
 
 def _is_current(marks: tuple[Mark, ...]) -> bool:
     return any(mark.kind == "state" for mark in marks)
-
-
-def _visit(kind: str, position: Position | None, marks: tuple[Mark, ...]) -> Stay | None:
-    is_current = _is_current(marks)
-    is_this = any(word in {"this", "these"} for mark in marks for word in mark.text.split())
-    if position is not None and not is_current:
-        return Stay(visit=Visit(kind=kind, which=position))
-    if is_current or is_this:
-        return Stay(visit=Visit(kind=kind, which="current"))
-    return None
 
 
 class Draft(NamedTuple):

@@ -1,7 +1,6 @@
 """Questions about visits: emergency, hospital, office; when, where, with whom and what for."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from archqa.query.model import Aggregation, VisitClass
 from archqa.query.questions.everyday.asks import (
@@ -20,7 +19,7 @@ from archqa.query.questions.everyday.asks import (
     use_past,
     use_plain_words,
 )
-from archqa.query.questions.everyday.clause import Account, Mark
+from archqa.query.questions.everyday.clause import Account
 from archqa.query.questions.everyday.names import Nameable, names_of, reasons_of
 
 _NAMED = Nameable(frozenset(), frozenset({"encounter"}))
@@ -47,19 +46,20 @@ def read_encounters(account: Account) -> Draft:
     reasons = reasons_of(account, compounds=compounds)
     named = names_of(account, _NAMED)
     asks = tuple(_asks(account, form))
-    _use_words(account)
-    limits: dict[str, Any] = {"classes": classes, "reasons": reasons, "per": _period(account)}
+    use_plain_words(account)
+    account.use("row", "encounter")
+    account.use("verb", "visit", "get", "taken", "stay", "take")
+    account.use("noun", "episode")
+    account.use("stay")
+    account.use("ever")
+    account.use("series")
+    if account.clause.has("field", "practitioner"):
+        account.use("link", "with")  # "Who was her last visit with".
+    limits: dict[str, object] = {"classes": classes, "reasons": reasons}
+    if len(account.clause.of("per")) == 1:
+        limits["per"] = account.use("per")[0].value
     limits["newest"] = newest_of(account)
     return Draft(("encounter",), asks, named, account.use_spans(), limits=limits)
-
-
-def _period(account: Account) -> str | None:
-    """Per year: one number for each."""
-    periods = account.clause.of("per")
-    if len(periods) != 1:
-        return None
-    account.use_marks(periods)
-    return periods[0].value
 
 
 def _classes(account: Account) -> tuple[VisitClass, ...]:
@@ -84,24 +84,6 @@ def _is_about_stays(account: Account) -> bool:
     return fields or clause.has("verb", "discharge", "stay") or clause.has("stay")
 
 
-def _use_words(account: Account) -> None:
-    use_plain_words(account)
-    account.use("row", "encounter")
-    account.use("verb", "visit", "get", "taken", "stay", "take")
-    account.use("noun", "episode")
-    account.use("stay")
-    account.use("ever")
-    account.use("series")
-    account.use_marks(_words_of_company(account))
-
-
-def _words_of_company(account: Account) -> tuple[Mark, ...]:
-    """With, before whom somebody met: "who was her last visit with"."""
-    if not account.clause.has("field", "practitioner"):
-        return ()
-    return account.clause.of("link", "with")
-
-
 def _asks(account: Account, form: Form) -> Iterator[Ask]:
     asks = tuple(_open_asks(account, form))
     position = position_of(account) if may_have_position(account, asks) else None
@@ -118,7 +100,11 @@ def _open_asks(account: Account, form: Form) -> Iterator[Ask]:
     how_often = account.use("wh", "how_often")
     lengths = account.use("length")
     if lengths:
-        yield _length(account, lengths[0].value)
+        # The longest or the shortest stay.
+        account.use("field", "length_of_stay")
+        account.use("wh", "how_long")
+        summary: Aggregation = "maximum" if lengths[0].value == "longest" else "minimum"
+        yield Ask("length_of_stay", summary)
         return
     if counts(account) or how_often or account.clause.has("per"):
         yield Ask("time", "count")
@@ -130,14 +116,6 @@ def _open_asks(account: Account, form: Form) -> Iterator[Ask]:
         yield Ask("time")
     for field in dict.fromkeys(fields):
         yield _field(account, field)
-
-
-def _length(account: Account, which: str) -> Ask:
-    """The longest or the shortest stay."""
-    account.use("field", "length_of_stay")
-    account.use("wh", "how_long")
-    summary: Aggregation = "maximum" if which == "longest" else "minimum"
-    return Ask("length_of_stay", summary)
 
 
 def _fields_of_visits(account: Account) -> list[str]:

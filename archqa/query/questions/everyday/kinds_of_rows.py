@@ -80,20 +80,6 @@ def read_general_rows(account: Account, what: RowKind) -> Draft | Declined:
     reasons = reasons_of(account) if kind.has_reason else ()
     stay = stay_of(account) if kind.in_stays else Stay()
     asks = tuple(_asks(account, kind, form, named))
-    _use_words(account, kind)
-    spans = account.use_spans()
-    return Draft(
-        (what,), asks, named, spans, stay, {"reasons": reasons, "newest": newest_of(account)}
-    )
-
-
-def _dates(kind: GeneralKind, named: Named) -> Iterator[Query]:
-    """Since when each named thing is there."""
-    for limit in named.limits:
-        yield Query(what=kind.what, names=limit.names, concepts=limit.concepts, returns="time")
-
-
-def _use_words(account: Account, kind: GeneralKind) -> None:
     use_plain_words(account)
     account.use("row", kind.what)
     if kind.what == "diagnosis":
@@ -105,6 +91,16 @@ def _use_words(account: Account, kind: GeneralKind) -> None:
     account.use("ever")
     account.use("series")
     account.use("history")
+    spans = account.use_spans()
+    return Draft(
+        (what,), asks, named, spans, stay, {"reasons": reasons, "newest": newest_of(account)}
+    )
+
+
+def _dates(kind: GeneralKind, named: Named) -> Iterator[Query]:
+    """Since when each named thing is there."""
+    for limit in named.limits:
+        yield Query(what=kind.what, names=limit.names, concepts=limit.concepts, returns="time")
 
 
 def _asks(account: Account, kind: GeneralKind, form: Form, named: Named) -> Iterator[Ask]:
@@ -134,8 +130,10 @@ def _open_asks(account: Account, kind: GeneralKind, form: Form, named: Named) ->
     if "elapsed" in kind.fields and account.use("wh", "how_long") and "elapsed" not in fields:
         yield Ask("elapsed", position="first")
         return
-    is_had = not fields and named and not form.tense and "of" in _words_of_history(account)
-    if form.is_yes_no or is_had:
+    # "History of asthma" asks whether there was any; "allergy history" asks for all.
+    has_history_of = any("of" in mark.text.split() for mark in account.clause.of("history"))
+    asks_history_of = has_history_of and not fields and named and not form.tense
+    if form.is_yes_no or asks_history_of:
         yield Ask(kind.named, "exists", state="ended" if has_ended else None)
     elif not fields:
         yield Ask(kind.named if named else kind.listed)
@@ -162,20 +160,12 @@ def _field(account: Account, kind: GeneralKind, field: str, *, has_ended: bool) 
     return Ask(cast("ReturnedField", field))
 
 
-def _words_of_history(account: Account) -> frozenset[str]:
-    """ "History of asthma" asks whether there was any; "allergy history" asks for all."""
-    return frozenset(word for mark in account.clause.of("history") for word in mark.text.split())
-
-
-def _asks_history(account: Account) -> bool:
-    return account.clause.has("history") or account.clause.has("row", "history")
-
-
 def _implied_state(account: Account, kind: GeneralKind, form: Form, ask: Ask) -> State | None:
     """What somebody has is current; what she had or has had may have ended."""
     if not kind.is_current_in_present or account.clause.has("ever"):
         return None
-    if _asks_history(account) or account.clause.has("span"):
+    asks_history = account.clause.has("history") or account.clause.has("row", "history")
+    if asks_history or account.clause.has("span"):
         return None
     if ask.summary == "count" and "have" not in account.clause.words:
         return None
@@ -231,11 +221,11 @@ def _are_all(account: Account, categories: set[str]) -> bool:
     allergens = account.vocabulary.own("allergy")
     if categories != {"drug"}:
         return not allergens
-    return all(_is_drug(allergen) for allergen in allergens)
-
-
-def _is_drug(allergen: str) -> bool:
-    return any(match.concept.kind in _DRUGS for match in find_concepts(allergen))
+    for allergen in allergens:
+        kinds = {match.concept.kind for match in find_concepts(allergen)}
+        if kinds.isdisjoint(_DRUGS):
+            return False
+    return True
 
 
 def read_care_plans(account: Account) -> Draft | Declined:
@@ -274,16 +264,12 @@ def read_procedures(account: Account) -> Draft | Declined:
     draft = read_general_rows(account, "procedure")
     if isinstance(draft, Declined) or len(draft.asks) > 1 or len(draft.named.limits) != 1:
         return draft
-    if _names_device(account):
+    concepts = account.clause.of("concept")
+    if any(common_forms(mark.text) in _devices() for mark in concepts):
         return draft._replace(kinds=("procedure", "device"))
     if set(draft.named.limits[0].concepts) & _IMAGING:
         return draft._replace(kinds=("procedure", "imaging"))
     return draft
-
-
-def _names_device(account: Account) -> bool:
-    marks = account.clause.of("concept")
-    return any(common_forms(mark.text) in _devices() for mark in marks)
 
 
 @cache
@@ -312,7 +298,9 @@ def read_person(account: Account) -> Draft:
     for field, kind, values in _WORDS_OF_FIELDS:
         if field in fields:
             account.use(kind, *values)
-    asks_date = "death_time" in fields and _asks_date(account)
+    asks_date = False
+    if "death_time" in fields:
+        asks_date = bool(account.use("field", "time") + account.use("series", "dates"))
     account.use("link", "for")
     use_plain_words(account)
     account.use("noun", "measure")
@@ -335,11 +323,6 @@ def _fields_of_person(account: Account) -> list[str]:
     if "contact" in fields:  # Who is to be contacted stands there with the telephone number.
         fields = [field for field in fields if field not in {"phone", "address"}]
     return fields
-
-
-def _asks_date(account: Account) -> bool:
-    """Whether the date of a death is asked for."""
-    return bool(account.use("field", "time")) | bool(account.use("series", "dates"))
 
 
 def _asks_name_too(clause: Clause) -> bool:

@@ -35,6 +35,7 @@ from archqa.terminology.units import ucum_unit
 _FIELDS = frozenset({"time", "elapsed", "value", "flag", "practitioner", "place"})
 
 
+_REACHING = frozenset({"get", "got", "gone", "go", "went", "reach", "reached", "been", "run"})
 _VALUE_WORDS = frozenset({"ex", "former", "non", "nonsmoker", "current", "smoker", "drinker"})
 
 
@@ -107,7 +108,8 @@ def _changes(question: MeasurementQuestion) -> Iterator[Ask]:
     """How much it changed; and, where a direction or a trend is asked for, every value."""
     account = question.account
     account.use("summary", "change")
-    if _has_two_parts(question.named):
+    # A change of a blood pressure would be of two numbers: its values are listed.
+    if any(limit.concepts == ("blood pressure",) for limit in question.named.limits):
         account.use("trend", "any")
         account.use("series")
         yield Ask("value")
@@ -116,11 +118,6 @@ def _changes(question: MeasurementQuestion) -> Iterator[Ask]:
     if shows_values or question.form.is_yes_no or "much" not in account.clause.words:
         yield Ask("value")
     yield Ask("value", "change")
-
-
-def _has_two_parts(named: Named) -> bool:
-    """Whether a change would be of two numbers; the values are listed then."""
-    return any(limit.concepts == ("blood pressure",) for limit in named.limits)
 
 
 def _results(question: MeasurementQuestion, fields: tuple[str, ...]) -> Iterator[Ask]:
@@ -202,11 +199,11 @@ def _varied(account: Account, asks: Iterable[Ask]) -> Iterator[Ask]:
 
 def _extremes(account: Account) -> tuple[str, ...]:
     """Highest and lowest; the worst where it is known which way is bad; how low it got."""
-    if _asks_how_far(account):
-        marks = account.use("wh", "how_high", "how_low")
+    how_far = account.use("wh", "how_high", "how_low")
+    if how_far and (account.clause.has("ever") or _REACHING & account.clause.words):
+        # How low did it get, how high has it ever been: not how high it is.
         account.use("verb", "visit")
-        return ("maximum" if marks[0].value == "how_high" else "minimum",)
-    account.use("wh", "how_high", "how_low")
+        return ("maximum" if how_far[0].value == "how_high" else "minimum",)
     if not account.clause.has("extreme", "worst"):
         return _joined_values(account, "extreme")
     account.use("extreme", "worst")
@@ -216,15 +213,6 @@ def _extremes(account: Account) -> tuple[str, ...]:
     if len(extremes) != 1:
         raise ValueError("the record does not say which value is the worst")
     return tuple(extremes)
-
-
-def _asks_how_far(account: Account) -> bool:
-    """How low did it get, how high has it ever been: not how high it is."""
-    clause = account.clause
-    if not clause.has("wh", "how_high", "how_low"):
-        return False
-    words = {"get", "got", "gone", "go", "went", "reach", "reached", "been", "run"}
-    return bool(words & clause.words) or clause.has("ever")
 
 
 def _joined_values(account: Account, kind: str) -> tuple[str, ...]:
@@ -265,10 +253,21 @@ def read_measurements(account: Account) -> Draft | Declined:
     spans = account.use_spans()
     is_dated = bool(spans or stay.visit or stay.companion)
     question = MeasurementQuestion(account, form_of(account.clause), named, is_dated)
-    _use_words(account)
-    declined = _declined(question)
-    if declined is not None:
-        return declined
+    use_plain_words(account)
+    account.use("wh", "how", "how_much")
+    account.use("noun", "measure")
+    account.use("verb", "measure", "do", "get", "taken", "test_positive")
+    account.use("noun", "episode")
+    account.use("ever")
+    account.use("history")
+    clause, form = account.clause, question.form
+    is_last = form.is_yes_no and (question.position is not None or form.is_present)
+    if clause.has("test") and is_last and not question.is_of_any_time:
+        return decline("last_compared", *last_values(named))
+    if clause.has("flag", "normal") and form.is_yes_no and not named:
+        return decline("unnamed_normal", Query(what="lab", flag="abnormal"))
+    if clause.has("field", "reason"):
+        return decline("why_value", *last_values(named))
     limits = _Limits(_flag(question), _test(account), newest_of(account))
     asks = measurement_asks(question)
     named = _of_single_values(named, limits, asks)
@@ -297,29 +296,6 @@ def _what(account: Account, named: Named) -> RowKind:
             return what
     account.use("row", "observation")
     return "observation"
-
-
-def _use_words(account: Account) -> None:
-    use_plain_words(account)
-    account.use("wh", "how", "how_much")
-    account.use("noun", "measure")
-    account.use("verb", "measure", "do", "get", "taken", "test_positive")
-    account.use("noun", "episode")
-    account.use("ever")
-    account.use("history")
-
-
-def _declined(question: MeasurementQuestion) -> Declined | None:
-    """What no query can tell: whether only the last value passes, or whether all are normal."""
-    clause, form = question.account.clause, question.form
-    is_last = form.is_yes_no and (question.position is not None or form.is_present)
-    if clause.has("test") and is_last and not question.is_of_any_time:
-        return decline("last_compared", *last_values(question.named))
-    if clause.has("flag", "normal") and form.is_yes_no and not question.named:
-        return decline("unnamed_normal", Query(what="lab", flag="abnormal"))
-    if clause.has("field", "reason"):
-        return decline("why_value", *last_values(question.named))
-    return None
 
 
 def last_values(named: Named) -> Iterator[Query]:
@@ -440,7 +416,14 @@ class CultureQueries(NamedTuple):
 
 def read_cultures(account: Account) -> CultureQueries:
     """The queries of a clause about cultures. Raises ValueError if their parts contradict."""
-    limits = _limits_of_cultures(account)
+    specimens: list[str] = []
+    for mark in account.use("specimen"):
+        specimens += mark.value.split("|")
+    stay = stay_of(account)
+    when = When(visit=stay.visit, spans=account.use_spans(), position=position_of(account))
+    limits: dict[str, Any] = {"specimens": specimens, "when": when}
+    if stay.companion is not None:
+        limits["companion"] = stay.companion
     if account.clause.has("susceptibility"):
         return CultureQueries((_susceptibility(account, limits),))
     form = form_of(account.clause)
@@ -453,28 +436,17 @@ def read_cultures(account: Account) -> CultureQueries:
     limits["specimens"] = (*limits["specimens"], *_specimens(cultures))
     if is_count or (form.is_yes_no and not fields):
         summary: Aggregation = "count" if is_count else "exists"
-        return _whether_grown(cultures, germs, summary, limits, has_grown=has_grown)
+        # Whether, or in how many cultures, something grew.
+        if germs:
+            return CultureQueries((Query(what="organism", names=germs, summary=summary, **limits),))
+        grew = True if has_grown else None
+        asked = Query(what="microbiology_test", summary=summary, grew=grew, **limits)
+        return CultureQueries((asked, *_as_results(cultures, limits, summary, has_grown=has_grown)))
     returned: ReturnedField = "time" if fields == ("time",) else "value"
     is_germ = has_grown or germs or _asks_for_germs(account)
     what: RowKind = "organism" if is_germ else "microbiology_test"
     asked = Query(what=what, names=germs, returns=returned, **limits)
     return CultureQueries((asked, *_as_results(cultures, limits, "each", has_grown=has_grown)))
-
-
-def _whether_grown(
-    cultures: Named,
-    germs: tuple[str, ...],
-    summary: Aggregation,
-    limits: dict[str, Any],
-    *,
-    has_grown: bool,
-) -> CultureQueries:
-    """Whether, or in how many cultures, something grew."""
-    if germs:
-        return CultureQueries((Query(what="organism", names=germs, summary=summary, **limits),))
-    grew = True if has_grown else None
-    asked = Query(what="microbiology_test", summary=summary, grew=grew, **limits)
-    return CultureQueries((asked, *_as_results(cultures, limits, summary, has_grown=has_grown)))
 
 
 def _as_results(
@@ -498,18 +470,6 @@ def _specimens(cultures: Named) -> Iterator[str]:
 def _germs(account: Account) -> tuple[str, ...]:
     """The germs that are named, as a record spells them."""
     return tuple(dict.fromkeys(mark.value for mark in account.use("germ")))
-
-
-def _limits_of_cultures(account: Account) -> dict[str, Any]:
-    """Specimens, stay, spans and position."""
-    marks = account.use("specimen")
-    specimens = tuple(name for mark in marks for name in mark.value.split("|"))
-    stay = stay_of(account)
-    when = When(visit=stay.visit, spans=account.use_spans(), position=position_of(account))
-    limits: dict[str, Any] = {"specimens": specimens, "when": when}
-    if stay.companion is not None:
-        limits["companion"] = stay.companion
-    return limits
 
 
 def _susceptibility(account: Account, limits: dict[str, Any]) -> Query:

@@ -42,6 +42,9 @@ _OF_GIVING = ("give", "administer", "get")
 """With these verbs a dose is what was given, not its strength: when was the last dose given."""
 
 
+_TAKING = frozenset({"on", "take", "takes", "taking", "use", "uses", "using"})
+
+
 def read_medications(account: Account) -> Draft | Declined:
     """The queries of a clause about medicines."""
     form = form_of(account.clause)
@@ -49,29 +52,13 @@ def read_medications(account: Account) -> Draft | Declined:
     reasons = reasons_of(account, compounds=compounds)
     named = names_of(account, DRUGS)
     use_for_before_names(account, DRUGS)
-    if _asks_why_it_changed(account):
+    clause = account.clause
+    is_change = clause.has("verb", "stop") or clause.has("state", "ended")
+    if clause.has("field", "reason") and (is_change or clause.has("summary", "change")):
         return decline("why_stopped", *orders(named))
     stay = stay_of(account)
     asks = tuple(_asks(account, form, named))
     kinds = _kinds(account, named, asks)
-    _use_words(account)
-    spans = account.use_spans()
-    return Draft(kinds, asks, named, spans, stay, {"reasons": reasons})
-
-
-def orders(named: Named) -> Iterator[Query]:
-    """The orders of each name, with their status."""
-    for limit in named.limits[:2]:
-        yield Query(what="medication", names=limit.names, concepts=limit.concepts, returns="status")
-
-
-def _asks_why_it_changed(account: Account) -> bool:
-    clause = account.clause
-    is_change = clause.has("verb", "stop") or clause.has("state", "ended")
-    return clause.has("field", "reason") and (is_change or clause.has("summary", "change"))
-
-
-def _use_words(account: Account) -> None:
     use_plain_words(account)
     account.use("row", "medication")
     account.use(
@@ -90,10 +77,21 @@ def _use_words(account: Account) -> None:
     account.use("ever")
     account.use("series")
     account.use("history")
+    spans = account.use_spans()
+    return Draft(kinds, asks, named, spans, stay, {"reasons": reasons})
+
+
+def orders(named: Named) -> Iterator[Query]:
+    """The orders of each name, with their status."""
+    for limit in named.limits[:2]:
+        yield Query(what="medication", names=limit.names, concepts=limit.concepts, returns="status")
 
 
 def _asks(account: Account, form: Form, named: Named) -> Iterator[Ask]:
-    if _asks_whether_stopped(account, form):
+    clause = account.clause
+    has_end = clause.has("verb", "stop") or clause.has("state", "ended")
+    if has_end and form.is_yes_no and named_marks(clause, DRUGS) and not clause.has("field"):
+        # Was metformin stopped: there are ended orders; and is there a current one.
         account.use("verb", "stop")
         account.use("state", "ended")
         yield Ask("name", "exists", state="ended")
@@ -105,14 +103,6 @@ def _asks(account: Account, form: Form, named: Named) -> Iterator[Ask]:
     for ask in asks:
         at = position or ask.position
         yield ask._replace(position=at, state=ask.state or state)
-
-
-def _asks_whether_stopped(account: Account, form: Form) -> bool:
-    """Was metformin stopped: there are ended orders; and is there a current one."""
-    clause = account.clause
-    if not form.is_yes_no or not named_marks(clause, DRUGS) or clause.has("field"):
-        return False
-    return clause.has("verb", "stop") or clause.has("state", "ended")
 
 
 def _open_asks(account: Account, form: Form, named: Named) -> Iterator[Ask]:
@@ -165,12 +155,9 @@ def _field(account: Account, field: str) -> Ask:
     if field == "elapsed":
         return Ask("elapsed", position="last", unit=unit_of(clause.of("field", "elapsed")))
     if field == "dose" and not clause.has("verb", "take", "use") and not clause.has("span"):
-        return Ask("dose", position=None if _has_state(account) else "last")
+        has_state = clause.has("state") or clause.has("still")
+        return Ask("dose", position=None if has_state else "last")
     return Ask(field)  # type: ignore[arg-type]
-
-
-def _has_state(account: Account) -> bool:
-    return account.clause.has("state") or account.clause.has("still")
 
 
 def _count(account: Account) -> Ask:
@@ -195,15 +182,10 @@ def _implied_state(account: Account, form: Form, named: Named) -> State | None:
     if clause.has("history") or clause.has("during") or clause.has("class"):
         return None
     if form.is_present:
-        is_of_order = clause.has("field") and not _takes(account)
+        is_of_order = clause.has("field") and not clause.words & _TAKING
         return None if named and is_of_order else "current"
     is_bare = not form.tense and not named and not clause.has("verb")
     return "current" if is_bare and not clause.has("exists") else None
-
-
-def _takes(account: Account) -> bool:
-    """Is on, takes, uses."""
-    return bool(account.clause.words & {"on", "take", "takes", "taking", "use", "uses", "using"})
 
 
 def _kinds(account: Account, named: Named, asks: tuple[Ask, ...]) -> tuple[RowKind, ...]:

@@ -33,14 +33,19 @@ def name_marks(
         named = _longest_name(tokens, marks, vocabulary)
         if named is None:
             return list(marks)
-        marks = _replaced(marks, named)
+        kept = [each for each in marks if each.end <= named.start or each.start >= named.end]
+        marks = sorted([*kept, named], key=lambda each: each.start)
 
 
 def _longest_name(
     tokens: Sequence[Token], marks: Sequence[Mark], vocabulary: Vocabulary
 ) -> Mark | None:
     for start, end in _runs(marks):
-        words = _content(tokens, start, end)
+        words = tuple(
+            token.text
+            for token in tokens[start:end]
+            if not token.is_sign and token.text not in _LINKS
+        )
         names = _names(words, vocabulary)
         if names:
             return Mark("name", "", start, end, names=names)
@@ -57,7 +62,7 @@ def _runs(marks: Sequence[Mark]) -> Iterator[tuple[int, int]]:
             if not _is_part(marks, last):
                 break
             run = marks[first : last + 1]
-            if run[-1].kind in _PART_OF_NAMES and any(_is_unknown(each) for each in run):
+            if run[-1].kind in _PART_OF_NAMES and any(each.kind == "unknown" for each in run):
                 runs.append((run[0].start, run[-1].end))
     yield from sorted(runs, key=lambda run: run[0] - run[1])
 
@@ -67,15 +72,6 @@ def _is_part(marks: Sequence[Mark], place: int) -> bool:
     is_link = each.kind in {"filler", "link", "sign"} and each.value in _LINKS | {"-", "/", "&"}
     is_preposition = each.value in {"preposition", "article"}
     return each.kind in _PART_OF_NAMES or is_link or is_preposition
-
-
-def _is_unknown(each: Mark) -> bool:
-    return each.kind == "unknown"
-
-
-def _content(tokens: Sequence[Token], start: int, end: int) -> tuple[str, ...]:
-    words = (token.text for token in tokens[start:end] if not token.is_sign)
-    return tuple(word for word in words if word not in _LINKS)
 
 
 def _names(words: tuple[str, ...], vocabulary: Vocabulary) -> tuple[Name, ...]:
@@ -115,11 +111,6 @@ def _denied(display: str) -> frozenset[str]:
 @lru_cache(maxsize=65536)
 def _content_words(words: tuple[str, ...]) -> frozenset[str]:
     return frozenset(word for word in words if word not in _generic_words() and word[:1].isalpha())
-
-
-def _replaced(marks: Sequence[Mark], named: Mark) -> list[Mark]:
-    kept = [each for each in marks if each.end <= named.start or each.start >= named.end]
-    return sorted([*kept, named], key=lambda each: each.start)
 
 
 @cache
@@ -174,7 +165,8 @@ def _as_vaccine(clause: Clause, mark: Mark, *, asks_vaccine: bool) -> Mark:
     if asks_vaccine and mark.kind in {"concept", "unknown"}:
         vaccines = _vaccines_against(mark)
         return mark._replace(kind="concept", concepts=vaccines) if vaccines else mark
-    if mark.kind == "concept" and _is_only_disease(mark) and not _is_colloquial(clause, mark):
+    is_colloquial = mark.text in _COLLOQUIAL and clause.has("position")
+    if mark.kind == "concept" and _is_only_disease(mark) and not is_colloquial:
         others = tuple(each for each in mark.concepts if each.kind != "vaccine")
         return mark._replace(concepts=others, kind="concept" if others else "unknown")
     return mark
@@ -228,10 +220,6 @@ def _classes_for(mark: Mark) -> tuple[Concept, ...]:
         return ()
     found = find_concepts(f"{mark.text} medicine")
     return tuple(each.concept for each in found if each.concept.kind == "drug_class")
-
-
-def _is_colloquial(clause: Clause, mark: Mark) -> bool:
-    return mark.text in _COLLOQUIAL and clause.has("position")
 
 
 _BETWEEN = frozenset({"filler", "person_name"})
@@ -326,17 +314,12 @@ def _first_series(clause: Clause, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
     """The first mark, and those that "and", "or" or a comma joins to it."""
     series = list(marks[:1])
     for mark in marks[1:]:
-        if not _are_joined(clause, series[-1], mark):
+        between = [each for each in clause.marks if series[-1].end <= each.start < mark.start]
+        joints = [each for each in between if each.kind == "join" or each.text in {",", "/", "&"}]
+        if not joints or any(each.kind not in _BETWEEN for each in between if each not in joints):
             break
         series.append(mark)
     return tuple(series)
-
-
-def _are_joined(clause: Clause, first: Mark, second: Mark) -> bool:
-    between = [each for each in clause.marks if first.end <= each.start < second.start]
-    joints = [each for each in between if each.kind == "join" or each.text in {",", "/", "&"}]
-    others = [each for each in between if each not in joints]
-    return bool(joints) and all(each.kind in _BETWEEN for each in others)
 
 
 def _has_or(clause: Clause, series: tuple[Mark, ...]) -> bool:

@@ -112,8 +112,13 @@ def _relatives_of(tokens: Sequence[Token]) -> Iterator[tuple[Mark, str]]:
             start += 1
             continue
         end = start + len(relative.words)
-        opening = _opening(tokens, start)
-        if opening is not None and (opening < start or relative.stands_alone):
+        place = start
+        while place and tokens[place - 1].text in _ADJECTIVES:
+            place -= 1
+        before = tokens[place - 1].text if place else ""
+        is_of_asker = before in _OF_THE_ASKER
+        opening = place - 1 if is_of_asker else start
+        if is_of_asker or (relative.stands_alone and before not in _OF_THE_PATIENT):
             value = f"relative {relative.words[0]}"
             yield Mark("person_name", value, opening, end), relative.gender
         start = end
@@ -125,17 +130,6 @@ def _relative_at(tokens: Sequence[Token], start: int) -> _Relative | None:
         if texts == relative.words:
             return relative
     return None
-
-
-def _opening(tokens: Sequence[Token], start: int) -> int | None:
-    """Where "my" before a relative stands; the relative itself without it; None of "her mother"."""
-    place = start
-    while place and tokens[place - 1].text in _ADJECTIVES:
-        place -= 1
-    before = tokens[place - 1].text if place else ""
-    if before in _OF_THE_PATIENT:
-        return None
-    return place - 1 if before in _OF_THE_ASKER else start
 
 
 @cache
@@ -170,19 +164,16 @@ def find_phrases(tokens: Sequence[Token]) -> Iterator[Mark]:
         for phrase in _phrases_by_first_word().get(token.text, ()):
             end = _end_of(phrase, tokens, start)
             if end is not None:
-                yield _mark(phrase, start, end)
-
-
-def _mark(phrase: Phrase, start: int, end: int) -> Mark:
-    if phrase.kind != "measurement":
-        return Mark(phrase.kind, phrase.value, start, end)
-    concept = concept_named("measurement", phrase.value)
-    return Mark("concept", "", start, end, concepts=(concept,))
+                if phrase.kind == "measurement":
+                    concept = concept_named("measurement", phrase.value)
+                    yield Mark("concept", "", start, end, concepts=(concept,))
+                else:
+                    yield Mark(phrase.kind, phrase.value, start, end)
 
 
 def _end_of(phrase: Phrase, tokens: Sequence[Token], start: int) -> int | None:
     """Where a phrase ends; a hyphen, a slash or the dot of "E. coli" may stand between its words."""
-    if phrase.at_start and not _is_start(tokens, start):
+    if phrase.at_start and start and tokens[start - 1].text not in _ENDINGS:
         return None
     place = start
     for number, word in enumerate(phrase.words):
@@ -206,10 +197,6 @@ def _joins(tokens: Sequence[Token], place: int, before: str) -> bool:
     if place == len(tokens):
         return False
     return tokens[place].text in {"-", "/", "&"} or (tokens[place].text == "." and len(before) == 1)
-
-
-def _is_start(tokens: Sequence[Token], place: int) -> bool:
-    return place == 0 or tokens[place - 1].text in _ENDINGS
 
 
 @cache

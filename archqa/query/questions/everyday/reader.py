@@ -6,7 +6,6 @@ from datetime import date
 from functools import partial
 from typing import NamedTuple
 
-from archqa.query.model import RowKind
 from archqa.query.questions.calendar import is_month
 from archqa.query.questions.everyday.asks import PAST, PERFECT, PRESENT, Draft, form_of
 from archqa.query.questions.everyday.clause import Account, Clause, Mark
@@ -56,7 +55,7 @@ def parts_of(clause: Clause) -> Iterator[tuple[Clause, ...]]:
     at_ends = _split(clause, _is_end)
     if len(at_ends) > 1:
         yield at_ends
-    at_joints = _split(clause, lambda mark: _is_end(mark) or _is_joint(mark))
+    at_joints = _split(clause, _is_joint)
     if len(at_joints) > 1:
         yield at_joints
 
@@ -90,7 +89,8 @@ def _is_end(mark: Mark) -> bool:
 
 
 def _is_joint(mark: Mark) -> bool:
-    return (mark.kind == "join" and mark.value == "and") or mark.text in {",", "&"}
+    is_and = mark.kind == "join" and mark.value == "and"
+    return is_and or mark.text in {",", "&"} or _is_end(mark)
 
 
 def _split(clause: Clause, is_bound: Callable[[Mark], bool]) -> tuple[Clause, ...]:
@@ -251,12 +251,7 @@ def _speaks_of_drugs(clause: Clause) -> bool:
     if clause.has("row", "medication") or clause.has("verb", *_OF_DRUGS):
         return True
     has_field = clause.has("field", "dose", "frequency", "route") or clause.has("wh", "how_much")
-    return has_field or _follows_on(clause)
-
-
-def _follows_on(clause: Clause) -> bool:
-    """Is she on potassium."""
-    return "on" in clause.words and form_of(clause).is_yes_no
+    return has_field or ("on" in clause.words and form_of(clause).is_yes_no)
 
 
 def _by_names(clause: Clause) -> str | None:
@@ -272,23 +267,16 @@ def _by_names(clause: Clause) -> str | None:
     if "procedure" in kinds or clause.has("row", "procedure"):
         return "procedure"
     if clause.has("verb", "take", "taken", "use", "order", "administer"):
-        return "encounter" if _asks_where_taken(clause) else "medication"
+        # Where was she taken: a person is, not a medicine.
+        is_person = clause.has("verb", "take", "taken") and clause.has("field", "place")
+        return "encounter" if is_person else "medication"
     if clause.has("class") or clause.has("row", "encounter") or clause.has("stay"):
-        return _visits_or(rows)
+        # Visits, unless a name of the record has rows of another kind during a stay.
+        others = rows - {"encounter", "diagnosis"}
+        return _by_rows(others) or "encounter"
     if named_marks(clause, CONDITIONS) or clause.has("row", "diagnosis", "history"):
         return "diagnosis"
     return _by_rows(rows)
-
-
-def _asks_where_taken(clause: Clause) -> bool:
-    """Where was she taken: a person is, not a medicine."""
-    return clause.has("verb", "take", "taken") and clause.has("field", "place")
-
-
-def _visits_or(rows: AbstractSet[str]) -> str:
-    """Visits, unless a name of the record has rows of another kind during a stay."""
-    others = rows - {"encounter", "diagnosis"}
-    return _by_rows(others) or "encounter"
 
 
 def _by_rows(rows: AbstractSet[str]) -> str | None:
@@ -300,11 +288,6 @@ def _by_rows(rows: AbstractSet[str]) -> str | None:
 
 
 _RESULTS = frozenset({"result", "results", "test", "tests", "finding", "findings", "values"})
-
-
-def _names_results(clause: Clause) -> bool:
-    """Whether results are meant although none is named: a bare "number" or "count" is none."""
-    return any(_RESULTS & set(mark.text.split()) for mark in clause.of("noun", "measure"))
 
 
 _OF_VISITS = ("discharge_destination", "visit_type", "length_of_stay")
@@ -322,7 +305,7 @@ def _by_words(clause: Clause) -> str | None:
         return "immunization"
     if clause.has("verb", "visit", "discharge", "stay") or clause.has("field", *_OF_VISITS):
         return "encounter"
-    if _names_results(clause):
+    if any(_RESULTS & set(mark.text.split()) for mark in clause.of("noun", "measure")):
         return "measurements"
     return "encounter" if clause.has("field", "place") else None
 
@@ -402,17 +385,13 @@ def _read_clause(clause: Clause, vocabulary: Vocabulary) -> Reading:
         words = tuple(each.text for each in unknown) or _words(account)
         return NotUnderstood(words, UNKNOWN if unknown else NO_SUBJECT)
     try:
-        draft = _reader(subject)(account)
+        if subject in _READERS:
+            draft = _READERS[subject](account)
+        else:
+            draft = read_general_rows(account, general_kinds()[subject].what)
         return draft if isinstance(draft, Declined) else _understood(account, draft)
     except ValueError:
         return NotUnderstood(_words(account), UNUSED)
-
-
-def _reader(subject: str) -> Reader:
-    if subject in _READERS:
-        return _READERS[subject]
-    what: RowKind = general_kinds()[subject].what
-    return lambda account: read_general_rows(account, what)
 
 
 def _understood(account: Account, draft: Draft | CultureQueries) -> Reading:

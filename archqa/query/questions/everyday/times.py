@@ -105,7 +105,8 @@ def find_spans(text: str, today: date | None = None) -> tuple[FoundSpan, ...]:
 
 def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
     dates = list(_with_shared_years(text, list(_dates(text, today))))
-    dates = [each for each in dates if _names_year(each)]
+    # Of the others, neither the words nor the time of the question tell the year.
+    dates = [each for each in dates if each.fields.keys() - {"month", "day"}]
     yield from _ranges(text, dates)
     yield from _neighbouring_months(text, dates)
     for each in dates:
@@ -176,11 +177,6 @@ def _with_shared_years(text: str, dates: list[_Date]) -> Iterator[_Date]:
         fields = {**each.fields, "year": year}
         if make_span("in", fields):
             yield each._replace(fields=fields)
-
-
-def _names_year(each: _Date) -> bool:
-    """Whether a year is known, or the time of the question tells it."""
-    return each.fields.keys() != {"month"} and each.fields.keys() != {"month", "day"}
 
 
 def _joined_date(text: str, dates: list[_Date], first: _Date) -> _Date | None:

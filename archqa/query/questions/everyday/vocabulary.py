@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from archqa.core.tables import read_rows
-from archqa.fhir import CodeCount, Record, Store
+from archqa.fhir import Record, Store
 from archqa.query.model import RowKind
 from archqa.terminology.words import common_form, common_forms
 
@@ -173,11 +173,8 @@ def _names(record: Record, patient: str | None) -> Iterator[Name]:
         for code in record.codes(resource_type, patient):
             kind = kinds.get(code.element)
             if kind is not None:
-                yield Name(kind, _display(code), is_own=patient is not None)
-
-
-def _display(code: CodeCount) -> str:
-    return " ".join((code.display or code.code).split())
+                display = " ".join((code.display or code.code).split())
+                yield Name(kind, display, is_own=patient is not None)
 
 
 @lru_cache
