@@ -38,6 +38,29 @@ _SILENT = frozenset({"filler", "sign", "person_name", "request"})
 """Kinds of marks that need no use: they carry nothing, or only say that something is asked."""
 
 
+_PRESENT = frozenset({"is", "are", "am", "do", "does"})
+_PAST = frozenset({"was", "were", "did", "had"})
+_PERFECT = frozenset({"has", "have"})
+AUXILIARIES = _PRESENT | _PAST | _PERFECT
+
+
+class QuestionForm(NamedTuple):
+    """The form of a clause: whether it expects yes or no, and the tense of its first auxiliary."""
+
+    is_yes_no: bool
+    tense: str
+
+    @property
+    def is_present(self) -> bool:
+        """Whether it asks of the state at the time of the question."""
+        return self.tense == "present"
+
+    @property
+    def asks_now(self) -> bool:
+        """Whether it asks, yes or no, of the state at the time of the question."""
+        return self.is_yes_no and self.is_present
+
+
 class Clause(NamedTuple):
     """The marks of a question, or of a part of it, in its order."""
 
@@ -57,6 +80,11 @@ class Clause(NamedTuple):
         return bool(self.of(kind, *values))
 
     @property
+    def form(self) -> QuestionForm:
+        """The form of the question."""
+        return QuestionForm(_is_yes_no(self), _tense(self))
+
+    @property
     def words(self) -> frozenset[str]:
         """The words of the marks."""
         return frozenset(word for mark in self.marks for word in mark.text.split())
@@ -68,13 +96,49 @@ class Clause(NamedTuple):
             yield from mark.concepts
 
 
-class Account:
+def _is_yes_no(clause: Clause) -> bool:
+    if clause.has("form", "yes_no"):
+        return True
+    for mark in clause.marks:
+        if mark.kind in {"sign", "person_name"} or mark.value == "polite":
+            continue
+        return mark.kind == "exists" or clause.tokens[mark.start].text in AUXILIARIES
+    return False
+
+
+def _tense(clause: Clause) -> str:
+    polite = {
+        place for mark in clause.marks if mark.value in {"polite", "yes_no"}
+        for place in range(mark.start, mark.end)
+    }  # fmt: skip
+    if not clause.marks:
+        return ""
+    for place in range(clause.marks[0].start, clause.marks[-1].end):
+        word = clause.tokens[place].text
+        if place in polite:
+            continue
+        for tense, words in (("present", _PRESENT), ("past", _PAST), ("perfect", _PERFECT)):
+            if word in words:
+                return tense
+    return ""
+
+
+class ConsumedWords:
     """Which marks of a clause a reading has used: those it never asked for are not understood."""
 
     def __init__(self, clause: Clause, vocabulary: Vocabulary) -> None:
         self.clause = clause
         self.vocabulary = vocabulary
+        self.form = clause.form
         self._used: set[Mark] = set()
+
+    def of(self, kind: str, *values: str) -> tuple[Mark, ...]:
+        """The marks of a kind, with one of the values if there are any."""
+        return self.clause.of(kind, *values)
+
+    def has(self, kind: str, *values: str) -> bool:
+        """Whether there is such a mark."""
+        return self.clause.has(kind, *values)
 
     def use(self, kind: str, *values: str) -> tuple[Mark, ...]:
         """The marks of a kind, with one of the values if there are any; they are used now."""
@@ -104,7 +168,7 @@ class Account:
         self._used.update(marks)
 
     @property
-    def left(self) -> tuple[Mark, ...]:
+    def unconsumed(self) -> tuple[Mark, ...]:
         """The marks that carry something and were not used."""
         return tuple(
             mark

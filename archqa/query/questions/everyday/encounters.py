@@ -3,24 +3,22 @@
 from collections.abc import Iterator
 
 from archqa.query.model import Aggregation, VisitClass
-from archqa.query.questions.everyday.asks import (
-    Ask,
+from archqa.query.questions.everyday.clause import ConsumedWords
+from archqa.query.questions.everyday.names import Nameable, names_of, reasons_of
+from archqa.query.questions.everyday.outputs import (
     Draft,
-    Form,
+    Output,
     counts,
     fields_of,
-    form_of,
-    may_have_position,
     newest_of,
     plain_field,
-    position_of,
+    position_of_outputs,
     state_of,
+    time_since,
     unit_of,
     use_past,
     use_plain_words,
 )
-from archqa.query.questions.everyday.clause import Account
-from archqa.query.questions.everyday.names import Nameable, names_of, reasons_of
 
 _NAMED = Nameable(frozenset(), frozenset({"encounter"}))
 _FIELDS = frozenset(
@@ -38,105 +36,103 @@ _CLASSES: dict[str, tuple[VisitClass, ...]] = {
 }
 
 
-def read_encounters(account: Account) -> Draft:
+def read_encounters(words: ConsumedWords) -> Draft:
     """The queries of a clause about visits."""
-    form = form_of(account.clause)
-    classes = _classes(account)
-    compounds = account.clause.of("row", "encounter") + account.clause.of("class")
-    reasons = reasons_of(account, compounds=compounds)
-    named = names_of(account, _NAMED)
-    asks = tuple(_asks(account, form))
-    use_plain_words(account)
-    account.use("row", "encounter")
-    account.use("verb", "visit", "get", "taken", "stay", "take")
-    account.use("noun", "episode")
-    account.use("stay")
-    account.use("ever")
-    account.use("series")
-    if account.clause.has("field", "practitioner"):
-        account.use("link", "with")  # "Who was her last visit with".
+    classes = _classes(words)
+    compounds = words.of("row", "encounter") + words.of("class")
+    reasons = reasons_of(words, compounds=compounds)
+    named = names_of(words, _NAMED)
+    outputs = tuple(_outputs(words))
+    use_plain_words(words)
+    words.use("row", "encounter")
+    words.use("verb", "visit", "get", "taken", "stay", "take")
+    words.use("noun", "episode")
+    words.use("stay")
+    words.use("ever")
+    words.use("series")
+    if words.has("field", "practitioner"):
+        words.use("link", "with")  # "Who was her last visit with".
     limits: dict[str, object] = {"classes": classes, "reasons": reasons}
-    if len(account.clause.of("per")) == 1:
-        limits["per"] = account.use("per")[0].value
-    limits["newest"] = newest_of(account)
-    return Draft(("encounter",), asks, named, account.use_spans(), limits=limits)
+    if len(words.of("per")) == 1:
+        limits["per"] = words.use("per")[0].value
+    limits["newest"] = newest_of(words)
+    return Draft(("encounter",), outputs, named, words.use_spans(), limits=limits)
 
 
-def _classes(account: Account) -> tuple[VisitClass, ...]:
+def _classes(words: ConsumedWords) -> tuple[VisitClass, ...]:
     """The classes; of several only those that "or" or "and" joins, or the intensive care unit."""
-    marks = account.clause.of("class")
-    if not marks and _is_about_stays(account):
+    marks = words.of("class")
+    if not marks and _is_about_stays(words):
         return ("inpatient",)
     values = {mark.value for mark in marks}
     if values == {"icu", "inpatient"}:
         values = {"icu"}
-    elif len(values) > 1 and not account.clause.has("join"):
-        account.use_marks(marks[:1])
+    elif len(values) > 1 and not words.has("join"):
+        words.use_marks(marks[:1])
         return _CLASSES[marks[0].value]
-    account.use_marks(marks)
+    words.use_marks(marks)
     classes = [name for value in _CLASSES if value in values for name in _CLASSES[value]]
     return tuple(dict.fromkeys(classes))
 
 
-def _is_about_stays(account: Account) -> bool:
-    clause = account.clause
+def _is_about_stays(words: ConsumedWords) -> bool:
+    clause = words.clause
     fields = clause.has("field", "discharge_destination", "length_of_stay")
     return fields or clause.has("verb", "discharge", "stay") or clause.has("stay")
 
 
-def _asks(account: Account, form: Form) -> Iterator[Ask]:
-    asks = tuple(_open_asks(account, form))
-    position = position_of(account) if may_have_position(account, asks) else None
-    use_past(account)
-    state = state_of(account, may_end=False)
-    for ask in asks:
-        is_now = form.asks_now and ask.summary == "exists" and not account.clause.has("ever")
-        if is_now and account.clause.has("class", "inpatient", "icu"):
+def _outputs(words: ConsumedWords) -> Iterator[Output]:
+    outputs = tuple(_open_outputs(words))
+    position = position_of_outputs(words, outputs)
+    use_past(words)
+    state = state_of(words, may_end=False)
+    for output in outputs:
+        is_now = words.form.asks_now and output.summary == "exists" and not words.has("ever")
+        if is_now and words.has("class", "inpatient", "icu"):
             state = state or "current"
-        yield ask._replace(position=position or ask.position, state=state)
+        yield output._replace(position=position or output.position, state=state)
 
 
-def _open_asks(account: Account, form: Form) -> Iterator[Ask]:
-    how_often = account.use("wh", "how_often")
-    lengths = account.use("length")
+def _open_outputs(words: ConsumedWords) -> Iterator[Output]:
+    how_often = words.use("wh", "how_often")
+    lengths = words.use("length")
     if lengths:
         # The longest or the shortest stay.
-        account.use("field", "length_of_stay")
-        account.use("wh", "how_long")
+        words.use("field", "length_of_stay")
+        words.use("wh", "how_long")
         summary: Aggregation = "maximum" if lengths[0].value == "longest" else "minimum"
-        yield Ask("length_of_stay", summary)
+        yield Output("length_of_stay", summary)
         return
-    if counts(account) or how_often or account.clause.has("per"):
-        yield Ask("time", "count")
+    if counts(words) or how_often or words.has("per"):
+        yield Output("time", "count")
         return
-    fields = _fields_of_visits(account)
-    if form.is_yes_no:
-        yield Ask("time", "exists")
+    fields = _fields_of_visits(words)
+    if words.form.is_yes_no:
+        yield Output("time", "exists")
     elif not fields:
-        yield Ask("time")
+        yield Output("time")
     for field in dict.fromkeys(fields):
-        yield _field(account, field)
+        yield _field(words, field)
 
 
-def _fields_of_visits(account: Account) -> list[str]:
+def _fields_of_visits(words: ConsumedWords) -> list[str]:
     """The fields that are asked for; where somebody was discharged to is no place of the visit."""
-    fields = [plain_field(each) for each in fields_of(account, _FIELDS)]
-    if account.use("wh", "how_long") and "elapsed" not in fields:
+    fields = [plain_field(each) for each in fields_of(words, _FIELDS)]
+    if words.use("wh", "how_long") and "elapsed" not in fields:
         fields.append("length_of_stay")
-    if "time" in fields and account.use("verb", "discharge"):
+    if "time" in fields and words.use("verb", "discharge"):
         fields[fields.index("time")] = "end_time"
-    if "place" in fields and account.use("verb", "discharge"):
+    if "place" in fields and words.use("verb", "discharge"):
         fields[fields.index("place")] = "discharge_destination"
     if "discharge_destination" in fields:
-        account.use("verb", "discharge")
+        words.use("verb", "discharge")
     return fields
 
 
-def _field(account: Account, field: str) -> Ask:
+def _field(words: ConsumedWords, field: str) -> Output:
     if field == "elapsed":
-        unit = unit_of(account.clause.of("field", "elapsed"))
-        return Ask("elapsed", position="last", unit=unit)
+        return time_since(words)
     if field == "length_of_stay":
-        marks = account.clause.of("wh", "how_long") + account.clause.of("field", "length_of_stay")
-        return Ask("length_of_stay", unit=unit_of(marks))
-    return Ask(field)  # type: ignore[arg-type]
+        marks = words.of("wh", "how_long") + words.of("field", "length_of_stay")
+        return Output("length_of_stay", unit=unit_of(marks))
+    return Output(field)  # type: ignore[arg-type]

@@ -9,26 +9,7 @@ from typing import NamedTuple, cast
 
 from archqa.core.tables import read_rows
 from archqa.query.model import Aggregation, Query, ReturnedField, RowKind, State
-from archqa.query.questions.everyday.asks import (
-    Ask,
-    Draft,
-    Form,
-    Stay,
-    asks_last_time,
-    counts,
-    fields_of,
-    form_of,
-    may_have_position,
-    newest_of,
-    plain_field,
-    position_of,
-    state_of,
-    stay_of,
-    unit_of,
-    use_past,
-    use_plain_words,
-)
-from archqa.query.questions.everyday.clause import Account, Clause
+from archqa.query.questions.everyday.clause import Clause, ConsumedWords
 from archqa.query.questions.everyday.declining import Declined, decline
 from archqa.query.questions.everyday.names import (
     Nameable,
@@ -37,6 +18,22 @@ from archqa.query.questions.everyday.names import (
     names_of,
     reasons_of,
     use_for_before_names,
+)
+from archqa.query.questions.everyday.outputs import (
+    Draft,
+    Output,
+    Stay,
+    asks_last_time,
+    counts,
+    fields_of,
+    newest_of,
+    plain_field,
+    position_of_outputs,
+    state_of,
+    stay_of,
+    time_since,
+    use_past,
+    use_plain_words,
 )
 from archqa.terminology.concepts import find_concepts, related
 from archqa.terminology.matching import expand
@@ -47,7 +44,7 @@ class GeneralKind(NamedTuple):
     """What a kind of rows accepts.
 
     concepts: kinds of concepts that name its rows. listed, named: the field returned of a list,
-    and of rows that a name without further words asks for. has_object: "for" leads to a name.
+    and of rows that a name without further words asks for. traits: as in the table.
     """
 
     what: RowKind
@@ -56,11 +53,7 @@ class GeneralKind(NamedTuple):
     named: ReturnedField
     fields: frozenset[str]
     verbs: frozenset[str]
-    has_reason: bool
-    is_current_in_present: bool
-    in_stays: bool
-    can_end: bool
-    has_object: bool
+    traits: frozenset[str]
 
     @property
     def nameable(self) -> Nameable:
@@ -68,32 +61,31 @@ class GeneralKind(NamedTuple):
         return Nameable(self.concepts, frozenset({self.what}))
 
 
-def read_general_rows(account: Account, what: RowKind) -> Draft | Declined:
+def read_general_rows(words: ConsumedWords, what: RowKind) -> Draft | Declined:
     """The queries of a clause about rows of a kind of the table."""
     kind = general_kinds()[what]
-    form = form_of(account.clause)
-    named = names_of(account, kind.nameable)
+    named = names_of(words, kind.nameable)
     if what == "procedure":
-        use_for_before_names(account, kind.nameable)
-    if account.clause.has("field", "reason") and not kind.has_reason:
+        use_for_before_names(words, kind.nameable)
+    if words.has("field", "reason") and "reason" not in kind.fields:
         return decline("why_value", *_dates(kind, named))
-    reasons = reasons_of(account) if kind.has_reason else ()
-    stay = stay_of(account) if kind.in_stays else Stay()
-    asks = tuple(_asks(account, kind, form, named))
-    use_plain_words(account)
-    account.use("row", kind.what)
+    reasons = reasons_of(words) if "reason" in kind.fields else ()
+    stay = stay_of(words) if "stays" in kind.traits else Stay()
+    outputs = tuple(_outputs(words, kind, named))
+    use_plain_words(words)
+    words.use("row", kind.what)
     if kind.what == "diagnosis":
-        account.use("row", "history")
-    if kind.has_object:
-        account.use("link", "for")
-    account.use("verb", *kind.verbs, "test_positive")
-    account.use("noun", "episode")
-    account.use("ever")
-    account.use("series")
-    account.use("history")
-    spans = account.use_spans()
+        words.use("row", "history")
+    if "for" in kind.traits:
+        words.use("link", "for")
+    words.use("verb", *kind.verbs, "test_positive")
+    words.use("noun", "episode")
+    words.use("ever")
+    words.use("series")
+    words.use("history")
+    spans = words.use_spans()
     return Draft(
-        (what,), asks, named, spans, stay, {"reasons": reasons, "newest": newest_of(account)}
+        (what,), outputs, named, spans, stay, {"reasons": reasons, "newest": newest_of(words)}
     )
 
 
@@ -103,79 +95,82 @@ def _dates(kind: GeneralKind, named: Named) -> Iterator[Query]:
         yield Query(what=kind.what, names=limit.names, concepts=limit.concepts, returns="time")
 
 
-def _asks(account: Account, kind: GeneralKind, form: Form, named: Named) -> Iterator[Ask]:
-    asks = tuple(_open_asks(account, kind, form, named))
-    position = position_of(account) if may_have_position(account, asks) else None
-    if not kind.can_end:
-        use_past(account)
-    state = state_of(account) if kind.can_end else None
-    for ask in asks:
-        now = _implied_state(account, kind, form, ask)
-        at = None if ask.summary == "count" else position or ask.position
-        yield ask._replace(position=at, state=ask.state or state or now)
+def _outputs(words: ConsumedWords, kind: GeneralKind, named: Named) -> Iterator[Output]:
+    outputs = tuple(_open_outputs(words, kind, named))
+    position = position_of_outputs(words, outputs)
+    state = None
+    if "ends" in kind.traits:
+        state = state_of(words)
+    else:
+        use_past(words)
+    for output in outputs:
+        now = _implied_state(words, kind, output)
+        at = None if output.summary == "count" else position or output.position
+        yield output._replace(position=at, state=output.state or state or now)
 
 
-def _open_asks(account: Account, kind: GeneralKind, form: Form, named: Named) -> Iterator[Ask]:
+def _open_outputs(words: ConsumedWords, kind: GeneralKind, named: Named) -> Iterator[Output]:
     """What is asked, before position and state of the whole clause."""
-    has_ended = _use_end(account, kind)
-    if counts(account) or account.use("wh", "how_often"):
-        account.use("field", "dose")
-        yield Ask(kind.listed, "count")
-        if account.clause.has("position") and account.clause.has("join"):
-            yield Ask("time")
+    has_ended = _use_end(words, kind)
+    if counts(words) or words.use("wh", "how_often"):
+        words.use("field", "dose")
+        yield Output(kind.listed, "count")
+        if words.has("position") and words.has("join"):
+            yield Output("time")
         return
-    fields = [plain_field(field) for field in fields_of(account, kind.fields)]
-    if not fields and asks_last_time(account):
+    fields = [plain_field(field) for field in fields_of(words, kind.fields)]
+    if not fields and asks_last_time(words):
         fields = ["time"]
-    if "elapsed" in kind.fields and account.use("wh", "how_long") and "elapsed" not in fields:
-        yield Ask("elapsed", position="first")
+    if "elapsed" in kind.fields and words.use("wh", "how_long") and "elapsed" not in fields:
+        yield Output("elapsed", position="first")
         return
     # "History of asthma" asks whether there was any; "allergy history" asks for all.
-    has_history_of = any("of" in mark.text.split() for mark in account.clause.of("history"))
-    asks_history_of = has_history_of and not fields and named and not form.tense
-    if form.is_yes_no or asks_history_of:
-        yield Ask(kind.named, "exists", state="ended" if has_ended else None)
+    has_history_of = any("of" in mark.text.split() for mark in words.of("history"))
+    asks_history_of = has_history_of and not fields and named and not words.form.tense
+    if words.form.is_yes_no or asks_history_of:
+        yield Output(kind.named, "exists", state="ended" if has_ended else None)
     elif not fields:
-        yield Ask(kind.named if named else kind.listed)
+        yield Output(kind.named if named else kind.listed)
     for field in dict.fromkeys(fields):
-        yield _field(account, kind, field, has_ended=has_ended)
+        yield _field(words, kind, field, has_ended=has_ended)
 
 
-def _use_end(account: Account, kind: GeneralKind) -> bool:
+def _use_end(words: ConsumedWords, kind: GeneralKind) -> bool:
     """Whether the end of rows is asked for: resolved, went away, ended."""
     if "end_time" not in kind.fields:
         return False
-    is_ended = account.clause.has("field", "time") and account.clause.has("state", "ended")
-    return bool(account.use("verb", "resolve", "stop")) or is_ended
+    is_ended = words.has("field", "time") and words.has("state", "ended")
+    return bool(words.use("verb", "resolve", "stop")) or is_ended
 
 
-def _field(account: Account, kind: GeneralKind, field: str, *, has_ended: bool) -> Ask:
+def _field(words: ConsumedWords, kind: GeneralKind, field: str, *, has_ended: bool) -> Output:
     if field == "time" and has_ended:
-        return Ask("end_time", state="ended")
-    if field == "time" and kind.what != "diagnosis" and account.clause.has("verb", "start"):
-        return Ask("time", position="first")
+        return Output("end_time", state="ended")
+    if field == "time" and kind.what != "diagnosis" and words.has("verb", "start"):
+        return Output("time", position="first")
     if field == "elapsed":
-        unit = unit_of(account.clause.of("field", "elapsed"))
-        return Ask("elapsed", position="last", unit=unit)
-    return Ask(cast("ReturnedField", field))
+        return time_since(words)
+    return Output(cast("ReturnedField", field))
 
 
-def _implied_state(account: Account, kind: GeneralKind, form: Form, ask: Ask) -> State | None:
+def _implied_state(words: ConsumedWords, kind: GeneralKind, output: Output) -> State | None:
     """What somebody has is current; what she had or has had may have ended."""
-    if not kind.is_current_in_present or account.clause.has("ever"):
+    if "current" not in kind.traits or words.has("ever"):
         return None
-    asks_history = account.clause.has("history") or account.clause.has("row", "history")
-    if asks_history or account.clause.has("span"):
+    asks_history = words.has("history") or words.has("row", "history")
+    if asks_history or words.has("span"):
         return None
-    if ask.summary == "count" and "have" not in account.clause.words:
+    if output.summary == "count" and "have" not in words.clause.words:
         return None
-    is_date = ask.returns in {"time", "end_time"} and ask.summary != "exists"
-    if account.clause.has("position") or is_date:
+    is_date = output.returns in {"time", "end_time"} and output.summary != "exists"
+    if words.has("position") or is_date:
         return None
-    if form.is_present:
+    if words.form.is_present:
         return "current"
-    is_bare_list = not form.tense and not form.is_yes_no and ask.returns == kind.listed
-    is_named = account.clause.has("concept") or account.clause.has("name")
+    is_bare_list = (
+        not words.form.tense and not words.form.is_yes_no and output.returns == kind.listed
+    )
+    is_named = words.has("concept") or words.has("name")
     return "current" if is_bare_list and not is_named else None
 
 
@@ -197,28 +192,24 @@ def _general_kind(row: tuple[str, ...]) -> GeneralKind:
         named=cast("ReturnedField", named),
         fields=frozenset(fields.split()),
         verbs=frozenset(verbs.split()),
-        has_reason="reason" in fields.split(),
-        is_current_in_present="current" in traits.split(),
-        in_stays="stays" in traits.split(),
-        can_end="ends" in traits.split(),
-        has_object="for" in traits.split(),
+        traits=frozenset(traits.split()),
     )
 
 
 _DRUGS = frozenset({"drug", "drug_class"})
 
 
-def read_allergies(account: Account) -> Draft | Declined:
+def read_allergies(words: ConsumedWords) -> Draft | Declined:
     """The queries of a clause about allergies."""
-    categories = {mark.value for mark in account.use("category")}
-    if categories and not _are_all(account, categories):
+    categories = {mark.value for mark in words.use("category")}
+    if categories and not _are_all(words, categories):
         return decline("category", Query(what="allergy", returns="name"))
-    return read_general_rows(account, "allergy")
+    return read_general_rows(words, "allergy")
 
 
-def _are_all(account: Account, categories: set[str]) -> bool:
+def _are_all(words: ConsumedWords, categories: set[str]) -> bool:
     """Whether every allergy of the patient is of the category that is asked for."""
-    allergens = account.vocabulary.own("allergy")
+    allergens = words.vocabulary.own("allergy")
     if categories != {"drug"}:
         return not allergens
     for allergen in allergens:
@@ -228,14 +219,14 @@ def _are_all(account: Account, categories: set[str]) -> bool:
     return True
 
 
-def read_care_plans(account: Account) -> Draft | Declined:
+def read_care_plans(words: ConsumedWords) -> Draft | Declined:
     """The queries of a clause about care plans."""
-    draft = read_general_rows(account, "care_plan")
+    draft = read_general_rows(words, "care_plan")
     if isinstance(draft, Declined):
         return draft
     named = Named(tuple(map(_of_condition, draft.named.limits)), draft.named.joined)
     draft = draft._replace(named=named)
-    if len(named.limits) != 1 or len(draft.asks) != 1:
+    if len(named.limits) != 1 or len(draft.outputs) != 1:
         return draft
     return draft._replace(reasons_instead_of_names=tuple(_reasons(named.limits[0])))
 
@@ -259,12 +250,12 @@ _IMAGING = frozenset(
 """Procedures that a record may hold as imaging studies."""
 
 
-def read_procedures(account: Account) -> Draft | Declined:
+def read_procedures(words: ConsumedWords) -> Draft | Declined:
     """The queries of a clause about procedures."""
-    draft = read_general_rows(account, "procedure")
-    if isinstance(draft, Declined) or len(draft.asks) > 1 or len(draft.named.limits) != 1:
+    draft = read_general_rows(words, "procedure")
+    if isinstance(draft, Declined) or len(draft.outputs) > 1 or len(draft.named.limits) != 1:
         return draft
-    concepts = account.clause.of("concept")
+    concepts = words.of("concept")
     if any(common_forms(mark.text) in _devices() for mark in concepts):
         return draft._replace(kinds=("procedure", "device"))
     if set(draft.named.limits[0].concepts) & _IMAGING:
@@ -289,35 +280,35 @@ _WORDS_OF_FIELDS = (
 """Marks that go with a field: still alive, current age, who is her doctor."""
 
 
-def read_person(account: Account) -> Draft:
+def read_person(words: ConsumedWords) -> Draft:
     """The queries of a clause about the person: one for each field. Raises ValueError."""
-    fields = _fields_of_person(account)
+    fields = _fields_of_person(words)
     asks_death = "died" in fields
     if asks_death:
         fields[fields.index("died")] = "death_time"
     for field, kind, values in _WORDS_OF_FIELDS:
         if field in fields:
-            account.use(kind, *values)
+            words.use(kind, *values)
     asks_date = False
     if "death_time" in fields:
-        asks_date = bool(account.use("field", "time") + account.use("series", "dates"))
-    account.use("link", "for")
-    use_plain_words(account)
-    account.use("noun", "measure")
+        asks_date = bool(words.use("field", "time") + words.use("series", "dates"))
+    words.use("link", "for")
+    use_plain_words(words)
+    words.use("noun", "measure")
     is_yes_no = asks_death and not asks_date
-    asks = tuple(_ask_of_person(field, is_yes_no=is_yes_no) for field in dict.fromkeys(fields))
-    return Draft(("patient",), asks)
+    outputs = tuple(_ask_of_person(field, is_yes_no=is_yes_no) for field in dict.fromkeys(fields))
+    return Draft(("patient",), outputs)
 
 
-def _fields_of_person(account: Account) -> list[str]:
+def _fields_of_person(words: ConsumedWords) -> list[str]:
     """The fields that are asked for, each once. Raises ValueError where a word stands for nothing."""
-    marks = account.use("person")
+    marks = words.use("person")
     fields = list(dict.fromkeys(mark.value for mark in marks))
-    is_joined = account.clause.has("join")
+    is_joined = words.has("join")
     if len(fields) < len(marks) and not is_joined:
         raise ValueError("two words for one thing: the family's doctor is another one")
-    if is_joined and account.clause.has("noun", "named"):
-        if not _asks_name_too(account.clause):
+    if is_joined and words.has("noun", "named"):
+        if not _asks_name_too(words.clause):
             raise ValueError("a name of what is not clear")
         fields = ["patient_name", *(field for field in fields if field != "patient_name")]
     if "contact" in fields:  # Who is to be contacted stands there with the telephone number.
@@ -331,7 +322,7 @@ def _asks_name_too(clause: Clause) -> bool:
     return any(mark.start in named for mark in clause.of("join"))
 
 
-def _ask_of_person(field: str, *, is_yes_no: bool) -> Ask:
+def _ask_of_person(field: str, *, is_yes_no: bool) -> Output:
     """Whether she has died is another question than whether she is alive: yes is no."""
     summary: Aggregation = "exists" if is_yes_no and field == "death_time" else "each"
-    return Ask(cast("ReturnedField", field), summary)
+    return Output(cast("ReturnedField", field), summary)

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from archqa.core.tables import read_rows
 from archqa.query.model import RowKind
-from archqa.query.questions.everyday.clause import Account, Clause, Mark
+from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark
 from archqa.query.questions.everyday.vocabulary import Name, Vocabulary
 from archqa.query.questions.lexer import Token
 from archqa.terminology.concept import Concept
@@ -271,19 +271,19 @@ class Nameable(NamedTuple):
         return tuple(each for each in mark.concepts if each.kind in self.concepts)
 
 
-def names_of(account: Account, nameable: Nameable) -> Named:
+def names_of(words: ConsumedWords, nameable: Nameable) -> Named:
     """The names of rows, each a limit of its own; names joined by "or" make one limit.
 
     Several names must be joined by "and", "or" or commas; else only the first is used, and the
     others are left over.
     """
-    marks = named_marks(account.clause, nameable)
-    series = _first_series(account.clause, marks)
-    account.use_marks(series)
-    said = {nameable.limit(mark) for mark in series}
-    account.use_marks(mark for mark in marks if nameable.limit(mark) in said)
+    marks = named_marks(words.clause, nameable)
+    series = _first_series(words.clause, marks)
+    words.use_marks(series)
     limits = [limit for mark in series if (limit := nameable.limit(mark))]
-    if len(limits) > 1 and _has_or(account.clause, series):
+    words.use_marks(mark for mark in marks if nameable.limit(mark) in limits)
+    ors = words.of("join", "or")
+    if len(limits) > 1 and any(series[0].start < mark.start < series[-1].end for mark in ors):
         united = limits[0]
         for limit in limits[1:]:
             united = united.united(limit)
@@ -291,16 +291,14 @@ def names_of(account: Account, nameable: Nameable) -> Named:
     return Named(tuple(limits))
 
 
-def use_for_before_names(account: Account, nameable: Nameable) -> None:
+def use_for_before_names(words: ConsumedWords, nameable: Nameable) -> None:
     """Note "for" right before a name as used: "a prescription for sumatriptan"."""
-    starts = {mark.start for mark in named_marks(account.clause, nameable)}
-    links = account.unused("link", "for")
-    for place, mark in enumerate(account.clause.marks):
-        following = [
-            each for each in account.clause.marks[place + 1 :] if each.kind not in _BETWEEN
-        ]
+    starts = {mark.start for mark in named_marks(words.clause, nameable)}
+    links = words.unused("link", "for")
+    for place, mark in enumerate(words.clause.marks):
+        following = [each for each in words.clause.marks[place + 1 :] if each.kind not in _BETWEEN]
         if mark in links and following and following[0].start in starts:
-            account.use_marks([mark])
+            words.use_marks([mark])
 
 
 def named_marks(clause: Clause, nameable: Nameable) -> tuple[Mark, ...]:
@@ -322,26 +320,21 @@ def _first_series(clause: Clause, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
     return tuple(series)
 
 
-def _has_or(clause: Clause, series: tuple[Mark, ...]) -> bool:
-    start, end = series[0].start, series[-1].end
-    return any(start < mark.start < end for mark in clause.of("join", "or"))
-
-
 _LINKS_OF_REASONS = frozenset({"for", "because", "with"})
 CONDITIONS = Nameable(frozenset({"condition"}), frozenset({"diagnosis"}))
 
 
-def reasons_of(account: Account, *, compounds: tuple[Mark, ...] = ()) -> tuple[str, ...]:
+def reasons_of(words: ConsumedWords, *, compounds: tuple[Mark, ...] = ()) -> tuple[str, ...]:
     """The conditions that limit rows by their reason.
 
     They follow "for", "because of" or "with"; or they stand right before one of the `compounds`.
     """
     reasons: list[str] = []
-    for mark in named_marks(account.clause, CONDITIONS):
-        link = _link_of_reason(account.clause, mark)
+    for mark in named_marks(words.clause, CONDITIONS):
+        link = _link_of_reason(words.clause, mark)
         if link is None and not any(mark.end == compound.start for compound in compounds):
             continue
-        account.use_marks([mark] if link is None else [mark, link])
+        words.use_marks([mark] if link is None else [mark, link])
         limit = CONDITIONS.limit(mark)
         if limit is not None:
             reasons += [*limit.concepts, *limit.names]

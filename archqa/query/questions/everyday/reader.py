@@ -7,8 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from archqa.query.questions.calendar import is_month
-from archqa.query.questions.everyday.asks import PAST, PERFECT, PRESENT, Draft, form_of
-from archqa.query.questions.everyday.clause import Account, Clause, Mark
+from archqa.query.questions.everyday.clause import AUXILIARIES, Clause, ConsumedWords, Mark
 from archqa.query.questions.everyday.declining import (
     MOST_QUERIES,
     Declined,
@@ -38,6 +37,7 @@ from archqa.query.questions.everyday.names import (
     with_drug_classes,
     with_vaccines,
 )
+from archqa.query.questions.everyday.outputs import Draft
 from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.vocabulary import Vocabulary
 
@@ -47,7 +47,6 @@ _SHARED = ("span", "position", "state", "still", "flag", "test", "extreme", "sum
 
 _NOUNS = ("row", "concept", "name", "class", "person")
 _OPENERS = frozenset({"wh", "field", "request", "exists"})
-_AUXILIARIES = PRESENT | PAST | PERFECT
 
 
 def parts_of(clause: Clause) -> Iterator[tuple[Clause, ...]]:
@@ -81,7 +80,7 @@ def opens_question(part: Clause) -> bool:
     first = next((mark for mark in part.marks if mark.kind != "sign"), None)
     if first is None:
         return False
-    return first.kind in _OPENERS or part.tokens[first.start].text in _AUXILIARIES
+    return first.kind in _OPENERS or part.tokens[first.start].text in AUXILIARIES
 
 
 def _is_end(mark: Mark) -> bool:
@@ -238,7 +237,7 @@ def _preferred_kinds(clause: Clause, kinds: AbstractSet[str]) -> frozenset[str]:
     drugs = frozenset({"drug", "drug_class"})
     if kinds & drugs and _speaks_of_drugs(clause):
         return drugs
-    form = form_of(clause)
+    form = clause.form
     others = frozenset(kinds - {"measurement"})
     if "measurement" in kinds and (clause.has("summary") or not form.is_yes_no):
         return frozenset({"measurement"})
@@ -251,7 +250,7 @@ def _speaks_of_drugs(clause: Clause) -> bool:
     if clause.has("row", "medication") or clause.has("verb", *_OF_DRUGS):
         return True
     has_field = clause.has("field", "dose", "frequency", "route") or clause.has("wh", "how_much")
-    return has_field or ("on" in clause.words and form_of(clause).is_yes_no)
+    return has_field or ("on" in clause.words and clause.form.is_yes_no)
 
 
 def _by_names(clause: Clause) -> str | None:
@@ -310,7 +309,7 @@ def _by_words(clause: Clause) -> str | None:
     return "encounter" if clause.has("field", "place") else None
 
 
-Reader = Callable[[Account], Draft | CultureQueries | Declined]
+Reader = Callable[[ConsumedWords], Draft | CultureQueries | Declined]
 
 _READERS: dict[str, Reader] = {
     "allergy": read_allergies,
@@ -379,37 +378,35 @@ def _read_clause(clause: Clause, vocabulary: Vocabulary) -> Reading:
     if judgement is not None:
         return judgement
     unknown = clause.of("unknown")
-    account = Account(clause, vocabulary)
     subject = subject_of(clause)
     if subject is None:
-        words = tuple(each.text for each in unknown) or _words(account)
-        return NotUnderstood(words, UNKNOWN if unknown else NO_SUBJECT)
+        texts = tuple(each.text for each in unknown) or _content_words(clause)
+        return NotUnderstood(texts, UNKNOWN if unknown else NO_SUBJECT)
+    words = ConsumedWords(clause, vocabulary)
     try:
         if subject in _READERS:
-            draft = _READERS[subject](account)
+            draft = _READERS[subject](words)
         else:
-            draft = read_general_rows(account, general_kinds()[subject].what)
-        return draft if isinstance(draft, Declined) else _understood(account, draft)
+            draft = read_general_rows(words, general_kinds()[subject].what)
+        return draft if isinstance(draft, Declined) else _understood(words, draft)
     except ValueError:
-        return NotUnderstood(_words(account), UNUSED)
+        return NotUnderstood(_content_words(clause), UNUSED)
 
 
-def _understood(account: Account, draft: Draft | CultureQueries) -> Reading:
+def _understood(words: ConsumedWords, draft: Draft | CultureQueries) -> Reading:
     """The queries, if all words are accounted for."""
-    left = account.left
+    left = words.unconsumed
     unknown = tuple(each.text for each in left if each.kind == "unknown")
     if unknown:
         return NotUnderstood(unknown, MONTH if is_month(unknown[0]) else UNKNOWN)
     if left:
         return NotUnderstood(tuple(each.text for each in left), UNUSED)
-    queries = tuple(dict.fromkeys(draft.queries()))
+    queries = tuple(dict.fromkeys(draft.queries))
     if len(queries) > MOST_QUERIES:
-        return NotUnderstood(_words(account), TOO_MANY)
+        return NotUnderstood(_content_words(words.clause), TOO_MANY)
     return Understood(queries, draft.joined)
 
 
-def _words(account: Account) -> tuple[str, ...]:
+def _content_words(clause: Clause) -> tuple[str, ...]:
     """The words that carry something."""
-    return tuple(
-        each.text for each in account.clause.marks if each.kind not in {"filler", "sign", "join"}
-    )
+    return tuple(each.text for each in clause.marks if each.kind not in {"filler", "sign", "join"})

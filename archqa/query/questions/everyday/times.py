@@ -77,6 +77,9 @@ _VISIT_NOUN = re.compile(
 """A visit that only dates something: "the 2019 checkup"."""
 
 
+_OPENING = re.compile(r"\b(?:between|from)(?: the)? ?$")
+_RANGE_JOINT = re.compile(r" ?(?:and|to|until|till|through|-) ?(?:the )?")
+_UNTIL_NOW = re.compile(_NOW + r"(?![a-z])")
 _JOINT = re.compile(r" ?(?:and|to|until|till|through|-|/) ?(?:the )?")
 _MONTH_FIELDS = {"year", "month"}
 
@@ -113,39 +116,33 @@ def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
         yield _with_relation(text, each)
     yield from _lengths(text)
     for match in _matches(_DECADE, text):
-        relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
-        first = int(match["decade"])
-        yield FoundSpan(_years(first, first + 9, relation), start, match.end())
+        decade = int(match["decade"])
+        yield _stretch(text, match, {"year": decade}, {"year": decade + 9})
     for match in _matches(_YEARS, text):
-        relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
         first, last = int(match["first"]), int(match["last"])
-        if relation == "in" and first <= last:
-            yield FoundSpan(_years(first, last, relation), start, match.end())
+        found = _stretch(text, match, {"year": first}, {"year": last})
+        if first <= last and len(found.spans) == 2:
+            yield found
     for match in _matches(_SEASON, text):
-        relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
-        if spans := _season(_SEASONS[match["season"]], int(match["year"]), relation):
-            yield FoundSpan(spans, start, match.end())
+        month, year = _SEASONS[match["season"]], int(match["year"])
+        last_month = {"year": year + month // 12, "month": (month + 1) % 12 + 1}
+        yield _stretch(text, match, {"year": year, "month": month}, last_month)
 
 
-def _years(first: int, last: int, relation: Relation) -> tuple[Span, ...]:
-    """The span of some years, or the stretch before, since or after them."""
+def _stretch(
+    text: str, match: re.Match[str], first: dict[str, Any], last: dict[str, Any]
+) -> FoundSpan:
+    """The spans from one date to another, or the one before, since or after both."""
+    relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
     if relation in {"before", "since"}:
-        return (Span(relation=relation, year=first),)
+        return FoundSpan((Span(relation=relation, **first),), start, match.end())
     if relation in {"after", "until"}:
-        return (Span(relation=relation, year=last),)
-    return (Span(relation="since", year=first), Span(relation="until", year=last))
+        return FoundSpan((Span(relation=relation, **last),), start, match.end())
+    return FoundSpan(_since_until(first, last), start, match.end())
 
 
-def _season(month: int, year: int, relation: Relation) -> tuple[Span, ...]:
-    """The span of three months, or the stretch before, since or after them."""
-    last_month, last_year = (2, year + 1) if month == 12 else (month + 2, year)
-    first = {"year": year, "month": month}
-    last = {"year": last_year, "month": last_month}
-    if relation in {"before", "since"}:
-        return (Span(relation=relation, **first),)
-    if relation in {"after", "until"}:
-        return (Span(relation=relation, **last),)
-    return (Span(relation="since", **first), Span(relation="until", **last))
+def _since_until(first: dict[str, Any], last: dict[str, Any]) -> tuple[Span, Span]:
+    return Span(relation="since", **first), Span(relation="until", **last)
 
 
 def _dates(text: str, today: date | None) -> Iterator[_Date]:
@@ -196,8 +193,7 @@ def _neighbouring_months(text: str, dates: list[_Date]) -> Iterator[FoundSpan]:
         if _month_number(last) - _month_number(first) == 1:
             relation, start = relation_before(text, first.start, _RELATION_PATTERNS)
             if relation == "in":
-                since = Span(relation="since", **first.fields)
-                yield FoundSpan((since, Span(relation="until", **last.fields)), start, last.end)
+                yield FoundSpan(_since_until(first.fields, last.fields), start, last.end)
 
 
 def _month_number(each: _Date) -> int:
@@ -207,28 +203,18 @@ def _month_number(each: _Date) -> int:
 def _ranges(text: str, dates: list[_Date]) -> Iterator[FoundSpan]:
     """From A to B, between A and B, A to B; B may be now."""
     for first in dates:
-        opening = re.search(r"\b(?:between|from)(?: the)? ?$", text[: first.start])
+        opening = _OPENING.search(text[: first.start])
         start = opening.start() if opening else first.start
-        visit = _VISIT_NOUN.match(text, first.end)
-        end = visit.end() if visit else first.end
-        joint = re.compile(r" ?(?:and|to|until|till|through|-) ?(?:the )?").match(text, end)
+        joint = _RANGE_JOINT.match(text, _end_of_visit_noun(text, first.end))
         if joint is None or (not opening and "and" in joint[0]):
             continue
-        yield from _closed_range(text, dates, first, (start, joint.end()))
-
-
-def _closed_range(
-    text: str, dates: list[_Date], first: _Date, place: tuple[int, int]
-) -> Iterator[FoundSpan]:
-    start, end_of_joint = place
-    since = Span(relation="since", **first.fields)
-    now = re.compile(_NOW + r"(?![a-z])").match(text, end_of_joint)
-    if now:
-        yield FoundSpan((since,), start, now.end())
-    for last in dates:
-        if last.start == end_of_joint and "days_back" not in last.fields:
-            until = Span(relation="until", **last.fields)
-            yield FoundSpan((since, until), start, _end_of_visit_noun(text, last.end))
+        now = _UNTIL_NOW.match(text, joint.end())
+        if now:
+            yield FoundSpan((Span(relation="since", **first.fields),), start, now.end())
+        for last in dates:
+            if last.start == joint.end() and "days_back" not in last.fields:
+                spans = _since_until(first.fields, last.fields)
+                yield FoundSpan(spans, start, _end_of_visit_noun(text, last.end))
 
 
 def _with_relation(text: str, each: _Date) -> FoundSpan:
@@ -253,10 +239,8 @@ def _lengths(text: str) -> Iterator[FoundSpan]:
             if match["count"] is None and match["unit"].endswith("s"):
                 continue
             relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
-            if relation in {"before", "until"}:
-                span = Span(relation="before", ago=read_length(groups_of(match)))
-            else:
-                span = Span(relation="since", ago=read_length(groups_of(match)))
+            relation = "before" if relation in {"before", "until"} else "since"
+            span = Span(relation=relation, ago=read_length(groups_of(match)))
             yield FoundSpan((span,), start, match.end())
 
 

@@ -3,18 +3,14 @@
 from typing import Any, Literal, NamedTuple
 
 from archqa.query.model import Aggregation, Companion, Query, ReturnedField, RowKind, State
-from archqa.query.questions.everyday.clause import Account, Clause, Mark
+from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark
 from archqa.query.questions.everyday.names import Named, NameLimit
 from archqa.query.scope import Position, Span, Unit, Visit, When
 
-PRESENT = frozenset({"is", "are", "am", "do", "does"})
-PAST = frozenset({"was", "were", "did", "had"})
-PERFECT = frozenset({"has", "have"})
-_AUXILIARIES = PRESENT | PAST | PERFECT
 _UNITS: tuple[Unit, ...] = ("minute", "hour", "day", "week", "month", "year")
 
 
-class Ask(NamedTuple):
+class Output(NamedTuple):
     """One thing that is asked of the rows: one query each."""
 
     returns: ReturnedField
@@ -25,94 +21,47 @@ class Ask(NamedTuple):
     unit: Unit | None = None
 
 
-class Form(NamedTuple):
-    """The form of a clause: whether it expects yes or no, and the tense of its first auxiliary."""
-
-    is_yes_no: bool
-    tense: str
-
-    @property
-    def is_present(self) -> bool:
-        """Whether it asks of the state at the time of the question."""
-        return self.tense == "present"
-
-    @property
-    def asks_now(self) -> bool:
-        """Whether it asks, yes or no, of the state at the time of the question."""
-        return self.is_yes_no and self.is_present
-
-
-def form_of(clause: Clause) -> Form:
-    """The form of a clause."""
-    return Form(_is_yes_no(clause), _tense(clause))
-
-
-def _is_yes_no(clause: Clause) -> bool:
-    if clause.has("form", "yes_no"):
-        return True
-    for mark in clause.marks:
-        if mark.kind in {"sign", "person_name"} or mark.value == "polite":
-            continue
-        return mark.kind == "exists" or clause.tokens[mark.start].text in _AUXILIARIES
-    return False
-
-
-def _tense(clause: Clause) -> str:
-    polite = {
-        place for mark in clause.marks if mark.value in {"polite", "yes_no"}
-        for place in range(mark.start, mark.end)
-    }  # fmt: skip
-    if not clause.marks:
-        return ""
-    for place in range(clause.marks[0].start, clause.marks[-1].end):
-        word = clause.tokens[place].text
-        if place in polite:
-            continue
-        for tense, words in (("present", PRESENT), ("past", PAST), ("perfect", PERFECT)):
-            if word in words:
-                return tense
-    return ""
-
-
-def position_of(account: Account) -> Position | None:
+def position_of(words: ConsumedWords) -> Position | None:
     """The position in time, if exactly one is named; of several none is used."""
-    positions = account.unused("position")
+    positions = words.unused("position")
     if len({mark.value for mark in positions}) != 1:
         return None
-    account.use_marks(positions)
+    words.use_marks(positions)
     value: Position = positions[0].value  # type: ignore[assignment]
     return value
 
 
-def newest_of(account: Account) -> int | None:
+def newest_of(words: ConsumedWords) -> int | None:
     """How many of the latest are asked for: "the last three visits"; of two numbers none is used."""
-    marks = account.unused("newest")
+    marks = words.unused("newest")
     if len(marks) != 1:
         return None
-    account.use_marks(marks)
+    words.use_marks(marks)
     return int(marks[0].value)
 
 
-def may_have_position(account: Account, asks: tuple[Ask, ...]) -> bool:
-    """Whether first or last can be meant: not of a number, nor of yes or no within a span."""
-    if all(ask.summary in {"count", "count_distinct"} for ask in asks):
-        return False
-    is_yes_no = all(ask.summary == "exists" for ask in asks)
-    return not (is_yes_no and account.unused("span"))
+def position_of_outputs(words: ConsumedWords, outputs: tuple[Output, ...]) -> Position | None:
+    """The position in time where it can be meant: not of a number, nor of yes or no in a span."""
+    summaries = {output.summary for output in outputs}
+    if summaries <= {"count", "count_distinct"}:
+        return None
+    if summaries == {"exists"} and words.unused("span"):
+        return None
+    return position_of(words)
 
 
-def asks_last_time(account: Account) -> bool:
+def asks_last_time(words: ConsumedWords) -> bool:
     """Whether a date is asked for by its position alone: the last time oxycodone was given."""
-    return any("time" in mark.text.split() for mark in account.clause.of("position"))
+    return any("time" in mark.text.split() for mark in words.of("position"))
 
 
-def state_of(account: Account, *, may_end: bool = True) -> State | None:
+def state_of(words: ConsumedWords, *, may_end: bool = True) -> State | None:
     """The state that is named: still and currently, or stopped; of a contradiction none is used."""
-    current = account.unused("state", "current") + account.unused("still")
-    ended = account.unused("state", "ended")
+    current = words.unused("state", "current") + words.unused("still")
+    ended = words.unused("state", "ended")
     if ended and (current or not may_end):
         return None
-    account.use_marks(current + ended)
+    words.use_marks(current + ended)
     if current:
         return "current"
     return "ended" if ended else None
@@ -121,17 +70,15 @@ def state_of(account: Account, *, may_end: bool = True) -> State | None:
 _PAST = frozenset({"past", "previous", "previously", "prior"})
 
 
-def use_past(account: Account) -> None:
+def use_past(words: ConsumedWords) -> None:
     """Use "past" and "previous" with rows that happen and do not last: all of them are past.
 
     One previous visit is not all of them: with a noun in the singular the word is left over.
     """
-    nouns = [
-        mark for kind in ("row", "class", "concept", "name") for mark in account.clause.of(kind)
-    ]
+    nouns = [mark for kind in ("row", "class", "concept", "name") for mark in words.of(kind)]
     if any(mark.text.endswith("s") for mark in nouns):
-        past = [mark for mark in account.unused("state", "ended") if mark.text in _PAST]
-        account.use_marks(past)
+        past = [mark for mark in words.unused("state", "ended") if mark.text in _PAST]
+        words.use_marks(past)
 
 
 def plain_field(field: str) -> str:
@@ -139,10 +86,10 @@ def plain_field(field: str) -> str:
     return "reason" if field == "for_what" else field
 
 
-def fields_of(account: Account, accepted: frozenset[str]) -> tuple[str, ...]:
+def fields_of(words: ConsumedWords, accepted: frozenset[str]) -> tuple[str, ...]:
     """The fields that are asked for, each once, in the order of the question."""
-    marks = [mark for mark in account.clause.of("field") if mark.value in accepted]
-    account.use_marks(marks)
+    marks = [mark for mark in words.of("field") if mark.value in accepted]
+    words.use_marks(marks)
     fields = dict.fromkeys(mark.value for mark in marks)
     return tuple(fields)
 
@@ -153,40 +100,45 @@ def unit_of(marks: tuple[Mark, ...]) -> Unit | None:
     return next((unit for unit in _UNITS if unit in words), None)
 
 
-def counts(account: Account) -> bool:
+def time_since(words: ConsumedWords, position: Position = "last") -> Output:
+    """The time since the last one, in the unit that is asked for."""
+    return Output("elapsed", position=position, unit=unit_of(words.of("field", "elapsed")))
+
+
+def counts(words: ConsumedWords) -> bool:
     """Whether the number of rows is asked for."""
-    return bool(account.use("summary", "count")) or _is_total_of_rows(account)
+    return bool(words.use("summary", "count")) or _is_total_of_rows(words)
 
 
-def _is_total_of_rows(account: Account) -> bool:
+def _is_total_of_rows(words: ConsumedWords) -> bool:
     """Whether "total" stands for a number of rows: of a measurement it may belong to the name."""
-    clause = account.clause
+    clause = words.clause
     is_measured = any(concept.kind == "measurement" for concept in clause.concepts)
     if is_measured or not (clause.has("row") or clause.has("class")):
         return False
-    return bool(account.use("summary", "total"))
+    return bool(words.use("summary", "total"))
 
 
-def use_plain_words(account: Account) -> None:
+def use_plain_words(words: ConsumedWords) -> None:
     """Note the question words that carry nothing beside what they ask of: what, which, any."""
-    if not _asks_meaning(account):
-        account.use("wh", "what")
-    account.use("exists")
-    account.use("form")
-    account.use("join")
-    account.use("noun", "named", "type", "list")
+    if not _asks_meaning(words):
+        words.use("wh", "what")
+    words.use("exists")
+    words.use("form")
+    words.use("join")
+    words.use("noun", "named", "type", "list")
     # "With" may only join what is shown: "her medicines with doses".
-    fields = {mark.start for mark in account.clause.of("field")}
-    links = account.unused("link", "with")
-    account.use_marks(mark for mark in links if mark.end in fields)
+    fields = {mark.start for mark in words.of("field")}
+    links = words.unused("link", "with")
+    words.use_marks(mark for mark in links if mark.end in fields)
 
 
 _OF_WHOM = frozenset({"her", "his", "my", "their", "the", "patient", "she", "he", "i", "on"})
 
 
-def _asks_meaning(account: Account) -> bool:
+def _asks_meaning(words: ConsumedWords) -> bool:
     """Whether "what is asthma" asks what a word means: no row, field, verb or person is named."""
-    clause = account.clause
+    clause = words.clause
     if not any(mark.text in {"what", "which"} for mark in clause.of("wh", "what")):
         return False
     if clause.has("person"):
@@ -209,14 +161,14 @@ class Stay(NamedTuple):
     companion: Companion | None = None
 
 
-def stay_of(account: Account) -> Stay:
+def stay_of(words: ConsumedWords) -> Stay:
     """The stay that limits the rows; none if no stay is named, or one that cannot be expressed."""
-    marks = _marks_of_stay(account.clause)
+    marks = _marks_of_stay(words.clause)
     if not marks:
         return Stay()
     stay = _stay(marks)
     if stay is not None:
-        account.use_marks(marks)
+        words.use_marks(marks)
     return stay or Stay()
 
 
@@ -291,7 +243,7 @@ class Draft(NamedTuple):
     """What the queries of a clause have in common, and in what they differ."""
 
     kinds: tuple[RowKind, ...]
-    asks: tuple[Ask, ...]
+    outputs: tuple[Output, ...]
     named: Named = Named()
     spans: tuple[Span, ...] = ()
     stay: Stay = Stay()
@@ -304,16 +256,17 @@ class Draft(NamedTuple):
         """Whether all the queries answer, or whichever finds something."""
         if self.reasons_instead_of_names:
             return "or"
-        if len(self.kinds) > 1 and len(self.asks) * len(self.named.or_any) == 1:
+        if len(self.kinds) > 1 and len(self.outputs) * len(self.named.or_any) == 1:
             return "or"
         return self.named.joined
 
+    @property
     def queries(self) -> tuple[Query, ...]:
         """The queries. Raises ValueError if their parts contradict."""
         queries = [
-            self._query(what, limit, ask)
+            self._query(what, limit, output)
             for limit in self.named.or_any
-            for ask in self.asks
+            for output in self.outputs
             for what in self.kinds
         ]
         for query in queries[:1] if self.reasons_instead_of_names else ():
@@ -321,16 +274,16 @@ class Draft(NamedTuple):
             queries.append(query.model_copy(update=limits))
         return tuple(queries)
 
-    def _query(self, what: RowKind, limit: NameLimit, ask: Ask) -> Query:
-        when = When(visit=self.stay.visit, spans=self.spans, position=ask.position)
+    def _query(self, what: RowKind, limit: NameLimit, output: Output) -> Query:
+        when = When(visit=self.stay.visit, spans=self.spans, position=output.position)
         fields = {
             "names": limit.names,
             "concepts": limit.concepts,
             "companion": self.stay.companion,
-            "state": ask.state,
-            "extreme": ask.extreme,
-            "unit": ask.unit,
+            "state": output.state,
+            "extreme": output.extreme,
+            "unit": output.unit,
             **self.limits,
         }
         given = {name: value for name, value in fields.items() if value not in (None, ())}
-        return Query(what=what, when=when, returns=ask.returns, summary=ask.summary, **given)
+        return Query(what=what, when=when, returns=output.returns, summary=output.summary, **given)
