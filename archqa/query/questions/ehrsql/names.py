@@ -87,7 +87,10 @@ class Vocabulary:
             if synonym.kind in {"route", "admission_source"}:
                 for name in synonym.names:
                     self.by_key[synonym.phrase].append(VocabularyEntry(synonym.kind, name))
-        self._add_synonyms()
+        for synonym in synonyms():
+            entries = self._synonym_entries(synonym)
+            if entries and not self._exact_entries(synonym.phrase, synonym.kind):
+                self.by_key[synonym.phrase] += entries
         self.by_sorted_words = self._index_sorted_words()
         self.max_words = 1
         single_words: set[str] = set()
@@ -112,29 +115,19 @@ class Vocabulary:
             self._names_of_kind[kind] = dict(names)
         return self._names_of_kind[kind]
 
-    def _add_synonyms(self) -> None:
-        for synonym in synonyms():
-            entries = self._synonym_entries(synonym)
-            if self._has_exact(synonym.phrase, synonym.kind):
-                continue
-            for entry in entries:
-                inexact_entry = entry._replace(match_type="synonym")
-                self.by_key[synonym.phrase].append(inexact_entry)
+    def _exact_entries(self, key: str, kind: NameKind) -> list[VocabularyEntry]:
+        entries = self.by_key.get(key, [])
+        return [entry for entry in entries if entry.kind == kind and entry.match_type == "exact"]
 
     def _synonym_entries(self, synonym: Synonym) -> list[VocabularyEntry]:
         entries = []
         for name in synonym.names:
-            for entry in self.by_key.get(lookup_key(name), []):
-                if entry.kind == synonym.kind and entry.match_type == "exact":
-                    entries.append(entry)
+            for entry in self._exact_entries(lookup_key(name), synonym.kind):
+                entries.append(entry._replace(match_type="synonym"))
         if synonym.kind != "medication":
             return entries
         same_wording = [entry for entry in entries if synonym.phrase in lookup_key(entry.display)]
         return same_wording or entries
-
-    def _has_exact(self, phrase: str, kind: NameKind) -> bool:
-        entries = self.by_key.get(phrase, [])
-        return any(entry.kind == kind and entry.match_type == "exact" for entry in entries)
 
     def _index_sorted_words(self) -> dict[str, list[VocabularyEntry]]:
         index: dict[str, list[VocabularyEntry]] = defaultdict(list)
@@ -229,9 +222,7 @@ def _kinds_of_code(code: CodeCount) -> tuple[NameKind, ...]:
     else:
         is_name = True
         kind = "diagnosis"
-    if not is_name:
-        return ()
-    return (kind,)
+    return (kind,) if is_name else ()
 
 
 def _care_unit_names(record: Record) -> Iterable[VocabularyEntry]:
@@ -360,26 +351,20 @@ def _resolve_quotes(text: str, candidates: list[Candidate]) -> list[Candidate]:
 
 
 def _literal_candidates(match: re.Match[str]) -> list[Candidate]:
-    names = (match["name"],)
-    start, end = match.span()
-    candidates = []
-    for kind in get_args(NameKind):
-        candidates.append(Candidate(kind, names, start, end, 2, "literal"))
-    return candidates
+    return [
+        Candidate(kind, (match["name"],), *match.span(), 2, "literal")
+        for kind in get_args(NameKind)
+    ]
 
 
 def _is_nested(candidate: Candidate, candidates: Iterable[Candidate]) -> bool:
     """Whether a longer candidate of the same kind covers it."""
-    return any(_covers(cover, candidate) for cover in candidates)
-
-
-def _covers(cover: Candidate, candidate: Candidate) -> bool:
-    if cover.kind != candidate.kind:
-        return False
-    if not candidate.lies_within(cover.start, cover.end):
-        return False
-    cover_length = cover.end - cover.start
-    return cover_length > candidate.end - candidate.start
+    length = candidate.end - candidate.start
+    for cover in candidates:
+        is_longer = cover.kind == candidate.kind and cover.end - cover.start > length
+        if is_longer and candidate.lies_within(cover.start, cover.end):
+            return True
+    return False
 
 
 def _entry_candidates(

@@ -133,9 +133,10 @@ def resolve_unresolved(
         return
     has_subject = bool(result.candidates or state.visits)
     is_ignorable = len(result.unresolved) <= _MAX_UNEXPLAINED and has_subject
-    if not is_ignorable or any(
+    changes_meaning = any(
         token.text in _LIMITING or token.text[0].isdigit() for token in result.unresolved
-    ):
+    )
+    if changes_meaning or not is_ignorable:
         raise NotUnderstood(_phrase(state.text, result.unresolved))
 
 
@@ -144,9 +145,8 @@ def _without_drug_details(result: ParseResult) -> ParseResult:
     state = result.state
     unresolved = []
     for token in result.unresolved:
-        if result.candidates and (
-            token.text in _DOSES or _DOSE.match(state.text[token.start :]) is not None
-        ):
+        is_strength = token.text in _DOSES or _DOSE.match(state.text[token.start :])
+        if is_strength and result.candidates:
             continue
         codes = limits.route_codes(token.text) if len(token.text) > 2 else ()
         if codes:
@@ -179,8 +179,8 @@ def _resolve_as_name(
         is_after_mark = text_before.rstrip().endswith(_LIST_MARKS_BEFORE)
         is_before_mark = text_after.lstrip().startswith(_LIST_MARKS_AFTER)
         is_listed = is_after_mark or is_before_mark
-        if is_listed and result.state.what in _LISTED_KINDS:
-            result.state.names = (*result.state.names, phrase)
+        if is_listed and state.what in _LISTED_KINDS:
+            state.names = (*state.names, phrase)
         return is_listed
     state.names = (
         _similar_names(unresolved, kind, vocabulary, patient_names)
@@ -193,12 +193,10 @@ def _resolve_as_name(
 def _unknown_name(result: ParseResult, phrase: str) -> tuple[str, ...]:
     """The phrase as a name that the record does not have, if it stands where a name stands."""
     state = result.state
-    if state.what not in _KINDS_WITH_UNKNOWN_NAMES:
-        return ()
-    has_cue = state.mentions("what", state.what, 2.2)
-    if not has_cue or not _is_in_name_position(result):
-        return ()
-    return (phrase,)
+    may_be_unknown = state.what in _KINDS_WITH_UNKNOWN_NAMES
+    if may_be_unknown and state.mentions("what", state.what, 2.2) and _is_in_name_position(result):
+        return (phrase,)
+    return ()
 
 
 def _is_in_name_position(result: ParseResult) -> bool:
@@ -250,28 +248,20 @@ def _similar_names(
     if similar is not None:
         return tuple(names_by_key[similar])
     # The names in the patient's own resources; without any, all names unless they are too many.
-    own_names: dict[str, None] = {}
-    for name in containing:
-        if (kind, normalise_text(name)) in patient_names:
-            own_names[name] = None
-    if own_names:
-        return tuple(own_names)
-    if len(containing) > _MAX_NAMES:
+    own_names = [name for name in containing if (kind, normalise_text(name)) in patient_names]
+    if not own_names and len(containing) > _MAX_NAMES:
         return ()
-    return tuple(dict.fromkeys(containing))
+    return tuple(dict.fromkeys(own_names or containing))
 
 
 def _similar_key(phrase: str, names_by_key: dict[str, list[str]]) -> str | None:
     match = process.extractOne(
         phrase, names_by_key.keys(), scorer=fuzz.ratio, score_cutoff=_MIN_SIMILARITY
     )
-    if match is None:
-        return None
-    key = str(match[0])
     # Numbers must be the same: 25 mg is not 50 mg.
-    if _numbers(key) != _numbers(phrase):
+    if match is None or _numbers(str(match[0])) != _numbers(phrase):
         return None
-    return key
+    return str(match[0])
 
 
 def _numbers(phrase: str) -> list[str]:

@@ -202,12 +202,12 @@ _DRUGS = frozenset({"drug", "drug_class"})
 def read_allergies(words: ConsumedWords) -> Draft | Declined:
     """The queries of a clause about allergies."""
     categories = {mark.value for mark in words.use("category")}
-    if categories and not _are_all(words, categories):
+    if categories and not _are_all_of(words, categories):
         return decline("category", Query(what="allergy", returns="name"))
     return read_general_rows(words, "allergy")
 
 
-def _are_all(words: ConsumedWords, categories: set[str]) -> bool:
+def _are_all_of(words: ConsumedWords, categories: set[str]) -> bool:
     """Whether every allergy of the patient is of the category that is asked for."""
     allergens = words.vocabulary.own("allergy")
     if categories != {"drug"}:

@@ -33,8 +33,8 @@ def name_marks(
         named = _longest_name(tokens, marks, vocabulary)
         if named is None:
             return list(marks)
-        kept = [each for each in marks if each.end <= named.start or each.start >= named.end]
-        marks = sorted([*kept, named], key=lambda each: each.start)
+        others = [each for each in marks if each.end <= named.start or each.start >= named.end]
+        marks = sorted([*others, named], key=lambda each: each.start)
 
 
 def _longest_name(
@@ -93,9 +93,9 @@ def _says_enough(words: tuple[str, ...], name: Name) -> bool:
     "sedation" for "intubation without sedation". A name that only other patients have must be said
     in full: that there is no "infection of tooth" does not tell of infections.
     """
-    told = _content_words(common_forms(name.display))
+    content = _content_words(common_forms(name.display))
     share = _SMALLEST_SHARE if name.is_own else 1
-    if share * len(told) > len(told & set(words)):
+    if share * len(content) > len(content & set(words)):
         return False
     return not _denied(name.display) & set(words) or bool(_NEGATIONS & set(words))
 

@@ -19,6 +19,7 @@ from archqa.query.questions.everyday.times import find_spans
 from archqa.query.questions.everyday.vocabulary import Vocabulary
 from archqa.query.questions.lexer import Token, phrases_of, plain, tokenize, words_of
 from archqa.terminology import people
+from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import concept_named, find_concepts
 
 Comparison = Literal["greater", "less", "at_least", "at_most", "equal"]
@@ -34,45 +35,18 @@ _AFTER: dict[Comparison, str] = {
     "at_least": r"or (?:higher|more|above|greater|over)|and (?:above|over|higher)|\+",
     "at_most": r"or (?:lower|less|below|under|fewer)|and (?:below|under|lower)",
 }
-_NUMBER = r"(?P<number>\d+(?:\.\d+)?)"
-_PERCENT = r"(?: ?(?P<percent>%|percent))?"
-_NO_DATE = r"(?![\d/-]|\.\d)"
-
-
-class FoundTest(NamedTuple):
-    """A comparison and the offsets of its words; a unit after them is not included."""
-
-    test: ValueTest
-    start: int
-    end: int
-    unit: str
-
-
-def find_tests(text: str) -> Iterator[FoundTest]:
-    """The comparisons of a plain text in lower case."""
-    for comparison, words in _WORDS.items():
-        for match in _before(words).finditer(text):
-            yield _found_test(comparison, match)
-    for comparison, words in _AFTER.items():
-        for match in _after(words).finditer(text):
-            yield _found_test(comparison, match)
-
-
-def _found_test(comparison: Comparison, match: re.Match[str]) -> FoundTest:
-    test = ValueTest(comparison=comparison, number=float(match["number"]))
-    unit = "%" if match["percent"] else ""
-    return FoundTest(test, match.start(), match.end(), unit)
-
-
-@cache
-def _before(words: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![a-z<>=])(?:{words}) ?{_NUMBER}{_PERCENT}{_NO_DATE}")
-
-
-@cache
-def _after(words: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\d/.-]){_NUMBER}{_PERCENT} ?(?:{words})(?![a-z])")
-
+_NUMBER = r"(?P<number>\d+(?:\.\d+)?)(?: ?(?P<percent>%|percent))?"
+_TESTS = [
+    *(
+        (comparison, re.compile(rf"(?<![a-z<>=])(?:{words}) ?{_NUMBER}(?![\d/-]|\.\d)"))
+        for comparison, words in _WORDS.items()
+    ),
+    *(
+        (comparison, re.compile(rf"(?<![\d/.-]){_NUMBER} ?(?:{words})(?![a-z])"))
+        for comparison, words in _AFTER.items()
+    ),
+]
+"""Comparisons of a value with a number; dates are no numbers."""
 
 _OF_THE_ASKER = frozenset({"my", "our"})
 _OF_THE_PATIENT = frozenset({"her", "his", "their"})
@@ -93,12 +67,11 @@ def relatives(tokens: Sequence[Token], vocabulary: Vocabulary) -> Iterator[Mark]
     None if the patient is of another gender, if the record tells of the patient's own family, or
     if several relatives are named: then somebody else may be meant.
     """
-    found = list(_relatives_of(tokens))
-    if not found or len({mark.value for mark, _ in found}) > 1:
+    named = list(_relatives_of(tokens))
+    values = {mark.value for mark, _ in named}
+    if len(values) != 1 or vocabulary.has_family_history:
         return
-    if vocabulary.has_family_history:
-        return
-    for mark, gender in found:
+    for mark, gender in named:
         if gender in {"any", vocabulary.gender}:
             yield mark
 
@@ -241,61 +214,54 @@ _ORDER = (
 """Which of two marks of one length wins: the first kinds first, all others last."""
 
 
-class _Found(NamedTuple):
-    """The tokens of a question and its text, to place what is found by characters."""
-
-    text: str
-    tokens: tuple[Token, ...]
-
-    def place(self, start: int, end: int) -> tuple[int, int] | None:
-        """The tokens of a stretch of characters."""
-        inside = [
-            number
-            for number, token in enumerate(self.tokens)
-            if token.start < end and token.end > start
-        ]
-        return (inside[0], inside[-1] + 1) if inside else None
-
-
 def mark(question: str, vocabulary: Vocabulary, today: date | None = None) -> Clause:
     """Every token of a question under exactly one mark, in its order."""
     text = plain(question)
-    found = _Found(text, tokenize(text))
-    candidates = [*_by_characters(found, today), *find_phrases(found.tokens)]
-    candidates += _patient_names(found.tokens, vocabulary)
+    tokens = tokenize(text)
+    candidates = [*_by_characters(text, tokens, today), *find_phrases(tokens)]
+    candidates += _patient_names(tokens, vocabulary)
     if not any(each.kind == "row" and each.value == "family_history" for each in candidates):
-        candidates += relatives(found.tokens, vocabulary)
-    candidates += known_names([token.text for token in found.tokens])
-    marks = list(_chosen(candidates))
-    marks += _rest(found.tokens, marks)
+        candidates += relatives(tokens, vocabulary)
+    candidates += known_names([token.text for token in tokens])
+    marks = _without_overlap(candidates)
+    marked = {place for each in marks for place in range(each.start, each.end)}
+    for place, token in enumerate(tokens):
+        if place not in marked:
+            kind = "sign" if token.is_sign else "unknown"
+            marks.append(Mark(kind, token.text, place, place + 1))
     marks.sort(key=lambda each: each.start)
-    named = name_marks(found.tokens, marks, vocabulary)
-    return Clause(found.tokens, tuple(_with_text(found.tokens, each) for each in named))
+    named = []
+    for each in name_marks(tokens, marks, vocabulary):
+        texts = [token.text for token in tokens[each.start : each.end]]
+        named.append(each._replace(text=" ".join(texts)))
+    return Clause(tokens, tuple(named))
 
 
-def _by_characters(found: _Found, today: date | None) -> Iterator[Mark]:
+def _by_characters(text: str, tokens: Sequence[Token], today: date | None) -> Iterator[Mark]:
     """Spans, comparisons and concepts."""
-    lower = found.text.lower()
+    lower = text.lower()
     for span in find_spans(lower, today):
-        if place := found.place(span.start, span.end):
+        if place := _tokens_within(tokens, span.start, span.end):
             yield Mark("span", "", *place, spans=span.spans)
-    for test in find_tests(lower):
-        if place := found.place(test.start, test.end):
-            yield Mark("test", "", *place, test=test.test, unit=test.unit)
-    yield from _concepts(found)
+    for comparison, pattern in _TESTS:
+        for match in pattern.finditer(lower):
+            if place := _tokens_within(tokens, *match.span()):
+                test = ValueTest(comparison=comparison, number=float(match["number"]))
+                yield Mark("test", "", *place, test=test, unit="%" if match["percent"] else "")
+    concepts: dict[tuple[int, int], list[Concept]] = defaultdict(list)
+    for concept_match in find_concepts(text):
+        if place := _tokens_within(tokens, concept_match.start, concept_match.end):
+            concepts[place].append(concept_match.concept)
+    for place, at_place in concepts.items():
+        yield Mark("concept", "", *place, concepts=tuple(at_place))
 
 
-def _concepts(found: _Found) -> Iterator[Mark]:
-    by_place: dict[tuple[int, int], list[Mark]] = {}
-    for match in find_concepts(found.text):
-        place = found.place(match.start, match.end)
-        if place:
-            by_place.setdefault(place, []).append(
-                Mark("concept", "", *place, concepts=(match.concept,))
-            )
-    for place, marks in by_place.items():
-        concepts = tuple(concept for each in marks for concept in each.concepts)
-        yield Mark("concept", "", *place, concepts=concepts)
+def _tokens_within(tokens: Sequence[Token], start: int, end: int) -> tuple[int, int] | None:
+    """The first token of a stretch of characters and the one after its last."""
+    inside = [
+        place for place, token in enumerate(tokens) if token.start < end and token.end > start
+    ]
+    return (inside[0], inside[-1] + 1) if inside else None
 
 
 def _patient_names(tokens: Sequence[Token], vocabulary: Vocabulary) -> Iterator[Mark]:
@@ -315,30 +281,18 @@ def _patient_names(tokens: Sequence[Token], vocabulary: Vocabulary) -> Iterator[
         start = max(end, start + 1)
 
 
-def _chosen(candidates: Iterable[Mark]) -> Iterator[Mark]:
-    """Marks without overlap: the longest first, then by kind, then the first."""
-    taken: set[int] = set()
+def _without_overlap(candidates: Iterable[Mark]) -> list[Mark]:
+    """The longest marks first, then by kind, then the first."""
+    marked: set[int] = set()
+    marks = []
     for each in sorted(candidates, key=_preference):
         places = range(each.start, each.end)
-        if taken.isdisjoint(places):
-            taken.update(places)
-            yield each
+        if marked.isdisjoint(places):
+            marked.update(places)
+            marks.append(each)
+    return marks
 
 
 def _preference(each: Mark) -> tuple[int, int, int]:
     order = _ORDER.index(each.kind) if each.kind in _ORDER else len(_ORDER)
     return -each.length, order, each.start
-
-
-def _rest(tokens: Sequence[Token], marks: Iterable[Mark]) -> Iterator[Mark]:
-    """Signs that only separate, and tokens that no table knows."""
-    taken = {place for each in marks for place in range(each.start, each.end)}
-    for number, token in enumerate(tokens):
-        if number not in taken:
-            kind = "sign" if token.is_sign else "unknown"
-            yield Mark(kind, token.text, number, number + 1)
-
-
-def _with_text(tokens: Sequence[Token], each: Mark) -> Mark:
-    words = (token.text for token in tokens[each.start : each.end])
-    return each._replace(text=" ".join(words))

@@ -102,7 +102,6 @@ def _split(clause: Clause, is_bound: Callable[[Mark], bool]) -> tuple[Clause, ..
     return tuple(clause._replace(marks=tuple(part)) for part in parts if part)
 
 
-_SENTENCE_ENDS = frozenset("?.!;")
 _REFERRING = frozenset(
     {"it", "its", "they", "them", "their", "that", "those", "these", "this", "then", "there"}
     | {"one", "ones", "same", "such", "both", "other", "others", "else", "also", "too"}
@@ -126,7 +125,7 @@ class _Sentence(NamedTuple):
     sign: str
 
 
-def read_beside_background(
+def read_with_background(
     clause: Clause, question: str, read: Callable[[Clause], Reading]
 ) -> Understood | None:
     """The reading of the one sentence that asks, with the others as left out; else None.
@@ -148,7 +147,7 @@ def read_beside_background(
 def _sentences(clause: Clause) -> Iterator[_Sentence]:
     marks: list[Mark] = []
     for each in clause.marks:
-        if each.kind == "sign" and each.text in _SENTENCE_ENDS:
+        if _is_end(each):
             if marks:
                 yield _Sentence(clause._replace(marks=tuple(marks)), each.text)
             marks = []
@@ -339,7 +338,7 @@ def read_question(question: str, vocabulary: Vocabulary, *, today: date | None =
     reading = _read_whole_or_parts(clause, vocabulary)
     if isinstance(reading, NotUnderstood):
         read = partial(_read_whole_or_parts, vocabulary=vocabulary)
-        reading = read_beside_background(clause, question, read) or reading
+        reading = read_with_background(clause, question, read) or reading
     if isinstance(reading, Understood):
         return reading._replace(assumed=_assumed(clause))
     return reading
