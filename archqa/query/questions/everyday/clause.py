@@ -34,6 +34,11 @@ class Mark(NamedTuple):
         return self.end - self.start
 
 
+def words_of_marks(marks: Iterable[Mark]) -> frozenset[str]:
+    """The words of some marks."""
+    return frozenset(word for mark in marks for word in mark.text.split())
+
+
 _SILENT = frozenset({"filler", "sign", "person_name", "request"})
 """Kinds of marks that need no use: they carry nothing, or only say that something is asked."""
 
@@ -87,7 +92,15 @@ class Clause(NamedTuple):
     @property
     def words(self) -> frozenset[str]:
         """The words of the marks."""
-        return frozenset(word for mark in self.marks for word in mark.text.split())
+        return words_of_marks(self.marks)
+
+    def words_of(self, kind: str, *values: str) -> frozenset[str]:
+        """The words of the marks of a kind, with one of the values if there are any."""
+        return words_of_marks(self.of(kind, *values))
+
+    def has_any(self, *kinds: str) -> bool:
+        """Whether there is a mark of one of the kinds."""
+        return any(mark.kind in kinds for mark in self.marks)
 
     @property
     def concepts(self) -> Iterator[Concept]:

@@ -125,7 +125,7 @@ def _open_outputs(words: ConsumedWords, kind: GeneralKind, named: Named) -> Iter
         yield Output("elapsed", position="first")
         return
     # "History of asthma" asks whether there was any; "allergy history" asks for all.
-    has_history_of = any("of" in mark.text.split() for mark in words.of("history"))
+    has_history_of = "of" in words.clause.words_of("history")
     asks_history_of = has_history_of and not fields and named and not words.form.tense
     if words.form.is_yes_no or asks_history_of:
         yield Output(kind.named, "exists", state="ended" if has_ended else None)
@@ -170,7 +170,7 @@ def _implied_state(words: ConsumedWords, kind: GeneralKind, output: Output) -> S
     is_bare_list = (
         not words.form.tense and not words.form.is_yes_no and output.returns == kind.listed
     )
-    is_named = words.has("concept") or words.has("name")
+    is_named = words.clause.has_any("concept", "name")
     return "current" if is_bare_list and not is_named else None
 
 

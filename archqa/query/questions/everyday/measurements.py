@@ -57,7 +57,7 @@ class MeasurementQuestion(NamedTuple):
     def is_of_any_time(self) -> bool:
         """Whether results of any time are meant, not the last one."""
         clause = self.words.clause
-        return clause.has("ever") or clause.has("exists") or clause.has("span")
+        return clause.has_any("ever", "exists", "span")
 
     @property
     def asks_flag_of_last(self) -> bool:
@@ -141,9 +141,8 @@ def _yes_no(question: MeasurementQuestion) -> Output:
 
 def _names_one_value(question: MeasurementQuestion) -> bool:
     """Whether the words name a value of a status and not the status: "an ex-smoker"."""
-    marks = question.words.of("concept")
-    texts = " ".join(mark.text for mark in marks).split()
-    return _is_status(question.named) and bool(_VALUE_WORDS & set(texts))
+    texts = question.words.clause.words_of("concept")
+    return _is_status(question.named) and not texts.isdisjoint(_VALUE_WORDS)
 
 
 def _is_status(named: Named) -> bool:
@@ -171,7 +170,7 @@ def _implied_position(
     """The last one, unless words speak of several results, or of those of some time."""
     clause = question.words.clause
     is_series = bool(question.words.use("series")) or clause.has("history")
-    is_limited = clause.has("flag") or clause.has("test")
+    is_limited = clause.has_any("flag", "test")
     has_plural = any(mark.text.endswith("s") for mark in clause.of("noun", "measure"))
     if clause.has("newest"):
         return None

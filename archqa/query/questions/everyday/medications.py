@@ -151,31 +151,28 @@ def _field(words: ConsumedWords, field: str) -> Output:
     if field == "elapsed":
         return time_since(words)
     if field == "dose" and not clause.has("verb", "take", "use") and not clause.has("span"):
-        has_state = clause.has("state") or clause.has("still")
+        has_state = clause.has_any("state", "still")
         return Output("dose", position=None if has_state else "last")
     return Output(field)  # type: ignore[arg-type]
 
 
 def _count(words: ConsumedWords) -> Output:
     """How many times is a number of orders, how many medicines one of names."""
-    counted = {word for mark in words.of("summary", "count") for word in mark.text.split()}
-    if counted & {"times", "occasions"} or _names_orders(words):
+    if words.clause.words_of("summary", "count") & {"times", "occasions"} or _names_orders(words):
         return Output("name", "count")
     return Output("name", "count_distinct")
 
 
 def _names_orders(words: ConsumedWords) -> bool:
     """Whether prescriptions are asked for, not medicines."""
-    nouns = {word for mark in words.of("row", "medication") for word in mark.text.split()}
-    return bool(nouns & {"prescription", "prescriptions", "rx", "orders"})
+    nouns = words.clause.words_of("row", "medication")
+    return not nouns.isdisjoint({"prescription", "prescriptions", "rx", "orders"})
 
 
 def _implied_state(words: ConsumedWords, named: Named) -> State | None:
     """What somebody takes is current; so is a bare list of medicines."""
     clause = words.clause
-    if clause.has("ever") or clause.has("span") or clause.has("position"):
-        return None
-    if clause.has("history") or clause.has("during") or clause.has("class"):
+    if clause.has_any("ever", "span", "position", "history", "during", "class"):
         return None
     if words.form.is_present:
         is_of_order = clause.has("field") and not clause.words & _TAKING

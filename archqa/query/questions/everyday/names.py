@@ -173,11 +173,13 @@ def _as_vaccine(clause: Clause, mark: Mark, *, asks_vaccine: bool) -> Mark:
 
 
 def _vaccines_against(mark: Mark) -> tuple[Concept, ...]:
-    own = tuple(each for each in mark.concepts if each.kind == "vaccine")
-    if own:
-        return own
-    found = find_concepts(f"{mark.text} vaccine")
-    return tuple(each.concept for each in found if each.concept.kind == "vaccine")
+    vaccines = tuple(each for each in mark.concepts if each.kind == "vaccine")
+    return vaccines or _concepts_in(f"{mark.text} vaccine", "vaccine")
+
+
+def _concepts_in(text: str, kind: str) -> tuple[Concept, ...]:
+    concepts = [match.concept for match in find_concepts(text)]
+    return tuple(concept for concept in concepts if concept.kind == kind)
 
 
 def _is_only_disease(mark: Mark) -> bool:
@@ -190,10 +192,8 @@ def _is_only_disease(mark: Mark) -> bool:
 
 def with_drug_classes(clause: Clause) -> Clause:
     """The clause with a class of medicines in place of what is measured: "anything for pain"."""
-    asks_medicine = clause.has("row", "medication") or clause.has(
-        "verb", "take", "taken", "use", "order"
-    )
-    asks_medicine = asks_medicine or clause.has("verb", "give")
+    has_verb = clause.has("verb", "take", "taken", "use", "order", "give")
+    asks_medicine = has_verb or clause.has("row", "medication")
     if not asks_medicine and not clause.words & {"anything", "something"}:
         return clause
     marks = list(clause.marks)
@@ -218,8 +218,7 @@ def _classes_for(mark: Mark) -> tuple[Concept, ...]:
     """The medicines for something measured, as "pain medicine" names them."""
     if not mark.concepts or any(each.kind != "measurement" for each in mark.concepts):
         return ()
-    found = find_concepts(f"{mark.text} medicine")
-    return tuple(each.concept for each in found if each.concept.kind == "drug_class")
+    return _concepts_in(f"{mark.text} medicine", "drug_class")
 
 
 _BETWEEN = frozenset({"filler", "person_name"})

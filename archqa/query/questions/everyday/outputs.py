@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple
 
 from archqa.query.model import Aggregation, Companion, Query, ReturnedField, RowKind, State
-from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark
+from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark, words_of_marks
 from archqa.query.questions.everyday.names import Named, NameLimit
 from archqa.query.scope import Position, Span, Unit, Visit, When
 
@@ -52,7 +52,7 @@ def position_of_outputs(words: ConsumedWords, outputs: tuple[Output, ...]) -> Po
 
 def asks_last_time(words: ConsumedWords) -> bool:
     """Whether a date is asked for by its position alone: the last time oxycodone was given."""
-    return any("time" in mark.text.split() for mark in words.of("position"))
+    return "time" in words.clause.words_of("position")
 
 
 def state_of(words: ConsumedWords, *, may_end: bool = True) -> State | None:
@@ -96,8 +96,8 @@ def fields_of(words: ConsumedWords, accepted: frozenset[str]) -> tuple[str, ...]
 
 def unit_of(marks: tuple[Mark, ...]) -> Unit | None:
     """The unit of time in the words of some marks: "how many weeks since"."""
-    words = {word.removesuffix("s") for mark in marks for word in mark.text.split()}
-    return next((unit for unit in _UNITS if unit in words), None)
+    words = words_of_marks(marks)
+    return next((unit for unit in _UNITS if words & {unit, f"{unit}s"}), None)
 
 
 def time_since(words: ConsumedWords, position: Position = "last") -> Output:
@@ -114,7 +114,7 @@ def _is_total_of_rows(words: ConsumedWords) -> bool:
     """Whether "total" stands for a number of rows: of a measurement it may belong to the name."""
     clause = words.clause
     is_measured = any(concept.kind == "measurement" for concept in clause.concepts)
-    if is_measured or not (clause.has("row") or clause.has("class")):
+    if is_measured or not (clause.has_any("row", "class")):
         return False
     return bool(words.use("summary", "total"))
 
@@ -143,7 +143,7 @@ def _asks_meaning(words: ConsumedWords) -> bool:
         return False
     if clause.has("person"):
         return False
-    if any(clause.has(kind) for kind in ("row", "field", "verb", "noun", "class", "span", "state")):
+    if clause.has_any("row", "field", "verb", "noun", "class", "span", "state"):
         return False
     if clause.has("concept") and all(each.kind == "measurement" for each in clause.concepts):
         return False
@@ -211,11 +211,11 @@ def _stay(marks: tuple[Mark, ...]) -> Stay | None:
         return None
     kind = _KINDS[classes.pop()] if classes else ""
     position: Position | None = positions[0] if positions else None  # type: ignore[assignment]
-    is_any_icu = kind == "icu" and position is None and not _is_current(marks)
+    is_current = any(mark.kind == "state" for mark in marks)
+    is_any_icu = kind == "icu" and position is None and not is_current
     if spans or not kind or is_any_icu:
         return _companion(kind, position, spans)
-    is_current = _is_current(marks)
-    is_this = any(word in {"this", "these"} for mark in marks for word in mark.text.split())
+    is_this = words_of_marks(marks) & {"this", "these"}
     if position is not None and not is_current:
         return Stay(visit=Visit(kind=kind, which=position))
     if is_current or is_this:
@@ -233,10 +233,6 @@ def _companion(kind: str, position: Position | None, spans: tuple[Span, ...]) ->
     what = "hospital_visit" if kind else "encounter"
     when = When(spans=spans, position=position)
     return Stay(companion=Companion(what=what, within="same_visit", when=when))
-
-
-def _is_current(marks: tuple[Mark, ...]) -> bool:
-    return any(mark.kind == "state" for mark in marks)
 
 
 class Draft(NamedTuple):

@@ -64,7 +64,7 @@ def may_be_split(parts: tuple[Clause, ...]) -> bool:
     if all(opens_question(part) for part in parts[1:]):
         return True
     *others, last = parts
-    if any(part.has(kind) for part in others for kind in _SHARED):
+    if any(part.has_any(*_SHARED) for part in others):
         return False
     return all(_stands_before_noun(last, mark) for kind in _SHARED for mark in last.of(kind))
 
@@ -161,9 +161,9 @@ def _is_background(sentence: _Sentence) -> bool:
     clause = sentence.clause
     if sentence.sign == "?" or opens_question(clause) or clause.has("request"):
         return False
-    if clause.words & DECIDING or any(mark.kind in _LIMITING_KINDS for mark in clause.marks):
+    if clause.words & DECIDING or clause.has_any(*_LIMITING_KINDS):
         return False
-    has_unknown = any(mark.kind == "unknown" for mark in clause.marks)
+    has_unknown = clause.has("unknown")
     return has_unknown and len(clause.words) >= _FEWEST_WORDS
 
 
@@ -203,7 +203,7 @@ def subject_of(clause: Clause) -> str | None:
             return kind
     if clause.has("field", "reaction") or clause.has("category"):
         return "allergy"
-    if any(clause.has(kind) for kind in ("specimen", "susceptibility", "germ")):
+    if clause.has_any("specimen", "susceptibility", "germ"):
         return "microbiology"
     if clause.has("verb", "grow"):
         return "microbiology"
@@ -231,7 +231,7 @@ def _preferred_kinds(clause: Clause, kinds: AbstractSet[str]) -> frozenset[str]:
     """Which kinds the other words speak for."""
     if clause.has("row", *_ROWS_BEFORE_NAMES):
         return frozenset(kinds)
-    if "measurement" in kinds and any(clause.has(kind) for kind in _OF_MEASUREMENTS):
+    if "measurement" in kinds and clause.has_any(*_OF_MEASUREMENTS):
         return frozenset({"measurement"})
     drugs = frozenset({"drug", "drug_class"})
     if kinds & drugs and _speaks_of_drugs(clause):
@@ -303,7 +303,7 @@ def _by_words(clause: Clause) -> str | None:
         return "immunization"
     if clause.has("verb", "visit", "discharge", "stay") or clause.has("field", *_OF_VISITS):
         return "encounter"
-    if any(_RESULTS & set(mark.text.split()) for mark in clause.of("noun", "measure")):
+    if _RESULTS & clause.words_of("noun", "measure"):
         return "measurements"
     return "encounter" if clause.has("field", "place") else None
 
