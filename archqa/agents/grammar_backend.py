@@ -31,7 +31,7 @@ class GrammarBackend(SingleReplyBackend):
 
         def parsed() -> Query:
             # Imported late: the grammar is slow to import, and only questions about a record need it.
-            from archqa.query.grammar import parse
+            from archqa.query.questions.ehrsql import parse
 
             return parse(task.question, task.assumption, self._record, task.patient_fhir_id)
 

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from archqa.agents.agent import Agent, Rejected
 from archqa.core.value import FrozenModel
 from archqa.query import Query
-from archqa.query.everyday.declining import judgement_reasons
+from archqa.query.questions.everyday.declining import judgement_reasons
 from archqa.query.wording.queries import concept_names, kind_descriptions
 
 MAX_LOOKUPS = 8

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from archqa.fhir import FhirError, Record, Resource
 from archqa.fhir.values.dates import DAY, parse_time_range
-from archqa.query.grammar.context import parse_context
+from archqa.query.questions.ehrsql.text import parse_context
 
 CLOCK_TOLERANCE = timedelta(days=1)
 """Dates that lie so little ahead come from another time zone or a clock that is fast."""

@@ -15,10 +15,15 @@ from archqa.asking.record_answer import (
 from archqa.fhir import Record, Resource
 from archqa.query import CannotExecute, Chart, Query, execute
 from archqa.query.conventions import at_stated_time, get_conventions
-from archqa.query.everyday import Declined, NotUnderstood, patient_vocabulary, read_question
-from archqa.query.everyday.declining import decline_reasons
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.time_windows import cutoff, resolve_now
+from archqa.query.questions.everyday import (
+    Declined,
+    NotUnderstood,
+    patient_vocabulary,
+    read_question,
+)
+from archqa.query.questions.everyday.declining import decline_reasons
 from archqa.settings import Settings
 from archqa.tasks.fhir_agentbench.settings import (
     PIPELINE_SETTINGS,

@@ -16,10 +16,10 @@ from archqa.asking.record_parts import PartWriter
 from archqa.asking.record_support import Support
 from archqa.asking.record_words import clean_name, listed, row_status
 from archqa.fhir import Record, Resource
-from archqa.query.everyday.declining import Reason
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
+from archqa.query.questions.everyday.declining import Reason
 from archqa.query.wording.queries import query_text
 
 MAX_CITED_ROWS = 12

@@ -109,7 +109,7 @@ class PatientNotes:
         """The texts that no program wrote around names of the record, folded."""
         if not self.sentences:
             return frozenset()
-        from archqa.query.everyday import patient_vocabulary  # Only where notes are.
+        from archqa.query.questions.everyday import patient_vocabulary  # Only where notes are.
 
         texts = {folded(sentence.text): sentence.text for sentence in self.sentences}
         for line in self.lines:

@@ -22,9 +22,9 @@ from archqa.core.id_lists import list_ids
 from archqa.core.tables import read_rows, split_cell
 from archqa.fhir import Resource
 from archqa.query.conventions import CLINICAL
-from archqa.query.everyday import Vocabulary
-from archqa.query.everyday.marking import mark
 from archqa.query.execution.time_windows import Window, resolve_window
+from archqa.query.questions.everyday import Vocabulary
+from archqa.query.questions.everyday.phrases import mark
 from archqa.query.scope import Span
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import find_concepts, load_concepts

@@ -35,8 +35,13 @@ from archqa.mcp.replies import (
     WrittenResource,
 )
 from archqa.query import CannotExecute, Query
-from archqa.query.everyday import Declined, NotUnderstood, patient_vocabulary, read_question
 from archqa.query.execution.findings import QueryResult
+from archqa.query.questions.everyday import (
+    Declined,
+    NotUnderstood,
+    patient_vocabulary,
+    read_question,
+)
 from archqa.query.wording.queries import query_text
 from archqa.settings import Settings
 

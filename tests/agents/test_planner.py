@@ -10,10 +10,10 @@ from archqa.agents.agent import Rejected
 from archqa.agents.planner import Plan, PlannerAgent, PlannerTask
 from archqa.llm.prompts import default_prompts
 from archqa.query import Query
-from archqa.query.everyday.declining import judgement_reasons
 from archqa.query.execution.named_rows import with_concept_names
 from archqa.query.kinds import KINDS
 from archqa.query.model import KINDS_BY_LIMIT
+from archqa.query.questions.everyday.declining import judgement_reasons
 from archqa.query.wording.queries import concept_names, kind_descriptions
 from archqa.terminology.concepts import load_concepts
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from archqa.asking.answer import AnswerLine, Evidence, Status
 from archqa.asking.thread import Thread, Turn
 from archqa.asking.thread.follow_up import NoQuestion, ShowEvidence, Standalone, Unclear, resolve
-from archqa.query.everyday import NameIndex, PatientVocabulary
+from archqa.query.questions.everyday import NameIndex, PatientVocabulary
 
 FOLDER = Path(__file__).resolve().parent
 TODAY = date(2026, 11, 23)

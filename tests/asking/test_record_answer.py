@@ -12,9 +12,9 @@ from archqa.asking.record_answer import (
     not_understood_answer,
     record_answer,
 )
-from archqa.query.everyday.declining import decline_reasons
 from archqa.query.execution.findings import QueryResult
 from archqa.query.model import Query
+from archqa.query.questions.everyday.declining import decline_reasons
 from tests.asking.invented_rows import (
     PATIENT,
     InventedRecord,

@@ -16,7 +16,7 @@ from archqa.chart.notes import NoteOpener, own_texts
 from archqa.chart.search import search_notes
 from archqa.chart.weights import WEIGHTS
 from archqa.fhir import Store
-from archqa.query.everyday import patient_vocabulary
+from archqa.query.questions.everyday import patient_vocabulary
 
 FIRST = (10, 20, 40)
 _TAGS, _MARKS = re.compile(r"<[^>]+>"), re.compile(r"\W+")

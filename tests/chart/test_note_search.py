@@ -13,7 +13,7 @@ from archqa.chart.note_index import encode
 from archqa.chart.notes import ChartNotes, NoteOpener
 from archqa.chart.search import note_limits, search_notes, search_terms, word_scores
 from archqa.fhir import Store
-from archqa.query.everyday import patient_vocabulary
+from archqa.query.questions.everyday import patient_vocabulary
 from tests.chart.charts import PATIENT, load, note
 
 TODAY = date(2026, 11, 23)

@@ -16,8 +16,8 @@ from archqa.query.kinds import KINDS
 from archqa.query.model import RETURNABLE_FIELDS
 from tests.fhir.invented import Resource, build_store, patient
 from tests.query.clinic import clinic_record
+from tests.query.generated_queries import BENCHMARK_KINDS, queries
 from tests.query.invented import random_record
-from tests.query.questions import BENCHMARK_KINDS, queries
 
 JUNK: list[Any] = [
     "",

@@ -35,8 +35,8 @@ from tests.fhir.invented import (
     patient,
 )
 from tests.fhir.serving import client_of
+from tests.query.generated_queries import BENCHMARK_KINDS, queries
 from tests.query.invented import random_record
-from tests.query.questions import BENCHMARK_KINDS, queries
 
 CATEGORY = "http://terminology.hl7.org/CodeSystem/observation-category"
 

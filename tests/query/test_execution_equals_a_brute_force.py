@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from archqa.query import Query, Row, execute, query_text
 from tests.fhir.invented import build_store
+from tests.query.generated_queries import BENCHMARK_KINDS, queries
 from tests.query.invented import random_record
-from tests.query.questions import BENCHMARK_KINDS, queries
 from tests.query.reference_executor import ReferenceExecutor
 
 WARDS = 8

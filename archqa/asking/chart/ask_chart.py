@@ -15,7 +15,7 @@ from archqa.core.step import Step
 from archqa.fhir import Record, Store, connect
 from archqa.fhir.connection import checked_location
 from archqa.notes.documents import DOCUMENT_TYPES
-from archqa.query.everyday import PatientVocabulary, patient_vocabulary
+from archqa.query.questions.everyday import PatientVocabulary, patient_vocabulary
 from archqa.runs.destinations import Announcer, Destination
 from archqa.safety.server_urls import check_encrypted, is_server_url
 from archqa.settings import Settings

@@ -32,9 +32,9 @@ from archqa.core.usage import Usage, sum_usage
 from archqa.errors import InputError
 from archqa.fhir import FhirError
 from archqa.notes.documents import Document
-from archqa.query.everyday import Vocabulary
-from archqa.query.everyday.background import DECIDING
-from archqa.query.everyday.marking import mark
+from archqa.query.questions.everyday import Vocabulary
+from archqa.query.questions.everyday.phrases import mark
+from archqa.query.questions.everyday.reader import DECIDING
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.people import body_part_spans
 from archqa.terminology.words import extract_numbers
@@ -49,7 +49,7 @@ _RECORD_HOLDS = "What it holds on this:"
 _LIMITING = frozenset(
     ("test", "extreme", "summary", "flag", "class", "per", "stay", "outcome", "trend", "judgement")
 )
-"""Kinds of marks (`archqa.query.everyday.marks`) that limit what is asked of a thing."""
+"""Kinds of marks (`archqa.query.questions.everyday.clause`) that limit what is asked of a thing."""
 
 _QUESTIONS = {
     "measurement": "{} results",

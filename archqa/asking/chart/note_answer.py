@@ -26,7 +26,7 @@ from archqa.engine.answer_finder import lacks_asked_kind
 from archqa.engine.windows import tokenize_text
 from archqa.fhir import Resource
 from archqa.notes.documents import Document
-from archqa.query.everyday import Vocabulary
+from archqa.query.questions.everyday import Vocabulary
 from archqa.terminology.concepts import find_concepts
 
 _SEARCHED = {

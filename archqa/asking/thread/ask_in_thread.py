@@ -24,7 +24,7 @@ from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CallerError, CaseFailed, InputError
 from archqa.fhir import FhirError, Record, connect
 from archqa.fhir.connection import checked_location
-from archqa.query.everyday import NameIndex, PatientVocabulary, patient_vocabulary
+from archqa.query.questions.everyday import NameIndex, PatientVocabulary, patient_vocabulary
 from archqa.runs.event_loop import run_sync
 from archqa.safety.arguments import as_text
 from archqa.safety.server_urls import is_server_url

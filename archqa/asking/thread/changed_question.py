@@ -13,8 +13,8 @@ from archqa.asking.thread.follow_up_words import (
     references,
 )
 from archqa.asking.thread.subjects import AskedBefore, Subject, subjects_of
-from archqa.query.everyday.marks import Mark
-from archqa.query.everyday.tokens import Token, tokenize
+from archqa.query.questions.everyday.clause import Mark
+from archqa.query.questions.lexer import Token, tokenize
 from archqa.query.scope import Span
 
 _BEFORE_NAME = re.compile(r"\b(?:an?|the|his|her|my|their) $", re.IGNORECASE)

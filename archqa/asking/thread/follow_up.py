@@ -45,7 +45,7 @@ from archqa.asking.thread.subjects import (
     choose_template_subject,
     read_asked,
 )
-from archqa.query.everyday import Declined, Understood, Vocabulary, read_question
+from archqa.query.questions.everyday import Declined, Understood, Vocabulary, read_question
 
 
 class Standalone(NamedTuple):

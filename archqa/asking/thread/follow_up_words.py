@@ -9,10 +9,10 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows
-from archqa.query.everyday.marking import mark
-from archqa.query.everyday.marks import Clause
-from archqa.query.everyday.tokens import Token, phrases_of, plain
-from archqa.query.everyday.vocabulary import Vocabulary
+from archqa.query.questions.everyday.clause import Clause
+from archqa.query.questions.everyday.phrases import mark
+from archqa.query.questions.everyday.vocabulary import Vocabulary
+from archqa.query.questions.lexer import Token, phrases_of, plain
 
 SUBJECT = "thatsubject"
 """Stands in the tables for a reference, such as "it" or "the first one"."""

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from archqa.asking.answer import AnswerLine, Evidence
 from archqa.asking.thread import Turn
 from archqa.asking.thread.follow_up_words import templates
-from archqa.query.everyday.marking import mark
-from archqa.query.everyday.marks import Clause, Mark
-from archqa.query.everyday.tokens import plain
-from archqa.query.everyday.vocabulary import Vocabulary
+from archqa.query.questions.everyday.clause import Clause, Mark
+from archqa.query.questions.everyday.phrases import mark
+from archqa.query.questions.everyday.vocabulary import Vocabulary
+from archqa.query.questions.lexer import plain
 from archqa.terminology.concepts import find_concepts
 
 _ARTICLES = frozenset({"a", "an", "the"})

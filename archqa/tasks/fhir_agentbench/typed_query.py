@@ -38,12 +38,12 @@ from archqa.query import (
 )
 from archqa.query.contents import RecordContents, contents_card, contents_of
 from archqa.query.conventions import CLINICAL, Conventions, at_stated_time, get_conventions
-from archqa.query.everyday.declining import judgement_reasons
 from archqa.query.execution.chart import ChartCache
 from archqa.query.execution.named_rows import with_concept_names
 from archqa.query.execution.time_windows import cutoff, resolve_now
-from archqa.query.grammar.context import parse_context
 from archqa.query.lookup import explain_empty, look_up, look_up_question, may_be_asked_otherwise
+from archqa.query.questions.ehrsql.text import parse_context
+from archqa.query.questions.everyday.declining import judgement_reasons
 from archqa.query.wording.queries import query_text
 from archqa.tasks.fhir_agentbench.agents import RecordCodeAgent, TypeCount
 from archqa.tasks.fhir_agentbench.published_agents import (

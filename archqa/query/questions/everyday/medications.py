@@ -1,0 +1,197 @@
+"""Questions about medicines: which, since when, at what dose, what for, still or stopped."""
+
+from collections.abc import Iterator
+
+from archqa.query.model import Query, RowKind, State
+from archqa.query.questions.everyday.clause import ConsumedWords
+from archqa.query.questions.everyday.declining import Declined, decline
+from archqa.query.questions.everyday.names import (
+    Nameable,
+    Named,
+    named_marks,
+    names_of,
+    reasons_of,
+    use_for_before_names,
+)
+from archqa.query.questions.everyday.outputs import (
+    Draft,
+    Output,
+    asks_last_time,
+    counts,
+    fields_of,
+    plain_field,
+    position_of_outputs,
+    state_of,
+    stay_of,
+    time_since,
+    use_plain_words,
+)
+
+DRUGS = Nameable(frozenset({"drug", "drug_class"}), frozenset({"medication", "administration"}))
+_FIELDS = frozenset(
+    {"dose", "frequency", "reason", "for_what", "time", "elapsed", "practitioner", "route"}
+    | {"status", "place"}
+)
+_OF_ORDERS = frozenset({"dose", "frequency", "reason", "practitioner", "status", "place"})
+"""Fields that an order has, and a dose that was given usually has not."""
+
+_OF_GIVING = ("give", "administer", "get")
+"""With these verbs a dose is what was given, not its strength: when was the last dose given."""
+
+
+_TAKING = frozenset({"on", "take", "takes", "taking", "use", "uses", "using"})
+
+
+def read_medications(words: ConsumedWords) -> Draft | Declined:
+    """The queries of a clause about medicines."""
+    compounds = words.of("row", "medication") + named_marks(words.clause, DRUGS)
+    reasons = reasons_of(words, compounds=compounds)
+    named = names_of(words, DRUGS)
+    use_for_before_names(words, DRUGS)
+    clause = words.clause
+    is_change = clause.has("verb", "stop") or clause.has("state", "ended")
+    if clause.has("field", "reason") and (is_change or clause.has("summary", "change")):
+        return decline("why_stopped", *orders(named))
+    stay = stay_of(words)
+    outputs = tuple(_outputs(words, named))
+    kinds = _kinds(words, named, outputs)
+    use_plain_words(words)
+    words.use("row", "medication")
+    words.use(
+        "verb",
+        "take",
+        "taken",
+        "use",
+        "order",
+        "administer",
+        "give",
+        "get",
+        "treat",
+        "start",
+        "put",
+    )
+    words.use("ever")
+    words.use("series")
+    words.use("history")
+    spans = words.use_spans()
+    return Draft(kinds, outputs, named, spans, stay, {"reasons": reasons})
+
+
+def orders(named: Named) -> Iterator[Query]:
+    """The orders of each name, with their status."""
+    for limit in named.limits[:2]:
+        yield Query(what="medication", names=limit.names, concepts=limit.concepts, returns="status")
+
+
+def _outputs(words: ConsumedWords, named: Named) -> Iterator[Output]:
+    clause = words.clause
+    has_end = clause.has("verb", "stop") or clause.has("state", "ended")
+    if has_end and words.form.is_yes_no and named_marks(clause, DRUGS) and not clause.has("field"):
+        # Was metformin stopped: there are ended orders; and is there a current one.
+        words.use("verb", "stop")
+        words.use("state", "ended")
+        yield Output("name", "exists", state="ended")
+        yield Output("name", "exists", state="current")
+        return
+    outputs = tuple(_open_outputs(words, named))
+    position = position_of_outputs(words, outputs)
+    state = state_of(words) or _implied_state(words, named)
+    for output in outputs:
+        at = position or output.position
+        yield output._replace(position=at, state=output.state or state)
+
+
+def _open_outputs(words: ConsumedWords, named: Named) -> Iterator[Output]:
+    """What is asked, before position and state of the whole clause."""
+    if counts(words):
+        yield _count(words)
+        return
+    fields = _fields(words)
+    lasts_until_now = words.form.is_present or words.form.tense == "perfect"
+    if not fields and named and lasts_until_now and words.use("wh", "how_long"):
+        yield Output("elapsed", position="first", state="current")
+        return
+    if words.form.is_yes_no:
+        yield Output("name", "exists")
+    elif not fields:
+        yield Output("name")
+    for field in fields:
+        yield _field(words, field)
+
+
+def _fields(words: ConsumedWords) -> tuple[str, ...]:
+    """The fields that are asked for, in plain words or by how much and how often."""
+    fields = dict.fromkeys(map(plain_field, fields_of(words, _FIELDS)))
+    if {"time", "dose"} <= fields.keys() and words.has("verb", *_OF_GIVING):
+        del fields["dose"]
+    if not fields and asks_last_time(words):
+        fields["time"] = None
+    if not fields and named_marks(words.clause, DRUGS) and _asks_what_it_treats(words):
+        fields["reason"] = None
+    if words.use("wh", "how_much"):
+        fields = {"dose": None, **fields}
+    if words.use("wh", "how_often"):
+        fields["frequency"] = None
+    return tuple(fields)
+
+
+def _asks_what_it_treats(words: ConsumedWords) -> bool:
+    """What is the propranolol treating."""
+    clause = words.clause
+    return clause.has("verb", "treat") and clause.has("wh", "what") and not clause.has("link")
+
+
+def _field(words: ConsumedWords, field: str) -> Output:
+    clause = words.clause
+    if field == "time" and (clause.has("verb", "stop") or clause.has("state", "ended")):
+        words.use("verb", "stop")
+        return Output("end_time", state="ended")
+    if field == "time" and clause.has("verb", "start"):
+        return Output("time", position="first")
+    if field == "elapsed":
+        return time_since(words)
+    if field == "dose" and not clause.has("verb", "take", "use") and not clause.has("span"):
+        has_state = clause.has_any("state", "still")
+        return Output("dose", position=None if has_state else "last")
+    return Output(field)  # type: ignore[arg-type]
+
+
+def _count(words: ConsumedWords) -> Output:
+    """How many times is a number of orders, how many medicines one of names."""
+    if words.clause.words_of("summary", "count") & {"times", "occasions"} or _names_orders(words):
+        return Output("name", "count")
+    return Output("name", "count_distinct")
+
+
+def _names_orders(words: ConsumedWords) -> bool:
+    """Whether prescriptions are asked for, not medicines."""
+    nouns = words.clause.words_of("row", "medication")
+    return not nouns.isdisjoint({"prescription", "prescriptions", "rx", "orders"})
+
+
+def _implied_state(words: ConsumedWords, named: Named) -> State | None:
+    """What somebody takes is current; so is a bare list of medicines."""
+    clause = words.clause
+    if clause.has_any("ever", "span", "position", "history", "during", "class"):
+        return None
+    if words.form.is_present:
+        is_of_order = clause.has("field") and not clause.words & _TAKING
+        return None if named and is_of_order else "current"
+    is_bare = not words.form.tense and not named and not clause.has("verb")
+    return "current" if is_bare and not clause.has("exists") else None
+
+
+def _kinds(words: ConsumedWords, named: Named, outputs: tuple[Output, ...]) -> tuple[RowKind, ...]:
+    """Orders; of what may have been given in hospital, the doses given as well."""
+    clause = words.clause
+    if clause.has("verb", "administer"):
+        return ("administration",)
+    is_given = bool(named) or clause.has("verb", "give")
+    is_of_order = clause.has("verb", "order") or not is_given or _names_orders(words)
+    states = {output.state for output in outputs}
+    fields = {output.returns for output in outputs}
+    if is_of_order or states != {None} or fields & _OF_ORDERS or len(outputs) > 1:
+        return ("medication",)
+    if clause.has("summary") or len(named.limits) > 1:
+        return ("medication",)
+    return ("medication", "administration")

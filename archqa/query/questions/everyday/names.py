@@ -1,0 +1,351 @@
+"""What a clause names: names of the record, vaccines, devices and drug classes, as limits of queries."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from typing import Literal, NamedTuple
+
+from archqa.core.tables import read_rows
+from archqa.query.model import RowKind
+from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark
+from archqa.query.questions.everyday.vocabulary import Name, Vocabulary
+from archqa.query.questions.lexer import Token
+from archqa.terminology.concept import Concept
+from archqa.terminology.concepts import disease_forms, find_concepts
+from archqa.terminology.matching import expand
+from archqa.terminology.words import common_form, common_forms, word_list
+
+_LINKS = frozenset({"of", "the", "and", "for", "in", "to", "with", "a", "an"})
+"""Words inside a name that need not stand in the display."""
+
+_NEGATIONS = frozenset({"without", "no", "not", "absence", "absent", "negative", "free", "denies"})
+_SMALLEST_SHARE = 1 / 3
+"""A display of three words with content is named by one of them, one of four is not."""
+
+_PART_OF_NAMES = frozenset({"unknown", "concept", "row", "class", "flag", "noun", "verb", "field"})
+"""Kinds of marks whose words may belong to a name that has an unknown word as well."""
+
+
+def name_marks(
+    tokens: Sequence[Token], marks: Sequence[Mark], vocabulary: Vocabulary
+) -> list[Mark]:
+    """The marks with names of the record in place of unknown words, the longest names first."""
+    while True:
+        named = _longest_name(tokens, marks, vocabulary)
+        if named is None:
+            return list(marks)
+        others = [each for each in marks if each.end <= named.start or each.start >= named.end]
+        marks = sorted([*others, named], key=lambda each: each.start)
+
+
+def _longest_name(
+    tokens: Sequence[Token], marks: Sequence[Mark], vocabulary: Vocabulary
+) -> Mark | None:
+    for start, end in _runs(marks):
+        words = tuple(
+            token.text
+            for token in tokens[start:end]
+            if not token.is_sign and token.text not in _LINKS
+        )
+        names = _names(words, vocabulary)
+        if names:
+            return Mark("name", "", start, end, names=names)
+    return None
+
+
+def _runs(marks: Sequence[Mark]) -> Iterator[tuple[int, int]]:
+    """Stretches of tokens that could be a name and hold an unknown word, the longest first."""
+    runs: list[tuple[int, int]] = []
+    for first, opening in enumerate(marks):
+        if opening.kind not in _PART_OF_NAMES:
+            continue
+        for last in range(first, len(marks)):
+            if not _is_part(marks, last):
+                break
+            run = marks[first : last + 1]
+            if run[-1].kind in _PART_OF_NAMES and any(each.kind == "unknown" for each in run):
+                runs.append((run[0].start, run[-1].end))
+    yield from sorted(runs, key=lambda run: run[0] - run[1])
+
+
+def _is_part(marks: Sequence[Mark], place: int) -> bool:
+    each = marks[place]
+    is_link = each.kind in {"filler", "link", "sign"} and each.value in _LINKS | {"-", "/", "&"}
+    is_preposition = each.value in {"preposition", "article"}
+    return each.kind in _PART_OF_NAMES or is_link or is_preposition
+
+
+def _names(words: tuple[str, ...], vocabulary: Vocabulary) -> tuple[Name, ...]:
+    """The names that the words may stand for: they say a good part of what the name says."""
+    folded = tuple(map(common_form, words))
+    has_repetition = len(set(folded)) < len(folded)
+    if has_repetition or {words[0], words[-1]} & word_list("function"):
+        return ()
+    if not _content_words(folded):
+        return ()
+    names = vocabulary.holding(words)
+    return tuple(name for name in names if _says_enough(folded, name))
+
+
+def _says_enough(words: tuple[str, ...], name: Name) -> bool:
+    """Whether the words are a third of the content of a display, and none of what it denies.
+
+    "Partner" does not stand for a question of a survey that happens to have the word, nor
+    "sedation" for "intubation without sedation". A name that only other patients have must be said
+    in full: that there is no "infection of tooth" does not tell of infections.
+    """
+    content = _content_words(common_forms(name.display))
+    share = _SMALLEST_SHARE if name.is_own else 1
+    if share * len(content) > len(content & set(words)):
+        return False
+    return not _denied(name.display) & set(words) or bool(_NEGATIONS & set(words))
+
+
+@lru_cache(maxsize=65536)
+def _denied(display: str) -> frozenset[str]:
+    """The words after a negation in a display."""
+    words = common_forms(display)
+    first = next((place for place, word in enumerate(words) if word in _NEGATIONS), len(words))
+    return frozenset(words[first + 1 :])
+
+
+@lru_cache(maxsize=65536)
+def _content_words(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(word for word in words if word not in _generic_words() and word[:1].isalpha())
+
+
+@cache
+def _generic_words() -> frozenset[str]:
+    """The common forms of words that name nothing by themselves: sides, degrees, tags of systems."""
+    return frozenset(map(common_form, word_list("generic", "function")))
+
+
+_VACCINE_WORDS = frozenset(
+    {"shot", "vaccine", "vaccination", "immunization", "jab", "booster", "inoculation", "series"}
+)
+_COLLOQUIAL = frozenset({"tetanus"})
+"""Diseases that stand for their vaccine where the last one is asked for."""
+
+
+def known_names(tokens: Sequence[str]) -> Iterator[Mark]:
+    """Allergens, devices and supplies of `items.tsv`, which any record may lack."""
+    folded = [common_form(token) for token in tokens]
+    for words, names in _known_phrases():
+        for start in range(len(folded) - len(words) + 1):
+            if tuple(folded[start : start + len(words)]) == words:
+                yield Mark("name", "known", start, start + len(words), names=names)
+
+
+@cache
+def _known_phrases() -> tuple[tuple[tuple[str, ...], tuple[Name, ...]], ...]:
+    phrases = []
+    for kind, cell, displays in read_rows("terminology/data/items.tsv", 3):
+        names = tuple(_known_name(kind, display) for display in displays.split("|"))
+        for form in expand(cell):
+            phrases.append((common_forms(form), names))
+    return tuple(phrases)
+
+
+def _known_name(kind: str, display: str) -> Name:
+    row_kind: RowKind = kind  # type: ignore[assignment]
+    return Name(row_kind, display, is_own=False)
+
+
+def with_vaccines(clause: Clause) -> Clause:
+    """The clause with vaccines in place of diseases where vaccination is asked about.
+
+    A disease that only the table of vaccines has ("polio") stays a vaccine where vaccination is
+    asked about, and becomes an unknown word elsewhere: "has he had polio" asks of the disease.
+    """
+    asks_vaccine = clause.has("row", "immunization") or clause.has("verb", "vaccinate")
+    marks = tuple(_as_vaccine(clause, mark, asks_vaccine=asks_vaccine) for mark in clause.marks)
+    return clause._replace(marks=marks)
+
+
+def _as_vaccine(clause: Clause, mark: Mark, *, asks_vaccine: bool) -> Mark:
+    if asks_vaccine and mark.kind in {"concept", "unknown"}:
+        vaccines = _vaccines_against(mark)
+        return mark._replace(kind="concept", concepts=vaccines) if vaccines else mark
+    is_colloquial = mark.text in _COLLOQUIAL and clause.has("position")
+    if mark.kind == "concept" and _is_only_disease(mark) and not is_colloquial:
+        others = tuple(each for each in mark.concepts if each.kind != "vaccine")
+        return mark._replace(concepts=others, kind="concept" if others else "unknown")
+    return mark
+
+
+def _vaccines_against(mark: Mark) -> tuple[Concept, ...]:
+    vaccines = tuple(each for each in mark.concepts if each.kind == "vaccine")
+    return vaccines or _concepts_in(f"{mark.text} vaccine", "vaccine")
+
+
+def _concepts_in(text: str, kind: str) -> tuple[Concept, ...]:
+    concepts = [match.concept for match in find_concepts(text)]
+    return tuple(concept for concept in concepts if concept.kind == kind)
+
+
+def _is_only_disease(mark: Mark) -> bool:
+    """Whether the words of a vaccine are those of the disease."""
+    if not any(each.kind == "vaccine" for each in mark.concepts):
+        return False
+    words = frozenset(common_forms(mark.text))
+    return not words & _VACCINE_WORDS and " ".join(common_forms(mark.text)) in disease_forms()
+
+
+def with_drug_classes(clause: Clause) -> Clause:
+    """The clause with a class of medicines in place of what is measured: "anything for pain"."""
+    has_verb = clause.has("verb", "take", "taken", "use", "order", "give")
+    asks_medicine = has_verb or clause.has("row", "medication")
+    if not asks_medicine and not clause.words & {"anything", "something"}:
+        return clause
+    marks = list(clause.marks)
+    for place, mark in enumerate(marks[1:], 1):
+        link = _link_before(marks, place)
+        classes = _classes_for(mark) if link is not None else ()
+        if link is not None and classes:
+            marks[place] = mark._replace(concepts=classes)
+            marks[link] = marks[link]._replace(kind="filler", value="preposition")
+    return clause._replace(marks=tuple(marks))
+
+
+def _link_before(marks: Sequence[Mark], place: int) -> int | None:
+    """The place of "for" before a mark, with nothing but articles and pronouns between."""
+    while place > 0 and marks[place - 1].kind == "filler":
+        place -= 1
+    is_link = place > 0 and marks[place - 1].kind == "link" and marks[place - 1].value == "for"
+    return place - 1 if is_link else None
+
+
+def _classes_for(mark: Mark) -> tuple[Concept, ...]:
+    """The medicines for something measured, as "pain medicine" names them."""
+    if not mark.concepts or any(each.kind != "measurement" for each in mark.concepts):
+        return ()
+    return _concepts_in(f"{mark.text} medicine", "drug_class")
+
+
+_BETWEEN = frozenset({"filler", "person_name"})
+
+
+class NameLimit(NamedTuple):
+    """Names and concepts of one query: rows that have any of them."""
+
+    names: tuple[str, ...] = ()
+    concepts: tuple[str, ...] = ()
+
+    def united(self, other: "NameLimit") -> "NameLimit":
+        """Rows that have any of both."""
+        names = tuple(dict.fromkeys((*self.names, *other.names)))
+        return NameLimit(names, tuple(dict.fromkeys((*self.concepts, *other.concepts))))
+
+
+class Named(NamedTuple):
+    """The limits by name, one for each query, and how they are joined. No limits: nothing named."""
+
+    limits: tuple[NameLimit, ...] = ()
+    joined: Literal["and", "or"] = "and"
+
+    def __bool__(self) -> bool:
+        return bool(self.limits)
+
+    @property
+    def or_any(self) -> tuple[NameLimit, ...]:
+        """The limits, or the one that limits nothing."""
+        return self.limits or (NameLimit(),)
+
+
+class Nameable(NamedTuple):
+    """Which concepts and names of the record name the rows of one kind."""
+
+    concepts: frozenset[str]
+    rows: frozenset[str]
+
+    def limit(self, mark: Mark) -> NameLimit | None:
+        """The limit that a mark sets on such rows; None if it names something else."""
+        concepts = tuple(each.name for each in self.concepts_of(mark))
+        names = tuple(name.display for name in mark.names if name.kind in self.rows)
+        if not concepts and not names:
+            return None
+        return NameLimit(names, concepts)
+
+    def concepts_of(self, mark: Mark) -> tuple[Concept, ...]:
+        """The concepts of a mark that name such rows."""
+        return tuple(each for each in mark.concepts if each.kind in self.concepts)
+
+
+def names_of(words: ConsumedWords, nameable: Nameable) -> Named:
+    """The names of rows, each a limit of its own; names joined by "or" make one limit.
+
+    Several names must be joined by "and", "or" or commas; else only the first is used, and the
+    others are left over.
+    """
+    marks = named_marks(words.clause, nameable)
+    series = _first_series(words.clause, marks)
+    words.use_marks(series)
+    limits = [limit for mark in series if (limit := nameable.limit(mark))]
+    words.use_marks(mark for mark in marks if nameable.limit(mark) in limits)
+    ors = words.of("join", "or")
+    if len(limits) > 1 and any(series[0].start < mark.start < series[-1].end for mark in ors):
+        united = limits[0]
+        for limit in limits[1:]:
+            united = united.united(limit)
+        return Named((united,))
+    return Named(tuple(limits))
+
+
+def use_for_before_names(words: ConsumedWords, nameable: Nameable) -> None:
+    """Note "for" right before a name as used: "a prescription for sumatriptan"."""
+    starts = {mark.start for mark in named_marks(words.clause, nameable)}
+    links = words.unused("link", "for")
+    for place, mark in enumerate(words.clause.marks):
+        following = [each for each in words.clause.marks[place + 1 :] if each.kind not in _BETWEEN]
+        if mark in links and following and following[0].start in starts:
+            words.use_marks([mark])
+
+
+def named_marks(clause: Clause, nameable: Nameable) -> tuple[Mark, ...]:
+    """The marks that name such rows."""
+    marks = clause.of("concept") + clause.of("name")
+    named = [mark for mark in marks if nameable.limit(mark) is not None]
+    return tuple(sorted(named, key=lambda mark: mark.start))
+
+
+def _first_series(clause: Clause, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
+    """The first mark, and those that "and", "or" or a comma joins to it."""
+    series = list(marks[:1])
+    for mark in marks[1:]:
+        between = [each for each in clause.marks if series[-1].end <= each.start < mark.start]
+        joints = [each for each in between if each.kind == "join" or each.text in {",", "/", "&"}]
+        if not joints or any(each.kind not in _BETWEEN for each in between if each not in joints):
+            break
+        series.append(mark)
+    return tuple(series)
+
+
+_LINKS_OF_REASONS = frozenset({"for", "because", "with"})
+CONDITIONS = Nameable(frozenset({"condition"}), frozenset({"diagnosis"}))
+
+
+def reasons_of(words: ConsumedWords, *, compounds: tuple[Mark, ...] = ()) -> tuple[str, ...]:
+    """The conditions that limit rows by their reason.
+
+    They follow "for", "because of" or "with"; or they stand right before one of the `compounds`.
+    """
+    reasons: list[str] = []
+    for mark in named_marks(words.clause, CONDITIONS):
+        link = _link_of_reason(words.clause, mark)
+        if link is None and not any(mark.end == compound.start for compound in compounds):
+            continue
+        words.use_marks([mark] if link is None else [mark, link])
+        limit = CONDITIONS.limit(mark)
+        if limit is not None:
+            reasons += [*limit.concepts, *limit.names]
+    return tuple(dict.fromkeys(reasons))
+
+
+def _link_of_reason(clause: Clause, mark: Mark) -> Mark | None:
+    """The link right before a mark; only words that carry nothing, or "or", stand between."""
+    for each in reversed([each for each in clause.marks if each.end <= mark.start]):
+        if each.kind == "link" and each.value in _LINKS_OF_REASONS:
+            return each
+        is_condition = CONDITIONS.limit(each) is not None
+        if each.kind not in {"filler", "join", "person_name"} and not is_condition:
+            return None
+    return None

@@ -1,0 +1,298 @@
+"""From a question to its marks: what each stretch of it means, and which words mean nothing known.
+
+Spans of time, comparisons, concepts, phrases of the tables and the patient's own name compete for
+the tokens: the longest wins. What is left is looked up among the names of the record.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from functools import cache
+from typing import Literal, NamedTuple
+
+from archqa.core.tables import read_rows
+from archqa.query.model import ValueTest
+from archqa.query.questions.everyday.clause import Clause, Mark
+from archqa.query.questions.everyday.names import known_names, name_marks
+from archqa.query.questions.everyday.times import find_spans
+from archqa.query.questions.everyday.vocabulary import Vocabulary
+from archqa.query.questions.lexer import Token, phrases_of, plain, tokenize, words_of
+from archqa.terminology import people
+from archqa.terminology.concept import Concept
+from archqa.terminology.concepts import concept_named, find_concepts
+
+Comparison = Literal["greater", "less", "at_least", "at_most", "equal"]
+
+_WORDS: dict[Comparison, str] = {
+    "at_least": r"at least|>=|≥|no less than|not less than",
+    "at_most": r"at most|<=|≤|no more than|not more than|not above|not over",
+    "greater": r"above|over|greater than|more than|higher than|exceed(?:s|ed|ing)?|>|past",
+    "less": r"below|under|less than|lower than|fewer than|<",
+    "equal": r"equal to|exactly|=",
+}
+_AFTER: dict[Comparison, str] = {
+    "at_least": r"or (?:higher|more|above|greater|over)|and (?:above|over|higher)|\+",
+    "at_most": r"or (?:lower|less|below|under|fewer)|and (?:below|under|lower)",
+}
+_NUMBER = r"(?P<number>\d+(?:\.\d+)?)(?: ?(?P<percent>%|percent))?"
+_TESTS = [
+    *(
+        (comparison, re.compile(rf"(?<![a-z<>=])(?:{words}) ?{_NUMBER}(?![\d/-]|\.\d)"))
+        for comparison, words in _WORDS.items()
+    ),
+    *(
+        (comparison, re.compile(rf"(?<![\d/.-]){_NUMBER} ?(?:{words})(?![a-z])"))
+        for comparison, words in _AFTER.items()
+    ),
+]
+"""Comparisons of a value with a number; dates are no numbers."""
+
+_OF_THE_ASKER = frozenset({"my", "our"})
+_OF_THE_PATIENT = frozenset({"her", "his", "their"})
+_ADJECTIVES = frozenset({"little", "elderly", "late", "dear", "poor", "old"})
+
+
+class _Relative(NamedTuple):
+    """The words for a relative, the gender that they tell, and whether they need no "my"."""
+
+    words: tuple[str, ...]
+    gender: str
+    stands_alone: bool
+
+
+def relatives(tokens: Sequence[Token], vocabulary: Vocabulary) -> Iterator[Mark]:
+    """The words that stand for the patient as a relative of who asks.
+
+    None if the patient is of another gender, if the record tells of the patient's own family, or
+    if several relatives are named: then somebody else may be meant.
+    """
+    named = list(_relatives_of(tokens))
+    values = {mark.value for mark, _ in named}
+    if len(values) != 1 or vocabulary.has_family_history:
+        return
+    for mark, gender in named:
+        if gender in {"any", vocabulary.gender}:
+            yield mark
+
+
+def _relatives_of(tokens: Sequence[Token]) -> Iterator[tuple[Mark, str]]:
+    """Each relative, with the gender."""
+    start = 0
+    while start < len(tokens):
+        relative = _relative_at(tokens, start)
+        if relative is None:
+            start += 1
+            continue
+        end = start + len(relative.words)
+        place = start
+        while place and tokens[place - 1].text in _ADJECTIVES:
+            place -= 1
+        before = tokens[place - 1].text if place else ""
+        is_of_asker = before in _OF_THE_ASKER
+        opening = place - 1 if is_of_asker else start
+        if is_of_asker or (relative.stands_alone and before not in _OF_THE_PATIENT):
+            value = f"relative {relative.words[0]}"
+            yield Mark("person_name", value, opening, end), relative.gender
+        start = end
+
+
+def _relative_at(tokens: Sequence[Token], start: int) -> _Relative | None:
+    for relative in _relatives():
+        texts = tuple(token.text for token in tokens[start : start + len(relative.words)])
+        if texts == relative.words:
+            return relative
+    return None
+
+
+@cache
+def _relatives() -> tuple[_Relative, ...]:
+    """The relatives of the terminology, those of several words first."""
+    named = [
+        _Relative(words_of(relative.form), relative.gender, relative.stands_alone)
+        for relative in people.relatives()
+    ]
+    return tuple(sorted(named, key=lambda each: (-len(each.words), not each.stands_alone)))
+
+
+_AT_END = "$"
+_AT_START = "^"
+_ENDINGS = frozenset(",;?.!")
+_JOINTS = frozenset({"and", "or"})
+
+
+class Phrase(NamedTuple):
+    """Words of a table and what they mean; at the end or the start of a part of the question only."""
+
+    words: tuple[str, ...]
+    kind: str
+    value: str
+    at_end: bool = False
+    at_start: bool = False
+
+
+def find_phrases(tokens: Sequence[Token]) -> Iterator[Mark]:
+    """Every phrase of the tables at every place, also those that overlap."""
+    for start, token in enumerate(tokens):
+        for phrase in _phrases_by_first_word().get(token.text, ()):
+            end = _end_of(phrase, tokens, start)
+            if end is not None:
+                if phrase.kind == "measurement":
+                    concept = concept_named("measurement", phrase.value)
+                    yield Mark("concept", "", start, end, concepts=(concept,))
+                else:
+                    yield Mark(phrase.kind, phrase.value, start, end)
+
+
+def _end_of(phrase: Phrase, tokens: Sequence[Token], start: int) -> int | None:
+    """Where a phrase ends; a hyphen, a slash or the dot of "E. coli" may stand between its words."""
+    if phrase.at_start and start and tokens[start - 1].text not in _ENDINGS:
+        return None
+    place = start
+    for number, word in enumerate(phrase.words):
+        while number and _joins(tokens, place, phrase.words[number - 1]):
+            place += 1
+        if place == len(tokens) or tokens[place].text != word:
+            return None
+        place += 1
+    if phrase.at_end and not _is_end(tokens, place):
+        return None
+    return place
+
+
+def _is_end(tokens: Sequence[Token], place: int) -> bool:
+    if place == len(tokens):
+        return True
+    return tokens[place].text in _ENDINGS | _JOINTS
+
+
+def _joins(tokens: Sequence[Token], place: int, before: str) -> bool:
+    if place == len(tokens):
+        return False
+    return tokens[place].text in {"-", "/", "&"} or (tokens[place].text == "." and len(before) == 1)
+
+
+@cache
+def all_phrases() -> tuple[Phrase, ...]:
+    """The phrases of `phrases.tsv`; of equal ones the first counts."""
+    phrases: dict[tuple[tuple[str, ...], bool, bool], Phrase] = {}
+    for kind, value, cell in read_rows("query/questions/everyday/data/phrases.tsv", 3):
+        for phrase in _phrases(kind, value, cell):
+            phrases.setdefault((phrase.words, phrase.at_end, phrase.at_start), phrase)
+    return tuple(phrases.values())
+
+
+def _phrases(kind: str, value: str, cell: str) -> Iterator[Phrase]:
+    for pattern in cell.split("|"):
+        at_end, at_start = pattern.endswith(_AT_END), pattern.endswith(_AT_START)
+        for words in phrases_of(pattern.rstrip(_AT_END + _AT_START)):
+            if words:
+                yield Phrase(words, kind, value, at_end, at_start)
+
+
+@cache
+def _phrases_by_first_word() -> dict[str, tuple[Phrase, ...]]:
+    by_first_word: dict[str, list[Phrase]] = defaultdict(list)
+    for phrase in all_phrases():
+        by_first_word[phrase.words[0]].append(phrase)
+    return {word: tuple(phrases) for word, phrases in by_first_word.items()}
+
+
+_TITLES = frozenset({"mr", "mrs", "ms", "miss"})
+_ORDER = (
+    "judgement",
+    "person_name",
+    "span",
+    "test",
+    "person",
+    "row",
+    "field",
+    "category",
+    "noun",
+    "concept",
+)
+"""Which of two marks of one length wins: the first kinds first, all others last."""
+
+
+def mark(question: str, vocabulary: Vocabulary, today: date | None = None) -> Clause:
+    """Every token of a question under exactly one mark, in its order."""
+    text = plain(question)
+    tokens = tokenize(text)
+    candidates = [*_by_characters(text, tokens, today), *find_phrases(tokens)]
+    candidates += _patient_names(tokens, vocabulary)
+    if not any(each.kind == "row" and each.value == "family_history" for each in candidates):
+        candidates += relatives(tokens, vocabulary)
+    candidates += known_names([token.text for token in tokens])
+    marks = _without_overlap(candidates)
+    marked = {place for each in marks for place in range(each.start, each.end)}
+    for place, token in enumerate(tokens):
+        if place not in marked:
+            kind = "sign" if token.is_sign else "unknown"
+            marks.append(Mark(kind, token.text, place, place + 1))
+    marks.sort(key=lambda each: each.start)
+    named = []
+    for each in name_marks(tokens, marks, vocabulary):
+        texts = [token.text for token in tokens[each.start : each.end]]
+        named.append(each._replace(text=" ".join(texts)))
+    return Clause(tokens, tuple(named))
+
+
+def _by_characters(text: str, tokens: Sequence[Token], today: date | None) -> Iterator[Mark]:
+    """Spans, comparisons and concepts."""
+    lower = text.lower()
+    for span in find_spans(lower, today):
+        if place := _tokens_within(tokens, span.start, span.end):
+            yield Mark("span", "", *place, spans=span.spans)
+    for comparison, pattern in _TESTS:
+        for match in pattern.finditer(lower):
+            if place := _tokens_within(tokens, *match.span()):
+                test = ValueTest(comparison=comparison, number=float(match["number"]))
+                yield Mark("test", "", *place, test=test, unit="%" if match["percent"] else "")
+    concepts: dict[tuple[int, int], list[Concept]] = defaultdict(list)
+    for concept_match in find_concepts(text):
+        if place := _tokens_within(tokens, concept_match.start, concept_match.end):
+            concepts[place].append(concept_match.concept)
+    for place, at_place in concepts.items():
+        yield Mark("concept", "", *place, concepts=tuple(at_place))
+
+
+def _tokens_within(tokens: Sequence[Token], start: int, end: int) -> tuple[int, int] | None:
+    """The first token of a stretch of characters and the one after its last."""
+    inside = [
+        place for place, token in enumerate(tokens) if token.start < end and token.end > start
+    ]
+    return (inside[0], inside[-1] + 1) if inside else None
+
+
+def _patient_names(tokens: Sequence[Token], vocabulary: Vocabulary) -> Iterator[Mark]:
+    """The patient's own name, with or without a title."""
+    start = 0
+    while start < len(tokens):
+        end = start
+        if tokens[start].text in _TITLES:
+            end += 1
+            if end < len(tokens) and tokens[end].text == ".":
+                end += 1
+        first = end
+        while end < len(tokens) and tokens[end].text in vocabulary.patient_names:
+            end += 1
+        if end > first:
+            yield Mark("person_name", "", start, end)
+        start = max(end, start + 1)
+
+
+def _without_overlap(candidates: Iterable[Mark]) -> list[Mark]:
+    """The longest marks first, then by kind, then the first."""
+    marked: set[int] = set()
+    marks = []
+    for each in sorted(candidates, key=_preference):
+        places = range(each.start, each.end)
+        if marked.isdisjoint(places):
+            marked.update(places)
+            marks.append(each)
+    return marks
+
+
+def _preference(each: Mark) -> tuple[int, int, int]:
+    order = _ORDER.index(each.kind) if each.kind in _ORDER else len(_ORDER)
+    return -each.length, order, each.start

@@ -1,0 +1,411 @@
+"""Reading a question: the account of its words, and the queries that hold them all."""
+
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from datetime import date
+from functools import partial
+from typing import NamedTuple
+
+from archqa.query.questions.calendar import is_month
+from archqa.query.questions.everyday.clause import AUXILIARIES, Clause, ConsumedWords, Mark
+from archqa.query.questions.everyday.declining import (
+    MOST_QUERIES,
+    Declined,
+    NotUnderstood,
+    Reading,
+    Understood,
+    read_judgement,
+)
+from archqa.query.questions.everyday.encounters import read_encounters
+from archqa.query.questions.everyday.kinds_of_rows import (
+    general_kinds,
+    read_allergies,
+    read_care_plans,
+    read_general_rows,
+    read_person,
+    read_procedures,
+)
+from archqa.query.questions.everyday.measurements import (
+    CultureQueries,
+    read_cultures,
+    read_measurements,
+)
+from archqa.query.questions.everyday.medications import DRUGS, read_medications
+from archqa.query.questions.everyday.names import (
+    CONDITIONS,
+    named_marks,
+    with_drug_classes,
+    with_vaccines,
+)
+from archqa.query.questions.everyday.outputs import Draft
+from archqa.query.questions.everyday.phrases import mark
+from archqa.query.questions.everyday.vocabulary import Vocabulary
+
+_ENDS = frozenset("?.;!")
+_SHARED = ("span", "position", "state", "still", "flag", "test", "extreme", "summary", "ever")
+"""Marks that may be meant for both parts: "current problems and medicines"."""
+
+_NOUNS = ("row", "concept", "name", "class", "person")
+_OPENERS = frozenset({"wh", "field", "request", "exists"})
+
+
+def parts_of(clause: Clause) -> Iterator[tuple[Clause, ...]]:
+    """Ways to split a question: at the ends of sentences, and at "and" and commas."""
+    at_ends = _split(clause, _is_end)
+    if len(at_ends) > 1:
+        yield at_ends
+    at_joints = _split(clause, _is_joint)
+    if len(at_joints) > 1:
+        yield at_joints
+
+
+def may_be_split(parts: tuple[Clause, ...]) -> bool:
+    """Whether no word of one part may be meant for another: each part is a question of its own."""
+    if all(opens_question(part) for part in parts[1:]):
+        return True
+    *others, last = parts
+    if any(part.has_any(*_SHARED) for part in others):
+        return False
+    return all(_stands_before_noun(last, mark) for kind in _SHARED for mark in last.of(kind))
+
+
+def _stands_before_noun(part: Clause, mark: Mark) -> bool:
+    """Whether a word belongs to the noun after it alone: "allergies and current medicines"."""
+    nouns = [each.start for kind in _NOUNS for each in part.of(kind)]
+    return bool(nouns) and mark.end <= min(nouns)
+
+
+def opens_question(part: Clause) -> bool:
+    """Whether a clause begins as a question or a request does."""
+    first = next((mark for mark in part.marks if mark.kind != "sign"), None)
+    if first is None:
+        return False
+    return first.kind in _OPENERS or part.tokens[first.start].text in AUXILIARIES
+
+
+def _is_end(mark: Mark) -> bool:
+    return mark.kind == "sign" and mark.text in _ENDS
+
+
+def _is_joint(mark: Mark) -> bool:
+    is_and = mark.kind == "join" and mark.value == "and"
+    return is_and or mark.text in {",", "&"} or _is_end(mark)
+
+
+def _split(clause: Clause, is_bound: Callable[[Mark], bool]) -> tuple[Clause, ...]:
+    parts: list[list[Mark]] = [[]]
+    for each in clause.marks:
+        if is_bound(each):
+            parts.append([])
+        else:
+            parts[-1].append(each)
+    return tuple(clause._replace(marks=tuple(part)) for part in parts if part)
+
+
+_REFERRING = frozenset(
+    {"it", "its", "they", "them", "their", "that", "those", "these", "this", "then", "there"}
+    | {"one", "ones", "same", "such", "both", "other", "others", "else", "also", "too"}
+)
+"""Words that may mean what another sentence says."""
+
+DECIDING = frozenset({"not", "no", "never", "only", "except", "but", "without", "mean", "instead"})
+_LIMITING_KINDS = frozenset(
+    {"span", "test", "position", "newest", "extreme", "summary", "state", "still", "flag", "class"}
+    | {"judgement", "outcome", "trend", "per", "stay", "field", "wh"}
+)
+"""Kinds of marks that may limit what another sentence asks."""
+
+
+_FEWEST_WORDS = 4
+"""Fewer words are no sentence: they may belong to the question."""
+
+
+class _Sentence(NamedTuple):
+    clause: Clause
+    sign: str
+
+
+def read_with_background(
+    clause: Clause, question: str, read: Callable[[Clause], Reading]
+) -> Understood | None:
+    """The reading of the one sentence that asks, with the others as left out; else None.
+
+    A sentence is left out only if it neither asks nor limits anything, and nothing in the question
+    refers to it.
+    """
+    sentences = list(_sentences(clause))
+    asking = [each for each in sentences if not _is_background(each)]
+    if len(sentences) < 2 or len(asking) != 1 or asking[0].clause.words & _REFERRING:
+        return None
+    reading = read(asking[0].clause)
+    if not isinstance(reading, Understood):
+        return None
+    others = [each for each in sentences if each is not asking[0]]
+    return reading._replace(left_out=tuple(_text(question, each) for each in others))
+
+
+def _sentences(clause: Clause) -> Iterator[_Sentence]:
+    marks: list[Mark] = []
+    for each in clause.marks:
+        if _is_end(each):
+            if marks:
+                yield _Sentence(clause._replace(marks=tuple(marks)), each.text)
+            marks = []
+        else:
+            marks.append(each)
+    if marks:
+        yield _Sentence(clause._replace(marks=tuple(marks)), "")
+
+
+def _is_background(sentence: _Sentence) -> bool:
+    clause = sentence.clause
+    if sentence.sign == "?" or opens_question(clause) or clause.has("request"):
+        return False
+    if clause.words & DECIDING or clause.has_any(*_LIMITING_KINDS):
+        return False
+    has_unknown = clause.has("unknown")
+    return has_unknown and len(clause.words) >= _FEWEST_WORDS
+
+
+def _text(question: str, sentence: _Sentence) -> str:
+    """The words of a sentence as they were typed."""
+    clause = sentence.clause
+    first, last = clause.marks[0], clause.marks[-1]
+    return question[clause.tokens[first.start].start : clause.tokens[last.end - 1].end]
+
+
+_ROWS_BEFORE_NAMES = (
+    "family_history",
+    "allergy",
+    "immunization",
+    "care_plan",
+    "care_team",
+    "goal",
+    "coverage",
+    "supply",
+    "device",
+    "imaging",
+    "report",
+    "care_unit",
+)
+"""Nouns that say of which kind the rows are, whatever else is named."""
+
+_OF_MEASUREMENTS = ("noun", "flag", "test", "trend", "extreme")
+_OF_DRUGS = ("take", "taken", "use", "order", "administer", "give")
+
+
+def subject_of(clause: Clause) -> str | None:
+    """The kind of rows, `measurements`, or None if nothing says what is asked about."""
+    if clause.has("person"):
+        return "patient"
+    for kind in _ROWS_BEFORE_NAMES:
+        if clause.has("row", kind):
+            return kind
+    if clause.has("field", "reaction") or clause.has("category"):
+        return "allergy"
+    if clause.has_any("specimen", "susceptibility", "germ"):
+        return "microbiology"
+    if clause.has("verb", "grow"):
+        return "microbiology"
+    if clause.has("row", "microbiology"):
+        return "microbiology"
+    return _by_names(clause) or _by_words(clause)
+
+
+def resolve_concepts(clause: Clause) -> Clause:
+    """The clause with concepts of one kind where a word names several: potassium, pregnant."""
+    marks = tuple(_resolved(clause, mark) for mark in clause.marks)
+    return clause._replace(marks=marks)
+
+
+def _resolved(clause: Clause, mark: Mark) -> Mark:
+    kinds = {concept.kind for concept in mark.concepts}
+    if len(kinds) < 2:
+        return mark
+    preferred = _preferred_kinds(clause, kinds)
+    concepts = tuple(concept for concept in mark.concepts if concept.kind in preferred)
+    return mark._replace(concepts=concepts or mark.concepts)
+
+
+def _preferred_kinds(clause: Clause, kinds: AbstractSet[str]) -> frozenset[str]:
+    """Which kinds the other words speak for."""
+    if clause.has("row", *_ROWS_BEFORE_NAMES):
+        return frozenset(kinds)
+    if "measurement" in kinds and clause.has_any(*_OF_MEASUREMENTS):
+        return frozenset({"measurement"})
+    drugs = frozenset({"drug", "drug_class"})
+    if kinds & drugs and _speaks_of_drugs(clause):
+        return drugs
+    form = clause.form
+    others = frozenset(kinds - {"measurement"})
+    if "measurement" in kinds and (clause.has("summary") or not form.is_yes_no):
+        return frozenset({"measurement"})
+    if "condition" in others:
+        return frozenset({"condition"})
+    return others
+
+
+def _speaks_of_drugs(clause: Clause) -> bool:
+    if clause.has("row", "medication") or clause.has("verb", *_OF_DRUGS):
+        return True
+    has_field = clause.has("field", "dose", "frequency", "route") or clause.has("wh", "how_much")
+    return has_field or ("on" in clause.words and clause.form.is_yes_no)
+
+
+def _by_names(clause: Clause) -> str | None:
+    """The kind that the concepts and the names of the record speak for."""
+    if named_marks(clause, DRUGS) or clause.has("row", "medication"):
+        return "medication"
+    kinds = {concept.kind for concept in clause.concepts}
+    rows = {name.kind for mark in clause.of("name") for name in mark.names}
+    if clause.has("row", "lab", "vital", "observation") or "measurement" in kinds:
+        return "measurements"
+    if "vaccine" in kinds:
+        return "immunization"
+    if "procedure" in kinds or clause.has("row", "procedure"):
+        return "procedure"
+    if clause.has("verb", "take", "taken", "use", "order", "administer"):
+        # Where was she taken: a person is, not a medicine.
+        is_person = clause.has("verb", "take", "taken") and clause.has("field", "place")
+        return "encounter" if is_person else "medication"
+    if clause.has("class") or clause.has("row", "encounter") or clause.has("stay"):
+        # Visits, unless a name of the record has rows of another kind during a stay.
+        others = rows - {"encounter", "diagnosis"}
+        return _by_rows(others) or "encounter"
+    if named_marks(clause, CONDITIONS) or clause.has("row", "diagnosis", "history"):
+        return "diagnosis"
+    return _by_rows(rows)
+
+
+def _by_rows(rows: AbstractSet[str]) -> str | None:
+    if "observation" in rows:
+        return "measurements"
+    if "encounter" in rows:
+        return "encounter"
+    return next((kind for kind in general_kinds() if kind in rows), None)
+
+
+_RESULTS = frozenset({"result", "results", "test", "tests", "finding", "findings", "values"})
+
+
+_OF_VISITS = ("discharge_destination", "visit_type", "length_of_stay")
+
+
+def _by_words(clause: Clause) -> str | None:
+    """The kind that verbs and fields speak for when nothing is named."""
+    if clause.has("field", "dose"):
+        return "medication"
+    if clause.has("flag"):
+        return "measurements"
+    if clause.has("verb", "diagnose"):
+        return "diagnosis"
+    if clause.has("verb", "vaccinate"):
+        return "immunization"
+    if clause.has("verb", "visit", "discharge", "stay") or clause.has("field", *_OF_VISITS):
+        return "encounter"
+    if _RESULTS & clause.words_of("noun", "measure"):
+        return "measurements"
+    return "encounter" if clause.has("field", "place") else None
+
+
+Reader = Callable[[ConsumedWords], Draft | CultureQueries | Declined]
+
+_READERS: dict[str, Reader] = {
+    "allergy": read_allergies,
+    "care_plan": read_care_plans,
+    "encounter": read_encounters,
+    "measurements": read_measurements,
+    "medication": read_medications,
+    "microbiology": read_cultures,
+    "patient": read_person,
+    "procedure": read_procedures,
+}
+
+UNKNOWN = "neither words of the question language nor names of the record"
+MONTH = "a month without its year"
+UNUSED = "cannot be combined with the rest of the question"
+NO_SUBJECT = "nothing says what is asked about"
+TOO_MANY = f"more than {MOST_QUERIES} questions at once"
+
+
+def read_question(question: str, vocabulary: Vocabulary, *, today: date | None = None) -> Reading:
+    """Read a short question about one patient's record.
+
+    Every word is taken into a query, known to carry nothing, or named in `NotUnderstood`. A month
+    without a year is the last such month before `today`; without `today` it is not understood.
+    """
+    clause = mark(question, vocabulary, today)
+    reading = _read_whole_or_parts(clause, vocabulary)
+    if isinstance(reading, NotUnderstood):
+        read = partial(_read_whole_or_parts, vocabulary=vocabulary)
+        reading = read_with_background(clause, question, read) or reading
+    if isinstance(reading, Understood):
+        return reading._replace(assumed=_assumed(clause))
+    return reading
+
+
+def _read_whole_or_parts(clause: Clause, vocabulary: Vocabulary) -> Reading:
+    """Read a clause as a whole, or else part by part."""
+    reading = _read_clause(clause, vocabulary)
+    if not isinstance(reading, NotUnderstood):
+        return reading
+    return _read_parts(clause, vocabulary) or reading
+
+
+def _assumed(clause: Clause) -> tuple[str, ...]:
+    """The words for a relative that were taken for the patient."""
+    relatives = (mark for mark in clause.of("person_name") if mark.value.startswith("relative"))
+    return tuple(dict.fromkeys(mark.text for mark in relatives))
+
+
+def _read_parts(clause: Clause, vocabulary: Vocabulary) -> Reading | None:
+    """The readings of the parts of a question together, if each part can stand by itself."""
+    for parts in parts_of(clause):
+        readings = [_read_clause(part, vocabulary) for part in parts]
+        understood = [each for each in readings if isinstance(each, Understood)]
+        if len(understood) < len(readings) or not may_be_split(parts):
+            continue
+        queries = tuple(query for each in understood for query in each.queries)
+        if len(queries) <= MOST_QUERIES:
+            return Understood(queries)
+    return None
+
+
+def _read_clause(clause: Clause, vocabulary: Vocabulary) -> Reading:
+    clause = with_drug_classes(with_vaccines(resolve_concepts(clause)))
+    judgement = read_judgement(clause)
+    if judgement is not None:
+        return judgement
+    unknown = clause.of("unknown")
+    subject = subject_of(clause)
+    if subject is None:
+        texts = tuple(each.text for each in unknown) or _content_words(clause)
+        return NotUnderstood(texts, UNKNOWN if unknown else NO_SUBJECT)
+    words = ConsumedWords(clause, vocabulary)
+    try:
+        if subject in _READERS:
+            draft = _READERS[subject](words)
+        else:
+            draft = read_general_rows(words, general_kinds()[subject].what)
+        return draft if isinstance(draft, Declined) else _understood(words, draft)
+    except ValueError:
+        return NotUnderstood(_content_words(clause), UNUSED)
+
+
+def _understood(words: ConsumedWords, draft: Draft | CultureQueries) -> Reading:
+    """The queries, if all words are accounted for."""
+    left = words.unconsumed
+    unknown = tuple(each.text for each in left if each.kind == "unknown")
+    if unknown:
+        return NotUnderstood(unknown, MONTH if is_month(unknown[0]) else UNKNOWN)
+    if left:
+        return NotUnderstood(tuple(each.text for each in left), UNUSED)
+    queries = tuple(dict.fromkeys(draft.queries))
+    if len(queries) > MOST_QUERIES:
+        return NotUnderstood(_content_words(words.clause), TOO_MANY)
+    return Understood(queries, draft.joined)
+
+
+def _content_words(clause: Clause) -> tuple[str, ...]:
+    """The words that carry something."""
+    return tuple(each.text for each in clause.marks if each.kind not in {"filler", "sign", "join"})
