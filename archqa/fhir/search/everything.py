@@ -137,7 +137,16 @@ def fetch_everything(
         if owner.type == "Encounter":
             candidates = _resources_of_encounter(connection, owner.id)
         else:
-            candidates = _resources_of_patient(connection, owner.id)
+            # The patient, what is about them, and the Locations and so on that this refers to.
+            own = patient_resources(connection, owner.id)
+            if not own:
+                raise FhirError("There is no such patient.", 404, "not-found")
+            referenced: set[int] = set()
+            for (resource_type,) in connection.execute("SELECT name FROM type").fetchall():
+                if not has_owner(resource_type):
+                    referenced |= resources_reached(connection, owner.id, resource_type)
+            about = resources_about(connection, owner.id)
+            candidates = dict.fromkeys([*own, *sorted(about), *sorted(referenced)])
         return [n for n in candidates if _passes(connection, n, request)]
 
     key = SqlClause("$everything", (*owner, request.limits))
@@ -161,19 +170,6 @@ def fetch_everything(
         offset=request.offset,
         count=page_size,
     )
-
-
-def _resources_of_patient(connection: Connection, patient: str) -> Iterable[int]:
-    """Return the patient, what is about them, and the Locations and so on that this refers to."""
-    own = patient_resources(connection, patient)
-    if not own:
-        raise FhirError("There is no such patient.", 404, "not-found")
-    referenced: set[int] = set()
-    for (resource_type,) in connection.execute("SELECT name FROM type").fetchall():
-        if not has_owner(resource_type):
-            referenced |= resources_reached(connection, patient, resource_type)
-    about = resources_about(connection, patient)
-    return dict.fromkeys([*own, *sorted(about), *sorted(referenced)])
 
 
 def _resources_of_encounter(connection: Connection, encounter: str) -> Iterable[int]:

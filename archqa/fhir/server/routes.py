@@ -46,7 +46,17 @@ def find_handler(method: str, path: RequestPath) -> Handler:
 
     Raises `MethodNotAllowed`, and `FhirError` (404) for a path that is no endpoint.
     """
-    handlers = ROUTES.get(_shape(path))
+    # The path with placeholders for what differs: `[type]/[id]`.
+    is_type = path.type in R4_RESOURCE_TYPES and not path.is_operation
+    parts = ["[type]" if is_type else path.type]
+    if path.id:
+        parts.append(path.id if path.id == "_history" else "[id]")
+    if path.version:
+        parts.append("_history/[version]")
+    elif path.tail:
+        parts.append("[type]" if path.tail in R4_RESOURCE_TYPES else path.tail)
+    shape = "/".join(part for part in (*parts, path.action) if part)
+    handlers = ROUTES.get(shape)
     if handlers is None:
         raise _no_endpoint(path)
     handler = handlers.get("GET" if method == "HEAD" else method)
@@ -69,26 +79,28 @@ def accepted_bodies(path: RequestPath) -> tuple[str, ...]:
     return (*_WRITE_TYPES, *_FORM_TYPES) if path.is_operation else _WRITE_TYPES
 
 
-def _shape(path: RequestPath) -> str:
-    """Return a path with placeholders for what differs: `[type]/[id]`."""
-    is_type = path.type in R4_RESOURCE_TYPES and not path.is_operation
-    parts = ["[type]" if is_type else path.type]
-    if path.id:
-        parts.append(path.id if path.id == "_history" else "[id]")
-    if path.version:
-        parts.append("_history/[version]")
-    elif path.tail:
-        parts.append("[type]" if path.tail in R4_RESOURCE_TYPES else path.tail)
-    return "/".join(part for part in (*parts, path.action) if part)
-
-
 def _no_endpoint(path: RequestPath) -> FhirError:
     """Return the error that says why there is nothing at a path.
 
     R4's page of operations names no status; http.html has 404 for what is no endpoint.
     """
     if path.is_operation:
-        return FhirError(_no_operation(path.action.removeprefix("$")), 404, "not-supported")
+        name = path.action.removeprefix("$")
+        urls: dict[str, list[str]] = {}
+        for shape in ROUTES:
+            _, dollar, operation = shape.partition("$")
+            if dollar:
+                urls.setdefault(operation, []).append(shape)
+        if name in urls:
+            supported = ", ".join(urls[name])
+            problem = f"The operation ${name} is not supported here."
+        else:
+            supported = ", ".join(f"${known}" for known in sorted(urls))
+            quoted = quotable(name)
+            dollar = "$" if quoted == name else ""
+            hint = did_you_mean(name, frozenset(urls))
+            problem = f"The operation {dollar}{quoted} is not supported.{hint}"
+        return FhirError(f"{problem} Supported: {supported}.", 404, "not-supported")
     is_type = path.type in R4_RESOURCE_TYPES
     if path.type == "_history" or (is_type and "_history" in str(path).split("/")):
         message = "A history is not supported; Type/id/_history/version reads a version."
@@ -100,18 +112,3 @@ def _no_endpoint(path: RequestPath) -> FhirError:
     hint = did_you_mean(path.type, R4_RESOURCE_TYPES)
     problem = f"There is no resource type {quotable(path.type)}."
     return FhirError(f"{problem}{hint}", 404, "not-supported")
-
-
-def _no_operation(name: str) -> str:
-    urls: dict[str, list[str]] = {}
-    for shape in ROUTES:
-        _, dollar, operation = shape.partition("$")
-        if dollar:
-            urls.setdefault(operation, []).append(shape)
-    if name in urls:
-        return f"The operation ${name} is not supported here. Supported: {', '.join(urls[name])}."
-    shown = quotable(name)
-    dollar = "$" if shown == name else ""
-    hint = did_you_mean(name, frozenset(urls))
-    supported = ", ".join(f"${known}" for known in sorted(urls))
-    return f"The operation {dollar}{shown} is not supported.{hint} Supported: {supported}."

@@ -308,7 +308,13 @@ class _Bundle:
             form = "Type/id" if entry.method == "PUT" else "Type"
             raise FhirError(f"{entry.method} needs the URL {form}, with those of the resource.")
         resource = _rewrite_references(resource, self._references)
-        findings = tuple(self._compare(resource))
+        findings: tuple[Finding, ...] = ()
+        if self._is_compared:
+            findings = tuple(self._context.writer.record_findings(resource))
+        elif resource.get("resourceType") in REQUIRED_ELEMENTS:
+            limit = f"the Bundle has more than {MAX_COMPARED} writes."
+            message = f"not compared with the record: {limit}"
+            findings = (Finding(level="info", path="", message=message),)
         if entry.method == "PUT":
             if entry.conditions:
                 _check_conditions(overlay.stored(*map(str, (resource_type, resource_id))), entry)
@@ -331,16 +337,6 @@ class _Bundle:
         if self._preference is ReturnPreference.REPRESENTATION:
             text = f'{{"resource": {stored.text}, {text[1:]}'
         return text
-
-    def _compare(self, resource: Resource) -> list[Finding]:
-        """Return what the record says against a resource."""
-        if self._is_compared:
-            return self._context.writer.record_findings(resource)
-        if resource.get("resourceType") not in REQUIRED_ELEMENTS:
-            return []
-        limit = f"the Bundle has more than {MAX_COMPARED} writes."
-        message = f"not compared with the record: {limit}"
-        return [Finding(level="info", path="", message=message)]
 
 
 def _check_conditions(stored: StoredResource | None, entry: _Entry) -> None:
