@@ -195,7 +195,13 @@ def _resources_of_encounter(connection: Connection, encounter: str) -> Iterable[
             targets.update(ReferenceTarget(*row) for row in rows)
         latest = _resources_named(connection, targets) - referenced - record
         referenced |= latest
-        new = _of_no_patient(connection, latest)
+        # What belongs to no patient may refer to more.
+        new = set()
+        for part in reference_graph.sql_parts(latest):
+            types = "SELECT r.n, k.name FROM resource r JOIN type k ON k.k = r.type"
+            for n, resource_type in connection.execute(f"{types} WHERE r.n IN ({part})"):
+                if not has_owner(resource_type):
+                    new.add(n)
     return [*own, *sorted(members), *sorted(referenced)]
 
 
@@ -214,18 +220,6 @@ def _resources_named(connection: Connection, targets: Iterable[ReferenceTarget])
             if not types_by_id[resource_id].isdisjoint({resource_type, ""}):
                 numbers.add(n)
     return numbers
-
-
-def _of_no_patient(connection: Connection, numbers: Iterable[int]) -> set[int]:
-    unowned = set()
-    for part in reference_graph.sql_parts(numbers):
-        sql = (
-            f"SELECT r.n, k.name FROM resource r JOIN type k ON k.k = r.type WHERE r.n IN ({part})"
-        )
-        for n, resource_type in connection.execute(sql):
-            if not has_owner(resource_type):
-                unowned.add(n)
-    return unowned
 
 
 def _passes(connection: Connection, n: int, request: EverythingRequest) -> bool:

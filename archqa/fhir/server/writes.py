@@ -281,24 +281,21 @@ class _Bundle:
             names = ", ".join(name for name in entry.conditions if name in unsupported)
             raise FhirError(f"{entry.method} does not take {names}.", 400, "not-supported")
         if entry.resource is None:
-            return self._read(entry)
+            headers = {_CONDITIONS[name]: value for name, value in entry.conditions.items()}
+            headers["prefer"] = self._context.headers.get("prefer", "")
+            reply = self._context.answer_get(entry.url, headers)
+            if reply.status >= 400:
+                return _error_text(reply.status, reply.body)
+            response: dict[str, Any] = {"status": str(reply.status)}
+            if "etag" in reply.headers:
+                response["etag"] = reply.headers["etag"]
+            warnings = outcome_of_warning(reply.headers)
+            if warnings:
+                response["outcome"] = json.loads(warnings)
+            resource = f'"resource": {reply.body}, ' if reply.body else ""
+            return f'{{{resource}"response": {json.dumps(response)}}}'
         assert self._overlay is not None
         return self._write(self._overlay, entry, entry.resource)
-
-    def _read(self, entry: _Entry) -> str:
-        headers = {_CONDITIONS[name]: value for name, value in entry.conditions.items()}
-        headers["prefer"] = self._context.headers.get("prefer", "")
-        reply = self._context.answer_get(entry.url, headers)
-        if reply.status >= 400:
-            return _error_text(reply.status, reply.body)
-        response: dict[str, Any] = {"status": str(reply.status)}
-        if "etag" in reply.headers:
-            response["etag"] = reply.headers["etag"]
-        warnings = outcome_of_warning(reply.headers)
-        if warnings:
-            response["outcome"] = json.loads(warnings)
-        resource = f'"resource": {reply.body}, ' if reply.body else ""
-        return f'{{{resource}"response": {json.dumps(response)}}}'
 
     def _write(self, overlay: Overlay, entry: _Entry, resource: Resource) -> str:
         """Store a resource and return its entry: with the resource if the client prefers that."""
