@@ -241,7 +241,16 @@ def _stage(
     max_calls: int,
 ) -> StageView:
     engine_steps = [step for step in steps if step.backend != _MODEL]
-    calls = _group_calls(steps)
+    # The calls of the steps that models took, in the order of their first attempts.
+    calls: list[_Call] = []
+    for model_step in steps:
+        if model_step.backend != _MODEL:
+            continue
+        for earlier in reversed(calls):
+            if earlier.add(model_step):
+                break
+        else:
+            calls.append(_Call(model_step))
     call_views = [_call_view(call, extent) for call in calls[:max_calls]]
     return StageView(
         name=agent.replace("_", " "),
@@ -365,20 +374,6 @@ class _Call:
         if len(step.messages) == count:
             return bool(last.rejected) and step.model == last.model
         return step.messages[count].get("content") == (last.reply or _EMPTY_REPLY)
-
-
-def _group_calls(steps: Iterable[Step]) -> list[_Call]:
-    """Return the calls of the steps that models took, in the order of their first attempts."""
-    calls: list[_Call] = []
-    for step in steps:
-        if step.backend != _MODEL:
-            continue
-        for call in reversed(calls):
-            if call.add(step):
-                break
-        else:
-            calls.append(_Call(step))
-    return calls
 
 
 def _attempt_views(call: _Call, cutter: _TextCutter) -> tuple[AttemptView, ...]:

@@ -159,8 +159,10 @@ def _names_drug(concept: Concept, display: str) -> bool:
         return bool(ingredients) and set(concept.ingredients) <= set(ingredients)
     dose_forms = _dose_forms_by_ingredient(concept)
     for name in (*ingredients, ANY_INGREDIENT):
-        if any(_is_in_form(display, form) for form in dose_forms.get(name, ())):
-            return True
+        for form in dose_forms.get(name, ()):
+            is_excluded = form.startswith("-")
+            if not form or has_form(display, form.removeprefix("-")) is not is_excluded:
+                return True
     return False
 
 
@@ -174,15 +176,13 @@ def _dose_forms_by_ingredient(concept: Concept) -> dict[str, tuple[str, ...]]:
     return forms
 
 
-def _is_in_form(display: str, form: str) -> bool:
-    if form.startswith("-"):
-        return not has_form(display, form[1:])
-    return not form or has_form(display, form)
-
-
 def _names_concept(concept: Concept, display: str, past: bool) -> bool:
     if concept.kind == "measurement":
-        return _names_measurement(concept, display)
+        # The words must be exactly those of a known display.
+        words = display_words(_PROPERTY.sub(" ", _SEMANTIC_TAG.sub("", display)))
+        words -= single_display_words("test")
+        names = _known_displays(concept)
+        return words in names or words - single_display_words("specimen") in names
     name = _SEMANTIC_TAG.sub("", display)
     if _DENIAL.search(name):
         return False
@@ -191,28 +191,17 @@ def _names_concept(concept: Concept, display: str, past: bool) -> bool:
     for excluded in (*display_word_sets(f"not {concept.kind}"), *past_words):
         if excluded <= words and not (past and excluded in past_words):
             return False
-    return any(_holds(words, rule) for rule in display_rules(concept))
-
-
-def _holds(words: frozenset[str], rule: DisplayRule) -> bool:
-    """Tell whether a display with these words holds the words of a rule and none excluded."""
-    if not all(_has(words, word) for word in rule.words):
-        return False
-    return not any(excluded <= words for excluded in rule.excluded)
+    for rule in display_rules(concept):
+        has_all = all(_has(words, word) for word in rule.words)
+        if has_all and not any(excluded <= words for excluded in rule.excluded):
+            return True
+    return False
 
 
 def _has(words: frozenset[str], word: str) -> bool:
     if not word.startswith("*"):
         return word in words
     return any(each.endswith(word[1:]) for each in words)
-
-
-def _names_measurement(concept: Concept, display: str) -> bool:
-    """Tell whether the words of a display are exactly those of a known display."""
-    words = display_words(_PROPERTY.sub(" ", _SEMANTIC_TAG.sub("", display)))
-    words -= single_display_words("test")
-    names = _known_displays(concept)
-    return words in names or words - single_display_words("specimen") in names
 
 
 @lru_cache(maxsize=1024)

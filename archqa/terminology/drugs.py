@@ -1,7 +1,6 @@
 """Drugs: their ingredients, brands and other names, and the ingredients that a display names."""
 
 import re
-from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -39,11 +38,23 @@ class Drug(NamedTuple):
 @cache
 def read_drugs() -> tuple[Drug, ...]:
     """Return the single ingredients, then the combinations that a brand stands for."""
-    rows = {row[0]: row for row in read_rows("terminology/data/drugs.tsv", 3)}
-    names = dict.fromkeys((*_ingredients_of_classes(), *rows))
+    rows = {}
+    for _, _, rules, _ in read_rows("terminology/data/drug_classes.tsv", 4):
+        for rule in split_cell(rules):
+            ingredient = rule.partition("@")[0]
+            if ingredient != ANY_INGREDIENT:
+                rows[ingredient] = (EMPTY, EMPTY)
+    for name, cell, rxnorm in read_rows("terminology/data/drugs.tsv", 3):
+        rows[name] = (cell, rxnorm)
     drugs = []
-    for name in names:
-        drugs.append(_drug(*rows.get(name, (name, EMPTY, EMPTY))))
+    for name, (cell, rxnorm) in rows.items():
+        ingredients = tuple(name.split(_JOINT))
+        forms = read_forms(cell)
+        # A single ingredient is called by its name unless a mark says otherwise.
+        if len(ingredients) == 1 and name not in forms.display_only:
+            forms = forms._replace(asked=tuple(dict.fromkeys((name, *forms.asked))))
+        names = (*forms.display_only, *forms.asked)
+        drugs.append(Drug(name, ingredients, forms, names, rxnorm))
     return tuple(drugs)
 
 
@@ -68,25 +79,6 @@ def has_form(display: str, form: str) -> bool:
     """Tell whether a display names a dose form of `display_words.tsv`, as `ophthalmic`."""
     words = frozenset(common_forms(display))
     return any(alternative <= words for alternative in display_word_sets(f"form {form}"))
-
-
-def _drug(name: str, cell: str, rxnorm: str) -> Drug:
-    """Return a drug; a single ingredient is called by its name unless a mark says otherwise."""
-    ingredients = tuple(name.split(_JOINT))
-    forms = read_forms(cell)
-    is_single = len(ingredients) == 1
-    if is_single and name not in forms.display_only:
-        forms = forms._replace(asked=tuple(dict.fromkeys((name, *forms.asked))))
-    names = (*forms.display_only, *forms.asked)
-    return Drug(name, ingredients, forms, names, rxnorm)
-
-
-def _ingredients_of_classes() -> Iterator[str]:
-    for _, _, rules, _ in read_rows("terminology/data/drug_classes.tsv", 4):
-        for rule in split_cell(rules):
-            name = rule.partition("@")[0]
-            if name != ANY_INGREDIENT:
-                yield name
 
 
 def _known_ingredients(text: str) -> tuple[str, ...]:

@@ -171,9 +171,16 @@ class _WordIndex(Generic[Value]):
     ) -> tuple[int, tuple[Value, ...]]:
         """Return the number of words of the longest form at a place, at least 1, and its values."""
         for length in range(self._joined_words(text, words, place), 0, -1):
-            values = self._named_by(words[place : place + length])
-            if values and not (length == 1 and self._needs_joint and _is_unit(words, place)):
-                return length, values
+            part = words[place : place + length]
+            stems = " ".join([word.common for word in part])
+            written = " ".join(_written(part))
+            values = dict.fromkeys(self._by_stems.get(stems, ()))
+            values |= dict.fromkeys(self._in_lower_case.get(written.lower(), ()))
+            values |= dict.fromkeys(self._as_written.get(written, ()))
+            after_number = place > 0 and words[place - 1].written[-1].isdigit()
+            is_unit = length == 1 and after_number and part[0].common in _UNITS
+            if values and not (self._needs_joint and is_unit):
+                return length, tuple(values)
         return 1, ()
 
     def _joined_words(self, text: str, words: list[Word], place: int) -> int:
@@ -185,21 +192,9 @@ class _WordIndex(Generic[Value]):
                     return following - place
         return last - place
 
-    def _named_by(self, words: list[Word]) -> tuple[Value, ...]:
-        written = " ".join(_written(words))
-        by_stems = self._by_stems.get(" ".join([word.common for word in words]), ())
-        exact = self._in_lower_case.get(written.lower(), ())
-        as_written = self._as_written.get(written, ())
-        return tuple(dict.fromkeys((*by_stems, *exact, *as_written)))
-
 
 def _written(words: list[Word]) -> list[str]:
     return [word.written for word in words]
-
-
-def _is_unit(words: list[Word], place: int) -> bool:
-    after_number = place > 0 and words[place - 1].written[-1].isdigit()
-    return after_number and words[place].common in _UNITS
 
 
 class _LetterIndex(Generic[Value]):
@@ -213,7 +208,10 @@ class _LetterIndex(Generic[Value]):
 
     def add(self, value: Value, forms: tuple[str, ...]) -> None:
         for form in forms:
-            self._by_prefix[_literal_prefix(form)].add(len(self._rows))
+            # The first letters that every text of the form begins with, at most three.
+            literal = _LITERAL_START.match(form.lower().removeprefix(_EXACT))
+            assert literal is not None  # The pattern matches the empty string.
+            self._by_prefix[literal[0][:_PREFIX_LENGTH]].add(len(self._rows))
         self._rows.append((value, forms))
 
     def find(self, text: str) -> Iterator[Match[Value]]:
@@ -238,21 +236,13 @@ class _LetterIndex(Generic[Value]):
             yield value, self._patterns[number]
 
 
-def _literal_prefix(form: str) -> str:
-    """Return the first letters that every text of a form begins with, at most three."""
-    literal = _LITERAL_START.match(form.lower().removeprefix(_EXACT))
-    assert literal is not None  # The pattern matches the empty string.
-    return literal[0][:_PREFIX_LENGTH]
-
-
 def _as_regex(form: str, reading: Reading) -> str:
-    pieces = [_escape(piece, reading) for piece in form.removeprefix(_EXACT).split(" .. ")]
+    pieces = []
+    for piece in form.removeprefix(_EXACT).split(" .. "):
+        escaped = re.escape(piece)
+        escaped = escaped.replace(r"\*", r"\w*").replace(r"\?", r"\w").replace(r"\#", r"\d")
+        if reading is Reading.SENTENCE:
+            escaped = escaped.replace("'", "['’]").replace(r"\ ", r"[\s-]+")
+        pieces.append(escaped)
     regex = _GAP.join(pieces)
     return regex if form == form.lower() else f"(?-i:{regex})"
-
-
-def _escape(piece: str, reading: Reading) -> str:
-    regex = re.escape(piece).replace(r"\*", r"\w*").replace(r"\?", r"\w").replace(r"\#", r"\d")
-    if reading is Reading.SENTENCE:
-        regex = regex.replace("'", "['’]").replace(r"\ ", r"[\s-]+")
-    return regex
