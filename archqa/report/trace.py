@@ -292,7 +292,7 @@ def _call_view(call: "_Call", extent: _Extent) -> CallView:
     last = steps[-1]
     outcome = "accepted"
     if last.rejected:
-        outcome = "kept in part" if last.mended else "failed"
+        outcome = "kept in part" if last.repaired else "failed"
     tool_names = []
     for step in steps:
         for tool_call in step.tool_calls:
@@ -402,7 +402,7 @@ def _attempt_views(call: _Call, cutter: _TextCutter) -> tuple[AttemptView, ...]:
                 finish=step.finish,
                 tool_calls=tool_calls,
                 rejection=cutter.cut("rejection", step.rejected),
-                kept_in_part=step.mended,
+                kept_in_part=step.repaired,
                 usage=step.usage,
             )
         )
