@@ -37,7 +37,6 @@ from archqa.cli.options import (
 )
 from archqa.core.version import __version__
 from archqa.errors import CallerError, InputError
-from archqa.notes.note_files import read_note
 from archqa.runs.destinations import Announcer
 
 if TYPE_CHECKING:
@@ -178,6 +177,8 @@ def command(
         print_embedded_notice(settings.replace(record=record or _record_of_session(session)))
     text = None
     if note is not None:
+        from archqa.notes.note_files import read_note
+
         text, remarks = read_note(note)
         for remark in remarks:
             print_notice(remark)
