@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from archqa.core import html
-from archqa.core.case import Case
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError
+
+if TYPE_CHECKING:
+    from archqa.core.case import Case
 
 
 class Status(StrEnum):
@@ -168,7 +170,7 @@ class AnsweredQuestion(NamedTuple):
     """An answer, and the case that a note was split into; None unless a note alone was asked."""
 
     answer: Answer
-    case: Case | None = None
+    case: "Case | None" = None
 
 
 def within_words(answer: Answer, max_words: int) -> Answer:

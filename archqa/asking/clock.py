@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 
 from archqa.fhir import FhirError, Record, Resource
 from archqa.fhir.values.dates import DAY, parse_time_range
-from archqa.query.questions.ehrsql.text import parse_context
 
 CLOCK_TOLERANCE = timedelta(days=1)
 """Dates that lie so little ahead come from another time zone or a clock that is fast."""
@@ -100,7 +99,22 @@ def clock(
             if last is None:
                 return Clock(present, f"{died}: asked as of today; {OTHER_TIME}.")
             return Clock(_end_of(last), f"{died}: asked as of its last date, {last}; {OTHER_TIME}.")
-        return _clock_of_living(record, patient_id, present)
+        last = _last_date(record, patient_id)
+        if last is not None and last > (present + CLOCK_TOLERANCE).date():
+            dates = f"dates lie in the future (until {last})"
+            # The record was shifted, unless only single dates are wrong.
+            if _future_share(record, patient_id, present) >= MIN_FUTURE_SHARE:
+                remark = f"The record's {dates}: asked as of that date; {OTHER_TIME}."
+                return Clock(_end_of(last), remark)
+            remark = f"Some of the record's {dates}: asked as of today; {OTHER_TIME}."
+            return Clock(present, remark)
+        oldest = (present - OLD_AFTER).date()
+        if last is None or last >= oldest or _has_entry_after(record, patient_id, oldest):
+            return Clock(present)
+        last = _last_of_all(record, patient_id) or last
+        return Clock(
+            _end_of(last), f"The record ends on {last}: asked as of that date; {OTHER_TIME}."
+        )
     except FhirError:  # The server does not sort, or not by these parameters.
         remark = (
             f"The server does not tell the record's last date: asked as of today; {OTHER_TIME}."
@@ -110,27 +124,14 @@ def clock(
 
 def stated_time(context: str) -> datetime | None:
     """Return the time that a context states ("Today is 2153-12-31."), None if it states none."""
+    if not context:
+        return None
+    from archqa.query.questions.ehrsql.text import parse_context  # Imports the whole dialect.
+
     try:
         return datetime.fromisoformat(parse_context(context).now or "")
     except ValueError:
         return None
-
-
-def _clock_of_living(record: Record, patient_id: str, present: datetime) -> Clock:
-    last = _last_date(record, patient_id)
-    if last is not None and last > (present + CLOCK_TOLERANCE).date():
-        dates = f"dates lie in the future (until {last})"
-        # The record was shifted, unless only single dates are wrong.
-        if _future_share(record, patient_id, present) >= MIN_FUTURE_SHARE:
-            remark = f"The record's {dates}: asked as of that date; {OTHER_TIME}."
-            return Clock(_end_of(last), remark)
-        remark = f"Some of the record's {dates}: asked as of today; {OTHER_TIME}."
-        return Clock(present, remark)
-    oldest = (present - OLD_AFTER).date()
-    if last is None or last >= oldest or _has_entry_after(record, patient_id, oldest):
-        return Clock(present)
-    last = _last_of_all(record, patient_id) or last
-    return Clock(_end_of(last), f"The record ends on {last}: asked as of that date; {OTHER_TIME}.")
 
 
 def _future_share(record: Record, patient_id: str, present: datetime) -> float:

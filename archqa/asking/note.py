@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from archqa.asking.answer import (
     Answer,
@@ -13,8 +14,7 @@ from archqa.asking.answer import (
     Status,
 )
 from archqa.asking.question import ModelBackends, Question, asks_model
-from archqa.asking.question_form import is_judgement
-from archqa.asking.yes_no import YesNo, yes_no_answer
+from archqa.asking.question_form import is_judgement, is_yes_no_question
 from archqa.core.case import Case, Sentence
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
@@ -25,9 +25,12 @@ from archqa.notes.language import OTHER_LANGUAGE_REMARK, is_english
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 from archqa.notes.sections import is_heading, section_kind, text_without_list_marker
 from archqa.notes.sentences import case_from_text
-from archqa.runs.destinations import Destination
 from archqa.settings import Settings
 from archqa.terminology.words import stems
+
+if TYPE_CHECKING:
+    from archqa.asking.yes_no import YesNo
+    from archqa.runs.destinations import Destination
 
 MIN_WORDS_TO_MARK = 41
 """Words from which on the part of a line that answers is marked."""
@@ -62,7 +65,7 @@ def answer_lines(
     case: Case,
     selected: Sequence[int],
     headings: Mapping[int, str],
-    opening: YesNo | None = None,
+    opening: "YesNo | None" = None,
     clause_relevance: ClauseRelevance = lambda _: (),
 ) -> tuple[AnswerLine, ...]:
     """Return a line for each sentence of `selected` (indices of the case, the best one first).
@@ -241,7 +244,7 @@ def check_note_settings(settings: Settings) -> None:
         check_settings_used(settings, NOTE_MODEL)
 
 
-def note_destinations(settings: Settings) -> tuple[Destination, ...]:
+def note_destinations(settings: Settings) -> "tuple[Destination, ...]":
     """Where a question about a note sends its text."""
     if not asks_model(settings, AGENT):
         return ()
@@ -283,7 +286,11 @@ def answer_by_engine(case: Case) -> Answer:
             )
         return Answer(question=question, status=status, message=message, answered_by=answered_by)
     headings = headings_of_sentences(case)
-    opening = yes_no_answer(question, texts_with_headings(case, finding.selected, headings))
+    opening = None
+    if is_yes_no_question(question):
+        from archqa.asking.yes_no import yes_no_answer  # It needs the terminology.
+
+        opening = yes_no_answer(question, texts_with_headings(case, finding.selected, headings))
     evidence = []
     for index in sorted(finding.selected):
         sentence = case.sentences[index]

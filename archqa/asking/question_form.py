@@ -6,10 +6,6 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows
-from archqa.terminology.concept import Aspect, Mention
-from archqa.terminology.concepts import find_mentions, mentions_of
-from archqa.terminology.people import body_part_spans, body_parts
-from archqa.terminology.words import stems, word_list
 
 MAX_TELEGRAPHIC_WORDS = 7
 
@@ -128,6 +124,10 @@ def _is_telegraphic(text: str) -> bool:
         return True
     if _has("names_attribute", text):
         return False
+    # Most questions are not telegraphic, and need no terminology.
+    from archqa.terminology.concept import Aspect
+    from archqa.terminology.concepts import find_mentions
+
     aspects = {Aspect.FINDING, Aspect.HABIT, Aspect.ALLERGY}
     if _PRIOR.match(text):
         aspects |= {Aspect.PROCEDURE, Aspect.DRUG}
@@ -196,30 +196,9 @@ def main_part(question: str) -> str:
     return _QUALIFIER.sub("", question)
 
 
-def content_stems(text: str) -> frozenset[str]:
-    """Return the stems of the words that tell one thing from another, parts of the body left out."""
-    words = stems(blanked(text, body_part_spans(text)))
-    return frozenset(words).difference(word_list("setting"))
-
-
 def blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
     """Return a text with blanks in the place of the characters of `spans`."""
     characters = list(text)
     for start, end in spans:
         characters[start:end] = " " * (end - start)
     return "".join(characters)
-
-
-def is_all_else_said(question: str, asked: Sequence[Mention], sentence: str) -> bool:
-    """Whether a sentence also names whatever else of the question could tell it from another."""
-    names = {mention.concept.name for mention in asked}
-    spans = [(mention.start, mention.end) for mention in asked]
-    for mention in find_mentions(question):
-        if mention.concept.name not in names:
-            if not mentions_of(mention.concept, sentence):
-                return False
-            spans.append((mention.start, mention.end))
-    rest = blanked(question, spans)
-    if not body_parts(rest) <= body_parts(sentence):
-        return False
-    return content_stems(rest) <= set(stems(sentence))

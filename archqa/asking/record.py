@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from archqa.asking.answer import Answer
 from archqa.asking.clock import stated_time
@@ -25,29 +26,25 @@ from archqa.query.questions.everyday import (
 )
 from archqa.query.questions.everyday.declining import decline_reasons
 from archqa.settings import Settings
-from archqa.tasks.fhir_agentbench.settings import (
-    PIPELINE_SETTINGS,
-    Conventions,
-    TypedQuerySettings,
-)
 
-CONVENTIONS: Conventions = "clinical"
+if TYPE_CHECKING:
+    from archqa.tasks.fhir_agentbench.settings import Conventions
+
+CONVENTIONS: "Conventions" = "clinical"
 """How questions are interpreted outside a benchmark."""
-
-_TYPED_QUERY_PIPELINES = tuple(
-    name for name, section in PIPELINE_SETTINGS.items() if issubclass(section, TypedQuerySettings)
-)
-"""The pipeline with a model, then the one without."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
-def conventions_of(settings: Settings) -> Conventions:
+def conventions_of(settings: Settings) -> "Conventions":
     """The conventions set for the pipeline of questions to a record, else those of clinical use."""
-    with_model, without_model = _TYPED_QUERY_PIPELINES
+    if settings.pipelines is None:
+        return CONVENTIONS
+    from archqa.tasks.fhir_agentbench.settings import PIPELINE_SETTINGS
+
     name = settings.pipeline
     if name not in PIPELINE_SETTINGS:
-        name = with_model if settings.prefers_model_pipeline else without_model
+        name = "planner" if settings.prefers_model_pipeline else "embedded"
     section = getattr(settings.pipelines, name, None)
     return getattr(section, "conventions", None) or CONVENTIONS
 

@@ -228,41 +228,38 @@ def _drafts(parts: Sequence[Part], support: Support) -> list[_Draft]:
         limits[min(waiting, key=limits.__getitem__)] += 1
     drafts = []
     for part, limit in zip(parts, limits, strict=True):
-        drafts.append(_draft(part, limit, support))
+        # The lines of a part, and in the last of them how many more there are.
+        hidden = max(0, len(part.statements) - limit)
+        shown = part.statements[hidden:] if part.is_series else part.statements[:limit]
+        texts: list[str] = []
+        citations: list[tuple[str, ...]] = []
+        rows: list[Row] = []
+        problems = []
+        for statement in shown:
+            rows += statement.rows
+            if problem := _problem(statement, support):
+                problems.append(f"A line was left out: {problem}.")
+            else:
+                texts.append(statement.text)
+                citations.append(tuple(references(statement.rows[:MAX_CITED_ROWS])))
+        if texts:
+            texts[0] = f"{part.verdict}{texts[0]}"
+            if hidden:
+                texts[-1] += f", and {hidden} {'earlier' if part.is_series else 'more'}"
+        lines = []
+        for text, cited in zip(texts, citations, strict=True):
+            lines.append(AnswerLine(text=text, citations=cited))
+        for statement in part.statements:
+            rows += statement.rows
+        draft = _Draft(
+            part=part,
+            lines=lines,
+            rows=[*rows, *part.rows],
+            remarks=[*part.remarks, *problems],
+            is_cut=bool(problems),
+        )
+        drafts.append(draft)
     return drafts
-
-
-def _draft(part: Part, limit: int, support: Support) -> _Draft:
-    """The lines of a part, and in the last of them how many more there are."""
-    hidden = max(0, len(part.statements) - limit)
-    shown = part.statements[hidden:] if part.is_series else part.statements[:limit]
-    texts: list[str] = []
-    citations: list[tuple[str, ...]] = []
-    rows: list[Row] = []
-    problems = []
-    for statement in shown:
-        rows += statement.rows
-        if problem := _problem(statement, support):
-            problems.append(f"A line was left out: {problem}.")
-        else:
-            texts.append(statement.text)
-            citations.append(tuple(references(statement.rows[:MAX_CITED_ROWS])))
-    if texts:
-        texts[0] = f"{part.verdict}{texts[0]}"
-        if hidden:
-            texts[-1] += f", and {hidden} {'earlier' if part.is_series else 'more'}"
-    lines = []
-    for text, cited in zip(texts, citations, strict=True):
-        lines.append(AnswerLine(text=text, citations=cited))
-    for statement in part.statements:
-        rows += statement.rows
-    return _Draft(
-        part=part,
-        lines=lines,
-        rows=[*rows, *part.rows],
-        remarks=[*part.remarks, *problems],
-        is_cut=bool(problems),
-    )
 
 
 def _problem(statement: Statement, support: Support) -> str:

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from archqa.asking.question_form import (
     QuestionForm,
     blanked,
-    content_stems,
-    is_all_else_said,
     is_yes_no_question,
     main_part,
     question_form,
@@ -22,7 +20,7 @@ from archqa.terminology.concept import Aspect, Mention, Relation
 from archqa.terminology.concepts import find_mentions, mentions_by_concept, mentions_of
 from archqa.terminology.cues import find_assertion_cues
 from archqa.terminology.people import body_part_spans, body_parts, sides
-from archqa.terminology.words import stem
+from archqa.terminology.words import stem, stems, word_list
 
 MAX_WORDS_BACK = 8
 """Words between a mention and a cue that follows it ("pneumonia has now been ruled out")."""
@@ -509,3 +507,24 @@ class SentenceReading(NamedTuple):
         verdict = _only(verdicts)
         is_same_site = body_parts(self.question) <= body_parts(self.sentence)
         return verdict if is_same_site or verdict is not YesNo.NO else None
+
+
+def content_stems(text: str) -> frozenset[str]:
+    """Return the stems of the words that tell one thing from another, parts of the body left out."""
+    words = stems(blanked(text, body_part_spans(text)))
+    return frozenset(words).difference(word_list("setting"))
+
+
+def is_all_else_said(question: str, asked: Sequence[Mention], sentence: str) -> bool:
+    """Whether a sentence also names whatever else of the question could tell it from another."""
+    names = {mention.concept.name for mention in asked}
+    spans = [(mention.start, mention.end) for mention in asked]
+    for mention in find_mentions(question):
+        if mention.concept.name not in names:
+            if not mentions_of(mention.concept, sentence):
+                return False
+            spans.append((mention.start, mention.end))
+    rest = blanked(question, spans)
+    if not body_parts(rest) <= body_parts(sentence):
+        return False
+    return content_stems(rest) <= set(stems(sentence))

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archqa.asking.answer import AnsweredBy, Evidence, evidence_html
-from archqa.asking.question import parse_time
+from archqa.asking.question import asks_model, parse_time
 from archqa.asking.record_words import clock_text
 from archqa.briefing.summary import RecordSummary, chosen_sections, summarize_record
 from archqa.core import html
@@ -15,12 +15,14 @@ from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError, without_suppressed_causes
 from archqa.fhir import FhirError, connect
-from archqa.llm.model import Model
 from archqa.runs.destinations import Announce, Announcer, run_destinations
 from archqa.safety.arguments import as_text
 from archqa.safety.server_urls import check_encrypted, is_server_url
 from archqa.safety.text import without_surrogates
 from archqa.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from archqa.llm.model import Model
 
 AGENT = "brief_writing"
 
@@ -119,7 +121,7 @@ def brief(
     sections: Sequence[str] | None = None,
     settings: Settings | None = None,
     announce: Announce | None = None,
-    scripted: Model | None = None,
+    scripted: "Model | None" = None,
     **typed: Any,
 ) -> Brief:
     """Return the summary of a patient for a visit, each line with what it rests on.
@@ -138,7 +140,7 @@ def brief(
     settings = settings or load_settings(typed=typed)
     kinds = chosen_sections(sections)
     name = without_surrogates(as_text(patient, "The patient"))
-    asks_model = _asks_model(settings, scripted)
+    model_writes = asks_model(settings, AGENT, scripted)
     if settings.typed_names:
         from archqa.briefing.model_brief import BRIEF_MODEL
         from archqa.runs.settings_check import check_settings_used
@@ -147,13 +149,13 @@ def brief(
     if is_server_url(str(record)):
         check_encrypted(str(record), allow_plain_http=settings.allow_plain_http)
         announce = announce or Announcer()
-        _announce_destinations(announce, settings, record, asks_model=asks_model)
+        _announce_destinations(announce, settings, record, model_writes=model_writes)
     with connect(record, allow_plain_http=settings.allow_plain_http) as opened:
         try:
             summary = summarize_record(opened, name, parse_time(now), kinds)
         except FhirError as error:
             raise InputError(record, [f": {error}"]) from None
-        if not asks_model:
+        if not model_writes:
             return _brief_of(summary)
         from archqa.briefing.model_brief import written_by_model  # Seldom needed.
 
@@ -164,24 +166,15 @@ def brief(
         )
 
 
-def _asks_model(settings: Settings, scripted: Model | None) -> bool:
-    """Whether a model writes the lines: its server was asked for, for all agents or for this one."""
-    backend = settings.backend_of(AGENT)
-    if backend is not None:
-        return backend != "embedded"
-    has_base_url = bool(settings.agent(AGENT).base_url)
-    return settings.has_model or has_base_url or scripted is not None
-
-
 def _announce_destinations(
-    announce: Announce, settings: Settings, record: str | Path, *, asks_model: bool
+    announce: Announce, settings: Settings, record: str | Path, *, model_writes: bool
 ) -> None:
     """Say where a summary sends queries and, with a model, the text of the record."""
     from archqa.briefing.model_brief import BRIEF_MODEL
 
     destinations = []
     for destination in run_destinations(settings.replace(record=str(record)), BRIEF_MODEL):
-        if asks_model or destination.gets_queries:
+        if model_writes or destination.gets_queries:
             destinations.append(destination)
     announce(tuple(destinations))
 
@@ -225,7 +218,11 @@ def brief_markdown(brief: Brief) -> str:
             parts.append(escaped(section.message))
         lines = []
         for line in section.lines:
-            lines.append(f"- {escaped(line.text)} \\[{_citation_text(line, numbers)}\\]")
+            # The numbers of its evidence: `1, 4-9`.
+            cited = []
+            for first, last in number_ranges(numbers[citation] for citation in line.citations):
+                cited.append(str(first) if first == last else f"{first}-{last}")
+            lines.append(f"- {escaped(line.text)} \\[{', '.join(cited)}\\]")
         if lines:
             parts.append("\n".join(lines))
     evidence_lines = []
@@ -255,12 +252,6 @@ def number_ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
         run.append(number)
     if run:
         yield run[0], run[-1]
-
-
-def _citation_text(line: BriefLine, numbers: dict[str, int]) -> str:
-    """The numbers of a line's evidence: `1, 4-9`."""
-    ranges = number_ranges(numbers[citation] for citation in line.citations)
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def escaped(text: str) -> str:

@@ -56,7 +56,18 @@ def medicines(patient: PatientRows) -> SectionDraft:
     rows = _named_rows(patient)
     current = current_rows(patient)
     if not current:
-        return _last_orders(patient, rows)
+        groups = _products_newest_first([row for row in rows if row.ingredient_count == 1])
+        lines = []
+        for group in groups[:MAX_LAST_ORDERS]:
+            row = group[-1]
+            parts = [*_regimen(row), *_order_dates(patient, row)]
+            end = patient.end_date(row)
+            if end:
+                parts.append(f"until {end}")
+            line = draft_of_rows(", ".join(parts), [row])
+            status = row_status(row)
+            lines.append(line.with_remark(status) if status else line)
+        return SectionDraft(tuple(lines), NONE_CURRENT if lines else "")
     limit = patient.now.year - OLD_AFTER_YEARS
     groups = _products_newest_first(current)
     groups.sort(key=lambda group: is_older(group, limit))
@@ -154,21 +165,6 @@ def _products_newest_first(rows: Sequence[Row]) -> list[list[Row]]:
     groups.sort(key=lambda group: whole_name(group[0].name).casefold())
     groups.sort(key=last_day, reverse=True)
     return groups
-
-
-def _last_orders(patient: PatientRows, rows: list[Row]) -> SectionDraft:
-    groups = _products_newest_first([row for row in rows if row.ingredient_count == 1])
-    lines = []
-    for group in groups[:MAX_LAST_ORDERS]:
-        row = group[-1]
-        parts = [*_regimen(row), *_order_dates(patient, row)]
-        end = patient.end_date(row)
-        if end:
-            parts.append(f"until {end}")
-        line = draft_of_rows(", ".join(parts), [row])
-        status = row_status(row)
-        lines.append(line.with_remark(status) if status else line)
-    return SectionDraft(tuple(lines), NONE_CURRENT if lines else "")
 
 
 def _order_line(

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 from archqa.briefing.patient_rows import LineDraft, PatientRows
-from archqa.chart.notes import own_texts
 from archqa.core.case import Case, Sentence
 from archqa.notes.documents import Document, patient_documents
 from archqa.notes.lines import Line, is_list_line, line_width, read_lines
@@ -109,7 +108,9 @@ class PatientNotes:
         """The texts that no program wrote around names of the record, folded."""
         if not self.sentences:
             return frozenset()
-        from archqa.query.questions.everyday import patient_vocabulary  # Only where notes are.
+        # A record without notes needs neither.
+        from archqa.chart.notes import own_texts
+        from archqa.query.questions.everyday import patient_vocabulary
 
         texts = {folded(sentence.text): sentence.text for sentence in self.sentences}
         for line in self.lines:

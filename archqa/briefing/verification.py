@@ -96,7 +96,15 @@ class EvidenceTexts:
             if citation in self._sentences:
                 self._texts[citation] = self._sentences[citation].text
             else:
-                self._texts[citation] = self._resource_text(citation)
+                # Of a resource without a date also the type and time of its visit:
+                resource = self._patient.read(citation)
+                texts = [resource_text(resource)]
+                if not text_at(resource, *_DATES):
+                    visit = self._visit(resource)
+                    members = {"type": visit.get("type"), "period": visit.get("period")}
+                    if any(members.values()):
+                        texts.append(f"encounter: {', '.join(_member_texts(members))}")
+                self._texts[citation] = "; ".join(filter(None, texts))
         return self._texts[citation]
 
     def sources(self, citations: Iterable[str]) -> str:
@@ -139,17 +147,6 @@ class EvidenceTexts:
             source=citation.partition("/")[0],
             date=text_at(resource, *_DATES) or text_at(self._visit(resource), *_DATES),
         )
-
-    def _resource_text(self, citation: str) -> str:
-        """What a resource says; of one without a date also the type and time of its visit."""
-        resource = self._patient.read(citation)
-        texts = [resource_text(resource)]
-        if not text_at(resource, *_DATES):
-            visit = self._visit(resource)
-            members = {"type": visit.get("type"), "period": visit.get("period")}
-            if any(members.values()):
-                texts.append(f"encounter: {', '.join(_member_texts(members))}")
-        return "; ".join(filter(None, texts))
 
     def _visit(self, resource: Resource) -> Resource:
         reference = text_at(resource, "encounter.reference")
@@ -253,7 +250,13 @@ def text_problem(
         return Problem.NUMBER
     if ungrounded_drugs(text, sources) or not named_drugs(text) <= named_drugs(sources):
         return Problem.DRUG
-    return Problem.ARROW if _has_wrong_arrow(text) else None
+    trends = _ARROW.findall(text)
+    if len(trends) != sum(map(text.count, ARROWS)):
+        return Problem.ARROW  # One does not stand between two values.
+    for new, direction, old in trends:
+        if direction != arrow(float(new), float(old)):
+            return Problem.ARROW
+    return None
 
 
 def _without_quotes(text: str, sources: str) -> str:
@@ -296,11 +299,3 @@ def _known_ingredients() -> frozenset[str]:
     for drug in read_drugs():
         ingredients.update(drug.ingredients)
     return frozenset(ingredients)
-
-
-def _has_wrong_arrow(text: str) -> bool:
-    """Whether an arrow does not stand between two values, or does not say which is higher."""
-    trends = _ARROW.findall(text)
-    if len(trends) != sum(map(text.count, ARROWS)):
-        return True
-    return any(direction != arrow(float(new), float(old)) for new, direction, old in trends)

@@ -25,8 +25,8 @@ from archqa.core.value import FrozenModel
 from archqa.errors import InputError
 from archqa.fhir.index.blobs import BlobReader
 from archqa.fhir.index.schema import open_connection
+from archqa.notes import DOCUMENT_TYPES
 from archqa.notes.documents import (
-    DOCUMENT_TYPES,
     Document,
     UnreadDocument,
     binary_ids,

@@ -26,7 +26,8 @@ from archqa.chart.note_index import (
 from archqa.chart.weights import WEIGHTS
 from archqa.core.case import Case, Sentence
 from archqa.fhir import Record, Store
-from archqa.notes.documents import DOCUMENT_TYPES, Document, UnreadDocument, patient_documents
+from archqa.notes import DOCUMENT_TYPES
+from archqa.notes.documents import Document, UnreadDocument, patient_documents
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 from archqa.notes.sections import section_label
 

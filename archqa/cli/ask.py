@@ -12,7 +12,6 @@ import typer
 
 from archqa.asking.answer import STATUS_WORDS, Answer, Evidence, Status
 from archqa.asking.ask import ask
-from archqa.asking.patient import SeveralPatients
 from archqa.asking.question import AskOptions, check_source, parse_time
 from archqa.cli.console import (
     ProgressLine,
@@ -38,7 +37,6 @@ from archqa.cli.options import (
 )
 from archqa.core.version import __version__
 from archqa.errors import CallerError, InputError
-from archqa.notes.note_files import read_note
 from archqa.runs.destinations import Announcer
 
 if TYPE_CHECKING:
@@ -179,6 +177,8 @@ def command(
         print_embedded_notice(settings.replace(record=record or _record_of_session(session)))
     text = None
     if note is not None:
+        from archqa.notes.note_files import read_note
+
         text, remarks = read_note(note)
         for remark in remarks:
             print_notice(remark)
@@ -256,12 +256,15 @@ def _ask_one(
                 settings=options.settings,
                 announce=options.announce,
             )
-    except SeveralPatients as error:
-        # The patients to choose from: stdout may hold a record's text, stderr must not.
-        if form is Format.TEXT:
-            print_line(error.details)
-        else:
-            print_json(error.as_json)
+    except CallerError as error:
+        from archqa.asking.patient import SeveralPatients
+
+        if isinstance(error, SeveralPatients):
+            # The patients to choose from: stdout may hold a record's text, stderr must not.
+            if form is Format.TEXT:
+                print_line(error.details)
+            else:
+                print_json(error.as_json)
         raise
     if form is Format.JSON:
         print_json(answer.as_json())

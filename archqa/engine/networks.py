@@ -1,7 +1,7 @@
 """onnxruntime sessions of the engine's networks, and the thread pool that they share."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from itertools import groupby
@@ -19,6 +19,10 @@ MAX_CODE = 7
 """The highest code that half a byte holds; codes range from -7 to 7."""
 REFERENCE, REFERENCE_MARK = "reference", "#"
 """The array of a packed weight that stands in another file, which it names as `file#name`."""
+
+MAX_SINGLE_THREADED = 262_144
+"""Multiplications of a matrix product that OpenBLAS does on the thread that calls it. For more it starts
+threads of its own, which wait by spinning: next to the pool's that takes five times the CPU (measured)."""
 
 Floats = NDArray[np.float32]
 
@@ -76,16 +80,17 @@ def weight_locations(file: Path) -> list[WeightLocation]:
             if f"{name}/{REFERENCE}" in arrays.files:
                 reference = str(arrays[f"{name}/{REFERENCE}"])
                 other_file, _, name_there = reference.partition(REFERENCE_MARK)
-                update = _read_update(arrays, name)
+                update = None
+                if f"{name}/up" in arrays:
+                    update = LowRankUpdate(
+                        up=arrays[f"{name}/up"],
+                        down=arrays[f"{name}/down"],
+                        update_scale=arrays[f"{name}/update_scale"],
+                        scale=arrays[f"{name}/scale"],
+                    )
                 location = WeightLocation(file.parent / other_file, name_there, name, update)
             locations.append(location)
     return locations
-
-
-def _read_update(arrays: Mapping[str, Any], name: str) -> LowRankUpdate | None:
-    if f"{name}/up" not in arrays:
-        return None
-    return LowRankUpdate(*(arrays[f"{name}/{field}"] for field in LowRankUpdate._fields))
 
 
 def read_locations(
@@ -149,7 +154,12 @@ def add_update(base: PackedWeights, update: LowRankUpdate) -> Floats:
     The integers' product is exact in floats whatever the order of its sums, so that every processor
     gets the same weights.
     """
-    product: Floats = update.down.T.astype(np.float32) @ update.up.T.astype(np.float32)
+    down = update.down.T.astype(np.float32)
+    up = update.up.T.astype(np.float32)
+    product = np.empty((len(down), up.shape[1]), dtype=np.float32)
+    block = max(1, MAX_SINGLE_THREADED // up.size)
+    for start in range(0, len(down), block):
+        np.matmul(down[start : start + block], up, out=product[start : start + block])
     product *= update.update_scale
     product += unpack_transposed(base) * base.scale
     return product
@@ -186,7 +196,13 @@ def open_session(model: Path) -> ort.InferenceSession:
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     options.enable_mem_pattern = False
-    weights = _unpack_weights(model.with_suffix(".npz"))
+    locations = weight_locations(model.with_suffix(".npz"))
+    pending = []
+    for share in range(SHARES):
+        pending.append(submit_to_pool(_unpack_locations, locations[share::SHARES]))
+    weights = {}
+    for unpacked in pending:
+        weights.update(unpacked.result())
     values = list(map(ort.OrtValue.ortvalue_from_numpy, weights.values()))
     options.add_external_initializers(list(weights), values)
     return ort.InferenceSession(
@@ -195,18 +211,6 @@ def open_session(model: Path) -> ort.InferenceSession:
         providers=["CPUExecutionProvider"],
         disabled_optimizers=SLOW_OPTIMIZERS,
     )
-
-
-def _unpack_weights(file: Path) -> dict[str, NDArray[Any]]:
-    """Decompress and unpack the weights of a file, and their scales, in the pool."""
-    locations = weight_locations(file)
-    pending = [
-        submit_to_pool(_unpack_locations, locations[share::SHARES]) for share in range(SHARES)
-    ]
-    weights = {}
-    for unpacked in pending:
-        weights.update(unpacked.result())
-    return weights
 
 
 def _unpack_locations(locations: list[WeightLocation]) -> dict[str, NDArray[Any]]:

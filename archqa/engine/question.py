@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from archqa.core.case import Case
 from archqa.core.tables import read_rows
-from archqa.terminology.topics import topics_of
 
 
 def question_text(case: Case) -> str:
@@ -141,6 +140,8 @@ def _patient_gender(message: str) -> str:
 
 def _information(question: str) -> float:
     """Score clinical mentions and an interrogative; penalise words beyond the limit."""
+    from archqa.terminology.topics import topics_of  # A clinician's question is not scored.
+
     score = float(len(topics_of(question)))
     if _INTERROGATIVE.match(question):
         score += 0.5

@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 from archqa.core.case import Sentence
 from archqa.errors import CallerError, InputError, MissingExtra
 from archqa.fhir import Record
+from archqa.notes import DOCUMENT_TYPES
 from archqa.notes.note_files import READ_MEDIA_TYPES, note_text
 from archqa.notes.sentences import split_note
-
-DOCUMENT_TYPES = ("DocumentReference", "DiagnosticReport", "Composition")
-"""The resource types whose text is read as notes."""
 
 EXCLUDED_STATUSES = frozenset(("superseded", "entered-in-error", "cancelled"))
 PLAIN_TEXT = "text/plain"

@@ -90,7 +90,7 @@ def _checked(name: Path | str, content: bytes, kind: str, charset: str = "") -> 
         fix = f"A note has at most {MAX_FILE_BYTES // 1_000_000} MB."
         raise InputError(name, [" is too large."], fix)
     try:
-        note = _converted(content, _kind(content, kind), charset)
+        note = _converted(content, kind, charset)
     except NotReadable as error:
         raise InputError(name, [f" {error}"], error.fix or _FIX) from None
     if not note.text.strip(_INVISIBLE):
@@ -101,32 +101,31 @@ def _checked(name: Path | str, content: bytes, kind: str, charset: str = "") -> 
     return note
 
 
-def _kind(content: bytes, kind: str) -> str:
-    """Return the kind by the first bytes, else by the suffix or media type, else plain text."""
-    opening = content[:1024].removeprefix(_BYTE_ORDER_MARK).lstrip()
+def _converted(content: bytes, kind: str, charset: str) -> NoteText:
+    """Return the text of a note; its first bytes, else its suffix or media type, tell the format.
+
+    The libraries of a format are imported only where it is read.
+    """
     for magic, description in _FOREIGN_KINDS.items():
         if content.startswith(magic):
             raise NotReadable(f"is {description}, which is not read.")
+    opening = content[:1024].removeprefix(_BYTE_ORDER_MARK).lstrip()
+    note_format = _KINDS.get(kind.partition(";")[0].strip().lower(), _PLAIN)
     if opening.startswith(b"%PDF-"):
-        return _PDF
-    if opening.startswith(b"{\\rtf"):
-        return _RTF
-    if opening.lower().startswith(_HTML_OPENINGS):
-        return _HTML
-    return _KINDS.get(kind.partition(";")[0].strip().lower(), _PLAIN)
-
-
-def _converted(content: bytes, kind: str, charset: str) -> NoteText:
-    """Return the text; the libraries of a format are imported only where it is read."""
-    if kind == _PDF:
+        note_format = _PDF
+    elif opening.startswith(b"{\\rtf"):
+        note_format = _RTF
+    elif opening.lower().startswith(_HTML_OPENINGS):
+        note_format = _HTML
+    if note_format == _PDF:
         from archqa.notes.formats import pdf_to_text
 
         return NoteText(pdf_to_text(content))
-    if kind == _RTF:
+    if note_format == _RTF:
         from archqa.notes.formats import rtf_to_text
 
         return NoteText(rtf_to_text(content))
-    if kind == _HTML:
+    if note_format == _HTML:
         from archqa.notes.html import declared_charset, html_to_text
 
         text, remarks = decode_text(content, charset or declared_charset(content))

@@ -72,13 +72,13 @@ def load_settings(
     typed_values: dict[str, Any] = {}
     names: set[str] = set()
     for layer in layers:
-        merge(typed_values, nest(layer))
+        merge(typed_values, nest(layer, Settings.model_fields))
         names.update(typed_names(layer))
     files = settings_files(as_optional_path(config, "The settings file"))
     values: dict[str, Any] = {}
     for file in files:
         merge(values, file.values)
-    merge(values, nest(environment_values(Settings.model_fields)))
+    merge(values, nest(environment_values(Settings.model_fields), Settings.model_fields))
     merge(values, typed_values)
     try:
         settings = Settings(**values)
@@ -129,7 +129,7 @@ def _nested(path: Path) -> dict[str, Any]:
     """The settings in a file under their full names, those of plug-ins too."""
     values = read_toml(path)
     use_plug_ins_named_in(values, Settings.model_fields)
-    return nest(values)
+    return nest(values, Settings.model_fields)
 
 
 def _report_ignored(

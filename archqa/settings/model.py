@@ -14,10 +14,11 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    FieldSerializationInfo,
     PlainValidator,
     PrivateAttr,
     SecretStr,
-    SerializeAsAny,
+    field_serializer,
     field_validator,
 )
 
@@ -34,10 +35,11 @@ from archqa.settings.sources import (
     shared_values,
     use_plug_ins_named_in,
 )
-from archqa.tasks.settings import PipelineSettings, sections_model
+from archqa.tasks.settings import sections_model
 
 if TYPE_CHECKING:
     from archqa.tasks.pipeline import Pipeline
+    from archqa.tasks.settings import PipelineSettings
 
 DEFAULT_MODEL = "gpt-4.1"
 """The paper's model for every stage but the first (§4)."""
@@ -177,7 +179,7 @@ def _validated_sections(values: Any) -> FrozenModel:
     return sections_model().model_validate(values)
 
 
-PipelineSections = Annotated[FrozenModel, PlainValidator(_validated_sections), SerializeAsAny()]
+PipelineSections = Annotated[FrozenModel, PlainValidator(_validated_sections)]
 """The settings of every pipeline by its name, for the tasks that are registered when they are loaded."""
 
 
@@ -212,7 +214,8 @@ class Settings(BaseModel):
     retries: RetrySettings = RetrySettings()
     cache: CacheSettings = Field(default_factory=CacheSettings)
     ray: RaySettings = RaySettings()
-    pipelines: PipelineSections = Field(default_factory=lambda: sections_model()())
+    # None stands for all defaults: most commands never import the settings types of the tasks.
+    pipelines: PipelineSections | None = Field(default=None, validate_default=False)
     agents: dict[str, AgentSettings] = {}
     prices: dict[str, Price] = {}
 
@@ -226,13 +229,19 @@ class Settings(BaseModel):
             raise ValueError(problem)
         return record
 
+    @field_serializer("pipelines")
+    def _with_default_sections(
+        self, sections: FrozenModel | None, info: FieldSerializationInfo
+    ) -> dict[str, Any]:
+        return (sections or sections_model()()).model_dump(mode=info.mode)
+
     def __init__(self, **settings: Any) -> None:
         """Validate values by short or full name; they take precedence over the environment."""
         fields = type(self).model_fields
         for layer in (environment_values(fields), settings):
             use_plug_ins_named_in(layer, fields)
-        values = nest(environment_values(fields))
-        merge(values, nest(settings))
+        values = nest(environment_values(fields), fields)
+        merge(values, nest(settings, fields))
         super().__init__(**values)
         shared = shared_values()
         if shared and self.has_model:
@@ -274,14 +283,14 @@ class Settings(BaseModel):
         """Whether a task is done by its pipeline for models: for a model, or a backend of one's own."""
         return self.has_model if self.backend is None else self.backend != "embedded"
 
-    def for_pipeline(self, pipeline: "Pipeline") -> PipelineSettings:
+    def for_pipeline(self, pipeline: "Pipeline") -> "PipelineSettings":
         """The settings of a pipeline, of exactly its `settings_type`.
 
         Raises `CallerError` for a typed short name that also is a setting of a plug-in's pipeline
         which was not named.
         """
         settings_type = pipeline.settings_type
-        section = getattr(self.pipelines, pipeline.name, None)
+        section = getattr(self.pipelines or sections_model()(), pipeline.name, None)
         if section is not None:
             return settings_type(
                 **{name: getattr(section, name) for name in settings_type.model_fields}
@@ -298,7 +307,11 @@ class Settings(BaseModel):
 
     def replace(self, **changes: Any) -> "Settings":
         """A copy with other values, by short or by full name."""
-        changed = _changed(self, nest(changes))
+        current = self
+        nested = nest(changes, type(self).model_fields)
+        if "pipelines" in nested and self.pipelines is None:
+            current = self.model_copy(update={"pipelines": sections_model()()})
+        changed = _changed(current, nested)
         if self.has_model or not changed.has_model:
             return changed
         # Now a model server is asked for: the `OPENAI_…` variables apply where nothing else was set.

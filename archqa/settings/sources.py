@@ -86,17 +86,19 @@ def typed_names(values: Mapping[str, Any]) -> Iterator[str]:
             yield name
 
 
-def nest(values: Mapping[str, Any]) -> dict[str, Any]:
+def nest(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Return the same values under their full names. A full name takes precedence over a short one.
 
-    Names that do not exist stay as they are, for validation to report.
+    `known` are the run's own settings and sections. Names that do not exist stay as they are, for
+    validation to report.
     """
     nested: dict[str, Any] = {}
     in_full: dict[str, Any] = {}
     for name, value in values.items():
         # `cache` is a section as well: `cache=off` is short for `cache.enabled=off`.
         is_section = isinstance(value, Mapping) or hasattr(value, "model_fields")
-        paths = () if name == "cache" and is_section else full_names(name)
+        is_short_name = name not in known or (name == "cache" and not is_section)
+        paths = full_names(name) if is_short_name else ()
         for path in paths:
             assign(nested, path, value)
         if name == "pipelines" and isinstance(value, Mapping):
@@ -152,7 +154,8 @@ def use_plug_ins_named_in(values: Mapping[str, Any], known: Collection[str]) -> 
     pipeline = values.get("pipeline")
     if isinstance(pipeline, str):
         use_plug_in(pipeline)
-    names_unknown = bool(values.keys() - set(known) - set(short_names()))
+    unknown = values.keys() - set(known)
+    names_unknown = bool(unknown) and bool(unknown - set(short_names()))
     sections = values.get("pipelines")
     if isinstance(sections, Mapping):
         of_archqa = {name.replace("_", "-") for name in pipeline_sections()}

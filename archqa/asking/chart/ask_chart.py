@@ -14,7 +14,7 @@ from archqa.asking.record import PatientQueries, answer_by_grammar, conventions_
 from archqa.core.step import Step
 from archqa.fhir import Record, Store, connect
 from archqa.fhir.connection import checked_location
-from archqa.notes.documents import DOCUMENT_TYPES
+from archqa.notes import DOCUMENT_TYPES
 from archqa.query.questions.everyday import PatientVocabulary, patient_vocabulary
 from archqa.runs.destinations import Announcer, Destination
 from archqa.safety.server_urls import check_encrypted, is_server_url
