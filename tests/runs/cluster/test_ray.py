@@ -166,14 +166,14 @@ def poison() -> None:
     """In every worker: the case s7 ends the process."""
     from archqa.runs.ray import worker
 
-    attempt = worker.attempt
+    attempt = worker.attempt_case
 
     async def deadly(case: Any, *more: Any) -> Any:
         if case.id == "s7":
             os._exit(1)
         return await attempt(case, *more)
 
-    worker.attempt = deadly
+    worker.attempt_case = deadly
 
 
 def test_equal_questions_on_two_nodes_at_once_are_paid_once(tmp_path: Path, ray_nodes: Any) -> None:
