@@ -181,9 +181,12 @@ def _is_in_form(display: str, form: str) -> bool:
 
 
 def _names_concept(concept: Concept, display: str, past: bool) -> bool:
-    if concept.kind == "measurement":
-        return _names_measurement(concept, display)
     name = _SEMANTIC_TAG.sub("", display)
+    if concept.kind == "measurement":
+        # The words of a display must be exactly those of a known display.
+        words = display_words(_PROPERTY.sub(" ", name)) - single_display_words("test")
+        names = _known_displays(concept)
+        return words in names or words - single_display_words("specimen") in names
     if _DENIAL.search(name):
         return False
     words = display_words(name)
@@ -205,14 +208,6 @@ def _has(words: frozenset[str], word: str) -> bool:
     if not word.startswith("*"):
         return word in words
     return any(each.endswith(word[1:]) for each in words)
-
-
-def _names_measurement(concept: Concept, display: str) -> bool:
-    """Tell whether the words of a display are exactly those of a known display."""
-    words = display_words(_PROPERTY.sub(" ", _SEMANTIC_TAG.sub("", display)))
-    words -= single_display_words("test")
-    names = _known_displays(concept)
-    return words in names or words - single_display_words("specimen") in names
 
 
 @lru_cache(maxsize=1024)

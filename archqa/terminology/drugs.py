@@ -1,13 +1,12 @@
 """Drugs: their ingredients, brands and other names, and the ingredients that a display names."""
 
 import re
-from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from archqa.core.tables import EMPTY, read_rows, split_cell
+from archqa.core.tables import EMPTY, TableRow, read_rows, split_cell
 from archqa.terminology.concept import Forms, read_forms
-from archqa.terminology.matching import Matcher, Reading
+from archqa.terminology.matching import Reading, WordMatcher
 from archqa.terminology.words import common_forms, display_word_sets, single_display_words
 
 ANY_INGREDIENT = "any"
@@ -39,11 +38,23 @@ class Drug(NamedTuple):
 @cache
 def read_drugs() -> tuple[Drug, ...]:
     """Return the single ingredients, then the combinations that a brand stands for."""
-    rows = {row[0]: row for row in read_rows("terminology/data/drugs.tsv", 3)}
-    names = dict.fromkeys((*_ingredients_of_classes(), *rows))
+    rows: dict[str, TableRow] = {}
+    for _, _, rules, _ in read_rows("terminology/data/drug_classes.tsv", 4):
+        for rule in split_cell(rules):
+            name = rule.partition("@")[0]
+            if name != ANY_INGREDIENT:
+                rows[name] = (name, EMPTY, EMPTY)
+    for row in read_rows("terminology/data/drugs.tsv", 3):
+        rows[row[0]] = row
     drugs = []
-    for name in names:
-        drugs.append(_drug(*rows.get(name, (name, EMPTY, EMPTY))))
+    for name, cell, rxnorm in rows.values():
+        ingredients = tuple(name.split(_JOINT))
+        forms = read_forms(cell)
+        # A single ingredient is called by its name unless a mark says otherwise.
+        if len(ingredients) == 1 and name not in forms.display_only:
+            forms = forms._replace(asked=tuple(dict.fromkeys((name, *forms.asked))))
+        names = (*forms.display_only, *forms.asked)
+        drugs.append(Drug(name, ingredients, forms, names, rxnorm))
     return tuple(drugs)
 
 
@@ -70,25 +81,6 @@ def has_form(display: str, form: str) -> bool:
     return any(alternative <= words for alternative in display_word_sets(f"form {form}"))
 
 
-def _drug(name: str, cell: str, rxnorm: str) -> Drug:
-    """Return a drug; a single ingredient is called by its name unless a mark says otherwise."""
-    ingredients = tuple(name.split(_JOINT))
-    forms = read_forms(cell)
-    is_single = len(ingredients) == 1
-    if is_single and name not in forms.display_only:
-        forms = forms._replace(asked=tuple(dict.fromkeys((name, *forms.asked))))
-    names = (*forms.display_only, *forms.asked)
-    return Drug(name, ingredients, forms, names, rxnorm)
-
-
-def _ingredients_of_classes() -> Iterator[str]:
-    for _, _, rules, _ in read_rows("terminology/data/drug_classes.tsv", 4):
-        for rule in split_cell(rules):
-            name = rule.partition("@")[0]
-            if name != ANY_INGREDIENT:
-                yield name
-
-
 def _known_ingredients(text: str) -> tuple[str, ...]:
     """Return the ingredients of the names in a text, the longest names first."""
     ingredients: dict[str, None] = {}
@@ -108,10 +100,10 @@ def _unknown_ingredient(part: str) -> tuple[str, ...]:
 
 
 @cache
-def _name_matcher() -> Matcher[tuple[str, ...]]:
+def _name_matcher() -> WordMatcher[tuple[str, ...]]:
     """Return the matcher of all names; of two drugs with one name, the first counts."""
     known: set[tuple[str, ...]] = set()
-    matcher: Matcher[tuple[str, ...]] = Matcher(Reading.DISPLAY)
+    matcher: WordMatcher[tuple[str, ...]] = WordMatcher(Reading.DISPLAY)
     for drug in read_drugs():
         for name in drug.names:
             words = common_forms(name)

@@ -54,34 +54,6 @@ class Match(NamedTuple, Generic[Value]):
     value: Value
 
 
-class Matcher(Generic[Value]):
-    """Finds the forms of many values; only forms that begin as a word of the text are tried."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._index: _WordIndex[Value] | _LetterIndex[Value]
-        if reading in {Reading.QUESTION, Reading.DISPLAY}:
-            self._index = _WordIndex(reading)
-        else:
-            self._index = _LetterIndex(reading)
-
-    def add(self, value: Value, forms: Iterable[str]) -> None:
-        """Look for the forms of a value, written out as `expand` does."""
-        self._index.add(value, tuple(forms))
-
-    def find(self, text: str) -> tuple[Match[Value], ...]:
-        """Return what is named where.
-
-        By stems: the longest form at each place, in the order of the text; an ambiguous form has a
-        match for each of its values. By letters: every match of each value, in the order of the
-        values, without those that overlap an earlier one of the same value.
-        """
-        return tuple(self._index.find(text))
-
-    def find_values(self, text: str) -> tuple[Value, ...]:
-        """Return the values that are named, each once."""
-        return tuple(self._index.find_values(text))
-
-
 def expand(cell: str) -> tuple[str, ...]:
     """Return the forms of a cell, those with alternatives written out."""
     if not _ALTERNATIVES.search(cell):
@@ -132,8 +104,12 @@ _UNITS = frozenset({"hr", "k", "mg", "bpm", "g", "pt"})
 """Abbreviations that are units after a number: `24 hr` is no heart rate."""
 
 
-class _WordIndex(Generic[Value]):
-    """Values by form: by stems, by exact words in lower case, and as written."""
+class WordMatcher(Generic[Value]):
+    """Finds the forms of many values by their words: the longest form at each place of a text.
+
+    `reading` is `QUESTION` or `DISPLAY`. The index has values by stems, by exact words in lower
+    case, and as written.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._needs_joint = reading is Reading.QUESTION
@@ -142,18 +118,24 @@ class _WordIndex(Generic[Value]):
         self._as_written: dict[str, tuple[Value, ...]] = {}
         self._longest = 1
 
-    def add(self, value: Value, forms: tuple[str, ...]) -> None:
+    def add(self, value: Value, forms: Iterable[str]) -> None:
+        """Look for the forms of a value, written out as `expand` does."""
         for form in forms:
             if form.startswith(_EXACT):
                 key, known = form[1:], self._in_lower_case
             elif form != form.lower():
-                key, known = " ".join(_written(read_words(form))), self._as_written
+                written = " ".join([word.written for word in read_words(form)])
+                key, known = written, self._as_written
             else:
                 key, known = " ".join(common_forms(form)), self._by_stems
             known[key] = tuple(dict.fromkeys((*known.get(key, ()), value)))
             self._longest = max(self._longest, key.count(" ") + 1)
 
     def find(self, text: str) -> Iterator[Match[Value]]:
+        """Yield what is named where, in the order of the text.
+
+        An ambiguous form has a match for each of its values.
+        """
         words = read_words(text)
         place = 0
         while place < len(words):
@@ -163,16 +145,16 @@ class _WordIndex(Generic[Value]):
                 yield Match(start, end, value)
             place += length
 
-    def find_values(self, text: str) -> Iterator[Value]:
-        yield from dict.fromkeys(match.value for match in self.find(text))
-
     def _longest_at(
         self, text: str, words: list[Word], place: int
     ) -> tuple[int, tuple[Value, ...]]:
         """Return the number of words of the longest form at a place, at least 1, and its values."""
+        is_unit = False
+        if self._needs_joint and words[place].common in _UNITS:
+            is_unit = place > 0 and words[place - 1].written[-1].isdigit()
         for length in range(self._joined_words(text, words, place), 0, -1):
             values = self._named_by(words[place : place + length])
-            if values and not (length == 1 and self._needs_joint and _is_unit(words, place)):
+            if values and (length > 1 or not is_unit):
                 return length, values
         return 1, ()
 
@@ -186,24 +168,18 @@ class _WordIndex(Generic[Value]):
         return last - place
 
     def _named_by(self, words: list[Word]) -> tuple[Value, ...]:
-        written = " ".join(_written(words))
+        written = " ".join([word.written for word in words])
         by_stems = self._by_stems.get(" ".join([word.common for word in words]), ())
         exact = self._in_lower_case.get(written.lower(), ())
         as_written = self._as_written.get(written, ())
         return tuple(dict.fromkeys((*by_stems, *exact, *as_written)))
 
 
-def _written(words: list[Word]) -> list[str]:
-    return [word.written for word in words]
+class LetterMatcher(Generic[Value]):
+    """Finds the forms of many values letter by letter, those that begin as a word of the text.
 
-
-def _is_unit(words: list[Word], place: int) -> bool:
-    after_number = place > 0 and words[place - 1].written[-1].isdigit()
-    return after_number and words[place].common in _UNITS
-
-
-class _LetterIndex(Generic[Value]):
-    """Values by the first letters of their forms; a pattern is compiled when it is first tried."""
+    `reading` is `SENTENCE` or `FITTED`. A pattern is compiled when it is first tried.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -212,16 +188,25 @@ class _LetterIndex(Generic[Value]):
         self._by_prefix: dict[str, set[int]] = defaultdict(set)
 
     def add(self, value: Value, forms: tuple[str, ...]) -> None:
+        """Look for the forms of a value, written out as `expand` does."""
         for form in forms:
-            self._by_prefix[_literal_prefix(form)].add(len(self._rows))
+            literal = _LITERAL_START.match(form.lower().removeprefix(_EXACT))
+            assert literal is not None  # The pattern matches the empty string.
+            prefix = literal[0][:_PREFIX_LENGTH]
+            self._by_prefix[prefix].add(len(self._rows))
         self._rows.append((value, forms))
 
     def find(self, text: str) -> Iterator[Match[Value]]:
+        """Yield every match of each value, in the order of the values.
+
+        Matches that overlap an earlier one of the same value are left out.
+        """
         for value, pattern in self._candidates(text):
             for match in pattern.finditer(text):
                 yield Match(match.start(), match.end(), value)
 
     def find_values(self, text: str) -> Iterator[Value]:
+        """Yield the values that are named, each once."""
         for value, pattern in self._candidates(text):
             if pattern.search(text):
                 yield value
@@ -238,21 +223,12 @@ class _LetterIndex(Generic[Value]):
             yield value, self._patterns[number]
 
 
-def _literal_prefix(form: str) -> str:
-    """Return the first letters that every text of a form begins with, at most three."""
-    literal = _LITERAL_START.match(form.lower().removeprefix(_EXACT))
-    assert literal is not None  # The pattern matches the empty string.
-    return literal[0][:_PREFIX_LENGTH]
-
-
 def _as_regex(form: str, reading: Reading) -> str:
-    pieces = [_escape(piece, reading) for piece in form.removeprefix(_EXACT).split(" .. ")]
-    regex = _GAP.join(pieces)
-    return regex if form == form.lower() else f"(?-i:{regex})"
-
-
-def _escape(piece: str, reading: Reading) -> str:
-    regex = re.escape(piece).replace(r"\*", r"\w*").replace(r"\?", r"\w").replace(r"\#", r"\d")
-    if reading is Reading.SENTENCE:
-        regex = regex.replace("'", "['’]").replace(r"\ ", r"[\s-]+")
-    return regex
+    pieces = []
+    for piece in form.removeprefix(_EXACT).split(" .. "):
+        regex = re.escape(piece).replace(r"\*", r"\w*").replace(r"\?", r"\w").replace(r"\#", r"\d")
+        if reading is Reading.SENTENCE:
+            regex = regex.replace("'", "['’]").replace(r"\ ", r"[\s-]+")
+        pieces.append(regex)
+    joined = _GAP.join(pieces)
+    return joined if form == form.lower() else f"(?-i:{joined})"

@@ -92,17 +92,14 @@ def common_forms(text: str) -> tuple[str, ...]:
 def common_form(word: str) -> str:
     """Return a word in lower case, American and singular: `Haemorrhoids` as `hemorrhoid`."""
     american = _BRITISH.sub(lambda british: _AMERICAN[british[0]], word.lower())
-    return _singular(american)
-
-
-def _singular(word: str) -> str:
-    if len(word) < _SHORTEST_PLURAL or word[-1] != "s" or word.endswith(_SINGULAR_ENDINGS):
-        return word
-    if word.endswith("ies"):
-        return word[:-3] + "y"
-    if word.endswith(_ES_ENDINGS):
-        return word[:-2]
-    return word[:-1]
+    is_plural = len(american) >= _SHORTEST_PLURAL and american.endswith("s")
+    if not is_plural or american.endswith(_SINGULAR_ENDINGS):
+        return american
+    if american.endswith("ies"):
+        return american[:-3] + "y"
+    if american.endswith(_ES_ENDINGS):
+        return american[:-2]
+    return american[:-1]
 
 
 @lru_cache(maxsize=2048)
