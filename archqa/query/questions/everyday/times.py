@@ -115,15 +115,15 @@ def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
     for each in dates:
         yield _with_relation(text, each)
     yield from _lengths(text)
-    for match in _matches(_DECADE, text):
+    for match in _compiled(_DECADE).finditer(text):
         decade = int(match["decade"])
         yield _stretch(text, match, {"year": decade}, {"year": decade + 9})
-    for match in _matches(_YEARS, text):
+    for match in _compiled(_YEARS).finditer(text):
         first, last = int(match["first"]), int(match["last"])
         found = _stretch(text, match, {"year": first}, {"year": last})
         if first <= last and len(found.spans) == 2:
             yield found
-    for match in _matches(_SEASON, text):
+    for match in _compiled(_SEASON).finditer(text):
         month, year = _SEASONS[match["season"]], int(match["year"])
         last_month = {"year": year + month // 12, "month": (month + 1) % 12 + 1}
         yield _stretch(text, match, {"year": year, "month": month}, last_month)
@@ -149,7 +149,7 @@ def _dates(text: str, today: date | None) -> Iterator[_Date]:
     """The dates without overlap, the most exact first."""
     taken: list[tuple[int, int]] = []
     for pattern in (*_DATES, *_BARE_MONTHS):
-        for match in _matches(pattern, text):
+        for match in _compiled(pattern).finditer(text):
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue
             fields = _date_fields(match, today)
@@ -232,10 +232,10 @@ def _end_of_visit_noun(text: str, end: int) -> int:
 
 
 def _lengths(text: str) -> Iterator[FoundSpan]:
-    for match in _matches(_AGO, text):
+    for match in _compiled(_AGO).finditer(text):
         yield _time_ago(text, match)
     for pattern in _BACK:
-        for match in _matches(pattern, text):
+        for match in _compiled(pattern).finditer(text):
             if match["count"] is None and match["unit"].endswith("s"):
                 continue
             relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
@@ -268,10 +268,6 @@ def _date_fields(match: re.Match[str], today: date | None) -> dict[str, Any]:
         is_past = (fields["month"], fields.get("day", 1)) <= (today.month, today.day)
         fields["year"] = today.year if is_past else today.year - 1
     return fields
-
-
-def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
-    return _compiled(pattern).finditer(text)
 
 
 @cache
