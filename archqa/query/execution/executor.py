@@ -21,6 +21,7 @@ from archqa.query.execution.findings import (
     collect_evidence,
 )
 from archqa.query.execution.named_rows import (
+    EVERYTHING,
     ConceptMatcher,
     Series,
     Wanted,
@@ -113,7 +114,7 @@ def _select_opposite(context: ExecutionContext, against: Against) -> RowSelectio
     """
     query = context.query
     wanted = Wanted(against.names, against.concepts)
-    if wanted.is_everything:
+    if wanted == EVERYTHING:
         wanted = Wanted(query.names, query.concepts)
     for side in (Wanted((), query.concepts), wanted):
         parts = concept_matcher(context, query.what, side).parts
@@ -195,7 +196,7 @@ def _aggregate_rows(
         return Answer(kind="count", values=(len(distinct_values),))
     if query.summary == "each":
         return _list_values(context, rows)
-    if not matcher:
+    if not matcher.concepts:
         _warn_of_mixed_tests(context, rows)
     return Answer(
         kind=_answer_kind(query),

@@ -216,8 +216,12 @@ def unconfirmed(row: Row, read: ReadResource) -> str:
         missing.append("the name")
     if row.value is not None and not _contains_value(row, scalars, texts):
         missing.append("the value")
-    if not _literal_facts(row).issubset(map(str.casefold, texts)):
-        missing.append("what is told beside it")
+    folded_texts = set(map(str.casefold, texts))
+    for name in _FACTS:
+        facts = row.facts.get(name, ()) if name not in _CODED_FACTS else ()
+        if any(fact.casefold().strip() not in folded_texts for fact in facts):
+            missing.append("what is told beside it")
+            break
     times = [time.isoformat() for time in (row.time, row.end) if time is not None]
     if not all(_is_recorded(_to_minute(time), texts) for time in times):
         missing.append("the time")
@@ -238,16 +242,6 @@ def _contains_value(row: Row, scalars: list[Any], texts: set[str]) -> bool:
     if recorded:  # The value was converted to another unit.
         return recorded[0].partition(" ")[0] in [f"{number:g}" for number in numbers]
     return row.value in numbers
-
-
-def _literal_facts(row: Row) -> set[str]:
-    facts: set[str] = set()
-    for name in _FACTS:
-        if name in _CODED_FACTS:
-            continue
-        for value in row.facts.get(name, ()):
-            facts.add(value.casefold().strip())
-    return facts
 
 
 def _is_recorded(time: str, texts: set[str]) -> bool:

@@ -117,7 +117,7 @@ def _rows_text(query: Query) -> str:
     if query.newest:
         rows = f"the last {query.newest} {adjectives}{kind.plural}"
     if query.when.position:
-        rows = f"the {_spaced(query.when.position)} {adjectives}{kind.singular}"
+        rows = f"the {query.when.position.replace('_', ' ')} {adjectives}{kind.singular}"
     when = query.when.model_copy(update={"position": None})
     return f"{rows}{_wanted_text(query)}{_limits_text(query)}{_when_text(when)}"
 
@@ -175,14 +175,14 @@ def _names_text(names: tuple[str, ...]) -> str:
 def _when_text(when: When) -> str:
     parts = []
     if when.position:
-        parts.append(f" {_spaced(when.position)} measured")
+        parts.append(f" {when.position.replace('_', ' ')} measured")
     if str(when):
         parts.append(f" {when}")
     return "".join(parts)
 
 
 def _field_text(query: Query) -> str:
-    field = _FIELD.get(query.returns) or _spaced(query.returns)
+    field = _FIELD.get(query.returns) or query.returns.replace("_", " ")
     if query.returns in {"elapsed", "length_of_stay"}:
         return f"{field} (in {query.unit or 'day'}s)"
     return field
@@ -193,10 +193,6 @@ def _now_text(query: Query) -> str:
         return ""
     now = query.now.replace("T", " ")
     return f" (the clock stands at {now})"
-
-
-def _spaced(name: str) -> str:
-    return name.replace("_", " ")
 
 
 @cache
@@ -214,7 +210,7 @@ def concept_names() -> tuple[str, ...]:
             names[concept.kind].append(concept.name)
     lines = []
     for kind, names_of_kind in names.items():
-        lines.append(f"{_spaced(kind)}: {', '.join(sorted(names_of_kind))}")
+        lines.append(f"{kind.replace('_', ' ')}: {', '.join(sorted(names_of_kind))}")
     return tuple(lines)
 
 
@@ -227,7 +223,8 @@ def _kind_text(kind: KindOfRows) -> str:
     if limits:
         parts.append(f"Limits: {', '.join(limits)}.")
     if kind.concepts:
-        parts.append(f"Concepts: {', '.join(map(_spaced, kind.concepts))}.")
+        names = ", ".join(kind.concepts).replace("_", " ")
+        parts.append(f"Concepts: {names}.")
     elif not kind.named:
         parts.append("No names.")
     return " ".join(parts)
