@@ -42,7 +42,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--case_ids_to_score is a flag of 2026; name its subtask with --task")
     try:
         if options.task == archehr2025.TASK:
-            scores = _score_2025(options)
+            if options.data_path is None:
+                raise ScoringError("ArchEHR-QA 2025 needs --data_path archehr-qa.xml.")
+            submission = read_json(options.submission_path)
+            references = load_references_2025(options.data_path, options.key_path)
+            _raise_first(archehr2025.refusals(submission, references))
+            scores = archehr2025.score(
+                submission,
+                references,
+                reference_order=options.reference_order,
+                **_models(options),
+            )
         else:
             scores = _score_2026(options)
     except ScoringError as error:
@@ -102,20 +112,6 @@ def _parser() -> argparse.ArgumentParser:
         "--task", choices=TASKS, default=TASKS[0], help="which of the organisers' scripts"
     )
     return parser
-
-
-def _score_2025(options: argparse.Namespace) -> Scores:
-    if options.data_path is None:
-        raise ScoringError("ArchEHR-QA 2025 needs --data_path archehr-qa.xml.")
-    submission = read_json(options.submission_path)
-    references = load_references_2025(options.data_path, options.key_path)
-    _raise_first(archehr2025.refusals(submission, references))
-    return archehr2025.score(
-        submission,
-        references,
-        reference_order=options.reference_order,
-        **_models(options),
-    )
 
 
 def _score_2026(options: argparse.Namespace) -> Scores:

@@ -37,13 +37,8 @@ class Links(NamedTuple):
     gold: frozenset[tuple[str, str]]
 
 
-class Counts(NamedTuple):
-    """True positives, false positives and false negatives of one case."""
-
-    tp: int
-    fp: int
-    fn: int
-
+Counts = tuple[int, int, int]
+"""True positives, false positives and false negatives of one case."""
 
 Credit = Literal["strict", "lenient"]
 Average = Literal["micro", "macro"]
@@ -192,8 +187,4 @@ class LinkF1(LinkMetric):
 
 def overlap(predicted: frozenset[Item], gold: frozenset[Item]) -> Counts:
     """True positives, false positives and false negatives of one set against another."""
-    return Counts(
-        tp=len(predicted & gold),
-        fp=len(predicted - gold),
-        fn=len(gold - predicted),
-    )
+    return len(predicted & gold), len(predicted - gold), len(gold - predicted)

@@ -136,7 +136,15 @@ def same(
 ) -> bool:
     """Whether two values are the same by the benchmark's rules, or strictly."""
     if isinstance(gold, DateValue) and isinstance(value, DateValue):
-        return _same_date(question, gold, value, strict)
+        gold_is_midnight = gold.when.time() == time.min
+        if strict:
+            if not value.has_time and not gold_is_midnight:
+                return False
+            return value.when.replace(microsecond=0) == gold.when
+        if _ASKS_FOR_TIME.search(question) and not gold_is_midnight:
+            difference = gold.when - value.when
+            return value.has_time and abs(difference.total_seconds()) <= 60
+        return gold.when.date() == value.when.date()
     if isinstance(gold, float) and isinstance(value, float | bool):
         if strict:
             return abs(gold - value) <= 1e-6
@@ -145,23 +153,6 @@ def same(
     if isinstance(gold, str) and isinstance(value, str):
         return _normalise(gold) == _normalise(value)
     return False
-
-
-def _same_date(
-    question: str,
-    gold: DateValue,
-    value: DateValue,
-    strict: bool,
-) -> bool:
-    gold_is_midnight = gold.when.time() == time.min
-    if strict:
-        if not value.has_time and not gold_is_midnight:
-            return False
-        return value.when.replace(microsecond=0) == gold.when
-    if _ASKS_FOR_TIME.search(question) and not gold_is_midnight:
-        difference = gold.when - value.when
-        return value.has_time and abs(difference.total_seconds()) <= 60
-    return gold.when.date() == value.when.date()
 
 
 def _normalise(text: str) -> str:

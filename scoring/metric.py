@@ -53,21 +53,6 @@ class MetricSource(Protocol):
         """The metric of a name, None if there is none. Raises ScoringError if it cannot be used."""
 
 
-class AggregateMetric(Protocol):
-    """Anything that turns summed tallies into a score: a metric or a mean of metrics."""
-
-    @property
-    def bs(self) -> int:
-        """Bootstrap resamples for the interval; 0 for none."""
-
-    @property
-    def seed(self) -> int:
-        """Seed of the resampling."""
-
-    def value(self, total: FloatArray) -> FloatArray:
-        """Scores from summed tallies: shape (..., width) → (...)."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Metric(ABC, Generic[Case]):
     """One metric with all its settings; `str(metric)` is its signature, which `parse_metric` reads.
@@ -236,11 +221,20 @@ def parse_metric(text: str) -> Metric[Any] | MetricMean:
     if text.startswith("mean[") and text.endswith("]"):
         parts = _split_outside_brackets(text[5:-1])
         return MetricMean(tuple(map(parse_metric, parts)))
+    settings = {}
     if "(" in text:
-        name, settings = _parse_call(text)
+        call = re.fullmatch(r"([\w.-]+)\s*\((.*)\)", text, flags=re.DOTALL)
+        if not call:
+            raise ScoringError(
+                f"metric {text!r} cannot be read; write name(setting=value, setting=value)."
+            )
+        name = call[1]
+        for argument in call[2].split(","):
+            setting, _, value = argument.partition("=")
+            if argument.strip():
+                settings[setting.strip()] = value.strip()
     else:
         name, *fields = text.split("|")
-        settings = {}
         for field in fields:
             setting, _, value = field.partition(":")
             settings[setting] = unquote(value)
@@ -287,20 +281,6 @@ def _settings(metric: type[Metric[Any]]) -> dict[str, Any]:
             if name in fields:
                 settings.setdefault(name, types[name])
     return settings
-
-
-def _parse_call(text: str) -> tuple[str, dict[str, str]]:
-    match = re.fullmatch(r"\s*([\w.-]+)\s*\((.*)\)\s*", text, flags=re.DOTALL)
-    if not match:
-        raise ScoringError(
-            f"metric {text!r} cannot be read; write name(setting=value, setting=value)."
-        )
-    settings = {}
-    for argument in match[2].split(","):
-        setting, _, value = argument.partition("=")
-        if argument.strip():
-            settings[setting.strip()] = value.strip()
-    return match[1], settings
 
 
 def _build(name: str, settings: Mapping[str, str]) -> Metric[Any]:

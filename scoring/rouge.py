@@ -46,12 +46,27 @@ class Rouge(TextMetric):
 
     def score(self, case: TextSample) -> float:
         """ROUGE of one prediction in percent."""
-        if self.variant in ("L", "Lsum"):
-            return 100 * _subsequence_f(self.variant, case)
-        reference = " ".join(rouge_tokens(case.reference))
-        prediction = " ".join(rouge_tokens(case.prediction))
-        score = _score(self.variant, reference, prediction)
-        return 100 * float(score.fmeasure)
+        from rouge_score.scoring import fmeasure
+
+        scorer = _scorer(self.variant)
+        name = f"rouge{self.variant}"
+        if self.variant in ("1", "2"):
+            expected_text = " ".join(rouge_tokens(case.reference))
+            predicted_text = " ".join(rouge_tokens(case.prediction))
+            return 100 * float(scorer.score(expected_text, predicted_text)[name].fmeasure)
+        predicted = _lines_of_tokens(case.prediction)
+        expected = _lines_of_tokens(case.reference)
+        predicted_words = set(chain.from_iterable(predicted))
+        in_both = predicted_words.intersection(chain.from_iterable(expected))
+        reference = _joined_matches(expected, in_both)
+        prediction = _joined_matches(predicted, in_both, mark_gaps=self.variant == "Lsum")
+        precision_of_matches = float(scorer.score(reference, prediction)[name].precision)
+        matches = round(precision_of_matches * len(prediction.split()))
+        if not matches:
+            return 0.0
+        precision = matches / sum(map(len, predicted))
+        recall = matches / sum(map(len, expected))
+        return 100 * float(fmeasure(precision, recall))
 
 
 def rouge_tokens(text: str) -> tuple[str, ...]:
@@ -60,35 +75,12 @@ def rouge_tokens(text: str) -> tuple[str, ...]:
     return tuple(chain.from_iterable(lines))
 
 
+@lru_cache(maxsize=8192)
 def _lines_of_tokens(text: str) -> list[tuple[str, ...]]:
-    return [_line_tokens(line) for line in text.split("\n")]
-
-
-@lru_cache(maxsize=65536)
-def _line_tokens(line: str) -> tuple[str, ...]:
-    """The tokens of a line, cached since every variant reads it."""
+    """The tokens of each line, cached since every variant reads them."""
     from rouge_score.tokenize import tokenize
 
-    return tuple(tokenize(line, stemmer=None))
-
-
-def _subsequence_f(variant: Variant, case: TextSample) -> float:
-    """The F-measure of L or Lsum, 0 to 1."""
-    from rouge_score.scoring import fmeasure
-
-    predicted = _lines_of_tokens(case.prediction)
-    expected = _lines_of_tokens(case.reference)
-    predicted_words = set(chain.from_iterable(predicted))
-    in_both = predicted_words.intersection(chain.from_iterable(expected))
-    reference = _joined_matches(expected, in_both)
-    prediction = _joined_matches(predicted, in_both, mark_gaps=variant == "Lsum")
-    shortened_score = _score(variant, reference, prediction)
-    matches = round(float(shortened_score.precision) * len(prediction.split()))
-    if not matches:
-        return 0.0
-    precision = matches / sum(map(len, predicted))
-    recall = matches / sum(map(len, expected))
-    return float(fmeasure(precision, recall))
+    return [tuple(tokenize(line, stemmer=None)) for line in text.split("\n")]
 
 
 def _joined_matches(
@@ -110,24 +102,12 @@ def _joined_matches(
     return "\n".join(shortened)
 
 
-def _score(variant: Variant, reference: str, prediction: str) -> Any:
-    """Precision, recall and F-measure by the library; words stand between spaces and line ends."""
-    scorer = _scorer(variant)
-    scores = scorer.score(reference, prediction)
-    return scores[f"rouge{variant}"]
-
-
-class _TokensBetweenSpaces:
-    """A tokenizer for the library; the texts are tokenised already."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return text.split()
-
-
 @cache
 def _scorer(variant: Variant) -> Any:
+    """Precision, recall and F-measure by the library, of texts that are tokenised already."""
     library = module_deferring("rouge_score.rouge_scorer", _UNUSED_BY_US)
-    return library.RougeScorer([f"rouge{variant}"], tokenizer=_TokensBetweenSpaces())
+    tokenizer = SimpleNamespace(tokenize=str.split)
+    return library.RougeScorer([f"rouge{variant}"], tokenizer=tokenizer)
 
 
 def module_deferring(name: str, deferred: Collection[str]) -> ModuleType:

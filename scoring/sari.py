@@ -34,10 +34,11 @@ class Sari(TextMetric):
 
     def score(self, case: TextSample) -> float:
         """SARI of one prediction, 0 to 100."""
-        source = _tokens(case.source)
-        prediction = _tokens(case.prediction)
-        reference = _tokens(case.reference)
-        return 100 * sari(source, prediction, reference)
+        tokens = []
+        for text in (case.source, case.prediction, case.reference):
+            # The official code splits the joined tokens at spaces: of no token remains an empty one.
+            tokens.append(tokenize_13a(text.lower()) or ("",))
+        return 100 * sari(*tokens)
 
 
 def sari(
@@ -51,9 +52,24 @@ def sari(
         source_ngrams = ngrams(source, order)
         prediction_ngrams = ngrams(prediction, order)
         reference_ngrams = ngrams(reference, order)
-        scores.append(_keep(source_ngrams, prediction_ngrams, reference_ngrams))
-        scores.append(_delete(source_ngrams, prediction_ngrams, reference_ngrams))
-        scores.append(_add(source_ngrams, prediction_ngrams, reference_ngrams))
+
+        kept = _in_both(source_ngrams, prediction_ngrams)
+        should_keep = _in_both(source_ngrams, reference_ngrams)
+        correctly_kept = _in_both(kept, reference_ngrams)
+        recall = 1.0
+        if should_keep:
+            recall = sum(correctly_kept.values()) / sum(should_keep.values())
+        scores.append(_harmonic_mean(_mean_precision(correctly_kept, kept), recall))
+
+        deleted = _surplus(source_ngrams, prediction_ngrams)
+        scores.append(_mean_precision(_surplus(deleted, reference_ngrams), deleted))
+
+        added = prediction_ngrams.keys() - source_ngrams.keys()
+        should_add = reference_ngrams.keys() - source_ngrams.keys()
+        correctly_added = len(added & reference_ngrams.keys())
+        precision = correctly_added / len(added) if added else 1.0
+        recall = correctly_added / len(should_add) if should_add else 1.0
+        scores.append(_harmonic_mean(precision, recall))
     return sum(scores) / len(scores)
 
 
@@ -61,42 +77,6 @@ def ngrams(tokens: Sequence[str], order: int) -> Counter[Ngram]:
     """How often each run of `order` tokens occurs."""
     shifted = [tokens[start:] for start in range(order)]
     return Counter(zip(*shifted, strict=False))
-
-
-def _tokens(text: str) -> tuple[str, ...]:
-    # The official code splits the joined tokens at spaces: an empty text becomes one empty token.
-    return tokenize_13a(text.lower()) or ("",)
-
-
-def _keep(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:
-    retained = _in_both(source, prediction)
-    should_retain = _in_both(source, reference)
-    correct = _in_both(retained, reference)
-    precision = _mean_precision(correct, retained)
-    recall = 1.0
-    if should_retain:
-        correct_count = sum(correct.values())
-        recall = correct_count / sum(should_retain.values())
-    return _harmonic_mean(precision, recall)
-
-
-def _delete(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:
-    deleted = _surplus(source, prediction)
-    correct = _surplus(deleted, reference)
-    return _mean_precision(correct, deleted)
-
-
-def _add(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:
-    added = prediction.keys() - source.keys()
-    should_add = reference.keys() - source.keys()
-    correct = len(added & reference.keys())
-    precision = 1.0
-    recall = 1.0
-    if added:
-        precision = correct / len(added)
-    if should_add:
-        recall = correct / len(should_add)
-    return _harmonic_mean(precision, recall)
 
 
 def _in_both(one: Ngrams, other: Ngrams) -> Ngrams:

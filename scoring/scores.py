@@ -14,7 +14,6 @@ import numpy as np
 
 from .errors import ScoringError, list_ids
 from .metric import (
-    AggregateMetric,
     FloatArray,
     Leaderboard,
     Metric,
@@ -110,20 +109,18 @@ def select_metrics(
         elif name in leaderboard:
             metrics[name] = leaderboard[name]
         else:
-            metrics[name] = _parse_request(name, leaderboard)
+            try:
+                metric = parse_metric(name)
+            except ScoringError as error:
+                names = ", ".join(leaderboard)
+                nearest = "" if "(" in name else suggest(name, leaderboard)
+                raise ScoringError(f"{error} By leaderboard name{nearest}: {names}.") from error
+            if isinstance(metric, MetricMean):
+                raise ScoringError(
+                    f"{name!r} is a mean; ask for its parts, or a combined score by name."
+                )
+            metrics[name] = metric
     return metrics
-
-
-def _parse_request(text: str, leaderboard: Mapping[str, Metric[Any]]) -> Metric[Any]:
-    try:
-        metric = parse_metric(text)
-    except ScoringError as error:
-        names = ", ".join(leaderboard)
-        nearest = "" if "(" in text else suggest(text, leaderboard)
-        raise ScoringError(f"{error} By leaderboard name{nearest}: {names}.") from error
-    if isinstance(metric, MetricMean):
-        raise ScoringError(f"{text!r} is a mean; ask for its parts, or a combined score by name.")
-    return metric
 
 
 def check_case_coverage(
@@ -137,9 +134,8 @@ def check_case_coverage(
     """
     missing = sorted(set(key) - set(answered))
     extra = sorted(set(answered) - set(key))
-    refusal = case_id_refusal(answered, key)
-    if on_missing == "refuse" and refusal:
-        raise ScoringError(refusal)
+    if on_missing == "refuse" and (missing or extra):
+        raise ScoringError(case_id_refusal(answered, key))
     warnings = []
     if missing:
         count = f"{len(missing)} of {len(key)} cases"
@@ -209,7 +205,7 @@ def add_metric(
 
 def record(
     name: str,
-    metric: AggregateMetric,
+    metric: Metric[Any] | MetricMean,
     case_ids: Sequence[str],
     tallies: FloatArray,
     into: Scores,

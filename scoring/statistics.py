@@ -17,12 +17,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .errors import ScoringError
-from .metric import AggregateMetric, FloatArray
+from .metric import FloatArray, Metric, MetricMean
 
 RESAMPLES = 10_000
 LEVEL = 0.05
@@ -43,7 +43,7 @@ class Interval(NamedTuple):
 
 
 def bootstrap_interval(
-    metric: AggregateMetric,
+    metric: Metric[Any] | MetricMean,
     tallies: FloatArray,
     confidence: float = 0.95,
 ) -> Interval | None:
@@ -84,7 +84,7 @@ def _draw_cases(
 class PairedTallies(NamedTuple):
     """A metric and the tallies of both runs, shape (cases, width); row i of both is one case."""
 
-    metric: AggregateMetric
+    metric: Metric[Any] | MetricMean
     first: FloatArray
     second: FloatArray
 

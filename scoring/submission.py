@@ -41,22 +41,21 @@ class ParsedAnswer:
     lines: tuple[Line, ...]
 
     @property
-    def without_surrogates(self) -> str:
+    def uncut_text(self) -> str:
         """All sentences on one line, uncut."""
         return " ".join(line.text for line in self.lines if line.text)
 
     @property
-    def words(self) -> int:
-        """Words before the cut, counted at spaces."""
-        return len(_words(self.without_surrogates))
+    def words(self) -> list[str]:
+        """The words of the uncut text, split at spaces."""
+        return [word for word in self.uncut_text.split(" ") if word.strip()]
 
     @property
     def text(self) -> str:
-        """The text that is scored: `without_surrogates` unchanged, unless it is over the limit."""
-        without_surrogates = self.without_surrogates
-        words = _words(without_surrogates)
+        """The text that is scored: `uncut_text` unchanged, unless it is over the limit."""
+        words = self.words
         if len(words) <= WORD_LIMIT:
-            return without_surrogates
+            return self.uncut_text
         return " ".join(words[:WORD_LIMIT])
 
     @property
@@ -86,10 +85,6 @@ def parse_answer(case_id: str, answer: str) -> ParsedAnswer:
         citations = tuple(cited for cited in ids if cited.strip())
         lines.append(Line(sentence, citations))
     return ParsedAnswer(case_id, tuple(lines))
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in text.split(" ") if word.strip()]
 
 
 def read_submission(
@@ -161,26 +156,18 @@ def _answer_warnings(answer: ParsedAnswer, sentence_ids: set[str]) -> Iterator[s
         yield "cites nothing; the official script refuses the whole submission for that."
     if answer.citations and not answer.text:
         yield "has citations but no text; the official script fails on that (BLEU divides by zero)."
-    if answer.words > WORD_LIMIT:
-        yield f"has {answer.words} words; what follows word {WORD_LIMIT} is not scored."
-        only_cut = _ids_cited_past_the_limit(answer)
+    if len(answer.words) > WORD_LIMIT:
+        yield f"has {len(answer.words)} words; what follows word {WORD_LIMIT} is not scored."
+        words_before = 0
+        visible: set[str] = set()
+        for line in answer.lines:
+            if words_before < WORD_LIMIT or not line.text:
+                visible.update(line.citations)
+            words_before += len(line.text.split())
+        only_cut = sorted(answer.citations - visible)
         if only_cut:
             effect = "only on lines past the word limit; they count, but no reader sees why."
             yield f"cites {_quoted(only_cut)} {effect}"
-
-
-def _ids_cited_past_the_limit(answer: ParsedAnswer) -> list[str]:
-    """The ids that are cited only on lines beyond the word limit."""
-    words_before = 0
-    visible: set[str] = set()
-    cut: set[str] = set()
-    for line in answer.lines:
-        if words_before < WORD_LIMIT or not line.text:
-            visible.update(line.citations)
-        else:
-            cut.update(line.citations)
-        words_before += len(line.text.split())
-    return sorted(cut - visible)
 
 
 def _quoted(ids: Sequence[str]) -> str:

@@ -265,7 +265,7 @@ def step_of(
         about=agent.call_label(task),
         parsed=None if output is None else output.model_dump(mode="json"),
         rejected=rejected,
-        mended=bool(rejected) and output is not None,
+        repaired=bool(rejected) and output is not None,
         **fields,
     )
 

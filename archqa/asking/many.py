@@ -374,7 +374,7 @@ def write_answers(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     else:
         lines = io.StringIO()
         for row in rows:
-            print(json.dumps(row, ensure_ascii=False, default=str), file=lines)
+            lines.write(f"{json.dumps(row, ensure_ascii=False, default=str)}\n")
         text = lines.getvalue()
     with storage_errors(path):
         write_private_text(path, text)

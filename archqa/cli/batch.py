@@ -90,7 +90,7 @@ def submit(
             print_notice(remark)
         run = BatchRun.create(plan, out_dir)
     with run_lock(run.folder.path):
-        run.folder.mend()
+        run.folder.repair()
         _print_progress(run.advance())
         for batch_round in run.write_rounds():
             path = run.input_path(batch_round)
@@ -152,7 +152,7 @@ def fetch(
             f"{run} has no batch.\nBegin one with: archqa batch submit CASES --out RUN"
         )
     with run_lock(batch_run.folder.path):
-        batch_run.folder.mend()
+        batch_run.folder.repair()
         if files:
             reply_count = sum(batch_run.take(file) for file in files)
         else:

@@ -28,5 +28,5 @@ class Step(FrozenModel):
     tool_calls: tuple[dict[str, Any], ...] = ()
     parsed: dict[str, Any] | None = None
     rejected: str = ""
-    mended: bool = False
+    repaired: bool = False
     usage: Usage = Usage()

@@ -343,7 +343,17 @@ def _read_issues(paths: Iterable[Path]) -> tuple[int, list[str]]:
     failures = 0
     texts: list[str] = []
     for path in paths:
-        for issue in _issues_in(path):
+        issues: list[object] = []
+        with path.open("rb") as lines:
+            for line in lines:
+                try:
+                    issues += json.loads(line)["issue"]
+                except (ValueError, KeyError, TypeError, RecursionError):
+                    if not line.isspace():
+                        issues.append({"code": "an outcome that cannot be read"})
+        for issue in issues:
+            if not isinstance(issue, dict):
+                continue
             severity = str(issue.get("severity", "error"))
             failures += severity in {"error", "fatal"}
             details = issue.get("details")
@@ -352,15 +362,3 @@ def _read_issues(paths: Iterable[Path]) -> tuple[int, list[str]]:
             if len(texts) < _MAX_ISSUES:
                 texts.append(f"the server's {severity}: {words}")
     return failures, texts
-
-
-def _issues_in(path: Path) -> Iterator[dict[str, object]]:
-    with path.open("rb") as lines:
-        for line in lines:
-            try:
-                issues = json.loads(line)["issue"]
-            except (ValueError, KeyError, TypeError, RecursionError):
-                issues = [] if line.isspace() else [{"code": "an outcome that cannot be read"}]
-            for issue in issues:
-                if isinstance(issue, dict):
-                    yield issue

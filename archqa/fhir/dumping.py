@@ -81,7 +81,17 @@ def dump(
         with _draft_folder(into) as draft:
             writer = _DumpWriter(draft, compress, progress)
             report = writer.write(record)
-            _replace(draft, into)
+            # An earlier dump is removed last.
+            former = draft.with_name(f"{draft.name}.former")
+            if into.exists():
+                into.rename(former)
+            try:
+                draft.rename(into)
+            except OSError:
+                if former.exists():
+                    former.rename(into)
+                raise
+            shutil.rmtree(former, ignore_errors=True)
     return report
 
 
@@ -104,10 +114,21 @@ class _DumpWriter:
 
     def write(self, record: LocalRecord | FhirClient) -> DumpReport:
         """Write the files and the lists of them."""
+        counts = record.counts()
+        self._total = sum(counts.values())
         if isinstance(record, FhirClient):
-            self._write_server(record)
+            for resource_type, count in counts.items():
+                written = self._write_type(resource_type, _texts_of_server(record, resource_type))
+                if written != count:
+                    difference = f"the server counts {count} and sent {written}"
+                    self._remarks.append(f"{resource_type}: {difference}")
         else:
-            self._write_file(record)
+            state = _state_of(record)
+            for resource_type in counts:
+                self._write_type(resource_type, _texts_of_record(record, resource_type, state))
+            if _state_of(record).versions != state.versions:
+                fix = "Nothing was written. Dump it again when no load is under way."
+                raise InputError(record.path, [": was loaded into meanwhile."], fix)
         names = []
         lines = ["type\tresources\tfile"]
         for resource_type, count in sorted(self._by_type.items()):
@@ -123,25 +144,6 @@ class _DumpWriter:
             reflowed=self._reflowed,
             remarks=tuple(self._remarks),
         )
-
-    def _write_server(self, client: FhirClient) -> None:
-        counts = client.counts()
-        self._total = sum(counts.values())
-        for resource_type, count in counts.items():
-            written = self._write_type(resource_type, _texts_of_server(client, resource_type))
-            if written != count:
-                difference = f"the server counts {count} and sent {written}"
-                self._remarks.append(f"{resource_type}: {difference}")
-
-    def _write_file(self, record: LocalRecord) -> None:
-        state = _state_of(record)
-        counts = record.counts()
-        self._total = sum(counts.values())
-        for resource_type in counts:
-            self._write_type(resource_type, _texts_of_record(record, resource_type, state))
-        if _state_of(record).versions != state.versions:
-            fix = "Nothing was written. Dump it again when no load is under way."
-            raise InputError(record.path, [": was loaded into meanwhile."], fix)
 
     def _write_type(self, resource_type: str, texts: Iterable[_Text]) -> int:
         count = 0
@@ -287,17 +289,3 @@ def _draft_folder(into: Path) -> Iterator[Path]:
         yield draft
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-
-
-def _replace(draft: Path, into: Path) -> None:
-    """Give the draft the name of the target; an earlier dump goes last."""
-    former = draft.with_name(f"{draft.name}.former")
-    if into.exists():
-        into.rename(former)
-    try:
-        draft.rename(into)
-    except OSError:
-        if former.exists():
-            former.rename(into)
-        raise
-    shutil.rmtree(former, ignore_errors=True)

@@ -13,7 +13,6 @@ import shutil
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from sqlite3 import Connection
 from typing import NamedTuple
 
 from archqa.core.value import FrozenModel
@@ -183,18 +182,15 @@ def _write_drafts(store: Store, drafts: list[Path]) -> None:
         while numbers := [n for (n,) in connection.execute(sql, (last, _BATCH_SIZE))]:
             last = numbers[-1]
             shards_of: dict[int, set[int]] = {}
-            for n, patient in _owners(connection, numbers[0], last):
+            first = numbers[0]
+            owners_sql = _OWNERS_SQL.format(sql_number_list(owner_elements(connection)))
+            owners = connection.execute(owners_sql, (first, last, first, last)).fetchall()
+            for n, patient in owners:
                 shards_of.setdefault(n, set()).add(_shard_of(patient, len(drafts)))
             for n, resource in zip(numbers, reader.fetch(numbers), strict=True):
                 line = f"{on_one_line(resource.text)}\n".encode()
                 for shard in shards_of.get(n, every_shard):
                     files[shard - 1].write(line)
-
-
-def _owners(connection: Connection, start: int, end: int) -> list[tuple[int, str]]:
-    """Return the resources from number `start` to `end` with the patients they are about."""
-    sql = _OWNERS_SQL.format(sql_number_list(owner_elements(connection)))
-    return connection.execute(sql, (start, end, start, end)).fetchall()
 
 
 def _load(draft: Path, path: Path) -> Shard:

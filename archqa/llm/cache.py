@@ -392,19 +392,16 @@ class CachedModel:
     async def _ask_and_store(self, request: Request) -> Reply:
         reply = await self._inner.ask(request)
         if reply.finish is FinishReason.COMPLETE:
-            await self._put(request, reply)
+            if self._cache.is_remote:
+                await asyncio.to_thread(self._cache.put, request, reply)
+            else:
+                self._cache.put(request, reply)
         return reply
 
     async def _get(self, request: Request) -> Reply | None:
         if self._cache.is_remote:
             return await asyncio.to_thread(self._cache.get, request)
         return self._cache.get(request)
-
-    async def _put(self, request: Request, reply: Reply) -> None:
-        if self._cache.is_remote:
-            await asyncio.to_thread(self._cache.put, request, reply)
-        else:
-            self._cache.put(request, reply)
 
 
 class InFlightFiles:
@@ -424,7 +421,14 @@ class InFlightFiles:
         self._works = True
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._clear_stale_files()
+            # Files of processes that are gone.
+            newest = time.time() - _STALE_AGE
+            for path in folder.iterdir():
+                with suppress(FileNotFoundError):
+                    if path.stat().st_mtime < newest:
+                        descriptor = acquire_lock(path)
+                        if descriptor is not None:
+                            release_lock(path, descriptor)
         except (OSError, LocksUnsupported):
             self._works = False
 
@@ -461,18 +465,6 @@ class InFlightFiles:
             return False
         self._descriptors[key] = descriptor
         return True
-
-    def _clear_stale_files(self) -> None:
-        newest = time.time() - _STALE_AGE
-        for path in self._folder.iterdir():
-            with suppress(FileNotFoundError):
-                if path.stat().st_mtime < newest:
-                    self._clear(path)
-
-    def _clear(self, path: Path) -> None:
-        descriptor = acquire_lock(path)
-        if descriptor is not None:
-            release_lock(path, descriptor)
 
 
 def _as_cached(reply: Reply) -> Reply:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archqa.errors import (
     AuthenticationFailed,
@@ -101,10 +101,20 @@ class ServerModel:
             start = time.monotonic()
             # Half a character cannot be sent as UTF-8.
             body = json_without_surrogates(dialect.arguments(request))
-            response = await self._open_server().chat(body)
+            if self._server is None:
+                from archqa.llm.server import ModelServer  # Its SDK takes 0.7 s to import.
+
+                self._server = ModelServer(
+                    self._base_url, self._key, self._timeout, self._transport
+                )
+            response = await self._server.chat(body)
             self._on_headers(response.headers)
             if response.status_code < 400:
-                completion = _parse_json(response.content)
+                try:
+                    completion = json_without_surrogates(json.loads(response.content))
+                except (ValueError, RecursionError) as error:
+                    # A proxy's error page or half a reply: it may pass.
+                    raise not_a_completion(error) from None
                 self._learn(request, dialect)
                 seconds = time.monotonic() - start
                 return parse_completion(completion, self._price_of(request.model), seconds)
@@ -113,18 +123,6 @@ class ServerModel:
     def dialect_for(self, model: str) -> Dialect:
         """What a request to a model is sent in: the dialect that worked, else the first to try."""
         return self._dialects.get(model, self._initial_dialect)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._server is not None:
-            await self._server.close()
-
-    def _open_server(self) -> "ModelServer":
-        if self._server is None:
-            from archqa.llm.server import ModelServer  # Its SDK takes 0.7 s to import.
-
-            self._server = ModelServer(self._base_url, self._key, self._timeout, self._transport)
-        return self._server
 
     def _learn(self, request: Request, dialect: Dialect) -> None:
         """Remember a dialect that worked; of several, the strictest.
@@ -140,6 +138,11 @@ class ServerModel:
         if is_first or dialect.structure >= known_dialect.structure:
             self._dialects[request.model] = dialect
         self._structured_models.add(request.model)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._server is not None:
+            await self._server.close()
 
     def _weaker_dialect(
         self, refusal: "httpx2.Response", dialect: Dialect, request: Request
@@ -165,14 +168,6 @@ class ServerModel:
         if weaker is None:
             raise _error_for(refusal, text, request, server_identity(self._base_url))
         return weaker
-
-
-def _parse_json(body: bytes) -> Any:
-    """The JSON of a body. Raises `TransientError`: a proxy's error page or half a reply may pass."""
-    try:
-        return json_without_surrogates(json.loads(body))
-    except (ValueError, RecursionError) as error:
-        raise not_a_completion(error) from None
 
 
 def _is_filtered(status: int, text: str) -> bool:

@@ -118,7 +118,10 @@ class Dialect(FrozenModel):
     def _messages(self, request: Request) -> list[dict[str, Any]]:
         messages = list(request.messages)
         if request.output_schema is not None and self.structure is not StructuredOutputMode.SCHEMA:
-            messages[-1] = _with_schema(messages[-1], request.output_schema)
+            instruction = "Reply with one JSON object that fits this JSON Schema, and nothing else:"
+            schema = json.dumps(request.output_schema, separators=(",", ":"))
+            content = f"{messages[-1].content}\n\n{instruction}\n{schema}"
+            messages[-1] = messages[-1].model_copy(update={"content": content})
         if not self.system_role:
             messages = _without_system(messages)
         if not self.assistant_last and messages[-1].role == "assistant":
@@ -151,13 +154,6 @@ def _message_body(message: Message) -> dict[str, Any]:
         "content": message.content or None,
         "tool_calls": tool_calls,
     }
-
-
-def _with_schema(message: Message, schema: dict[str, Any]) -> Message:
-    instruction = "Reply with one JSON object that fits this JSON Schema, and nothing else:"
-    schema_text = json.dumps(schema, separators=(",", ":"))
-    content = f"{message.content}\n\n{instruction}\n{schema_text}"
-    return message.model_copy(update={"content": content})
 
 
 def _without_system(messages: list[Message]) -> list[Message]:

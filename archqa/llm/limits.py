@@ -88,7 +88,14 @@ class RateLimiter:
         """Block while a server says that none of this minute's requests or tokens remain."""
         for kind in ("requests", "tokens"):
             if headers.get(f"x-ratelimit-remaining-{kind}") == "0":
-                self.block_for(_parse_seconds(headers.get(f"x-ratelimit-reset-{kind}", "")))
+                # `6m0s`, `20ms` or a bare number of seconds.
+                duration = headers.get(f"x-ratelimit-reset-{kind}", "")
+                seconds = 0.0
+                for number, unit in _DURATION.findall(duration):
+                    seconds += float(number) * _SECONDS[unit]
+                if duration.replace(".", "", 1).isdigit():
+                    seconds = float(duration)
+                self.block_for(seconds)
 
 
 class RateLimitedModel:
@@ -108,16 +115,6 @@ class RateLimitedModel:
                 if fault.retry_after is not None:
                     self._limiter.block_for(fault.retry_after)
                 raise
-
-
-def _parse_seconds(duration: str) -> float:
-    """`6m0s`, `20ms` or a bare number of seconds."""
-    parts = _DURATION.findall(duration)
-    if parts:
-        return sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    if duration.replace(".", "", 1).isdigit():
-        return float(duration)
-    return 0.0
 
 
 class RetryingModel:

@@ -404,7 +404,8 @@ class _AiohttpTransport(httpx2.AsyncBaseTransport):
         """The response as it begins; its body is read afterwards. Raises `httpx2.TransportError`."""
         seconds = request.extensions["timeout"]["read"]
         timeout = aiohttp.ClientTimeout(total=seconds)
-        if _is_download(request) or _is_upload(request):
+        is_upload = request.headers.get("content-type", "").startswith("multipart/form-data")
+        if is_upload or _is_download(request):
             timeout = aiohttp.ClientTimeout(sock_connect=seconds, sock_read=seconds)
         with _http_errors():
             response = await self._open_session().request(
@@ -450,10 +451,6 @@ class _AiohttpStream(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         """Close the connection, unless the body was read to its end."""
         self._response.close()
-
-
-def _is_upload(request: httpx2.Request) -> bool:
-    return request.headers.get("content-type", "").startswith("multipart/form-data")
 
 
 def _is_download(request: httpx2.Request) -> bool:

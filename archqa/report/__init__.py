@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from archqa.report.brief_page import brief_html
+    from archqa.report.page import brief_html
     from archqa.report.report import NotebookPage, report_html, show_case, write_report
 
 __all__ = ["NotebookPage", "brief_html", "report_html", "show_case", "write_report"]
@@ -15,5 +15,5 @@ def __getattr__(name: str) -> object:
 
     if name not in __all__:
         raise AttributeError(f"module 'archqa.report' has no attribute {name!r}")
-    module = "brief_page" if name == "brief_html" else "report"
+    module = "page" if name == "brief_html" else "report"
     return getattr(import_module(f"archqa.report.{module}"), name)

@@ -119,7 +119,15 @@ def note_view(
     claims_by_run = []
     marks_by_run = []
     for run_index, record in enumerate(records):
-        marks = _sentence_marks(case, record, key)
+        # The mark of each sentence id, one of `MARK_LABELS`.
+        cited_ids = _cited_ids(record)
+        marks = {}
+        for sentence_id in case.sentence_ids:
+            label = key.labels.get(sentence_id) if key else None
+            mark = "missed" if label is Relevance.ESSENTIAL else "plain"
+            if sentence_id in cited_ids:
+                mark = "cited" if label is None else _MARKS_OF_CITED[label]
+            marks[sentence_id] = mark
         claims = _claim_views(case, record, prefix, run_index, marks)
         claims_by_run.append(claims)
         marks_by_run.append(marks)
@@ -266,23 +274,6 @@ def _cited_ids(record: CaseRecord | None) -> frozenset[str]:
     if record.answer and record.answer.cited:
         return record.answer.cited
     return frozenset(record.evidence)
-
-
-def _sentence_marks(
-    case: Case,
-    record: CaseRecord | None,
-    key: CaseKey | None,
-) -> dict[str, str]:
-    """Return the mark of each sentence id, one of `MARK_LABELS`."""
-    cited_ids = _cited_ids(record)
-    marks = {}
-    for sentence_id in case.sentence_ids:
-        label = key.labels.get(sentence_id) if key else None
-        mark = "missed" if label is Relevance.ESSENTIAL else "plain"
-        if sentence_id in cited_ids:
-            mark = "cited" if label is None else _MARKS_OF_CITED[label]
-        marks[sentence_id] = mark
-    return marks
 
 
 def _claim_views(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from archqa.briefing.brief import Brief, BriefLine, evidence_numbers, number_ranges
 from archqa.core.tables import read_mapping
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -182,3 +183,13 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
     "metric_label": metric_label,
     "resource_name": resource_name,
 }
+
+
+def brief_html(brief: Brief) -> str:
+    """Return the page: each line's numbers lead to the evidence below. All text is escaped."""
+    numbers = evidence_numbers(brief)
+
+    def ranges(line: BriefLine) -> list[tuple[int, int]]:
+        return list(number_ranges(numbers[citation] for citation in line.citations))
+
+    return render("brief.html.jinja", brief=brief, ranges=ranges, live=False)

@@ -241,7 +241,16 @@ def _stage(
     max_calls: int,
 ) -> StageView:
     engine_steps = [step for step in steps if step.backend != _MODEL]
-    calls = _group_calls(steps)
+    # The calls of the steps that models took, in the order of their first attempts.
+    calls: list[_Call] = []
+    for model_step in steps:
+        if model_step.backend != _MODEL:
+            continue
+        for earlier in reversed(calls):
+            if earlier.add(model_step):
+                break
+        else:
+            calls.append(_Call(model_step))
     call_views = [_call_view(call, extent) for call in calls[:max_calls]]
     return StageView(
         name=agent.replace("_", " "),
@@ -283,7 +292,7 @@ def _call_view(call: "_Call", extent: _Extent) -> CallView:
     last = steps[-1]
     outcome = "accepted"
     if last.rejected:
-        outcome = "kept in part" if last.mended else "failed"
+        outcome = "kept in part" if last.repaired else "failed"
     tool_names = []
     for step in steps:
         for tool_call in step.tool_calls:
@@ -367,20 +376,6 @@ class _Call:
         return step.messages[count].get("content") == (last.reply or _EMPTY_REPLY)
 
 
-def _group_calls(steps: Iterable[Step]) -> list[_Call]:
-    """Return the calls of the steps that models took, in the order of their first attempts."""
-    calls: list[_Call] = []
-    for step in steps:
-        if step.backend != _MODEL:
-            continue
-        for call in reversed(calls):
-            if call.add(step):
-                break
-        else:
-            calls.append(_Call(step))
-    return calls
-
-
 def _attempt_views(call: _Call, cutter: _TextCutter) -> tuple[AttemptView, ...]:
     """Return the attempts of a call, with as much of their texts as there is room for."""
     views = []
@@ -407,7 +402,7 @@ def _attempt_views(call: _Call, cutter: _TextCutter) -> tuple[AttemptView, ...]:
                 finish=step.finish,
                 tool_calls=tool_calls,
                 rejection=cutter.cut("rejection", step.rejected),
-                kept_in_part=step.mended,
+                kept_in_part=step.repaired,
                 usage=step.usage,
             )
         )

@@ -74,7 +74,7 @@ class RunFolder:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.chmod(0o700)
         folder = cls(path)
-        folder.mend()
+        folder.repair()
         return folder
 
     @staticmethod
@@ -164,7 +164,7 @@ class RunFolder:
             raise damaged_trace(path) from None
         return steps
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Repair what a kill left, so that lines can be appended; call it with the run's lock held.
 
         A last line that was cut short is dropped, as are drafts of whole files.

@@ -114,7 +114,7 @@ def _reopen(path: Path, plan: Plan) -> OpenRun:
             f"{path} was another run: {list_ids(differences)} differ.\n"
             "Resume it as it was begun, or name a new --out."
         )
-    folder.mend()
+    folder.repair()
     if not folder.has_lines("input.jsonl", len(existing.case_ids)):
         # A kill, or a power cut, while the folder was made: the cases are those of the same file.
         write_cases(folder, existing.task, plan.cases)

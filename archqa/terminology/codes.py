@@ -159,8 +159,10 @@ def _names_drug(concept: Concept, display: str) -> bool:
         return bool(ingredients) and set(concept.ingredients) <= set(ingredients)
     dose_forms = _dose_forms_by_ingredient(concept)
     for name in (*ingredients, ANY_INGREDIENT):
-        if any(_is_in_form(display, form) for form in dose_forms.get(name, ())):
-            return True
+        for form in dose_forms.get(name, ()):
+            is_excluded = form.startswith("-")
+            if not form or has_form(display, form.removeprefix("-")) is not is_excluded:
+                return True
     return False
 
 
@@ -172,12 +174,6 @@ def _dose_forms_by_ingredient(concept: Concept) -> dict[str, tuple[str, ...]]:
         name, _, form = rule.partition("@")
         forms[name] = (*forms.get(name, ()), form)
     return forms
-
-
-def _is_in_form(display: str, form: str) -> bool:
-    if form.startswith("-"):
-        return not has_form(display, form[1:])
-    return not form or has_form(display, form)
 
 
 def _names_concept(concept: Concept, display: str, past: bool) -> bool:
@@ -194,14 +190,11 @@ def _names_concept(concept: Concept, display: str, past: bool) -> bool:
     for excluded in (*display_word_sets(f"not {concept.kind}"), *past_words):
         if excluded <= words and not (past and excluded in past_words):
             return False
-    return any(_holds(words, rule) for rule in display_rules(concept))
-
-
-def _holds(words: frozenset[str], rule: DisplayRule) -> bool:
-    """Tell whether a display with these words holds the words of a rule and none excluded."""
-    if not all(_has(words, word) for word in rule.words):
-        return False
-    return not any(excluded <= words for excluded in rule.excluded)
+    for rule in display_rules(concept):
+        has_all = all(_has(words, word) for word in rule.words)
+        if has_all and not any(excluded <= words for excluded in rule.excluded):
+            return True
+    return False
 
 
 def _has(words: frozenset[str], word: str) -> bool:

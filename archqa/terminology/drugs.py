@@ -4,7 +4,7 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from archqa.core.tables import EMPTY, TableRow, read_rows, split_cell
+from archqa.core.tables import EMPTY, read_rows, split_cell
 from archqa.terminology.concept import Forms, read_forms
 from archqa.terminology.matching import Reading, WordMatcher
 from archqa.terminology.words import common_forms, display_word_sets, single_display_words
@@ -38,16 +38,16 @@ class Drug(NamedTuple):
 @cache
 def read_drugs() -> tuple[Drug, ...]:
     """Return the single ingredients, then the combinations that a brand stands for."""
-    rows: dict[str, TableRow] = {}
+    rows = {}
     for _, _, rules, _ in read_rows("terminology/data/drug_classes.tsv", 4):
         for rule in split_cell(rules):
-            name = rule.partition("@")[0]
-            if name != ANY_INGREDIENT:
-                rows[name] = (name, EMPTY, EMPTY)
-    for row in read_rows("terminology/data/drugs.tsv", 3):
-        rows[row[0]] = row
+            ingredient = rule.partition("@")[0]
+            if ingredient != ANY_INGREDIENT:
+                rows[ingredient] = (EMPTY, EMPTY)
+    for name, cell, rxnorm in read_rows("terminology/data/drugs.tsv", 3):
+        rows[name] = (cell, rxnorm)
     drugs = []
-    for name, cell, rxnorm in rows.values():
+    for name, (cell, rxnorm) in rows.items():
         ingredients = tuple(name.split(_JOINT))
         forms = read_forms(cell)
         # A single ingredient is called by its name unless a mark says otherwise.

@@ -153,9 +153,14 @@ class WordMatcher(Generic[Value]):
         if self._needs_joint and words[place].common in _UNITS:
             is_unit = place > 0 and words[place - 1].written[-1].isdigit()
         for length in range(self._joined_words(text, words, place), 0, -1):
-            values = self._named_by(words[place : place + length])
+            part = words[place : place + length]
+            stems = " ".join([word.common for word in part])
+            written = " ".join([word.written for word in part])
+            values = dict.fromkeys(self._by_stems.get(stems, ()))
+            values |= dict.fromkeys(self._in_lower_case.get(written.lower(), ()))
+            values |= dict.fromkeys(self._as_written.get(written, ()))
             if values and (length > 1 or not is_unit):
-                return length, values
+                return length, tuple(values)
         return 1, ()
 
     def _joined_words(self, text: str, words: list[Word], place: int) -> int:
@@ -166,13 +171,6 @@ class WordMatcher(Generic[Value]):
                 if not _JOINT.fullmatch(text, words[following - 1].end, words[following].start):
                     return following - place
         return last - place
-
-    def _named_by(self, words: list[Word]) -> tuple[Value, ...]:
-        written = " ".join([word.written for word in words])
-        by_stems = self._by_stems.get(" ".join([word.common for word in words]), ())
-        exact = self._in_lower_case.get(written.lower(), ())
-        as_written = self._as_written.get(written, ())
-        return tuple(dict.fromkeys((*by_stems, *exact, *as_written)))
 
 
 class LetterMatcher(Generic[Value]):
@@ -190,10 +188,10 @@ class LetterMatcher(Generic[Value]):
     def add(self, value: Value, forms: tuple[str, ...]) -> None:
         """Look for the forms of a value, written out as `expand` does."""
         for form in forms:
+            # The first letters that every text of the form begins with, at most three.
             literal = _LITERAL_START.match(form.lower().removeprefix(_EXACT))
             assert literal is not None  # The pattern matches the empty string.
-            prefix = literal[0][:_PREFIX_LENGTH]
-            self._by_prefix[prefix].add(len(self._rows))
+            self._by_prefix[literal[0][:_PREFIX_LENGTH]].add(len(self._rows))
         self._rows.append((value, forms))
 
     def find(self, text: str) -> Iterator[Match[Value]]:
@@ -226,9 +224,10 @@ class LetterMatcher(Generic[Value]):
 def _as_regex(form: str, reading: Reading) -> str:
     pieces = []
     for piece in form.removeprefix(_EXACT).split(" .. "):
-        regex = re.escape(piece).replace(r"\*", r"\w*").replace(r"\?", r"\w").replace(r"\#", r"\d")
+        escaped = re.escape(piece)
+        escaped = escaped.replace(r"\*", r"\w*").replace(r"\?", r"\w").replace(r"\#", r"\d")
         if reading is Reading.SENTENCE:
-            regex = regex.replace("'", "['’]").replace(r"\ ", r"[\s-]+")
-        pieces.append(regex)
-    joined = _GAP.join(pieces)
-    return joined if form == form.lower() else f"(?-i:{joined})"
+            escaped = escaped.replace("'", "['’]").replace(r"\ ", r"[\s-]+")
+        pieces.append(escaped)
+    regex = _GAP.join(pieces)
+    return regex if form == form.lower() else f"(?-i:{regex})"

@@ -56,30 +56,21 @@ def convert(value: float, unit: str, to_unit: str, concept: Concept | None = Non
     if source.quantity == wanted.quantity:
         return value if source == wanted else value * source.size / wanted.size
     name = concept.name if concept else _ANY_CONCEPT
-    linear = _linear(value, source, wanted, name)
-    return linear if linear is not None else _by_molar_mass(value, source, wanted, name)
-
-
-def _linear(value: float, source: Unit, wanted: Unit, name: str) -> float | None:
-    """Convert by a line between two units, or between units of the same quantities."""
     lines = _lines()
-    for concept in (name, _ANY_CONCEPT):
-        if line := lines.get((concept, source.ucum, wanted.ucum)):
+    for line_name in (name, _ANY_CONCEPT):
+        if line := lines.get((line_name, source.ucum, wanted.ucum)):
             factor, offset = line
             return factor * value + offset
-        if line := lines.get((concept, wanted.ucum, source.ucum)):
+        if line := lines.get((line_name, wanted.ucum, source.ucum)):
             factor, offset = line
             return (value - offset) / factor
-    return None
-
-
-def _by_molar_mass(value: float, source: Unit, wanted: Unit, name: str) -> float | None:
     molar_mass = _molar_masses().get(name)
     if molar_mass is None:
         return None
     grams, charge = molar_mass
     per_mole = {_MASS: grams, _AMOUNT: 1.0, _EQUIVALENT: charge}
-    source_per_mole, wanted_per_mole = per_mole.get(source.quantity), per_mole.get(wanted.quantity)
+    source_per_mole = per_mole.get(source.quantity)
+    wanted_per_mole = per_mole.get(wanted.quantity)
     if not source_per_mole or not wanted_per_mole:
         return None
     return value * source.size / source_per_mole * wanted_per_mole / wanted.size

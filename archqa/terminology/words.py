@@ -92,21 +92,24 @@ def common_forms(text: str) -> tuple[str, ...]:
 def common_form(word: str) -> str:
     """Return a word in lower case, American and singular: `Haemorrhoids` as `hemorrhoid`."""
     american = _BRITISH.sub(lambda british: _AMERICAN[british[0]], word.lower())
-    is_plural = len(american) >= _SHORTEST_PLURAL and american.endswith("s")
-    if not is_plural or american.endswith(_SINGULAR_ENDINGS):
+    if len(american) < _SHORTEST_PLURAL or not american.endswith("s"):
+        return american
+    if american.endswith(_SINGULAR_ENDINGS):
         return american
     if american.endswith("ies"):
         return american[:-3] + "y"
-    if american.endswith(_ES_ENDINGS):
-        return american[:-2]
-    return american[:-1]
+    return american[:-2] if american.endswith(_ES_ENDINGS) else american[:-1]
 
 
 @lru_cache(maxsize=2048)
 def stems(text: str) -> tuple[str, ...]:
     """Return the stems of the content words of `text`, in order; numbers as written."""
-    words = _TOKEN.findall(text[:MAX_TEXT_LENGTH].lower())
-    return tuple(stem(word) for word in words if _is_content_word(word))
+    stop_words = word_list("stop")
+    stemmed = []
+    for word in _TOKEN.findall(text[:MAX_TEXT_LENGTH].lower()):
+        if word not in stop_words and (len(word) > 1 or word.isdigit()):
+            stemmed.append(stem(word))
+    return tuple(stemmed)
 
 
 def stem(word: str) -> str:
@@ -117,12 +120,6 @@ def stem(word: str) -> str:
     if len(word) > MIN_STEM_LENGTH:
         return word.rstrip("e")
     return word
-
-
-def _is_content_word(word: str) -> bool:
-    if word in word_list("stop"):
-        return False
-    return len(word) > 1 or word.isdigit()
 
 
 def extract_numbers(text: str) -> frozenset[str]:

@@ -1,6 +1,5 @@
 """The page of all reviews of a run: reviewers, agreement, disagreements, the key, the audit trail."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -93,13 +92,20 @@ class ReviewsPage:
         """Return the page; its query says what the last form did."""
         run = find_run(self._site, name)
         reviews = self._site.reviews.reviews(run.case_set)
+        # The cases of this run that reviewers see differently, in the order of its file.
+        by_case: dict[int, list[Disagreement]] = {}
+        for disagreement in reviews.disagreements:
+            index = run.indices.get(disagreement.case_id)
+            if index is not None and disagreement.run in ("", run.name):
+                by_case.setdefault(index, []).append(disagreement)
+        disputed_cases = [_disputed_case(run, index, by_case[index]) for index in sorted(by_case)]
         return self._site.page(
             "reviews.html.jinja",
             run=run,
             reviewer=read_reviewer(request),
             reviewers=_reviewer_rows(run, reviews),
             agreements=agreement(reviews),
-            disputed=_disputed_cases(run, reviews),
+            disputed=disputed_cases,
             history=history_rows(reviews.events[-_MAX_HISTORY_ROWS:]),
             omitted=max(len(reviews.events) - _MAX_HISTORY_ROWS, 0),
             key=self._key_state(run, reviews),
@@ -177,21 +183,19 @@ def _reviewer_rows(run: ReviewableRun, reviews: CaseSetReviews) -> list[Reviewer
     return rows
 
 
-def _disputed_cases(run: ReviewableRun, reviews: CaseSetReviews) -> list[DisputedCase]:
-    """The cases of this run that reviewers see differently, in the order of its file."""
-    by_case: dict[int, list[Disagreement]] = {}
-    for disagreement in reviews.disagreements:
-        index = run.indices.get(disagreement.case_id)
-        if index is not None and disagreement.run in ("", run.name):
-            by_case.setdefault(index, []).append(disagreement)
-    return [_disputed_case(run, index, by_case[index]) for index in sorted(by_case)]
-
-
 def _disputed_case(
     run: ReviewableRun, case_index: int, disagreements: list[Disagreement]
 ) -> DisputedCase:
     item = run.cases[case_index]
-    texts = _field_texts(run, item)
+    # What the fields are about: the sentences of the note, the lines of the answer.
+    texts: dict[str, str] = {}
+    if isinstance(item, Case):
+        record = run.run.get_record(item.id)
+        note = note_view(item, [record], None, ANCHOR, {})
+        for sentence in note.sentences:
+            texts[f"sentence/{sentence.id}"] = sentence.text
+        for number, line in enumerate(note.claims[0], start=1):
+            texts[f"line/{number}"] = line.text
     fields = []
     run_version = ""
     for disagreement in disagreements:
@@ -216,16 +220,3 @@ def _disputed_case(
         fields=tuple(fields),
         version=AnswerVersion(run.name, run_version, blind=not run_version),
     )
-
-
-def _field_texts(run: ReviewableRun, item: Item) -> Mapping[str, str]:
-    """What the fields of a case are about: the sentences of its note, the lines of its answer."""
-    texts: dict[str, str] = {}
-    if isinstance(item, Case):
-        record = run.run.get_record(item.id)
-        note = note_view(item, [record], None, ANCHOR, {})
-        for sentence in note.sentences:
-            texts[f"sentence/{sentence.id}"] = sentence.text
-        for number, line in enumerate(note.claims[0], start=1):
-            texts[f"line/{number}"] = line.text
-    return texts

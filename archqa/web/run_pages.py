@@ -1,24 +1,26 @@
-"""The pages of runs: the list of them, one run, its figures, and one of its cases."""
+"""The pages of runs: the list, one run, its figures and cases, and two runs side by side."""
 
 import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
+from urllib.parse import urlencode
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Query
 from fastapi.responses import Response
 
 from archqa.report.case_table import question_text, specialties
 from archqa.report.case_view import case_view
+from archqa.report.comparison import COLUMNS, KINDS
 from archqa.report.figures import run_figures
 from archqa.report.page import time_of_day
 from archqa.report.report import RunView, run_view
 from archqa.report.trace import full_trace
 from archqa.web.question_form import destination_sentences
 from archqa.web.reviewer import hide_from_blind
-from archqa.web.run_cache import case_set_name, remember, review_mark
+from archqa.web.run_cache import LoadedComparison, case_set_name, remember, review_mark
 from archqa.web.site import NoSuchPage, Site, review_url, run_url, text_response
 
 SHOWS_ANSWERS = [Depends(hide_from_blind)]
@@ -202,3 +204,88 @@ def find_neighbours(rows: Sequence[_Row], case_index: int) -> tuple[int, _Row | 
             later = rows[place + 1] if place + 1 < len(rows) else None
             return place, earlier, later
     raise NoSuchPage
+
+
+_Run1 = Annotated[str, Query(alias="first")]
+_Run2 = Annotated[str, Query(alias="second")]
+
+
+class ComparePages:
+    """The pages that compare two runs of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def add_routes(self, app: FastAPI) -> None:
+        """Add the pages of two runs."""
+        app.get("/compare", dependencies=SHOWS_ANSWERS)(self.compare)
+        app.get("/compare/cases.json", dependencies=SHOWS_ANSWERS)(self.cases_json)
+        app.get("/compare/cases/{case_index}", dependencies=SHOWS_ANSWERS)(self.case)
+
+    def compare(self, name_1: _Run1 = "", name_2: _Run2 = "") -> Response:
+        """Return the comparison of two runs; while it is made, a page that loads itself again."""
+        loaded = self._load(name_1, name_2)
+        if loaded is None:
+            return self._site.page("pending.html.jinja", names=(name_1, name_2))
+        query = _query(name_1, name_2)
+        return self._site.page(
+            "compare.html.jinja",
+            runs=[run_view(loaded.data_1), run_view(loaded.data_2)],
+            run_urls=(run_url(name_1), run_url(name_2)),
+            comparison=loaded.comparison,
+            columns=COLUMNS,
+            kinds=KINDS,
+            query=query,
+            rows_url=f"/compare/cases.json{query}",
+            all_indices=frozenset(case.case_index for case in loaded.comparison.cases),
+            refreshed="",
+        )
+
+    def cases_json(self, name_1: _Run1 = "", name_2: _Run2 = "") -> Response:
+        """Return the rows of the table of cases as JSON."""
+        loaded = self._load(name_1, name_2, wait=True)
+        assert loaded is not None
+        rows = [case.as_json() for case in loaded.comparison.cases]
+        content = json.dumps({"rows": rows, "growing": False}, ensure_ascii=False)
+        return text_response(content, "application/json")
+
+    def case(
+        self,
+        case_index: int,
+        name_1: _Run1 = "",
+        name_2: _Run2 = "",
+    ) -> Response:
+        """Return one case in both runs."""
+        loaded = self._load(name_1, name_2)
+        if loaded is None:
+            return self._site.page("pending.html.jinja", names=(name_1, name_2))
+        cases = loaded.comparison.cases
+        place, earlier, later = find_neighbours(cases, case_index)
+        runs = [loaded.data_1, loaded.data_2]
+        item = loaded.data_1.run.cases[case_index]
+        return self._site.page(
+            "compare_case.html.jinja",
+            case=case_view(case_index, item, runs, trace=False),
+            compared=cases[place],
+            earlier=earlier,
+            later=later,
+            names=(name_1, name_2),
+            run_urls=(run_url(name_1), run_url(name_2)),
+            query=_query(name_1, name_2),
+            decimals=loaded.data_1.decimals,
+        )
+
+    def _load(
+        self,
+        name_1: str,
+        name_2: str,
+        *,
+        wait: bool = False,
+    ) -> LoadedComparison | None:
+        path_1 = self._site.run_path(name_1)
+        path_2 = self._site.run_path(name_2)
+        return self._site.runs.compare(path_1, path_2, wait=wait)
+
+
+def _query(name_1: str, name_2: str) -> str:
+    return "?" + urlencode({"first": name_1, "second": name_2})

@@ -221,17 +221,20 @@ def cited_lines(submission: Rows, references: Sequence[Reference]) -> dict[str, 
     return lines_of
 
 
-def cite_everything(references: Sequence[Reference]) -> list[dict[str, str]]:
-    """The submission that repeats and cites every sentence of each note: a trivial baseline."""
-    return [_cite(reference, list(reference.sentences)) for reference in references]
+def cite_sentences(references: Sequence[Reference], *labels: str) -> list[dict[str, str]]:
+    """The submission that repeats and cites the sentences with one of these labels.
 
-
-def cite_essential(references: Sequence[Reference]) -> list[dict[str, str]]:
-    """The submission that repeats and cites the essential sentences.
-
-    From a second annotator's labels, its score against the key is a ceiling for systems.
+    Without labels it cites every sentence of each note: a trivial baseline. With those that a
+    second annotator labels essential, its score against the key is a ceiling for systems.
     """
-    return [_cite(reference, reference.labelled("essential")) for reference in references]
+    rows = []
+    for reference in references:
+        lines = []
+        for sentence in reference.labelled(*labels) if labels else reference.sentences:
+            text = " ".join(reference.sentences[sentence].split())
+            lines.append(f"{text} |{sentence}|")
+        rows.append({"case_id": reference.case_id, "answer": "\n".join(lines)})
+    return rows
 
 
 def leaderboard_metrics(
@@ -383,7 +386,31 @@ def _metric_inputs(
 ) -> dict[str, Any]:
     """Row → the metric's input: citations, cited lines, or an answer with reference and source."""
     if isinstance(metric, TextMetric):
-        return _text_samples(metric, rows, cases)
+        essential_ids = {}
+        for case_id, case in cases.items():
+            essential_ids[case_id] = case.labelled("essential")
+        ordered_ids = order_ids(essential_ids, metric.order)
+        narrative_is_source = getattr(metric, "source", "question") == "narrative"
+        samples = {}
+        for row, answer in rows.items():
+            case_id = answer.case_id
+            case = cases[case_id]
+            sentences = []
+            for sentence_id in ordered_ids[case_id]:
+                sentences.append(case.sentences[sentence_id].strip())
+            essential = "\n".join(sentences)
+            reference_texts = {
+                "question+essential": f"{case.both_questions}\n\n{essential}",
+                "essential": essential,
+                "clinician_question": case.clinician_question,
+                "clinician_answer": parse_answer(case_id, case.clinician_answer).text,
+            }
+            samples[row] = TextSample(
+                prediction=encodable(answer.text),
+                reference=reference_texts[metric.against],
+                source=case.narrative if narrative_is_source else case.both_questions,
+            )
+        return samples
     inputs: dict[str, Any] = {}
     for row, answer in rows.items():
         reference = cases[answer.case_id]
@@ -400,39 +427,6 @@ def _metric_inputs(
     return inputs
 
 
-def _text_samples(
-    metric: TextMetric,
-    rows: Mapping[str, ParsedAnswer],
-    cases: Mapping[str, Reference],
-) -> dict[str, TextSample]:
-    """Row → the answer with the reference and the source that the metric compares it with."""
-    essential_ids = {}
-    for case_id, case in cases.items():
-        essential_ids[case_id] = case.labelled("essential")
-    ordered_ids = order_ids(essential_ids, metric.order)
-    narrative_is_source = getattr(metric, "source", "question") == "narrative"
-    samples = {}
-    for row, answer in rows.items():
-        case_id = answer.case_id
-        case = cases[case_id]
-        sentences = []
-        for sentence_id in ordered_ids[case_id]:
-            sentences.append(case.sentences[sentence_id].strip())
-        essential = "\n".join(sentences)
-        reference_texts = {
-            "question+essential": f"{case.both_questions}\n\n{essential}",
-            "essential": essential,
-            "clinician_question": case.clinician_question,
-            "clinician_answer": parse_answer(case_id, case.clinician_answer).text,
-        }
-        samples[row] = TextSample(
-            prediction=encodable(answer.text),
-            reference=reference_texts[metric.against],
-            source=case.narrative if narrative_is_source else case.both_questions,
-        )
-    return samples
-
-
 def _cited_lines(answer: ParsedAnswer, reference: Reference) -> CitedLines:
     """Each line with the sentences it cites."""
     lines = []
@@ -440,11 +434,3 @@ def _cited_lines(answer: ParsedAnswer, reference: Reference) -> CitedLines:
         ids = [cited.strip() for cited in line.citations]
         lines.append(CitedLine.citing(line.text, ids, reference.sentences))
     return tuple(lines)
-
-
-def _cite(reference: Reference, sentences: Sequence[str]) -> dict[str, str]:
-    lines = []
-    for sentence in sentences:
-        text = " ".join(reference.sentences[sentence].split())
-        lines.append(f"{text} |{sentence}|")
-    return {"case_id": reference.case_id, "answer": "\n".join(lines)}

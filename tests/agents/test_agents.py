@@ -172,7 +172,7 @@ async def test_what_is_usable_of_a_specialists_last_reply_is_kept_and_marked() -
     partial = labels(a2="essential", z="essential")
     verdicts, steps, _ = await perform(SpecialistAgent(), task, [partial] * 3)
     assert [verdict.sentence_id for verdict in verdicts.verdicts] == ["a2"]
-    assert [step.mended for step in steps] == [False, False, True]
+    assert [step.repaired for step in steps] == [False, False, True]
 
 
 async def test_a_batch_is_asked_only_about_its_own_sentences() -> None:
@@ -233,7 +233,7 @@ async def test_no_invented_citation_survives_a_decision_that_never_gets_it_right
     assert decided.as_answer().cited == {"b"}
     assert decided.essential == ("b",)
     assert "|" not in decided.as_answer().claims[0].text
-    assert steps[-1].mended
+    assert steps[-1].repaired
 
 
 async def test_a_decision_without_any_real_citation_is_unusable() -> None:

@@ -37,8 +37,8 @@ def test_a_follow_up_is_understood_as_the_table_says(expected: Expected) -> None
 MOST_KEPT_ASIDE = 33
 
 
-def test_most_follow_ups_that_were_kept_aside_are_understood() -> None:
-    rows = list(threads("follow_ups_kept_aside.tsv"))
+def test_most_follow_ups_that_were_held_out_are_understood() -> None:
+    rows = list(threads("follow_ups_held_out.tsv"))
     right = [row for row in rows if is_expected(understood_as(row.typed, row.thread), row)]
     assert len(rows) == 40
     assert len(right) >= MOST_KEPT_ASIDE

@@ -42,7 +42,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
 class Outcome(NamedTuple):
     """What became of the cases of one run, and of the model's replies.
 
-    A reply that fails its check is asked for again; `mended` counts the replies of which a part could
+    A reply that fails its check is asked for again; `repaired` counts the replies of which a part could
     be used. A call is lost when none of its replies could.
     """
 
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
     failed: int
     replies: int
     passed: int
-    mended: int
+    repaired: int
     repeated: int
     calls: int
     lost: int
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
         return (
             f"{self.pipeline}: {self.answered} of {cases} cases answered, {self.refused} refused, "
             f"{self.failed} failed; {self.passed} of {self.replies} replies passed, "
-            f"{self.mended} mended, {self.repeated} asked for again; {self.lost} of {self.calls} calls "
+            f"{self.repaired} repaired, {self.repeated} asked for again; {self.lost} of {self.calls} calls "
             f"lost; longest prompt {self.longest_prompt} tokens; {self.seconds:.0f} s"
         )
 
@@ -116,7 +116,7 @@ def outcome_of(run: Run) -> Outcome:
         failed=run.count(CaseStatus.FAILED),
         replies=len(steps),
         passed=sum(not step.rejected for step in steps),
-        mended=sum(step.mended for step in steps),
+        repaired=sum(step.repaired for step in steps),
         repeated=sum(len(call) - 1 for call in calls.values()),
         calls=len(calls),
         lost=sum(all(_is_unusable(step) for step in call) for call in calls.values()),
@@ -132,7 +132,7 @@ def _call_key(step: Step) -> tuple[str, ...]:
 
 
 def _is_unusable(step: Step) -> bool:
-    return bool(step.rejected) and not step.mended
+    return bool(step.rejected) and not step.repaired
 
 
 def _remarks(run: Run) -> Iterator[str]:

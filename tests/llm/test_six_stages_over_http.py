@@ -187,7 +187,7 @@ def test_what_cannot_be_repaired_is_mended_and_no_invented_id_gets_out(
         run = run_on(server, screen=screen)
     assert run.count(CaseStatus.ANSWERED) == 1
     check_answers(run)
-    assert any(step.mended for case in run.cases for step in run.folder.steps(case.id))
+    assert any(step.repaired for case in run.cases for step in run.folder.steps(case.id))
 
 
 def test_an_answer_that_is_too_long_is_compressed_with_its_citations(run_on: Any) -> None:

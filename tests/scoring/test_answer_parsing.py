@@ -47,7 +47,7 @@ def test_longer_text_is_cut_to_75_words_but_late_citations_survive() -> None:
 
 def test_words_are_cut_at_the_space_character_only() -> None:
     answer = parse_answer("1", "\t".join(["word"] * 100) + " |1|")
-    assert answer.words == 1
+    assert len(answer.words) == 1
     assert answer.text.count("word") == 100
 
 

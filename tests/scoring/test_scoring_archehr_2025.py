@@ -249,8 +249,10 @@ def test_on_the_dev_cases_citing_everything_and_a_second_annotator_score_as_docu
     cases = dev / "archehr-qa.xml"
     key = load_references_2025(cases, dev / "archehr-qa_key.json")
     annotation = load_references_2025(cases, dev / "second_annotation_key.json")
-    everything = archehr2025.score(archehr2025.cite_everything(key), key, bootstrap=0)
-    annotator = archehr2025.score(archehr2025.cite_essential(annotation), key, bootstrap=0)
+    everything = archehr2025.score(archehr2025.cite_sentences(key), key, bootstrap=0)
+    annotator = archehr2025.score(
+        archehr2025.cite_sentences(annotation, "essential"), key, bootstrap=0
+    )
     assert everything.scores["strict_micro_f1"] == pytest.approx(42.2, abs=0.05)
     assert annotator.scores["strict_micro_f1"] == pytest.approx(88.6, abs=0.05)
     assert annotator.scores["strict_micro_precision"] == pytest.approx(99.3, abs=0.05)

@@ -97,7 +97,7 @@ def test_repairs_and_losses_are_counted(run: Run, outcome: Outcome) -> None:
     print(f"\n{outcome}")  # noqa: T201
     assert outcome.replies == run.usage.calls > 0
     assert outcome.replies == outcome.calls + outcome.repeated
-    assert outcome.passed + outcome.mended + outcome.lost <= outcome.replies
+    assert outcome.passed + outcome.repaired + outcome.lost <= outcome.replies
     assert outcome.answered + outcome.refused + outcome.failed == len(run.manifest.case_ids)
     if outcome.lost and not outcome.failed:
         assert any(record.remarks for record in run.records), "what was lost is said"

@@ -20,7 +20,7 @@ def test_a_server_without_faults_loses_nothing(tmp_path: Path) -> None:
     counted = outcome(tmp_path)
     assert (counted.answered, counted.refused, counted.failed) == (1, 0, 0)
     assert counted.replies == counted.passed == counted.calls > 4
-    assert (counted.mended, counted.repeated, counted.lost) == (0, 0, 0)
+    assert (counted.repaired, counted.repeated, counted.lost) == (0, 0, 0)
     assert counted.longest_prompt > 100
 
 

@@ -119,9 +119,13 @@ def _exchange(
         content = _read_body(reply, limit)
     finally:
         reply.close()
+    # These two describe the compressed body.
+    headers = dict(reply.headers)
+    headers.pop("content-encoding", None)
+    headers.pop("content-length", None)
     return httpx2.Response(
         reply.status_code,
-        headers=_decoded_headers(reply.headers),
+        headers=headers,
         content=content,
         request=request,
     )
@@ -146,11 +150,3 @@ def _read_body(reply: httpx2.Response, limit: int) -> bytes:
             "too-long",
         ) from None
     return b"".join(parts)
-
-
-def _decoded_headers(headers: httpx2.Headers) -> dict[str, str]:
-    """Return the headers without those that describe the compressed body."""
-    decoded = dict(headers)
-    decoded.pop("content-encoding", None)
-    decoded.pop("content-length", None)
-    return decoded

@@ -167,28 +167,18 @@ class Indexer:
             sql = f"INSERT OR IGNORE INTO {self._schema}.{table} VALUES ({marks})"
             self._connection.executemany(sql, rows)
             used_elements.update(map(_element_of, rows))
-        self._write_vocabulary({(elements[p], terms[t]) for p, t in index.used_terms})
-        self._update_elements(
-            used_elements,
-            [(duration, elements[p]) for p, duration in index.max_durations.items()],
-        )
-        insert = f"INSERT OR IGNORE INTO {self._schema}.setting VALUES (?, '1')"
-        self._connection.executemany(insert, [(name,) for name in sorted(index.flags)])
-        self.unresolved_targets.update(targets[t] for t in index.unresolved_targets)
-
-    def _write_vocabulary(self, used_terms: set[tuple[int, int]]) -> None:
-        """Write which terms occur in which element."""
+        # Which terms occur in which element.
+        used_terms = {(elements[p], terms[t]) for p, t in index.used_terms}
         new = used_terms - self._written_terms
         self._written_terms |= new
         existing = "SELECT 1 FROM vocabulary WHERE p = ?1 AND t = ?2"
-        insert = (
+        insert_term = (
             f"INSERT INTO {self._schema}.vocabulary SELECT ?1, ?2 WHERE NOT EXISTS ({existing})"
         )
-        self._connection.executemany(insert, sorted(new))
-
-    def _update_elements(self, used: set[int], durations: list[tuple[int, int]]) -> None:
-        """Mark the elements that have rows, and update their longest time range (microseconds)."""
-        element_keys = [(p,) for p in used]
+        self._connection.executemany(insert_term, sorted(new))
+        # Which elements have rows, and their longest time range (microseconds).
+        durations = [(duration, elements[p]) for p, duration in index.max_durations.items()]
+        element_keys = [(element,) for element in used_elements]
         # In an overlay the element may be in the base file: copy it before changing it.
         copy = f"INSERT OR IGNORE INTO {self._schema}.element SELECT * FROM element WHERE p = ?"
         self._connection.executemany(copy, element_keys)
@@ -196,6 +186,9 @@ class Indexer:
         self._connection.executemany(mark, element_keys)
         lengthen = f"UPDATE {self._schema}.element SET longest = ?1 WHERE p = ?2 AND longest < ?1"
         self._connection.executemany(lengthen, durations)
+        insert = f"INSERT OR IGNORE INTO {self._schema}.setting VALUES (?, '1')"
+        self._connection.executemany(insert, [(name,) for name in sorted(index.flags)])
+        self.unresolved_targets.update(targets[t] for t in index.unresolved_targets)
 
 
 def _renumbered(

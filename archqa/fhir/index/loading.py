@@ -21,7 +21,6 @@ from archqa.fhir.index.reference_graph import sql_parts
 from archqa.fhir.index.sources import FILE_SUFFIXES, Source
 from archqa.fhir.record import FhirError
 from archqa.fhir.values import dates
-from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.search_parameters import parameters
 from archqa.fhir.values.urls import parse_query_string, split_unescaped, unescape
 
@@ -310,7 +309,21 @@ class _Load:
                 self._finish_source(source)
                 bytes_read = self._bytes_of_finished_files
             else:
-                self._insert(source, future.result())
+                batch = future.result()
+                parser = batch.parser
+                source.mistakes += parser.mistakes
+                source.is_fhir &= parser.is_fhir
+                self._outcomes += self._loader.insert_batch(batch)
+                for n, count in batch.index.unindexed.items():
+                    self._unindexed += count
+                    row = batch.resource_rows[n]
+                    self._remark(
+                        f"{row.type}/{row.id}: {count} references by urn:uuid: are not indexed"
+                    )
+                self._bundles += parser.bundles
+                self._without_resource += parser.without_resource
+                for remark in parser.remarks:
+                    self._remark(f"{source.path}{remark}")
                 bytes_read = self._bytes_of_finished_files + source.position()
             if self._progress is not None:
                 progress = LoadProgress(
@@ -320,20 +333,6 @@ class _Load:
                     bytes_total=self._bytes_total,
                 )
                 self._progress(progress)
-
-    def _insert(self, source: Source, batch: IndexBatch) -> None:
-        parser = batch.parser
-        source.mistakes += parser.mistakes
-        source.is_fhir &= parser.is_fhir
-        self._outcomes += self._loader.insert_batch(batch)
-        for n, count in batch.index.unindexed.items():
-            self._unindexed += count
-            row = batch.resource_rows[n]
-            self._remark(f"{row.type}/{row.id}: {count} references by urn:uuid: are not indexed")
-        self._bundles += parser.bundles
-        self._without_resource += parser.without_resource
-        for remark in parser.remarks:
-            self._remark(f"{source.path}{remark}")
 
     def _remark(self, text: str) -> None:
         if len(self._remarks) < _MAX_REPORTED_MISTAKES:
@@ -430,8 +429,13 @@ def _resolve_conditional_references(connection: Connection) -> Counter[str]:
         identifier = _identifier(condition)
         ids = _fitting_ids(connection, resource_type, identifier)
         if len(ids) == 1:
-            new = _target_number(connection, ReferenceTarget(resource_type, ids[0]))
-            moves.append((t, new))
+            key = (ids[0], resource_type)
+            sql = "SELECT t FROM target WHERE id = ? AND type = ?"
+            row = connection.execute(sql, key).fetchone()
+            if row is None:
+                row = connection.execute("SELECT max(t) + 1 FROM target").fetchone()
+                connection.execute("INSERT INTO target VALUES (?, ?, ?)", (row[0], *key))
+            moves.append((t, row[0]))
             has_patients |= resource_type == "Patient"
         elif connection.execute(is_referred_to, (t,)).fetchone() is not None:
             reason = "several resources fit" if ids else "no resource of the record fits"
@@ -471,16 +475,6 @@ def _fitting_ids(connection: Connection, resource_type: str, identifier: str) ->
     )
     args = [resource_type, *parameter.elements, value, *(systems if has_system else ())]
     return [resource_id for (resource_id,) in connection.execute(sql, args)]
-
-
-def _target_number(connection: Connection, target: ReferenceTarget) -> int:
-    key = (target.id, target.type)
-    row = connection.execute("SELECT t FROM target WHERE id = ? AND type = ?", key).fetchone()
-    if row is not None:
-        return int(row[0])
-    (largest,) = connection.execute("SELECT max(t) FROM target").fetchone()
-    connection.execute("INSERT INTO target VALUES (?, ?, ?)", (largest + 1, *key))
-    return int(largest) + 1
 
 
 def _move(connection: Connection, moves: list[tuple[int, int]], *, has_patients: bool) -> None:

@@ -137,7 +137,16 @@ def fetch_everything(
         if owner.type == "Encounter":
             candidates = _resources_of_encounter(connection, owner.id)
         else:
-            candidates = _resources_of_patient(connection, owner.id)
+            # The patient, what is about them, and the Locations and so on that this refers to.
+            own = patient_resources(connection, owner.id)
+            if not own:
+                raise FhirError("There is no such patient.", 404, "not-found")
+            referenced: set[int] = set()
+            for (resource_type,) in connection.execute("SELECT name FROM type").fetchall():
+                if not has_owner(resource_type):
+                    referenced |= resources_reached(connection, owner.id, resource_type)
+            about = resources_about(connection, owner.id)
+            candidates = dict.fromkeys([*own, *sorted(about), *sorted(referenced)])
         return [n for n in candidates if _passes(connection, n, request)]
 
     key = SqlClause("$everything", (*owner, request.limits))
@@ -163,19 +172,6 @@ def fetch_everything(
     )
 
 
-def _resources_of_patient(connection: Connection, patient: str) -> Iterable[int]:
-    """Return the patient, what is about them, and the Locations and so on that this refers to."""
-    own = patient_resources(connection, patient)
-    if not own:
-        raise FhirError("There is no such patient.", 404, "not-found")
-    referenced: set[int] = set()
-    for (resource_type,) in connection.execute("SELECT name FROM type").fetchall():
-        if not has_owner(resource_type):
-            referenced |= resources_reached(connection, patient, resource_type)
-    about = resources_about(connection, patient)
-    return dict.fromkeys([*own, *sorted(about), *sorted(referenced)])
-
-
 def _resources_of_encounter(connection: Connection, encounter: str) -> Iterable[int]:
     """Return the encounter, its compartment, and what these refer to."""
     own = _resources_named(connection, [ReferenceTarget("Encounter", encounter)])
@@ -199,7 +195,13 @@ def _resources_of_encounter(connection: Connection, encounter: str) -> Iterable[
             targets.update(ReferenceTarget(*row) for row in rows)
         latest = _resources_named(connection, targets) - referenced - record
         referenced |= latest
-        new = _of_no_patient(connection, latest)
+        # What belongs to no patient may refer to more.
+        new = set()
+        for part in reference_graph.sql_parts(latest):
+            types = "SELECT r.n, k.name FROM resource r JOIN type k ON k.k = r.type"
+            for n, resource_type in connection.execute(f"{types} WHERE r.n IN ({part})"):
+                if not has_owner(resource_type):
+                    new.add(n)
     return [*own, *sorted(members), *sorted(referenced)]
 
 
@@ -218,18 +220,6 @@ def _resources_named(connection: Connection, targets: Iterable[ReferenceTarget])
             if not types_by_id[resource_id].isdisjoint({resource_type, ""}):
                 numbers.add(n)
     return numbers
-
-
-def _of_no_patient(connection: Connection, numbers: Iterable[int]) -> set[int]:
-    unowned = set()
-    for part in reference_graph.sql_parts(numbers):
-        sql = (
-            f"SELECT r.n, k.name FROM resource r JOIN type k ON k.k = r.type WHERE r.n IN ({part})"
-        )
-        for n, resource_type in connection.execute(sql):
-            if not has_owner(resource_type):
-                unowned.add(n)
-    return unowned
 
 
 def _passes(connection: Connection, n: int, request: EverythingRequest) -> bool:

@@ -204,7 +204,16 @@ class FilterCompiler:
         for value in search_filter.values:
             match parameter.kind:
                 case Kind.TOKEN:
-                    condition = self._text_condition(value, element_ids)
+                    # `:text`: outside of the archqa profile the words must start with the value.
+                    folded = normalise_text(unescape(value))
+                    words = "(SELECT words FROM term WHERE t = v.t)"
+                    if self._profile.extensions_enabled:
+                        fits = SqlClause(f"instr({words}, ?) > 0", (folded,))
+                    else:
+                        fits = SqlClause(f"substr({words}, 1, ?) = ?", (len(folded), folded))
+                    where = f"v.p IN ({element_ids}) AND {fits.sql}"
+                    terms = f"SELECT v.t FROM vocabulary v WHERE {where}"
+                    condition = SqlClause(f"x.t IN ({terms})", fits.args)
                 case Kind.DATE:
                     sql = f"SELECT ifnull(max(longest), 0) FROM element WHERE p IN ({element_ids})"
                     condition = value_clauses.date_clause(
@@ -276,20 +285,6 @@ class FilterCompiler:
         select = self._in_all_schemas(select)
         row = self._connection.execute(f"{select.sql} LIMIT 1", select.args).fetchone()
         return row is not None
-
-    def _text_condition(self, value: str, element_ids: str) -> SqlClause:
-        """Return a condition for `:text`: the display or text contains the value.
-
-        Outside of the archqa profile it must start with the value.
-        """
-        folded = normalise_text(unescape(value))
-        words = "(SELECT words FROM term WHERE t = v.t)"
-        if self._profile.extensions_enabled:
-            condition = SqlClause(f"instr({words}, ?) > 0", (folded,))
-        else:
-            condition = SqlClause(f"substr({words}, 1, ?) = ?", (len(folded), folded))
-        where = f"v.p IN ({element_ids}) AND {condition.sql}"
-        return SqlClause(f"x.t IN (SELECT v.t FROM vocabulary v WHERE {where})", condition.args)
 
     def _compile_composite(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
         """Compile a filter whose halves the same item must pass, such as one component."""

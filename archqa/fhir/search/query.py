@@ -16,7 +16,7 @@ from archqa.fhir.profile import Profile, UnknownParameterPolicy
 from archqa.fhir.record import Entry
 from archqa.fhir.request_budget import check_budget
 from archqa.fhir.values.json_text import members
-from archqa.fhir.values.resource_types import ALWAYS, ResourceElements, resource_elements
+from archqa.fhir.values.resource_types import ALWAYS, resource_elements
 from archqa.fhir.values.search_parameters import Kind, Parameter
 from archqa.fhir.values.text import quotable
 
@@ -242,32 +242,19 @@ def part_of_resource(text: str, resource_type: str, subset: Subset) -> str:
     if subset.is_whole:
         return text
     spans = _spans(text)
-    selected = _select(spans, _requested(spans, resource_elements(resource_type), subset))
-    selected["meta"] = _tag_subsetted(selected.get("meta", "{}"))
-    return _join(selected)
-
-
-def _requested(spans: Mapping[str, str], table: ResourceElements, subset: Subset) -> set[str]:
-    """Return the members that are asked for, and those that R4 wants returned with them."""
+    # The members that the search names, and those that R4 wants returned with them.
+    table = resource_elements(resource_type)
     if subset.summary == "data":
-        return set(spans) - {"text"}
-    requested = set(ALWAYS | table.mandatory)
-    for element in subset.elements:
-        requested |= table.members.get(element, frozenset())
-    if subset.summary == "text":
-        requested.add("text")
-    elif subset.summary == "true":
-        requested |= table.summary
-    return requested
-
-
-def _spans(text: str) -> dict[str, str]:
-    """Return the text of each member of a JSON object."""
-    return {name: text[start:end] for name, start, end, _ in members(text)}
-
-
-def _select(spans: Mapping[str, str], names: set[str]) -> dict[str, str]:
-    """Return these members, the extensions of primitive ones, and what they refer to within."""
+        names = set(spans) - {"text"}
+    else:
+        names = set(ALWAYS | table.mandatory)
+        for element in subset.elements:
+            names |= table.members.get(element, frozenset())
+        if subset.summary == "text":
+            names.add("text")
+        elif subset.summary == "true":
+            names |= table.summary
+    # Also the extensions of primitive members, and the contained resources if one is referred to.
     selected = {}
     for name, span in spans.items():
         if name.removeprefix("_") in names:
@@ -275,16 +262,18 @@ def _select(spans: Mapping[str, str], names: set[str]) -> dict[str, str]:
     refers_to_contained = any(map(_REFERENCE_TO_CONTAINED.search, selected.values()))
     if refers_to_contained and "contained" in spans:
         selected["contained"] = spans["contained"]
-    return selected
+    meta_spans = _spans(selected.get("meta", "{}"))
+    tags = meta_spans.get("tag", "[]").strip()[1:-1].strip()
+    meta_spans["tag"] = f"[{tags}, {_SUBSETTED}]" if tags else f"[{_SUBSETTED}]"
+    selected["meta"] = _join(meta_spans)
+    return _join(selected)
+
+
+def _spans(text: str) -> dict[str, str]:
+    """Return the text of each member of a JSON object."""
+    return {name: text[start:end] for name, start, end, _ in members(text)}
 
 
 def _join(spans: Mapping[str, str]) -> str:
     text = ", ".join(f"{json.dumps(name)}: {span}" for name, span in spans.items())
     return f"{{{text}}}"
-
-
-def _tag_subsetted(meta: str) -> str:
-    spans = _spans(meta)
-    tags = spans.get("tag", "[]").strip()[1:-1].strip()
-    spans["tag"] = f"[{tags}, {_SUBSETTED}]" if tags else f"[{_SUBSETTED}]"
-    return _join(spans)

@@ -104,7 +104,11 @@ class ResultParameterParser:
         """Return the search with one more of `RESULT_PARAMETERS`. Raises `FhirError`."""
         match name:
             case "_count":
-                return replace(query, count=self._parse_count(value))
+                count = _parse_whole_number("_count", value)
+                if self._max_count is not None and count > self._max_count:
+                    self._notices.append(f"_count is at most {self._max_count}.")
+                    count = self._max_count
+                return replace(query, count=count)
             case "_offset":
                 return replace(query, offset=_parse_whole_number("_offset", value))
             case "_sort":
@@ -129,13 +133,6 @@ class ResultParameterParser:
             case "_pretty" if value not in {"", "true", "false"}:
                 self._ignored.tolerate("_pretty", "_pretty is true or false.")
         return query
-
-    def _parse_count(self, value: str) -> int:
-        count = _parse_whole_number("_count", value)
-        if self._max_count is not None and count > self._max_count:
-            self._notices.append(f"_count is at most {self._max_count}.")
-            return self._max_count
-        return count
 
     def _parse_sort(self, resource_type: str, value: str) -> list[SortKey]:
         keys = []

@@ -295,7 +295,10 @@ class FhirApplication:
             response = FhirResponse(204, "")
             headers = (*headers, *self._cross_origin.preflight_headers())
         elif has_token_in_url and is_navigation(scope):
-            await self._log_in(scope, send)
+            login = self._access.login(scope, _SECURITY_HEADERS)
+            start = {"type": "http.response.start", "status": login.status}
+            await send({**start, "headers": login.headers})
+            await send({"type": "http.response.body", "body": login.body})
             return
         else:
             response = await self._respond_in_time(without_token(scope), receive)
@@ -307,16 +310,6 @@ class FhirApplication:
         )
         if response.chunks is not None and scope["method"] != "HEAD":
             await self._chunks.send(response.chunks, receive, send)
-
-    async def _log_in(self, scope: Scope, send: Send) -> None:
-        login = self._access.login(scope, _SECURITY_HEADERS)
-        start = {
-            "type": "http.response.start",
-            "status": login.status,
-            "headers": login.headers,
-        }
-        await send(start)
-        await send({"type": "http.response.body", "body": login.body})
 
     async def _respond_in_time(self, scope: Scope, receive: Receive) -> FhirResponse:
         try:

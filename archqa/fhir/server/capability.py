@@ -51,9 +51,18 @@ def capability_statement(
         kind = "number" if name in {"_count", "_offset"} else "string"
         general_parameters.append({"name": name, "type": kind})
     holdings = ", ".join(sorted(types)) or "no resource yet"
+    limits = DEFAULT_LIMITS
+    larger = ""
+    if profile.max_count is None:
+        larger = ", a larger one without _include is streamed"
+    documentation = (
+        f"A page holds at most {largest_page(profile)} matches (_count){larger}, a reply at most"
+        f" {limits.resources} resources and {limits.reply_bytes // 2**20} MiB of them, a Bundle at"
+        f" most {MAX_ENTRIES} requests; a request may take {limits.seconds:g} seconds. {_SYNTAX}"
+    )
     rest = {
         "mode": "server",
-        "documentation": f"{_limits(profile)} {_SYNTAX}",
+        "documentation": documentation,
         "resource": resources,
         "interaction": _codes(interactions),
         "searchParam": general_parameters,
@@ -73,18 +82,6 @@ def capability_statement(
         "format": ["json", "application/fhir+json"],
         "rest": [rest],
     }
-
-
-def _limits(profile: Profile) -> str:
-    limits = DEFAULT_LIMITS
-    larger = ""
-    if profile.max_count is None:
-        larger = ", a larger one without _include is streamed"
-    return (
-        f"A page holds at most {largest_page(profile)} matches (_count){larger}, a reply at most"
-        f" {limits.resources} resources and {limits.reply_bytes // 2**20} MiB of them, a Bundle at"
-        f" most {MAX_ENTRIES} requests; a request may take {limits.seconds:g} seconds."
-    )
 
 
 def largest_page(profile: Profile) -> int:
@@ -109,6 +106,13 @@ def _resource(
         search_parameters.append({"name": name, "type": parameter.kind.value})
         if parameter.kind is Kind.REFERENCE:
             includes.append(f"{resource_type}:{name}")
+    # The references of the record's types that may have this type as their target.
+    reverse_includes = []
+    for source in types:
+        for parameter in parameters(source).values():
+            is_reference = parameter.kind is Kind.REFERENCE
+            if is_reference and resource_type in (parameter.targets or (resource_type,)):
+                reverse_includes.append(f"{source}:{parameter.name}")
     operations = []
     for name, url in OPERATION_DEFINITIONS.get(resource_type, {}).items():
         operations.append({"name": name, "definition": url})
@@ -121,7 +125,7 @@ def _resource(
         "conditionalRead": "full-support",
         "searchParam": [*search_parameters, *_extensions(resource_type, profile)],
         "searchInclude": ["*", *includes],
-        "searchRevInclude": ["*", *_referring(resource_type, types)],
+        "searchRevInclude": ["*", *sorted(reverse_includes)],
         "operation": operations,
     }
 
@@ -130,33 +134,12 @@ def _extensions(resource_type: str, profile: Profile) -> list[dict[str, str]]:
     """Return the parameters that the archqa profile has beside R4's."""
     if not profile.extensions_enabled:
         return []
-    extensions = [
-        {
-            "name": "id",
-            "type": "token",
-            "documentation": "read as _id",
-        }
-    ]
+    extensions = [{"name": "id", "type": "token", "documentation": "read as _id"}]
     if "patient" not in parameters(resource_type):
         documentation = "what the resources of this patient refer to"
-        extension = {
-            "name": "patient",
-            "type": "reference",
-            "documentation": documentation,
-        }
-        extensions.append(extension)
+        patient = {"name": "patient", "type": "reference", "documentation": documentation}
+        extensions.append(patient)
     return extensions
-
-
-def _referring(resource_type: str, types: list[str]) -> list[str]:
-    """Return the references of the record's types that may have this type as their target."""
-    references = []
-    for source in sorted(types):
-        for parameter in parameters(source).values():
-            is_reference = parameter.kind is Kind.REFERENCE
-            if is_reference and resource_type in (parameter.targets or (resource_type,)):
-                references.append(f"{source}:{parameter.name}")
-    return sorted(references)
 
 
 def _codes(codes: list[str]) -> list[dict[str, str]]:

@@ -281,24 +281,21 @@ class _Bundle:
             names = ", ".join(name for name in entry.conditions if name in unsupported)
             raise FhirError(f"{entry.method} does not take {names}.", 400, "not-supported")
         if entry.resource is None:
-            return self._read(entry)
+            headers = {_CONDITIONS[name]: value for name, value in entry.conditions.items()}
+            headers["prefer"] = self._context.headers.get("prefer", "")
+            reply = self._context.answer_get(entry.url, headers)
+            if reply.status >= 400:
+                return _error_text(reply.status, reply.body)
+            response: dict[str, Any] = {"status": str(reply.status)}
+            if "etag" in reply.headers:
+                response["etag"] = reply.headers["etag"]
+            warnings = outcome_of_warning(reply.headers)
+            if warnings:
+                response["outcome"] = json.loads(warnings)
+            resource = f'"resource": {reply.body}, ' if reply.body else ""
+            return f'{{{resource}"response": {json.dumps(response)}}}'
         assert self._overlay is not None
         return self._write(self._overlay, entry, entry.resource)
-
-    def _read(self, entry: _Entry) -> str:
-        headers = {_CONDITIONS[name]: value for name, value in entry.conditions.items()}
-        headers["prefer"] = self._context.headers.get("prefer", "")
-        reply = self._context.answer_get(entry.url, headers)
-        if reply.status >= 400:
-            return _error_text(reply.status, reply.body)
-        response: dict[str, Any] = {"status": str(reply.status)}
-        if "etag" in reply.headers:
-            response["etag"] = reply.headers["etag"]
-        warnings = outcome_of_warning(reply.headers)
-        if warnings:
-            response["outcome"] = json.loads(warnings)
-        resource = f'"resource": {reply.body}, ' if reply.body else ""
-        return f'{{{resource}"response": {json.dumps(response)}}}'
 
     def _write(self, overlay: Overlay, entry: _Entry, resource: Resource) -> str:
         """Store a resource and return its entry: with the resource if the client prefers that."""
@@ -308,7 +305,13 @@ class _Bundle:
             form = "Type/id" if entry.method == "PUT" else "Type"
             raise FhirError(f"{entry.method} needs the URL {form}, with those of the resource.")
         resource = _rewrite_references(resource, self._references)
-        findings = tuple(self._compare(resource))
+        findings: tuple[Finding, ...] = ()
+        if self._is_compared:
+            findings = tuple(self._context.writer.record_findings(resource))
+        elif resource.get("resourceType") in REQUIRED_ELEMENTS:
+            limit = f"the Bundle has more than {MAX_COMPARED} writes."
+            message = f"not compared with the record: {limit}"
+            findings = (Finding(level="info", path="", message=message),)
         if entry.method == "PUT":
             if entry.conditions:
                 _check_conditions(overlay.stored(*map(str, (resource_type, resource_id))), entry)
@@ -331,16 +334,6 @@ class _Bundle:
         if self._preference is ReturnPreference.REPRESENTATION:
             text = f'{{"resource": {stored.text}, {text[1:]}'
         return text
-
-    def _compare(self, resource: Resource) -> list[Finding]:
-        """Return what the record says against a resource."""
-        if self._is_compared:
-            return self._context.writer.record_findings(resource)
-        if resource.get("resourceType") not in REQUIRED_ELEMENTS:
-            return []
-        limit = f"the Bundle has more than {MAX_COMPARED} writes."
-        message = f"not compared with the record: {limit}"
-        return [Finding(level="info", path="", message=message)]
 
 
 def _check_conditions(stored: StoredResource | None, entry: _Entry) -> None:

@@ -91,30 +91,21 @@ def _resources(answer: AnsweredQuestion) -> Iterator[tuple[str, Resource]]:
         str(answer.patient),
         str(answer.at),
     )
-    yield response, _response(answer, software)
+    subject = {"subject": {"reference": f"Patient/{answer.patient}"}} if answer.patient else {}
+    questionnaire_response = {
+        "resourceType": "QuestionnaireResponse",
+        "status": "completed",
+        **subject,
+        "authored": _instant(answer.at),
+        "author": {"reference": software},
+        "item": list(_items(answer)),
+    }
+    yield response, questionnaire_response
     for number, line in enumerate(answer.lines, start=1):
         target = _url("provenance", response, str(number))
-        yield (
-            target,
-            _provenance(
-                answer,
-                response,
-                number,
-                line.citations,
-                agents,
-            ),
-        )
+        yield target, _provenance(answer, response, number, line.citations, agents)
     if not answer.lines:
-        yield (
-            _url("provenance", response),
-            _provenance(
-                answer,
-                response,
-                None,
-                (),
-                agents,
-            ),
-        )
+        yield _url("provenance", response), _provenance(answer, response, None, (), agents)
 
 
 def _device(name: str, kind: str, what: str) -> Resource:
@@ -128,18 +119,6 @@ def _device(name: str, kind: str, what: str) -> Resource:
 def _agent(role: str, device: str) -> Resource:
     coding = {"system": _PARTICIPANT, "code": role}
     return {"type": {"coding": [coding]}, "who": {"reference": device}}
-
-
-def _response(answer: AnsweredQuestion, author: str) -> Resource:
-    subject = {"subject": {"reference": f"Patient/{answer.patient}"}} if answer.patient else {}
-    return {
-        "resourceType": "QuestionnaireResponse",
-        "status": "completed",
-        **subject,
-        "authored": _instant(answer.at),
-        "author": {"reference": author},
-        "item": list(_items(answer)),
-    }
 
 
 def _items(answer: AnsweredQuestion) -> Iterator[Resource]:

@@ -78,13 +78,10 @@ def match_name(text: str, name: str, other_names: Iterable[str] = ()) -> str:
         return "words"
     if any(text in each for each in names):
         return "part"
-    return "near" if _is_near(text, display) else ""
-
-
-def _is_near(text: str, name: str) -> bool:
-    """Whether the text may be a misspelling of the name; cheap upper bounds come first."""
-    if not name:
-        return False
-    matcher = difflib.SequenceMatcher(None, text, name)
+    if not display:
+        return ""
+    # The text may be a misspelling of the name; cheap upper bounds come first.
+    matcher = difflib.SequenceMatcher(None, text, display)
     ratios = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
-    return all(ratio() >= _MIN_SIMILARITY for ratio in ratios)
+    is_near = all(ratio() >= _MIN_SIMILARITY for ratio in ratios)
+    return "near" if is_near else ""

@@ -75,19 +75,12 @@ def project_all(
 def _project_members(node: dict[str, Any], resolver: Resolver | None) -> dict[str, Any]:
     projected = {}
     for name, value in node.items():
-        if name not in DROPPED or _is_content(name, value):
+        # The words of an annotation or a concept are a string `text`; a spoken language is a concept.
+        is_words = name == "text" and isinstance(value, str)
+        is_spoken_language = name == "language" and isinstance(value, dict)
+        if name not in DROPPED or is_words or is_spoken_language:
             projected[name] = _project_value(value, resolver)
     return projected
-
-
-def _is_content(name: str, value: Any) -> bool:
-    """Whether an element is no narrative or language of a resource, but what it says.
-
-    The words of an annotation or a concept are a string `text`; a spoken language is a concept.
-    """
-    return (name == "text" and isinstance(value, str)) or (
-        name == "language" and isinstance(value, dict)
-    )
 
 
 def _project_value(value: Any, resolver: Resolver | None) -> Any:

@@ -154,18 +154,11 @@ def _open_layers(path: Path) -> Connection:
     connection.execute("ATTACH ? AS base", (f"{path.resolve().as_uri()}?mode=ro",))
     schema.create_tables(connection)
     schema.create_indexes(connection)
-    _create_union_views(connection)
-    return connection
-
-
-def _create_union_views(connection: Connection) -> None:
-    """Create a view of each table's rows in the file and in memory.
-
-    The views are in the temporary schema, where SQLite looks up names first.
-    """
+    # Views of the rows in the file and in memory, in the temporary schema: SQLite looks there first.
     for table in schema.TABLE_COLUMNS:
         rows = f"SELECT * FROM base.{table} UNION ALL SELECT * FROM main.{table}"
         if table == "element":
             columns = "p, type, kind, path, max(longest) AS longest, max(used) AS used"
             rows = f"SELECT {columns} FROM ({rows}) GROUP BY p"
         connection.execute(f"CREATE TEMP VIEW {table} AS {rows}")
+    return connection

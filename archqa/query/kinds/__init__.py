@@ -2,9 +2,9 @@
 
 A declaration says which resources hold the rows, at which paths, which statuses are no facts, which
 are current, and which fields can be returned. A new kind is one more `KindOfRows` in the table
-below and one `Source` in `declaration.py`: `execution/declared_rows.py` reads it. The kinds of
+below and one `Source` in `declaration.py`: `query/execution/declared_rows.py` reads it. The kinds of
 MIMIC-IV on FHIR keep row functions of their own (`reader`), whose names
-`execution/row_selection.py` knows.
+`query/execution/row_selection.py` knows.
 """
 
 from archqa.query.kinds.declaration import (

@@ -202,9 +202,11 @@ def load_gold(inputs: ScoringInputs) -> Gold[Reference]:
 
 def baselines(gold: Gold[Reference]) -> Baselines:
     """Citing every sentence, and the second annotator's essential sentences."""
-    submissions = {"cite_everything": archehr2025.cite_everything(gold.references)}
+    submissions = {"cite_everything": archehr2025.cite_sentences(gold.references)}
     if gold.second_references:
-        submissions["second_reader"] = archehr2025.cite_essential(gold.second_references)
+        submissions["second_reader"] = archehr2025.cite_sentences(
+            gold.second_references, "essential"
+        )
     scores = {}
     for name, rows in submissions.items():
         result = archehr2025.score(rows, gold.references, metrics=CITATION_METRICS, bootstrap=0)
