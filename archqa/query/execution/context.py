@@ -125,10 +125,6 @@ class ExecutionContext:
         """Record something that the reader of the answer should know."""
         self.caveats[Caveat(text, kind)] = None
 
-    def note_search(self, text: str) -> None:
-        """Record what was searched."""
-        self.searched[text] = None
-
     def note_step(self, limit: str, rows: Sequence[Row]) -> None:
         """Record how many rows a limit left."""
         self.steps.append(SearchStep(limit, len(rows)))
@@ -208,10 +204,8 @@ class Scope:
         return [str(encounter["id"]) for encounter in icu_stays]
 
     def contains(self, row: Row) -> bool:
-        """Whether a row belongs to the visit, whatever the window."""
-        if self.requested_visit is None:
-            return True
-        if self.visit is None:
+        """Whether a row belongs to the requested visit, whatever the window."""
+        if self.visit is None or self.requested_visit is None:
             return False
         if not row.hospital_visit_id and self.context.conventions.requires_encounter:
             return False

@@ -179,7 +179,8 @@ def filter_by_scope(
         rows = _with_encounter(context, rows, what)
     if what == "medication":
         rows = _resolve_missing_starts(context, rows, when)
-    rows = [row for row in rows if scope.contains(row)]
+    if scope.requested_visit is not None:
+        rows = [row for row in rows if scope.contains(row)]
     if not when.spans:
         return rows
     undated = 0

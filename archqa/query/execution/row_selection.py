@@ -124,7 +124,7 @@ def select_rows(context: ExecutionContext, wanted: Wanted, when: When) -> RowSel
         context.warn(left_out_text(len(later), noun), "dated_later")
         context.note_step("up to the time of the question", rows)
     rows = _sorted_by_time(context, rows, by_end=by_end)
-    context.note_search(f"{len(rows)} of them pass every limit")
+    context.searched[f"{len(rows)} of them pass every limit"] = None
     rows = _with_returned_details(context, rows)
     chosen = _filter_by_extreme(query, rows, matcher) if query.extreme else rows
     chosen = _at_position(context, chosen, when, matcher, by_end=by_end)
@@ -145,7 +145,7 @@ def _select_patient(context: ExecutionContext, when: When) -> RowSelection:
             "The record says this of the patient as of now, not of the time that is asked for."
         )
     rows = patient_rows(context)
-    context.note_search(f"patients: {len(rows)} in the record")
+    context.searched[f"patients: {len(rows)} in the record"] = None
     context.note_step("patients in the record", rows)
     rows = _with_returned_details(context, rows)
     return RowSelection(rows, rows)
@@ -202,7 +202,7 @@ def _note_fetched(
     what = context.query.what
     plural = KINDS[what].plural
     names = "" if wanted == EVERYTHING else f" named {wanted}"
-    context.note_search(f"{plural}{names}: {len(rows)} in the record")
+    context.searched[f"{plural}{names}: {len(rows)} in the record"] = None
     if context.conventions.name_matching == "words":
         total = len(rows)
         if wanted != EVERYTHING and not scope.visit_not_found:
@@ -236,7 +236,8 @@ def _with_common_units(
             counts[concept][row.unit] += 1
     units = {}
     for concept, spellings in counts.items():
-        units[concept] = _common_unit(spellings, concept.unit)
+        if len(spellings) > 1:
+            units[concept] = _common_unit(spellings, concept.unit)
     converted = []
     for row, row_concept in zip(rows, concepts, strict=True):
         if row_concept in units:

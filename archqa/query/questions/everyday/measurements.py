@@ -80,7 +80,18 @@ def measurement_outputs(question: MeasurementQuestion) -> tuple[Output, ...]:
     if outputs and set(fields) - {"value"}:
         raise ValueError("a summary has no date")
     if not outputs:
-        outputs = _with_extremes_and_positions(words, list(_results(question, fields)))
+        outputs = list(_results(question, fields))
+        # One ask for each extreme, and for each of two positions: first and last.
+        extremes = _extremes(words)
+        positions = _joined_values(words, "position")
+        varied = []
+        for output in outputs:
+            for extreme in extremes:
+                varied.append(output._replace(extreme=extreme, position=None))  # type: ignore[arg-type]
+            if len(positions) > 1:
+                for position in positions:
+                    varied.append(output._replace(position=position))  # type: ignore[arg-type]
+        outputs = varied or outputs
     if any(output.position for output in outputs):
         words.use("position")
         words.use("state", "current")
@@ -180,23 +191,6 @@ def _implied_position(
     return "last"
 
 
-def _with_extremes_and_positions(words: ConsumedWords, outputs: list[Output]) -> list[Output]:
-    """The asks for each extreme, and for each of two positions: first and last."""
-    extremes = _extremes(words)
-    positions = _joined_values(words, "position")
-    if len(positions) < 2:
-        positions = ()
-    if not extremes and not positions:
-        return outputs
-    varied = []
-    for output in outputs:
-        for extreme in extremes:
-            varied.append(output._replace(extreme=extreme, position=None))  # type: ignore[arg-type]
-        for position in positions:
-            varied.append(output._replace(position=position))  # type: ignore[arg-type]
-    return varied
-
-
 def _extremes(words: ConsumedWords) -> tuple[str, ...]:
     """Highest and lowest; the worst where it is known which way is bad; how low it got."""
     how_far = words.use("wh", "how_high", "how_low")
@@ -263,7 +257,12 @@ def read_measurements(words: ConsumedWords) -> Draft | Declined:
         return decline("unnamed_normal", Query(what="lab", flag="abnormal"))
     if clause.has("field", "reason"):
         return decline("why_value", *last_values(named))
-    flag, test, newest = _flag(question), _test(words), newest_of(words)
+    tests = clause.of("test")
+    test = None
+    if len(tests) == 1 and _has_unit_of_concept(words, tests[0]):
+        words.used.update(tests)
+        test = tests[0].test
+    flag, newest = _flag(question), newest_of(words)
     outputs = measurement_outputs(question)
     named = _of_single_values(named, test, outputs)
     limits = {"flag": flag, "value": test, "newest": newest}
@@ -306,15 +305,6 @@ def _flag(question: MeasurementQuestion) -> Flag | None:
     question.words.used.update(flags)
     flag: Flag = flags[0].value  # type: ignore[assignment]
     return flag
-
-
-def _test(words: ConsumedWords) -> ValueTest | None:
-    """The comparison with a number, if its unit is that of the measurement."""
-    tests = words.clause.of("test")
-    if len(tests) != 1 or not _has_unit_of_concept(words, tests[0]):
-        return None
-    words.used.update(tests)
-    return tests[0].test
 
 
 def _has_unit_of_concept(words: ConsumedWords, test: Mark) -> bool:

@@ -8,7 +8,7 @@ from archqa.core.tables import read_rows
 from archqa.query.model import RowKind
 from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark
 from archqa.query.questions.everyday.vocabulary import Name, Vocabulary
-from archqa.query.questions.lexer import Token
+from archqa.query.questions.lexer import SEPARATORS, Token
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import disease_forms, find_concepts
 from archqa.terminology.matching import expand
@@ -34,7 +34,7 @@ def name_marks(
         for start, end in _runs(marks):
             words = []
             for token in tokens[start:end]:
-                if not token.is_sign and token.text not in _LINKS:
+                if token.text not in SEPARATORS and token.text not in _LINKS:
                     words.append(token.text)
             names = _names(tuple(words), vocabulary)
             if names:

@@ -17,7 +17,7 @@ from archqa.query.questions.everyday.clause import Clause, Mark
 from archqa.query.questions.everyday.names import known_names, name_marks
 from archqa.query.questions.everyday.times import find_spans
 from archqa.query.questions.everyday.vocabulary import Vocabulary
-from archqa.query.questions.lexer import Token, phrases_of, plain, tokenize, words_of
+from archqa.query.questions.lexer import SEPARATORS, Token, phrases_of, plain, tokenize, words_of
 from archqa.terminology import people
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import concept_named, find_concepts
@@ -204,7 +204,7 @@ def mark(question: str, vocabulary: Vocabulary, today: date | None = None) -> Cl
     marked = {place for each in marks for place in range(each.start, each.end)}
     for place, token in enumerate(tokens):
         if place not in marked:
-            kind = "sign" if token.is_sign else "unknown"
+            kind = "sign" if token.text in SEPARATORS else "unknown"
             marks.append(Mark(kind, token.text, place, place + 1))
     marks.sort(key=lambda each: each.start)
     named = []

@@ -99,22 +99,30 @@ def find_spans(text: str, today: date | None = None) -> tuple[FoundSpan, ...]:
 
     A month without a year is the last such month before `today`; without `today` it is no span.
     """
+    candidates = [*_lengths(text), *_longer_stretches(text)]
+    dates = list(_dates(text, today))
+    if dates:
+        candidates = [*_spans_of_dates(text, dates), *candidates]
     found: list[FoundSpan] = []
-    for candidate in sorted(_candidates(text, today), key=lambda each: (each.start, -each.end)):
+    for candidate in sorted(candidates, key=lambda each: (each.start, -each.end)):
         if not found or candidate.start >= found[-1].end:
             found.append(candidate)
     return tuple(found)
 
 
-def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
-    dates = list(_with_shared_years(text, list(_dates(text, today))))
+def _spans_of_dates(text: str, dates: list[_Date]) -> Iterator[FoundSpan]:
+    """Ranges from one date to another, then each date with its relation."""
+    dates = list(_with_shared_years(text, dates))
     # Of the others, neither the words nor the time of the question tell the year.
     dates = [each for each in dates if each.fields.keys() - {"month", "day"}]
     yield from _ranges(text, dates)
     yield from _neighbouring_months(text, dates)
     for each in dates:
         yield _with_relation(text, each)
-    yield from _lengths(text)
+
+
+def _longer_stretches(text: str) -> Iterator[FoundSpan]:
+    """Decades, years from one to another, and seasons."""
     for match in _compiled(_DECADE).finditer(text):
         decade = int(match["decade"])
         yield _stretch(text, match, {"year": decade}, {"year": decade + 9})
