@@ -195,7 +195,14 @@ def _aggregate_rows(
         distinct_values = _distinct(context, _all_values(context, rows))
         return Answer(kind="count", values=(len(distinct_values),))
     if query.summary == "each":
-        return _list_values(context, rows)
+        # Names and times once, results and doses as often as they occur.
+        values = _all_values(context, rows)
+        kind = _answer_kind(query)
+        if kind == "number" and values and all(isinstance(value, str) for value in values):
+            kind = "text"
+        if query.returns not in _REPEATABLE:
+            values = _distinct(context, values)
+        return Answer(kind=kind, values=tuple(values), unit=_shared_unit(context, rows))
     if not matcher.concepts:
         _warn_of_mixed_tests(context, rows)
     return Answer(
@@ -250,17 +257,6 @@ def _aggregate_by_period(context: ExecutionContext, all_series: Sequence[Series]
         periods=tuple(periods),
         names=tuple(filter(None, names)),
     )
-
-
-def _list_values(context: ExecutionContext, rows: Sequence[Row]) -> Answer:
-    """Every value: names and times once, results and doses as often as they occur."""
-    values = _all_values(context, rows)
-    kind = _answer_kind(context.query)
-    if kind == "number" and values and all(isinstance(value, str) for value in values):
-        kind = "text"
-    if context.query.returns not in _REPEATABLE:
-        values = _distinct(context, values)
-    return Answer(kind=kind, values=tuple(values), unit=_shared_unit(context, rows))
 
 
 def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:

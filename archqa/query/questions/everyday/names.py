@@ -246,7 +246,21 @@ def names_of(words: ConsumedWords, nameable: Nameable) -> Named:
     others are left over.
     """
     marks = named_marks(words.clause, nameable)
-    series = _first_series(words.clause, marks)
+    # The first mark, and those that "and", "or" or a comma joins to it.
+    series = list(marks[:1])
+    for following in marks[1:]:
+        is_joined = False
+        is_interrupted = False
+        for each in words.clause.marks:
+            if not series[-1].end <= each.start < following.start:
+                continue
+            if each.kind == "join" or each.text in {",", "/", "&"}:
+                is_joined = True
+            elif each.kind not in _BETWEEN:
+                is_interrupted = True
+        if not is_joined or is_interrupted:
+            break
+        series.append(following)
     words.used.update(series)
     limits = [limit for mark in series if (limit := nameable.limit(mark))]
     repeated = [mark for mark in marks if nameable.limit(mark) in limits]
@@ -275,18 +289,6 @@ def named_marks(clause: Clause, nameable: Nameable) -> tuple[Mark, ...]:
     marks = clause.of("concept") + clause.of("name")
     named = [mark for mark in marks if nameable.limit(mark) is not None]
     return tuple(sorted(named, key=lambda mark: mark.start))
-
-
-def _first_series(clause: Clause, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
-    """The first mark, and those that "and", "or" or a comma joins to it."""
-    series = list(marks[:1])
-    for mark in marks[1:]:
-        between = [each for each in clause.marks if series[-1].end <= each.start < mark.start]
-        joints = [each for each in between if each.kind == "join" or each.text in {",", "/", "&"}]
-        if not joints or any(each.kind not in _BETWEEN for each in between if each not in joints):
-            break
-        series.append(mark)
-    return tuple(series)
 
 
 _LINKS_OF_REASONS = frozenset({"for", "because", "with"})
