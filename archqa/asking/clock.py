@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from archqa.fhir import FhirError, Record, Resource
 from archqa.fhir.values.dates import DAY, parse_time_range
+from archqa.query.questions.calendar import read_stated_time
 
 CLOCK_TOLERANCE = timedelta(days=1)
 """Dates that lie so little ahead come from another time zone or a clock that is fast."""
@@ -126,10 +127,9 @@ def stated_time(context: str) -> datetime | None:
     """Return the time that a context states ("Today is 2153-12-31."), None if it states none."""
     if not context:
         return None
-    from archqa.query.questions.ehrsql.text import parse_context  # Imports the whole dialect.
 
     try:
-        return datetime.fromisoformat(parse_context(context).now or "")
+        return datetime.fromisoformat(read_stated_time(context) or "")
     except ValueError:
         return None
 

@@ -114,24 +114,23 @@ class Page:
     @property
     def resources(self) -> list[Resource]:
         """The matches as JSON values, in order."""
-        return self._resources_of_mode("match")
+        return [entry.resource for entry in self.entries if entry.mode == "match"]
 
     @property
     def included(self) -> list[Resource]:
         """The resources that `_include` and `_revinclude` added."""
-        return self._resources_of_mode("include")
+        return [entry.resource for entry in self.entries if entry.mode == "include"]
 
     @property
     def notices(self) -> list[str]:
         """Remarks on the search, such as a code matched without regard to case."""
         diagnostics = [f"The parameter {name} was ignored." for name in self.warned]
         diagnostics += [f"The server says: {warning}" for warning in self.server_warnings]
-        for outcome in self._resources_of_mode("outcome"):
-            diagnostics += [issue.get("diagnostics", "") for issue in outcome.get("issue", [])]
+        for entry in self.entries:
+            if entry.mode == "outcome":
+                issues = entry.resource.get("issue", [])
+                diagnostics += [issue.get("diagnostics", "") for issue in issues]
         return diagnostics
-
-    def _resources_of_mode(self, mode: str) -> list[Resource]:
-        return [entry.resource for entry in self.entries if entry.mode == mode]
 
 
 class CodeCount(FrozenModel):

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Self
@@ -51,14 +52,14 @@ _MAX_CACHED_RESULTS = 128
 """Results that a session caches: at most 400 kB each, mostly far less."""
 
 
+@dataclass(eq=False)
 class ReadSession:
     """One connection, with caches of what it has read."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.totals: dict[SqlClause, int] = {}
-        self.results: dict[ResultKey, array[int] | None] = {}
-        self._version = (-1, -1)
+    connection: Connection
+    totals: "dict[SqlClause, int]" = field(default_factory=dict)
+    results: "dict[ResultKey, array[int] | None]" = field(default_factory=dict)
+    _version: tuple[int, int] = (-1, -1)
 
     def refresh(self) -> None:
         """Clear the caches if the file was written since, or if they grow too large."""

@@ -20,13 +20,13 @@ from archqa.query.contents import (
     rows_text,
 )
 from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.named_rows import concepts_called, is_coded
+from archqa.query.execution.named_rows import concepts_called
 from archqa.query.execution.rows import Coding, Row
 from archqa.query.kinds import KINDS, RowKind
 from archqa.query.model import Query
 from archqa.query.scope import When
 from archqa.query.wording.queries import query_text, subject_text
-from archqa.terminology.codes import display_rules
+from archqa.terminology.codes import display_rules, matches_code
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import load_concepts
 from archqa.terminology.words import word_list
@@ -144,7 +144,7 @@ def _row_hits(
 def _is_any(concepts: Iterable[Concept], codings: Iterable[Coding]) -> bool:
     """Whether the codings code one of the concepts."""
     codings = tuple(codings)
-    return any(is_coded(each, code, past=True) for each in concepts for code in codings)
+    return any(matches_code(each, *code, past=True) for each in concepts for code in codings)
 
 
 def _match_of_words(text: str, name: str, other_names: Iterable[str] = ()) -> str:

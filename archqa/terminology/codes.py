@@ -177,13 +177,12 @@ def _dose_forms_by_ingredient(concept: Concept) -> dict[str, tuple[str, ...]]:
 
 
 def _names_concept(concept: Concept, display: str, past: bool) -> bool:
+    name = _SEMANTIC_TAG.sub("", display)
     if concept.kind == "measurement":
-        # The words must be exactly those of a known display.
-        words = display_words(_PROPERTY.sub(" ", _SEMANTIC_TAG.sub("", display)))
-        words -= single_display_words("test")
+        # The words of a display must be exactly those of a known display.
+        words = display_words(_PROPERTY.sub(" ", name)) - single_display_words("test")
         names = _known_displays(concept)
         return words in names or words - single_display_words("specimen") in names
-    name = _SEMANTIC_TAG.sub("", display)
     if _DENIAL.search(name):
         return False
     words = display_words(name)

@@ -1,11 +1,11 @@
 """The concepts of the tables: by name, in questions, in sentences of notes, and how they relate."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from archqa.core.tables import EMPTY, TableRow, read_rows, split_cell
+from archqa.core.tables import EMPTY, read_rows, split_cell
 from archqa.terminology.code_systems import normal_code, systems_by_name
 from archqa.terminology.concept import (
     Aspect,
@@ -19,7 +19,7 @@ from archqa.terminology.concept import (
     read_forms,
 )
 from archqa.terminology.drugs import read_drugs
-from archqa.terminology.matching import Matcher, Reading
+from archqa.terminology.matching import LetterMatcher, Reading, WordMatcher
 from archqa.terminology.words import common_forms
 
 T = TypeVar("T")
@@ -27,9 +27,6 @@ T = TypeVar("T")
 _UNCERTAIN = "~"
 _CONDITION_SYSTEMS = ("snomed", "icd10", "icd9")
 _PROCEDURE_SYSTEMS = ("snomed", "icd10pcs", "icd9pcs")
-_PARTS = -1
-"""The column of parts is the last of every table that has one."""
-
 _ASPECTS: dict[ConceptKind, Aspect] = {
     "measurement": Aspect.HABIT,
     "drug": Aspect.DRUG,
@@ -49,9 +46,9 @@ def load_concepts() -> tuple[Concept, ...]:
         *_measurements(),
         *_drugs(classes),
         *classes,
-        *_coded_concepts(_CodedTable("condition", "conditions", _CONDITION_SYSTEMS)),
-        *_coded_concepts(_CodedTable("vaccine", "vaccines", ("cvx",), has_past=False)),
-        *_coded_concepts(_CodedTable("procedure", "procedures", _PROCEDURE_SYSTEMS)),
+        *_coded_concepts("condition", "conditions", _CONDITION_SYSTEMS),
+        *_coded_concepts("vaccine", "vaccines", ("cvx",), has_past=False),
+        *_coded_concepts("procedure", "procedures", _PROCEDURE_SYSTEMS),
     )
 
 
@@ -97,8 +94,8 @@ def find_concepts(question: str) -> tuple[ConceptMatch, ...]:
 
 
 @cache
-def _question_matcher() -> Matcher[Concept]:
-    matcher: Matcher[Concept] = Matcher(Reading.QUESTION)
+def _question_matcher() -> WordMatcher[Concept]:
+    matcher: WordMatcher[Concept] = WordMatcher(Reading.QUESTION)
     for concept in load_concepts():
         matcher.add(concept, concept.forms)
     return matcher
@@ -133,8 +130,8 @@ def mentions_by_concept(sentence: str) -> Mapping[Concept, list[Mention]]:
 
 
 @cache
-def _sentence_matcher() -> Matcher[tuple[Concept, Relation]]:
-    matcher: Matcher[tuple[Concept, Relation]] = Matcher(Reading.SENTENCE)
+def _sentence_matcher() -> LetterMatcher[tuple[Concept, Relation]]:
+    matcher: LetterMatcher[tuple[Concept, Relation]] = LetterMatcher(Reading.SENTENCE)
     for concept in load_stated_concepts():
         for relation, forms in concept.stated:
             matcher.add((concept, relation), forms)
@@ -182,11 +179,8 @@ def disease_forms() -> frozenset[str]:
     return frozenset(names)
 
 
-class _TableCode(NamedTuple):
-    """A code of a table, and whether it is certain that it codes the concept."""
-
-    code: Code
-    is_certain: bool
+TableCode = tuple[Code, bool]
+"""A code of a table, and whether it is certain that it codes the concept."""
 
 
 def _measurements() -> Iterator[Concept]:
@@ -222,11 +216,13 @@ def _drugs(classes: Iterable[Concept]) -> Iterator[Concept]:
 
 
 def _drug_classes() -> Iterator[Concept]:
-    rows = _by_name(read_rows("terminology/data/drug_classes.tsv", 4))
+    rows = read_rows("terminology/data/drug_classes.tsv", 4)
+    rules_by_name = {row[0]: split_cell(row[2]) for row in rows}
+    parts_by_name = {row[0]: split_cell(row[3]) for row in rows}
     rxnorm_codes = {drug.name: _codes_of(drug.rxnorm, "rxnorm") for drug in read_drugs()}
-    for name, cell, _, parts in rows.values():
-        rules = _united(name, lambda row: split_cell(row[2]), rows)
-        codes: list[_TableCode] = []
+    for name, cell, _, _ in rows:
+        rules = _with_parts(name, rules_by_name, parts_by_name)
+        codes: list[TableCode] = []
         for rule in rules:  # One with a dose form ("timolol@oral") is no drug's name.
             codes += rxnorm_codes.get(rule, ())
         yield _concept(
@@ -235,51 +231,42 @@ def _drug_classes() -> Iterator[Concept]:
             read_forms(cell),
             tuple(codes),
             ingredients=rules,
-            parts=split_cell(parts),
+            parts=parts_by_name[name],
         )
 
 
-class _CodedTable(NamedTuple):
-    """A table with the columns name, forms, codes by system, words, not, past and parts."""
+def _coded_concepts(
+    kind: ConceptKind, table: str, systems: tuple[str, ...], *, has_past: bool = True
+) -> Iterator[Concept]:
+    """Return the concepts of a table; each has the codes and words of its parts too.
 
-    kind: ConceptKind
-    name: str
-    systems: tuple[str, ...]
-    has_past: bool = True
-
-    def rows(self) -> tuple[TableRow, ...]:
-        columns = self._words + (4 if self.has_past else 3)
-        return read_rows(f"terminology/data/{self.name}.tsv", columns)
-
-    def codes(self, row: TableRow) -> tuple[_TableCode, ...]:
-        codes: list[_TableCode] = []
-        for cell, system in zip(row[2:], self.systems, strict=False):
-            codes += _codes_of(cell, system)
-        return tuple(codes)
-
-    def displays(self, row: TableRow) -> tuple[tuple[str, str], ...]:
-        return ((row[self._words], row[self._words + 1]),)
-
-    def past_codes(self, row: TableRow) -> tuple[_TableCode, ...]:
-        return _codes_of(row[self._words + 2], "") if self.has_past else ()
-
-    @property
-    def _words(self) -> int:
-        return 2 + len(self.systems)
-
-
-def _coded_concepts(table: _CodedTable) -> Iterator[Concept]:
-    """Return the concepts of a table; each has the codes and words of its parts too."""
-    rows = _by_name(table.rows())
-    for name, row in rows.items():
+    Its columns are name, forms, codes by system, words, not, past and parts.
+    """
+    words_column = 2 + len(systems)
+    rows = read_rows(f"terminology/data/{table}.tsv", words_column + (4 if has_past else 3))
+    codes: dict[str, tuple[TableCode, ...]] = {}
+    past_codes: dict[str, tuple[TableCode, ...]] = {}
+    displays: dict[str, tuple[tuple[str, str], ...]] = {}
+    parts: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        name = row[0]
+        row_codes: list[TableCode] = []
+        for cell, system in zip(row[2:words_column], systems, strict=True):
+            row_codes += _codes_of(cell, system)
+        codes[name] = tuple(row_codes)
+        past_codes[name] = _codes_of(row[words_column + 2], "") if has_past else ()
+        displays[name] = ((row[words_column], row[words_column + 1]),)
+        parts[name] = split_cell(row[-1])
+    for row in rows:
+        name = row[0]
         yield _concept(
-            table.kind,
+            kind,
             name,
             read_forms(row[1]),
-            _united(name, table.codes, rows),
-            _united(name, table.past_codes, rows),
-            displays=_united(name, table.displays, rows),
-            parts=split_cell(row[_PARTS]),
+            _with_parts(name, codes, parts),
+            _with_parts(name, past_codes, parts),
+            displays=_with_parts(name, displays, parts),
+            parts=parts[name],
         )
 
 
@@ -287,8 +274,8 @@ def _concept(
     kind: ConceptKind,
     name: str,
     forms: Forms,
-    codes: tuple[_TableCode, ...],
-    past_codes: tuple[_TableCode, ...] = (),
+    codes: tuple[TableCode, ...],
+    past_codes: tuple[TableCode, ...] = (),
     *,
     displays: tuple[tuple[str, str], ...] = (),
     ingredients: tuple[str, ...] = (),
@@ -312,22 +299,18 @@ def _concept(
     )
 
 
-def _by_name(rows: Iterable[TableRow]) -> dict[str, TableRow]:
-    return {row[0]: row for row in rows}
-
-
-def _united(
-    name: str, of_row: Callable[[TableRow], tuple[T, ...]], rows: dict[str, TableRow]
+def _with_parts(
+    name: str, values: Mapping[str, tuple[T, ...]], parts: Mapping[str, tuple[str, ...]]
 ) -> tuple[T, ...]:
-    """Return what a row and all its parts have, each once."""
-    united = dict.fromkeys(of_row(rows[name]))
-    for part in split_cell(rows[name][_PARTS]):
-        united.update(dict.fromkeys(_united(part, of_row, rows)))
+    """Return the values of a concept and of all its parts, each once; both are given by name."""
+    united = dict.fromkeys(values[name])
+    for part in parts[name]:
+        united.update(dict.fromkeys(_with_parts(part, values, parts)))
     return tuple(united)
 
 
 @cache
-def _codes_of(cell: str, default_system: str) -> tuple[_TableCode, ...]:
+def _codes_of(cell: str, default_system: str) -> tuple[TableCode, ...]:
     """Return the codes of a cell; `icd10:Z853` names another system than the column's."""
     codes = []
     for entry in split_cell(cell, " "):
@@ -335,5 +318,6 @@ def _codes_of(cell: str, default_system: str) -> tuple[_TableCode, ...]:
         name, colon, code = plain.partition(":")
         system = systems_by_name()[name if colon else default_system]
         normalised = normal_code(system, code if colon else plain)
-        codes.append(_TableCode((system.url, normalised), plain == entry))
+        is_certain = plain == entry
+        codes.append(((system.url, normalised), is_certain))
     return tuple(codes)

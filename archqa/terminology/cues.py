@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows, split_cell
-from archqa.terminology.matching import Match, Matcher, Reading, compile_forms, expand
+from archqa.terminology.matching import LetterMatcher, Match, Reading, compile_forms, expand
 
 _TABLE = "terminology/data/cues.tsv"
 _ASSERTION = "assertion"
@@ -32,7 +32,7 @@ class Cue(NamedTuple):
 
 def find_assertion_cues(sentence: str) -> tuple[Match[Cue], ...]:
     """Return the cues of a sentence that say how what it mentions holds."""
-    return _assertion_matcher().find(sentence)
+    return tuple(_assertion_matcher().find(sentence))
 
 
 @cache
@@ -61,8 +61,8 @@ def result_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 @cache
-def _assertion_matcher() -> Matcher[Cue]:
-    matcher: Matcher[Cue] = Matcher(Reading.SENTENCE)
+def _assertion_matcher() -> LetterMatcher[Cue]:
+    matcher: LetterMatcher[Cue] = LetterMatcher(Reading.SENTENCE)
     for group, kind, place, forms in read_rows(_TABLE, 4):
         if group == _ASSERTION:
             matcher.add(Cue(kind, reaches_after=place == "after"), expand(forms))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from archqa.core.tables import EMPTY, read_rows, split_cell
 from archqa.terminology.concept import Forms, read_forms
-from archqa.terminology.matching import Matcher, Reading
+from archqa.terminology.matching import Reading, WordMatcher
 from archqa.terminology.words import common_forms, display_word_sets, single_display_words
 
 ANY_INGREDIENT = "any"
@@ -100,10 +100,10 @@ def _unknown_ingredient(part: str) -> tuple[str, ...]:
 
 
 @cache
-def _name_matcher() -> Matcher[tuple[str, ...]]:
+def _name_matcher() -> WordMatcher[tuple[str, ...]]:
     """Return the matcher of all names; of two drugs with one name, the first counts."""
     known: set[tuple[str, ...]] = set()
-    matcher: Matcher[tuple[str, ...]] = Matcher(Reading.DISPLAY)
+    matcher: WordMatcher[tuple[str, ...]] = WordMatcher(Reading.DISPLAY)
     for drug in read_drugs():
         for name in drug.names:
             words = common_forms(name)

@@ -54,34 +54,6 @@ class Match(NamedTuple, Generic[Value]):
     value: Value
 
 
-class Matcher(Generic[Value]):
-    """Finds the forms of many values; only forms that begin as a word of the text are tried."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._index: _WordIndex[Value] | _LetterIndex[Value]
-        if reading in {Reading.QUESTION, Reading.DISPLAY}:
-            self._index = _WordIndex(reading)
-        else:
-            self._index = _LetterIndex(reading)
-
-    def add(self, value: Value, forms: Iterable[str]) -> None:
-        """Look for the forms of a value, written out as `expand` does."""
-        self._index.add(value, tuple(forms))
-
-    def find(self, text: str) -> tuple[Match[Value], ...]:
-        """Return what is named where.
-
-        By stems: the longest form at each place, in the order of the text; an ambiguous form has a
-        match for each of its values. By letters: every match of each value, in the order of the
-        values, without those that overlap an earlier one of the same value.
-        """
-        return tuple(self._index.find(text))
-
-    def find_values(self, text: str) -> tuple[Value, ...]:
-        """Return the values that are named, each once."""
-        return tuple(self._index.find_values(text))
-
-
 def expand(cell: str) -> tuple[str, ...]:
     """Return the forms of a cell, those with alternatives written out."""
     if not _ALTERNATIVES.search(cell):
@@ -132,8 +104,12 @@ _UNITS = frozenset({"hr", "k", "mg", "bpm", "g", "pt"})
 """Abbreviations that are units after a number: `24 hr` is no heart rate."""
 
 
-class _WordIndex(Generic[Value]):
-    """Values by form: by stems, by exact words in lower case, and as written."""
+class WordMatcher(Generic[Value]):
+    """Finds the forms of many values by their words: the longest form at each place of a text.
+
+    `reading` is `QUESTION` or `DISPLAY`. The index has values by stems, by exact words in lower
+    case, and as written.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._needs_joint = reading is Reading.QUESTION
@@ -142,18 +118,24 @@ class _WordIndex(Generic[Value]):
         self._as_written: dict[str, tuple[Value, ...]] = {}
         self._longest = 1
 
-    def add(self, value: Value, forms: tuple[str, ...]) -> None:
+    def add(self, value: Value, forms: Iterable[str]) -> None:
+        """Look for the forms of a value, written out as `expand` does."""
         for form in forms:
             if form.startswith(_EXACT):
                 key, known = form[1:], self._in_lower_case
             elif form != form.lower():
-                key, known = " ".join(_written(read_words(form))), self._as_written
+                written = " ".join([word.written for word in read_words(form)])
+                key, known = written, self._as_written
             else:
                 key, known = " ".join(common_forms(form)), self._by_stems
             known[key] = tuple(dict.fromkeys((*known.get(key, ()), value)))
             self._longest = max(self._longest, key.count(" ") + 1)
 
     def find(self, text: str) -> Iterator[Match[Value]]:
+        """Yield what is named where, in the order of the text.
+
+        An ambiguous form has a match for each of its values.
+        """
         words = read_words(text)
         place = 0
         while place < len(words):
@@ -163,23 +145,21 @@ class _WordIndex(Generic[Value]):
                 yield Match(start, end, value)
             place += length
 
-    def find_values(self, text: str) -> Iterator[Value]:
-        yield from dict.fromkeys(match.value for match in self.find(text))
-
     def _longest_at(
         self, text: str, words: list[Word], place: int
     ) -> tuple[int, tuple[Value, ...]]:
         """Return the number of words of the longest form at a place, at least 1, and its values."""
+        is_unit = False
+        if self._needs_joint and words[place].common in _UNITS:
+            is_unit = place > 0 and words[place - 1].written[-1].isdigit()
         for length in range(self._joined_words(text, words, place), 0, -1):
             part = words[place : place + length]
             stems = " ".join([word.common for word in part])
-            written = " ".join(_written(part))
+            written = " ".join([word.written for word in part])
             values = dict.fromkeys(self._by_stems.get(stems, ()))
             values |= dict.fromkeys(self._in_lower_case.get(written.lower(), ()))
             values |= dict.fromkeys(self._as_written.get(written, ()))
-            after_number = place > 0 and words[place - 1].written[-1].isdigit()
-            is_unit = length == 1 and after_number and part[0].common in _UNITS
-            if values and not (self._needs_joint and is_unit):
+            if values and (length > 1 or not is_unit):
                 return length, tuple(values)
         return 1, ()
 
@@ -193,12 +173,11 @@ class _WordIndex(Generic[Value]):
         return last - place
 
 
-def _written(words: list[Word]) -> list[str]:
-    return [word.written for word in words]
+class LetterMatcher(Generic[Value]):
+    """Finds the forms of many values letter by letter, those that begin as a word of the text.
 
-
-class _LetterIndex(Generic[Value]):
-    """Values by the first letters of their forms; a pattern is compiled when it is first tried."""
+    `reading` is `SENTENCE` or `FITTED`. A pattern is compiled when it is first tried.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -207,6 +186,7 @@ class _LetterIndex(Generic[Value]):
         self._by_prefix: dict[str, set[int]] = defaultdict(set)
 
     def add(self, value: Value, forms: tuple[str, ...]) -> None:
+        """Look for the forms of a value, written out as `expand` does."""
         for form in forms:
             # The first letters that every text of the form begins with, at most three.
             literal = _LITERAL_START.match(form.lower().removeprefix(_EXACT))
@@ -215,11 +195,16 @@ class _LetterIndex(Generic[Value]):
         self._rows.append((value, forms))
 
     def find(self, text: str) -> Iterator[Match[Value]]:
+        """Yield every match of each value, in the order of the values.
+
+        Matches that overlap an earlier one of the same value are left out.
+        """
         for value, pattern in self._candidates(text):
             for match in pattern.finditer(text):
                 yield Match(match.start(), match.end(), value)
 
     def find_values(self, text: str) -> Iterator[Value]:
+        """Yield the values that are named, each once."""
         for value, pattern in self._candidates(text):
             if pattern.search(text):
                 yield value

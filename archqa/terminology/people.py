@@ -5,7 +5,7 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows, split_cell
-from archqa.terminology.matching import Matcher, Reading, compile_forms, expand
+from archqa.terminology.matching import LetterMatcher, Reading, compile_forms, expand
 
 
 class Relative(NamedTuple):
@@ -58,8 +58,8 @@ def sides() -> frozenset[str]:
 
 
 @cache
-def _body_matcher() -> Matcher[str]:
-    matcher: Matcher[str] = Matcher(Reading.SENTENCE)
+def _body_matcher() -> LetterMatcher[str]:
+    matcher: LetterMatcher[str] = LetterMatcher(Reading.SENTENCE)
     for name, _, forms in read_rows("terminology/data/body_parts.tsv", 3):
         matcher.add(name, expand(forms))
     return matcher

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows
-from archqa.terminology.matching import Matcher, Reading, expand
+from archqa.terminology.matching import LetterMatcher, Reading, expand
 from archqa.terminology.words import MAX_TEXT_LENGTH
 
 
@@ -36,8 +36,8 @@ def load_topics() -> dict[str, Topic]:
 
 
 @cache
-def _matcher() -> Matcher[str]:
-    matcher: Matcher[str] = Matcher(Reading.FITTED)
+def _matcher() -> LetterMatcher[str]:
+    matcher: LetterMatcher[str] = LetterMatcher(Reading.FITTED)
     for name, _, _, forms, _ in read_rows("terminology/data/topics.tsv", 5):
         matcher.add(name, expand(forms))
     return matcher

@@ -25,26 +25,6 @@ class Unit(NamedTuple):
     size: float
 
 
-class _MolarMass(NamedTuple):
-    """Grams per mole, where masses are counted, and the charge of the ion, where it has one."""
-
-    grams: float | None
-    charge: int | None
-
-
-class _Line(NamedTuple):
-    """A conversion `factor * value + offset`."""
-
-    factor: float
-    offset: float
-
-    def forwards(self, value: float) -> float:
-        return self.factor * value + self.offset
-
-    def backwards(self, value: float) -> float:
-        return (value - self.offset) / self.factor
-
-
 def find_unit(text: str) -> Unit | None:
     """Return the unit that a text names, in UCUM or as laboratories write it; None if unknown."""
     written = text.strip().replace("μ", "µ")
@@ -79,13 +59,16 @@ def convert(value: float, unit: str, to_unit: str, concept: Concept | None = Non
     lines = _lines()
     for line_name in (name, _ANY_CONCEPT):
         if line := lines.get((line_name, source.ucum, wanted.ucum)):
-            return line.forwards(value)
+            factor, offset = line
+            return factor * value + offset
         if line := lines.get((line_name, wanted.ucum, source.ucum)):
-            return line.backwards(value)
+            factor, offset = line
+            return (value - offset) / factor
     molar_mass = _molar_masses().get(name)
     if molar_mass is None:
         return None
-    per_mole = {_MASS: molar_mass.grams, _AMOUNT: 1.0, _EQUIVALENT: molar_mass.charge}
+    grams, charge = molar_mass
+    per_mole = {_MASS: grams, _AMOUNT: 1.0, _EQUIVALENT: charge}
     source_per_mole = per_mole.get(source.quantity)
     wanted_per_mole = per_mole.get(wanted.quantity)
     if not source_per_mole or not wanted_per_mole:
@@ -108,18 +91,20 @@ def _units() -> dict[str, Unit]:
 
 
 @cache
-def _molar_masses() -> dict[str, _MolarMass]:
+def _molar_masses() -> dict[str, tuple[float | None, int | None]]:
+    """Return grams per mole, where masses are counted, and the charge of the ion, where it has one."""
     masses = {}
     for _, name, grams, charge, *_ in _conversions("molar mass"):
-        masses[name] = _MolarMass(None if grams == EMPTY else float(grams), int(charge) or None)
+        masses[name] = (None if grams == EMPTY else float(grams), int(charge) or None)
     return masses
 
 
 @cache
-def _lines() -> dict[tuple[str, str, str], _Line]:
+def _lines() -> dict[tuple[str, str, str], tuple[float, float]]:
+    """Return factor and offset of `factor * value + offset` by concept, unit and other unit."""
     lines = {}
     for _, concept, from_unit, to_unit, factor, offset in _conversions("line"):
-        lines[concept, from_unit, to_unit] = _Line(float(factor), float(offset))
+        lines[concept, from_unit, to_unit] = (float(factor), float(offset))
     return lines
 
 

@@ -12,7 +12,7 @@ from archqa.core.tables import read_rows
 from archqa.query.questions.everyday.clause import Clause
 from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.vocabulary import Vocabulary
-from archqa.query.questions.lexer import Token, phrases_of, plain
+from archqa.query.questions.lexer import SEPARATORS, Token, phrases_of, plain
 
 SUBJECT = "thatsubject"
 """Stands in the tables for a reference, such as "it" or "the first one"."""
@@ -263,7 +263,7 @@ def _points(phrase: Phrase, clause: Clause, end: int) -> bool:
         return False
     last_word = 0
     for position, token in enumerate(clause.tokens, start=1):
-        if not token.is_sign:
+        if token.text not in SEPARATORS:
             last_word = position
     is_after_do = place > 0 and clause.tokens[place - 1].text in _DO
     return not (is_after_do and following.end >= last_word)

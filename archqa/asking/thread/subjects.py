@@ -10,7 +10,7 @@ from archqa.asking.thread.follow_up_words import templates
 from archqa.query.questions.everyday.clause import Clause, Mark
 from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.vocabulary import Vocabulary
-from archqa.query.questions.lexer import plain
+from archqa.query.questions.lexer import SEPARATORS, plain
 from archqa.terminology.concepts import find_concepts
 
 _ARTICLES = frozenset({"a", "an", "the"})
@@ -98,7 +98,7 @@ class AskedBefore(NamedTuple):
     @property
     def words(self) -> tuple[str, ...]:
         """The words of the question."""
-        return tuple(token.text for token in self.clause.tokens if not token.is_sign)
+        return tuple(token.text for token in self.clause.tokens if token.text not in SEPARATORS)
 
     @property
     def items(self) -> tuple[Subject, ...]:
@@ -170,7 +170,7 @@ def _is_noun(part: Mark, before: Mark | None, clause: Clause) -> bool:
     if part.kind != "unknown":
         return True
     if before is None:
-        words = [token for token in clause.tokens if not token.is_sign]
+        words = [token for token in clause.tokens if token.text not in SEPARATORS]
         return part.end - part.start == len(words)
     if before.kind == "filler":
         return before.value in _BEFORE_NOUNS and before.text not in _PERSONS

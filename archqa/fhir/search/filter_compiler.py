@@ -71,7 +71,8 @@ def _negate(compiled: CompiledFilter) -> CompiledFilter:
 class FilterCompiler:
     """Compile the filters of a search; `notices` say how they were read.
 
-    `patients` are the target numbers of the only patient the search asks for, None otherwise.
+    `patients` are the target numbers of the only patient the search asks for, `patient_filter` the
+    filter that asks for it; both are None otherwise.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class FilterCompiler:
         self._schemas = schemas
         self._profile = profile
         self.patients: tuple[int, ...] | None = None
-        self._scope: Filter | None = None
+        self.patient_filter: Filter | None = None
         self.notices: list[str] = []
 
     def set_patient_scope(self, resource_type: str, filters: Iterable[Filter]) -> None:
@@ -103,17 +104,11 @@ class FilterCompiler:
                 patients = tuple(f"Patient/{patient_id}" for (patient_id,) in rows)
             if len(patients) == 1:
                 self.patients = tuple(patient_targets(self._connection, patients))
-                self._scope = search_filter
+                self.patient_filter = search_filter
                 return
 
     def compile(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
         """Compile one filter of a search of that type."""
-        compiled = self._compile(resource_type, search_filter)
-        if search_filter is self._scope:
-            return compiled._replace(is_patient_scope=True)
-        return compiled
-
-    def _compile(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
         parameter = search_filter.parameter
         if search_filter.is_reverse_chain:
             return self._compile_reverse_chain(resource_type, search_filter)

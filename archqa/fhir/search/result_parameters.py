@@ -5,7 +5,7 @@ Sources: hl7.org/fhir/R4/search.html#return, http.html#mime-type.
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
@@ -82,32 +82,26 @@ def check_control_modifier(name: str) -> None:
     raise UnsupportedParameter(f"{base} takes no modifier :{quotable(modifier)}; {allowed}.")
 
 
+@dataclass
 class ResultParameterParser:
     """Parse result parameters one by one.
 
     `parameter` returns the search parameter of a type and name, or raises.
     """
 
-    def __init__(
-        self,
-        max_count: int | None,
-        parameter: Callable[[str, str], Parameter],
-        notices: list[str],
-        ignored: Ignored,
-    ) -> None:
-        self._max_count = max_count
-        self._parameter = parameter
-        self._notices = notices
-        self._ignored = ignored
+    max_count: int | None
+    parameter: Callable[[str, str], Parameter]
+    notices: list[str]
+    ignored: Ignored
 
     def apply(self, query: Query, name: str, value: str) -> Query:
         """Return the search with one more of `RESULT_PARAMETERS`. Raises `FhirError`."""
         match name:
             case "_count":
                 count = _parse_whole_number("_count", value)
-                if self._max_count is not None and count > self._max_count:
-                    self._notices.append(f"_count is at most {self._max_count}.")
-                    count = self._max_count
+                if self.max_count is not None and count > self.max_count:
+                    self.notices.append(f"_count is at most {self.max_count}.")
+                    count = self.max_count
                 return replace(query, count=count)
             case "_offset":
                 return replace(query, offset=_parse_whole_number("_offset", value))
@@ -117,9 +111,9 @@ class ResultParameterParser:
                 return self._add_include(query, name, value)
             case "_elements":
                 requested = parse_elements(value, query.type)
-                self._notices += requested.notices
+                self.notices += requested.notices
                 if requested.unknown:
-                    self._ignored.tolerate("_elements", " ".join(requested.unknown))
+                    self.ignored.tolerate("_elements", " ".join(requested.unknown))
                 elements = (*query.subset.elements, *requested.names)
                 return replace(query, subset=replace(query.subset, elements=elements))
             case "_summary":
@@ -131,7 +125,7 @@ class ResultParameterParser:
             case "_format":
                 check_format(value)
             case "_pretty" if value not in {"", "true", "false"}:
-                self._ignored.tolerate("_pretty", "_pretty is true or false.")
+                self.ignored.tolerate("_pretty", "_pretty is true or false.")
         return query
 
     def _parse_sort(self, resource_type: str, value: str) -> list[SortKey]:
@@ -141,9 +135,9 @@ class ResultParameterParser:
             name, colon, modifier = key.removeprefix("-").partition(":")
             if colon:
                 problem = f"_sort takes no modifier :{quotable(modifier)}; write -{quotable(name)}"
-                self._ignored.tolerate("_sort", f"{problem} for descending order.")
+                self.ignored.tolerate("_sort", f"{problem} for descending order.")
             if name:
-                parameter = self._parameter(resource_type, name)
+                parameter = self.parameter(resource_type, name)
                 if parameter.kind is Kind.COMPOSITE:
                     raise FhirError(f"_sort: {name} is a composite; sort by one half of it.")
                 keys.append(SortKey(parameter, descending=key.startswith("-")))
@@ -160,17 +154,17 @@ class ResultParameterParser:
             problem = f"There is no resource type {quotable(source)} to include."
             raise UnsupportedFeature(f"{problem}{hint}")
         if name not in {"", "*"} and source != "*":
-            parameter = self._parameter(source, name)
+            parameter = self.parameter(source, name)
             if parameter.kind is not Kind.REFERENCE:
                 raise FhirError(f"{source}:{name} is no reference: nothing to include.")
         elif name not in {"", "*"} and name not in _reference_names():
             problem = f"No type has a reference {quotable(name)}"
             hint = did_you_mean(name, _reference_names())
-            self._ignored.tolerate(control, f"{problem}: nothing to include.{hint}")
+            self.ignored.tolerate(control, f"{problem}: nothing to include.{hint}")
         if target not in {"", "*"} and target not in R4_RESOURCE_TYPES:
             hint = did_you_mean(target, R4_RESOURCE_TYPES)
             problem = f"There is no resource type {quotable(target)} to include.{hint}"
-            self._ignored.tolerate(control, problem)
+            self.ignored.tolerate(control, problem)
         include = Include(
             source=source.replace("*", ""),
             parameter=name.replace("*", ""),
@@ -180,7 +174,7 @@ class ResultParameterParser:
         if control == "_revinclude":
             return replace(query, revincludes=(*query.revincludes, include))
         if not include.iterate and include.source not in {"", query.type}:
-            self._notices.append(
+            self.notices.append(
                 f"_include={include.source}:… adds nothing to matches of type {query.type};"
                 " _include:iterate follows what was included."
             )

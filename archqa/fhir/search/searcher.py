@@ -174,7 +174,12 @@ class Searcher:
     def _where(self, query: Query, compiler: FilterCompiler) -> SqlClause:
         """Return the condition on a resource `r` for all filters."""
         compiler.set_patient_scope(query.type, query.filters)
-        filters = [compiler.compile(query.type, search_filter) for search_filter in query.filters]
+        filters = []
+        for search_filter in query.filters:
+            compiled = compiler.compile(query.type, search_filter)
+            if search_filter is compiler.patient_filter:
+                compiled = compiled._replace(is_patient_scope=True)
+            filters.append(compiled)
         for patients in query.referenced_by_patients:
             filters.append(compiler.compile_referenced_by(query.type, patients))
         drivers = self._choose_drivers(filters)

@@ -48,10 +48,9 @@ class Encounters:
     """The encounters of one patient, oldest first, by the wall clock of their start."""
 
     def __init__(self, encounters: Iterable[Resource]) -> None:
-        def start_and_id(encounter: Resource) -> tuple[int, str]:
-            return _moment(encounter, "start"), str(encounter.get("id"))
-
-        self.all = tuple(sorted(encounters, key=start_and_id))
+        by_id = sorted(encounters, key=lambda encounter: str(encounter.get("id")))
+        by_start = sorted(by_id, key=lambda encounter: _moment(encounter, "start"))
+        self.all = tuple(by_start)
 
     @classmethod
     def of(cls, record: Record, patient: str) -> "Encounters":

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from archqa.fhir import CodeCount, Encounters, FhirError, Record, Resolver, Resource
 from archqa.fhir.store import LocalRecord
@@ -42,14 +42,11 @@ SearchLimits = Mapping[str, str | list[str]]
 Computed = TypeVar("Computed")
 
 
-class Stay:
+class Stay(NamedTuple):
     """The ids of the hospital visit and the ICU stay of an encounter; empty if there is none."""
 
-    __slots__ = ("hospital_visit_id", "icu_stay_id")
-
-    def __init__(self, hospital_visit_id: str = "", icu_stay_id: str = "") -> None:
-        self.hospital_visit_id = hospital_visit_id
-        self.icu_stay_id = icu_stay_id
+    hospital_visit_id: str = ""
+    icu_stay_id: str = ""
 
 
 _NO_STAY = Stay()

@@ -58,7 +58,7 @@ _ICU_NAME = re.compile(
 )
 
 
-_POSITIONS = {
+POSITIONS = {
     "first": 1,
     "second": 2,
     "third": 3,
@@ -103,7 +103,8 @@ class ExecutionContext:
     """The execution of one query.
 
     `caveats` and `searched` collect sentences, each once; `steps` how many rows each limit left,
-    `left_out` the rows that pass the limits and are no facts.
+    `left_out` the rows that pass the limits and are no facts. `now` is the local time of the
+    question, `cutoff` the first moment of which rows are left out as later; None if all count.
     """
 
     query: Query
@@ -113,24 +114,16 @@ class ExecutionContext:
     searched: dict[str, None] = field(default_factory=dict)
     steps: list[SearchStep] = field(default_factory=list)
     left_out: list[Row] = field(default_factory=list)
+    now: datetime | None = field(init=False)
+    cutoff: datetime | None = field(init=False)
 
-    @property
-    def now(self) -> datetime | None:
-        """The local time of the question."""
-        return resolve_now(self.query.now, self.conventions)
-
-    @property
-    def cutoff(self) -> datetime | None:
-        """The first moment of which rows are left out as later; None if all count."""
-        return cutoff(self.now, self.conventions)
+    def __post_init__(self) -> None:
+        self.now = resolve_now(self.query.now, self.conventions)
+        self.cutoff = cutoff(self.now, self.conventions)
 
     def warn(self, text: str, kind: CaveatKind = "other") -> None:
         """Record something that the reader of the answer should know."""
         self.caveats[Caveat(text, kind)] = None
-
-    def note_search(self, text: str) -> None:
-        """Record what was searched."""
-        self.searched[text] = None
 
     def note_step(self, limit: str, rows: Sequence[Row]) -> None:
         """Record how many rows a limit left."""
@@ -148,7 +141,7 @@ class ExecutionContext:
             kind = "ICU stay"
         stays = begun_before(stays, self.cutoff)
         if when.visit.which != "current":
-            visit = stays.nth(_POSITIONS[when.visit.which])
+            visit = stays.nth(POSITIONS[when.visit.which])
         elif stays.current is not None or stays.last is None:
             visit = stays.current
         elif self.conventions.current_visit == "without_end":
@@ -211,10 +204,8 @@ class Scope:
         return [str(encounter["id"]) for encounter in icu_stays]
 
     def contains(self, row: Row) -> bool:
-        """Whether a row belongs to the visit, whatever the window."""
-        if self.requested_visit is None:
-            return True
-        if self.visit is None:
+        """Whether a row belongs to the requested visit, whatever the window."""
+        if self.visit is None or self.requested_visit is None:
             return False
         if not row.hospital_visit_id and self.context.conventions.requires_encounter:
             return False
@@ -234,14 +225,6 @@ class Scope:
         if time is None or start is None or time < start:
             return False
         return end is None or time <= end
-
-
-def position_index(position: str) -> int:
-    """The index in the order of time: 0 is the first, -1 the last."""
-    number = _POSITIONS[position]
-    if number > 0:
-        return number - 1
-    return number
 
 
 def uses_end_time(query: Query) -> bool:

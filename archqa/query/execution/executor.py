@@ -21,6 +21,7 @@ from archqa.query.execution.findings import (
     collect_evidence,
 )
 from archqa.query.execution.named_rows import (
+    EVERYTHING,
     ConceptMatcher,
     Series,
     Wanted,
@@ -113,7 +114,7 @@ def _select_opposite(context: ExecutionContext, against: Against) -> RowSelectio
     """
     query = context.query
     wanted = Wanted(against.names, against.concepts)
-    if wanted.is_everything:
+    if wanted == EVERYTHING:
         wanted = Wanted(query.names, query.concepts)
     for side in (Wanted((), query.concepts), wanted):
         parts = concept_matcher(context, query.what, side).parts
@@ -194,8 +195,15 @@ def _aggregate_rows(
         distinct_values = _distinct(context, _all_values(context, rows))
         return Answer(kind="count", values=(len(distinct_values),))
     if query.summary == "each":
-        return _list_values(context, rows)
-    if not matcher:
+        # Names and times once, results and doses as often as they occur.
+        values = _all_values(context, rows)
+        kind = _answer_kind(query)
+        if kind == "number" and values and all(isinstance(value, str) for value in values):
+            kind = "text"
+        if query.returns not in _REPEATABLE:
+            values = _distinct(context, values)
+        return Answer(kind=kind, values=tuple(values), unit=_shared_unit(context, rows))
+    if not matcher.concepts:
         _warn_of_mixed_tests(context, rows)
     return Answer(
         kind=_answer_kind(query),
@@ -249,17 +257,6 @@ def _aggregate_by_period(context: ExecutionContext, all_series: Sequence[Series]
         periods=tuple(periods),
         names=tuple(filter(None, names)),
     )
-
-
-def _list_values(context: ExecutionContext, rows: Sequence[Row]) -> Answer:
-    """Every value: names and times once, results and doses as often as they occur."""
-    values = _all_values(context, rows)
-    kind = _answer_kind(context.query)
-    if kind == "number" and values and all(isinstance(value, str) for value in values):
-        kind = "text"
-    if context.query.returns not in _REPEATABLE:
-        values = _distinct(context, values)
-    return Answer(kind=kind, values=tuple(values), unit=_shared_unit(context, rows))
 
 
 def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -81,6 +83,7 @@ def _words(name: str) -> frozenset[str]:
     return frozenset(_WORD.findall(normalise_text(name)))
 
 
+@dataclass(frozen=True)
 class ConceptMatcher:
     """Which rows the concepts of a query mean, their parts included. Without concepts: none.
 
@@ -89,22 +92,16 @@ class ConceptMatcher:
     `CannotExecute` for a name of no concept.
     """
 
-    def __init__(
-        self, concepts: Iterable[Concept], *, past: bool = False, in_text: bool = False
-    ) -> None:
-        self.concepts = tuple(concepts)
-        self._past = past
-        self._in_text = in_text
-
-    def __bool__(self) -> bool:
-        return bool(self.concepts)
+    concepts: tuple[Concept, ...]
+    past: bool = False
+    in_text: bool = False
 
     @property
     def parts(self) -> tuple[Concept, ...]:
         """The parts of the one measurement that consists of several, such as a blood pressure."""
         if len(self.concepts) != 1 or self.concepts[0].kind != "measurement":
             return ()
-        return _parts(self.concepts[0])
+        return concepts_named(self.concepts[0].parts, ("measurement",))
 
     @cached_property
     def _with_parts(self) -> tuple[Concept, ...]:
@@ -114,27 +111,23 @@ class ConceptMatcher:
             concept = remaining.pop(0)
             if concept.name not in concepts:
                 concepts[concept.name] = concept
-                remaining = [*_parts(concept), *remaining]
+                remaining = [*concepts_named(concept.parts, (concept.kind,)), *remaining]
         return tuple(concepts.values())
-
-    def matches(self, codings: Iterable[Coding]) -> bool:
-        """Whether any of the codings is one of a concept or of a part of one."""
-        return self.concept_of(codings) is not None
 
     def concept_of(self, codings: Iterable[Coding]) -> Concept | None:
         """The first concept, or part of one, that the codings mean."""
         for coding in codings:
             mentioned: list[Concept] = []
-            if self._in_text and coding.display and not coding.code:
+            if self.in_text and coding.display and not coding.code:
                 mentioned = [match.concept for match in find_concepts(coding.display)]
             for concept in self._with_parts:
-                if is_coded(concept, coding, past=self._past) or concept in mentioned:
+                if matches_code(concept, *coding, past=self.past) or concept in mentioned:
                     return concept
         return None
 
     def matches_allergy(self, row: Row) -> bool:
         """Whether an allergy is to one of the concepts, or to a class of drugs that one is of."""
-        if self.matches(row.codings):
+        if self.concept_of(row.codings) is not None:
             return True
         ingredients = _ingredients(self.concepts)
         for name in row.names:
@@ -146,29 +139,22 @@ class ConceptMatcher:
 
 
 def concepts_named(names: Iterable[str], kinds: tuple[ConceptKind, ...]) -> tuple[Concept, ...]:
-    """The concepts of these names; of several with one name, that of the earliest kind."""
-    return tuple(_concept(name, kinds) for name in names)
+    """The concepts of these names; of several with one name, that of the earliest kind.
 
-
-def is_coded(concept: Concept, coding: Coding, *, past: bool = False) -> bool:
-    """Whether a coding codes the concept itself."""
-    system, code, display = coding
-    return matches_code(concept, system or None, code or None, display or None, past=past)
-
-
-def _parts(concept: Concept) -> tuple[Concept, ...]:
-    return tuple(_concept(name, (concept.kind,)) for name in concept.parts)
-
-
-def _concept(name: str, kinds: tuple[ConceptKind, ...]) -> Concept:
-    for kind in dict.fromkeys((*kinds, *ALL_CONCEPT_KINDS)):
-        try:
-            return concept_named(kind, name)
-        except KeyError:
-            continue
-    raise CannotExecute(
-        f"There is no concept named {name!r}.\nGive names as the record has them instead."
-    )
+    Raises `CannotExecute` for a name of no concept.
+    """
+    kinds_in_order = dict.fromkeys((*kinds, *ALL_CONCEPT_KINDS))
+    concepts = []
+    for name in names:
+        for kind in kinds_in_order:
+            with suppress(KeyError):
+                concepts.append(concept_named(kind, name))
+                break
+        else:
+            raise CannotExecute(
+                f"There is no concept named {name!r}.\nGive names as the record has them instead."
+            )
+    return tuple(concepts)
 
 
 def _ingredients(concepts: Iterable[Concept]) -> set[str]:
@@ -184,13 +170,11 @@ class Wanted(NamedTuple):
     names: tuple[str, ...] = ()
     concepts: tuple[str, ...] = ()
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether no name is asked for."""
-        return not self.names and not self.concepts
-
     def __str__(self) -> str:
         return " or ".join(map(repr, (*self.concepts, *self.names)))
+
+
+EVERYTHING = Wanted()
 
 
 def concept_matcher(context: ExecutionContext, what: str, wanted: Wanted) -> ConceptMatcher:
@@ -215,11 +199,11 @@ class RowTest:
 
     def matches(self, codings: Iterable[Coding], names: Iterable[str]) -> bool:
         """Whether one of the names, or one of the codes, is wanted."""
-        if not self._has_names and not self._concepts:
+        if not self._has_names and not self._concepts.concepts:
             return True
         if self._has_names and self._names(*names):
             return True
-        return self._concepts.matches(codings)
+        return self._concepts.concept_of(codings) is not None
 
     def matches_row(self, row: Row) -> bool:
         """Whether a row is wanted; a component also by the name of its panel."""
@@ -259,7 +243,7 @@ def select_named(
 
     `code_test`: where the rows are not all of the record, what its codes say.
     """
-    if wanted.is_everything:
+    if wanted == EVERYTHING:
         return list(rows)
     if code_test is None:
         record_names = chain.from_iterable(row.names for row in rows)
@@ -351,7 +335,10 @@ def series_by_part(rows: Sequence[Row], matcher: ConceptMatcher) -> list[Series]
     """At least one series; rows of no part, such as a panel itself, are in none of several."""
     all_series = []
     for part in matcher.parts:
-        part_rows = [row for row in rows if any(is_coded(part, code) for code in row.codings)]
+        part_rows = []
+        for row in rows:
+            if any(matches_code(part, *coding) for coding in row.codings):
+                part_rows.append(row)
         if part_rows:
             all_series.append(Series(part.name, part_rows))
     return all_series or [Series("", list(rows))]

@@ -25,7 +25,13 @@ from archqa.query.execution.elements import (
     text_at,
     value_at,
 )
-from archqa.query.execution.named_rows import CodeTest, RowTest, Wanted, select_named
+from archqa.query.execution.named_rows import (
+    EVERYTHING,
+    CodeTest,
+    RowTest,
+    Wanted,
+    select_named,
+)
 from archqa.query.execution.rows import Row, parse_datetime
 from archqa.query.execution.statuses import reference_range, result_flags, status_facts
 from archqa.query.kinds import OBSERVATION
@@ -155,6 +161,15 @@ def _observation_row(context: ExecutionContext, observation: Resource) -> Row:
     stay = context.chart.find_stay(observation.get("encounter"))
     names = concept_names(observation.get("code"))
     value = _measured_value(context, observation)
+    if "bodySite" in observation:
+        facts = declared_facts(context.chart, OBSERVATION, observation)
+    else:  # Results are many: most have nothing declared but a status.
+        facts = status_facts(OBSERVATION.statuses, observation)
+    facts.update(_result_facts(observation))
+    # The values of a panel are those of its parts.
+    is_panel = "component" in observation or "hasMember" in observation
+    if "data_absent" in facts and not is_panel:
+        facts["status_detail"] = ("data-absent",)
     return Row(
         refs=(f"Observation/{observation['id']}",),
         name=next(iter(names), ""),
@@ -167,23 +182,8 @@ def _observation_row(context: ExecutionContext, observation: Resource) -> Row:
         comparator=value.comparator,
         hospital_visit_id=stay.hospital_visit_id,
         icu_stay_id=stay.icu_stay_id,
-        facts=_observation_facts(context, observation),
+        facts=facts,
     )
-
-
-def _observation_facts(
-    context: ExecutionContext, observation: Resource
-) -> dict[str, tuple[str, ...]]:
-    if "bodySite" in observation:
-        facts = declared_facts(context.chart, OBSERVATION, observation)
-    else:  # Results are many: most have nothing declared but a status.
-        facts = status_facts(OBSERVATION.statuses, observation)
-    facts.update(_result_facts(observation))
-    # The values of a panel are those of its parts.
-    is_panel = "component" in observation or "hasMember" in observation
-    if "data_absent" in facts and not is_panel:
-        facts["status_detail"] = ("data-absent",)
-    return facts
 
 
 def _result_facts(result: Resource) -> dict[str, tuple[str, ...]]:
@@ -258,7 +258,7 @@ def results_of_kind(context: ExecutionContext, what: str, wanted: Wanted) -> lis
 
 def observations(context: ExecutionContext, wanted: Wanted, scope: Scope) -> list[Row]:
     """Rows of results with one of the names. Of very many, only those are read."""
-    if wanted.is_everything or reads_all(context):
+    if wanted == EVERYTHING or reads_all(context):
         return select_named(context, "observation", _rows_of_patient(context), wanted)
     codes = [code for code in context.chart.codes("Observation") if code.element in _CODE_ELEMENTS]
     code_test = CodeTest(context, "observation", wanted, codes)
@@ -333,11 +333,18 @@ def _component_row(context: ExecutionContext, panel: Row, component: Resource) -
 def _without_duplicates(rows: list[Row]) -> list[Row]:
     """The rows, of which those of one code, time and value are one with the resources of all.
 
-    Of one reading, its own Observation comes first, then the panel; it has the facts of both.
+    They are one reading only where the time of day is known. Of one reading, its own Observation
+    comes first, then the panel; it has the facts of both.
     """
     unique: dict[object, Row] = {}
     for row in rows:
-        key = _identity(row)
+        codes = frozenset((coding.system, coding.code) for coding in row.codings if coding.code)
+        has_value = row.value is not None or bool(row.text)
+        has_time_of_day = row.time is not None and row.time.time() != time.min
+        key: object = id(row)
+        if codes and has_value and has_time_of_day:
+            status = row.facts.get("status")
+            key = (codes, row.time, row.value, row.comparator, row.unit, row.text, status)
         first, second = unique.get(key), row
         if first is None:
             unique[key] = row
@@ -347,17 +354,6 @@ def _without_duplicates(rows: list[Row]) -> list[Row]:
         refs = dict.fromkeys((*first.refs, *second.refs))
         unique[key] = replace(first, refs=tuple(refs), facts={**second.facts, **first.facts})
     return list(unique.values())
-
-
-def _identity(row: Row) -> object:
-    """Equal for two rows that are one reading: only where the time of day is known."""
-    codes = frozenset((coding.system, coding.code) for coding in row.codings if coding.code)
-    has_value = row.value is not None or bool(row.text)
-    has_time_of_day = row.time is not None and row.time.time() != time.min
-    if not codes or not has_value or not has_time_of_day:
-        return id(row)
-    statuses = (row.facts.get("status"), row.comparator)
-    return codes, row.time, row.value, row.unit, row.text, statuses
 
 
 def microbiology(context: ExecutionContext, what: str) -> list[Row]:

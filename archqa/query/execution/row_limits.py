@@ -57,30 +57,29 @@ NO_KNOWN_ALLERGY_CODES = frozenset(
 
 def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
     """The rows that pass the limits that depend on nothing but the row as it was read."""
-    return [row for row in rows if _passes_limits(context, row)]
-
-
-def _passes_limits(context: ExecutionContext, row: Row) -> bool:
     query = context.query
-    limits = (
-        (query.specimens, row.facts.get("specimen", ())),
-        (query.organisms, row.facts.get("organism", ())),
-        (query.routes, row.facts.get("route", ())),
-        (query.admission_sources, row.facts.get("admission_source", ())),
-        (query.results, (*row.facts.get("result", ()), row.text)),
-    )
-    for names, row_names in limits:
-        if names and not NameMatcher(names, row_names, context.conventions)(*row_names):
-            return False
-    has_organism = bool(row.facts.get("organism"))
-    if query.grew is not None and has_organism != query.grew:
-        return False
-    if query.value is None:
-        return True
-    if row.value is None:
-        return False
-    passes = _COMPARISONS[query.value.comparison]
-    return passes(row.value, query.value.number)
+    test = query.value
+    passing = []
+    for row in rows:
+        limits = (
+            (query.specimens, row.facts.get("specimen", ())),
+            (query.organisms, row.facts.get("organism", ())),
+            (query.routes, row.facts.get("route", ())),
+            (query.admission_sources, row.facts.get("admission_source", ())),
+            (query.results, (*row.facts.get("result", ()), row.text)),
+        )
+        passes = True
+        for names, row_names in limits:
+            if names and not NameMatcher(names, row_names, context.conventions)(*row_names):
+                passes = False
+        if query.grew is not None and bool(row.facts.get("organism")) != query.grew:
+            passes = False
+        if test is not None and passes:
+            passes_test = _COMPARISONS[test.comparison]
+            passes = row.value is not None and passes_test(row.value, test.number)
+        if passes:
+            passing.append(row)
+    return passing
 
 
 def filter_by_state(context: ExecutionContext, rows: Sequence[Row], state: State) -> list[Row]:
@@ -125,10 +124,11 @@ def filter_by_reason(context: ExecutionContext, rows: Sequence[Row]) -> list[Row
         # A reason that is no concept is a name.
         with suppress(CannotExecute):
             concepts += concepts_named((reason,), REASON_KINDS)
-    matcher = ConceptMatcher(concepts, past=True)
+    matcher = ConceptMatcher(tuple(concepts), past=True)
     matching = []
     for row in with_reasons(context, rows, context.query.what):
-        if matches_name(*row.facts.get("reason", ())) or matcher.matches(row.reason_codings):
+        is_named = matches_name(*row.facts.get("reason", ()))
+        if is_named or matcher.concept_of(row.reason_codings) is not None:
             matching.append(row)
     return matching
 
@@ -140,35 +140,29 @@ def keep_facts(
     what = what or context.query.what
     if context.conventions.statuses == "ignored":
         return list(rows), []
-    facts = [row for row in rows if is_fact(what, row) and not _denies_allergy(what, row)]
-    if len(facts) == len(rows):
-        _warn_of_tentative(context, what, facts)
-        return facts, []
-    errors = sum(map(is_error, rows))
-    fact_ids = set(map(id, facts))
-    others = [row for row in rows if id(row) not in fact_ids and not is_error(row)]
-    if errors:
-        context.warn(f"{errors} {KINDS[what].plural} were entered in error and do not count.")
-    context.note_step("that are facts, not cancelled, planned, denied or errors", facts)
-    _warn_of_tentative(context, what, facts)
+    facts = [row for row in rows if is_fact(what, row)]
+    if what == "allergy":
+        facts = [row for row in facts if not _denies_allergies(row)]
+    others: list[Row] = []
+    if len(facts) < len(rows):
+        errors = sum(map(is_error, rows))
+        fact_ids = set(map(id, facts))
+        others = [row for row in rows if id(row) not in fact_ids and not is_error(row)]
+        if errors:
+            context.warn(f"{errors} {KINDS[what].plural} were entered in error and do not count.")
+        context.note_step("that are facts, not cancelled, planned, denied or errors", facts)
+    tentative = list(filter(None, [tentative_status(what, row) for row in facts]))
+    if tentative:
+        named = " or ".join(sorted(set(tentative)))
+        context.warn(f"{len(tentative)} of {len(facts)} {KINDS[what].plural} are only {named}.")
     return facts, others
 
 
-def _denies_allergy(what: str, row: Row) -> bool:
-    """Whether an allergy says that there is none."""
-    if what != "allergy":
-        return False
+def _denies_allergies(row: Row) -> bool:
+    """Whether a row of an allergy says that there is none."""
     codes = {coding.code for coding in row.codings}
     names_none = row.name.lower().startswith(("no known", "nka", "nkda", "no allerg"))
     return names_none or not NO_KNOWN_ALLERGY_CODES.isdisjoint(codes)
-
-
-def _warn_of_tentative(context: ExecutionContext, what: str, rows: Sequence[Row]) -> None:
-    statuses = [tentative_status(what, row) for row in rows]
-    tentative = [status for status in statuses if status]
-    if tentative:
-        named = " or ".join(sorted(set(tentative)))
-        context.warn(f"{len(tentative)} of {len(rows)} {KINDS[what].plural} are only {named}.")
 
 
 def filter_by_scope(
@@ -185,7 +179,8 @@ def filter_by_scope(
         rows = _with_encounter(context, rows, what)
     if what == "medication":
         rows = _resolve_missing_starts(context, rows, when)
-    rows = [row for row in rows if scope.contains(row)]
+    if scope.requested_visit is not None:
+        rows = [row for row in rows if scope.contains(row)]
     if not when.spans:
         return rows
     undated = 0

@@ -4,12 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from operator import itemgetter
 from typing import NamedTuple
 
 from archqa.query.execution.context import (
+    POSITIONS,
     ExecutionContext,
     Scope,
-    position_index,
     uses_end_time,
 )
 from archqa.query.execution.declared_rows import (
@@ -22,6 +23,7 @@ from archqa.query.execution.declared_rows import (
 from archqa.query.execution.findings import SearchStep
 from archqa.query.execution.medications import administrations, medications
 from archqa.query.execution.named_rows import (
+    EVERYTHING,
     ConceptMatcher,
     NameMatcher,
     Wanted,
@@ -100,17 +102,6 @@ def fetch_rows(context: ExecutionContext, what: str, wanted: Wanted, scope: Scop
     return select_named(context, what, rows, wanted)
 
 
-def count_in_record(context: ExecutionContext, what: str, scope: Scope) -> int:
-    """The number of rows of a kind, whatever their name, in the whole record of the patient."""
-    if scope.visit_not_found:
-        return 0
-    if KINDS[what].reader == "measurements":
-        return count_measurements(context, what)
-    if KINDS[what].reader == "observations" and not reads_all(context):
-        return context.chart.observation_count
-    return len(fetch_rows(context, what, Wanted(), scope))
-
-
 class RowSelection(NamedTuple):
     """All rows that pass the limits, oldest first, and the requested ones of them."""
 
@@ -133,9 +124,9 @@ def select_rows(context: ExecutionContext, wanted: Wanted, when: When) -> RowSel
         context.warn(left_out_text(len(later), noun), "dated_later")
         context.note_step("up to the time of the question", rows)
     rows = _sorted_by_time(context, rows, by_end=by_end)
-    context.note_search(f"{len(rows)} of them pass every limit")
+    context.searched[f"{len(rows)} of them pass every limit"] = None
     rows = _with_returned_details(context, rows)
-    chosen = _filter_by_extreme(query, rows, matcher)
+    chosen = _filter_by_extreme(query, rows, matcher) if query.extreme else rows
     chosen = _at_position(context, chosen, when, matcher, by_end=by_end)
     if query.newest:
         times = sorted({row.time for row in chosen if row.time is not None})
@@ -154,7 +145,7 @@ def _select_patient(context: ExecutionContext, when: When) -> RowSelection:
             "The record says this of the patient as of now, not of the time that is asked for."
         )
     rows = patient_rows(context)
-    context.note_search(f"patients: {len(rows)} in the record")
+    context.searched[f"patients: {len(rows)} in the record"] = None
     context.note_step("patients in the record", rows)
     rows = _with_returned_details(context, rows)
     return RowSelection(rows, rows)
@@ -175,11 +166,13 @@ def _rows_within_limits(
     _note_fetched(context, wanted, scope, rows)
     rows = _with_common_units(context, rows, matcher)
     rows, others = keep_facts(context, rows)
-    context.left_out += _pass_quietly(context, others, when, by_end=by_end)
+    if others:
+        context.left_out += _pass_quietly(context, others, when, by_end=by_end)
     rows = filter_by_scope(context, rows, query.what, when, scope, by_end=by_end)
     if str(when):
         context.note_step(str(when), rows)
-    rows = _resolve_censored_values(context, rows)
+    if any(row.comparator for row in rows):
+        rows = _resolve_censored_values(context, rows)
     fetched = len(rows)
     rows = filter_by_attributes(context, rows)
     if len(rows) < fetched:
@@ -208,13 +201,20 @@ def _note_fetched(
     """What was searched: how many rows the record has, and how many of them have the name."""
     what = context.query.what
     plural = KINDS[what].plural
-    names = "" if wanted.is_everything else f" named {wanted}"
-    context.note_search(f"{plural}{names}: {len(rows)} in the record")
+    names = "" if wanted == EVERYTHING else f" named {wanted}"
+    context.searched[f"{plural}{names}: {len(rows)} in the record"] = None
     if context.conventions.name_matching == "words":
-        total = len(rows) if wanted.is_everything else count_in_record(context, what, scope)
+        total = len(rows)
+        if wanted != EVERYTHING and not scope.visit_not_found:
+            if KINDS[what].reader == "measurements":
+                total = count_measurements(context, what)
+            elif KINDS[what].reader == "observations" and not reads_all(context):
+                total = context.chart.observation_count
+            else:
+                total = len(fetch_rows(context, what, EVERYTHING, scope))
         step = SearchStep(f"{plural} in the record", max(total, len(rows)))
         context.steps.append(step)
-    if not wanted.is_everything:
+    if wanted != EVERYTHING:
         context.note_step(f"of {wanted}", rows)
 
 
@@ -227,7 +227,7 @@ def _with_common_units(
     that of its concept. A value that cannot be converted stays as it is; `recorded_value` is what
     the record has.
     """
-    if not matcher:
+    if not matcher.concepts:
         return list(rows)
     concepts = [matcher.concept_of(row.codings) for row in rows]
     counts: dict[Concept, Counter[str]] = defaultdict(Counter)
@@ -236,7 +236,8 @@ def _with_common_units(
             counts[concept][row.unit] += 1
     units = {}
     for concept, spellings in counts.items():
-        units[concept] = _common_unit(spellings, concept.unit)
+        if len(spellings) > 1:
+            units[concept] = _common_unit(spellings, concept.unit)
     converted = []
     for row, row_concept in zip(rows, concepts, strict=True):
         if row_concept in units:
@@ -276,8 +277,6 @@ def _converted(context: ExecutionContext, row: Row, concept: Concept, unit: str)
 def _resolve_censored_values(context: ExecutionContext, rows: list[Row]) -> list[Row]:
     """Values such as `< 0.01`, by the conventions."""
     censored = sum(bool(row.comparator) for row in rows)
-    if not censored:
-        return rows
     fact = f"{censored} of {len(rows)} values are only bounds (such as < 5)"
     if context.conventions.censored_values == "as_bound":
         context.warn(f"{fact}: the bound stands in.")
@@ -295,8 +294,6 @@ def _pass_quietly(
     context: ExecutionContext, rows: list[Row], when: When, *, by_end: bool
 ) -> list[Row]:
     """The rows that are no facts but pass the other limits, without steps and caveats of theirs."""
-    if not rows:
-        return []
     quiet = replace(context, caveats={}, searched={}, steps=[], left_out=[])
     scope = quiet.resolve_scope(when)
     rows = filter_by_scope(quiet, rows, context.query.what, when, scope, by_end=by_end)
@@ -379,13 +376,11 @@ def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
 
 
 def _filter_by_extreme(query: Query, rows: list[Row], matcher: ConceptMatcher) -> list[Row]:
-    """Only the rows with the smallest or largest value, if requested.
+    """Only the rows with the smallest or largest value.
 
     Of a measurement of several parts, such as a blood pressure, all parts of the time at which the
     first part has it.
     """
-    if query.extreme is None:
-        return rows
     first, *others = series_by_part(rows, matcher)
     values = [row.value for row in first.rows if row.value is not None]
     if not values:
@@ -415,7 +410,8 @@ def _at_position(
     """
     if when.position is None:
         return list(rows)
-    index = position_index(when.position)
+    number = POSITIONS[when.position]
+    index = number - 1 if number > 0 else number
     chosen: list[Row] = []
     for series in series_by_part(rows, matcher):
         rows_by_time: dict[datetime, list[Row]] = defaultdict(list)
@@ -433,12 +429,16 @@ def _sorted_by_time(
     context: ExecutionContext, rows: Iterable[Row], *, by_end: bool = False
 ) -> list[Row]:
     """Oldest first; rows without a time last."""
-
-    def sort_key(row: Row) -> tuple[bool, datetime]:
+    dated: list[tuple[datetime, Row]] = []
+    undated: list[Row] = []
+    for row in rows:
         time = _sort_time(context, row, by_end=by_end)
-        return time is None, time or datetime.max
-
-    return sorted(rows, key=sort_key)
+        if time is None:
+            undated.append(row)
+        else:
+            dated.append((time, row))
+    dated.sort(key=itemgetter(0))
+    return [row for _, row in dated] + undated
 
 
 def _sort_time(context: ExecutionContext, row: Row, *, by_end: bool) -> datetime | None:

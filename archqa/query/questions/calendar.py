@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from archqa.fhir.values.text import normalise_text
 from archqa.query.scope import Ago, Span, Unit
 
 Relation = Literal["in", "since", "after", "before", "until"]
@@ -37,6 +38,9 @@ MONTH = (
 )
 MONTH_NUMBER = r"(?P<month>0?[1-9]|1[0-2])"
 DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?(?!\d)"
+_STATED_TIME = re.compile(
+    r"(?:current (?:time|date)|today|now|clock)\D{0,30}?(\d{4}-\d\d-\d\d)(?:[ t](\d\d:\d\d(?::\d\d)?))?"
+)
 
 
 class FoundSpan(NamedTuple):
@@ -45,6 +49,17 @@ class FoundSpan(NamedTuple):
     spans: tuple[Span, ...]
     start: int
     end: int
+
+
+def read_stated_time(context: str) -> str | None:
+    """The time of the question that a context states: "Today is 2153-12-31."; None if it states none."""
+    match = _STATED_TIME.search(normalise_text(context))
+    return timestamp_of(match) if match else None
+
+
+def timestamp_of(match: re.Match[str]) -> str:
+    """A date and a time of day, groups 1 and 2, as ISO 8601; a date alone is the end of its day."""
+    return f"{match[1]}T{match[2] or '23:59:00'}"
 
 
 def groups_of(match: re.Match[str]) -> dict[str, str]:

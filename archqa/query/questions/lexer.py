@@ -38,11 +38,6 @@ class Token(NamedTuple):
     start: int
     end: int
 
-    @property
-    def is_sign(self) -> bool:
-        """Whether it only separates words."""
-        return self.text in SEPARATORS
-
 
 def plain_signs(text: str) -> str:
     """The text with plain quotation marks, hyphens and spaces, of the same length."""
@@ -85,7 +80,7 @@ def words_of(phrase: str) -> tuple[str, ...]:
     """The words of a phrase of a table, as they stand in a question."""
     if _PLAIN_PHRASE.fullmatch(phrase):  # Most of 11,000 phrases: they need no tokens.
         return tuple([_UNAPOSTROPHISED.get(word, word) for word in phrase.split()])
-    return tuple(token.text for token in tokenize(phrase) if not token.is_sign)
+    return tuple(token.text for token in tokenize(phrase) if token.text not in SEPARATORS)
 
 
 def phrases_of(cell: str) -> Iterator[tuple[str, ...]]:

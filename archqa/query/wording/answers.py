@@ -10,6 +10,7 @@ decimals, times `2133-12-31 02:00:00`, several values as a list, "no answer" whe
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 from archqa.core.id_lists import list_ids
@@ -216,10 +217,14 @@ def unconfirmed(row: Row, read: ReadResource) -> str:
         missing.append("the name")
     if row.value is not None and not _contains_value(row, scalars, texts):
         missing.append("the value")
-    if not _literal_facts(row).issubset(map(str.casefold, texts)):
-        missing.append("what is told beside it")
-    times = [time.isoformat() for time in (row.time, row.end) if time is not None]
-    if not all(_is_recorded(_to_minute(time), texts) for time in times):
+    folded_texts = set(map(str.casefold, texts))
+    for name in _FACTS:
+        facts = row.facts.get(name, ()) if name not in _CODED_FACTS else ()
+        if any(fact.casefold().strip() not in folded_texts for fact in facts):
+            missing.append("what is told beside it")
+            break
+    times = [time for time in (row.time, row.end) if time is not None]
+    if not all(_is_recorded(time, texts) for time in times):
         missing.append("the time")
     if not missing:
         return ""
@@ -240,28 +245,17 @@ def _contains_value(row: Row, scalars: list[Any], texts: set[str]) -> bool:
     return row.value in numbers
 
 
-def _literal_facts(row: Row) -> set[str]:
-    facts: set[str] = set()
-    for name in _FACTS:
-        if name in _CODED_FACTS:
-            continue
-        for value in row.facts.get(name, ()):
-            facts.add(value.casefold().strip())
-    return facts
+def _is_recorded(moment: datetime, texts: set[str]) -> bool:
+    """Whether a time stands among the texts, without zone and seconds.
 
-
-def _is_recorded(time: str, texts: set[str]) -> bool:
-    """Whether a time stands among the texts; the first day of a month or year may stand for it."""
-    if time in map(_to_minute, texts):
+    Midnight is a bare date, which stands for it, as the first day of a month or year does.
+    """
+    time = moment.isoformat()[:16].replace("T00:00", "")
+    if any(text[:16].replace("T00:00", "") == time for text in texts):
         return True
     if time.endswith("-01-01") and time[:4] in texts:
         return True
     return time.endswith("-01") and time[:7] in texts
-
-
-def _to_minute(time: str) -> str:
-    """A time without zone and seconds; midnight as a bare date, which stands for it."""
-    return time[:16].replace("T00:00", "")
 
 
 def all_scalars(element: Any) -> Iterator[Any]:

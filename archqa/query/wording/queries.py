@@ -46,27 +46,30 @@ _UNLISTED = "drug"
 def query_text(query: Query) -> str:
     """The query as one sentence or question."""
     if query.against is not None:
-        return _comparison_text(query, query.against)
-    if query.what == "patient" and (query.returns == "alive" or query.summary == "exists"):
-        question = "Is there such a patient"
+        is_question = query.against.relation != "difference"
+        text = _comparison_text(query, query.against)
+    elif query.what == "patient" and (query.returns == "alive" or query.summary == "exists"):
+        is_question = True
+        text = "Is there such a patient"
         if query.returns == "alive":
-            question = "Is the patient alive"
+            text = "Is the patient alive"
         elif query.returns == "death_time":
-            question = "Has the patient died"
-        return f"{question}{_now_text(query)}?"
-    template = _AGGREGATION.get(query.summary, "The {aggregation}{field} of {rows}")
-    if query.when.position:
-        template = _AGGREGATION_AT_POSITION.get(query.summary, template)
-    text = template.format(
-        rows=_rows_text(query), field=_field_text(query), aggregation=_aggregation_text(query)
-    )
-    if query.per:
-        text = f"{text}, for each {query.per}"
-    is_question = query.summary in _AGGREGATION
-    if query.summary == "count" and query.when.position:
-        is_question = False
-    mark = "?" if is_question else "."
-    return f"{text}{_now_text(query)}{mark}"
+            text = "Has the patient died"
+    else:
+        is_question = query.summary in _AGGREGATION
+        template = _AGGREGATION.get(query.summary, "The {aggregation}{field} of {rows}")
+        if query.when.position:
+            template = _AGGREGATION_AT_POSITION.get(query.summary, template)
+            is_question = is_question and query.summary != "count"
+        text = template.format(
+            rows=_rows_text(query), field=_field_text(query), aggregation=_aggregation_text(query)
+        )
+        if query.per:
+            text = f"{text}, for each {query.per}"
+    if query.now:
+        now = query.now.replace("T", " ")
+        text = f"{text} (the clock stands at {now})"
+    return f"{text}?" if is_question else f"{text}."
 
 
 def subject_text(query: Query) -> str:
@@ -90,10 +93,9 @@ def _comparison_text(query: Query, against: Against) -> str:
     if against.concepts:
         names = f" {' or '.join(against.concepts)}"
     opposite = f"that of{names}{_when_text(against.when)}"
-    now = _now_text(query)
     if against.relation == "difference":
-        return f"The difference: {subject}, minus {opposite}{now}."
-    return f"Is {subject} {_RELATION[against.relation]} {opposite}{now}?"
+        return f"The difference: {subject}, minus {opposite}"
+    return f"Is {subject} {_RELATION[against.relation]} {opposite}"
 
 
 def _aggregation_text(query: Query) -> str:
@@ -117,7 +119,7 @@ def _rows_text(query: Query) -> str:
     if query.newest:
         rows = f"the last {query.newest} {adjectives}{kind.plural}"
     if query.when.position:
-        rows = f"the {_spaced(query.when.position)} {adjectives}{kind.singular}"
+        rows = f"the {query.when.position.replace('_', ' ')} {adjectives}{kind.singular}"
     when = query.when.model_copy(update={"position": None})
     return f"{rows}{_wanted_text(query)}{_limits_text(query)}{_when_text(when)}"
 
@@ -175,28 +177,17 @@ def _names_text(names: tuple[str, ...]) -> str:
 def _when_text(when: When) -> str:
     parts = []
     if when.position:
-        parts.append(f" {_spaced(when.position)} measured")
+        parts.append(f" {when.position.replace('_', ' ')} measured")
     if str(when):
         parts.append(f" {when}")
     return "".join(parts)
 
 
 def _field_text(query: Query) -> str:
-    field = _FIELD.get(query.returns) or _spaced(query.returns)
+    field = _FIELD.get(query.returns) or query.returns.replace("_", " ")
     if query.returns in {"elapsed", "length_of_stay"}:
         return f"{field} (in {query.unit or 'day'}s)"
     return field
-
-
-def _now_text(query: Query) -> str:
-    if not query.now:
-        return ""
-    now = query.now.replace("T", " ")
-    return f" (the clock stands at {now})"
-
-
-def _spaced(name: str) -> str:
-    return name.replace("_", " ")
 
 
 @cache
@@ -214,7 +205,7 @@ def concept_names() -> tuple[str, ...]:
             names[concept.kind].append(concept.name)
     lines = []
     for kind, names_of_kind in names.items():
-        lines.append(f"{_spaced(kind)}: {', '.join(sorted(names_of_kind))}")
+        lines.append(f"{kind.replace('_', ' ')}: {', '.join(sorted(names_of_kind))}")
     return tuple(lines)
 
 
@@ -227,7 +218,8 @@ def _kind_text(kind: KindOfRows) -> str:
     if limits:
         parts.append(f"Limits: {', '.join(limits)}.")
     if kind.concepts:
-        parts.append(f"Concepts: {', '.join(map(_spaced, kind.concepts))}.")
+        names = ", ".join(kind.concepts).replace("_", " ")
+        parts.append(f"Concepts: {names}.")
     elif not kind.named:
         parts.append("No names.")
     return " ".join(parts)

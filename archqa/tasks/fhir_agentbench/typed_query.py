@@ -42,7 +42,7 @@ from archqa.query.execution.chart import ChartCache
 from archqa.query.execution.named_rows import with_concept_names
 from archqa.query.execution.time_windows import cutoff, resolve_now
 from archqa.query.lookup import explain_empty, look_up, look_up_question, may_be_asked_otherwise
-from archqa.query.questions.ehrsql.text import parse_context
+from archqa.query.questions.calendar import read_stated_time
 from archqa.query.questions.everyday.declining import judgement_reasons
 from archqa.query.wording.queries import query_text
 from archqa.tasks.fhir_agentbench.agents import RecordCodeAgent, TypeCount
@@ -153,7 +153,7 @@ class Planning(NamedTuple):
     def cutoff(self) -> datetime | None:
         """The first moment of which rows are left out as later; None if all count."""
         conventions = self._executed_by
-        now = parse_context(self.question.assumption).now
+        now = read_stated_time(self.question.assumption)
         return cutoff(resolve_now(now, conventions), conventions)
 
     @property
@@ -175,7 +175,7 @@ class Planning(NamedTuple):
         """
         timed = query
         if self.cutoff is not None:
-            now = parse_context(self.question.assumption).now
+            now = read_stated_time(self.question.assumption)
             timed = query.model_copy(update={"now": now})
         patient = self.question.patient_fhir_id
         result = execute(timed, self.context.store, patient, self._executed_by, chart=self.chart)

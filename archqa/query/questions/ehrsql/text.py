@@ -11,12 +11,10 @@ from rapidfuzz.distance import OSA
 
 from archqa.core.tables import read_rows
 from archqa.fhir.values.text import normalise_text
+from archqa.query.questions.calendar import read_stated_time, timestamp_of
 from archqa.query.questions.ehrsql.names import synonyms
 from archqa.query.questions.lexer import plain_signs, without_dots
 
-_NOW = re.compile(
-    r"(?:current (?:time|date)|today|now|clock)\D{0,30}?(\d{4}-\d\d-\d\d)(?:[ t](\d\d:\d\d(?::\d\d)?))?"
-)
 _RECORD_NAME = re.compile(
     r"search for ['\"](?P<name>[^'\"]+)['\"] (?:to find|for) (?P<phrase>[^.]+)"
 )
@@ -51,14 +49,13 @@ def parse_context(assumption: str) -> QuestionContext:
     """Read a context sentence; what it does not say stays open."""
     text = " ".join(assumption.split())
     folded = normalise_text(text)
-    now = _NOW.search(folded)
     table = _TABLE.search(folded)
     text = re.sub(r"\bSearch for\b", "search for", text)
     names = {}
     for match in _RECORD_NAME.finditer(text):
         names[normalise_text(match["phrase"]).strip()] = match["name"]
     return QuestionContext(
-        now=_timestamp(now) if now else None,
+        now=read_stated_time(text),
         record_names=names,
         row_kind=_KIND_OF_TABLE.get(table["table"]) if table else None,
         wants_sum="to be the sum" in folded,
@@ -70,11 +67,7 @@ def extract_clock(question: str) -> tuple[str, str | None]:
     match = _CLOCK.search(question)
     if match is None:
         return question, None
-    return question[: match.start()] + question[match.end() :], _timestamp(match)
-
-
-def _timestamp(match: re.Match[str]) -> str:
-    return f"{match[1]}T{match[2] or '23:59:00'}"
+    return question[: match.start()] + question[match.end() :], timestamp_of(match)
 
 
 PATIENT = "patient"

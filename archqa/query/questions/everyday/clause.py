@@ -1,6 +1,7 @@
 """Marks: what a stretch of a question means, and the account of which marks a reading has used."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from archqa.query.model import ValueTest
@@ -28,42 +29,17 @@ class Mark(NamedTuple):
     concepts: tuple[Concept, ...] = ()
     names: tuple[Name, ...] = ()
 
-    @property
-    def length(self) -> int:
-        """The number of its tokens."""
-        return self.end - self.start
 
-
-def words_of_marks(marks: Iterable[Mark]) -> frozenset[str]:
-    """The words of some marks."""
-    return frozenset(word for mark in marks for word in mark.text.split())
-
-
-_SILENT = frozenset({"filler", "sign", "person_name", "request"})
+SILENT_KINDS = frozenset({"filler", "sign", "person_name", "request"})
 """Kinds of marks that need no use: they carry nothing, or only say that something is asked."""
 
 
-_PRESENT = frozenset({"is", "are", "am", "do", "does"})
-_PAST = frozenset({"was", "were", "did", "had"})
-_PERFECT = frozenset({"has", "have"})
-AUXILIARIES = _PRESENT | _PAST | _PERFECT
-
-
-class QuestionForm(NamedTuple):
-    """The form of a clause: whether it expects yes or no, and the tense of its first auxiliary."""
-
-    is_yes_no: bool
-    tense: str
-
-    @property
-    def is_present(self) -> bool:
-        """Whether it asks of the state at the time of the question."""
-        return self.tense == "present"
-
-    @property
-    def asks_now(self) -> bool:
-        """Whether it asks, yes or no, of the state at the time of the question."""
-        return self.is_yes_no and self.is_present
+_TENSES = {
+    **dict.fromkeys(("is", "are", "am", "do", "does"), "present"),
+    **dict.fromkeys(("was", "were", "did", "had"), "past"),
+    **dict.fromkeys(("has", "have"), "perfect"),
+}
+AUXILIARIES = frozenset(_TENSES)
 
 
 class Clause(NamedTuple):
@@ -85,18 +61,37 @@ class Clause(NamedTuple):
         return bool(self.of(kind, *values))
 
     @property
-    def form(self) -> QuestionForm:
-        """The form of the question."""
-        return QuestionForm(_is_yes_no(self), _tense(self))
+    def is_yes_no(self) -> bool:
+        """Whether it expects yes or no."""
+        if self.has("form", "yes_no"):
+            return True
+        for mark in self.marks:
+            if mark.kind in {"sign", "person_name"} or mark.value == "polite":
+                continue
+            return mark.kind == "exists" or self.tokens[mark.start].text in AUXILIARIES
+        return False
+
+    @property
+    def tense(self) -> str:
+        """The tense of its first auxiliary: `present`, `past`, `perfect`; empty without one."""
+        for mark in self.marks:
+            if mark.value in {"polite", "yes_no"}:
+                continue
+            for token in self.tokens[mark.start : mark.end]:
+                if token.text in _TENSES:
+                    return _TENSES[token.text]
+        return ""
 
     @property
     def words(self) -> frozenset[str]:
         """The words of the marks."""
-        return words_of_marks(self.marks)
+        text = " ".join(mark.text for mark in self.marks)
+        return frozenset(text.split())
 
     def words_of(self, kind: str, *values: str) -> frozenset[str]:
         """The words of the marks of a kind, with one of the values if there are any."""
-        return words_of_marks(self.of(kind, *values))
+        text = " ".join(mark.text for mark in self.of(kind, *values))
+        return frozenset(text.split())
 
     def has_any(self, *kinds: str) -> bool:
         """Whether there is a mark of one of the kinds."""
@@ -109,60 +104,24 @@ class Clause(NamedTuple):
             yield from mark.concepts
 
 
-def _is_yes_no(clause: Clause) -> bool:
-    if clause.has("form", "yes_no"):
-        return True
-    for mark in clause.marks:
-        if mark.kind in {"sign", "person_name"} or mark.value == "polite":
-            continue
-        return mark.kind == "exists" or clause.tokens[mark.start].text in AUXILIARIES
-    return False
-
-
-def _tense(clause: Clause) -> str:
-    polite = {
-        place for mark in clause.marks if mark.value in {"polite", "yes_no"}
-        for place in range(mark.start, mark.end)
-    }  # fmt: skip
-    if not clause.marks:
-        return ""
-    for place in range(clause.marks[0].start, clause.marks[-1].end):
-        word = clause.tokens[place].text
-        if place in polite:
-            continue
-        for tense, words in (("present", _PRESENT), ("past", _PAST), ("perfect", _PERFECT)):
-            if word in words:
-                return tense
-    return ""
-
-
+@dataclass
 class ConsumedWords:
     """Which marks of a clause a reading has used: those it never asked for are not understood."""
 
-    def __init__(self, clause: Clause, vocabulary: Vocabulary) -> None:
-        self.clause = clause
-        self.vocabulary = vocabulary
-        self.form = clause.form
-        self._used: set[Mark] = set()
-
-    def of(self, kind: str, *values: str) -> tuple[Mark, ...]:
-        """The marks of a kind, with one of the values if there are any."""
-        return self.clause.of(kind, *values)
-
-    def has(self, kind: str, *values: str) -> bool:
-        """Whether there is such a mark."""
-        return self.clause.has(kind, *values)
+    clause: Clause
+    vocabulary: Vocabulary
+    used: set[Mark] = field(default_factory=set)
 
     def use(self, kind: str, *values: str) -> tuple[Mark, ...]:
         """The marks of a kind, with one of the values if there are any; they are used now."""
         marks = self.clause.of(kind, *values)
-        self._used.update(marks)
+        self.used.update(marks)
         return marks
 
     def unused(self, kind: str, *values: str) -> tuple[Mark, ...]:
         """The marks of a kind that nothing has used."""
         marks = self.clause.of(kind, *values)
-        return tuple(mark for mark in marks if mark not in self._used)
+        return tuple(mark for mark in marks if mark not in self.used)
 
     def use_spans(self) -> tuple[Span, ...]:
         """The spans of time that nothing has used, such as a stay; they are used now.
@@ -173,21 +132,8 @@ class ConsumedWords:
         marks = self.unused("span")
         if len(marks) > 1 and not all(_is_open(mark) for mark in marks):
             marks = marks[:1]
-        self._used.update(marks)
+        self.used.update(marks)
         return tuple(span for mark in marks for span in mark.spans)
-
-    def use_marks(self, marks: Iterable[Mark]) -> None:
-        """Note marks as used."""
-        self._used.update(marks)
-
-    @property
-    def unconsumed(self) -> tuple[Mark, ...]:
-        """The marks that carry something and were not used."""
-        return tuple(
-            mark
-            for mark in self.clause.marks
-            if mark.kind not in _SILENT and mark not in self._used
-        )
 
 
 def _is_open(mark: Mark) -> bool:

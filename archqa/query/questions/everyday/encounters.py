@@ -39,7 +39,7 @@ _CLASSES: dict[str, tuple[VisitClass, ...]] = {
 def read_encounters(words: ConsumedWords) -> Draft:
     """The queries of a clause about visits."""
     classes = _classes(words)
-    compounds = words.of("row", "encounter") + words.of("class")
+    compounds = words.clause.of("row", "encounter") + words.clause.of("class")
     reasons = reasons_of(words, compounds=compounds)
     named = names_of(words, _NAMED)
     outputs = tuple(_outputs(words))
@@ -50,10 +50,10 @@ def read_encounters(words: ConsumedWords) -> Draft:
     words.use("stay")
     words.use("ever")
     words.use("series")
-    if words.has("field", "practitioner"):
+    if words.clause.has("field", "practitioner"):
         words.use("link", "with")  # "Who was her last visit with".
     limits: dict[str, object] = {"classes": classes, "reasons": reasons}
-    if len(words.of("per")) == 1:
+    if len(words.clause.of("per")) == 1:
         limits["per"] = words.use("per")[0].value
     limits["newest"] = newest_of(words)
     return Draft(("encounter",), outputs, named, words.use_spans(), limits=limits)
@@ -61,16 +61,16 @@ def read_encounters(words: ConsumedWords) -> Draft:
 
 def _classes(words: ConsumedWords) -> tuple[VisitClass, ...]:
     """The classes; of several only those that "or" or "and" joins, or the intensive care unit."""
-    marks = words.of("class")
+    marks = words.clause.of("class")
     if not marks and _is_about_stays(words):
         return ("inpatient",)
     values = {mark.value for mark in marks}
     if values == {"icu", "inpatient"}:
         values = {"icu"}
-    elif len(values) > 1 and not words.has("join"):
-        words.use_marks(marks[:1])
+    elif len(values) > 1 and not words.clause.has("join"):
+        words.used.update(marks[:1])
         return _CLASSES[marks[0].value]
-    words.use_marks(marks)
+    words.used.update(marks)
     classes = [name for value in _CLASSES if value in values for name in _CLASSES[value]]
     return tuple(dict.fromkeys(classes))
 
@@ -86,9 +86,11 @@ def _outputs(words: ConsumedWords) -> Iterator[Output]:
     position = position_of_outputs(words, outputs)
     use_past(words)
     state = state_of(words, may_end=False)
+    clause = words.clause
+    asks_now = clause.is_yes_no and clause.tense == "present" and not clause.has("ever")
+    is_stay = clause.has("class", "inpatient", "icu")
     for output in outputs:
-        is_now = words.form.asks_now and output.summary == "exists" and not words.has("ever")
-        if is_now and words.has("class", "inpatient", "icu"):
+        if asks_now and is_stay and output.summary == "exists":
             state = state or "current"
         yield output._replace(position=position or output.position, state=state)
 
@@ -103,11 +105,11 @@ def _open_outputs(words: ConsumedWords) -> Iterator[Output]:
         summary: Aggregation = "maximum" if lengths[0].value == "longest" else "minimum"
         yield Output("length_of_stay", summary)
         return
-    if counts(words) or how_often or words.has("per"):
+    if counts(words) or how_often or words.clause.has("per"):
         yield Output("time", "count")
         return
     fields = _fields_of_visits(words)
-    if words.form.is_yes_no:
+    if words.clause.is_yes_no:
         yield Output("time", "exists")
     elif not fields:
         yield Output("time")
@@ -133,6 +135,7 @@ def _field(words: ConsumedWords, field: str) -> Output:
     if field == "elapsed":
         return time_since(words)
     if field == "length_of_stay":
-        marks = words.of("wh", "how_long") + words.of("field", "length_of_stay")
-        return Output("length_of_stay", unit=unit_of(marks))
+        how_long = words.clause.words_of("wh", "how_long")
+        length = words.clause.words_of("field", "length_of_stay")
+        return Output("length_of_stay", unit=unit_of(how_long | length))
     return Output(field)  # type: ignore[arg-type]

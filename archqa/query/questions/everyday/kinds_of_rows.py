@@ -67,7 +67,7 @@ def read_general_rows(words: ConsumedWords, what: RowKind) -> Draft | Declined:
     named = names_of(words, kind.nameable)
     if what == "procedure":
         use_for_before_names(words, kind.nameable)
-    if words.has("field", "reason") and "reason" not in kind.fields:
+    if words.clause.has("field", "reason") and "reason" not in kind.fields:
         return decline("why_value", *_dates(kind, named))
     reasons = reasons_of(words) if "reason" in kind.fields else ()
     stay = stay_of(words) if "stays" in kind.traits else Stay()
@@ -115,7 +115,7 @@ def _open_outputs(words: ConsumedWords, kind: GeneralKind, named: Named) -> Iter
     if counts(words) or words.use("wh", "how_often"):
         words.use("field", "dose")
         yield Output(kind.listed, "count")
-        if words.has("position") and words.has("join"):
+        if words.clause.has("position") and words.clause.has("join"):
             yield Output("time")
         return
     fields = [plain_field(field) for field in fields_of(words, kind.fields)]
@@ -126,11 +126,12 @@ def _open_outputs(words: ConsumedWords, kind: GeneralKind, named: Named) -> Iter
         return
     # "History of asthma" asks whether there was any; "allergy history" asks for all.
     has_history_of = "of" in words.clause.words_of("history")
-    asks_history_of = has_history_of and not fields and named and not words.form.tense
-    if words.form.is_yes_no or asks_history_of:
+    is_named = bool(named.limits)
+    asks_history_of = has_history_of and not fields and is_named and not words.clause.tense
+    if words.clause.is_yes_no or asks_history_of:
         yield Output(kind.named, "exists", state="ended" if has_ended else None)
     elif not fields:
-        yield Output(kind.named if named else kind.listed)
+        yield Output(kind.named if is_named else kind.listed)
     for field in dict.fromkeys(fields):
         yield _field(words, kind, field, has_ended=has_ended)
 
@@ -139,14 +140,14 @@ def _use_end(words: ConsumedWords, kind: GeneralKind) -> bool:
     """Whether the end of rows is asked for: resolved, went away, ended."""
     if "end_time" not in kind.fields:
         return False
-    is_ended = words.has("field", "time") and words.has("state", "ended")
+    is_ended = words.clause.has("field", "time") and words.clause.has("state", "ended")
     return bool(words.use("verb", "resolve", "stop")) or is_ended
 
 
 def _field(words: ConsumedWords, kind: GeneralKind, field: str, *, has_ended: bool) -> Output:
     if field == "time" and has_ended:
         return Output("end_time", state="ended")
-    if field == "time" and kind.what != "diagnosis" and words.has("verb", "start"):
+    if field == "time" and kind.what != "diagnosis" and words.clause.has("verb", "start"):
         return Output("time", position="first")
     if field == "elapsed":
         return time_since(words)
@@ -155,20 +156,20 @@ def _field(words: ConsumedWords, kind: GeneralKind, field: str, *, has_ended: bo
 
 def _implied_state(words: ConsumedWords, kind: GeneralKind, output: Output) -> State | None:
     """What somebody has is current; what she had or has had may have ended."""
-    if "current" not in kind.traits or words.has("ever"):
+    if "current" not in kind.traits or words.clause.has("ever"):
         return None
-    asks_history = words.has("history") or words.has("row", "history")
-    if asks_history or words.has("span"):
+    asks_history = words.clause.has("history") or words.clause.has("row", "history")
+    if asks_history or words.clause.has("span"):
         return None
     if output.summary == "count" and "have" not in words.clause.words:
         return None
     is_date = output.returns in {"time", "end_time"} and output.summary != "exists"
-    if words.has("position") or is_date:
+    if words.clause.has("position") or is_date:
         return None
-    if words.form.is_present:
+    if words.clause.tense == "present":
         return "current"
     is_bare_list = (
-        not words.form.tense and not words.form.is_yes_no and output.returns == kind.listed
+        not words.clause.tense and not words.clause.is_yes_no and output.returns == kind.listed
     )
     is_named = words.clause.has_any("concept", "name")
     return "current" if is_bare_list and not is_named else None
@@ -255,7 +256,7 @@ def read_procedures(words: ConsumedWords) -> Draft | Declined:
     draft = read_general_rows(words, "procedure")
     if isinstance(draft, Declined) or len(draft.outputs) > 1 or len(draft.named.limits) != 1:
         return draft
-    concepts = words.of("concept")
+    concepts = words.clause.of("concept")
     if any(common_forms(mark.text) in _devices() for mark in concepts):
         return draft._replace(kinds=("procedure", "device"))
     if set(draft.named.limits[0].concepts) & _IMAGING:
@@ -304,10 +305,10 @@ def _fields_of_person(words: ConsumedWords) -> list[str]:
     """The fields that are asked for, each once. Raises ValueError where a word stands for nothing."""
     marks = words.use("person")
     fields = list(dict.fromkeys(mark.value for mark in marks))
-    is_joined = words.has("join")
+    is_joined = words.clause.has("join")
     if len(fields) < len(marks) and not is_joined:
         raise ValueError("two words for one thing: the family's doctor is another one")
-    if is_joined and words.has("noun", "named"):
+    if is_joined and words.clause.has("noun", "named"):
         if not _asks_name_too(words.clause):
             raise ValueError("a name of what is not clear")
         fields = ["patient_name", *(field for field in fields if field != "patient_name")]

@@ -1,12 +1,12 @@
 """Questions about results: laboratory tests, vital signs, panels, scores, social history, cultures."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal, NamedTuple, cast
 
 from archqa.query.model import Aggregation, Flag, Query, ReturnedField, RowKind, ValueTest
 from archqa.query.questions.everyday.clause import ConsumedWords, Mark
-from archqa.query.questions.everyday.declining import Declined, decline
+from archqa.query.questions.everyday.declining import Declined, Understood, decline
 from archqa.query.questions.everyday.names import (
     Nameable,
     Named,
@@ -63,9 +63,9 @@ class MeasurementQuestion(NamedTuple):
     def asks_flag_of_last(self) -> bool:
         """Is her potassium high: the flag of the last value is asked for."""
         clause = self.words.clause
-        if not clause.has("flag") or not self.words.form.is_yes_no or self.is_of_any_time:
+        if not clause.has("flag") or not clause.is_yes_no or self.is_of_any_time:
             return False
-        return self.words.form.is_present or clause.has("position", "last")
+        return clause.tense == "present" or clause.has("position", "last")
 
 
 def measurement_outputs(question: MeasurementQuestion) -> tuple[Output, ...]:
@@ -80,7 +80,18 @@ def measurement_outputs(question: MeasurementQuestion) -> tuple[Output, ...]:
     if outputs and set(fields) - {"value"}:
         raise ValueError("a summary has no date")
     if not outputs:
-        outputs = list(_varied(words, _results(question, fields)))
+        outputs = list(_results(question, fields))
+        # One ask for each extreme, and for each of two positions: first and last.
+        extremes = _extremes(words)
+        positions = _joined_values(words, "position")
+        varied = []
+        for output in outputs:
+            for extreme in extremes:
+                varied.append(output._replace(extreme=extreme, position=None))  # type: ignore[arg-type]
+            if len(positions) > 1:
+                for position in positions:
+                    varied.append(output._replace(position=position))  # type: ignore[arg-type]
+        outputs = varied or outputs
     if any(output.position for output in outputs):
         words.use("position")
         words.use("state", "current")
@@ -97,7 +108,7 @@ def _summaries(question: MeasurementQuestion) -> Iterator[Output]:
     elif words.use("summary", "average"):
         words.use("series")
         yield Output("value", "average")
-    elif words.has("summary", "change") or words.has("trend"):
+    elif words.clause.has("summary", "change") or words.clause.has("trend"):
         yield from _changes(question)
 
 
@@ -112,7 +123,7 @@ def _changes(question: MeasurementQuestion) -> Iterator[Output]:
         yield Output("value")
         return
     shows_values = bool(words.use("trend")) | bool(words.use("series"))
-    if shows_values or question.words.form.is_yes_no or "much" not in words.clause.words:
+    if shows_values or question.words.clause.is_yes_no or "much" not in words.clause.words:
         yield Output("value")
     yield Output("value", "change")
 
@@ -121,36 +132,10 @@ def _results(question: MeasurementQuestion, fields: tuple[str, ...]) -> Iterator
     if question.asks_flag_of_last:
         question.words.use("flag")
         yield Output("flag", position="last")
-    elif question.words.form.is_yes_no and not fields:
+        return
+    if question.words.clause.is_yes_no and not fields:
         yield _yes_no(question)
-    else:
-        yield from _fields(question, fields)
-
-
-def _yes_no(question: MeasurementQuestion) -> Output:
-    """Whether there is any result; of what is told by its value, such as smoking, the last value.
-
-    Whether she ever smoked is told by all values together.
-    """
-    has_ever = question.words.has("ever")
-    question.words.use("outcome")
-    if not _is_status(question.named) or has_ever:
-        return Output("value", "exists", position=question.position)
-    return Output("value", position="last") if question.words.form.is_present else Output("value")
-
-
-def _names_one_value(question: MeasurementQuestion) -> bool:
-    """Whether the words name a value of a status and not the status: "an ex-smoker"."""
-    texts = question.words.clause.words_of("concept")
-    return _is_status(question.named) and not texts.isdisjoint(_VALUE_WORDS)
-
-
-def _is_status(named: Named) -> bool:
-    names = {concept for limit in named.limits for concept in limit.concepts}
-    return bool(names) and names <= set(related("status"))
-
-
-def _fields(question: MeasurementQuestion, fields: tuple[str, ...]) -> Iterator[Output]:
+        return
     if "time" in fields and _names_one_value(question):
         raise ValueError("when it had this value cannot be asked")
     returned = fields or ("value",)
@@ -162,6 +147,33 @@ def _fields(question: MeasurementQuestion, fields: tuple[str, ...]) -> Iterator[
             yield time_since(question.words, at or "last")
         else:
             yield Output(cast("ReturnedField", field), position=at)
+
+
+def _yes_no(question: MeasurementQuestion) -> Output:
+    """Whether there is any result; of what is told by its value, such as smoking, the last value.
+
+    Whether she ever smoked is told by all values together.
+    """
+    has_ever = question.words.clause.has("ever")
+    question.words.use("outcome")
+    if not _is_status(question.named) or has_ever:
+        return Output("value", "exists", position=question.position)
+    return (
+        Output("value", position="last")
+        if question.words.clause.tense == "present"
+        else Output("value")
+    )
+
+
+def _names_one_value(question: MeasurementQuestion) -> bool:
+    """Whether the words name a value of a status and not the status: "an ex-smoker"."""
+    texts = question.words.clause.words_of("concept")
+    return _is_status(question.named) and not texts.isdisjoint(_VALUE_WORDS)
+
+
+def _is_status(named: Named) -> bool:
+    names = {concept for limit in named.limits for concept in limit.concepts}
+    return bool(names) and names <= set(related("status"))
 
 
 def _implied_position(
@@ -179,27 +191,14 @@ def _implied_position(
     return "last"
 
 
-def _varied(words: ConsumedWords, outputs: Iterable[Output]) -> Iterator[Output]:
-    """The asks for each extreme, and for each of two positions: first and last."""
-    extremes = _extremes(words)
-    positions = _joined_values(words, "position")
-    for output in outputs:
-        for extreme in extremes:
-            yield output._replace(extreme=extreme, position=None)  # type: ignore[arg-type]
-        for position in positions if len(positions) > 1 else ():
-            yield output._replace(position=position)  # type: ignore[arg-type]
-        if not extremes and len(positions) < 2:
-            yield output
-
-
 def _extremes(words: ConsumedWords) -> tuple[str, ...]:
     """Highest and lowest; the worst where it is known which way is bad; how low it got."""
     how_far = words.use("wh", "how_high", "how_low")
-    if how_far and (words.has("ever") or _REACHING & words.clause.words):
+    if how_far and (words.clause.has("ever") or _REACHING & words.clause.words):
         # How low did it get, how high has it ever been: not how high it is.
         words.use("verb", "visit")
         return ("maximum" if how_far[0].value == "how_high" else "minimum",)
-    if not words.has("extreme", "worst"):
+    if not words.clause.has("extreme", "worst"):
         return _joined_values(words, "extreme")
     words.use("extreme", "worst")
     names = {each.name for each in words.clause.concepts if each.kind == "measurement"}
@@ -213,7 +212,7 @@ def _extremes(words: ConsumedWords) -> tuple[str, ...]:
 def _joined_values(words: ConsumedWords, kind: str) -> tuple[str, ...]:
     """The values of marks that nothing has used; several must be joined by "and"."""
     values = tuple(dict.fromkeys(mark.value for mark in words.unused(kind)))
-    if len(values) > 1 and not words.has("join", "and"):
+    if len(values) > 1 and not words.clause.has("join", "and"):
         return ()
     if kind == "extreme":
         words.use(kind)
@@ -228,9 +227,17 @@ _SYSTOLIC_FROM = 100
 def read_measurements(words: ConsumedWords) -> Draft | Declined:
     """The queries of a clause about results."""
     named = _named(words)
-    if words.has("noun", "measure") or words.has("row"):
+    if words.clause.has("noun", "measure") or words.clause.has("row"):
         use_for_before_names(words, MEASUREMENTS)
-    what = _what(words, named)
+    what: RowKind = "observation"
+    if named.limits:
+        words.use("row", "lab", "observation", "vital")
+    elif words.use("row", "lab"):
+        what = "lab"
+    elif words.use("row", "vital"):
+        what = "vital"
+    else:
+        words.use("row", "observation")
     stay = stay_of(words)
     spans = words.use_spans()
     is_dated = bool(spans or stay.visit or stay.companion)
@@ -243,14 +250,19 @@ def read_measurements(words: ConsumedWords) -> Draft | Declined:
     words.use("ever")
     words.use("history")
     clause = words.clause
-    is_last = words.form.is_yes_no and (question.position is not None or words.form.is_present)
+    is_last = clause.is_yes_no and (question.position is not None or clause.tense == "present")
     if clause.has("test") and is_last and not question.is_of_any_time:
         return decline("last_compared", *last_values(named))
-    if clause.has("flag", "normal") and words.form.is_yes_no and not named:
+    if clause.has("flag", "normal") and clause.is_yes_no and not named.limits:
         return decline("unnamed_normal", Query(what="lab", flag="abnormal"))
     if clause.has("field", "reason"):
         return decline("why_value", *last_values(named))
-    flag, test, newest = _flag(question), _test(words), newest_of(words)
+    tests = clause.of("test")
+    test = None
+    if len(tests) == 1 and _has_unit_of_concept(words, tests[0]):
+        words.used.update(tests)
+        test = tests[0].test
+    flag, newest = _flag(question), newest_of(words)
     outputs = measurement_outputs(question)
     named = _of_single_values(named, test, outputs)
     limits = {"flag": flag, "value": test, "newest": newest}
@@ -262,23 +274,12 @@ def _named(words: ConsumedWords) -> Named:
     named = names_of(words, MEASUREMENTS)
     limits: list[NameLimit] = []
     for limit in named.limits:
-        if len(limit.concepts) > 1 and not limit.names and not words.has("join", "or"):
+        if len(limit.concepts) > 1 and not limit.names and not words.clause.has("join", "or"):
             limits += [NameLimit(concepts=(concept,)) for concept in limit.concepts]
         else:
             limits.append(limit)
     is_ambiguous = len(named.limits) == 1 and len(limits) > 1
     return Named(tuple(limits), "or" if is_ambiguous else named.joined)
-
-
-def _what(words: ConsumedWords, named: Named) -> RowKind:
-    if named:
-        words.use("row", "lab", "observation", "vital")
-        return "observation"
-    for what in ("lab", "vital"):
-        if words.use("row", what):
-            return what
-    words.use("row", "observation")
-    return "observation"
 
 
 def last_values(named: Named) -> Iterator[Query]:
@@ -294,25 +295,16 @@ def last_values(named: Named) -> Iterator[Query]:
 
 def _flag(question: MeasurementQuestion) -> Flag | None:
     """The flag that limits the results; of the last value, the flag itself is asked."""
-    outcomes = question.words.of("outcome")
-    if len(outcomes) == 1 and not question.words.form.is_yes_no:
-        question.words.use_marks(outcomes)
+    outcomes = question.words.clause.of("outcome")
+    if len(outcomes) == 1 and not question.words.clause.is_yes_no:
+        question.words.used.update(outcomes)
         return "positive" if outcomes[0].value == "positive" else "negative"
-    flags = question.words.of("flag")
+    flags = question.words.clause.of("flag")
     if len({mark.value for mark in flags}) != 1 or question.asks_flag_of_last:
         return None
-    question.words.use_marks(flags)
+    question.words.used.update(flags)
     flag: Flag = flags[0].value  # type: ignore[assignment]
     return flag
-
-
-def _test(words: ConsumedWords) -> ValueTest | None:
-    """The comparison with a number, if its unit is that of the measurement."""
-    tests = words.of("test")
-    if len(tests) != 1 or not _has_unit_of_concept(words, tests[0]):
-        return None
-    words.use_marks(tests)
-    return tests[0].test
 
 
 def _has_unit_of_concept(words: ConsumedWords, test: Mark) -> bool:
@@ -323,7 +315,7 @@ def _has_unit_of_concept(words: ConsumedWords, test: Mark) -> bool:
     units = {concept.unit for concept in words.clause.concepts if concept.kind == "measurement"}
     if units != {ucum_unit(unit)}:
         return False
-    words.use_marks(marks)
+    words.used.update(marks)
     return True
 
 
@@ -388,15 +380,11 @@ _GERMS = frozenset(
 )
 
 
-class CultureQueries(NamedTuple):
-    """The queries of a clause about cultures; the same words may mean several kinds of rows."""
+def read_cultures(words: ConsumedWords) -> Understood:
+    """The queries of a clause about cultures; the same words may mean several kinds of rows.
 
-    queries: tuple[Query, ...]
-    joined: Literal["and", "or"] = "or"
-
-
-def read_cultures(words: ConsumedWords) -> CultureQueries:
-    """The queries of a clause about cultures. Raises ValueError if their parts contradict."""
+    Raises ValueError if their parts contradict.
+    """
     specimens: list[str] = []
     for mark in words.use("specimen"):
         specimens += mark.value.split("|")
@@ -405,8 +393,8 @@ def read_cultures(words: ConsumedWords) -> CultureQueries:
     limits: dict[str, Any] = {"specimens": specimens, "when": when}
     if stay.companion is not None:
         limits["companion"] = stay.companion
-    if words.has("susceptibility"):
-        return CultureQueries((_susceptibility(words, limits),))
+    if words.clause.has("susceptibility"):
+        return Understood((_susceptibility(words, limits),), "or")
     fields = fields_of(words, _FIELDS_OF_CULTURES)
     is_count = counts(words)
     germs = _germs(words)
@@ -414,19 +402,23 @@ def read_cultures(words: ConsumedWords) -> CultureQueries:
     _use_words_of_cultures(words)
     cultures = names_of(words, _CULTURES)
     limits["specimens"] = (*limits["specimens"], *_specimens(cultures))
-    if is_count or (words.form.is_yes_no and not fields):
+    if is_count or (words.clause.is_yes_no and not fields):
         summary: Aggregation = "count" if is_count else "exists"
         # Whether, or in how many cultures, something grew.
         if germs:
-            return CultureQueries((Query(what="organism", names=germs, summary=summary, **limits),))
+            return Understood(
+                (Query(what="organism", names=germs, summary=summary, **limits),), "or"
+            )
         grew = True if has_grown else None
         query = Query(what="microbiology_test", summary=summary, grew=grew, **limits)
-        return CultureQueries((query, *_as_results(cultures, limits, summary, has_grown=has_grown)))
+        others = _as_results(cultures, limits, summary, has_grown=has_grown)
+        return Understood((query, *others), "or")
     returned: ReturnedField = "time" if fields == ("time",) else "value"
     is_germ = has_grown or germs or _asks_for_germs(words)
     what: RowKind = "organism" if is_germ else "microbiology_test"
     query = Query(what=what, names=germs, returns=returned, **limits)
-    return CultureQueries((query, *_as_results(cultures, limits, "each", has_grown=has_grown)))
+    others = _as_results(cultures, limits, "each", has_grown=has_grown)
+    return Understood((query, *others), "or")
 
 
 def _as_results(

@@ -44,7 +44,7 @@ _TAKING = frozenset({"on", "take", "takes", "taking", "use", "uses", "using"})
 
 def read_medications(words: ConsumedWords) -> Draft | Declined:
     """The queries of a clause about medicines."""
-    compounds = words.of("row", "medication") + named_marks(words.clause, DRUGS)
+    compounds = words.clause.of("row", "medication") + named_marks(words.clause, DRUGS)
     reasons = reasons_of(words, compounds=compounds)
     named = names_of(words, DRUGS)
     use_for_before_names(words, DRUGS)
@@ -86,7 +86,7 @@ def orders(named: Named) -> Iterator[Query]:
 def _outputs(words: ConsumedWords, named: Named) -> Iterator[Output]:
     clause = words.clause
     has_end = clause.has("verb", "stop") or clause.has("state", "ended")
-    if has_end and words.form.is_yes_no and named_marks(clause, DRUGS) and not clause.has("field"):
+    if has_end and clause.is_yes_no and named_marks(clause, DRUGS) and not clause.has("field"):
         # Was metformin stopped: there are ended orders; and is there a current one.
         words.use("verb", "stop")
         words.use("state", "ended")
@@ -107,11 +107,11 @@ def _open_outputs(words: ConsumedWords, named: Named) -> Iterator[Output]:
         yield _count(words)
         return
     fields = _fields(words)
-    lasts_until_now = words.form.is_present or words.form.tense == "perfect"
-    if not fields and named and lasts_until_now and words.use("wh", "how_long"):
+    lasts_until_now = words.clause.tense == "present" or words.clause.tense == "perfect"
+    if not fields and named.limits and lasts_until_now and words.use("wh", "how_long"):
         yield Output("elapsed", position="first", state="current")
         return
-    if words.form.is_yes_no:
+    if words.clause.is_yes_no:
         yield Output("name", "exists")
     elif not fields:
         yield Output("name")
@@ -122,7 +122,7 @@ def _open_outputs(words: ConsumedWords, named: Named) -> Iterator[Output]:
 def _fields(words: ConsumedWords) -> tuple[str, ...]:
     """The fields that are asked for, in plain words or by how much and how often."""
     fields = dict.fromkeys(map(plain_field, fields_of(words, _FIELDS)))
-    if {"time", "dose"} <= fields.keys() and words.has("verb", *_OF_GIVING):
+    if {"time", "dose"} <= fields.keys() and words.clause.has("verb", *_OF_GIVING):
         del fields["dose"]
     if not fields and asks_last_time(words):
         fields["time"] = None
@@ -174,10 +174,10 @@ def _implied_state(words: ConsumedWords, named: Named) -> State | None:
     clause = words.clause
     if clause.has_any("ever", "span", "position", "history", "during", "class"):
         return None
-    if words.form.is_present:
+    if clause.tense == "present":
         is_of_order = clause.has("field") and not clause.words & _TAKING
-        return None if named and is_of_order else "current"
-    is_bare = not words.form.tense and not named and not clause.has("verb")
+        return None if named.limits and is_of_order else "current"
+    is_bare = not clause.tense and not named.limits and not clause.has("verb")
     return "current" if is_bare and not clause.has("exists") else None
 
 
@@ -186,7 +186,7 @@ def _kinds(words: ConsumedWords, named: Named, outputs: tuple[Output, ...]) -> t
     clause = words.clause
     if clause.has("verb", "administer"):
         return ("administration",)
-    is_given = bool(named) or clause.has("verb", "give")
+    is_given = bool(named.limits) or clause.has("verb", "give")
     is_of_order = clause.has("verb", "order") or not is_given or _names_orders(words)
     states = {output.state for output in outputs}
     fields = {output.returns for output in outputs}

@@ -8,7 +8,7 @@ from archqa.core.tables import read_rows
 from archqa.query.model import RowKind
 from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark
 from archqa.query.questions.everyday.vocabulary import Name, Vocabulary
-from archqa.query.questions.lexer import Token
+from archqa.query.questions.lexer import SEPARATORS, Token
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import disease_forms, find_concepts
 from archqa.terminology.matching import expand
@@ -17,6 +17,7 @@ from archqa.terminology.words import common_form, common_forms, word_list
 _LINKS = frozenset({"of", "the", "and", "for", "in", "to", "with", "a", "an"})
 """Words inside a name that need not stand in the display."""
 
+_LINKING_VALUES = _LINKS | {"-", "/", "&"}
 _NEGATIONS = frozenset({"without", "no", "not", "absence", "absent", "negative", "free", "denies"})
 _SMALLEST_SHARE = 1 / 3
 """A display of three words with content is named by one of them, one of four is not."""
@@ -30,48 +31,38 @@ def name_marks(
 ) -> list[Mark]:
     """The marks with names of the record in place of unknown words, the longest names first."""
     while True:
-        named = _longest_name(tokens, marks, vocabulary)
-        if named is None:
+        for start, end in _runs(marks):
+            words = []
+            for token in tokens[start:end]:
+                if token.text not in SEPARATORS and token.text not in _LINKS:
+                    words.append(token.text)
+            names = _names(tuple(words), vocabulary)
+            if names:
+                break
+        else:
             return list(marks)
-        others = [each for each in marks if each.end <= named.start or each.start >= named.end]
+        others = [each for each in marks if each.end <= start or each.start >= end]
+        named = Mark("name", "", start, end, names=names)
         marks = sorted([*others, named], key=lambda each: each.start)
 
 
-def _longest_name(
-    tokens: Sequence[Token], marks: Sequence[Mark], vocabulary: Vocabulary
-) -> Mark | None:
-    for start, end in _runs(marks):
-        words = tuple(
-            token.text
-            for token in tokens[start:end]
-            if not token.is_sign and token.text not in _LINKS
-        )
-        names = _names(words, vocabulary)
-        if names:
-            return Mark("name", "", start, end, names=names)
-    return None
-
-
-def _runs(marks: Sequence[Mark]) -> Iterator[tuple[int, int]]:
+def _runs(marks: Sequence[Mark]) -> list[tuple[int, int]]:
     """Stretches of tokens that could be a name and hold an unknown word, the longest first."""
     runs: list[tuple[int, int]] = []
     for first, opening in enumerate(marks):
         if opening.kind not in _PART_OF_NAMES:
             continue
-        for last in range(first, len(marks)):
-            if not _is_part(marks, last):
+        has_unknown = False
+        for mark in marks[first:]:
+            has_unknown = has_unknown or mark.kind == "unknown"
+            if mark.kind in _PART_OF_NAMES:
+                if has_unknown:
+                    runs.append((opening.start, mark.end))
+                continue
+            is_link = mark.kind in {"filler", "link", "sign"} and mark.value in _LINKING_VALUES
+            if not is_link and mark.value not in {"preposition", "article"}:
                 break
-            run = marks[first : last + 1]
-            if run[-1].kind in _PART_OF_NAMES and any(each.kind == "unknown" for each in run):
-                runs.append((run[0].start, run[-1].end))
-    yield from sorted(runs, key=lambda run: run[0] - run[1])
-
-
-def _is_part(marks: Sequence[Mark], place: int) -> bool:
-    each = marks[place]
-    is_link = each.kind in {"filler", "link", "sign"} and each.value in _LINKS | {"-", "/", "&"}
-    is_preposition = each.value in {"preposition", "article"}
-    return each.kind in _PART_OF_NAMES or is_link or is_preposition
+    return sorted(runs, key=lambda run: run[0] - run[1])
 
 
 def _names(words: tuple[str, ...], vocabulary: Vocabulary) -> tuple[Name, ...]:
@@ -139,15 +130,11 @@ def known_names(tokens: Sequence[str]) -> Iterator[Mark]:
 def _known_phrases() -> tuple[tuple[tuple[str, ...], tuple[Name, ...]], ...]:
     phrases = []
     for kind, cell, displays in read_rows("terminology/data/items.tsv", 3):
-        names = tuple(_known_name(kind, display) for display in displays.split("|"))
+        row_kind: RowKind = kind  # type: ignore[assignment]
+        names = tuple(Name(row_kind, display, is_own=False) for display in displays.split("|"))
         for form in expand(cell):
             phrases.append((common_forms(form), names))
     return tuple(phrases)
-
-
-def _known_name(kind: str, display: str) -> Name:
-    row_kind: RowKind = kind  # type: ignore[assignment]
-    return Name(row_kind, display, is_own=False)
 
 
 def with_vaccines(clause: Clause) -> Clause:
@@ -157,24 +144,20 @@ def with_vaccines(clause: Clause) -> Clause:
     asked about, and becomes an unknown word elsewhere: "has he had polio" asks of the disease.
     """
     asks_vaccine = clause.has("row", "immunization") or clause.has("verb", "vaccinate")
-    marks = tuple(_as_vaccine(clause, mark, asks_vaccine=asks_vaccine) for mark in clause.marks)
-    return clause._replace(marks=marks)
-
-
-def _as_vaccine(clause: Clause, mark: Mark, *, asks_vaccine: bool) -> Mark:
-    if asks_vaccine and mark.kind in {"concept", "unknown"}:
-        vaccines = _vaccines_against(mark)
-        return mark._replace(kind="concept", concepts=vaccines) if vaccines else mark
-    is_colloquial = mark.text in _COLLOQUIAL and clause.has("position")
-    if mark.kind == "concept" and _is_only_disease(mark) and not is_colloquial:
-        others = tuple(each for each in mark.concepts if each.kind != "vaccine")
-        return mark._replace(concepts=others, kind="concept" if others else "unknown")
-    return mark
-
-
-def _vaccines_against(mark: Mark) -> tuple[Concept, ...]:
-    vaccines = tuple(each for each in mark.concepts if each.kind == "vaccine")
-    return vaccines or _concepts_in(f"{mark.text} vaccine", "vaccine")
+    marks = list(clause.marks)
+    for place, mark in enumerate(marks):
+        vaccines = tuple(each for each in mark.concepts if each.kind == "vaccine")
+        if asks_vaccine and mark.kind in {"concept", "unknown"}:
+            vaccines = vaccines or _concepts_in(f"{mark.text} vaccine", "vaccine")
+            if vaccines:
+                marks[place] = mark._replace(kind="concept", concepts=vaccines)
+        elif mark.kind == "concept" and vaccines and _is_only_disease(mark.text):
+            is_colloquial = mark.text in _COLLOQUIAL and clause.has("position")
+            if not is_colloquial:
+                others = tuple(each for each in mark.concepts if each.kind != "vaccine")
+                kind = "concept" if others else "unknown"
+                marks[place] = mark._replace(concepts=others, kind=kind)
+    return clause._replace(marks=tuple(marks))
 
 
 def _concepts_in(text: str, kind: str) -> tuple[Concept, ...]:
@@ -182,12 +165,10 @@ def _concepts_in(text: str, kind: str) -> tuple[Concept, ...]:
     return tuple(concept for concept in concepts if concept.kind == kind)
 
 
-def _is_only_disease(mark: Mark) -> bool:
+def _is_only_disease(text: str) -> bool:
     """Whether the words of a vaccine are those of the disease."""
-    if not any(each.kind == "vaccine" for each in mark.concepts):
-        return False
-    words = frozenset(common_forms(mark.text))
-    return not words & _VACCINE_WORDS and " ".join(common_forms(mark.text)) in disease_forms()
+    words = common_forms(text)
+    return _VACCINE_WORDS.isdisjoint(words) and " ".join(words) in disease_forms()
 
 
 def with_drug_classes(clause: Clause) -> Clause:
@@ -242,14 +223,6 @@ class Named(NamedTuple):
     limits: tuple[NameLimit, ...] = ()
     joined: Literal["and", "or"] = "and"
 
-    def __bool__(self) -> bool:
-        return bool(self.limits)
-
-    @property
-    def or_any(self) -> tuple[NameLimit, ...]:
-        """The limits, or the one that limits nothing."""
-        return self.limits or (NameLimit(),)
-
 
 class Nameable(NamedTuple):
     """Which concepts and names of the record name the rows of one kind."""
@@ -259,15 +232,11 @@ class Nameable(NamedTuple):
 
     def limit(self, mark: Mark) -> NameLimit | None:
         """The limit that a mark sets on such rows; None if it names something else."""
-        concepts = tuple(each.name for each in self.concepts_of(mark))
+        concepts = tuple(each.name for each in mark.concepts if each.kind in self.concepts)
         names = tuple(name.display for name in mark.names if name.kind in self.rows)
         if not concepts and not names:
             return None
         return NameLimit(names, concepts)
-
-    def concepts_of(self, mark: Mark) -> tuple[Concept, ...]:
-        """The concepts of a mark that name such rows."""
-        return tuple(each for each in mark.concepts if each.kind in self.concepts)
 
 
 def names_of(words: ConsumedWords, nameable: Nameable) -> Named:
@@ -277,11 +246,26 @@ def names_of(words: ConsumedWords, nameable: Nameable) -> Named:
     others are left over.
     """
     marks = named_marks(words.clause, nameable)
-    series = _first_series(words.clause, marks)
-    words.use_marks(series)
+    # The first mark, and those that "and", "or" or a comma joins to it.
+    series = list(marks[:1])
+    for following in marks[1:]:
+        is_joined = False
+        is_interrupted = False
+        for each in words.clause.marks:
+            if not series[-1].end <= each.start < following.start:
+                continue
+            if each.kind == "join" or each.text in {",", "/", "&"}:
+                is_joined = True
+            elif each.kind not in _BETWEEN:
+                is_interrupted = True
+        if not is_joined or is_interrupted:
+            break
+        series.append(following)
+    words.used.update(series)
     limits = [limit for mark in series if (limit := nameable.limit(mark))]
-    words.use_marks(mark for mark in marks if nameable.limit(mark) in limits)
-    ors = words.of("join", "or")
+    repeated = [mark for mark in marks if nameable.limit(mark) in limits]
+    words.used.update(repeated)
+    ors = words.clause.of("join", "or")
     if len(limits) > 1 and any(series[0].start < mark.start < series[-1].end for mark in ors):
         united = limits[0]
         for limit in limits[1:]:
@@ -297,7 +281,7 @@ def use_for_before_names(words: ConsumedWords, nameable: Nameable) -> None:
     for place, mark in enumerate(words.clause.marks):
         following = [each for each in words.clause.marks[place + 1 :] if each.kind not in _BETWEEN]
         if mark in links and following and following[0].start in starts:
-            words.use_marks([mark])
+            words.used.update([mark])
 
 
 def named_marks(clause: Clause, nameable: Nameable) -> tuple[Mark, ...]:
@@ -305,18 +289,6 @@ def named_marks(clause: Clause, nameable: Nameable) -> tuple[Mark, ...]:
     marks = clause.of("concept") + clause.of("name")
     named = [mark for mark in marks if nameable.limit(mark) is not None]
     return tuple(sorted(named, key=lambda mark: mark.start))
-
-
-def _first_series(clause: Clause, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
-    """The first mark, and those that "and", "or" or a comma joins to it."""
-    series = list(marks[:1])
-    for mark in marks[1:]:
-        between = [each for each in clause.marks if series[-1].end <= each.start < mark.start]
-        joints = [each for each in between if each.kind == "join" or each.text in {",", "/", "&"}]
-        if not joints or any(each.kind not in _BETWEEN for each in between if each not in joints):
-            break
-        series.append(mark)
-    return tuple(series)
 
 
 _LINKS_OF_REASONS = frozenset({"for", "because", "with"})
@@ -333,7 +305,7 @@ def reasons_of(words: ConsumedWords, *, compounds: tuple[Mark, ...] = ()) -> tup
         link = _link_of_reason(words.clause, mark)
         if link is None and not any(mark.end == compound.start for compound in compounds):
             continue
-        words.use_marks([mark] if link is None else [mark, link])
+        words.used.update([mark] if link is None else [mark, link])
         limit = CONDITIONS.limit(mark)
         if limit is not None:
             reasons += [*limit.concepts, *limit.names]

@@ -3,7 +3,8 @@
 from typing import Any, Literal, NamedTuple
 
 from archqa.query.model import Aggregation, Companion, Query, ReturnedField, RowKind, State
-from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark, words_of_marks
+from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark
+from archqa.query.questions.everyday.declining import Understood
 from archqa.query.questions.everyday.names import Named, NameLimit
 from archqa.query.scope import Position, Span, Unit, Visit, When
 
@@ -26,7 +27,7 @@ def position_of(words: ConsumedWords) -> Position | None:
     positions = words.unused("position")
     if len({mark.value for mark in positions}) != 1:
         return None
-    words.use_marks(positions)
+    words.used.update(positions)
     value: Position = positions[0].value  # type: ignore[assignment]
     return value
 
@@ -36,7 +37,7 @@ def newest_of(words: ConsumedWords) -> int | None:
     marks = words.unused("newest")
     if len(marks) != 1:
         return None
-    words.use_marks(marks)
+    words.used.update(marks)
     return int(marks[0].value)
 
 
@@ -61,7 +62,7 @@ def state_of(words: ConsumedWords, *, may_end: bool = True) -> State | None:
     ended = words.unused("state", "ended")
     if ended and (current or not may_end):
         return None
-    words.use_marks(current + ended)
+    words.used.update(current + ended)
     if current:
         return "current"
     return "ended" if ended else None
@@ -75,10 +76,10 @@ def use_past(words: ConsumedWords) -> None:
 
     One previous visit is not all of them: with a noun in the singular the word is left over.
     """
-    nouns = [mark for kind in ("row", "class", "concept", "name") for mark in words.of(kind)]
+    nouns = [mark for kind in ("row", "class", "concept", "name") for mark in words.clause.of(kind)]
     if any(mark.text.endswith("s") for mark in nouns):
         past = [mark for mark in words.unused("state", "ended") if mark.text in _PAST]
-        words.use_marks(past)
+        words.used.update(past)
 
 
 def plain_field(field: str) -> str:
@@ -88,33 +89,34 @@ def plain_field(field: str) -> str:
 
 def fields_of(words: ConsumedWords, accepted: frozenset[str]) -> tuple[str, ...]:
     """The fields that are asked for, each once, in the order of the question."""
-    marks = [mark for mark in words.of("field") if mark.value in accepted]
-    words.use_marks(marks)
+    marks = [mark for mark in words.clause.of("field") if mark.value in accepted]
+    words.used.update(marks)
     fields = dict.fromkeys(mark.value for mark in marks)
     return tuple(fields)
 
 
-def unit_of(marks: tuple[Mark, ...]) -> Unit | None:
-    """The unit of time in the words of some marks: "how many weeks since"."""
-    words = words_of_marks(marks)
+def unit_of(words: frozenset[str]) -> Unit | None:
+    """The unit of time that is named among some words: "how many weeks since"."""
     return next((unit for unit in _UNITS if words & {unit, f"{unit}s"}), None)
 
 
 def time_since(words: ConsumedWords, position: Position = "last") -> Output:
     """The time since the last one, in the unit that is asked for."""
-    return Output("elapsed", position=position, unit=unit_of(words.of("field", "elapsed")))
+    return Output(
+        "elapsed", position=position, unit=unit_of(words.clause.words_of("field", "elapsed"))
+    )
 
 
 def counts(words: ConsumedWords) -> bool:
-    """Whether the number of rows is asked for."""
-    return bool(words.use("summary", "count")) or _is_total_of_rows(words)
+    """Whether the number of rows is asked for.
 
-
-def _is_total_of_rows(words: ConsumedWords) -> bool:
-    """Whether "total" stands for a number of rows: of a measurement it may belong to the name."""
+    "Total" stands for it, too, but of a measurement it may belong to the name.
+    """
+    if words.use("summary", "count"):
+        return True
     clause = words.clause
     is_measured = any(concept.kind == "measurement" for concept in clause.concepts)
-    if is_measured or not (clause.has_any("row", "class")):
+    if is_measured or not clause.has_any("row", "class"):
         return False
     return bool(words.use("summary", "total"))
 
@@ -128,9 +130,9 @@ def use_plain_words(words: ConsumedWords) -> None:
     words.use("join")
     words.use("noun", "named", "type", "list")
     # "With" may only join what is shown: "her medicines with doses".
-    fields = {mark.start for mark in words.of("field")}
+    fields = {mark.start for mark in words.clause.of("field")}
     links = words.unused("link", "with")
-    words.use_marks(mark for mark in links if mark.end in fields)
+    words.used.update(mark for mark in links if mark.end in fields)
 
 
 _OF_WHOM = frozenset({"her", "his", "my", "their", "the", "patient", "she", "he", "i", "on"})
@@ -168,7 +170,7 @@ def stay_of(words: ConsumedWords) -> Stay:
         return Stay()
     stay = _stay(marks)
     if stay is not None:
-        words.use_marks(marks)
+        words.used.update(marks)
     return stay or Stay()
 
 
@@ -215,7 +217,7 @@ def _stay(marks: tuple[Mark, ...]) -> Stay | None:
     is_any_icu = kind == "icu" and position is None and not is_current
     if spans or not kind or is_any_icu:
         return _companion(kind, position, spans)
-    is_this = words_of_marks(marks) & {"this", "these"}
+    is_this = any(not {"this", "these"}.isdisjoint(mark.text.split()) for mark in marks)
     if position is not None and not is_current:
         return Stay(visit=Visit(kind=kind, which=position))
     if is_current or is_this:
@@ -247,39 +249,36 @@ class Draft(NamedTuple):
     reasons_instead_of_names: tuple[str, ...] = ()
     """The same question once more, of rows with one of these reasons."""
 
-    @property
-    def joined(self) -> Literal["and", "or"]:
-        """Whether all the queries answer, or whichever finds something."""
-        if self.reasons_instead_of_names:
-            return "or"
-        if len(self.kinds) > 1 and len(self.outputs) * len(self.named.or_any) == 1:
-            return "or"
-        return self.named.joined
+    def understood(self) -> Understood:
+        """The queries, and how they are joined. Raises ValueError if their parts contradict.
 
-    @property
-    def queries(self) -> tuple[Query, ...]:
-        """The queries. Raises ValueError if their parts contradict."""
-        queries = [
-            self._query(what, limit, output)
-            for limit in self.named.or_any
-            for output in self.outputs
-            for what in self.kinds
-        ]
-        for query in queries[:1] if self.reasons_instead_of_names else ():
+        They are joined by "or" where whichever finds something answers.
+        """
+        # Without a name there is one limit, which limits nothing.
+        name_limits = self.named.limits or (NameLimit(),)
+        queries = []
+        for name_limit in name_limits:
+            for output in self.outputs:
+                fields = {
+                    "names": name_limit.names,
+                    "concepts": name_limit.concepts,
+                    "companion": self.stay.companion,
+                    "state": output.state,
+                    "extreme": output.extreme,
+                    "unit": output.unit,
+                    **self.limits,
+                    "when": When(visit=self.stay.visit, spans=self.spans, position=output.position),
+                    "returns": output.returns,
+                    "summary": output.summary,
+                }
+                stated = {name: value for name, value in fields.items() if value not in (None, ())}
+                for what in self.kinds:
+                    queries.append(Query(what=what, **stated))
+        joined = self.named.joined
+        if len(self.kinds) > 1 and len(self.outputs) * len(name_limits) == 1:
+            joined = "or"
+        if self.reasons_instead_of_names and queries:
             limits = {"names": (), "concepts": (), "reasons": self.reasons_instead_of_names}
-            queries.append(query.model_copy(update=limits))
-        return tuple(queries)
-
-    def _query(self, what: RowKind, limit: NameLimit, output: Output) -> Query:
-        when = When(visit=self.stay.visit, spans=self.spans, position=output.position)
-        fields = {
-            "names": limit.names,
-            "concepts": limit.concepts,
-            "companion": self.stay.companion,
-            "state": output.state,
-            "extreme": output.extreme,
-            "unit": output.unit,
-            **self.limits,
-        }
-        given = {name: value for name, value in fields.items() if value not in (None, ())}
-        return Query(what=what, when=when, returns=output.returns, summary=output.summary, **given)
+            queries.append(queries[0].model_copy(update=limits))
+            joined = "or"
+        return Understood(tuple(queries), joined)

@@ -17,7 +17,7 @@ from archqa.query.questions.everyday.clause import Clause, Mark
 from archqa.query.questions.everyday.names import known_names, name_marks
 from archqa.query.questions.everyday.times import find_spans
 from archqa.query.questions.everyday.vocabulary import Vocabulary
-from archqa.query.questions.lexer import Token, phrases_of, plain, tokenize, words_of
+from archqa.query.questions.lexer import SEPARATORS, Token, phrases_of, plain, tokenize, words_of
 from archqa.terminology import people
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import concept_named, find_concepts
@@ -53,21 +53,38 @@ _OF_THE_PATIENT = frozenset({"her", "his", "their"})
 _ADJECTIVES = frozenset({"little", "elderly", "late", "dear", "poor", "old"})
 
 
-class _Relative(NamedTuple):
-    """The words for a relative, the gender that they tell, and whether they need no "my"."""
-
-    words: tuple[str, ...]
-    gender: str
-    stands_alone: bool
-
-
 def relatives(tokens: Sequence[Token], vocabulary: Vocabulary) -> Iterator[Mark]:
     """The words that stand for the patient as a relative of who asks.
 
     None if the patient is of another gender, if the record tells of the patient's own family, or
     if several relatives are named: then somebody else may be meant.
     """
-    named = list(_relatives_of(tokens))
+    by_words = _relatives_by_words()
+    longest = max(map(len, by_words))
+    named: list[tuple[Mark, str]] = []
+    start = 0
+    while start < len(tokens):
+        relative = None
+        words: tuple[str, ...] = ()
+        for length in range(longest, 0, -1):
+            words = tuple(token.text for token in tokens[start : start + length])
+            relative = by_words.get(words)
+            if relative is not None:
+                break
+        if relative is None:
+            start += 1
+            continue
+        end = start + len(words)
+        place = start
+        while place and tokens[place - 1].text in _ADJECTIVES:
+            place -= 1
+        before = tokens[place - 1].text if place else ""
+        is_of_asker = before in _OF_THE_ASKER
+        opening = place - 1 if is_of_asker else start
+        if is_of_asker or (relative.stands_alone and before not in _OF_THE_PATIENT):
+            mark = Mark("person_name", f"relative {words[0]}", opening, end)
+            named.append((mark, relative.gender))
+        start = end
     values = {mark.value for mark, _ in named}
     if len(values) != 1 or vocabulary.has_family_history:
         return
@@ -76,49 +93,20 @@ def relatives(tokens: Sequence[Token], vocabulary: Vocabulary) -> Iterator[Mark]
             yield mark
 
 
-def _relatives_of(tokens: Sequence[Token]) -> Iterator[tuple[Mark, str]]:
-    """Each relative, with the gender."""
-    start = 0
-    while start < len(tokens):
-        relative = _relative_at(tokens, start)
-        if relative is None:
-            start += 1
-            continue
-        end = start + len(relative.words)
-        place = start
-        while place and tokens[place - 1].text in _ADJECTIVES:
-            place -= 1
-        before = tokens[place - 1].text if place else ""
-        is_of_asker = before in _OF_THE_ASKER
-        opening = place - 1 if is_of_asker else start
-        if is_of_asker or (relative.stands_alone and before not in _OF_THE_PATIENT):
-            value = f"relative {relative.words[0]}"
-            yield Mark("person_name", value, opening, end), relative.gender
-        start = end
-
-
-def _relative_at(tokens: Sequence[Token], start: int) -> _Relative | None:
-    for relative in _relatives():
-        texts = tuple(token.text for token in tokens[start : start + len(relative.words)])
-        if texts == relative.words:
-            return relative
-    return None
-
-
 @cache
-def _relatives() -> tuple[_Relative, ...]:
-    """The relatives of the terminology, those of several words first."""
-    named = [
-        _Relative(words_of(relative.form), relative.gender, relative.stands_alone)
-        for relative in people.relatives()
-    ]
-    return tuple(sorted(named, key=lambda each: (-len(each.words), not each.stands_alone)))
+def _relatives_by_words() -> dict[tuple[str, ...], people.Relative]:
+    """The relatives of the terminology; of two with the same words the one that stands alone."""
+    by_words: dict[tuple[str, ...], people.Relative] = {}
+    for relative in sorted(people.relatives(), key=lambda each: not each.stands_alone):
+        by_words.setdefault(words_of(relative.form), relative)
+    return by_words
 
 
 _AT_END = "$"
 _AT_START = "^"
 _ENDINGS = frozenset(",;?.!")
 _JOINTS = frozenset({"and", "or"})
+_INNER_SIGNS = frozenset({"-", "/", "&"})
 
 
 class Phrase(NamedTuple):
@@ -150,26 +138,17 @@ def _end_of(phrase: Phrase, tokens: Sequence[Token], start: int) -> int | None:
         return None
     place = start
     for number, word in enumerate(phrase.words):
-        while number and _joins(tokens, place, phrase.words[number - 1]):
+        signs = _INNER_SIGNS
+        if number and len(phrase.words[number - 1]) == 1:
+            signs = _INNER_SIGNS | {"."}
+        while number and place < len(tokens) and tokens[place].text in signs:
             place += 1
         if place == len(tokens) or tokens[place].text != word:
             return None
         place += 1
-    if phrase.at_end and not _is_end(tokens, place):
+    if phrase.at_end and place < len(tokens) and tokens[place].text not in _ENDINGS | _JOINTS:
         return None
     return place
-
-
-def _is_end(tokens: Sequence[Token], place: int) -> bool:
-    if place == len(tokens):
-        return True
-    return tokens[place].text in _ENDINGS | _JOINTS
-
-
-def _joins(tokens: Sequence[Token], place: int, before: str) -> bool:
-    if place == len(tokens):
-        return False
-    return tokens[place].text in {"-", "/", "&"} or (tokens[place].text == "." and len(before) == 1)
 
 
 @cache
@@ -177,17 +156,13 @@ def all_phrases() -> tuple[Phrase, ...]:
     """The phrases of `phrases.tsv`; of equal ones the first counts."""
     phrases: dict[tuple[tuple[str, ...], bool, bool], Phrase] = {}
     for kind, value, cell in read_rows("query/questions/everyday/data/phrases.tsv", 3):
-        for phrase in _phrases(kind, value, cell):
-            phrases.setdefault((phrase.words, phrase.at_end, phrase.at_start), phrase)
+        for pattern in cell.split("|"):
+            at_end, at_start = pattern.endswith(_AT_END), pattern.endswith(_AT_START)
+            for words in phrases_of(pattern.rstrip(_AT_END + _AT_START)):
+                phrase = Phrase(words, kind, value, at_end, at_start)
+                if words:
+                    phrases.setdefault((words, at_end, at_start), phrase)
     return tuple(phrases.values())
-
-
-def _phrases(kind: str, value: str, cell: str) -> Iterator[Phrase]:
-    for pattern in cell.split("|"):
-        at_end, at_start = pattern.endswith(_AT_END), pattern.endswith(_AT_START)
-        for words in phrases_of(pattern.rstrip(_AT_END + _AT_START)):
-            if words:
-                yield Phrase(words, kind, value, at_end, at_start)
 
 
 @cache
@@ -199,7 +174,7 @@ def _phrases_by_first_word() -> dict[str, tuple[Phrase, ...]]:
 
 
 _TITLES = frozenset({"mr", "mrs", "ms", "miss"})
-_ORDER = (
+_KINDS_BY_RANK = (
     "judgement",
     "person_name",
     "span",
@@ -212,6 +187,8 @@ _ORDER = (
     "concept",
 )
 """Which of two marks of one length wins: the first kinds first, all others last."""
+
+_RANKS = {kind: rank for rank, kind in enumerate(_KINDS_BY_RANK)}
 
 
 def mark(question: str, vocabulary: Vocabulary, today: date | None = None) -> Clause:
@@ -227,7 +204,7 @@ def mark(question: str, vocabulary: Vocabulary, today: date | None = None) -> Cl
     marked = {place for each in marks for place in range(each.start, each.end)}
     for place, token in enumerate(tokens):
         if place not in marked:
-            kind = "sign" if token.is_sign else "unknown"
+            kind = "sign" if token.text in SEPARATORS else "unknown"
             marks.append(Mark(kind, token.text, place, place + 1))
     marks.sort(key=lambda each: each.start)
     named = []
@@ -285,14 +262,13 @@ def _without_overlap(candidates: Iterable[Mark]) -> list[Mark]:
     """The longest marks first, then by kind, then the first."""
     marked: set[int] = set()
     marks = []
-    for each in sorted(candidates, key=_preference):
+    in_order = sorted(
+        candidates,
+        key=lambda each: (each.start - each.end, _RANKS.get(each.kind, len(_RANKS)), each.start),
+    )
+    for each in in_order:
         places = range(each.start, each.end)
         if marked.isdisjoint(places):
             marked.update(places)
             marks.append(each)
     return marks
-
-
-def _preference(each: Mark) -> tuple[int, int, int]:
-    order = _ORDER.index(each.kind) if each.kind in _ORDER else len(_ORDER)
-    return -each.length, order, each.start

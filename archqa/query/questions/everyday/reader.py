@@ -4,10 +4,15 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import date
 from functools import partial
-from typing import NamedTuple
 
 from archqa.query.questions.calendar import is_month
-from archqa.query.questions.everyday.clause import AUXILIARIES, Clause, ConsumedWords, Mark
+from archqa.query.questions.everyday.clause import (
+    AUXILIARIES,
+    SILENT_KINDS,
+    Clause,
+    ConsumedWords,
+    Mark,
+)
 from archqa.query.questions.everyday.declining import (
     MOST_QUERIES,
     Declined,
@@ -25,11 +30,7 @@ from archqa.query.questions.everyday.kinds_of_rows import (
     read_person,
     read_procedures,
 )
-from archqa.query.questions.everyday.measurements import (
-    CultureQueries,
-    read_cultures,
-    read_measurements,
-)
+from archqa.query.questions.everyday.measurements import read_cultures, read_measurements
 from archqa.query.questions.everyday.medications import DRUGS, read_medications
 from archqa.query.questions.everyday.names import (
     CONDITIONS,
@@ -120,9 +121,8 @@ _FEWEST_WORDS = 4
 """Fewer words are no sentence: they may belong to the question."""
 
 
-class _Sentence(NamedTuple):
-    clause: Clause
-    sign: str
+_Sentence = tuple[Clause, str]
+"""A sentence of a question, and the sign that ends it; empty without one."""
 
 
 def read_with_background(
@@ -134,14 +134,21 @@ def read_with_background(
     refers to it.
     """
     sentences = list(_sentences(clause))
-    asking = [each for each in sentences if not _is_background(each)]
-    if len(sentences) < 2 or len(asking) != 1 or asking[0].clause.words & _REFERRING:
+    asking = []
+    background = []
+    for sentence, sign in sentences:
+        if not _is_background(sentence, sign):
+            asking.append(sentence)
+            continue
+        first, last = sentence.marks[0], sentence.marks[-1]
+        start, end = sentence.tokens[first.start].start, sentence.tokens[last.end - 1].end
+        background.append(question[start:end])
+    if len(sentences) < 2 or len(asking) != 1 or asking[0].words & _REFERRING:
         return None
-    reading = read(asking[0].clause)
+    reading = read(asking[0])
     if not isinstance(reading, Understood):
         return None
-    others = [each for each in sentences if each is not asking[0]]
-    return reading._replace(left_out=tuple(_text(question, each) for each in others))
+    return reading._replace(left_out=tuple(background))
 
 
 def _sentences(clause: Clause) -> Iterator[_Sentence]:
@@ -149,29 +156,21 @@ def _sentences(clause: Clause) -> Iterator[_Sentence]:
     for each in clause.marks:
         if _is_end(each):
             if marks:
-                yield _Sentence(clause._replace(marks=tuple(marks)), each.text)
+                yield clause._replace(marks=tuple(marks)), each.text
             marks = []
         else:
             marks.append(each)
     if marks:
-        yield _Sentence(clause._replace(marks=tuple(marks)), "")
+        yield clause._replace(marks=tuple(marks)), ""
 
 
-def _is_background(sentence: _Sentence) -> bool:
-    clause = sentence.clause
-    if sentence.sign == "?" or opens_question(clause) or clause.has("request"):
+def _is_background(clause: Clause, sign: str) -> bool:
+    if sign == "?" or opens_question(clause) or clause.has("request"):
         return False
     if clause.words & DECIDING or clause.has_any(*_LIMITING_KINDS):
         return False
     has_unknown = clause.has("unknown")
     return has_unknown and len(clause.words) >= _FEWEST_WORDS
-
-
-def _text(question: str, sentence: _Sentence) -> str:
-    """The words of a sentence as they were typed."""
-    clause = sentence.clause
-    first, last = clause.marks[0], clause.marks[-1]
-    return question[clause.tokens[first.start].start : clause.tokens[last.end - 1].end]
 
 
 _ROWS_BEFORE_NAMES = (
@@ -214,17 +213,16 @@ def subject_of(clause: Clause) -> str | None:
 
 def resolve_concepts(clause: Clause) -> Clause:
     """The clause with concepts of one kind where a word names several: potassium, pregnant."""
-    marks = tuple(_resolved(clause, mark) for mark in clause.marks)
-    return clause._replace(marks=marks)
-
-
-def _resolved(clause: Clause, mark: Mark) -> Mark:
-    kinds = {concept.kind for concept in mark.concepts}
-    if len(kinds) < 2:
-        return mark
-    preferred = _preferred_kinds(clause, kinds)
-    concepts = tuple(concept for concept in mark.concepts if concept.kind in preferred)
-    return mark._replace(concepts=concepts or mark.concepts)
+    marks = list(clause.marks)
+    for place, each in enumerate(marks):
+        kinds = {concept.kind for concept in each.concepts}
+        if len(kinds) < 2:
+            continue
+        preferred = _preferred_kinds(clause, kinds)
+        concepts = tuple(concept for concept in each.concepts if concept.kind in preferred)
+        if concepts:
+            marks[place] = each._replace(concepts=concepts)
+    return clause._replace(marks=tuple(marks))
 
 
 def _preferred_kinds(clause: Clause, kinds: AbstractSet[str]) -> frozenset[str]:
@@ -236,9 +234,8 @@ def _preferred_kinds(clause: Clause, kinds: AbstractSet[str]) -> frozenset[str]:
     drugs = frozenset({"drug", "drug_class"})
     if kinds & drugs and _speaks_of_drugs(clause):
         return drugs
-    form = clause.form
     others = frozenset(kinds - {"measurement"})
-    if "measurement" in kinds and (clause.has("summary") or not form.is_yes_no):
+    if "measurement" in kinds and (clause.has("summary") or not clause.is_yes_no):
         return frozenset({"measurement"})
     if "condition" in others:
         return frozenset({"condition"})
@@ -249,7 +246,7 @@ def _speaks_of_drugs(clause: Clause) -> bool:
     if clause.has("row", "medication") or clause.has("verb", *_OF_DRUGS):
         return True
     has_field = clause.has("field", "dose", "frequency", "route") or clause.has("wh", "how_much")
-    return has_field or ("on" in clause.words and clause.form.is_yes_no)
+    return has_field or ("on" in clause.words and clause.is_yes_no)
 
 
 def _by_names(clause: Clause) -> str | None:
@@ -308,7 +305,7 @@ def _by_words(clause: Clause) -> str | None:
     return "encounter" if clause.has("field", "place") else None
 
 
-Reader = Callable[[ConsumedWords], Draft | CultureQueries | Declined]
+Reader = Callable[[ConsumedWords], Draft | Understood | Declined]
 
 _READERS: dict[str, Reader] = {
     "allergy": read_allergies,
@@ -339,27 +336,20 @@ def read_question(question: str, vocabulary: Vocabulary, *, today: date | None =
     if isinstance(reading, NotUnderstood):
         read = partial(_read_whole_or_parts, vocabulary=vocabulary)
         reading = read_with_background(clause, question, read) or reading
-    if isinstance(reading, Understood):
-        return reading._replace(assumed=_assumed(clause))
-    return reading
+    if not isinstance(reading, Understood):
+        return reading
+    assumed: dict[str, None] = {}
+    for each in clause.of("person_name"):
+        if each.value.startswith("relative"):
+            assumed[each.text] = None
+    return reading._replace(assumed=tuple(assumed))
 
 
 def _read_whole_or_parts(clause: Clause, vocabulary: Vocabulary) -> Reading:
-    """Read a clause as a whole, or else part by part."""
+    """Read a clause as a whole, or else part by part, if each part can stand by itself."""
     reading = _read_clause(clause, vocabulary)
     if not isinstance(reading, NotUnderstood):
         return reading
-    return _read_parts(clause, vocabulary) or reading
-
-
-def _assumed(clause: Clause) -> tuple[str, ...]:
-    """The words for a relative that were taken for the patient."""
-    relatives = (mark for mark in clause.of("person_name") if mark.value.startswith("relative"))
-    return tuple(dict.fromkeys(mark.text for mark in relatives))
-
-
-def _read_parts(clause: Clause, vocabulary: Vocabulary) -> Reading | None:
-    """The readings of the parts of a question together, if each part can stand by itself."""
     for parts in parts_of(clause):
         readings = [_read_clause(part, vocabulary) for part in parts]
         understood = [each for each in readings if isinstance(each, Understood)]
@@ -368,7 +358,7 @@ def _read_parts(clause: Clause, vocabulary: Vocabulary) -> Reading | None:
         queries = tuple(query for each in understood for query in each.queries)
         if len(queries) <= MOST_QUERIES:
             return Understood(queries)
-    return None
+    return reading
 
 
 def _read_clause(clause: Clause, vocabulary: Vocabulary) -> Reading:
@@ -387,23 +377,32 @@ def _read_clause(clause: Clause, vocabulary: Vocabulary) -> Reading:
             draft = _READERS[subject](words)
         else:
             draft = read_general_rows(words, general_kinds()[subject].what)
-        return draft if isinstance(draft, Declined) else _understood(words, draft)
+        if isinstance(draft, Declined):
+            return draft
+        unused = _unused_words(words)
+        if unused is not None:
+            return unused
+        understood = draft.understood() if isinstance(draft, Draft) else draft
     except ValueError:
         return NotUnderstood(_content_words(clause), UNUSED)
+    queries = tuple(dict.fromkeys(understood.queries))
+    if len(queries) > MOST_QUERIES:
+        return NotUnderstood(_content_words(clause), TOO_MANY)
+    return understood._replace(queries=queries)
 
 
-def _understood(words: ConsumedWords, draft: Draft | CultureQueries) -> Reading:
-    """The queries, if all words are accounted for."""
-    left = words.unconsumed
-    unknown = tuple(each.text for each in left if each.kind == "unknown")
+def _unused_words(words: ConsumedWords) -> NotUnderstood | None:
+    """The words that carry something and that no query holds, if there are any."""
+    unused = []
+    for each in words.clause.marks:
+        if each.kind not in SILENT_KINDS and each not in words.used:
+            unused.append(each)
+    unknown = tuple(each.text for each in unused if each.kind == "unknown")
     if unknown:
         return NotUnderstood(unknown, MONTH if is_month(unknown[0]) else UNKNOWN)
-    if left:
-        return NotUnderstood(tuple(each.text for each in left), UNUSED)
-    queries = tuple(dict.fromkeys(draft.queries))
-    if len(queries) > MOST_QUERIES:
-        return NotUnderstood(_content_words(words.clause), TOO_MANY)
-    return Understood(queries, draft.joined)
+    if unused:
+        return NotUnderstood(tuple(each.text for each in unused), UNUSED)
+    return None
 
 
 def _content_words(clause: Clause) -> tuple[str, ...]:

@@ -99,31 +99,39 @@ def find_spans(text: str, today: date | None = None) -> tuple[FoundSpan, ...]:
 
     A month without a year is the last such month before `today`; without `today` it is no span.
     """
+    candidates = [*_lengths(text), *_longer_stretches(text)]
+    dates = list(_dates(text, today))
+    if dates:
+        candidates = [*_spans_of_dates(text, dates), *candidates]
     found: list[FoundSpan] = []
-    for candidate in sorted(_candidates(text, today), key=lambda each: (each.start, -each.end)):
+    for candidate in sorted(candidates, key=lambda each: (each.start, -each.end)):
         if not found or candidate.start >= found[-1].end:
             found.append(candidate)
     return tuple(found)
 
 
-def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
-    dates = list(_with_shared_years(text, list(_dates(text, today))))
+def _spans_of_dates(text: str, dates: list[_Date]) -> Iterator[FoundSpan]:
+    """Ranges from one date to another, then each date with its relation."""
+    dates = list(_with_shared_years(text, dates))
     # Of the others, neither the words nor the time of the question tell the year.
     dates = [each for each in dates if each.fields.keys() - {"month", "day"}]
     yield from _ranges(text, dates)
     yield from _neighbouring_months(text, dates)
     for each in dates:
         yield _with_relation(text, each)
-    yield from _lengths(text)
-    for match in _matches(_DECADE, text):
+
+
+def _longer_stretches(text: str) -> Iterator[FoundSpan]:
+    """Decades, years from one to another, and seasons."""
+    for match in _compiled(_DECADE).finditer(text):
         decade = int(match["decade"])
         yield _stretch(text, match, {"year": decade}, {"year": decade + 9})
-    for match in _matches(_YEARS, text):
+    for match in _compiled(_YEARS).finditer(text):
         first, last = int(match["first"]), int(match["last"])
         found = _stretch(text, match, {"year": first}, {"year": last})
         if first <= last and len(found.spans) == 2:
             yield found
-    for match in _matches(_SEASON, text):
+    for match in _compiled(_SEASON).finditer(text):
         month, year = _SEASONS[match["season"]], int(match["year"])
         last_month = {"year": year + month // 12, "month": (month + 1) % 12 + 1}
         yield _stretch(text, match, {"year": year, "month": month}, last_month)
@@ -149,7 +157,7 @@ def _dates(text: str, today: date | None) -> Iterator[_Date]:
     """The dates without overlap, the most exact first."""
     taken: list[tuple[int, int]] = []
     for pattern in (*_DATES, *_BARE_MONTHS):
-        for match in _matches(pattern, text):
+        for match in _compiled(pattern).finditer(text):
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue
             fields = _date_fields(match, today)
@@ -232,10 +240,10 @@ def _end_of_visit_noun(text: str, end: int) -> int:
 
 
 def _lengths(text: str) -> Iterator[FoundSpan]:
-    for match in _matches(_AGO, text):
+    for match in _compiled(_AGO).finditer(text):
         yield _time_ago(text, match)
     for pattern in _BACK:
-        for match in _matches(pattern, text):
+        for match in _compiled(pattern).finditer(text):
             if match["count"] is None and match["unit"].endswith("s"):
                 continue
             relation, start = relation_before(text, match.start(), _RELATION_PATTERNS)
@@ -268,10 +276,6 @@ def _date_fields(match: re.Match[str], today: date | None) -> dict[str, Any]:
         is_past = (fields["month"], fields.get("day", 1)) <= (today.month, today.day)
         fields["year"] = today.year if is_past else today.year - 1
     return fields
-
-
-def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
-    return _compiled(pattern).finditer(text)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary, ref
@@ -65,45 +66,38 @@ class NameIndex:
         return tuple(self.names[place] for place in sorted(set.intersection(*sets)))
 
 
+@dataclass
 class PatientVocabulary:
     """The vocabulary of one patient of a record; what is slow to read is read when it is needed."""
 
-    def __init__(
-        self,
-        patient_names: Callable[[], Iterable[str]],
-        own: Callable[[], NameIndex],
-        whole_record: Callable[[], NameIndex],
-        gender: Callable[[], str] = str,
-        has_family_history: Callable[[], bool] = bool,
-    ) -> None:
-        self._read_patient_names = patient_names
-        self._read_gender = gender
-        self._read_family_history = has_family_history
-        self._read_own = own
-        self._read_whole_record = whole_record
+    read_patient_names: Callable[[], Iterable[str]]
+    read_own: Callable[[], NameIndex]
+    read_whole_record: Callable[[], NameIndex]
+    read_gender: Callable[[], str] = str
+    read_family_history: Callable[[], bool] = bool
 
     @cached_property
     def patient_names(self) -> frozenset[str]:
         """The words of the patient's names, in lower case."""
-        return frozenset(self._read_patient_names())
+        return frozenset(self.read_patient_names())
 
     @cached_property
     def gender(self) -> str:
         """The patient's gender, as `Patient.gender`; empty if it is not recorded."""
-        return self._read_gender()
+        return self.read_gender()
 
     @cached_property
     def has_family_history(self) -> bool:
         """Whether the record tells of the patient's relatives."""
-        return self._read_family_history()
+        return self.read_family_history()
 
     @cached_property
     def _own(self) -> NameIndex:
-        return self._read_own()
+        return self.read_own()
 
     @cached_property
     def _whole_record(self) -> NameIndex:
-        return self._read_whole_record()
+        return self.read_whole_record()
 
     def holding(self, words: tuple[str, ...]) -> tuple[Name, ...]:
         """The names that hold all the words; this patient's if there are any."""
