@@ -127,7 +127,6 @@ def stated_time(context: str) -> datetime | None:
     """Return the time that a context states ("Today is 2153-12-31."), None if it states none."""
     if not context:
         return None
-
     try:
         return datetime.fromisoformat(read_stated_time(context) or "")
     except ValueError:

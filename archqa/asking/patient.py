@@ -265,25 +265,23 @@ def find_patient(record: Record, text: str) -> PatientMatch:
 
 
 def patient_match(resource: Mapping[str, Any]) -> PatientMatch:
-    """Return a Patient resource as a match."""
+    """Return a Patient resource as a match.
+
+    Its name is the official one, else the earliest in the list (hl7.org/fhir/R4, HumanName).
+    """
+    human_names = _mappings(resource.get("name"))
+    human_names.sort(key=lambda name: name.get("use") != "official")
+    name = ""
+    for human_name in human_names:
+        parts = (*(human_name.get("given") or ()), human_name.get("family") or "")
+        text = str(human_name.get("text") or " ".join(map(str, parts)))
+        name = name or " ".join(text.split())
     return PatientMatch(
         id=str(resource.get("id", "")),
-        name=_name(resource),
+        name=name,
         birth_date=str(resource.get("birthDate") or ""),
         resource=resource,
     )
-
-
-def _name(resource: Mapping[str, Any]) -> str:
-    """Return the official name, else the earliest in the list (hl7.org/fhir/R4, HumanName)."""
-    names = _mappings(resource.get("name"))
-    names.sort(key=lambda name: name.get("use") != "official")
-    for name in names:
-        parts = (*(name.get("given") or ()), name.get("family") or "")
-        text = str(name.get("text") or " ".join(map(str, parts)))
-        if text.strip():
-            return " ".join(text.split())
-    return ""
 
 
 def _by_identifier(record: Record, text: str) -> PatientMatch | None:

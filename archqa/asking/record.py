@@ -64,17 +64,13 @@ class PatientQueries:
         *,
         is_time_stated: bool = False,
     ) -> None:
+        self.record = record
         self.chart = Chart(record, patient_id)
         self.now = now
         self.is_time_stated = is_time_stated
         self._time = now.replace(tzinfo=None).isoformat(timespec="seconds")
         self._conventions = at_stated_time(conventions) if is_time_stated else conventions
         self._results: dict[Query, QueryResult] = {}
-
-    @property
-    def record(self) -> Record:
-        """The record that is asked."""
-        return self.chart.record
 
     @property
     def cutoff(self) -> datetime | None:

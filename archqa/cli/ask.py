@@ -162,8 +162,7 @@ def command(
     if sessions:
         _print_sessions(as_json=as_json)
         return
-    _check_call(question, questions, out)
-    form = _format(form, questions, as_json=as_json)
+    form = _checked_format(form, question, questions, out, as_json=as_json)
     if session is not None and questions is not None:
         raise CallerError(
             "A file of questions is no session: its rows are asked one by one.\n"
@@ -203,7 +202,15 @@ def command(
         _ask_many(rows, out, ask_options, as_json=as_json)
 
 
-def _check_call(question: str | None, questions: Path | None, out: Path | None) -> None:
+def _checked_format(
+    form: Format | None,
+    question: str | None,
+    questions: Path | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> Format:
+    """Return the format that was typed. Raises `CallerError` for options that exclude each other."""
     if (question is None) == (questions is None):
         raise CallerError(
             "Ask one question, or a file of them.\n"
@@ -217,10 +224,6 @@ def _check_call(question: str | None, questions: Path | None, out: Path | None) 
         from archqa.asking.many import check_suffix
 
         check_suffix(out, "answers")
-
-
-def _format(form: Format | None, questions: Path | None, *, as_json: bool) -> Format:
-    """Return the format that was typed. Raises `CallerError` for two, and for one of many answers."""
     if form is None:
         return Format.JSON if as_json else Format.TEXT
     if as_json and form is not Format.JSON:

@@ -1,7 +1,6 @@
 """Answers one question about one patient from the resources and the notes of a record."""
 
 import asyncio
-from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -22,19 +21,18 @@ from archqa.settings import Settings
 
 
 class PatientChart:
-    """The resources of a patient, as of the time of a question; read by one thread at a time."""
+    """The resources of a patient, as of the time of a question; read by one thread at a time.
+
+    `time_remark` says at what time the question was asked, if that was not the present.
+    """
 
     def __init__(
         self, patient: PatientMatch, queries: PatientQueries, time_remark: str = ""
     ) -> None:
         self.patient = patient
         self.queries = queries
+        self.record = queries.record
         self.time_remark = time_remark
-
-    @property
-    def record(self) -> Record:
-        """The record that is open."""
-        return self.queries.record
 
     @property
     def now(self) -> datetime:
@@ -45,15 +43,6 @@ class PatientChart:
     def vocabulary(self) -> PatientVocabulary:
         """The names in the record of this patient."""
         return patient_vocabulary(self.record, self.patient.id)
-
-    def ask_record(self, question: str, context: str = "") -> Answer:
-        """Return the answer of the resources to a question in everyday words, without a model."""
-        return answer_by_grammar(question, self.queries, context)
-
-    def remarks(self) -> Iterator[str]:
-        """Yield at what time the question was asked, if that was not the present."""
-        if self.time_remark:
-            yield self.time_remark
 
 
 def open_patient_chart(question: Question, record: Record) -> PatientChart:
@@ -103,7 +92,7 @@ async def answer_from_chart(question: Question, models: ModelBackends) -> Answer
             answer = await answer_with_notes(question, chart, models)
         else:
             answer = await answer_from_resources(question, chart, models)
-            remarks = dict.fromkeys([*chart.remarks(), *answer.remarks])
+            remarks = dict.fromkeys(filter(None, [chart.time_remark, *answer.remarks]))
             answer = answer.model_copy(update={"remarks": tuple(remarks)})
     return AnsweredQuestion(answer.model_copy(update={"patient": chart.patient.as_json}))
 
@@ -112,7 +101,8 @@ async def answer_from_resources(
     question: Question, chart: PatientChart, models: ModelBackends
 ) -> Answer:
     """Return what the resources answer: by the grammar, or a model where that may do better."""
-    answer = await asyncio.to_thread(chart.ask_record, question.text, question.options.context)
+    context = question.options.context
+    answer = await asyncio.to_thread(answer_by_grammar, question.text, chart.queries, context)
     question.options.on_step(Step(agent="record_query", backend="embedded"))
     # A planner may do better where words were not read, or no query expresses a limit.
     is_beyond_grammar = answer.status is Status.NOT_UNDERSTOOD or answer.ground == "language"

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from archqa.asking.chart.question_parts import (
 from archqa.asking.chart.statement_conflicts import note_conflicts
 from archqa.asking.question import ModelBackends, Question, asks_model
 from archqa.asking.question_form import blanked, is_judgement
+from archqa.asking.record import answer_by_grammar
 from archqa.chart.note_index import encode
 from archqa.chart.search import content_words, without_carrying_words
 from archqa.core.id_lists import list_ids
@@ -84,7 +85,9 @@ async def answer_with_notes(
 
     def answer_by_engine(record_answer: Answer | None = None) -> Answer:
         if record_answer is None:
-            record_answer = chart.ask_record(question.text, question.options.context)
+            record_answer = answer_by_grammar(
+                question.text, chart.queries, question.options.context
+            )
         answer = chart_answer(question.text, record_answer, chart, ask_notes=bool(note))
         question.options.on_step(Step(agent="note_search", backend="embedded"))
         return answer
@@ -109,7 +112,7 @@ async def _answer_by_agent(question: Question, chart: OpenChart, models: ModelBa
     """
     if not (question.note and question.note.strip()):
         context = question.options.context
-        answer = await asyncio.to_thread(chart.ask_record, question.text, context)
+        answer = await asyncio.to_thread(answer_by_grammar, question.text, chart.queries, context)
         is_answered = answer.status is Status.ANSWERED
         if is_answered and not await asyncio.to_thread(chart.is_of_notes, question.text):
             return answer
@@ -278,12 +281,10 @@ class _CombinedAnswer:
         facts = []
         if len(parts) > 1:
             for part in parts:
-                answer = self._chart.ask_record(part)
+                answer = answer_by_grammar(part, self._chart.queries)
                 if answer.status is Status.ANSWERED:
                     facts.append(answer)
-        chart = self._chart
-        facts += related_facts(self._question, chart.ask_record, chart.vocabulary, chart.now.date())
-        return facts
+        return [*facts, *related_facts(self._question, self._chart)]
 
     def _status(self, note_answer: Answer, facts: Sequence[Answer]) -> Status:
         """Return the status of both halves.
@@ -422,21 +423,18 @@ def _is_same_value(note_line: AnswerLine, resource_line: AnswerLine, dates: dict
     return bool(numbers) and numbers <= note_numbers
 
 
-def related_facts(
-    question: str, ask: Callable[[str], Answer], vocabulary: Vocabulary, today: date
-) -> list[Answer]:
+def related_facts(question: str, chart: PatientChart) -> list[Answer]:
     """Return what the resources hold on each thing that a question names, in its time.
 
-    `ask` answers a question in everyday words from the resources. Answers are answered or not
-    found; what the grammar cannot ask is left out. Of a name that means several things (digoxin: a
-    drug and a level) those count which the resources have.
+    Answers are answered or not found; what the grammar cannot ask is left out. Of a name that means
+    several things (digoxin: a drug and a level) those count which the resources have.
     """
     answers: list[Answer] = []
-    for questions in _related_questions(question, vocabulary, today):
+    for questions in _related_questions(question, chart.vocabulary, chart.now.date()):
         recorded: list[Answer] = []
         absent: list[Answer] = []
         for simple_question in questions:
-            answer = ask(simple_question)
+            answer = answer_by_grammar(simple_question, chart.queries)
             if answer.status is Status.ANSWERED:
                 recorded.append(_newest_lines(answer))
             elif answer.status is Status.NOT_FOUND:

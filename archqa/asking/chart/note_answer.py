@@ -266,7 +266,8 @@ class OpenChart(PatientChart):
 
     def remarks(self) -> Iterator[str]:
         """Yield the time of the question, and which documents were not read or left out, and why."""
-        yield from super().remarks()
+        if self.time_remark:
+            yield self.time_remark
         if self._later_notes:
             later = counted(self._later_notes, "note", "notes")
             yield f"Left out, since dated after the question: {later}."
