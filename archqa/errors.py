@@ -65,7 +65,9 @@ class InputError(ArchqaError):
 
     exit_code = 3
 
-    def __init__(self, path: str | Path, mistakes: Iterable[str], fix: str = "") -> None:
+    def __init__(
+        self, path: str | Path, mistakes: Iterable[str], fix: str = ""
+    ) -> None:
         self.path = shown_path(path)
         self.mistakes = tuple(mistakes)
         self.fix = fix
@@ -86,7 +88,9 @@ class MissingExtra(ArchqaError):
 
     def __init__(self, part: str, extra: str = "") -> None:
         package = f"'archqa[{extra}]'" if extra else "archqa"
-        super().__init__(f"{part} is not installed.\nInstall it with: pip install {package}")
+        super().__init__(
+            f"{part} is not installed.\nInstall it with: pip install {package}"
+        )
 
 
 class PlugInError(ArchqaError):
@@ -161,7 +165,8 @@ class NotUnderstood(Refused):
         self.part = part
         advice = "Say it in other words, or ask with a model."
         super().__init__(
-            f"A part of the question is not understood.\n{advice}", f"{part!r} {why}. {advice}"
+            f"A part of the question is not understood.\n{advice}",
+            f"{part!r} {why}. {advice}",
         )
 
 

@@ -49,7 +49,9 @@ class PlugIn(NamedTuple):
     def problem(self, what: str, advice: str = "") -> PlugInError:
         """The error that something is wrong with this plug-in."""
         advice = advice or f"Update {self.distribution}, or uninstall it."
-        return PlugInError(f"The plug-in {self.entry_point} of {self.origin} {what}.\n{advice}")
+        return PlugInError(
+            f"The plug-in {self.entry_point} of {self.origin} {what}.\n{advice}"
+        )
 
 
 def installed(kind: Kind, built_in: Collection[str] = ()) -> tuple[PlugIn, ...]:
@@ -122,9 +124,13 @@ def _several(same_name: Sequence[PlugIn]) -> str:
 
 
 @cache
-def _by_name(kind: Kind, _search_path: tuple[str, ...]) -> Mapping[str, Sequence[PlugIn]]:
+def _by_name(
+    kind: Kind, _search_path: tuple[str, ...]
+) -> Mapping[str, Sequence[PlugIn]]:
     """The entry points of a kind, from the metadata of what is installed on the search path."""
-    from importlib import metadata  # Slow to import, and most commands look for no plug-in.
+    from importlib import (
+        metadata,
+    )  # Slow to import, and most commands look for no plug-in.
 
     plug_ins = set()
     for entry_point in metadata.entry_points(group=f"archqa.{kind}"):
@@ -134,7 +140,9 @@ def _by_name(kind: Kind, _search_path: tuple[str, ...]) -> Mapping[str, Sequence
             name, version = distribution.name, distribution.version
         plug_ins.add(PlugIn(kind, entry_point.name, entry_point.value, name, version))
     by_name: dict[str, list[PlugIn]] = {}
-    for plug_in in sorted(plug_ins, key=lambda plug_in: (plug_in.name, plug_in.distribution)):
+    for plug_in in sorted(
+        plug_ins, key=lambda plug_in: (plug_in.name, plug_in.distribution)
+    ):
         by_name.setdefault(plug_in.name, []).append(plug_in)
     return by_name
 
@@ -146,6 +154,10 @@ def _load(plug_in: PlugIn) -> Any:
     entry_point = EntryPoint(plug_in.name, plug_in.target, f"archqa.{plug_in.kind}")
     try:
         return entry_point.load()
-    except Exception as error:  # Whatever somebody else's module does when it is imported.
+    except (
+        Exception
+    ) as error:  # Whatever somebody else's module does when it is imported.
         reason = " ".join(str(error).split())
-        raise plug_in.problem(f"cannot be imported ({type(error).__name__}: {reason})") from error
+        raise plug_in.problem(
+            f"cannot be imported ({type(error).__name__}: {reason})"
+        ) from error

@@ -16,7 +16,10 @@ def page() -> str:
     return INTRODUCTION + "".join(
         [
             "\n## archqa\n",
-            *(_entry(f"archqa.{name}", *place) for name, place in sorted(archqa._PUBLIC.items())),
+            *(
+                _entry(f"archqa.{name}", *place)
+                for name, place in sorted(archqa._PUBLIC.items())
+            ),
             "\n## archqa.fhir\n",
             *_names_of(archqa.fhir),
             "\n## scoring\n",
@@ -30,10 +33,10 @@ def _names_of(package):
     for name in sorted(package.__all__):
         value = getattr(package, name)
         module = getattr(value, "__module__", shown)
-        yield _entry(f"{shown}.{name}", module if module.startswith(shown) else shown, name)
+        yield _entry(
+            f"{shown}.{name}", module if module.startswith(shown) else shown, name
+        )
 
 
 def _entry(shown, module, name):
-    return (
-        f"\n::: {module}.{name}\n    options:\n      heading: {shown}\n      toc_label: {shown}\n"
-    )
+    return f"\n::: {module}.{name}\n    options:\n      heading: {shown}\n      toc_label: {shown}\n"

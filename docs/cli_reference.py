@@ -47,7 +47,10 @@ def _help(text):
     """Paragraphs as Markdown; examples as code to copy; other indented lines as they are."""
     with_examples = _EXAMPLES.sub(_code, (text or "").strip() + "\n")
     parts = re.split(r"(```sh\n.*?```\n)", with_examples, flags=re.DOTALL)
-    return "".join(part if part.startswith("```") else _escaped(part) for part in parts) + "\n"
+    return (
+        "".join(part if part.startswith("```") else _escaped(part) for part in parts)
+        + "\n"
+    )
 
 
 def _code(match):
@@ -61,7 +64,10 @@ def _parameters(command, context):
         for parameter in command.params
         if not getattr(parameter, "hidden", False)
     ]
-    rows = [f"| {_cell_code(name)} | {_cell(help_)} |" for name, help_ in filter(None, records)]
+    rows = [
+        f"| {_cell_code(name)} | {_cell(help_)} |"
+        for name, help_ in filter(None, records)
+    ]
     if not rows:
         return ""
     return "\n| argument or option | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"
@@ -79,5 +85,6 @@ def _escaped(text):
     """Leave `code` as it is, and let no other sign be read as Markdown or HTML."""
     parts = re.split(r"(`[^`\n]+`)", text)
     return "".join(
-        part if part.startswith("`") else re.sub(r"([\[\]*_<>#])", r"\\\1", part) for part in parts
+        part if part.startswith("`") else re.sub(r"([\[\]*_<>#])", r"\\\1", part)
+        for part in parts
     )

@@ -81,7 +81,9 @@ def draw(bins: list[Bin]) -> str:
         *_axes(),
     ]
     for point in bins:
-        parts.append(_line(point.predicted, point.low, point.predicted, point.high, "#1f5fa8"))
+        parts.append(
+            _line(point.predicted, point.low, point.predicted, point.high, "#1f5fa8")
+        )
         x, y = _place(point.predicted, point.observed)
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="#1f5fa8"/>')
     return "\n".join([*parts, "</svg>", ""])
@@ -102,7 +104,9 @@ def _axes() -> Iterator[str]:
     yield f'<text x="{x - 42:.1f}" y="{y:.1f}" text-anchor="middle" {turned}>notes that answer</text>'
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, color: str, dashes: str = "") -> str:
+def _line(
+    x1: float, y1: float, x2: float, y2: float, color: str, dashes: str = ""
+) -> str:
     (left, bottom), (right, top) = _place(x1, y1), _place(x2, y2)
     pattern = f' stroke-dasharray="{dashes}"' if dashes else ""
     return (

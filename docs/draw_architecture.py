@@ -73,7 +73,9 @@ def _place(layers: list[list[str]]) -> Iterator[Box]:
 
 def _imports(names: set[str]) -> Edges:
     """Which package imports which directly, as the modules say (imports for type checking aside)."""
-    graph = grimp.build_graph("archqa", exclude_type_checking_imports=True, cache_dir=None)
+    graph = grimp.build_graph(
+        "archqa", exclude_type_checking_imports=True, cache_dir=None
+    )
     edges: Edges = set()
     for module in graph.modules:
         importer = _package(module)
@@ -128,13 +130,19 @@ def _box(box: Box) -> str:
 
 def _purpose(name: str) -> str:
     """The first sentence of the docstring of a package or module."""
-    path = ROOT / "archqa" / (f"{name}.py" if name in MODULES else f"{name}/__init__.py")
+    path = (
+        ROOT / "archqa" / (f"{name}.py" if name in MODULES else f"{name}/__init__.py")
+    )
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return " ".join(docstring.split("\n\n")[0].split())
 
 
 def _shortened(text: str, characters: int) -> str:
-    return text if len(text) <= characters else text[: characters - 1].rsplit(" ", 1)[0] + " …"
+    return (
+        text
+        if len(text) <= characters
+        else text[: characters - 1].rsplit(" ", 1)[0] + " …"
+    )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ PAGES_FROM_REPOSITORY = {
 }
 """Files outside docs/ and the page that shows each (README.md has a page of its own)."""
 
-_FILE_OF_PAGE = {page: file for file, page in PAGES_FROM_REPOSITORY.items() if page != "index.md"}
+_FILE_OF_PAGE = {
+    page: file for file, page in PAGES_FROM_REPOSITORY.items() if page != "index.md"
+}
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
 _CODE = re.compile(r"`[^`]+`")
 _FENCE = re.compile(r"^\s*(```|~~~)")
@@ -73,7 +75,9 @@ def _for_the_site(line, page, source):
 
 
 def _pages_in(folder):
-    return sorted(f"{folder}/{path.name}" for path in (ROOT / "docs" / folder).glob("*.md"))
+    return sorted(
+        f"{folder}/{path.name}" for path in (ROOT / "docs" / folder).glob("*.md")
+    )
 
 
 def _link(match, page, source):
@@ -87,7 +91,9 @@ def _link(match, page, source):
         relative = posixpath.relpath(shown, posixpath.dirname(page.file.src_uri) or ".")
         return f"{mark}[{text}]({relative}{hash_sign}{anchor})"
     if not (ROOT / file).exists():
-        _logger.warning("%s links to %s, which the repository does not have", source, target)
+        _logger.warning(
+            "%s links to %s, which the repository does not have", source, target
+        )
     return text
 
 

@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.task == archehr2025.TASK and options.case_ids_to_score:
-        parser.error("--case_ids_to_score is a flag of 2026; name its subtask with --task")
+        parser.error(
+            "--case_ids_to_score is a flag of 2026; name its subtask with --task"
+        )
     try:
         if options.task == archehr2025.TASK:
             if options.data_path is None:
@@ -82,17 +84,26 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m scoring", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--submission_path", type=Path, required=True, help="submission JSON")
     parser.add_argument(
-        "--key_path", type=Path, required=True, help="archehr-qa_key.json (2026 subtask 1: the XML)"
+        "--submission_path", type=Path, required=True, help="submission JSON"
     )
     parser.add_argument(
-        "--data_path", type=Path, help="archehr-qa.xml (2025 and 2026 subtask 3 need it)"
+        "--key_path",
+        type=Path,
+        required=True,
+        help="archehr-qa_key.json (2026 subtask 1: the XML)",
+    )
+    parser.add_argument(
+        "--data_path",
+        type=Path,
+        help="archehr-qa.xml (2025 and 2026 subtask 3 need it)",
     )
     parser.add_argument(
         "--quickumls_path", type=Path, help="folder of a QuickUMLS index, for MEDCON"
     )
-    parser.add_argument("--out_file_path", type=Path, help="where to write the leaderboard JSON")
+    parser.add_argument(
+        "--out_file_path", type=Path, help="where to write the leaderboard JSON"
+    )
     parser.add_argument("--alignscore_path", type=Path, help="AlignScore-base.ckpt")
     parser.add_argument(
         "--bertscore_model",
@@ -100,7 +111,9 @@ def _parser() -> argparse.ArgumentParser:
         help="folder of an encoder; other than the official: a stand-in",
     )
     parser.add_argument(
-        "--reference_order", default="note", help="note (reproducible) or hash:SEED (as published)"
+        "--reference_order",
+        default="note",
+        help="note (reproducible) or hash:SEED (as published)",
     )
     parser.add_argument(
         "--case_ids_to_score",
@@ -109,7 +122,10 @@ def _parser() -> argparse.ArgumentParser:
         help="2026: ids and ranges, as in 121-167 5 7-9",
     )
     parser.add_argument(
-        "--task", choices=TASKS, default=TASKS[0], help="which of the organisers' scripts"
+        "--task",
+        choices=TASKS,
+        default=TASKS[0],
+        help="which of the organisers' scripts",
     )
     return parser
 

@@ -19,7 +19,13 @@ import numpy as np
 
 from .errors import ScoringError, list_ids
 from .metric import FloatArray
-from .texts import TextMetric, TextSample, find_local_model, has_nltk_data, missing_packages
+from .texts import (
+    TextMetric,
+    TextSample,
+    find_local_model,
+    has_nltk_data,
+    missing_packages,
+)
 
 CHUNK_WORDS = 350
 
@@ -46,7 +52,9 @@ class AlignScore(TextMetric):
         """None when packages, checkpoint, encoder and NLTK's sentence splitter are installed."""
         missing = missing_packages("torch", "transformers", "nltk")
         if missing:
-            command = "pip install 'archqa[alignscore]' (a CPU build of torch is enough)"
+            command = (
+                "pip install 'archqa[alignscore]' (a CPU build of torch is enough)"
+            )
             return f"needs {', '.join(missing)}: {command}."
         if not Path(self.checkpoint).is_file():
             source = "(Hugging Face hub, yuh-zha/AlignScore)"
@@ -103,7 +111,9 @@ class Aligner:
         import torch
         import transformers
 
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(
+            folder, local_files_only=True
+        )
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         self.encoder = transformers.RobertaModel(config)
         self.head = torch.nn.Linear(config.hidden_size, 3)
@@ -133,7 +143,9 @@ class Aligner:
             for start in range(0, len(pairs), batch):
                 batch_pairs = pairs[start : start + batch]
                 contexts, claims = zip(*batch_pairs, strict=True)
-                claim_tokens = self.tokenizer(list(claims), add_special_tokens=False)["input_ids"]
+                claim_tokens = self.tokenizer(list(claims), add_special_tokens=False)[
+                    "input_ids"
+                ]
                 longest_claim = max(map(len, claim_tokens))
                 # Only the context is cut, unless a claim leaves no space for it.
                 truncation = "only_first" if longest_claim < 500 else "longest_first"

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from .metric import Case, FloatArray, Leaderboard, Metric, PartOfF1, RatioMetric, Tally, part_of_f1
+from .metric import (
+    Case,
+    FloatArray,
+    Leaderboard,
+    Metric,
+    PartOfF1,
+    RatioMetric,
+    Tally,
+    part_of_f1,
+)
 from .scores import Scores, record
 
 
@@ -230,7 +239,9 @@ def score_asking(questions: Sequence[NoteScore | RecordScore]) -> Scores:
     for name, metric in asking_metrics(questions).items():
         tallies = metric.tallies(questions)
         total = tallies.sum(axis=0)
-        denominators = _DENOMINATORS[metric.part] if isinstance(metric, AskEvidence) else (1,)
+        denominators = (
+            _DENOMINATORS[metric.part] if isinstance(metric, AskEvidence) else (1,)
+        )
         if all(total[place] for place in denominators):
             record(name, metric, names, tallies, scores)
         else:

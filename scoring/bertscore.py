@@ -25,7 +25,12 @@ from .texts import TextMetric, TextSample, find_local_model, missing_packages
 OFFICIAL_MODEL = "distilbert-base-uncased"
 # The Hugging Face hub moved the model to its makers' organisation.
 _OFFICIAL_NAMES = (OFFICIAL_MODEL, f"distilbert/{OFFICIAL_MODEL}")
-_OFFICIAL_SHAPE = {"model_type": "distilbert", "dim": 768, "n_layers": 6, "vocab_size": 30522}
+_OFFICIAL_SHAPE = {
+    "model_type": "distilbert",
+    "dim": 768,
+    "n_layers": 6,
+    "vocab_size": 30522,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +131,12 @@ def _baseline(layer: int) -> float:
     """F of random sentence pairs at this layer of the official encoder, from bert-score's table."""
     import bert_score
 
-    table = Path(bert_score.__file__).parent / "rescale_baseline" / "en" / f"{OFFICIAL_MODEL}.tsv"
+    table = (
+        Path(bert_score.__file__).parent
+        / "rescale_baseline"
+        / "en"
+        / f"{OFFICIAL_MODEL}.tsv"
+    )
     with table.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             if row["LAYER"] == str(layer):

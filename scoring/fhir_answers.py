@@ -25,17 +25,21 @@ from typing import Any, NamedTuple
 from .errors import ScoringError
 
 _ASKS_FOR_TIME = re.compile(
-    r"\b(?:what|which|exact|admission|discharge|prescription|\w+ing) time\b|\btime of (?!day)", re.I
+    r"\b(?:what|which|exact|admission|discharge|prescription|\w+ing) time\b|\btime of (?!day)",
+    re.I,
 )
 _ASKS_FOR_VALUE = re.compile(
-    r"\b(?:what|how|count|number|list|show|give|calculate|provide|tell me the)\b", re.IGNORECASE
+    r"\b(?:what|how|count|number|list|show|give|calculate|provide|tell me the)\b",
+    re.IGNORECASE,
 )
 _SYNONYMS = {"m": "male", "f": "female"}
 _FINAL = re.compile(r"the final answer is\s*:?", re.IGNORECASE)
 _NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|[-+]?\.\d+"
 _NUMBERS = re.compile(rf"(?<![\w.:/-])(?:{_NUMBER})(?![\w:/-]*\d)")
 _NUMBER_WITH_UNIT = re.compile(rf"({_NUMBER})\s*%?(?:\s?[A-Za-zµ°][\w/.^-]*){{0,3}}")
-_ISO = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+_ISO = (
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+)
 _AMERICAN = r"\d{1,2}/\d{1,2}/\d{4}(?: \d{1,2}:\d{2}(?::\d{2})?)?"
 _IN_WORDS = r"[A-Z][a-z]{2,8} \d{1,2}, \d{4}(?:(?: at|,)? \d{1,2}:\d{2}(?::\d{2})?)?"
 _DATES = re.compile(rf"(?<![\w/-])(?:{_ISO}|{_AMERICAN}|{_IN_WORDS})(?![\w/-])")

@@ -55,7 +55,9 @@ class Medcon(TextMetric):
         if missing:
             return f"needs {', '.join(missing)}: pip install 'archqa[medcon]', which brings them."
         if not has_nltk_data("corpora/stopwords"):
-            return "needs NLTK's corpora/stopwords: python -m nltk.downloader stopwords."
+            return (
+                "needs NLTK's corpora/stopwords: python -m nltk.downloader stopwords."
+            )
         if not (Path(self.index) / "umls-simstring.db").exists():
             command = "python -m quickumls.install"
             return f"needs a QuickUMLS index: build it from a licensed UMLS with {command}."

@@ -75,7 +75,9 @@ class Metric(ABC, Generic[Case]):
         namesake = _REGISTRY.get(cls.name)
         if namesake is not None and _is_ours(namesake) and not _is_ours(cls):
             path = f"{cls.__module__}.{cls.__qualname__}"
-            raise ScoringError(f"{path}: {cls.name!r} is a metric already; give it another name.")
+            raise ScoringError(
+                f"{path}: {cls.name!r} is a metric already; give it another name."
+            )
         _REGISTRY[cls.name] = cls
 
     def __post_init__(self) -> None:
@@ -292,7 +294,9 @@ def _build(name: str, settings: Mapping[str, str]) -> Metric[Any]:
     if metric is None:
         names = known_metrics()
         suggestion = suggest(name, names)
-        raise ScoringError(f"metric {name!r} is not known{suggestion}. Known: {', '.join(names)}.")
+        raise ScoringError(
+            f"metric {name!r} is not known{suggestion}. Known: {', '.join(names)}."
+        )
     types = _settings(metric)
     values = {}
     mistakes = []
@@ -300,10 +304,14 @@ def _build(name: str, settings: Mapping[str, str]) -> Metric[Any]:
         if setting == "rev":
             if text != str(metric.rev):
                 problem = f"revision {text} was computed by another release"
-                mistakes.append(f"rev: {problem}; this one computes revision {metric.rev}")
+                mistakes.append(
+                    f"rev: {problem}; this one computes revision {metric.rev}"
+                )
         elif setting not in types:
             suggestion = suggest(setting, types)
-            mistakes.append(f"{setting}: no such setting{suggestion}; it has {', '.join(types)}")
+            mistakes.append(
+                f"{setting}: no such setting{suggestion}; it has {', '.join(types)}"
+            )
         else:
             try:
                 values[setting] = _parse_setting(text, types[setting])

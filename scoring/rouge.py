@@ -53,14 +53,20 @@ class Rouge(TextMetric):
         if self.variant in ("1", "2"):
             expected_text = " ".join(rouge_tokens(case.reference))
             predicted_text = " ".join(rouge_tokens(case.prediction))
-            return 100 * float(scorer.score(expected_text, predicted_text)[name].fmeasure)
+            return 100 * float(
+                scorer.score(expected_text, predicted_text)[name].fmeasure
+            )
         predicted = _lines_of_tokens(case.prediction)
         expected = _lines_of_tokens(case.reference)
         predicted_words = set(chain.from_iterable(predicted))
         in_both = predicted_words.intersection(chain.from_iterable(expected))
         reference = _joined_matches(expected, in_both)
-        prediction = _joined_matches(predicted, in_both, mark_gaps=self.variant == "Lsum")
-        precision_of_matches = float(scorer.score(reference, prediction)[name].precision)
+        prediction = _joined_matches(
+            predicted, in_both, mark_gaps=self.variant == "Lsum"
+        )
+        precision_of_matches = float(
+            scorer.score(reference, prediction)[name].precision
+        )
         matches = round(precision_of_matches * len(prediction.split()))
         if not matches:
             return 0.0

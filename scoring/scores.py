@@ -63,7 +63,9 @@ class Scores:
     warnings: list[str] = field(default_factory=list)
     per_case: Table = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
-    tallies: dict[str, FloatArray] = field(default_factory=dict, repr=False, compare=False)
+    tallies: dict[str, FloatArray] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     disagreements: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     def as_json(self) -> dict[str, Any]:
@@ -114,7 +116,9 @@ def select_metrics(
             except ScoringError as error:
                 names = ", ".join(leaderboard)
                 nearest = "" if "(" in name else suggest(name, leaderboard)
-                raise ScoringError(f"{error} By leaderboard name{nearest}: {names}.") from error
+                raise ScoringError(
+                    f"{error} By leaderboard name{nearest}: {names}."
+                ) from error
             if isinstance(metric, MetricMean):
                 raise ScoringError(
                     f"{name!r} is a mean; ask for its parts, or a combined score by name."
@@ -139,7 +143,9 @@ def check_case_coverage(
     warnings = []
     if missing:
         count = f"{len(missing)} of {len(key)} cases"
-        warnings.append(f"{count} have no answer and get the floor: {list_ids(missing)}.")
+        warnings.append(
+            f"{count} have no answer and get the floor: {list_ids(missing)}."
+        )
     if extra:
         problem = "answers are to cases that the key does not have and are not scored"
         warnings.append(f"{len(extra)} {problem}: {list_ids(extra)}.")
@@ -254,7 +260,9 @@ def add_mean_score(name: str, parts: Sequence[str], into: Scores) -> None:
     absent = [part for part in parts if part not in into.scores]
     if absent:
         listed = ", ".join(absent)
-        into.missing[name] = f"needs {listed}; a mean without them is not the official score."
+        into.missing[name] = (
+            f"needs {listed}; a mean without them is not the official score."
+        )
         return
     metrics = []
     tallies = []
@@ -302,5 +310,7 @@ def compare(
             tallies_b = run_b.tallies[name][matching_rows]
             paired[name] = PairedTallies(parse_metric(signature), tallies, tallies_b)
     if not paired:
-        raise ScoringError("the runs share no score; score both with the same settings.")
+        raise ScoringError(
+            "the runs share no score; score both with the same settings."
+        )
     return paired_differences(paired, method, resamples, seed)

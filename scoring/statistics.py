@@ -161,7 +161,9 @@ def paired_differences(
         first = float(tallies.metric.value(first_total))
         second = float(tallies.metric.value(second_total))
         difference = first - second
-        left_out = tallies.differences(first_total - tallies.first, second_total - tallies.second)
+        left_out = tallies.differences(
+            first_total - tallies.first, second_total - tallies.second
+        )
         interval = studentised_interval(difference, left_out)
         results[name] = PairedDifference(
             first=first,

@@ -99,7 +99,9 @@ def read_submission(
     """
     row_format = f'{{"case_id": …, "{field}": …}}'
     if not isinstance(rows, Sequence) or isinstance(rows, str):
-        raise ScoringError(f"a submission is a list of {row_format}, not a {type(rows).__name__}.")
+        raise ScoringError(
+            f"a submission is a list of {row_format}, not a {type(rows).__name__}."
+        )
     mistakes = []
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping):
@@ -147,7 +149,9 @@ def _answer_warnings(answer: ParsedAnswer, sentence_ids: set[str]) -> Iterator[s
     spaced = [cited for cited in cited_ids if cited != cited.strip()]
     unknown = [cited for cited in cited_ids if cited.strip() not in sentence_ids]
     if spaced:
-        effect = "with a space, which the official script takes for other ids; write |1,2|."
+        effect = (
+            "with a space, which the official script takes for other ids; write |1,2|."
+        )
         yield f"cites {_quoted(spaced)} {effect}"
     if unknown:
         effect = "which the note does not have; each counts as a wrong citation."
@@ -166,7 +170,9 @@ def _answer_warnings(answer: ParsedAnswer, sentence_ids: set[str]) -> Iterator[s
             words_before += len(line.text.split())
         only_cut = sorted(answer.citations - visible)
         if only_cut:
-            effect = "only on lines past the word limit; they count, but no reader sees why."
+            effect = (
+                "only on lines past the word limit; they count, but no reader sees why."
+            )
             yield f"cites {_quoted(only_cut)} {effect}"
 
 
@@ -183,7 +189,9 @@ def number_id_warning(rows: Rows) -> list[str]:
     if not count:
         return []
     effect = "the official script takes them for other cases and refuses the whole submission"
-    return [f'{count} case ids are numbers; {effect}. Write texts, as in "case_id": "1".']
+    return [
+        f'{count} case ids are numbers; {effect}. Write texts, as in "case_id": "1".'
+    ]
 
 
 def surrogate_warning(case_id: str, text: str) -> list[str]:
@@ -191,7 +199,9 @@ def surrogate_warning(case_id: str, text: str) -> list[str]:
     if not LONE_SURROGATE.search(text):
         return []
     effect = "which the official script cannot encode: it refuses the whole submission"
-    return [f"case {case_id}: has half of a surrogate pair (\\ud800 to \\udfff), {effect}."]
+    return [
+        f"case {case_id}: has half of a surrogate pair (\\ud800 to \\udfff), {effect}."
+    ]
 
 
 def encoding_refusals(text: str) -> Iterator[str]:

@@ -25,7 +25,9 @@ class TextSample(NamedTuple):
     source: str = ""
 
 
-ReferenceKind = Literal["question+essential", "essential", "clinician_question", "clinician_answer"]
+ReferenceKind = Literal[
+    "question+essential", "essential", "clinician_question", "clinician_answer"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,9 @@ def _tokenizer_13a() -> Any:
 
 def missing_packages(*packages: str) -> list[str]:
     """The packages that cannot be imported."""
-    return [package for package in packages if importlib.util.find_spec(package) is None]
+    return [
+        package for package in packages if importlib.util.find_spec(package) is None
+    ]
 
 
 def has_nltk_data(resource: str) -> bool:

@@ -53,7 +53,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
         if "browser" in report.keywords
     ]
     if skipped:
-        terminalreporter.write_sep("!", "the pages were not tested", red=True, bold=True)
+        terminalreporter.write_sep(
+            "!", "the pages were not tested", red=True, bold=True
+        )
         terminalreporter.write_line(
             f"{len(skipped)} browser tests were skipped: install chromium "
             "(Debian: apt-get install chromium) and `pip install --group dev`.",

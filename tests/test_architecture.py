@@ -49,12 +49,29 @@ PACKAGES = {
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="asks git; an sdist has none")
 def test_the_repository_has_the_documented_top_level() -> None:
     git = ["git", "ls-files"]
-    listing = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(
+        git, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     top_level = {name.split("/")[0] for name in listing.splitlines()}
     assert top_level == {
-        *("archqa", "prompts", "scoring", "training", "tests", "data", "docs", "examples"),
+        *(
+            "archqa",
+            "prompts",
+            "scoring",
+            "training",
+            "tests",
+            "data",
+            "docs",
+            "examples",
+        ),
         *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
-        *("CITATION.cff", "CODE_OF_CONDUCT.md", "Dockerfile", ".dockerignore", ".github"),
+        *(
+            "CITATION.cff",
+            "CODE_OF_CONDUCT.md",
+            "Dockerfile",
+            ".dockerignore",
+            ".github",
+        ),
         *("pyproject.toml", "Makefile", "mkdocs.yml", ".ci", ".gitignore"),
     }
 
@@ -83,13 +100,16 @@ def test_no_file_has_a_vague_name() -> None:
 def test_event_loops_begin_in_one_place() -> None:
     """A Ctrl-C within a loop's constructor ends in a traceback: `run_sync` defers it."""
     starts = re.compile(r"asyncio\.(?:run|Runner|new_event_loop)\(")
-    starting = [path for path in SOURCE_FILES if starts.search(path.read_text(encoding="utf-8"))]
+    starting = [
+        path for path in SOURCE_FILES if starts.search(path.read_text(encoding="utf-8"))
+    ]
     assert starting == [ROOT / "archqa" / "runs" / "event_loop.py"]
 
 
 def test_prompts_are_files_and_not_code() -> None:
     prompt_text = re.compile(
-        r"\byou are an? (?:board|skilled|experienced|physician|medical|helpful)", re.IGNORECASE
+        r"\byou are an? (?:board|skilled|experienced|physician|medical|helpful)",
+        re.IGNORECASE,
     )
     for path in SOURCE_FILES:
         assert not prompt_text.search(path.read_text(encoding="utf-8")), path
@@ -105,29 +125,39 @@ def test_only_the_command_lines_print_or_exit() -> None:
 
 def test_importing_a_core_module_imports_no_heavy_package() -> None:
     heavy = "('aiohttp', 'openai', 'httpx2', 'onnxruntime', 'typer')"
-    program = (
-        f"import sys, archqa.core.case; print([m for m in sys.modules if m.startswith({heavy})])"
-    )
+    program = f"import sys, archqa.core.case; print([m for m in sys.modules if m.startswith({heavy})])"
     python = [sys.executable, "-c", program]
-    finished = subprocess.run(python, cwd=ROOT, capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        python, cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert finished.stdout.strip() == "[]"
 
 
 def test_the_version_is_written_once_and_is_in_the_changelog() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     assert "version" in project["dynamic"]
-    assert f"## {archqa.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {archqa.__version__}" in (ROOT / "CHANGELOG.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """What runs at import time; imports for type checkers and inside functions do not count."""
     modules = {_module_name(path): path for path in SOURCE_FILES}
-    imports = {name: _imported_modules(name, path, modules) for name, path in modules.items()}
+    imports = {
+        name: _imported_modules(name, path, modules) for name, path in modules.items()
+    }
     assert _find_cycle(imports) == []
 
 
 def test_a_circle_of_imports_is_found() -> None:
-    assert _find_cycle({"a": {"b"}, "b": {"c", "d"}, "c": set(), "d": {"b"}}) == ["b", "d", "b"]
+    assert _find_cycle({"a": {"b"}, "b": {"c", "d"}, "c": set(), "d": {"b"}}) == [
+        "b",
+        "d",
+        "b",
+    ]
     assert _find_cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
@@ -140,7 +170,9 @@ def _imported_modules(name: str, path: Path, modules: Mapping[str, Path]) -> set
     """Return the modules that a module names in the imports it executes when it is imported."""
     package = name if path.stem == "__init__" else name.rpartition(".")[0]
     imported = set()
-    for statement in _executed_imports(ast.parse(path.read_text(encoding="utf-8")).body):
+    for statement in _executed_imports(
+        ast.parse(path.read_text(encoding="utf-8")).body
+    ):
         if isinstance(statement, ast.Import):
             imported.update(alias.name for alias in statement.names)
             continue
@@ -153,11 +185,15 @@ def _imported_modules(name: str, path: Path, modules: Mapping[str, Path]) -> set
     return (imported & modules.keys()) - {name}
 
 
-def _executed_imports(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+def _executed_imports(
+    body: Sequence[ast.stmt],
+) -> Iterator[ast.Import | ast.ImportFrom]:
     for statement in body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             yield statement
-        elif isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+        elif isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(
+            statement.test
+        ):
             yield from _executed_imports(statement.orelse)
         elif isinstance(statement, ast.If | ast.Try | ast.With | ast.ClassDef):
             for field in ("body", "orelse", "finalbody"):

@@ -32,8 +32,12 @@ def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The text and HTML that each notebook shows, by its name. A kernel needs sockets of its own."""
-    nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel (make .dev)")
-    nbformat = pytest.importorskip("nbformat", reason="needs nbclient and ipykernel (make .dev)")
+    nbclient = pytest.importorskip(
+        "nbclient", reason="needs nbclient and ipykernel (make .dev)"
+    )
+    nbformat = pytest.importorskip(
+        "nbformat", reason="needs nbclient and ipykernel (make .dev)"
+    )
     pytest.importorskip("ipykernel", reason="needs nbclient and ipykernel (make .dev)")
     shown = {}
     with pytest.MonkeyPatch.context() as patch:
@@ -59,7 +63,9 @@ def _texts(notebook: Any) -> list[str]:
     return texts
 
 
-def test_asking_a_note_and_a_record_answers_what_they_say(outputs: dict[str, str]) -> None:
+def test_asking_a_note_and_a_record_answers_what_they_say(
+    outputs: dict[str, str],
+) -> None:
     shown = outputs["ask"]
     assert "Apixaban was stopped because of bleeding from a gastric ulcer." in shown
     assert "['answered', 'not_found', 'declined']" in shown
@@ -68,9 +74,16 @@ def test_asking_a_note_and_a_record_answers_what_they_say(outputs: dict[str, str
     assert "Metoprolol 25 mg tablet" in shown
 
 
-def test_a_benchmark_is_run_scored_compared_and_looked_at(outputs: dict[str, str]) -> None:
+def test_a_benchmark_is_run_scored_compared_and_looked_at(
+    outputs: dict[str, str],
+) -> None:
     shown = outputs["benchmark"]
-    for part in ("3 of 3 cases", "strict_micro_f1", "Scored against the key file", "iframe"):
+    for part in (
+        "3 of 3 cases",
+        "strict_micro_f1",
+        "Scored against the key file",
+        "iframe",
+    ):
         assert part in shown, part
     assert "visit-7" in shown
 
@@ -80,7 +93,9 @@ def test_nothing_that_is_shown_has_a_script(outputs: dict[str, str]) -> None:
         assert "<script" not in shown
 
 
-def test_the_code_of_the_how_to_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_the_how_to_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = (ROOT / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) == 5

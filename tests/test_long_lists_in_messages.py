@@ -18,7 +18,11 @@ from archqa.query.wording.answers import unconfirmed
 from archqa.runs.plan import Selection
 from archqa.tasks.keys import check_key_matches
 from archqa.tasks.medagentbench.agents import load_functions
-from archqa.tasks.medagentbench.write_checks import TaskText, WriteContext, missing_reads
+from archqa.tasks.medagentbench.write_checks import (
+    TaskText,
+    WriteContext,
+    missing_reads,
+)
 from scoring.errors import ScoringError
 from scoring.tasks import archehr2025
 from tests.cli.test_commands import archqa
@@ -44,14 +48,18 @@ def score_labels_of_sentences_that_are_not_there(folder: Path) -> object:
 
 
 def score_a_row_of_other_fields(folder: Path) -> object:
-    return archehr2025.score([{"case_id": "1", **dict.fromkeys(FAULTY, "")}], [_reference("1")])
+    return archehr2025.score(
+        [{"case_id": "1", **dict.fromkeys(FAULTY, "")}], [_reference("1")]
+    )
 
 
 def score_on_the_command_line(folder: Path) -> object:
     submission = folder / "submission.json"
     rows = [{"case_id": each, "answer": "Because. |1|"} for each in ("1", *FAULTY)]
     submission.write_text(json.dumps(rows))
-    return archqa("score", str(submission), "--data", "data/dev.json").stderr.replace("\n", " ")
+    return archqa("score", str(submission), "--data", "data/dev.json").stderr.replace(
+        "\n", " "
+    )
 
 
 def match_a_key_without_the_cases(folder: Path) -> object:
@@ -142,9 +150,13 @@ def _message(door: Door, folder: Path) -> str:
 
 
 def _scored(answered: list[str], in_key: list[str]) -> list[str]:
-    submission = [{"case_id": case_id, "answer": "Because. |1|"} for case_id in answered]
+    submission = [
+        {"case_id": case_id, "answer": "Because. |1|"} for case_id in answered
+    ]
     references = list(map(_reference, in_key))
-    return archehr2025.score(submission, references, metrics=["strict_micro_f1"]).warnings
+    return archehr2025.score(
+        submission, references, metrics=["strict_micro_f1"]
+    ).warnings
 
 
 def _reference(case_id: str) -> archehr2025.Reference:

@@ -27,26 +27,53 @@ COMMANDS = {
     "a task": (["predict", "mini", "--task", "archer-2025"], "archehr-2025"),
     "a task to score": (["score", "RUN", "--task", "medagentbnch"], "medagentbench"),
     "a pipeline": (["predict", "mini", "--pipeline", "dmsi"], "dmis"),
-    "an operating point": (["predict", "mini", "--operating-point", "percision"], "precision"),
+    "an operating point": (
+        ["predict", "mini", "--operating-point", "percision"],
+        "precision",
+    ),
     "a runner": (["predict", "mini", "--runner", "lokal"], "local"),
     "a case to run": (["predict", "mini", "--case", "255"], "25"),
     "a bundled file": (["predict", "data/dev.jsno"], "data/dev.json"),
     "a setting": (["predict", "mini", "--set", "lables=multiclass"], "labels"),
     "a setting in full": (["predict", "mini", "--set", "limits.job=2"], "jobs"),
-    "the value of a setting": (["predict", "mini", "--set", "labels=multiclas"], "multiclass"),
-    "a pipeline's section": (["predict", "mini", "--set", "pipelines.dmsi.labels=x"], "dmis"),
+    "the value of a setting": (
+        ["predict", "mini", "--set", "labels=multiclas"],
+        "multiclass",
+    ),
+    "a pipeline's section": (
+        ["predict", "mini", "--set", "pipelines.dmsi.labels=x"],
+        "dmis",
+    ),
     "an agent": (["predict", "mini", "--set", "agents.decison.model=m"], "decision"),
-    "an agent's setting": (["predict", "mini", "--set", "agents.decision.modle=m"], "model"),
+    "an agent's setting": (
+        ["predict", "mini", "--set", "agents.decision.modle=m"],
+        "model",
+    ),
     "a prompt version": (
-        *(["tune", "mini", "--agent", "decision", "--prompts", "decision/v2,desision/v2"],),
+        *(
+            [
+                "tune",
+                "mini",
+                "--agent",
+                "decision",
+                "--prompts",
+                "decision/v2,desision/v2",
+            ],
+        ),
         "decision/v2",
     ),
     "a kind of list": (["list", "pipeline"], "pipelines"),
     "a pipeline to list": (["list", "settings", "--pipeline", "dmsi"], "dmis"),
     "a metric": (["score", "RUN", "--metric", "strict_mirco_f1"], "strict_micro_f1"),
-    "a metric's setting": (["score", "RUN", "--metric", "bleu(max_ordr=2)"], "max_order"),
+    "a metric's setting": (
+        ["score", "RUN", "--metric", "bleu(max_ordr=2)"],
+        "max_order",
+    ),
     "a grading": (["score", "RUN", "--grading", "clincal"], "clinical"),
-    "a paired test": (["compare", "RUN", "RUN", "--method", "paired-bootstap"], "paired-bootstrap"),
+    "a paired test": (
+        ["compare", "RUN", "RUN", "--method", "paired-bootstap"],
+        "paired-bootstrap",
+    ),
     "a format": (["export", "RUN", "--format", "cvs"], "csv"),
     "a case to show": (["show", "RUN", "255"], "25"),
     "a section of a brief": (
@@ -64,12 +91,18 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("what", COMMANDS)
-def test_a_command_says_what_a_misspelt_name_was_meant_to_be(what: str, run: Path) -> None:
+def test_a_command_says_what_a_misspelt_name_was_meant_to_be(
+    what: str, run: Path
+) -> None:
     arguments, meant = COMMANDS[what]
     result = run_command(*(str(run) if each == "RUN" else each for each in arguments))
     message = " ".join(result.stderr.replace("│", " ").split())
     assert result.returncode in {2, 3}, message
-    nearest = (f"id you mean {meant}", f"id you mean '{meant}'", f"Possible options: {meant}")
+    nearest = (
+        f"id you mean {meant}",
+        f"id you mean '{meant}'",
+        f"Possible options: {meant}",
+    )
     assert any(each in message for each in nearest), message
 
 
@@ -78,7 +111,10 @@ FUNCTIONS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a setting": (lambda _: load_settings(typed={"pipline": "dmis"}), "pipeline"),
     "a pipeline": (lambda _: archqa.predict("mini", pipeline="embeded"), "embedded"),
     "a case": (lambda run: archqa.show_case(run, "255"), "25"),
-    "a score": (lambda run: archqa.score(run, keep=False)["strict_mirco_f1"], "strict_micro_f1"),
+    "a score": (
+        lambda run: archqa.score(run, keep=False)["strict_mirco_f1"],
+        "strict_micro_f1",
+    ),
     "a column of cases": (
         lambda _: archqa.predict([{"question": "Why?", "not": "He fell."}]),
         "note",
@@ -91,7 +127,9 @@ FUNCTIONS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("what", FUNCTIONS)
-def test_a_function_says_what_a_misspelt_name_was_meant_to_be(what: str, run: Path) -> None:
+def test_a_function_says_what_a_misspelt_name_was_meant_to_be(
+    what: str, run: Path
+) -> None:
     call, meant = FUNCTIONS[what]
     with pytest.raises((ArchqaError, KeyError)) as raised:
         call(run)
@@ -116,9 +154,9 @@ def test_nothing_is_suggested_where_nothing_is_similar() -> None:
 
 
 def test_two_similar_names_are_both_suggested() -> None:
-    assert did_you_mean("v3", ["v1", "v2", "other"], count=2, min_similarity=0.5).startswith(
-        "Did you mean v"
-    )
+    assert did_you_mean(
+        "v3", ["v1", "v2", "other"], count=2, min_similarity=0.5
+    ).startswith("Did you mean v")
 
 
 def test_a_long_text_in_the_place_of_a_name_is_not_quoted() -> None:

@@ -34,9 +34,15 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run_in_shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     tools = Path(sys.executable).parent
-    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    environment = {
+        **os.environ,
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+    }
     shell = ["bash", "-c", command]
-    return subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        shell, cwd=folder, env=environment, capture_output=True, text=True
+    )
 
 
 def test_it_is_a_screen_and_a_half() -> None:

@@ -121,7 +121,9 @@ def build_answer_finder(
 def drop_layers(network: CrossEncoderNetwork) -> CrossEncoderNetwork:
     """Remove `DROPPED_LAYERS` from a network of twelve."""
     layers = network.encoder.layers
-    remaining = [layer for index, layer in enumerate(layers) if index not in DROPPED_LAYERS]
+    remaining = [
+        layer for index, layer in enumerate(layers) if index not in DROPPED_LAYERS
+    ]
     network.encoder.layers = type(layers)(remaining)
     return network
 
@@ -144,7 +146,9 @@ def train_network(
         for batch_index, batch in enumerate(batches):
             done = (epoch + batch_index / len(batches)) / config.epochs
             fine_tuning.set_learning_rate(optimizer, config, done)
-            fine_tuning.training_step(network, optimizer, partial(batch_loss, network, batch))
+            fine_tuning.training_step(
+                network, optimizer, partial(batch_loss, network, batch)
+            )
             stage = f"epoch {epoch + 1} of {config.epochs}, batches"
             progress(stage, batch_index + 1, len(batches))
     return network.cpu().eval()
@@ -157,7 +161,9 @@ def _epoch_windows(questions: tuple[ShortQuestion, ...]) -> list[AnswerWindow]:
         if random.random() < EASY_QUESTION_PROBABILITY:
             other = random.choice(questions)
             if _is_unrelated(question, other):
-                unanswered = other._replace(question=question.question, groups=(), tempting=())
+                unanswered = other._replace(
+                    question=question.question, groups=(), tempting=()
+                )
                 windows += sample_windows(unanswered, random.choice(WINDOW_TOKENS))[:1]
     return windows
 
@@ -178,7 +184,9 @@ def sample_windows(question: ShortQuestion, max_tokens: int) -> list[AnswerWindo
     with_deciding: list[AnswerWindow] = []
     others: list[AnswerWindow] = []
     for window in build_answer_windows(text, pieces, max_tokens):
-        sentences = {pieces[span.sentence_index].sentence_index for span in window.spans}
+        sentences = {
+            pieces[span.sentence_index].sentence_index for span in window.spans
+        }
         side = with_deciding if deciding & sentences else others
         side.append(_answer_window(window, pieces, question))
     other_count = OTHER_WINDOWS if with_deciding else 2 * OTHER_WINDOWS
@@ -210,7 +218,9 @@ def _answer_window(
 
 def batch_loss(network: CrossEncoderNetwork, batch: list[AnswerWindow]) -> Tensor:
     """Return the mean loss over the windows of a batch."""
-    logits = fine_tuning.logits_of_windows(network, [example.window for example in batch])
+    logits = fine_tuning.logits_of_windows(
+        network, [example.window for example in batch]
+    )
     total = torch.zeros(())
     for row, example in enumerate(batch):
         total = total + _window_loss(logits[row, : len(example.window.spans)], example)
@@ -234,7 +244,9 @@ def _window_loss(logits: Tensor, example: AnswerWindow) -> Tensor:
 def export_network(network: CrossEncoderNetwork, folder: Path = DATA_DIR) -> None:
     """Write the network's files; weights that the cross-encoder's file has are not written again."""
     network.encoder.limit_length(MAX_WINDOW_TOKENS + SPECIAL_POSITIONS)
-    example = case_from_text("Why was she treated?", "She came with a fever. She went home.")
+    example = case_from_text(
+        "Why was she treated?", "She came with a fever. She went home."
+    )
     shared_weights = CROSS_ENCODER_FILE.with_suffix(".npz")
     export.export_network(network, folder / NETWORK_FILE.name, example, shared_weights)
 
@@ -248,7 +260,9 @@ def score_questions(
         for index, text in enumerate(question.sentences):
             sentences.append(Sentence(id=str(index + 1), text=text))
         case = Case(
-            id=question.note, clinician_question=question.question, sentences=tuple(sentences)
+            id=question.note,
+            clinician_question=question.question,
+            sentences=tuple(sentences),
         )
         logits, _ = sentence_logits(cross_encoder, case, non_evidence_indices(case))
         yield ScoredQuestion(question, logits)

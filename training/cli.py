@@ -10,7 +10,13 @@ import typer
 from rich.table import Table
 
 from archqa import tasks
-from archqa.cli.console import console, print_count, print_error, print_json, print_notice
+from archqa.cli.console import (
+    console,
+    print_count,
+    print_error,
+    print_json,
+    print_notice,
+)
 from archqa.core.id_lists import list_ids
 from archqa.core.key import CaseKey
 from archqa.engine import DATA_DIR as ENGINE_DATA
@@ -36,13 +42,18 @@ app = typer.Typer(
 )
 evidence = typer.Typer(help="The selection of evidence.", no_args_is_help=True)
 links = typer.Typer(help="The linker of subtask 4 (2026).", no_args_is_help=True)
-answers = typer.Typer(help="The answer finder of `archqa ask --note`.", no_args_is_help=True)
+answers = typer.Typer(
+    help="The answer finder of `archqa ask --note`.", no_args_is_help=True
+)
 app.add_typer(evidence, name="evidence")
 app.add_typer(links, name="links")
 app.add_typer(answers, name="answers")
 
 CaseFiles = Annotated[
-    list[Path], typer.Argument(metavar="CASES...", help="Case files, with their keys next to them.")
+    list[Path],
+    typer.Argument(
+        metavar="CASES...", help="Case files, with their keys next to them."
+    ),
 ]
 
 
@@ -65,7 +76,9 @@ def _answers_group() -> None:
 @evidence.command("fit")
 def fit_evidence(
     cases: CaseFiles,
-    out_file: Annotated[Path, typer.Option("--out", help="Output file of the model, as JSON.")],
+    out_file: Annotated[
+        Path, typer.Option("--out", help="Output file of the model, as JSON.")
+    ],
     cross_encoder: Annotated[
         bool,
         typer.Option(
@@ -75,15 +88,20 @@ def fit_evidence(
     ] = False,
     auxiliary: Annotated[
         Path | None,
-        typer.Option("--auxiliary", help="Auxiliary corpus of the cross-encoder: training/data."),
+        typer.Option(
+            "--auxiliary", help="Auxiliary corpus of the cross-encoder: training/data."
+        ),
     ] = None,
     weights: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Train a new cross-encoder from these pretrained weights."
+            metavar="FOLDER",
+            help="Train a new cross-encoder from these pretrained weights.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the cross-encoder and of the folds.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the cross-encoder and of the folds.")
+    ] = 0,
 ) -> None:
     """Fit the engine's regression; the shipped one is fitted on train and train-real.
 
@@ -113,7 +131,11 @@ def fit_evidence(
     if cross_encoder:
         _train_cross_encoder(corpus, labelled_sets, weights, seed)
     fitted = regression.train(
-        [labelled for labelled_cases in labelled_sets.values() for labelled in labelled_cases],
+        [
+            labelled
+            for labelled_cases in labelled_sets.values()
+            for labelled in labelled_cases
+        ],
         auxiliary_cases=[labelled.case for labelled in corpus.all_cases()],
         seed=seed,
         progress=_print_progress,
@@ -123,7 +145,10 @@ def fit_evidence(
 
 
 def _train_cross_encoder(
-    corpus: AuxiliaryCorpus, labelled_sets: LabelledSets, weights: Path | None, seed: int
+    corpus: AuxiliaryCorpus,
+    labelled_sets: LabelledSets,
+    weights: Path | None,
+    seed: int,
 ) -> None:
     if not corpus.similar:
         raise CallerError(
@@ -151,9 +176,12 @@ def _train_cross_encoder(
 @evidence.command("evaluate")
 def evaluate_evidence(
     cases: CaseFiles,
-    seed: Annotated[int, typer.Option(help="Seed of the folds and of the resampling.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the folds and of the resampling.")
+    ] = 0,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON array, one report for each file.")
+        bool,
+        typer.Option("--json", help="Print a JSON array, one report for each file."),
     ] = False,
 ) -> None:
     """Measure the selection of evidence by cross-validation over cases, one row for each file.
@@ -162,7 +190,9 @@ def evaluate_evidence(
       python -m training evidence evaluate data/train.json data/train-real.json
     """
     labelled_sets = load_labelled_sets(cases)
-    reports = cross_validation.evaluate(labelled_sets, seed=seed, progress=_print_progress)
+    reports = cross_validation.evaluate(
+        labelled_sets, seed=seed, progress=_print_progress
+    )
     if as_json:
         print_json([report.model_dump(mode="json") for report in reports])
     else:
@@ -171,10 +201,19 @@ def evaluate_evidence(
 
 def _report_table(reports: tuple[EvaluationReport, ...]) -> Table:
     table = Table(
-        title="strict micro F1 by cross-validation over cases, 95 % intervals", title_justify="left"
+        title="strict micro F1 by cross-validation over cases, 95 % intervals",
+        title_justify="left",
     )
     table.add_column("cases")
-    columns = ("F1", "precision", "recall", "cite everything", "cosine", "above cosine", "ECE")
+    columns = (
+        "F1",
+        "precision",
+        "recall",
+        "cite everything",
+        "cosine",
+        "above cosine",
+        "ECE",
+    )
     for name in columns:
         table.add_column(name, justify="right")
     for report in reports:
@@ -212,9 +251,13 @@ def evaluate_links(
     cases: CaseFiles,
     cross_fit: Annotated[
         bool,
-        typer.Option("--cross-fit", help="Score every case by a linker fitted on the others."),
+        typer.Option(
+            "--cross-fit", help="Score every case by a linker fitted on the others."
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object.")
+    ] = False,
 ) -> None:
     """Micro F1 of linking clinicians' answers to their notes, compared with similarity alone.
 
@@ -254,7 +297,8 @@ def _load_linking_examples(files: list[Path]) -> list[LinkingExample]:
 
 def _link_table(scores: LinkingScores) -> Table:
     table = Table(
-        title=f"{scores.cases} cases, {scores.links} links; micro, percent", title_justify="left"
+        title=f"{scores.cases} cases, {scores.links} links; micro, percent",
+        title_justify="left",
     )
     table.add_column("", justify="left")
     for name in ("precision", "recall", "F1"):
@@ -274,7 +318,10 @@ def _link_table(scores: LinkingScores) -> Table:
 @answers.command("fit")
 def fit_answers(
     reports: Annotated[
-        Path, typer.Option(help="Texts of transcribed reports: a gzipped JSON list of file, text.")
+        Path,
+        typer.Option(
+            help="Texts of transcribed reports: a gzipped JSON list of file, text."
+        ),
     ],
     questions: Annotated[
         Path, typer.Option(help="Folder of short questions and their notes.")
@@ -299,7 +346,9 @@ def fit_answers(
         answer_finder.CONFIG._replace(seed=seed),
         _print_progress,
     )
-    print_notice(f"trained on {len(training_questions)} questions; {settings.provenance}.")
+    print_notice(
+        f"trained on {len(training_questions)} questions; {settings.provenance}."
+    )
 
 
 def load_labelled_sets(files: list[Path]) -> LabelledSets:

@@ -145,7 +145,9 @@ def read_auxiliary_corpus(
     return AuxiliaryCorpus(
         questions=_labelled_cases(questions, _read_rows(questions, MessageRow), notes),
         similar=_labelled_cases(similar, _read_rows(similar, MessageRow), notes),
-        training_note_cases=_labelled_cases(training_notes, about_training_notes, training_cases),
+        training_note_cases=_labelled_cases(
+            training_notes, about_training_notes, training_cases
+        ),
     )
 
 
@@ -154,13 +156,19 @@ def read_short_questions(folder: Path, reports: Path) -> tuple[ShortQuestion, ..
 
     Raises InputError with every invalid line.
     """
-    about_reports = _read_report_questions(folder / "short_questions_on_reports.jsonl", reports)
+    about_reports = _read_report_questions(
+        folder / "short_questions_on_reports.jsonl", reports
+    )
     return (*_read_note_questions(folder), *about_reports)
 
 
-def read_calibration_questions(folder: Path, reports: Path) -> tuple[ShortQuestion, ...]:
+def read_calibration_questions(
+    folder: Path, reports: Path
+) -> tuple[ShortQuestion, ...]:
     """Read the questions for calibration. Raises InputError with every invalid line."""
-    return tuple(_read_report_questions(folder / "calibration_questions.jsonl", reports))
+    return tuple(
+        _read_report_questions(folder / "calibration_questions.jsonl", reports)
+    )
 
 
 def _read_rows(path: Path, row_type: type[Row]) -> list[tuple[int, Row]]:
@@ -168,7 +176,9 @@ def _read_rows(path: Path, row_type: type[Row]) -> list[tuple[int, Row]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:
-        raise InputError(path, [": does not exist."], "It is part of the repository.") from None
+        raise InputError(
+            path, [": does not exist."], "It is part of the repository."
+        ) from None
     rows = []
     mistakes = []
     for number, line in enumerate(lines, start=1):
@@ -189,7 +199,9 @@ def _read_notes(folder: Path) -> dict[str, Case]:
     for _, row in _read_rows(folder / "notes.jsonl", NoteRow):
         sentences = []
         for sentence_id, paragraph_id, text in row.sentences:
-            sentences.append(Sentence(id=sentence_id, paragraph_id=paragraph_id, text=text))
+            sentences.append(
+                Sentence(id=sentence_id, paragraph_id=paragraph_id, text=text)
+            )
         notes[row.note] = Case(id=row.note, sentences=tuple(sentences))
     return notes
 
@@ -256,12 +268,16 @@ def _read_note_questions(folder: Path) -> Iterator[ShortQuestion]:
         ids = {sentence_id for group in row.essential for sentence_id in group}
         unknown = (ids | set(row.tempting)) - set(notes[row.note].sentence_ids)
         if unknown:
-            mistakes.append(f":{number}: the note has no sentence {list_ids(sorted(unknown))}.")
+            mistakes.append(
+                f":{number}: the note has no sentence {list_ids(sorted(unknown))}."
+            )
     if mistakes:
         raise InputError(path, mistakes, FORMAT_HINT)
     for _, row in rows:
         note = notes[row.note]
-        index_of_id = {sentence_id: index for index, sentence_id in enumerate(note.sentence_ids)}
+        index_of_id = {
+            sentence_id: index for index, sentence_id in enumerate(note.sentence_ids)
+        }
         groups = []
         for group in row.essential:
             groups.append(tuple(index_of_id[sentence_id] for sentence_id in group))
@@ -299,7 +315,9 @@ def _read_report_questions(path: Path, reports: Path) -> Iterator[ShortQuestion]
         )
 
 
-def _overlapping(passages: tuple[Offsets, ...], sentences: list[Offsets]) -> tuple[int, ...]:
+def _overlapping(
+    passages: tuple[Offsets, ...], sentences: list[Offsets]
+) -> tuple[int, ...]:
     """Return the sentences that share half of a passage's characters, or half of their own."""
     indices = []
     for index, sentence in enumerate(sentences):

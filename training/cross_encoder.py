@@ -93,10 +93,18 @@ def build_cross_encoder(
     progress("pruning, cases", len(pruning_cases), len(pruning_cases))
     for cases in after_pruning:
         sample_epoch: EpochSampler = partial(list, cases)
-        fine_tuning.train_quantisation_aware(model, sample_epoch, config, progress=progress)
+        fine_tuning.train_quantisation_aware(
+            model, sample_epoch, config, progress=progress
+        )
     fine_tuning_config = FINE_TUNING_CONFIG._replace(seed=config.seed)
     fine_tune_by_fold(
-        model, corpus, labelled_sets, fine_tuning_config, progress, output_dir, out_of_fold_file
+        model,
+        corpus,
+        labelled_sets,
+        fine_tuning_config,
+        progress,
+        output_dir,
+        out_of_fold_file,
     )
 
 
@@ -109,7 +117,9 @@ def fine_tune_default(
     """Fine-tune the shipped cross-encoder and write its files; out-of-fold logits stay."""
     model = loading.load_network(config)
     sample_epoch = partial(training_epoch, corpus)
-    trained = fine_tuning.train_quantisation_aware(model, sample_epoch, config, progress=progress)
+    trained = fine_tuning.train_quantisation_aware(
+        model, sample_epoch, config, progress=progress
+    )
     export.export_network(trained, output_dir / GRAPH_NAME, corpus.similar[0].case)
 
 
@@ -220,7 +230,9 @@ def _named_cases(labelled_sets: LabelledSets) -> Iterator[NamedCase]:
             yield NamedCase(f"{set_name}/{case.id}", case, key)
 
 
-def training_passes(corpus: AuxiliaryCorpus, rng: random.Random) -> list[list[LabelledCase]]:
+def training_passes(
+    corpus: AuxiliaryCorpus, rng: random.Random
+) -> list[list[LabelledCase]]:
     """Return the passes of the first stage.
 
     All similar cases come once, some before pruning; then the typed ones, which are few, are
@@ -244,7 +256,8 @@ def training_passes(corpus: AuxiliaryCorpus, rng: random.Random) -> list[list[La
         similar[split:],
         typed_and_some_dictated(LOW_DICTATED_RATIO),
         typed_and_some_dictated(LOW_DICTATED_RATIO),
-        _labelled_cases(corpus.questions) + typed_and_some_dictated(HIGH_DICTATED_RATIO),
+        _labelled_cases(corpus.questions)
+        + typed_and_some_dictated(HIGH_DICTATED_RATIO),
     ]
 
 
@@ -254,13 +267,17 @@ def training_epoch(corpus: AuxiliaryCorpus) -> list[LabelledCase]:
     return _labelled_cases([*sampled, *corpus.similar])
 
 
-def _sample_per_note(questions: Iterable[AuxiliaryCase], max_questions: int) -> list[AuxiliaryCase]:
+def _sample_per_note(
+    questions: Iterable[AuxiliaryCase], max_questions: int
+) -> list[AuxiliaryCase]:
     by_note: dict[str, list[AuxiliaryCase]] = {}
     for question in questions:
         by_note.setdefault(question.note, []).append(question)
     sampled: list[AuxiliaryCase] = []
     for note_questions in by_note.values():
-        sampled += random.sample(note_questions, min(max_questions, len(note_questions)))
+        sampled += random.sample(
+            note_questions, min(max_questions, len(note_questions))
+        )
     return sampled
 
 

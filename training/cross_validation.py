@@ -131,7 +131,9 @@ def report(
 ) -> EvaluationReport:
     """Score one set from the probabilities of models that were fitted without its cases."""
     cases = len(examples)
-    engine = _count(examples, [select_sentences(values, prior) for values in probabilities])
+    engine = _count(
+        examples, [select_sentences(values, prior) for values in probabilities]
+    )
     cosine = _count(examples, [_cosine_baseline(example) for example in examples])
     everything = _count(examples, [_all_sentences(example) for example in examples])
     essential = np.concatenate([example.essential for example in examples])
@@ -171,7 +173,9 @@ def _all_sentences(example: TrainingExample) -> SentenceIndices:
     return np.arange(len(example.essential))
 
 
-def _count(examples: list[TrainingExample], selections: list[SentenceIndices]) -> SelectionCounts:
+def _count(
+    examples: list[TrainingExample], selections: list[SentenceIndices]
+) -> SelectionCounts:
     cases = len(examples)
     counts = SelectionCounts(np.zeros(cases), np.zeros(cases), np.zeros(cases))
     for index, selection in enumerate(selections):
@@ -182,7 +186,9 @@ def _count(examples: list[TrainingExample], selections: list[SentenceIndices]) -
     return counts
 
 
-def _score(counts: SelectionCounts, score: Score, resamples: SentenceIndices) -> Interval:
+def _score(
+    counts: SelectionCounts, score: Score, resamples: SentenceIndices
+) -> Interval:
     resampled = [score(counts.resampled(case_indices)) for case_indices in resamples]
     return _interval(score(counts), resampled)
 
@@ -227,7 +233,9 @@ def _interval(value: float, resampled: list[float]) -> Interval:
     )
 
 
-def reliability_bins(probabilities: FloatArray, essential: FloatArray) -> tuple[Bin, ...]:
+def reliability_bins(
+    probabilities: FloatArray, essential: FloatArray
+) -> tuple[Bin, ...]:
     """Group sentences into ten bins of equal width by probability; empty bins are left out."""
     bin_numbers = (probabilities * RELIABILITY_BINS).astype(int)
     bin_numbers = np.minimum(bin_numbers, RELIABILITY_BINS - 1)

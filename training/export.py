@@ -175,7 +175,10 @@ def _pack_layer(
         packed = pack_weights(weight, LAYER_BLOCK_SIZE, LAYER_MAX_CODE)
     if layer.low_rank is not None:
         assert isinstance(packed, PackedWeights)
-        up, down = layer.low_rank.up.detach().numpy(), layer.low_rank.down.detach().numpy()
+        up, down = (
+            layer.low_rank.up.detach().numpy(),
+            layer.low_rank.down.detach().numpy(),
+        )
         packed = pack_update(packed, up, down)
     layer.weight.data = torch.from_numpy(dequantise(packed))
     layer.low_rank = None
@@ -217,7 +220,9 @@ def _has_other_script(token: str) -> bool:
     for character in token:
         code_point = ord(character)
         is_supported = (
-            code_point in LATIN or code_point in GREEK or code_point in PUNCTUATION_AND_SYMBOLS
+            code_point in LATIN
+            or code_point in GREEK
+            or code_point in PUNCTUATION_AND_SYMBOLS
         )
         if not is_supported:
             return True
@@ -290,7 +295,9 @@ def _export_float_graph(
         )
 
 
-def _products_of_other_weights(graph: Any, packed_by_name: Mapping[str, Any]) -> list[str]:
+def _products_of_other_weights(
+    graph: Any, packed_by_name: Mapping[str, Any]
+) -> list[str]:
     return [
         node.name
         for node in graph.node
@@ -334,7 +341,9 @@ def _save_packed(
     draft.replace(path)
 
 
-def _arrays_of(packed: PackedWeights | UpdatedWeights, shared: _SharedWeights) -> dict[str, Any]:
+def _arrays_of(
+    packed: PackedWeights | UpdatedWeights, shared: _SharedWeights
+) -> dict[str, Any]:
     """Return what is written of a weight: itself, or where it stands and the update of it."""
     if isinstance(packed, UpdatedWeights):
         reference = shared.reference(packed.base)

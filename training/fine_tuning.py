@@ -27,7 +27,12 @@ from archqa.engine.encoders import network_inputs
 from archqa.engine.windows import TokenWindow, build_windows
 from archqa.notes.sections import sentence_positions
 from training.network import CrossEncoderNetwork
-from training.packing import LAYER_BLOCK_SIZE, LAYER_MAX_CODE, quantise, scales_and_factors
+from training.packing import (
+    LAYER_BLOCK_SIZE,
+    LAYER_MAX_CODE,
+    quantise,
+    scales_and_factors,
+)
 from training.regression import LabelledCase, ProgressCallback
 
 EpochSampler = Callable[[], list[LabelledCase]]
@@ -99,7 +104,9 @@ class FakeQuantisation(nn.Module):
 
 def _step_size(weight: Tensor) -> Tensor:
     """Return the difference of two neighbouring levels, of shape (rows, blocks, 1)."""
-    scale, factors = scales_and_factors(weight.numpy(), LAYER_BLOCK_SIZE, LAYER_MAX_CODE)
+    scale, factors = scales_and_factors(
+        weight.numpy(), LAYER_BLOCK_SIZE, LAYER_MAX_CODE
+    )
     return torch.from_numpy(scale[:, None] * factors)[..., None]
 
 
@@ -130,7 +137,9 @@ def disable_fake_quantisation(network: CrossEncoderNetwork) -> None:
     """Restore the weights without quantisation."""
     for layer in linear_layers(network):
         if parametrize.is_parametrized(layer):
-            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
+            parametrize.remove_parametrizations(
+                layer, "weight", leave_parametrized=False
+            )
 
 
 def linear_layers(network: CrossEncoderNetwork) -> Iterator[nn.Linear]:
@@ -142,7 +151,9 @@ def linear_layers(network: CrossEncoderNetwork) -> Iterator[nn.Linear]:
 
 def quantise_layer(weight: Tensor) -> Tensor:
     """Return the weight of a layer as its packed form represents it."""
-    return torch.from_numpy(quantise(weight.detach().numpy(), LAYER_BLOCK_SIZE, LAYER_MAX_CODE))
+    return torch.from_numpy(
+        quantise(weight.detach().numpy(), LAYER_BLOCK_SIZE, LAYER_MAX_CODE)
+    )
 
 
 def train_network(
@@ -208,7 +219,9 @@ def augment(case: Case, config: TrainingConfig) -> Case:
     if random.random() < config.shuffle_probability:
         sentences = _reorder_blocks(case)
     if random.random() < config.question_dropout:
-        clinician_alone = case.model_copy(update={"patient_narrative": "", "patient_question": ()})
+        clinician_alone = case.model_copy(
+            update={"patient_narrative": "", "patient_question": ()}
+        )
         patient_alone = case.model_copy(update={"clinician_question": ""})
         case = random.choice((case, clinician_alone, patient_alone))
     return case.model_copy(update={"sentences": sentences})
@@ -217,7 +230,9 @@ def augment(case: Case, config: TrainingConfig) -> Case:
 def _reorder_blocks(case: Case) -> tuple[Sentence, ...]:
     """Shuffle the blocks of each paragraph; the first block, often a heading, stays first."""
     paragraphs: dict[str, dict[int, list[Sentence]]] = {}
-    for sentence, position in zip(case.sentences, sentence_positions(case), strict=True):
+    for sentence, position in zip(
+        case.sentences, sentence_positions(case), strict=True
+    ):
         blocks = paragraphs.setdefault(sentence.paragraph_id, {})
         blocks.setdefault(position.block, []).append(sentence)
     reordered: list[Sentence] = []
@@ -306,7 +321,9 @@ def collate(windows: list[TokenWindow]) -> dict[str, Tensor]:
 
 
 def new_optimizer(
-    model: CrossEncoderNetwork, config: TrainingConfig, head_rate_factor: float = HEAD_RATE_FACTOR
+    model: CrossEncoderNetwork,
+    config: TrainingConfig,
+    head_rate_factor: float = HEAD_RATE_FACTOR,
 ) -> torch.optim.Optimizer:
     """Return an optimizer in which the head learns faster than the encoder."""
     encoder = [weight for weight in model.encoder.parameters() if weight.requires_grad]
@@ -332,7 +349,9 @@ def set_learning_rate(
 
 
 def training_step(
-    model: CrossEncoderNetwork, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]
+    model: CrossEncoderNetwork,
+    optimizer: torch.optim.Optimizer,
+    loss: Callable[[], Tensor],
 ) -> None:
     """Follow the gradient of a loss for one step."""
     model.train()

@@ -90,7 +90,9 @@ def build_examples(answered_cases: Sequence[AnsweredCase]) -> list[LinkingExampl
     """Compute the pairs of every case that has note sentences, an answer and links."""
     examples = []
     for case, clinician_sentences in answered_cases:
-        citations = {sentence.id: set(sentence.citations) for sentence in clinician_sentences}
+        citations = {
+            sentence.id: set(sentence.citations) for sentence in clinician_sentences
+        }
         has_links = any(citations.values())
         if case.sentences and case.answer_sentences and has_links:
             table = pair_features(case, default_encoder())
@@ -106,7 +108,9 @@ def _gold_matrix(case: Case, citations: dict[str, set[str]]) -> PairColumn:
     return matrix
 
 
-def train(examples: Sequence[LinkingExample], *, seed: int = 0, folds: int = 8) -> Linker:
+def train(
+    examples: Sequence[LinkingExample], *, seed: int = 0, folds: int = 8
+) -> Linker:
     """Fit the linker on all examples; selection's prior comes from out-of-fold probabilities."""
     out_of_fold = cross_fit(examples, folds=folds, seed=seed)
     all_probabilities = np.concatenate([matrix.reshape(-1) for matrix in out_of_fold])
@@ -125,7 +129,9 @@ def cross_fit(
     probabilities: list[NDArray[np.float64]] = [np.zeros((0, 0))] * len(examples)
     for fold in range(min(folds, len(examples))):
         in_training = fold_of_case != fold
-        training_examples = [examples[index] for index in np.flatnonzero(in_training).tolist()]
+        training_examples = [
+            examples[index] for index in np.flatnonzero(in_training).tolist()
+        ]
         linker = fit(training_examples, seed=seed)
         for index in np.flatnonzero(~in_training).tolist():
             probabilities[index] = linker.probabilities(examples[index].table)
@@ -141,7 +147,9 @@ def fit(examples: Sequence[LinkingExample], *, seed: int = 0) -> Linker:
     trees: list[Tree] = []
     for fit_number in range(SEEDS):
         fit_seed = seed * SEEDS + fit_number
-        bias, fitted_trees = fit_boosted_trees(rows, labels, BOOSTING_SETTINGS, fit_seed)
+        bias, fitted_trees = fit_boosted_trees(
+            rows, labels, BOOSTING_SETTINGS, fit_seed
+        )
         trees += map(_averaged, fitted_trees)
     return Linker(
         columns=columns,

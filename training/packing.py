@@ -78,7 +78,9 @@ def _round_to_bytes(units: Floats) -> NDArray[np.int8]:
     return np.round(units * np.float32(MAX_BYTE)).astype(np.int8)
 
 
-def scales_and_factors(weight: Floats, block_size: int, max_code: int) -> tuple[Floats, Floats]:
+def scales_and_factors(
+    weight: Floats, block_size: int, max_code: int
+) -> tuple[Floats, Floats]:
     """Return the scale of each row (rows,) and the best factor of each block (rows, blocks)."""
     max_factor = MAX_QUANTISED_VALUE // max_code
     scale: Floats = _row_maxima(weight) / np.float32(max_code * max_factor)
@@ -110,7 +112,9 @@ def quantise(
     return dequantise(pack_weights(weight, block_size, max_code))
 
 
-def read_packed_weights(file: Path) -> Iterator[tuple[str, PackedWeights | UpdatedWeights]]:
+def read_packed_weights(
+    file: Path,
+) -> Iterator[tuple[str, PackedWeights | UpdatedWeights]]:
     """Yield the packed weights of a file by their names in the graph."""
     return read_locations(weight_locations(file))
 

@@ -34,7 +34,9 @@ class UnitStatistics(NamedTuple):
     products: Tensor
 
 
-def prune_units(model: CrossEncoderNetwork, losses: Iterable[Loss], units_per_layer: int) -> None:
+def prune_units(
+    model: CrossEncoderNetwork, losses: Iterable[Loss], units_per_layer: int
+) -> None:
     """Keep the most important units, `units_per_layer` on average. A loss is of one window."""
     layers = [layer for layer in model.encoder.layers if isinstance(layer, MpnetLayer)]
     statistics = _collect_statistics(model, layers, losses)

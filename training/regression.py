@@ -97,8 +97,12 @@ def build_examples(
     examples = []
     for done, (case, key) in enumerate(labelled_cases, start=1):
         if case.sentences:
-            essential = np.array([sid in key.essential for sid in case.sentence_ids], dtype=float)
-            columns = cross_encoder_features(_unbiased_logits(case)) | text_features(case)
+            essential = np.array(
+                [sid in key.essential for sid in case.sentence_ids], dtype=float
+            )
+            columns = cross_encoder_features(_unbiased_logits(case)) | text_features(
+                case
+            )
             examples.append(TrainingExample(case, FeatureTable(columns), essential))
         progress("features", done, len(labelled_cases))
     return examples
@@ -146,7 +150,9 @@ def cross_fit(
         training_examples = [examples[index] for index in np.flatnonzero(in_training)]
         model = fit(training_examples)
         for index in np.flatnonzero(~in_training):
-            probabilities[index] = 1 / (1 + np.exp(-logits(model, examples[index].table)))
+            probabilities[index] = 1 / (
+                1 + np.exp(-logits(model, examples[index].table))
+            )
         progress("folds", fold + 1, folds)
     return probabilities
 
@@ -157,9 +163,13 @@ def logits(model: Model, table: FeatureTable) -> FloatArray:
     return log_odds
 
 
-def fit(examples: list[TrainingExample], *, expected_f1: float = 0.5, seed: int = 0) -> Model:
+def fit(
+    examples: list[TrainingExample], *, expected_f1: float = 0.5, seed: int = 0
+) -> Model:
     """Fit the regression on all sentences of `examples`."""
-    rows = np.concatenate([example.table.matrix(FEATURE_COLUMNS) for example in examples])
+    rows = np.concatenate(
+        [example.table.matrix(FEATURE_COLUMNS) for example in examples]
+    )
     essential = np.concatenate([example.essential for example in examples])
     return Model(
         linear=fit_gated_regression(rows, essential),
@@ -167,7 +177,9 @@ def fit(examples: list[TrainingExample], *, expected_f1: float = 0.5, seed: int 
         mass=PSEUDO_SENTENCES,
         fitted_on=tuple(case_digest(example.case) for example in examples),
         seed=seed,
-        reader_sha256=files_sha256(CROSS_ENCODER_FILE, CROSS_ENCODER_FILE.with_suffix(".npz")),
+        reader_sha256=files_sha256(
+            CROSS_ENCODER_FILE, CROSS_ENCODER_FILE.with_suffix(".npz")
+        ),
         made_by=MADE_BY,
     )
 
@@ -243,7 +255,9 @@ def load_out_of_fold_logits() -> dict[str, FloatArray]:
     return logits_by_digest
 
 
-def save_out_of_fold_logits(logits_by_digest: Mapping[str, FloatArray], file: Path) -> None:
+def save_out_of_fold_logits(
+    logits_by_digest: Mapping[str, FloatArray], file: Path
+) -> None:
     """Write the file; a reader never sees half of it."""
     lines = [OUT_OF_FOLD_HEADER]
     for digest, case_logits in logits_by_digest.items():

@@ -67,11 +67,15 @@ class Agent(Generic[Task, Output]):
     @classmethod
     def prompts(cls) -> Prompts:
         """The prompts of its folder."""
-        return prompts_in(cls.prompts_folder) if cls.prompts_folder else default_prompts()
+        return (
+            prompts_in(cls.prompts_folder) if cls.prompts_folder else default_prompts()
+        )
 
     def choices(self, task: Task) -> AllowedValues:
         """The values allowed in output fields that are marked with `choices`, for this task."""
-        return {"sentence": task.case.sentence_ids} if isinstance(task, CaseTask) else {}
+        return (
+            {"sentence": task.case.sentence_ids} if isinstance(task, CaseTask) else {}
+        )
 
     def check(self, task: Task, output: Output) -> None:
         """Raise `Rejected`, with a message for the model, if the output is not acceptable."""
@@ -112,7 +116,9 @@ class Backend(Protocol):
     every output and records every call that the backend has not recorded itself.
     """
 
-    async def run(self, agent: Agent[Task, Output], task: Task, context: "RunContext") -> Output:
+    async def run(
+        self, agent: Agent[Task, Output], task: Task, context: "RunContext"
+    ) -> Output:
         """Run one task of one agent and return its `output_type`. Raises `CaseFailed`."""
         ...
 
@@ -144,7 +150,9 @@ class PromptingBackend(Backend, Protocol):
         """
         ...
 
-    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
+    def initial_messages(
+        self, agent: Agent[Task, Output], task: Task
+    ) -> tuple[Message, ...]:
         """The first messages of a conversation. Raises `Unusable` if this backend cannot converse."""
         ...
 
@@ -167,7 +175,9 @@ class RenderingBackend:
         """The prompt version used for this agent."""
         return agent.prompt
 
-    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
+    def initial_messages(
+        self, agent: Agent[Task, Output], task: Task
+    ) -> tuple[Message, ...]:
         """The agent's prompt, rendered for the task."""
         return self.prompts_of(agent).render(self.prompt_name(agent), dict(task))
 
@@ -198,7 +208,9 @@ class SingleReplyBackend:
         """The agent's own prompt: there are no versions to choose from."""
         return agent.prompt
 
-    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
+    def initial_messages(
+        self, agent: Agent[Task, Output], task: Task
+    ) -> tuple[Message, ...]:
         """Raises `Unusable`."""
         _needs_model(agent)
 
@@ -248,7 +260,9 @@ class RunContext:
     def store(self) -> "Record":
         """The FHIR record that questions are asked of. Raises `CallerError` if the run has none."""
         if self.fhir_record is None:
-            raise CallerError("This needs a FHIR record.\nName a store or a server with --record.")
+            raise CallerError(
+                "This needs a FHIR record.\nName a store or a server with --record."
+            )
         return self.fhir_record
 
     def backend(self, agent: str) -> PromptingBackend:
@@ -257,7 +271,11 @@ class RunContext:
 
 
 def step_of(
-    agent: Agent[Task, Output], task: Task, output: Output | None, rejected: str, **fields: Any
+    agent: Agent[Task, Output],
+    task: Task,
+    output: Output | None,
+    rejected: str,
+    **fields: Any,
 ) -> Step:
     """The step of a call: what came of it, and `fields` that say who did it."""
     return Step(
@@ -277,7 +295,9 @@ def check_finish(agent: str, reply: Reply) -> None:
     if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
         raise Refused(f"{agent}: the model declined ({reply.finish}).")
     if reply.finish is FinishReason.LENGTH:
-        raise Truncated(f"{agent}: the reply was cut off; raise agents.{agent}.max_tokens.")
+        raise Truncated(
+            f"{agent}: the reply was cut off; raise agents.{agent}.max_tokens."
+        )
 
 
 def check_ids(ids: Iterable[str], case: Case, accusation: str) -> None:

@@ -57,11 +57,15 @@ class AlignmentAgent(Agent[AlignmentTask, EvidenceLinks]):
         """Every answer sentence is linked once, to sentences that the note has."""
         counts = Counter(link.answer_id for link in output.links)
         if counts != Counter(set(task.answer_ids)):
-            raise Rejected(f"Give each answer sentence exactly once: {join_ids(task.answer_ids)}.")
+            raise Rejected(
+                f"Give each answer sentence exactly once: {join_ids(task.answer_ids)}."
+            )
         linked_ids = {sentence_id for _, sentence_id in output.as_pairs()}
         check_ids(linked_ids, task.case, "You link")
 
-    def salvage(self, task: AlignmentTask, output: EvidenceLinks) -> EvidenceLinks | None:
+    def salvage(
+        self, task: AlignmentTask, output: EvidenceLinks
+    ) -> EvidenceLinks | None:
         """The first links of each answer sentence, restricted to sentences that the note has."""
         by_answer_id: dict[str, AnswerLinks] = {}
         for link in output.links:

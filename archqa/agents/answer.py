@@ -59,7 +59,9 @@ def check_lines(case: Case, answer: CitedAnswer) -> None:
                 "Leave citation marks and pipes out of the text; ids go into `citations`."
             )
     if not answer.cited:
-        raise Rejected("Your answer cites nothing. Name the sentences each line rests on.")
+        raise Rejected(
+            "Your answer cites nothing. Name the sentences each line rests on."
+        )
 
 
 def check_citations(answer: CitedAnswer, essential: frozenset[str]) -> None:
@@ -76,14 +78,18 @@ def check_citations(answer: CitedAnswer, essential: frozenset[str]) -> None:
         )
 
 
-def restrict_citations(answer: CitedAnswer, allowed: frozenset[str]) -> CitedAnswer | None:
+def restrict_citations(
+    answer: CitedAnswer, allowed: frozenset[str]
+) -> CitedAnswer | None:
     """The answer without citations outside `allowed` and without pipes; None if it then cites
     nothing.
     """
     claims = []
     for claim in answer.claims:
         text = " ".join(claim.text.replace("|", " ").split())
-        citations = tuple(citation for citation in claim.citations if citation in allowed)
+        citations = tuple(
+            citation for citation in claim.citations if citation in allowed
+        )
         if text:
             claims.append(Claim(text=text, citations=citations))
     restricted = CitedAnswer(claims=tuple(claims))
@@ -117,15 +123,21 @@ class DecisionAgent(Agent[DecisionTask, DecisionOutput]):
     def check(self, task: DecisionTask, output: DecisionOutput) -> None:
         """The essential ids exist, and the answer cites exactly those."""
         if not output.essential:
-            raise Rejected("You name no essential sentence. Name those the answer rests on.")
+            raise Rejected(
+                "You name no essential sentence. Name those the answer rests on."
+            )
         check_ids(output.essential, task.case, "You call essential")
         answer = output.as_answer()
         check_lines(task.case, answer)
         check_citations(answer, frozenset(output.essential))
 
-    def salvage(self, task: DecisionTask, output: DecisionOutput) -> DecisionOutput | None:
+    def salvage(
+        self, task: DecisionTask, output: DecisionOutput
+    ) -> DecisionOutput | None:
         """The answer with citations of the note only; the cited sentences are the essential ones."""
-        answer = restrict_citations(output.as_answer(), frozenset(task.case.sentence_ids))
+        answer = restrict_citations(
+            output.as_answer(), frozenset(task.case.sentence_ids)
+        )
         if answer is None:
             return None
         lines = Lines.from_answer(answer)
@@ -210,7 +222,9 @@ class SummaryAgent(ShortAnswerAgent[SummaryTask]):
     task_type = SummaryTask
 
 
-def concatenate_question_and_evidence(case: Case, essential: frozenset[str]) -> CitedAnswer:
+def concatenate_question_and_evidence(
+    case: Case, essential: frozenset[str]
+) -> CitedAnswer:
     """The questions and the chosen sentences in full, with every id on the last line (paper Table
     2, first row).
 

@@ -109,11 +109,18 @@ def _line_problem(task: BriefWritingTask, line: WrittenLine) -> str:
     if all(section.name != line.section for section in task.sections):
         return "is of no section that was given."
     if not line.text.strip() or not line.citations:
-        return "is empty or cites nothing. Name the lines or sentences that it rests on."
+        return (
+            "is empty or cites nothing. Name the lines or sentences that it rests on."
+        )
     if unknown:
         return f"cites {list_ids(unknown)}, which was not given."
     cited = "\n".join(sources[citation] for citation in line.citations)
-    missing = (*ungrounded_numbers(line.text, cited), *ungrounded_drugs(line.text, cited))
+    missing = (
+        *ungrounded_numbers(line.text, cited),
+        *ungrounded_drugs(line.text, cited),
+    )
     if missing:
-        return f"says {join_ids(missing)}, which {join_ids(line.citations)} does not have."
+        return (
+            f"says {join_ids(missing)}, which {join_ids(line.citations)} does not have."
+        )
     return ""

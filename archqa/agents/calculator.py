@@ -58,7 +58,9 @@ def calculate(expression: str, dates: Mapping[str, str] | None = None) -> Number
     `CalculationError`.
     """
     if len(expression) > _MAX_LENGTH:
-        raise CalculationError(f"The expression is longer than {_MAX_LENGTH} characters.")
+        raise CalculationError(
+            f"The expression is longer than {_MAX_LENGTH} characters."
+        )
     try:
         value = _value(ast.parse(expression.strip(), mode="eval").body, dates or {})
         if isinstance(value, Fraction):
@@ -75,8 +77,12 @@ def calculate(expression: str, dates: Mapping[str, str] | None = None) -> Number
         MemoryError,
         statistics.StatisticsError,
     ) as error:
-        raise CalculationError(f"The expression has no value ({type(error).__name__}).") from None
-    if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        raise CalculationError(
+            f"The expression has no value ({type(error).__name__})."
+        ) from None
+    if isinstance(value, bool | int) or (
+        isinstance(value, float) and math.isfinite(value)
+    ):
         return value
     raise CalculationError("The value is not a number.")
 
@@ -97,7 +103,9 @@ def _value(node: ast.expr, dates: Mapping[str, str]) -> Any:
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _value(operand, dates)
         case ast.BinOp(op=operation) if type(operation) in _OPERATORS:
-            return _binary(operation, _value(node.left, dates), _value(node.right, dates))
+            return _binary(
+                operation, _value(node.left, dates), _value(node.right, dates)
+            )
         case ast.Compare(ops=[comparison]) if type(comparison) in _COMPARISONS:
             left, right = _value(node.left, dates), _value(node.comparators[0], dates)
             if isinstance(left, str) or isinstance(right, str):
@@ -144,7 +152,9 @@ def _bounded(value: Any) -> Any:
 def _round(value: Any, digits: Any = 0) -> Fraction:
     """A number rounded to so many decimals, halves away from zero."""
     if digits != int(digits) or abs(digits) > _MAX_DIGITS:
-        raise CalculationError(f"round takes a number of at most {_MAX_DIGITS} decimals.")
+        raise CalculationError(
+            f"round takes a number of at most {_MAX_DIGITS} decimals."
+        )
     scale = Fraction(10) ** int(digits)
     exact = value if isinstance(value, Fraction) else Fraction(repr(value))
     size = math.floor(abs(exact) * scale + Fraction(1, 2)) / scale

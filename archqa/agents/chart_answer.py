@@ -89,24 +89,32 @@ class ChartAnswerAgent(Agent[ChartAnswerTask, ChartReply]):
     output_type = ChartReply
 
 
-def check_reply(question: str, reply: ChartReply, shown: Mapping[str, ShownSource]) -> None:
+def check_reply(
+    question: str, reply: ChartReply, shown: Mapping[str, ShownSource]
+) -> None:
     """Raise `Rejected`, with all that is wrong, if a reply or one of its lines is not acceptable."""
     problems = []
     if reply.status == "answered":
         if not reply.lines:
-            problems.append('"answered" needs lines. Without any, the status is another one.')
+            problems.append(
+                '"answered" needs lines. Without any, the status is another one.'
+            )
     elif reply.status == "not_understood":
         if reply.lines:
             problems.append('With the status "not_understood" leave "lines" empty.')
         if not names_words_of(question, reply.not_understood):
-            problems.append('Copy into "not_understood" the words of the question that you mean.')
+            problems.append(
+                'Copy into "not_understood" the words of the question that you mean.'
+            )
     else:
         if len(reply.lines) > MAX_RELATED_LINES:
             problems.append(
                 f'With the status "{reply.status}" give at most {MAX_RELATED_LINES} lines.'
             )
         if not reply.missing.strip():
-            problems.append('Name in "missing" what the chart does not state, or is not judged.')
+            problems.append(
+                'Name in "missing" what the chart does not state, or is not judged.'
+            )
         if len(reply.missing) > MAX_MISSING_CHARACTERS:
             problems.append(
                 'Name what is missing in a few words; facts belong into "lines", with citations.'
@@ -124,7 +132,9 @@ def line_problems(
     if not line.text.strip():
         return [f"Line {number} is empty."]
     if "|" in line.text:
-        return [f'Line {number}: leave pipes out of the text; marks go into "citations".']
+        return [
+            f'Line {number}: leave pipes out of the text; marks go into "citations".'
+        ]
     if not line.citations:
         return [f"Line {number} cites nothing. Name the marks of what states it."]
     marks = list(dict.fromkeys(line.citations))

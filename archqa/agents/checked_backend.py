@@ -28,7 +28,9 @@ class CheckedBackend(RenderingBackend):
         self.kind = kind
         self._backend = backend
 
-    async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
+    async def run(
+        self, agent: Agent[Task, Output], task: Task, context: RunContext
+    ) -> Output:
         """The output of the backend.
 
         Raises `Unusable` if it is of another type or fails the agent's check, and what it raises.
@@ -44,7 +46,9 @@ class CheckedBackend(RenderingBackend):
         if rejected or not recorded:
             context.record_step(self._step(agent, task, usable, rejected))
         if usable is None:
-            raise Unusable(f"{agent.name}: the output of the backend {self.kind} fails its check.")
+            raise Unusable(
+                f"{agent.name}: the output of the backend {self.kind} fails its check."
+            )
         return usable
 
     async def converse(
@@ -59,10 +63,14 @@ class CheckedBackend(RenderingBackend):
         """The backend's next turn. Raises `Unusable` if it has no method `converse`."""
         converse = getattr(self._backend, "converse", None)
         if converse is None:
-            raise Unusable(f"The backend {self.kind} cannot converse, as {agent.name} needs.")
+            raise Unusable(
+                f"The backend {self.kind} cannot converse, as {agent.name} needs."
+            )
         recorded: list[Step] = []
         counting = _counting(context, recorded)
-        reply: Reply = await converse(agent, task, counting, messages, tools, already_recorded)
+        reply: Reply = await converse(
+            agent, task, counting, messages, tools, already_recorded
+        )
         if not recorded:
             turn = self.turn_fields(agent, messages[already_recorded:], reply)
             turn["model"] = reply.served_by or self.kind

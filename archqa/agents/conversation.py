@@ -16,7 +16,9 @@ from archqa.llm.structured import Rejected, parse_output
 class Conversation(Generic[Task]):
     """The messages of one conversation. Raises `Unusable` if the agent's backend cannot converse."""
 
-    def __init__(self, agent: Agent[Task, Any], task: Task, context: RunContext) -> None:
+    def __init__(
+        self, agent: Agent[Task, Any], task: Task, context: RunContext
+    ) -> None:
         self._agent = agent
         self._task = task
         self._context = context

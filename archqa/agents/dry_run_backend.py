@@ -6,7 +6,14 @@ model's, so that later prompts have about the length they will have.
 
 from typing import NamedTuple
 
-from archqa.agents.agent import Agent, Backend, Output, RenderingBackend, RunContext, Task
+from archqa.agents.agent import (
+    Agent,
+    Backend,
+    Output,
+    RenderingBackend,
+    RunContext,
+    Task,
+)
 from archqa.agents.model_backend import ModelBackend
 from archqa.errors import CaseFailed, Unusable
 from archqa.llm.cache import ServerCache
@@ -50,14 +57,18 @@ class DryRunBackend(RenderingBackend):
         self._calls = calls
         self._server = server
 
-    async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
+    async def run(
+        self, agent: Agent[Task, Output], task: Task, context: RunContext
+    ) -> Output:
         """The output of the cached reply, else that of the embedded engine.
 
         The call counts also where nothing can stand in for its reply, which raises `CaseFailed`.
         """
         request = self._model.request(agent, task)
         reply = self._cached_reply(request)
-        output = self._model.parse_reply(agent, task, reply) if reply is not None else None
+        output = (
+            self._model.parse_reply(agent, task, reply) if reply is not None else None
+        )
         if reply is not None and output is not None:
             self._count(agent.name, request, len(reply.text), cached=True)
             return output
@@ -101,7 +112,9 @@ class DryRunBackend(RenderingBackend):
             )
         return reply
 
-    def _count(self, agent: str, request: Request, characters: int, *, cached: bool) -> None:
+    def _count(
+        self, agent: str, request: Request, characters: int, *, cached: bool
+    ) -> None:
         self._calls.append(DryRunCall(agent, request, characters, cached, self._server))
 
     def _cached_reply(self, request: Request) -> Reply | None:

@@ -13,7 +13,12 @@ from archqa.agents.agent import (
     Task,
     step_of,
 )
-from archqa.agents.alignment import AlignmentAgent, AlignmentTask, AnswerLinks, EvidenceLinks
+from archqa.agents.alignment import (
+    AlignmentAgent,
+    AlignmentTask,
+    AnswerLinks,
+    EvidenceLinks,
+)
 from archqa.agents.answer import (
     CompressionAgent,
     DecisionAgent,
@@ -55,12 +60,18 @@ class EngineBackend(SingleReplyBackend):
 
     kind = "embedded"
 
-    def __init__(self, engine: Engine | None = None, operating_point: str = "f1") -> None:
+    def __init__(
+        self, engine: Engine | None = None, operating_point: str = "f1"
+    ) -> None:
         self.engine = engine or Engine.load()
         self.operating_point = operating_point
-        self._assessments: dict[tuple[Case, str], asyncio.Task[tuple[Judgement, ...]]] = {}
+        self._assessments: dict[
+            tuple[Case, str], asyncio.Task[tuple[Judgement, ...]]
+        ] = {}
 
-    async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
+    async def run(
+        self, agent: Agent[Task, Output], task: Task, context: RunContext
+    ) -> Output:
         """Run one task; the output passes the same check as a model's. Raises `Unusable`."""
         skill = ENGINE_SKILLS.get(type(agent))
         if skill is None:
@@ -68,28 +79,40 @@ class EngineBackend(SingleReplyBackend):
         written = cast("Output", await skill(self, task))
         output, rejected = agent.checked(task, written)
         if output is None:
-            raise Unusable(f"{agent.name}: the embedded engine's output fails its check.")
+            raise Unusable(
+                f"{agent.name}: the embedded engine's output fails its check."
+            )
         model = f"embedded:{self.engine.fingerprint[:12]}"
-        context.record_step(step_of(agent, task, output, rejected, backend=self.kind, model=model))
+        context.record_step(
+            step_of(agent, task, output, rejected, backend=self.kind, model=model)
+        )
         return output
 
-    async def judgements(self, case: Case, specialty: str = "") -> tuple[Judgement, ...]:
+    async def judgements(
+        self, case: Case, specialty: str = ""
+    ) -> tuple[Judgement, ...]:
         """The engine's judgement of each sentence, seen from a specialty if one is named."""
         key = (case, specialty)
         if key not in self._assessments:
-            assessment = asyncio.to_thread(self.engine.judge, case, specialty=specialty or None)
+            assessment = asyncio.to_thread(
+                self.engine.judge, case, specialty=specialty or None
+            )
             self._assessments[key] = asyncio.create_task(assessment)
         return await self._assessments[key]
 
     async def write(self, case: Case, chosen: frozenset[str], word_limit: int) -> Lines:
         """An extractive answer that rests on the chosen sentences."""
-        answer = await asyncio.to_thread(self.engine.compose, case, chosen, word_limit=word_limit)
+        answer = await asyncio.to_thread(
+            self.engine.compose, case, chosen, word_limit=word_limit
+        )
         return Lines.from_answer(answer)
 
 
 async def explain(backend: EngineBackend, task: CaseTask) -> MedicalContext:
     """The medical context of a case."""
-    return MedicalContext(context=await asyncio.to_thread(backend.engine.context, task.case))
+    return MedicalContext(
+        context=await asyncio.to_thread(backend.engine.context, task.case)
+    )
 
 
 async def screen(backend: EngineBackend, task: SentenceLabellingTask) -> Verdict:

@@ -59,7 +59,9 @@ class FollowUpAgent(Agent[FollowUpTask, RewrittenQuestion]):
         if not words:
             raise Rejected('"rewritten" needs the standalone question in "question".')
         if len(words) > MOST_WORDS:
-            raise Rejected(f'"question" is one short question of at most {MOST_WORDS} words.')
+            raise Rejected(
+                f'"question" is one short question of at most {MOST_WORDS} words.'
+            )
         numbers = ungrounded_numbers(output.question, task.sources)
         if numbers:
             raise Rejected(

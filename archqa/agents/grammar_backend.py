@@ -21,7 +21,9 @@ class GrammarBackend(SingleReplyBackend):
     def __init__(self, record: Record) -> None:
         self._record = record
 
-    async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
+    async def run(
+        self, agent: Agent[Task, Output], task: Task, context: RunContext
+    ) -> Output:
         """The query of a question.
 
         Raises `Refused` naming what was not understood, `Unusable` for other agents.
@@ -33,7 +35,9 @@ class GrammarBackend(SingleReplyBackend):
             # Imported late: the grammar is slow to import, and only questions about a record need it.
             from archqa.query.questions.ehrsql import parse
 
-            return parse(task.question, task.assumption, self._record, task.patient_fhir_id)
+            return parse(
+                task.question, task.assumption, self._record, task.patient_fhir_id
+            )
 
         try:
             query = await asyncio.to_thread(parsed)

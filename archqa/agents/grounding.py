@@ -11,8 +11,20 @@ _NUMBERS_IN_WORDS = (
     "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|"
     "sixteen|seventeen|eighteen|nineteen|twenty"
 )
-_VALUE_OF_WORD = {"once": 1.0, "twice": 2.0, "thirty": 30.0, "forty": 40.0, "fifty": 50.0}
-_VALUE_OF_WORD |= {"sixty": 60.0, "seventy": 70.0, "eighty": 80.0, "ninety": 90.0, "hundred": 100.0}
+_VALUE_OF_WORD = {
+    "once": 1.0,
+    "twice": 2.0,
+    "thirty": 30.0,
+    "forty": 40.0,
+    "fifty": 50.0,
+}
+_VALUE_OF_WORD |= {
+    "sixty": 60.0,
+    "seventy": 70.0,
+    "eighty": 80.0,
+    "ninety": 90.0,
+    "hundred": 100.0,
+}
 for _value, _word in enumerate(_NUMBERS_IN_WORDS.split("|")):
     _VALUE_OF_WORD[_word] = float(_value)
 _WORD = re.compile(r"[^\W\d_]+")
@@ -32,7 +44,9 @@ _DRUG_STEMS = (
     "taxel|gliptin|gliflozin|glitazone|glutide|formin|lukast|nisone|nisolone|methasone|buterol|"
     "meterol|moterol|stigmine|curonium|afil"
 )
-_DRUG = re.compile(rf"\b(?:[a-z]{{2,}}(?:{_DRUG_STEMS})|cef[a-z]{{3,}})\b", re.IGNORECASE)
+_DRUG = re.compile(
+    rf"\b(?:[a-z]{{2,}}(?:{_DRUG_STEMS})|cef[a-z]{{3,}})\b", re.IGNORECASE
+)
 """Names by the stems that the WHO gives out ("The use of stems in the selection of INN")."""
 
 
@@ -74,7 +88,13 @@ def ungrounded_drugs(text: str, sources: str) -> tuple[str, ...]:
 
 
 def grounding_problems(
-    text: str, number: int, citations: Sequence[str], known: str, *, further: str = "", noun: str
+    text: str,
+    number: int,
+    citations: Sequence[str],
+    known: str,
+    *,
+    further: str = "",
+    noun: str,
 ) -> list[str]:
     """Return, for its writer, what of line `number` the cited sources (`known`) do not have.
 

@@ -45,9 +45,9 @@ class Verdict(FrozenModel):
 
     rationale: str
     label: Annotated[Relevance, Field(json_schema_extra={"choices": "label"})]
-    probability: Annotated[float | None, Field(ge=0, le=1, json_schema_extra=HIDDEN_FROM_MODEL)] = (
-        None
-    )
+    probability: Annotated[
+        float | None, Field(ge=0, le=1, json_schema_extra=HIDDEN_FROM_MODEL)
+    ] = None
 
     @classmethod
     def from_judgement(cls, judgement: Judgement) -> Self:
@@ -77,7 +77,9 @@ class Verdicts(FrozenModel):
 
     def judgements(self) -> tuple[Judgement, ...]:
         """The verdicts as judgements."""
-        return tuple(verdict.judgement_of(verdict.sentence_id) for verdict in self.verdicts)
+        return tuple(
+            verdict.judgement_of(verdict.sentence_id) for verdict in self.verdicts
+        )
 
 
 Task = TypeVar("Task", bound=LabellingTask)
@@ -95,7 +97,9 @@ def check_label(task: LabellingTask, output: Verdict) -> None:
     """Check that the label is one of the variant's."""
     if output.label not in task.allowed_labels:
         allowed = ", ".join(task.allowed_labels)
-        raise Rejected(f"The label {output.label} is not asked for; use one of: {allowed}.")
+        raise Rejected(
+            f"The label {output.label} is not asked for; use one of: {allowed}."
+        )
 
 
 def check_verdicts(
@@ -112,7 +116,9 @@ def check_verdicts(
     check_ids(counts, task.case, "You label")
     miscounted = {
         "You left out": [id_ for id_ in requested_ids if id_ not in counts],
-        "You label more than once": sorted(id_ for id_, count in counts.items() if count > 1),
+        "You label more than once": sorted(
+            id_ for id_, count in counts.items() if count > 1
+        ),
         "You were not asked about": sorted(set(counts) - set(requested_ids)),
     }
     mistakes = []
@@ -204,7 +210,10 @@ class SpecialistTask(LabellingTask):
 
     @classmethod
     def from_labels(
-        cls, task: LabellingTask, specialty: str, judgements: Mapping[str, tuple[Judgement, ...]]
+        cls,
+        task: LabellingTask,
+        specialty: str,
+        judgements: Mapping[str, tuple[Judgement, ...]],
     ) -> Self:
         """The task of a specialist on a case that others have judged."""
         ids = task.case.sentence_ids
@@ -214,13 +223,20 @@ class SpecialistTask(LabellingTask):
             part = [label for label in labels if label.sentence_id in ids]
             of_case[name] = tuple(part)
             judged.update(label.sentence_id for label in part)
-        unjudged = tuple(sentence_id for sentence_id in ids if sentence_id not in judged)
-        return cls(**dict(task), specialty=specialty, judgements=of_case, unjudged=unjudged)
+        unjudged = tuple(
+            sentence_id for sentence_id in ids if sentence_id not in judged
+        )
+        return cls(
+            **dict(task), specialty=specialty, judgements=of_case, unjudged=unjudged
+        )
 
     def of_part(self, case: Case) -> Self:
         """The same task on a part of the case."""
         labelling = LabellingTask(
-            case=case, context=self.context, labels=self.labels, word_limit=self.word_limit
+            case=case,
+            context=self.context,
+            labels=self.labels,
+            word_limit=self.word_limit,
         )
         return self.from_labels(labelling, self.specialty, self.judgements)
 
@@ -231,7 +247,9 @@ class SpecialistTask(LabellingTask):
         by_id: dict[str, Judgement] = {}
         for labels in self.judgements.values():
             for label in labels:
-                by_id.setdefault(label.sentence_id, label.model_copy(update={"rationale": ""}))
+                by_id.setdefault(
+                    label.sentence_id, label.model_copy(update={"rationale": ""})
+                )
         for label in stated:
             by_id[label.sentence_id] = label
         return tuple(by_id[id_] for id_ in self.case.sentence_ids if id_ in by_id)

@@ -88,7 +88,9 @@ class LineCheckTask(FrozenModel):
         to_check = []
         for number, line in enumerate(lines, start=1):
             sources = tuple(cited_texts[sentence_id] for sentence_id in line.citations)
-            to_check.append(LineToCheck(number=str(number), text=line.text, sources=sources))
+            to_check.append(
+                LineToCheck(number=str(number), text=line.text, sources=sources)
+            )
         return cls(lines=tuple(to_check), question=case.clinician_question)
 
     @classmethod
@@ -107,10 +109,18 @@ class LineCheckTask(FrozenModel):
         for number, line in enumerate(lines, start=1):
             sources = []
             for mark in dict.fromkeys(line.citations):
-                sources.append(CitedText.model_validate(shown[mark], from_attributes=True))
-            to_check.append(LineToCheck(number=str(number), text=line.text, sources=tuple(sources)))
+                sources.append(
+                    CitedText.model_validate(shown[mark], from_attributes=True)
+                )
+            to_check.append(
+                LineToCheck(number=str(number), text=line.text, sources=tuple(sources))
+            )
         return cls(
-            lines=tuple(to_check), question=question, now=now, status=status, missing=missing
+            lines=tuple(to_check),
+            question=question,
+            now=now,
+            status=status,
+            missing=missing,
         )
 
     @classmethod
@@ -120,7 +130,9 @@ class LineCheckTask(FrozenModel):
         texts = task.sources
         to_check = []
         for number, line in enumerate(lines, start=1):
-            sources = tuple(CitedText(id=name, text=texts[name]) for name in line.citations)
+            sources = tuple(
+                CitedText(id=name, text=texts[name]) for name in line.citations
+            )
             to_check.append(
                 LineToCheck(
                     number=str(number),
@@ -150,12 +162,17 @@ class LineVerdicts(FrozenModel):
 
     lines: tuple[LineVerdict, ...]
 
-    shortcomings: ClassVar[Mapping[str, str]] = {"partly": "not supported", "not": "not supported"}
+    shortcomings: ClassVar[Mapping[str, str]] = {
+        "partly": "not supported",
+        "not": "not supported",
+    }
 
     @property
     def supported(self) -> frozenset[str]:
         """The numbers of the supported lines."""
-        return frozenset(line.line for line in self.lines if line.verdict == "supported")
+        return frozenset(
+            line.line for line in self.lines if line.verdict == "supported"
+        )
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -223,7 +240,9 @@ class LineCheckAgent(Agent[LineCheckTask, Verdicts]):
         """Each line is judged once, and no other."""
         judged = sorted(line.line for line in output.lines)
         if judged != sorted(task.numbers):
-            raise Rejected(f"Judge each of the lines {join_ids(task.numbers)} exactly once.")
+            raise Rejected(
+                f"Judge each of the lines {join_ids(task.numbers)} exactly once."
+            )
 
 
 class NoteAnswerCheckAgent(LineCheckAgent[AnswerVerdict]):
@@ -257,7 +276,9 @@ class LineSupportAgent(LineCheckAgent[SupportVerdicts]):
     prompt = "line_support/v1"
     output_type = SupportVerdicts
 
-    def salvage(self, task: LineCheckTask, output: SupportVerdicts) -> SupportVerdicts | None:
+    def salvage(
+        self, task: LineCheckTask, output: SupportVerdicts
+    ) -> SupportVerdicts | None:
         """The verdicts on lines of the task that were judged once."""
         judged = [line.line for line in output.lines]
         usable = []

@@ -61,7 +61,9 @@ class ModelBackend(RenderingBackend):
         self._prompts = prompts
         self._prompt_override = prompt or ""
 
-    async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
+    async def run(
+        self, agent: Agent[Task, Output], task: Task, context: RunContext
+    ) -> Output:
         """Ask until the output passes the agent's check; a refused or cut-off reply is asked for
         once more.
 
@@ -87,7 +89,11 @@ class ModelBackend(RenderingBackend):
                 rejected_reply = Message(role="assistant", content=reply.text or "{}")
                 prompts = self.prompts_of(agent)
                 repair = prompts.render_text("repair/v1/user.jinja", {"why": reason})
-                messages = (*messages, rejected_reply, Message(role="user", content=repair))
+                messages = (
+                    *messages,
+                    rejected_reply,
+                    Message(role="user", content=repair),
+                )
             except CaseFailed as failure:
                 self._record(call, request, reply, None, rejected=failure.full_text)
                 if turn > 0:
@@ -126,7 +132,9 @@ class ModelBackend(RenderingBackend):
         call = _Call(agent, task, context)
         request = self.conversation_request(messages, tools)
         reply = await self._ask(call, request)
-        new_messages = request.model_copy(update={"messages": messages[already_recorded:]})
+        new_messages = request.model_copy(
+            update={"messages": messages[already_recorded:]}
+        )
         self._record(call, new_messages, reply, None)
         return reply
 
@@ -160,7 +168,9 @@ class ModelBackend(RenderingBackend):
             repetition=turn,
         )
 
-    def parse_reply(self, agent: Agent[Task, Output], task: Task, reply: Reply) -> Output | None:
+    def parse_reply(
+        self, agent: Agent[Task, Output], task: Task, reply: Reply
+    ) -> Output | None:
         """The output in a reply if it passes the agent's check, else None."""
         try:
             return self._checked_output(agent, task, reply)
@@ -174,18 +184,27 @@ class ModelBackend(RenderingBackend):
             reply = await self._model.ask(request)
         except ArchqaError as failure:
             milliseconds = 1000 * (time.monotonic() - started)
-            self._log_request(call, self._name, type(failure).__name__, milliseconds, Usage())
+            self._log_request(
+                call, self._name, type(failure).__name__, milliseconds, Usage()
+            )
             if isinstance(failure, CaseFailed):
                 no_reply = Reply(text="", finish=FinishReason.EMPTY)
                 self._record(call, request, no_reply, None, rejected=failure.full_text)
             raise
         status = "cached" if reply.usage.cached_calls else reply.finish.value
         milliseconds = 1000 * reply.usage.seconds
-        self._log_request(call, reply.served_by or self._name, status, milliseconds, reply.usage)
+        self._log_request(
+            call, reply.served_by or self._name, status, milliseconds, reply.usage
+        )
         return reply
 
     def _log_request(
-        self, call: _Call[Task, Output], model: str, status: str, milliseconds: float, usage: Usage
+        self,
+        call: _Call[Task, Output],
+        model: str,
+        status: str,
+        milliseconds: float,
+        usage: Usage,
     ) -> None:
         """Log one line; the time is the server's, and of a failure all that passed."""
         _log.info(
@@ -198,7 +217,9 @@ class ModelBackend(RenderingBackend):
             usage.completion_tokens,
         )
 
-    def _checked_output(self, agent: Agent[Task, Output], task: Task, reply: Reply) -> Output:
+    def _checked_output(
+        self, agent: Agent[Task, Output], task: Task, reply: Reply
+    ) -> Output:
         check_finish(agent.name, reply)
         if reply.finish is FinishReason.EMPTY:
             raise Rejected("Your reply was empty. Reply with the JSON object.")
@@ -216,4 +237,6 @@ class ModelBackend(RenderingBackend):
     ) -> None:
         fields = self.turn_fields(call.agent, request.messages, reply)
         fields.update(backend=self.kind, model=reply.served_by or self._name)
-        call.context.record_step(step_of(call.agent, call.task, output, rejected, **fields))
+        call.context.record_step(
+            step_of(call.agent, call.task, output, rejected, **fields)
+        )

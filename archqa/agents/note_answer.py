@@ -91,7 +91,9 @@ class NoteAnswerAgent(Agent[NoteAnswerTask, NoteAnswer]):
             _check_reason(task, output)
             return
         if not output.lines:
-            raise Rejected('"answered" needs lines. Without any, the status is another one.')
+            raise Rejected(
+                '"answered" needs lines. Without any, the status is another one.'
+            )
         headings = headings_of_sentences(task.case)
         texts = {}
         for index, sentence in enumerate(task.case.sentences):
@@ -99,7 +101,9 @@ class NoteAnswerAgent(Agent[NoteAnswerTask, NoteAnswer]):
         for number, line in enumerate(output.lines, start=1):
             _check_citations(task, line, number)
             known = "\n".join(texts[sentence_id] for sentence_id in line.citations)
-            problems = grounding_problems(line.text, number, line.citations, known, noun="sentence")
+            problems = grounding_problems(
+                line.text, number, line.citations, known, noun="sentence"
+            )
             if problems:
                 raise Rejected(problems[0])
 
@@ -113,18 +117,26 @@ def _check_reason(task: NoteAnswerTask, output: NoteAnswer) -> None:
         raise Rejected(f'With the status "{output.status}" leave "lines" empty.')
     if output.status != "not_understood":
         if not output.missing.strip():
-            raise Rejected('Name in "missing" what the note does not state, or is not judged.')
+            raise Rejected(
+                'Name in "missing" what the note does not state, or is not judged.'
+            )
     elif not names_words_of(task.question, output.not_understood):
-        raise Rejected('Copy into "not_understood" the words of the question that you mean.')
+        raise Rejected(
+            'Copy into "not_understood" the words of the question that you mean.'
+        )
 
 
 def _check_citations(task: NoteAnswerTask, line: NoteLine, number: int) -> None:
     if not line.text.strip():
         raise Rejected(f"Line {number} is empty.")
     if "|" in line.text:
-        raise Rejected(f'Line {number}: leave pipes out of the text; ids go into "citations".')
+        raise Rejected(
+            f'Line {number}: leave pipes out of the text; ids go into "citations".'
+        )
     if not line.citations:
-        raise Rejected(f"Line {number} cites nothing. Name the sentence that states it.")
+        raise Rejected(
+            f"Line {number} cites nothing. Name the sentence that states it."
+        )
     unknown = sorted(set(line.citations) - set(task.citable_ids))
     if unknown:
         raise Rejected(

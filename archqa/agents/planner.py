@@ -75,7 +75,8 @@ class Plan(FrozenModel):
     """What to do next: look words up, carry out queries, hand over, or decline."""
 
     thought: str = Field(
-        default="", description="In a sentence or two: what is asked, and what is still unclear."
+        default="",
+        description="In a sentence or two: what is asked, and what is still unclear.",
     )
     look_up: tuple[str, ...] = Field(
         default=(),
@@ -113,7 +114,12 @@ class PlannerAgent(Agent[PlannerTask, Plan]):
 
     def check(self, task: PlannerTask, output: Plan) -> None:
         """The plan does one thing; on the last turn it looks nothing up."""
-        actions = (output.look_up, output.queries, output.not_in_language, output.declined)
+        actions = (
+            output.look_up,
+            output.queries,
+            output.not_in_language,
+            output.declined,
+        )
         if sum(map(bool, actions)) != 1:
             raise Rejected(
                 "Give exactly one of look_up, queries, not_in_language and declined; "
@@ -126,6 +132,8 @@ class PlannerAgent(Agent[PlannerTask, Plan]):
         if len(output.queries) > task.most_queries:
             raise Rejected(f"Give at most {task.most_queries} in queries.")
         if output.declined and not task.everyday:
-            raise Rejected("This question is not declined. Give a query, or not_in_language.")
+            raise Rejected(
+                "This question is not declined. Give a query, or not_in_language."
+            )
         if output.declined and output.declined.kind not in judgement_reasons():
             raise Rejected(f"declined.kind is one of {', '.join(judgement_reasons())}.")

@@ -42,11 +42,15 @@ class QuestionInterpretationAgent(Agent[QuestionInterpretationTask, ClinicianQue
         """No ids to choose from."""
         return {}
 
-    def check(self, task: QuestionInterpretationTask, output: ClinicianQuestion) -> None:
+    def check(
+        self, task: QuestionInterpretationTask, output: ClinicianQuestion
+    ) -> None:
         """The question has words, and not too many."""
         count = len(output.question.split())
         if not count:
-            raise Rejected("Your question is empty. Write the one question the message asks.")
+            raise Rejected(
+                "Your question is empty. Write the one question the message asks."
+            )
         if count > task.word_limit:
             raise Rejected(
                 f"Your question has {count} words; at most {task.word_limit} are allowed."

@@ -107,7 +107,9 @@ class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
         if len(set(output.experts)) < len(output.experts):
             raise Rejected("You name a specialty twice; name each once.")
 
-    def salvage(self, task: RecruitingTask, output: RecruitedExperts) -> RecruitedExperts | None:
+    def salvage(
+        self, task: RecruitingTask, output: RecruitedExperts
+    ) -> RecruitedExperts | None:
         """The first of the specialties."""
         names = dict.fromkeys(name.strip().lower() for name in output.experts)
         known = tuple(name for name in names if name in SPECIALTIES)

@@ -27,7 +27,10 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "recruiting": ("archqa.agents.recruiting:RecruitingAgent",),
     "specialist": ("archqa.agents.labelling:SpecialistAgent",),
     "decision": ("archqa.agents.answer:DecisionAgent",),
-    "answer": ("archqa.agents.answer:CompressionAgent", "archqa.agents.answer:SummaryAgent"),
+    "answer": (
+        "archqa.agents.answer:CompressionAgent",
+        "archqa.agents.answer:SummaryAgent",
+    ),
     "question_interpretation": (
         "archqa.agents.question_interpretation:QuestionInterpretationAgent",
     ),
@@ -42,7 +45,9 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "planner": ("archqa.agents.planner:PlannerAgent",),
     "fhir_request": ("archqa.tasks.fhir_agentbench.agents:FhirRequestAgent",),
     "fhir_retriever": ("archqa.tasks.fhir_agentbench.agents:FhirRetrieverAgent",),
-    "fhir_retriever_code": ("archqa.tasks.fhir_agentbench.agents:FhirRetrieverCodeAgent",),
+    "fhir_retriever_code": (
+        "archqa.tasks.fhir_agentbench.agents:FhirRetrieverCodeAgent",
+    ),
     "fhir_multi_turn": ("archqa.tasks.fhir_agentbench.agents:FhirMultiTurnAgent",),
     "fhir_multi_turn_code": (
         "archqa.tasks.fhir_agentbench.agents:FhirMultiTurnCodeAgent",
@@ -77,7 +82,9 @@ def load_agents(name: str) -> tuple["type[Agent[Any, Any]]", ...]:
     for agent_class in classes:
         own_name = getattr(agent_class, "name", None)
         if own_name != plug_in.name:
-            raise plug_in.problem(f"is no agent of that name (its name is {own_name!r})")
+            raise plug_in.problem(
+                f"is no agent of that name (its name is {own_name!r})"
+            )
     return classes
 
 
@@ -95,7 +102,9 @@ def prompts_of(prompt: str, agents: Iterable[str]) -> "Prompts":
     """The folder of an agent's prompt: that of the plug-in which has the agent, else archqa's own."""
     from archqa.llm.prompts import default_prompts, prompts_in
 
-    agent, _, _ = prompt.partition("/")  # `urgency/v2` is a version of the prompt of `urgency`.
+    agent, _, _ = prompt.partition(
+        "/"
+    )  # `urgency/v2` is a version of the prompt of `urgency`.
     for plug_in in plug_ins_of(agents):
         for agent_class in load_agents(plug_in.name):
             is_of_agent = agent_class.prompt.partition("/")[0] == agent

@@ -24,8 +24,12 @@ _MAX_PRINTED = 2**20
 _SECONDS_TO_LOAD = 20.0
 _MAX_ERROR_CHARACTERS = 2000
 
-_IMPORT = re.compile(r"^(\s*)import[ \t]+statistics(?:[ \t]+as[ \t]+(\w+))?[ \t]*$", re.MULTILINE)
-_FROM = re.compile(r"^(\s*)from[ \t]+statistics[ \t]+import[ \t]+([\w, \t]+)$", re.MULTILINE)
+_IMPORT = re.compile(
+    r"^(\s*)import[ \t]+statistics(?:[ \t]+as[ \t]+(\w+))?[ \t]*$", re.MULTILINE
+)
+_FROM = re.compile(
+    r"^(\s*)from[ \t]+statistics[ \t]+import[ \t]+([\w, \t]+)$", re.MULTILINE
+)
 _UNSUPPORTED = re.compile(r"does not (?:yet )?support (.+)")
 
 
@@ -74,19 +78,32 @@ def run_code(
     printed = monty.CollectString(_MAX_PRINTED)
     try:
         with (
-            monty.Monty(max_processes=1, request_timeout=limits.seconds + _SECONDS_TO_LOAD) as pool,
-            pool.checkout(limits=resource_limits, os_policy={"sleep": "zero"}) as session,
+            monty.Monty(
+                max_processes=1, request_timeout=limits.seconds + _SECONDS_TO_LOAD
+            ) as pool,
+            pool.checkout(
+                limits=resource_limits, os_policy={"sleep": "zero"}
+            ) as session,
         ):
             session.feed_run(prelude)
             by_type = dict(resources)
             # The benchmark's messages to the model use the longer name.
-            inputs = {"retrieved_resources": by_type, "retrieved_fhir_resources": by_type}
-            session.feed_run(_without_imports(code), inputs=inputs, print_callback=printed)
+            inputs = {
+                "retrieved_resources": by_type,
+                "retrieved_fhir_resources": by_type,
+            }
+            session.feed_run(
+                _without_imports(code), inputs=inputs, print_callback=printed
+            )
             answer = session.feed_run(f"export_answer({limits.characters})")
     except monty.MontyError as error:
         fault, message = _fault(monty, error, limits)
-        return CodeResult(None, truncate(printed.output, limits.characters), fault, message)
-    return CodeResult(_as_json_values(answer), truncate(printed.output, limits.characters))
+        return CodeResult(
+            None, truncate(printed.output, limits.characters), fault, message
+        )
+    return CodeResult(
+        _as_json_values(answer), truncate(printed.output, limits.characters)
+    )
 
 
 def is_installed() -> bool:
@@ -114,7 +131,9 @@ def _without_imports(code: str) -> str:
             statements.append(f"{alias or name} = statistics.{name}")
         return match[1] + "; ".join(statements)
 
-    code = _IMPORT.sub(lambda match: f"{match[1]}{match[2] or 'statistics'} = statistics", code)
+    code = _IMPORT.sub(
+        lambda match: f"{match[1]}{match[2] or 'statistics'} = statistics", code
+    )
     return _FROM.sub(assignments, code)
 
 
@@ -138,7 +157,10 @@ def _fault(monty: Any, error: Exception, limits: SandboxLimits) -> tuple[Fault, 
         return "time", _too_long(limits)
     if exception == "MemoryError":
         mebibytes = limits.memory_mib
-        return "memory", f"The code needs more than {mebibytes} MiB of memory, or prints too much."
+        return (
+            "memory",
+            f"The code needs more than {mebibytes} MiB of memory, or prints too much.",
+        )
     message = truncate(text, _MAX_ERROR_CHARACTERS)
     return ("syntax" if isinstance(error, monty.MontySyntaxError) else "code"), message
 

@@ -31,7 +31,11 @@ class _Statistics:
         if not values:
             raise ValueError("no median for empty data")
         middle = len(values) // 2
-        return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
+        return (
+            values[middle]
+            if len(values) % 2
+            else (values[middle - 1] + values[middle]) / 2
+        )
 
     def median_low(self, data: Any) -> Any:
         values = sorted(data)
@@ -75,7 +79,9 @@ class _Statistics:
         if len(values) < 1 + lost_degrees:
             raise ValueError("too few data points for a variance")
         mean = sum(values) / len(values)
-        return sum((value - mean) ** 2 for value in values) / (len(values) - lost_degrees)
+        return sum((value - mean) ** 2 for value in values) / (
+            len(values) - lost_degrees
+        )
 
 
 statistics = _Statistics()
@@ -127,7 +133,11 @@ def time_of(resource: Any) -> Any:
 
 def reference_id(reference: Any) -> Any:
     """The id in `{"reference": "Type/id"}`, "Type/id" or "urn:uuid:id"; "" if there is none."""
-    text = reference.get("reference", "") if isinstance(reference, dict) else str(reference or "")
+    text = (
+        reference.get("reference", "")
+        if isinstance(reference, dict)
+        else str(reference or "")
+    )
     return text.split("/")[-1].removeprefix("urn:uuid:")
 
 

@@ -61,14 +61,18 @@ class Tool(Generic[Arguments]):
         properties = {}
         for name, node in schema.get("properties", {}).items():
             properties[name] = {
-                keyword: value for keyword, value in node.items() if keyword in _SCHEMA_KEYWORDS
+                keyword: value
+                for keyword, value in node.items()
+                if keyword in _SCHEMA_KEYWORDS
             }
         parameters = {
             "type": "object",
             "properties": properties,
             "required": schema.get("required", []),
         }
-        return ToolSpec(name=self.name, description=self.description, parameters=parameters)
+        return ToolSpec(
+            name=self.name, description=self.description, parameters=parameters
+        )
 
     def run(self, record: Record, args: Arguments) -> ToolResult:
         """Run the tool. `call` turns a `FhirError` of the record into a message."""
@@ -81,7 +85,9 @@ class Tool(Generic[Arguments]):
         try:
             args = self.takes.model_validate(_parse_object(arguments))
         except ValidationError as error:
-            details = error.errors(include_url=False, include_input=False, include_context=False)
+            details = error.errors(
+                include_url=False, include_input=False, include_context=False
+            )
             messages = []
             for detail in details[:_MAX_ERRORS]:
                 path = ".".join(map(str, detail["loc"])) or "arguments"

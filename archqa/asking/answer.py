@@ -90,8 +90,12 @@ def evidence_html(evidence: Sequence[Evidence]) -> str:
     rows = []
     for piece in evidence:
         where = ", ".join(filter(None, (piece.source, piece.date)))
-        rows.append((html.citations((piece.id,)), html.text(piece.text), html.text(where)))
-    return html.folded(f"Evidence ({len(evidence)})", html.table(("id", "text", "from"), rows))
+        rows.append(
+            (html.citations((piece.id,)), html.text(piece.text), html.text(where))
+        )
+    return html.folded(
+        f"Evidence ({len(evidence)})", html.table(("id", "text", "from"), rows)
+    )
 
 
 class Answer(FrozenModel):
@@ -128,7 +132,9 @@ class Answer(FrozenModel):
         return "\n".join([self.message, *lines] if self.message else lines)
 
     def _repr_html_(self) -> str:
-        parts = [html.heading(f"{self.question} ({self.status.value.replace('_', ' ')})")]
+        parts = [
+            html.heading(f"{self.question} ({self.status.value.replace('_', ' ')})")
+        ]
         if self.message:
             parts.append(f"<p>{html.text(self.message)}</p>")
         if self.lines:
@@ -180,7 +186,9 @@ def within_words(answer: Answer, max_words: int) -> Answer:
     left out. Raises `CallerError` for a limit below 1.
     """
     if max_words < 1:
-        raise CallerError("An answer has at least one word.\nName a larger number of words.")
+        raise CallerError(
+            "An answer has at least one word.\nName a larger number of words."
+        )
     lines = list(answer.lines)
     while len(lines) > 1 and _word_count(lines) > max_words:
         lines.pop()
@@ -235,7 +243,9 @@ class ShownStatus(NamedTuple):
 def shown_status(answer: Answer) -> ShownStatus:
     """Return how the status of an answer about a note or a patient is said."""
     kind = answer.status.value
-    if answer.status is Status.ANSWERED and (answer.is_partial or answer.not_understood):
+    if answer.status is Status.ANSWERED and (
+        answer.is_partial or answer.not_understood
+    ):
         kind = "partly_answered"
     sign, of_note, of_record = _SHOWN_STATUS[kind]
     return ShownStatus(kind, sign, of_record if answer.patient else of_note)

@@ -20,7 +20,9 @@ def answer_question(question: Question) -> AnsweredQuestion:
     return run_sync(answer_alone())
 
 
-async def answer_with_models(question: Question, models: ModelBackends) -> AnsweredQuestion:
+async def answer_with_models(
+    question: Question, models: ModelBackends
+) -> AnsweredQuestion:
     """Return the answer to a question, given the models that it shares with others."""
     # What answers from a note and what answers from a chart import much that the other needs not.
     if question.patient is None:

@@ -54,7 +54,9 @@ def ask(
     `ModelError`.
     """
     if settings is not None and typed:
-        raise CallerError("Both settings and single settings were given.\nPut them into one.")
+        raise CallerError(
+            "Both settings and single settings were given.\nPut them into one."
+        )
     options = AskOptions(
         settings=settings or load_settings(typed=typed),
         record=record,

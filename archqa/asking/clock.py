@@ -57,7 +57,11 @@ class _Dated(NamedTuple):
 
 _MAIN = (
     _Dated("Encounter", "date", ("period",)),
-    _Dated("Observation", "date", ("effectiveDateTime", "effectivePeriod", "effectiveInstant")),
+    _Dated(
+        "Observation",
+        "date",
+        ("effectiveDateTime", "effectivePeriod", "effectiveInstant"),
+    ),
 )
 """Nearly every record has these; they tell in most cases."""
 
@@ -99,7 +103,10 @@ def clock(
             last = _last_of_all(record, patient_id)
             if last is None:
                 return Clock(present, f"{died}: asked as of today; {OTHER_TIME}.")
-            return Clock(_end_of(last), f"{died}: asked as of its last date, {last}; {OTHER_TIME}.")
+            return Clock(
+                _end_of(last),
+                f"{died}: asked as of its last date, {last}; {OTHER_TIME}.",
+            )
         last = _last_date(record, patient_id)
         if last is not None and last > (present + CLOCK_TOLERANCE).date():
             dates = f"dates lie in the future (until {last})"
@@ -110,16 +117,19 @@ def clock(
             remark = f"Some of the record's {dates}: asked as of today; {OTHER_TIME}."
             return Clock(present, remark)
         oldest = (present - OLD_AFTER).date()
-        if last is None or last >= oldest or _has_entry_after(record, patient_id, oldest):
+        if (
+            last is None
+            or last >= oldest
+            or _has_entry_after(record, patient_id, oldest)
+        ):
             return Clock(present)
         last = _last_of_all(record, patient_id) or last
         return Clock(
-            _end_of(last), f"The record ends on {last}: asked as of that date; {OTHER_TIME}."
+            _end_of(last),
+            f"The record ends on {last}: asked as of that date; {OTHER_TIME}.",
         )
     except FhirError:  # The server does not sort, or not by these parameters.
-        remark = (
-            f"The server does not tell the record's last date: asked as of today; {OTHER_TIME}."
-        )
+        remark = f"The server does not tell the record's last date: asked as of today; {OTHER_TIME}."
         return Clock(present, remark)
 
 
@@ -151,7 +161,9 @@ def _has_entry_after(record: Record, patient_id: str, limit: date) -> bool:
     for dated in (*_MAIN, *_OTHERS):
         params = {"patient": patient_id, dated.parameter: f"sa{limit}", "_count": "10"}
         with suppress(FhirError):
-            if any(_dates(record.search(dated.type, params).resources, dated, after=limit)):
+            if any(
+                _dates(record.search(dated.type, params).resources, dated, after=limit)
+            ):
                 return True
     return False
 

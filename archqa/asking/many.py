@@ -101,9 +101,13 @@ def ask_many(
     import pandas
 
     if settings is not None and typed:
-        raise CallerError("Both settings and single settings were given.\nPut them into one.")
+        raise CallerError(
+            "Both settings and single settings were given.\nPut them into one."
+        )
     index = table.index if isinstance(table, pandas.DataFrame) else None
-    rows = _rows_of(table.to_dict("records") if isinstance(table, pandas.DataFrame) else table)
+    rows = _rows_of(
+        table.to_dict("records") if isinstance(table, pandas.DataFrame) else table
+    )
     _check_columns(table, rows)
     asked, mistakes = check_rows(rows, record)
     if mistakes:
@@ -111,8 +115,12 @@ def ask_many(
         for position, mistake in mistakes[:_MAX_ROWS_NAMED]:
             lines.append(f"Row {position + 1} {mistake}")
         if len(mistakes) > _MAX_ROWS_NAMED:
-            lines.append(f"There are {len(mistakes) - _MAX_ROWS_NAMED:,} more such mistakes.")
-        raise CallerError("\n".join([*lines, "No row was asked. Correct these and ask again."]))
+            lines.append(
+                f"There are {len(mistakes) - _MAX_ROWS_NAMED:,} more such mistakes."
+            )
+        raise CallerError(
+            "\n".join([*lines, "No row was asked. Correct these and ask again."])
+        )
     options = AskOptions(
         settings=settings or load_settings(typed=typed),
         record=record,
@@ -123,7 +131,9 @@ def ask_many(
     )
     with NotebookProgress("questions asked", len(asked)) as progress:
         answered = answer_rows(
-            asked, options, lambda _, result: progress.advance(failed=result.answer is None)
+            asked,
+            options,
+            lambda _, result: progress.advance(failed=result.answer is None),
         )
     contents = []
     for row, result in zip(asked, answered, strict=True):
@@ -232,7 +242,9 @@ def answer_rows(
     Raises `CallerError` for settings without effect, and the server's error if it let no row be
     answered.
     """
-    check_settings(options.settings, of_patient=any(row.patient is not None for row in rows))
+    check_settings(
+        options.settings, of_patient=any(row.patient is not None for row in rows)
+    )
     return run_sync(_answer_all(rows, options, on_row))
 
 
@@ -256,7 +268,9 @@ async def _answer_all(
         if failures:
             return AnsweredRow(None, f"Not asked: {failures[-1]}")
         try:
-            question = Question.create(row.question, options, note=row.note, patient=row.patient)
+            question = Question.create(
+                row.question, options, note=row.note, patient=row.patient
+            )
             answer = (await answer_with_models(question, models)).answer
         except (CaseFailed, CallerError) as error:
             return AnsweredRow(None, str(error))
@@ -274,7 +288,9 @@ async def _answer_all(
         return result
 
     try:
-        results = await asyncio.gather(*itertools.starmap(answer_in_turn, enumerate(rows)))
+        results = await asyncio.gather(
+            *itertools.starmap(answer_in_turn, enumerate(rows))
+        )
     finally:
         await models.close()
     if failures and not any(result.answer for result in results):
@@ -330,7 +346,9 @@ def read_questions(
 def check_suffix(path: Path, content: str) -> None:
     """Raise `CallerError` unless the file's name says that it is CSV or JSON lines."""
     if path.suffix.lower() not in SUFFIXES:
-        raise CallerError(f"A file of {content} is CSV or JSON lines.\nName a .csv or .jsonl file.")
+        raise CallerError(
+            f"A file of {content} is CSV or JSON lines.\nName a .csv or .jsonl file."
+        )
 
 
 def _csv_lines(text: str, mistakes: list[str]) -> Iterator[_Line]:
@@ -412,14 +430,20 @@ class AnswerJournal:
         self.path = out.with_name(f"{out.name}.partial")
         # What decides about all answers, as JSON values.
         values = options.settings.without_secrets()
-        settings = {name: values[name] for name in ("model", "base_url", "pipeline", "agents")}
-        texts = map(str, (options.record, options.now, options.context, options.max_words))
+        settings = {
+            name: values[name] for name in ("model", "base_url", "pipeline", "agents")
+        }
+        texts = map(
+            str, (options.record, options.now, options.context, options.max_words)
+        )
         self._common = [settings, *texts]
 
     def answered(self, rows: Sequence[AskedRow]) -> dict[int, AnsweredRow]:
         """Return the answers of an earlier command to these questions, by position."""
         with storage_errors(self.path):
-            text = self.path.read_text("utf-8", "replace") if self.path.is_file() else ""
+            text = (
+                self.path.read_text("utf-8", "replace") if self.path.is_file() else ""
+            )
         answers: dict[str, Answer] = {}
         for line in text.split("\n")[:-1]:  # The last line may be half-written.
             try:

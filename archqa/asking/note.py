@@ -89,9 +89,13 @@ def answer_lines(
             prefix = f"{opening.value}. {heading}"
         answering = None
         if len(text.split()) >= MIN_WORDS_TO_MARK:
-            answering = _best_clause(clause_relevance(index), text, offsets, len(prefix))
+            answering = _best_clause(
+                clause_relevance(index), text, offsets, len(prefix)
+            )
         text = f"{prefix}{text}"
-        lines.append(AnswerLine(text=text, citations=(sentence.id,), answering=answering))
+        lines.append(
+            AnswerLine(text=text, citations=(sentence.id,), answering=answering)
+        )
     return tuple(lines)
 
 
@@ -132,7 +136,9 @@ def _order_for_reading(case: Case, selected: Sequence[int]) -> list[int]:
 def _leans_on_before(case: Case, index: int) -> bool:
     if index == 0 or is_heading(case.sentences[index - 1].text):
         return False
-    return _LEANS_ON_SENTENCE_BEFORE.match(case.sentences[index].text.strip()) is not None
+    return (
+        _LEANS_ON_SENTENCE_BEFORE.match(case.sentences[index].text.strip()) is not None
+    )
 
 
 def _heading_prefix(sentence: Sentence, heading: str) -> str:
@@ -198,7 +204,9 @@ def note_case(question: str, note: str) -> Case:
     return case_from_text(question, note).model_copy(update={"patient_narrative": ""})
 
 
-async def answer_from_note(question: Question, models: ModelBackends) -> AnsweredQuestion:
+async def answer_from_note(
+    question: Question, models: ModelBackends
+) -> AnsweredQuestion:
     """Return the answer to a question about a note, with the sentences it rests on.
 
     Raises `CallerError` for an empty question or note, `CaseFailed` if a model gives no usable
@@ -209,7 +217,9 @@ async def answer_from_note(question: Question, models: ModelBackends) -> Answere
         answer = answer_by_engine(case)
         question.options.on_step(Step(agent="note_search", backend="embedded"))
         if is_english("\n".join(sentence.text for sentence in case.sentences)) is False:
-            answer = answer.model_copy(update={"remarks": (*answer.remarks, OTHER_LANGUAGE_REMARK)})
+            answer = answer.model_copy(
+                update={"remarks": (*answer.remarks, OTHER_LANGUAGE_REMARK)}
+            )
         return AnsweredQuestion(answer, case)
 
     from archqa.asking.note_model import NOTE_MODEL, answer_by_model
@@ -276,21 +286,27 @@ def answer_by_engine(case: Case) -> Answer:
     answered_by = AnsweredBy(reader="engine", engine=finder.fingerprint[:12])
     if not finding.is_answered:
         count = len(case.sentences)
-        sentences = "its one sentence does" if count == 1 else f"none of its {count} sentences does"
+        sentences = (
+            "its one sentence does"
+            if count == 1
+            else f"none of its {count} sentences does"
+        )
         status = Status.NOT_FOUND
         message = f"Not stated: the note does not answer this, {sentences}."
         if is_judgement(question):
             status = Status.DECLINED
-            message = (
-                f"This asks for a judgement, which is not made; the note states none. {message}"
-            )
-        return Answer(question=question, status=status, message=message, answered_by=answered_by)
+            message = f"This asks for a judgement, which is not made; the note states none. {message}"
+        return Answer(
+            question=question, status=status, message=message, answered_by=answered_by
+        )
     headings = headings_of_sentences(case)
     opening = None
     if is_yes_no_question(question):
         from archqa.asking.yes_no import yes_no_answer  # It needs the terminology.
 
-        opening = yes_no_answer(question, texts_with_headings(case, finding.selected, headings))
+        opening = yes_no_answer(
+            question, texts_with_headings(case, finding.selected, headings)
+        )
     evidence = []
     for index in sorted(finding.selected):
         sentence = case.sentences[index]
@@ -306,7 +322,9 @@ def answer_by_engine(case: Case) -> Answer:
     return Answer(
         question=question,
         status=Status.ANSWERED,
-        lines=answer_lines(case, finding.selected, headings, opening, finding.clauses_of),
+        lines=answer_lines(
+            case, finding.selected, headings, opening, finding.clauses_of
+        ),
         evidence=tuple(evidence),
         answered_by=answered_by,
     )

@@ -43,7 +43,9 @@ async def answer_by_model(case: Case, context: RunContext) -> Answer:
         ) from None
 
 
-async def run_note_model(case: Case, context: RunContext, _: NoteModelSettings) -> AnsweredNote:
+async def run_note_model(
+    case: Case, context: RunContext, _: NoteModelSettings
+) -> AnsweredNote:
     """Run the pipeline for one case."""
     answer = await answer_by_model(case, context)
     return AnsweredNote(answer=answer, remarks=answer.remarks)
@@ -68,7 +70,9 @@ async def _checked_answer(case: Case, context: RunContext) -> Answer:
         return _unanswered(case, output)
     verdict = await _check(case, output, context)
     if verdict.problems:
-        repair = task.model_copy(update={"former": output.lines, "problems": verdict.problems})
+        repair = task.model_copy(
+            update={"former": output.lines, "problems": verdict.problems}
+        )
         output = await NoteAnswerAgent().run(repair, context)
         if output.status != "answered":
             return _unanswered(case, output)
@@ -88,7 +92,9 @@ def _answered(case: Case, output: NoteAnswer, verdict: AnswerVerdict) -> Answer:
     for number, line in enumerate(output.lines, start=1):
         if str(number) in verdict.supported:
             citations = tuple(dict.fromkeys(line.citations))
-            lines.append(AnswerLine(text=" ".join(line.text.split()), citations=citations))
+            lines.append(
+                AnswerLine(text=" ".join(line.text.split()), citations=citations)
+            )
             cited.update(citations)
     if not lines or verdict.answers == "no":
         return _not_found(case, output.missing, remarks=(NOTHING_LEFT,))

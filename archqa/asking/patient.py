@@ -68,14 +68,22 @@ class SeveralPatients(CallerError):
     `count` is how many there are, or at least are if `is_cut`.
     """
 
-    def __init__(self, matches: Sequence[PatientMatch], what: str, *, is_cut: bool = False) -> None:
-        ordered = sorted(matches, key=lambda match: (match.name, match.birth_date, match.id))
+    def __init__(
+        self, matches: Sequence[PatientMatch], what: str, *, is_cut: bool = False
+    ) -> None:
+        ordered = sorted(
+            matches, key=lambda match: (match.name, match.birth_date, match.id)
+        )
         self.candidates = tuple(ordered[:_MAX_SHOWN])
         self.count = len(matches)
         self.is_cut = is_cut
         at_least = "At least " if is_cut else ""
-        self._headline = f"{at_least}{self.count} patients of the record have this {what}"
-        super().__init__(f"{self._headline}.\nName one by FHIR id, or by an identifier of its own.")
+        self._headline = (
+            f"{at_least}{self.count} patients of the record have this {what}"
+        )
+        super().__init__(
+            f"{self._headline}.\nName one by FHIR id, or by an identifier of its own."
+        )
 
     @property
     def details(self) -> str:
@@ -315,7 +323,9 @@ def _by_name(record: Record, text: str) -> PatientMatch:
                 continue
             raise
         is_cut |= is_search_cut
-        matches = [patient_match(patient) for patient in patients if has_name(patient, name)]
+        matches = [
+            patient_match(patient) for patient in patients if has_name(patient, name)
+        ]
         match = _single(matches, "name", is_cut=is_cut)
         if match is not None:
             return match
@@ -338,14 +348,18 @@ def _name_searches(name: AskedName) -> Iterator[list[tuple[str, str]]]:
             yield [("name", beginning)]
 
 
-def _search(record: Record, params: list[tuple[str, str]]) -> tuple[list[Resource], bool]:
+def _search(
+    record: Record, params: list[tuple[str, str]]
+) -> tuple[list[Resource], bool]:
     """The patients that a search brings, and whether there are more."""
     pairs = [*params, ("_count", "100")]
     patients = list(islice(record.search_all("Patient", pairs), _MAX_READ + 1))
     return patients[:_MAX_READ], len(patients) > _MAX_READ
 
 
-def _single(matches: list[PatientMatch], what: str, *, is_cut: bool) -> PatientMatch | None:
+def _single(
+    matches: list[PatientMatch], what: str, *, is_cut: bool
+) -> PatientMatch | None:
     """Return the only match, None if there is none. Raises `SeveralPatients`.
 
     Where a search is cut, the patients that were not read may fit as well.
@@ -381,7 +395,9 @@ def near_patients(record: Record, text: str) -> tuple[PatientMatch, ...]:
         likeness = _likeness(name.words, normalise_text(match.name).split())
         if likeness >= _NEAR:
             near.append((-likeness, match.name, match.id, match))
-    return tuple(match for *_, match in sorted(near, key=lambda entry: entry[:3])[:_MOST_SHOWN])
+    return tuple(
+        match for *_, match in sorted(near, key=lambda entry: entry[:3])[:_MOST_SHOWN]
+    )
 
 
 def _likeness(words: Sequence[str], name_words: Sequence[str]) -> float:

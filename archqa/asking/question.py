@@ -52,7 +52,12 @@ class Question(NamedTuple):
 
     @classmethod
     def create(
-        cls, text: str, options: AskOptions, *, note: str | None = None, patient: str | None = None
+        cls,
+        text: str,
+        options: AskOptions,
+        *,
+        note: str | None = None,
+        patient: str | None = None,
     ) -> Self:
         """Return a validated question.
 
@@ -62,7 +67,9 @@ class Question(NamedTuple):
         check_source(note, patient, options.record)
         return cls(
             text=without_surrogates(as_text(text, "The question")),
-            note=None if note is None else without_surrogates(as_text(note, "The note")),
+            note=None
+            if note is None
+            else without_surrogates(as_text(note, "The note")),
             patient=None
             if patient is None
             else without_surrogates(as_text(patient, "The patient")),
@@ -134,11 +141,18 @@ class ModelBackends:
     def _backends(
         self, settings: Settings, pipeline: "Pipeline", record: "Record | None" = None
     ) -> "Backends":
-        from archqa.runs.backends import Backends  # Slow to import, and needed for models only.
+        from archqa.runs.backends import (
+            Backends,
+        )  # Slow to import, and needed for models only.
 
         options = self._options
         return Backends(
-            settings, pipeline, options.scripted, options.limits, options.announce, record=record
+            settings,
+            pipeline,
+            options.scripted,
+            options.limits,
+            options.announce,
+            record=record,
         )
 
     async def close(self) -> None:

@@ -44,7 +44,8 @@ _PLACE_OR_TIME = re.compile(
     re.IGNORECASE,
 )
 _PRIOR = re.compile(
-    r"^(?:prior|previous|past|current|known|recent|possible)\s+[\w-]+(?:\s+\w*[^s])?$", re.I
+    r"^(?:prior|previous|past|current|known|recent|possible)\s+[\w-]+(?:\s+\w*[^s])?$",
+    re.I,
 )
 _IN_FAMILY = re.compile(r"\bin (?:the|his|her|their|my|our) family$", re.IGNORECASE)
 _JOINING = re.compile(
@@ -53,7 +54,9 @@ _JOINING = re.compile(
 _NAMES_NOTHING = re.compile(
     r"any(?:one|body)?\s+(?:idea|clue|word|news|know|reason)", re.IGNORECASE
 )
-_EMBEDS_QUESTION = re.compile(r"\b(?:known|stated|documented|clear|say|tell|mentioned)$")
+_EMBEDS_QUESTION = re.compile(
+    r"\b(?:known|stated|documented|clear|say|tell|mentioned)$"
+)
 _OR_DETERMINER = re.compile(
     r"\bthe\s+\w+(?:\s+\w+)?\s+or\s+the\s+\w+|^(?:is|was|are|were)\s.*\ban?\s.*\bor\s+an?\s",
     re.IGNORECASE,
@@ -79,7 +82,9 @@ def is_yes_no_question(question: str) -> bool:
     text = _bare(question)
     if not text:
         return False
-    if " or " in text.lower() and (_has("offers_choice", text) or _OR_DETERMINER.search(text)):
+    if " or " in text.lower() and (
+        _has("offers_choice", text) or _OR_DETERMINER.search(text)
+    ):
         return False
     asked_word = _QUESTION_WORD.search(text)
     if _INVERTED.match(text):
@@ -105,7 +110,9 @@ def _asks_for_words(text: str, asked_word: re.Match[str] | None) -> bool:
         return False
     # The word asks ("is it known when"), unless it merely joins ("did he, when he").
     word = text[asked_word.start() :].split()[0].lower()
-    is_embedded = _EMBEDS_QUESTION.search(text[: asked_word.start()].rstrip()) is not None
+    is_embedded = (
+        _EMBEDS_QUESTION.search(text[: asked_word.start()].rstrip()) is not None
+    )
     return is_embedded and word in {"when", "where", "who", "which", "whose"}
 
 
@@ -120,7 +127,11 @@ def _is_telegraphic(text: str) -> bool:
     text = _PLACE_OR_TIME.sub("", text)
     if re.search(r"\bnot done$|\b(?:reason|dose|when|why)\b", text, re.IGNORECASE):
         return False
-    if _has("ends_with_state", text) or _STATE_VERB.match(text) or _IN_FAMILY.search(text):
+    if (
+        _has("ends_with_state", text)
+        or _STATE_VERB.match(text)
+        or _IN_FAMILY.search(text)
+    ):
         return True
     if _has("names_attribute", text):
         return False
@@ -157,7 +168,9 @@ def question_form(question: str) -> QuestionForm:
     flags = {}
     for name in QuestionForm._fields:
         flags[name] = (
-            _INVERTED.match(text) is None if name == "is_telegraphic" else _has(name, text)
+            _INVERTED.match(text) is None
+            if name == "is_telegraphic"
+            else _has(name, text)
         )
     return QuestionForm(**flags)
 

@@ -69,7 +69,9 @@ class PatientQueries:
         self.now = now
         self.is_time_stated = is_time_stated
         self._time = now.replace(tzinfo=None).isoformat(timespec="seconds")
-        self._conventions = at_stated_time(conventions) if is_time_stated else conventions
+        self._conventions = (
+            at_stated_time(conventions) if is_time_stated else conventions
+        )
         self._results: dict[Query, QueryResult] = {}
 
     @property
@@ -88,7 +90,11 @@ class PatientQueries:
         query = query.model_copy(update={"now": query.now or self._time})
         if query not in self._results:
             self._results[query] = execute(
-                query, self.record, self.chart.patient, self._conventions, chart=self.chart
+                query,
+                self.record,
+                self.chart.patient,
+                self._conventions,
+                chart=self.chart,
             )
         return self._results[query]
 
@@ -97,7 +103,9 @@ class PatientQueries:
         return [(result.query, result) for result in map(self, queries)]
 
 
-def answer_by_grammar(question: str, queries: PatientQueries, context: str = "") -> Answer:
+def answer_by_grammar(
+    question: str, queries: PatientQueries, context: str = ""
+) -> Answer:
     """Return the answer, or which words the grammar could not take into account.
 
     Raises `FhirError` and `ServerUnavailable` as the record does.
@@ -107,13 +115,21 @@ def answer_by_grammar(question: str, queries: PatientQueries, context: str = "")
     remarks = []
     is_partial = False
     if isinstance(reading, NotUnderstood):
-        answer = not_understood_answer(question, reading.words, reading.reason, queries.patient)
+        answer = not_understood_answer(
+            question, reading.words, reading.reason, queries.patient
+        )
     elif isinstance(reading, Declined):
         answer = declined_with_facts(question, reading.kind, reading.related, queries)
     else:
-        answer = answer_of_queries(question, reading.queries, queries, joined=reading.joined)
-        remarks += [f"“{words}” was taken for the patient." for words in reading.assumed]
-        remarks += [f"Not taken into account: “{sentence}”." for sentence in reading.left_out]
+        answer = answer_of_queries(
+            question, reading.queries, queries, joined=reading.joined
+        )
+        remarks += [
+            f"“{words}” was taken for the patient." for words in reading.assumed
+        ]
+        remarks += [
+            f"Not taken into account: “{sentence}”." for sentence in reading.left_out
+        ]
         is_partial = bool(reading.left_out)
     for sentence in _SENTENCE_END.split(context.strip()):
         if sentence and stated_time(sentence) is None:
@@ -129,7 +145,11 @@ def answer_by_grammar(question: str, queries: PatientQueries, context: str = "")
 
 
 def answer_of_queries(
-    question: str, asked: Iterable[Query], queries: PatientQueries, *, joined: str = "and"
+    question: str,
+    asked: Iterable[Query],
+    queries: PatientQueries,
+    *,
+    joined: str = "and",
 ) -> Answer:
     """Return what queries find in words; not understood where one cannot be carried out.
 

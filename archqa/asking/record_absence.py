@@ -156,7 +156,11 @@ def row_flags(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         flags = row.facts.get("flag", ())
         if row.facts.get("organism") and not row.text:
-            yield "" if asserts(" ".join(row.facts["organism"])) == "negative" else "positive"
+            yield (
+                ""
+                if asserts(" ".join(row.facts["organism"])) == "negative"
+                else "positive"
+            )
         elif "negative" in flags or "positive" in flags:
             yield "negative" if "negative" in flags else "positive"
         else:
@@ -167,13 +171,20 @@ def _without(query: Query, *limits: str) -> Query:
     return query.model_copy(update={limit: _NO_LIMITS[limit] for limit in limits})
 
 
-def _nothing(query: Query, explanation: str = "", searched: tuple[Searched, ...] = ()) -> Part:
+def _nothing(
+    query: Query, explanation: str = "", searched: tuple[Searched, ...] = ()
+) -> Part:
     subject_text = f"{subject(query)} {query.when}".strip()
     message = nothing_text(subject_text, searched)
     if explanation:
         message = f"{message} {explanation}"
         subject_text = ""
-    return Part(status=Status.NOT_FOUND, message=message, subject=subject_text, searched=searched)
+    return Part(
+        status=Status.NOT_FOUND,
+        message=message,
+        subject=subject_text,
+        searched=searched,
+    )
 
 
 def _searched(query: Query, execute: Execute) -> tuple[Searched, ...]:
@@ -211,7 +222,9 @@ def _within_other_limits(
     return Part(tuple(reversed(statements)), verdict=verdict, limit=_SHOWN)
 
 
-def _in_other_state(query: Query, stateless: Query, rows: Sequence[Row], support: Support) -> Part:
+def _in_other_state(
+    query: Query, stateless: Query, rows: Sequence[Row], support: Support
+) -> Part:
     """Rows that have ended where current ones are asked for, or the other way round."""
     now = datetime.fromisoformat(query.now) if query.now else None
     if any(row_state(query.what, row, now) == "unknown" for row in rows):
@@ -246,16 +259,22 @@ def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
         texts = []
         if marked:
             none = "not" if len(marked) == 1 else "none"
-            texts.append(f"{_results(marked)}, {none} marked {query.flag}: {_range(marked)}")
+            texts.append(
+                f"{_results(marked)}, {none} marked {query.flag}: {_range(marked)}"
+            )
         if unmarked:
             count = _results(unmarked)
-            texts.append(f"{count} without a mark or reference range: {_range(unmarked)}")
+            texts.append(
+                f"{count} without a mark or reference range: {_range(unmarked)}"
+            )
         text = f"{label}, {'; '.join(texts)}"
         statements.append(Statement(text, tuple(latest_first(group))))
     return Part(tuple(statements), verdict="No: " if query.summary == "exists" else "")
 
 
-def _beyond_value(query: Query, plain: Query, rows: Sequence[Row], support: Support) -> Part:
+def _beyond_value(
+    query: Query, plain: Query, rows: Sequence[Row], support: Support
+) -> Part:
     """The values that come nearest to the number that none reaches."""
     test = query.value
     values = []
@@ -263,7 +282,10 @@ def _beyond_value(query: Query, plain: Query, rows: Sequence[Row], support: Supp
         if row.value is not None:
             values.append(row.value)
     if test is None or not values:
-        return Part(status=Status.NOT_FOUND, message=f"No number is recorded for {subject(plain)}.")
+        return Part(
+            status=Status.NOT_FOUND,
+            message=f"No number is recorded for {subject(plain)}.",
+        )
     if test.comparison == "equal":
         nearest = min(values, key=lambda value: abs(value - test.number))
     elif test.comparison in {"less", "at_most"}:
@@ -284,7 +306,9 @@ def _unrecorded(query: Query, support: Support, execute: Execute) -> Part | None
         if not getattr(query, limit) or not (query.names or query.concepts):
             continue
         wider = _without(query, limit)
-        rows = execute(wider.model_copy(update={"returns": fact, "summary": "each"})).chosen
+        rows = execute(
+            wider.model_copy(update={"returns": fact, "summary": "each"})
+        ).chosen
         if rows and not any(row.facts.get(fact) for row in rows):
             statements = row_statements(wider, rows, support)
             return Part(tuple(statements), verdict=verdict, limit=_SHOWN)
@@ -295,13 +319,20 @@ def _ungrown(query: Query, support: Support, execute: Execute) -> Part | None:
     """Cultures in which nothing grew, where one in which something did is asked for."""
     if not query.grew and query.what != "organism":
         return None
-    changes = {"what": "microbiology_test", "grew": None, "returns": "value", "summary": "each"}
+    changes = {
+        "what": "microbiology_test",
+        "grew": None,
+        "returns": "value",
+        "summary": "each",
+    }
     tests = query.model_copy(update=changes)
     rows = execute(tests).chosen
     if not rows:
         return None
     verdict = "No, nothing grew: " if query.summary == "exists" else "Nothing grew: "
-    return Part(tuple(row_statements(tests, rows, support)), verdict=verdict, limit=_SHOWN)
+    return Part(
+        tuple(row_statements(tests, rows, support)), verdict=verdict, limit=_SHOWN
+    )
 
 
 def _at_other_visits(query: Query, support: Support, execute: Execute) -> Part | None:
@@ -310,7 +341,9 @@ def _at_other_visits(query: Query, support: Support, execute: Execute) -> Part |
         return None
     if query.what not in MEASURED or query.when.spans:
         return None
-    last = _without(query, "companion").model_copy(update={"when": When(position="last")})
+    last = _without(query, "companion").model_copy(
+        update={"when": When(position="last")}
+    )
     rows = execute(last).chosen
     if not rows:
         return None

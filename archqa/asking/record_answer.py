@@ -10,7 +10,14 @@ from typing import Literal, NamedTuple
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.asking.patient import patient_match
 from archqa.asking.record_absence import nothing_text
-from archqa.asking.record_details import MAX_LINES, Execute, Part, Searched, Statement, references
+from archqa.asking.record_details import (
+    MAX_LINES,
+    Execute,
+    Part,
+    Searched,
+    Statement,
+    references,
+)
 from archqa.asking.record_lines import value_text
 from archqa.asking.record_parts import PartWriter
 from archqa.asking.record_support import Support
@@ -28,7 +35,9 @@ MAX_CITED_ROWS = 12
 _SINCE_THEN = frozenset({"age", "elapsed"})
 """Fields that depend on the time of the question."""
 
-_NOT_CONFIRMED = "What was found could not be confirmed in the record, so it is not shown."
+_NOT_CONFIRMED = (
+    "What was found could not be confirmed in the record, so it is not shown."
+)
 
 Reading = tuple[Query, QueryResult]
 """A query and what it found."""
@@ -73,7 +82,9 @@ def record_answer(
         return answer.model_copy(update={"message": _NOT_CONFIRMED})
     answer = _answer(question, Status.ANSWERED, readings, patient, shown, drafts)
     is_partial = any(draft.is_cut for draft in drafts)
-    return answer.model_copy(update={"message": _absence_message(parts), "is_partial": is_partial})
+    return answer.model_copy(
+        update={"message": _absence_message(parts), "is_partial": is_partial}
+    )
 
 
 def declined_answer(
@@ -98,7 +109,9 @@ def declined_answer(
     if any(draft.lines for draft in drafts):
         sentences.append("What it holds on this:")
     answer = _answer(question, Status.DECLINED, related, patient, drafts, drafts)
-    return answer.model_copy(update={"ground": reason.ground, "message": " ".join(sentences)})
+    return answer.model_copy(
+        update={"ground": reason.ground, "message": " ".join(sentences)}
+    )
 
 
 def not_understood_answer(
@@ -106,7 +119,9 @@ def not_understood_answer(
 ) -> Answer:
     """Return that words of the question could not be taken into account, and are not left out."""
     quoted = listed([f'"{word}"' for word in words])
-    message = f"Not understood: {quoted}" if quoted else "The question was not understood"
+    message = (
+        f"Not understood: {quoted}" if quoted else "The question was not understood"
+    )
     message = f"{message} ({reason.rstrip('.')})." if reason else f"{message}."
     return Answer(
         question=question,
@@ -143,7 +158,9 @@ def _answer(
     for query, _ in readings:
         # The time of the question is said only where the answer depends on it.
         is_relative = any(span.is_relative for span in query.when.spans)
-        is_timed = query.against is not None or query.state or query.returns in _SINCE_THEN
+        is_timed = (
+            query.against is not None or query.state or query.returns in _SINCE_THEN
+        )
         if not is_relative and not is_timed:
             query = query.model_copy(update={"now": None})
         queries[query_text(query)] = None
@@ -182,7 +199,9 @@ def _combined(parts: Sequence[Part]) -> list[Part]:
     combined: list[Part] = []
     verdicts: set[tuple[str, str]] = set()
     texts: set[str] = set()
-    for part in sorted(parts, key=lambda part: part.topic in affirmed and not part.is_yes):
+    for part in sorted(
+        parts, key=lambda part: part.topic in affirmed and not part.is_yes
+    ):
         is_repeated = (part.topic, part.verdict) in verdicts
         if is_repeated or (part.topic in affirmed and not part.is_yes):
             part = part._replace(verdict="")
@@ -290,4 +309,6 @@ def _evidence(rows: Iterable[Row], readings: Iterable[Reading]) -> Iterator[Evid
                 texts.setdefault(f"{kind}/{resource_id}", ("", ""))
     for reference, (text, date) in texts.items():
         source = reference.partition("/")[0]
-        yield Evidence(id=reference, kind="resource", text=text, source=source, date=date)
+        yield Evidence(
+            id=reference, kind="resource", text=text, source=source, date=date
+        )

@@ -213,7 +213,9 @@ def latest_first(rows: Sequence[Row]) -> list[Row]:
     return [*reversed(timed), *(row for row in rows if row.time is None)]
 
 
-def by_label(rows: Iterable[Row], labels: Callable[[Row], str]) -> Iterator[tuple[str, list[Row]]]:
+def by_label(
+    rows: Iterable[Row], labels: Callable[[Row], str]
+) -> Iterator[tuple[str, list[Row]]]:
     """Yield the rows of each label, in the order of the first row of each."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
@@ -225,7 +227,9 @@ _MAX_REASONS = 3
 _VISITS = frozenset({"encounter", "hospital_visit"})
 
 
-def with_visit_details(query: Query, rows: Sequence[Row], execute: Execute | None) -> Sequence[Row]:
+def with_visit_details(
+    query: Query, rows: Sequence[Row], execute: Execute | None
+) -> Sequence[Row]:
     """Return visits with their reasons and places, a single one also with who was there.
 
     Other rows, and visits that are too many to be shown, are returned as they are. The many

@@ -80,7 +80,9 @@ class _Reading(NamedTuple):
         return f"{self.label}{separator} {self.value}"
 
 
-def measured_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
+def measured_statements(
+    query: Query, rows: Sequence[Row], support: Support
+) -> list[Statement]:
     """Return a statement for each value, oldest first; the parts of a blood pressure together.
 
     The same value at the same time, recorded twice, is one; a result in words that repeats is one
@@ -88,7 +90,9 @@ def measured_statements(query: Query, rows: Sequence[Row], support: Support) -> 
     """
     rows_of: dict[tuple[str, str, object], list[Row]] = {}
     for row in rows:
-        rows_of.setdefault((row_label(query, row), value_text(row), row.time), []).append(row)
+        rows_of.setdefault(
+            (row_label(query, row), value_text(row), row.time), []
+        ).append(row)
     readings = []
     for (label, value, _), same in rows_of.items():
         readings.append(_Reading(label, value, tuple(same)))
@@ -103,13 +107,20 @@ def measured_statements(query: Query, rows: Sequence[Row], support: Support) -> 
     for (label, *_), group in groups.items():
         by_label[label] = [*by_label.pop(label, []), *group]
     if len(groups) > MAX_LINES and len(by_label) > 1:
-        return [_latest_of(query, label_readings, support) for label_readings in by_label.values()]
+        return [
+            _latest_of(query, label_readings, support)
+            for label_readings in by_label.values()
+        ]
     # Where a thing was measured twice on a day, the time of day tells the values apart.
     counts = Counter(reading.day for reading in readings)
     statements = []
     for group in groups.values():
-        with_clock = is_narrow(query.when) or any(counts[reading.day] > 1 for reading in group)
-        statements.append(_measured_statement(query, group, support, with_clock=with_clock))
+        with_clock = is_narrow(query.when) or any(
+            counts[reading.day] > 1 for reading in group
+        )
+        statements.append(
+            _measured_statement(query, group, support, with_clock=with_clock)
+        )
     return statements
 
 
@@ -117,7 +128,10 @@ def is_series(query: Query, rows: Sequence[Row]) -> bool:
     """Whether rows are results of one thing, such as a blood pressure with both its parts."""
     if query.what not in MEASURED:
         return False
-    return len({_without_pressure_part(row_label(query, row)).casefold() for row in rows}) <= 1
+    return (
+        len({_without_pressure_part(row_label(query, row)).casefold() for row in rows})
+        <= 1
+    )
 
 
 def value_text(row: Row) -> str:
@@ -221,10 +235,14 @@ def _measured_statement(
     return Statement(f"{text} ({'; '.join(remarks)})" if remarks else text, tuple(rows))
 
 
-def _latest_of(query: Query, readings: Sequence[_Reading], support: Support) -> Statement:
+def _latest_of(
+    query: Query, readings: Sequence[_Reading], support: Support
+) -> Statement:
     """The latest reading of a label, and how many earlier ones there are."""
     *earlier, latest = readings
-    text, rows = _measured_statement(query, [latest], support, with_clock=is_narrow(query.when))
+    text, rows = _measured_statement(
+        query, [latest], support, with_clock=is_narrow(query.when)
+    )
     if not earlier:
         return Statement(text, rows)
     for reading in earlier:
@@ -244,7 +262,9 @@ def _flags_of(reading: _Reading) -> str:
     return "; ".join(dict.fromkeys(flags.values()))
 
 
-def row_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
+def row_statements(
+    query: Query, rows: Sequence[Row], support: Support
+) -> list[Statement]:
     """Return a statement for each thing: results oldest first, all else newest first.
 
     The same thing several times is one statement with its dates. `rows` come oldest first.
@@ -253,7 +273,11 @@ def row_statements(query: Query, rows: Sequence[Row], support: Support) -> list[
         return measured_statements(query, rows, support)
     writer = _Writer(query, support, is_single=len(rows) == 1)
     statements = writer.statements(rows)
-    if query.what in DRUGS and query.returns == "name" and len(statements) > _MANY_DRUGS:
+    if (
+        query.what in DRUGS
+        and query.returns == "name"
+        and len(statements) > _MANY_DRUGS
+    ):
         return _Writer(query, support, is_single=False, is_brief=True).statements(rows)
     return statements
 
@@ -306,7 +330,11 @@ class _Writer:
         if len(rows) == 1:
             head = f"{heading.name}{self._date(rows[0])}"
             # The date of a row may say its status, as in "resolved 2020-10-21".
-            if self._words.dated == "since" and self._end(rows[0]) and row_status(rows[0]) in ENDED:
+            if (
+                self._words.dated == "since"
+                and self._end(rows[0])
+                and row_status(rows[0]) in ENDED
+            ):
                 status = ""
         else:
             head = self._group_head(heading.name, rows)
@@ -378,7 +406,11 @@ class _Writer:
             return f", {dated} {start}, until {end}" if end else f", {dated} {start}"
         status = row_status(row)
         if end:
-            return f" from {start}, {status} {end}" if status in ENDED else f", {start} to {end}"
+            return (
+                f" from {start}, {status} {end}"
+                if status in ENDED
+                else f", {start} to {end}"
+            )
         if not status:
             return f", recorded {start}"
         return f" from {start}" if status in ENDED else f", since {start}"

@@ -30,7 +30,9 @@ from archqa.tasks.fhir_agentbench.task import RecordResult, row_text, rows_by_re
 from archqa.tasks.fhir_agentbench.tools import is_later
 from archqa.tasks.pipeline import Pipeline
 
-NOT_VERIFIED = "Code that a model wrote gave this answer; no query verified what it cites."
+NOT_VERIFIED = (
+    "Code that a model wrote gave this answer; no query verified what it cites."
+)
 _UNCITED = "Code that a model wrote answered without citing resources of the record"
 
 
@@ -88,7 +90,9 @@ async def answer_by_model(
         context = backends.context(on_step)
         outcome = await pipeline.run(asked, context, settings.for_pipeline(pipeline))
         assert isinstance(outcome.result, RecordResult)
-        answer = await asyncio.to_thread(_answer, question.text, outcome.result, queries)
+        answer = await asyncio.to_thread(
+            _answer, question.text, outcome.result, queries
+        )
     except CaseFailed as failure:
         answer = await asyncio.to_thread(_unanswered, question.text, failure, queries)
     changes = {
@@ -136,7 +140,9 @@ def _own_answer(question: str, result: RecordResult, queries: PatientQueries) ->
         reason = f"{result.handed_over.rstrip('.')}. {_UNCITED}"
         return not_understood_answer(question, (), reason, queries.patient)
     if not text or not evidence:
-        return Answer(question=question, status=Status.NOT_FOUND, message=text, remarks=remarks)
+        return Answer(
+            question=question, status=Status.NOT_FOUND, message=text, remarks=remarks
+        )
     if result.handed_over:
         remarks = (*remarks, NOT_VERIFIED)
     line = AnswerLine(text=text, citations=tuple(piece.id for piece in evidence))
@@ -159,11 +165,18 @@ def _unanswered(question: str, failure: CaseFailed, queries: PatientQueries) -> 
         status, words = Status.NOT_UNDERSTOOD, (failure.part,)
     elif isinstance(failure, Refused):
         status = Status.DECLINED
-    elif failure.details:  # The query was understood in part, and cannot be carried out.
+    elif (
+        failure.details
+    ):  # The query was understood in part, and cannot be carried out.
         status = Status.NOT_UNDERSTOOD
     else:
         raise failure
-    return Answer(question=question, status=status, message=failure.full_text, not_understood=words)
+    return Answer(
+        question=question,
+        status=status,
+        message=failure.full_text,
+        not_understood=words,
+    )
 
 
 def _resource_evidence(result: RecordResult, record: Record) -> Iterator[Evidence]:

@@ -16,7 +16,11 @@ from archqa.asking.record_details import (
     with_visit_details,
 )
 from archqa.asking.record_lines import is_series, row_statements
-from archqa.asking.record_summaries import elapsed_statements, stay_statements, summary_statements
+from archqa.asking.record_summaries import (
+    elapsed_statements,
+    stay_statements,
+    summary_statements,
+)
 from archqa.asking.record_support import Support
 from archqa.asking.record_words import (
     MEASURED,
@@ -78,7 +82,9 @@ _PERSONS = {"female": Person("She", "Her"), "male": Person("He", "His")}
 class PartWriter:
     """Writes the parts of an answer about one patient."""
 
-    def __init__(self, patient: Resource, support: Support, execute: Execute | None) -> None:
+    def __init__(
+        self, patient: Resource, support: Support, execute: Execute | None
+    ) -> None:
         self._person = _PERSONS.get(str(patient.get("gender", "")), Person())
         self._support = support
         self._execute = execute
@@ -179,9 +185,16 @@ class PartWriter:
         if death:
             born = f" (born {recorded})" if recorded else ""
             return f"{self._person.subject} {death}{born}."
-        ages = [value for value in result.answer.values if isinstance(value, int | float)]
+        ages = [
+            value for value in result.answer.values if isinstance(value, int | float)
+        ]
         birth = _birth(row)
-        if birth and query.now and not result.query.when.spans and not result.query.when.visit:
+        if (
+            birth
+            and query.now
+            and not result.query.when.spans
+            and not result.query.when.visit
+        ):
             ages = [full_years(birth, datetime.fromisoformat(query.now).date())]
         if not ages or not recorded:
             return ""
@@ -259,7 +272,9 @@ class PartWriter:
             decisive = [extreme, *(row for row in decisive if row is not extreme)]
         statements = row_statements(query, decisive[::-1], self._support)[::-1]
         verdict, is_yes = _measured_verdict(query, rows, flags)
-        return Part(tuple(statements), verdict=verdict, is_yes=is_yes, limit=_SHOWN_OF_EXISTENCE)
+        return Part(
+            tuple(statements), verdict=verdict, is_yes=is_yes, limit=_SHOWN_OF_EXISTENCE
+        )
 
     def _summary(self, query: Query, result: QueryResult) -> Part:
         summary = summary_statements(query, result, self._support)
@@ -267,7 +282,9 @@ class PartWriter:
             return Part(summary.statements, remarks=summary.remarks, is_series=True)
         part = self._rows(query, result.chosen)
         text = f"No number is recorded for {subject(query)}."
-        return part._replace(status=Status.NOT_FOUND, message=text, remarks=summary.remarks)
+        return part._replace(
+            status=Status.NOT_FOUND, message=text, remarks=summary.remarks
+        )
 
     def _rows(self, query: Query, rows: Sequence[Row]) -> Part:
         """Every row; where none says what is asked, the rows are shown as not answering."""
@@ -281,7 +298,11 @@ class PartWriter:
             ordered = sorted(rows, key=lambda row: not lacks_what_is_asked(query, row))
             statements = row_statements(query, ordered, self._support)
         verdict = f"{_EXTREME_WORDS[query.extreme]}: " if query.extreme else ""
-        if len(statements) > MAX_LINES and query.what in MEASURED and not is_series(query, rows):
+        if (
+            len(statements) > MAX_LINES
+            and query.what in MEASURED
+            and not is_series(query, rows)
+        ):
             statements.reverse()
         part = Part(tuple(statements), verdict=verdict, is_series=True)
         if not all(lacks_what_is_asked(query, row) for row in rows):
@@ -299,7 +320,9 @@ def _as_list(query: Query) -> Query:
     return query.model_copy(update={"summary": "each", "per": None, "returns": returns})
 
 
-def _measured_verdict(query: Query, rows: Sequence[Row], flags: Sequence[str]) -> tuple[str, bool]:
+def _measured_verdict(
+    query: Query, rows: Sequence[Row], flags: Sequence[str]
+) -> tuple[str, bool]:
     """How the answer to an existence begins, and whether it is a yes; empty without a verdict."""
     if query.results or query.value or query.flag or query.extreme or query.grew:
         return "Yes: ", True
@@ -312,7 +335,10 @@ def _measured_verdict(query: Query, rows: Sequence[Row], flags: Sequence[str]) -
     if set(flags) == {"negative"}:
         return "No: ", False
     if set(flags) <= {"negative", "past"}:
-        return "No, not currently: " if query.state == "current" else "In the past: ", False
+        return (
+            "No, not currently: " if query.state == "current" else "In the past: ",
+            False,
+        )
     return "", False
 
 

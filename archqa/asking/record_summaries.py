@@ -8,7 +8,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from archqa.asking.record_details import MAX_LINES, Statement, by_label, latest_first
-from archqa.asking.record_lines import converted_text, row_statements, unit_text, value_text
+from archqa.asking.record_lines import (
+    converted_text,
+    row_statements,
+    unit_text,
+    value_text,
+)
 from archqa.asking.record_support import Support
 from archqa.asking.record_words import (
     DRUGS,
@@ -72,11 +77,15 @@ def summary_statements(query: Query, result: QueryResult, support: Support) -> S
     if query.returns in {"time", "end_time"}:
         return Summary(writer.first_or_last(rows))
     if query.summary == "change":
-        rows = result.rows  # All values between the first and the last, which are chosen.
+        rows = (
+            result.rows
+        )  # All values between the first and the last, which are chosen.
     return writer.numbers(rows)
 
 
-def elapsed_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
+def elapsed_statements(
+    query: Query, rows: Sequence[Row], support: Support
+) -> list[Statement]:
     """Return how long ago each row was: `3 years and 2 months ago, on 2023-09-05: Colonoscopy`."""
     now = datetime.fromisoformat(query.now) if query.now else None
     statements = []
@@ -88,7 +97,9 @@ def elapsed_statements(query: Query, rows: Sequence[Row], support: Support) -> l
     return statements
 
 
-def stay_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
+def stay_statements(
+    query: Query, rows: Sequence[Row], support: Support
+) -> list[Statement]:
     """Return how long each stay was, newest first."""
     statements = []
     for row in latest_first(rows):
@@ -135,12 +146,16 @@ class _Summaries:
         ends = (rows[0], rows[-1]) if count > 1 else tuple(rows)
         return Statement(text, (*ends, *rows[1:-1]))
 
-    def count_distinct(self, rows: Sequence[Row], values: Sequence[object]) -> Statement:
+    def count_distinct(
+        self, rows: Sequence[Row], values: Sequence[object]
+    ) -> Statement:
         """`3 different medication orders: …`, the number from the executor, who told them apart."""
         returns = self._query.returns
         names: dict[str, str] = {}
         for row in rows:
-            for name in (row.name,) if returns == "name" else row.facts.get(returns, ()):
+            for name in (
+                (row.name,) if returns == "name" else row.facts.get(returns, ())
+            ):
                 names.setdefault(name.casefold().strip(), clean_name(name))
         number = next((value for value in values if isinstance(value, int)), len(names))
         things = returns.replace("_", " ")
@@ -158,7 +173,9 @@ class _Summaries:
     def by_period(self, result: QueryResult) -> tuple[Statement, ...]:
         """The days, months or years that have a value one a line; too many of them on one line."""
         statements = []
-        for period, value in zip(result.answer.periods, result.answer.values, strict=True):
+        for period, value in zip(
+            result.answer.periods, result.answer.values, strict=True
+        ):
             rows = []
             for row in result.chosen:
                 times = filter(None, (row.local_time, row.local_end))
@@ -169,9 +186,13 @@ class _Summaries:
             if self._query.summary == "count":
                 text = f"{computed_text(value)} {noun(self._query, len(rows))}"
             else:
-                labels = dict.fromkeys(_inside(row_label(self._query, row)) for row in rows)
+                labels = dict.fromkeys(
+                    _inside(row_label(self._query, row)) for row in rows
+                )
                 word = _SUMMARY_WORDS[self._query.summary].lower()
-                amount = f"{computed_text(value)} {unit_text(result.answer.unit)}".strip()
+                amount = (
+                    f"{computed_text(value)} {unit_text(result.answer.unit)}".strip()
+                )
                 text = f"{word} {listed(list(labels))} {amount}"
             statements.append(Statement(f"{period}: {text}", tuple(rows)))
         if len(statements) <= MAX_LINES:
@@ -209,13 +230,19 @@ class _Summaries:
         word = "in total"
         if query.summary == "average":
             days, word = days / len(stays), "on average"
-        return (Statement(f"{computed_text(days)} days {word}, over {number}", tuple(stays)),)
+        return (
+            Statement(
+                f"{computed_text(days)} days {word}, over {number}", tuple(stays)
+            ),
+        )
 
     def first_or_last(self, rows: Sequence[Row]) -> tuple[Statement, ...]:
         """The rows with the earliest or the latest start or end."""
         rows_at: dict[datetime, list[Row]] = {}
         for row in rows:
-            time = row.local_end if self._query.returns == "end_time" else row.local_time
+            time = (
+                row.local_end if self._query.returns == "end_time" else row.local_time
+            )
             if time is not None:
                 rows_at.setdefault(time, []).append(row)
         if not rows_at:
@@ -229,7 +256,9 @@ class _Summaries:
         statements: list[Statement] = []
         remarks = []
         with_numbers = [row for row in rows if row.value is not None]
-        for label, group in by_label(with_numbers, lambda row: row_label(self._query, row)):
+        for label, group in by_label(
+            with_numbers, lambda row: row_label(self._query, row)
+        ):
             units = dict.fromkeys(unit_text(row.unit) or "none" for row in group)
             if len(units) > 1:
                 names = listed(list(units))
@@ -256,7 +285,9 @@ class _Summaries:
                 statements += self._change(label, values)
         left_out = len(rows) - len(with_numbers)
         if left_out:
-            remarks.append(f"{left_out} of {len(rows)} results are no numbers and are left out.")
+            remarks.append(
+                f"{left_out} of {len(rows)} results are no numbers and are left out."
+            )
         return Summary(tuple(statements), tuple(remarks))
 
     def _average_or_sum(self, label: str, rows: Sequence[Row]) -> Statement:
@@ -283,19 +314,25 @@ class _Summaries:
         if len(rows) > 1:
             text = f"{text}, of {_results(rows)} {span_text(rows)}"
         converted = converted_text(decisive[0], self._support)
-        return Statement(f"{text} ({converted})" if converted else text, tuple(decisive))
+        return Statement(
+            f"{text} ({converted})" if converted else text, tuple(decisive)
+        )
 
     def _change(self, label: str, rows: Sequence[Row]) -> Iterator[Statement]:
         """Yield the change from the first value to the last, and the way between them."""
         first, last = rows[0], rows[-1]
         if len(rows) < 2:
-            yield Statement(f"{label}: only one value, {self._value_on(first)}", (first,))
+            yield Statement(
+                f"{label}: only one value, {self._value_on(first)}", (first,)
+            )
             return
         change = "no change"
         if difference := _number(last) - _number(first):
             amount = f"{computed_text(abs(difference))} {unit_text(last.unit)}".strip()
             change = f"{amount} {'more' if difference > 0 else 'less'}"
-        text = f"{label}: {change}: from {self._value_on(first)} to {self._value_on(last)}"
+        text = (
+            f"{label}: {change}: from {self._value_on(first)} to {self._value_on(last)}"
+        )
         yield Statement(text, (first, last))
         if len(rows) > 2:
             yield self._course(label, rows)

@@ -17,7 +17,16 @@ _ERROR = "entered-in-error"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORD = re.compile(r"[^\W_]+")
 _QUOTED_FACTS = frozenset(
-    {"reason", "practitioner", "place", "reaction", "activity", "target", "body_site", "payer"}
+    {
+        "reason",
+        "practitioner",
+        "place",
+        "reaction",
+        "activity",
+        "target",
+        "body_site",
+        "payer",
+    }
     | {"address", "phone", "email", "care_unit"}
 )
 """Facts whose words stand in the resource, or in one that it refers to; others come from codes."""
@@ -129,7 +138,9 @@ class _CitedTexts:
     def _resources(self) -> list[Resource]:
         row = self._row
         resources = []
-        for reference in dict.fromkeys((*row.refs, *row.context_refs, *row.reason_refs)):
+        for reference in dict.fromkeys(
+            (*row.refs, *row.context_refs, *row.reason_refs)
+        ):
             resource = self._support.read(*reference.split("/", 1))
             if resource is not None:
                 resources.append(resource)
@@ -176,7 +187,9 @@ def _as_recorded(row: Row, cited: _CitedTexts) -> Row:
 
 
 def _texts(resources: list[Resource]) -> frozenset[str]:
-    return frozenset(str(scalar) for resource in resources for scalar in all_scalars(resource))
+    return frozenset(
+        str(scalar) for resource in resources for scalar in all_scalars(resource)
+    )
 
 
 def _words_of(texts: Iterable[str]) -> frozenset[str]:

@@ -162,10 +162,21 @@ _SNOMED_TAG = re.compile(
 _LOINC_PROPERTY = re.compile(r"\s+\[[^\]]*\](?!\S)")
 """Property and scale in a LOINC long common name, [Mass/volume]; mm[Hg] is none."""
 
-_LOINC_BLOOD = re.compile(r"\s+in (?:Serum or Plasma|Serum, Plasma or Blood|Serum|Plasma|Blood)\b")
-_LOINC_METHOD = re.compile(r"\s+by (?:Automated count|Manual count|calculation|Computation)\b")
+_LOINC_BLOOD = re.compile(
+    r"\s+in (?:Serum or Plasma|Serum, Plasma or Blood|Serum|Plasma|Blood)\b"
+)
+_LOINC_METHOD = re.compile(
+    r"\s+by (?:Automated count|Manual count|calculation|Computation)\b"
+)
 _CAPITAL_UNIT = re.compile(r"\b(?:MG|ML|MCG|MEQ|UNT|ACTUAT)\b")
-_UNITS = {"MG": "mg", "ML": "mL", "MCG": "mcg", "MEQ": "mEq", "UNT": "units", "ACTUAT": "puff"}
+_UNITS = {
+    "MG": "mg",
+    "ML": "mL",
+    "MCG": "mcg",
+    "MEQ": "mEq",
+    "UNT": "units",
+    "ACTUAT": "puff",
+}
 _EXPORTED = re.compile(r"^\{.*\}$", re.DOTALL)
 
 
@@ -217,7 +228,15 @@ def _exported_text(text: str) -> str:
 
 
 MEASURED = frozenset(
-    {"lab", "vital", "output", "observation", "microbiology_test", "organism", "susceptibility"}
+    {
+        "lab",
+        "vital",
+        "output",
+        "observation",
+        "microbiology_test",
+        "organism",
+        "susceptibility",
+    }
 )
 """Kinds of rows that have a result."""
 
@@ -227,7 +246,15 @@ STAYS = frozenset({"hospital_visit", "icu_stay", "care_unit", "encounter"})
 DRUGS = frozenset({"medication", "administration"})
 
 ENDED = frozenset(
-    {"stopped", "completed", "resolved", "inactive", "remission", "finished", "cancelled"}
+    {
+        "stopped",
+        "completed",
+        "resolved",
+        "inactive",
+        "remission",
+        "finished",
+        "cancelled",
+    }
     | {"revoked", "ended", "discontinued", "expired", "suspended"}
 )
 """Statuses of what has ended."""
@@ -262,7 +289,9 @@ def _all_row_words() -> dict[str, RowWords]:
     for table, what, nouns, named, lead, dated, silent in _words_table():
         if table == "row":
             kind = KINDS[what]
-            singular, plural = nouns.split("|") if nouns != "-" else (kind.singular, kind.plural)
+            singular, plural = (
+                nouns.split("|") if nouns != "-" else (kind.singular, kind.plural)
+            )
             statuses = frozenset(silent.split("|"))
             words[what] = RowWords(
                 singular, plural, named, lead.replace("-", "{}"), dated, statuses
@@ -299,7 +328,10 @@ def asserts(text: str) -> Assertion:
 
 def denies(name: str) -> bool:
     """Whether a name itself says that there is nothing: "No known allergy"."""
-    return re.match(r"(?:no|not|never|none|absence of|denies)\b", name, re.IGNORECASE) is not None
+    return (
+        re.match(r"(?:no|not|never|none|absence of|denies)\b", name, re.IGNORECASE)
+        is not None
+    )
 
 
 def row_label(query: Query, row: Row) -> str:
@@ -321,13 +353,17 @@ def _measurements(names: tuple[str, ...]) -> tuple[str, ...]:
             concept = concept_named("measurement", name)
         except KeyError:
             continue
-        singles.update(dict.fromkeys(_measurements(concept.parts) if concept.parts else (name,)))
+        singles.update(
+            dict.fromkeys(_measurements(concept.parts) if concept.parts else (name,))
+        )
     return tuple(singles)
 
 
 def concept_text(name: str) -> str:
     """Return the name of a concept with its capitals: `hemoglobin A1c`."""
-    return re.sub(r"\w+", lambda word: _words_with_capitals().get(word[0], word[0]), name)
+    return re.sub(
+        r"\w+", lambda word: _words_with_capitals().get(word[0], word[0]), name
+    )
 
 
 @cache

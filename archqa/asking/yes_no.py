@@ -85,8 +85,12 @@ _NOW = re.compile(
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"^[^:.;]{1,60}:(?:\s|$)")
-_RESULT = re.compile(r"\b(?:negative|normal|unremarkable|no|not|ruled out)\b", re.IGNORECASE)
-_PLACE = re.compile(r"\s+(?:in|of|over|to)\s(?:the |his |her |either |both |any )?\w+(?: \w+)?")
+_RESULT = re.compile(
+    r"\b(?:negative|normal|unremarkable|no|not|ruled out)\b", re.IGNORECASE
+)
+_PLACE = re.compile(
+    r"\s+(?:in|of|over|to)\s(?:the |his |her |either |both |any )?\w+(?: \w+)?"
+)
 _CLAUSE_BREAK = re.compile(r"[;,]\s|\.\s|\s(?:but|and|while|although|with)\s")
 _WORD = re.compile(r"[A-Za-z][\w'-]*")
 
@@ -135,7 +139,9 @@ def yes_no_answer(question: str, evidence: Sequence[str]) -> YesNo | None:
     if not is_yes_no_question(question):
         return None
     form = question_form(question)
-    verdicts = {SentenceReading(question, form, sentence).verdict() for sentence in evidence}
+    verdicts = {
+        SentenceReading(question, form, sentence).verdict() for sentence in evidence
+    }
     return _only(verdicts - {None})
 
 
@@ -178,7 +184,10 @@ def _find_cues(sentence: str) -> list[Cue]:
 
 def _conflict(cue: Cue, other: Cue) -> bool:
     """Whether a cue overlaps a longer one; the two directions of one word may both stand."""
-    is_boundary = "boundary" in (cue.kind, other.kind) and "pseudo" not in (cue.kind, other.kind)
+    is_boundary = "boundary" in (cue.kind, other.kind) and "pseudo" not in (
+        cue.kind,
+        other.kind,
+    )
     other_way = cue.kind == other.kind and cue.reaches_after != other.reaches_after
     if is_boundary or other_way:
         return False
@@ -187,13 +196,17 @@ def _conflict(cue: Cue, other: Cue) -> bool:
     return cue.start < other.end and other.start < cue.end
 
 
-def _reaches(cue: Cue, start: int, end: int, sentence: str, boundaries: list[int]) -> bool:
+def _reaches(
+    cue: Cue, start: int, end: int, sentence: str, boundaries: list[int]
+) -> bool:
     if cue.kind == "absent" and cue.start < start and end <= cue.end:
         return True
     if cue.reaches_after:
         if cue.end > start:
             return False
-        crosses = cue.kind == "family" and not re.search(r"[.;]", sentence[cue.end : start])
+        crosses = cue.kind == "family" and not re.search(
+            r"[.;]", sentence[cue.end : start]
+        )
         return crosses or not any(cue.end <= offset < start for offset in boundaries)
     if cue.start < end:
         return False
@@ -239,7 +252,9 @@ def _verdict_of(stated: frozenset[Assertion], form: QuestionForm) -> YesNo | Non
     return None if Assertion.PAST in stated and form.asks_now else YesNo.YES
 
 
-def _permission_verdict(stated: frozenset[Assertion], form: QuestionForm) -> YesNo | None:
+def _permission_verdict(
+    stated: frozenset[Assertion], form: QuestionForm
+) -> YesNo | None:
     if Assertion.ABSENT in stated:
         return YesNo.NO
     if Assertion.ALLOWED in stated:
@@ -268,7 +283,12 @@ def _is_denied_in_other_words(question: str, form: QuestionForm, sentence: str) 
 
     False where both name known things and they differ: "no fever" does not answer "night sweats?".
     """
-    if form.asks_ended or form.asks_permission or form.asks_family or form.asks_comparison:
+    if (
+        form.asks_ended
+        or form.asks_permission
+        or form.asks_family
+        or form.asks_comparison
+    ):
         return False
     asked_parts, sentence_parts = body_parts(question), body_parts(sentence)
     if asked_parts and sentence_parts and not asked_parts & sentence_parts:
@@ -277,7 +297,11 @@ def _is_denied_in_other_words(question: str, form: QuestionForm, sentence: str) 
     if not known and asked_parts <= sentence_parts and _TEST.search(question):
         # The sentence may say no more than that a test, which the question names, was normal.
         is_short = len(sentence.split()) <= MAX_RESULT_WORDS
-        if is_short and _NORMAL_RESULT.search(sentence) and not _MORE_IS_SAID.search(sentence):
+        if (
+            is_short
+            and _NORMAL_RESULT.search(sentence)
+            and not _MORE_IS_SAID.search(sentence)
+        ):
             return True
     denied = _only_denied(sentence)
     if known and (find_mentions(denied) or _LIST.search(denied)):
@@ -287,15 +311,27 @@ def _is_denied_in_other_words(question: str, form: QuestionForm, sentence: str) 
 
 def _only_denied(sentence: str) -> str:
     """What a sentence denies if it says nothing else, "" otherwise."""
-    cues = [cue for cue in _find_cues(sentence) if cue.kind not in {"past", "continues"}]
-    denial = next((cue for cue in cues if cue.kind == "absent" and cue.reaches_after), None)
-    if denial is None or any(cue.kind != "absent" and cue.start > denial.start for cue in cues):
+    cues = [
+        cue for cue in _find_cues(sentence) if cue.kind not in {"past", "continues"}
+    ]
+    denial = next(
+        (cue for cue in cues if cue.kind == "absent" and cue.reaches_after), None
+    )
+    if denial is None or any(
+        cue.kind != "absent" and cue.start > denial.start for cue in cues
+    ):
         return ""
     before = re.sub(r"^[^:]*:", "", sentence[: denial.start])
     after = sentence[denial.end :].strip(" .")
-    if len(before.split()) > MAX_WORDS_BEFORE_DENIAL or find_mentions(before) or "," in before:
+    if (
+        len(before.split()) > MAX_WORDS_BEFORE_DENIAL
+        or find_mentions(before)
+        or "," in before
+    ):
         return ""
-    is_one_clause = len(after.split()) <= MAX_DENIED_WORDS and not re.search(r"[;:.]", after)
+    is_one_clause = len(after.split()) <= MAX_DENIED_WORDS and not re.search(
+        r"[;:.]", after
+    )
     return after if is_one_clause else ""
 
 
@@ -311,14 +347,20 @@ class SentenceReading(NamedTuple):
         form = self.form
         if form.asks_cause or form.asks_deed or form.asks_negative:
             return None
-        mentions = find_mentions(main_part(self.question)) or find_mentions(self.question)
+        mentions = find_mentions(main_part(self.question)) or find_mentions(
+            self.question
+        )
         for mention in mentions:
             if mention.concept.aspect in STATES:
                 return self._state_verdict(mention)
         asked: list[Mention] = []
         for aspect in ASPECT_ORDER:
-            asked = asked or [mention for mention in mentions if mention.concept.aspect is aspect]
-        verdict = self._asked_verdict(asked) if asked else self._repeated_words_verdict()
+            asked = asked or [
+                mention for mention in mentions if mention.concept.aspect is aspect
+            ]
+        verdict = (
+            self._asked_verdict(asked) if asked else self._repeated_words_verdict()
+        )
         if verdict is YesNo.NOT_STATED:
             return verdict if self._is_left_open(asked) else None
         if verdict is not None:
@@ -328,7 +370,11 @@ class SentenceReading(NamedTuple):
 
     def _is_left_open(self, asked: Sequence[Mention]) -> bool:
         """Whether a finding is left open and the sentence does not go on to settle it."""
-        if self.form.asks_comparison or not asked or asked[0].concept.aspect not in LEFT_OPEN:
+        if (
+            self.form.asks_comparison
+            or not asked
+            or asked[0].concept.aspect not in LEFT_OPEN
+        ):
             return False
         end = 0
         for asked_mention in asked:
@@ -359,7 +405,9 @@ class SentenceReading(NamedTuple):
         return rest._repeated_words_verdict() in {None, verdict}
 
     def _question_without(self, *mentions: Mention) -> str:
-        return blanked(self.question, [(mention.start, mention.end) for mention in mentions])
+        return blanked(
+            self.question, [(mention.start, mention.end) for mention in mentions]
+        )
 
     def _asked_verdict(self, asked: Sequence[Mention]) -> YesNo | None:
         """Return the verdict on all that is asked for at once ("nausea or vomiting").
@@ -371,7 +419,11 @@ class SentenceReading(NamedTuple):
             verdicts = by_place.setdefault((mention.start, mention.end), set())
             verdicts |= {self._concept_verdict(mention), self._broader_verdict(mention)}
         of_places = {_only(verdicts - {None}) for verdicts in by_place.values()}
-        if self.form.is_alternative and YesNo.YES in of_places and None not in of_places:
+        if (
+            self.form.is_alternative
+            and YesNo.YES in of_places
+            and None not in of_places
+        ):
             return YesNo.YES
         verdict = _only(of_places - {None})
         needs_all = self.form.is_alternative or verdict is YesNo.YES
@@ -383,7 +435,9 @@ class SentenceReading(NamedTuple):
         label = _LABEL.match(self.sentence)
         label_end = label.end() if label else 0
         # What only the label before a colon names is left out ("PAST SURGICAL HISTORY: …").
-        mentions = [mention for mention in mentions if mention.start >= label_end] or mentions
+        mentions = [
+            mention for mention in mentions if mention.start >= label_end
+        ] or mentions
         verdicts: set[YesNo | None] = set()
         for mention in mentions:
             if asked.relation is Relation.NARROWER and not self._covers(mention, asked):
@@ -413,8 +467,14 @@ class SentenceReading(NamedTuple):
             if concept.aspect is not Aspect.FINDING or concept is asked.concept:
                 continue
             for inner in mentions:
-                is_part = inner.relation is Relation.SAME and inner.end - inner.start < len(words)
-                if is_part and self._concept_verdict(inner.moved(asked.start)) is YesNo.NO:
+                is_part = (
+                    inner.relation is Relation.SAME
+                    and inner.end - inner.start < len(words)
+                )
+                if (
+                    is_part
+                    and self._concept_verdict(inner.moved(asked.start)) is YesNo.NO
+                ):
                     return YesNo.NO
         return None
 
@@ -430,7 +490,9 @@ class SentenceReading(NamedTuple):
             return None
         is_habit = asked.concept.aspect is Aspect.HABIT
         verdict = (_habit_verdict if is_habit else _verdict_of)(stated, self.form)
-        is_class = asked.relation is Relation.NARROWER and mention.relation is Relation.SAME
+        is_class = (
+            asked.relation is Relation.NARROWER and mention.relation is Relation.SAME
+        )
         return verdict if verdict is YesNo.NO or not is_class else None
 
     def _covers(self, mention: Mention, asked: Mention) -> bool:
@@ -442,7 +504,10 @@ class SentenceReading(NamedTuple):
 
     def _is_narrower(self, mention: Mention, asked: Mention) -> bool:
         """Whether what is denied is only a part of what is asked: a kind, another site or side."""
-        if mention.relation is Relation.NARROWER and asked.relation is not Relation.NARROWER:
+        if (
+            mention.relation is Relation.NARROWER
+            and asked.relation is not Relation.NARROWER
+        ):
             return True
         # The parts of the body directly before the mention or after "in", "of", "over", "to".
         before = self.sentence[: mention.start].rstrip(" -")
@@ -460,7 +525,11 @@ class SentenceReading(NamedTuple):
             return True
         sentence_parts = body_parts(self.sentence)
         asked_sides = asked_parts & sides()
-        if asked_sides and sentence_parts & sides() and not asked_sides <= sentence_parts:
+        if (
+            asked_sides
+            and sentence_parts & sides()
+            and not asked_sides <= sentence_parts
+        ):
             return True
         is_elsewhere = bool(sentence_parts) and not asked_parts & sentence_parts
         return is_elsewhere and self.sentence.count(",") < MIN_LIST_COMMAS
@@ -474,7 +543,9 @@ class SentenceReading(NamedTuple):
             for match in _CLAUSE_BREAK.finditer(self.sentence, 0, mention.start):
                 start = match.end()
             after = _CLAUSE_BREAK.search(self.sentence, mention.end)
-            clause = self.sentence[start : after.start() if after else len(self.sentence)]
+            clause = self.sentence[
+                start : after.start() if after else len(self.sentence)
+            ]
             if not is_all_else_said(self.question, [asked], clause):
                 continue
             stated = assertions(self.sentence, mention.start, mention.end)

@@ -3,7 +3,13 @@
 import re
 
 from archqa.asking.record_words import clean_name
-from archqa.briefing.notes import NoteLine, newest_first, patient_notes, quote, with_note
+from archqa.briefing.notes import (
+    NoteLine,
+    newest_first,
+    patient_notes,
+    quote,
+    with_note,
+)
 from archqa.briefing.patient_rows import (
     LineDraft,
     PatientRows,
@@ -28,7 +34,9 @@ NONE_CODED = "No allergy is coded; diagnoses or notes tell of reactions."
 
 _CRITICALITIES = {"high", "low"}
 _WORD = re.compile(r"[^\W\d_]{4,}")
-_GENERAL = frozenset({"allergy", "substance", "product", "preparation", "containing", "drug"})
+_GENERAL = frozenset(
+    {"allergy", "substance", "product", "preparation", "containing", "drug"}
+)
 _ALLERGY = re.compile(r"[ -]allerg(?:y|ies)\b", re.IGNORECASE)
 """After the name of a drug: `ceftriaxone allergy`."""
 
@@ -41,7 +49,9 @@ def allergies(patient: PatientRows) -> SectionDraft:
     """
     authored_lines = patient_notes(patient).authored_lines
     notes = newest_first([line for line in authored_lines if is_allergy_line(line)])
-    groups = groups_of(without_closed(patient, "allergy", patient.rows("allergy")), code_key)
+    groups = groups_of(
+        without_closed(patient, "allergy", patient.rows("allergy")), code_key
+    )
     groups.sort(key=lambda group: clean_name(group[-1].name))
     groups.sort(key=last_day, reverse=True)
     lines: list[LineDraft] = []
@@ -52,7 +62,9 @@ def allergies(patient: PatientRows) -> SectionDraft:
             quoted.append(note)
         lines.append(with_note(_allergy_line(patient, group[-1]), "a note says", note))
     for row in patient.denied_allergies():
-        lines.append(draft_of_rows(f"{clean_name(row.name)}, {patient.since(row)}", [row]))
+        lines.append(
+            draft_of_rows(f"{clean_name(row.name)}, {patient.since(row)}", [row])
+        )
     is_coded = bool(lines)
     # Conditions that tell an allergy or an allergic reaction, whether or not they ended.
     cue = cue_pattern("allergy", "diagnosis")
@@ -79,7 +91,9 @@ def wishes(patient: PatientRows) -> SectionDraft:
     for group in groups_of(done, code_key):
         lines.append(procedure_line(patient, group))
     notes = patient_notes(patient)
-    stated = notes.lines_where(notes.authored_lines, lambda part: bool(pattern.search(part.text)))
+    stated = notes.lines_where(
+        notes.authored_lines, lambda part: bool(pattern.search(part.text))
+    )
     lines += map(quote, stated[:MAX_WISHES])
     message = "Notes as written, the newest first." if stated else ""
     if len(stated) > MAX_WISHES:
@@ -96,7 +110,9 @@ def is_allergy_line(line: NoteLine) -> bool:
             return True
     if cue_pattern("allergy", "statement").search(line.text):
         return True
-    return any(_ALLERGY.match(line.text, match.end) for match in find_concepts(line.text))
+    return any(
+        _ALLERGY.match(line.text, match.end) for match in find_concepts(line.text)
+    )
 
 
 def _note_on(row: Row, notes: list[NoteLine]) -> NoteLine | None:

@@ -78,7 +78,9 @@ class Brief(FrozenModel):
         parts = []
         for section in self.sections:
             lines = [f"- {line.text}" for line in section.lines]
-            parts.append("\n".join(filter(None, [section.title, section.message, *lines])))
+            parts.append(
+                "\n".join(filter(None, [section.title, section.message, *lines]))
+            )
         return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:
@@ -136,7 +138,9 @@ def brief(
     `InputError` if `record` is not a record, and `ModelError`.
     """
     if settings is not None and typed:
-        raise CallerError("Both settings and single settings were given.\nPut them into one.")
+        raise CallerError(
+            "Both settings and single settings were given.\nPut them into one."
+        )
     settings = settings or load_settings(typed=typed)
     kinds = chosen_sections(sections)
     name = without_surrogates(as_text(patient, "The patient"))
@@ -173,7 +177,9 @@ def _announce_destinations(
     from archqa.briefing.model_brief import BRIEF_MODEL
 
     destinations = []
-    for destination in run_destinations(settings.replace(record=str(record)), BRIEF_MODEL):
+    for destination in run_destinations(
+        settings.replace(record=str(record)), BRIEF_MODEL
+    ):
         if model_writes or destination.gets_queries:
             destinations.append(destination)
     announce(tuple(destinations))
@@ -186,13 +192,18 @@ def _brief_of(summary: RecordSummary) -> Brief:
     for section in summary.sections:
         lines = []
         for draft in section.lines:
-            lines.append(BriefLine(text=draft.text, citations=draft.citations, date=draft.date))
+            lines.append(
+                BriefLine(text=draft.text, citations=draft.citations, date=draft.date)
+            )
             cited |= dict.fromkeys(draft.citations)
         message = section.message
         if not lines and not message:
             message = section.kind.empty
         written = BriefSection(
-            name=section.kind.name, title=section.kind.title, lines=tuple(lines), message=message
+            name=section.kind.name,
+            title=section.kind.title,
+            lines=tuple(lines),
+            message=message,
         )
         sections.append(written)
     return Brief(
@@ -220,7 +231,9 @@ def brief_markdown(brief: Brief) -> str:
         for line in section.lines:
             # The numbers of its evidence: `1, 4-9`.
             cited = []
-            for first, last in number_ranges(numbers[citation] for citation in line.citations):
+            for first, last in number_ranges(
+                numbers[citation] for citation in line.citations
+            ):
                 cited.append(str(first) if first == last else f"{first}-{last}")
             lines.append(f"- {escaped(line.text)} \\[{', '.join(cited)}\\]")
         if lines:
@@ -230,7 +243,9 @@ def brief_markdown(brief: Brief) -> str:
         place = f" ({escaped(evidence.source)})" if evidence.kind == "sentence" else ""
         # Lines stay apart: a list of a note is none of its items.
         text = " / ".join(filter(None, map(str.strip, evidence.text.splitlines())))
-        evidence_lines.append(f"{number}. {escaped(evidence.id)}{place}: {escaped(text)}")
+        evidence_lines.append(
+            f"{number}. {escaped(evidence.id)}{place}: {escaped(text)}"
+        )
     if evidence_lines:
         parts += ["## Evidence", "\n".join(evidence_lines)]
     parts.append(f"Written by {escaped(brief.author)}.")
@@ -239,7 +254,9 @@ def brief_markdown(brief: Brief) -> str:
 
 def evidence_numbers(brief: Brief) -> dict[str, int]:
     """Return the number of each piece of evidence, from 1."""
-    return {evidence.id: number for number, evidence in enumerate(brief.evidence, start=1)}
+    return {
+        evidence.id: number for number, evidence in enumerate(brief.evidence, start=1)
+    }
 
 
 def number_ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,13 @@ from functools import cache
 
 from archqa.asking.record_words import counted, date_text, number_text, row_status
 from archqa.briefing.allergies import is_allergy_line
-from archqa.briefing.notes import NoteLine, NoteSentence, patient_notes, quote, with_note
+from archqa.briefing.notes import (
+    NoteLine,
+    NoteSentence,
+    patient_notes,
+    quote,
+    with_note,
+)
 from archqa.briefing.patient_rows import (
     LineDraft,
     PatientRows,
@@ -42,7 +48,9 @@ _DATED = {"MedicationStatement": "stated", "MedicationDispense": "dispensed"}
 """The word before the date of what is no order."""
 
 _AMOUNT = r"(\d+(?:\.\d+)?)"
-_DOSE = re.compile(rf"(?<![\d/.,]){_AMOUNT} ?(mg|mcg|g|units?)\b(?! ?/ ?d?l\b)", re.IGNORECASE)
+_DOSE = re.compile(
+    rf"(?<![\d/.,]){_AMOUNT} ?(mg|mcg|g|units?)\b(?! ?/ ?d?l\b)", re.IGNORECASE
+)
 _WORDS_TO_DOSE = 3
 
 
@@ -56,7 +64,9 @@ def medicines(patient: PatientRows) -> SectionDraft:
     rows = _named_rows(patient)
     current = current_rows(patient)
     if not current:
-        groups = _products_newest_first([row for row in rows if row.ingredient_count == 1])
+        groups = _products_newest_first(
+            [row for row in rows if row.ingredient_count == 1]
+        )
         lines = []
         for group in groups[:MAX_LAST_ORDERS]:
             row = group[-1]
@@ -122,7 +132,9 @@ def medicines_in_notes(patient: PatientRows) -> SectionDraft:
     for line in listing:
         if line.document == listing[0].document and _taken_drugs(line) - ordered:
             unordered.append(line)
-    return _quoted_section(unordered, "From the newest list of medicines in a note, as written.")
+    return _quoted_section(
+        unordered, "From the newest list of medicines in a note, as written."
+    )
 
 
 def _quoted_section(lines: list[NoteLine], message: str) -> SectionDraft:
@@ -135,7 +147,9 @@ def _quoted_section(lines: list[NoteLine], message: str) -> SectionDraft:
 
 def _taken_drugs(line: NoteLine) -> set[str]:
     """The drugs of a line but those that it says are not taken."""
-    from archqa.asking.chart.statement_conflicts import is_ended  # Only where notes list drugs.
+    from archqa.asking.chart.statement_conflicts import (
+        is_ended,
+    )  # Only where notes list drugs.
 
     drugs = named_drugs(line.text)
     for match in find_concepts(line.text):
@@ -147,7 +161,9 @@ def _taken_drugs(line: NoteLine) -> set[str]:
 def current_rows(patient: PatientRows) -> list[Row]:
     """Return the rows of medicines that are current, oldest first within a product."""
     rows = without_closed(patient, "medication", _named_rows(patient), _product)
-    return [row for row in rows if row_state("medication", row, patient.now) == "current"]
+    return [
+        row for row in rows if row_state("medication", row, patient.now) == "current"
+    ]
 
 
 def _named_rows(patient: PatientRows) -> list[Row]:
@@ -184,10 +200,16 @@ def _order_line(
         text = f"{text}; the same in {len(same)} orders since {since}"
     if before is not None:
         # Another product that is itself current was added, and not changed.
-        is_added = _product(before) in products and _product(before) != _product(same[0])
+        is_added = _product(before) in products and _product(before) != _product(
+            same[0]
+        )
         if not is_added:
-            order_before = ", ".join([*_regimen(before), _order_dates(patient, before)[0]])
-            text = f"{text}{',' if is_repeated else ';'} the order before: {order_before}"
+            order_before = ", ".join(
+                [*_regimen(before), _order_dates(patient, before)[0]]
+            )
+            text = (
+                f"{text}{',' if is_repeated else ';'} the order before: {order_before}"
+            )
             rows_of_line = [*rows_of_line, before]
     unique = {row.refs: row for row in rows_of_line}
     return draft_of_rows(text, unique.values())
@@ -198,12 +220,21 @@ def _orders_alike(latest: Row, rows: Sequence[Row]) -> tuple[list[Row], Row | No
     latest_day = _day(latest)
     history = []
     for row in rows:
-        if row.time and _substance(row) == _substance(latest) and _day(row) <= latest_day:
+        if (
+            row.time
+            and _substance(row) == _substance(latest)
+            and _day(row) <= latest_day
+        ):
             history.append(row)
-    history.sort(key=lambda row: row.local_time.isoformat() if row.local_time else "", reverse=True)
+    history.sort(
+        key=lambda row: row.local_time.isoformat() if row.local_time else "",
+        reverse=True,
+    )
     same: list[Row] = []
     for row in history:
-        if _product(row) == _product(latest) and _dose_texts(row) == _dose_texts(latest):
+        if _product(row) == _product(latest) and _dose_texts(row) == _dose_texts(
+            latest
+        ):
             same.append(row)
         elif not same or _day(row) != _day(same[-1]):  # Else ordered together.
             return same or [latest], row
@@ -272,7 +303,10 @@ def _contradicting_note(patient: PatientRows, row: Row) -> NoteLine | None:
     notes = patient_notes(patient)
     if not notes.lines:
         return None
-    from archqa.asking.chart.statement_conflicts import is_ended, says_of  # Only where notes are.
+    from archqa.asking.chart.statement_conflicts import (
+        is_ended,
+        says_of,
+    )  # Only where notes are.
 
     written = row.authored_on or row.time
     order_day = written.date().isoformat() if written else ""

@@ -96,13 +96,18 @@ class _Sources(NamedTuple):
 
 
 def written_by_model(
-    summary: RecordSummary, settings: Settings, scripted: Model | None, announce: Announce | None
+    summary: RecordSummary,
+    settings: Settings,
+    scripted: Model | None,
+    announce: Announce | None,
 ) -> ModelSummary:
     """Return the summary as a model writes it. Raises `ModelError` and `BudgetExceeded`."""
     return run_sync(_written(summary, settings, scripted, announce))
 
 
-async def write_lines(task: BriefWritingTask, context: RunContext) -> tuple[WrittenLine, ...]:
+async def write_lines(
+    task: BriefWritingTask, context: RunContext
+) -> tuple[WrittenLine, ...]:
     """Return the lines that the check finds supported; what it rejects is written again once.
 
     Raises `CaseFailed` where the replies cannot be used, and `ModelError`.
@@ -110,23 +115,34 @@ async def write_lines(task: BriefWritingTask, context: RunContext) -> tuple[Writ
     output = await BriefWritingAgent().run(task, context)
     verdict = await _check(task, output, context)
     if verdict.problems:
-        repair = task.model_copy(update={"former": output.lines, "problems": verdict.problems})
+        repair = task.model_copy(
+            update={"former": output.lines, "problems": verdict.problems}
+        )
         output = await BriefWritingAgent().run(repair, context)
         verdict = await _check(task, output, context)
     numbered = enumerate(output.lines, start=1)
     return tuple(line for number, line in numbered if str(number) in verdict.supported)
 
 
-async def _check(task: BriefWritingTask, output: WrittenBrief, context: RunContext) -> LineVerdicts:
+async def _check(
+    task: BriefWritingTask, output: WrittenBrief, context: RunContext
+) -> LineVerdicts:
     if not output.lines:
         return LineVerdicts(lines=())
-    return await BriefCheckAgent().run(LineCheckTask.of_brief(task, output.lines), context)
+    return await BriefCheckAgent().run(
+        LineCheckTask.of_brief(task, output.lines), context
+    )
 
 
 async def _written(
-    summary: RecordSummary, settings: Settings, scripted: Model | None, announce: Announce | None
+    summary: RecordSummary,
+    settings: Settings,
+    scripted: Model | None,
+    announce: Announce | None,
 ) -> ModelSummary:
-    backends = Backends(settings.replace(record=None), BRIEF_MODEL, scripted, announce=announce)
+    backends = Backends(
+        settings.replace(record=None), BRIEF_MODEL, scripted, announce=announce
+    )
     steps: list[Step] = []
     sources = _sources(summary)
     remarks = list(summary.remarks)
@@ -173,9 +189,13 @@ def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
             )
     sentences = []
     for source_id, line in sources.notes.items():
-        sentences.append(BriefSource(id=source_id, text=f"{line.place or 'note'}: {line.text}"))
+        sentences.append(
+            BriefSource(id=source_id, text=f"{line.place or 'note'}: {line.text}")
+        )
     now = f"{summary.now:%Y-%m-%d}"
-    return BriefWritingTask(now=now, sections=tuple(sections), sentences=tuple(sentences))
+    return BriefWritingTask(
+        now=now, sections=tuple(sections), sentences=tuple(sentences)
+    )
 
 
 def _with_lines(

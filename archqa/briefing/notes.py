@@ -31,7 +31,9 @@ _MAX_WRAPPED_WIDTH = 132
 
 _LIST_MARKS = "-*•#0123456789.) \t"
 
-_SEMANTIC_TAG = re.compile(r"\((?:disorder|finding|procedure|situation|regime/therapy|observable)")
+_SEMANTIC_TAG = re.compile(
+    r"\((?:disorder|finding|procedure|situation|regime/therapy|observable)"
+)
 """The tag of a SNOMED CT name: people do not write it, a template does."""
 
 
@@ -94,7 +96,9 @@ class PatientNotes:
         self.documents: list[Document] = []
         self.sentences: list[NoteSentence] = []
         self.lines: list[NoteLine] = []
-        for document in reversed(patient_documents(patient.record, patient.patient_id).readable):
+        for document in reversed(
+            patient_documents(patient.record, patient.patient_id).readable
+        ):
             if not is_between(document.date, datetime.min, patient.now):
                 continue
             sentences = document.sentences()
@@ -148,7 +152,9 @@ class PatientNotes:
         self, lines: Iterable[NoteLine], is_wanted: Callable[[NoteSentence], bool]
     ) -> list[NoteLine]:
         """Return the lines of which a sentence of their own is wanted, the newest note first."""
-        wanted = [line for line in lines if any(map(is_wanted, self._authored_parts(line)))]
+        wanted = [
+            line for line in lines if any(map(is_wanted, self._authored_parts(line)))
+        ]
         return newest_first(wanted)
 
     def lines_naming(self, concept: str) -> list[NoteLine]:
@@ -173,7 +179,9 @@ class PatientNotes:
 
 def patient_notes(patient: PatientRows) -> PatientNotes:
     """Return the notes up to the time of the summary, read once. Raises as the record does."""
-    return patient.chart.get_or_compute("notes of the summary", lambda: PatientNotes(patient))
+    return patient.chart.get_or_compute(
+        "notes of the summary", lambda: PatientNotes(patient)
+    )
 
 
 def is_between(date: str, since: datetime, until: datetime) -> bool:
@@ -213,10 +221,14 @@ def with_note(draft: LineDraft, lead: str, note: NoteLine | None) -> LineDraft:
 
 
 def _note_sentence(document: Document, sentence: Sentence, text: str) -> NoteSentence:
-    return NoteSentence(sentence.id, text, document.title, document.author, document.date)
+    return NoteSentence(
+        sentence.id, text, document.title, document.author, document.date
+    )
 
 
-def _note_lines(document: Document, sentences: tuple[Sentence, ...]) -> Iterator[NoteLine]:
+def _note_lines(
+    document: Document, sentences: tuple[Sentence, ...]
+) -> Iterator[NoteLine]:
     """Yield the lines of a note; of a line that is a paragraph, one for each of its sentences."""
     headings = headings_of_sentences(Case(id=document.name, sentences=sentences))
     label_lines: dict[str, int] = {}
@@ -291,4 +303,7 @@ def _is_next_item(line: Line, next_line: Line, width: int) -> bool:
 
 def _begins_with_drug(text: str) -> bool:
     plain = text.lstrip(_LIST_MARKS)
-    return any(match.start == 0 and match.concept.kind == "drug" for match in find_concepts(plain))
+    return any(
+        match.start == 0 and match.concept.kind == "drug"
+        for match in find_concepts(plain)
+    )

@@ -80,7 +80,11 @@ class PatientRows:
     def denied_allergies(self) -> list[Row]:
         """Return the rows by which a record says that there is no allergy."""
         left_out = self._result("allergy", "name", _CONVENTIONS).left_out
-        return [row for row in left_out if is_fact("allergy", row) and not self._is_later(row)]
+        return [
+            row
+            for row in left_out
+            if is_fact("allergy", row) and not self._is_later(row)
+        ]
 
     def icu_activities(self) -> int:
         """Return how many activities of an intensive care unit `rows` leaves out of procedures."""
@@ -129,8 +133,12 @@ class PatientRows:
     def _result(
         self, what: RowKind, returns: ReturnedField, conventions: Conventions
     ) -> QueryResult:
-        query = Query(what=what, returns=returns, now=self.now.isoformat(timespec="seconds"))
-        return execute(query, self.record, self.patient_id, conventions, chart=self.chart)
+        query = Query(
+            what=what, returns=returns, now=self.now.isoformat(timespec="seconds")
+        )
+        return execute(
+            query, self.record, self.patient_id, conventions, chart=self.chart
+        )
 
     def _is_later(self, row: Row) -> bool:
         return row.local_time is not None and row.local_time > self.now
@@ -153,9 +161,13 @@ def person(patient: PatientRows) -> SectionDraft:
     if is_dead:
         death = parse_datetime(death_date)
         age = patient.age_at(death)
-        text = f"Died on {death_date[:_FULL_DATE]}" if death else "Dead, date not recorded"
+        text = (
+            f"Died on {death_date[:_FULL_DATE]}" if death else "Dead, date not recorded"
+        )
         texts.append(text if age is None else f"{text} at age {age}")
-    return SectionDraft(tuple(LineDraft(text, (reference,)) for text in filter(None, texts)))
+    return SectionDraft(
+        tuple(LineDraft(text, (reference,)) for text in filter(None, texts))
+    )
 
 
 def draft_of_rows(text: str, rows: Iterable[Row]) -> LineDraft:

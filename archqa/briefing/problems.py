@@ -62,7 +62,9 @@ def active_problems(patient: PatientRows) -> SectionDraft:
             unknown.append(row)
     others = _section(patient, unknown)
     if not current:
-        message = f"{UNKNOWN_WHETHER_ACTIVE} {others.message}".strip() if unknown else ""
+        message = (
+            f"{UNKNOWN_WHETHER_ACTIVE} {others.message}".strip() if unknown else ""
+        )
         return others._replace(message=message)
     draft = _section(patient, current, marks_old=True)
     lines = list(draft.lines)
@@ -86,7 +88,9 @@ def resolved_problems(patient: PatientRows) -> SectionDraft:
     since = patient.now - RESOLVED_WITHIN
     rows = []
     for row in patient.rows("diagnosis"):
-        ended_lately = row.local_end is not None and since <= row.local_end <= patient.now
+        ended_lately = (
+            row.local_end is not None and since <= row.local_end <= patient.now
+        )
         if ended_lately and not is_circumstance(row.name):
             rows.append(row)
     rows.sort(key=lambda row: str(row.local_end), reverse=True)
@@ -110,7 +114,11 @@ def is_circumstance(name: str) -> bool:
 
 
 def _section(
-    patient: PatientRows, rows: list[Row], *, marks_old: bool = False, counts: bool = True
+    patient: PatientRows,
+    rows: list[Row],
+    *,
+    marks_old: bool = False,
+    counts: bool = True,
 ) -> SectionDraft:
     """A line for each code: what is current, then what has likely passed, then what is old."""
     groups = _newest_first(groups_of(rows, code_key))
@@ -139,7 +147,10 @@ def _section(
             current.append(line)
     lines = [*current, *passed, *old][:MAX_PROBLEMS]
     old_count = max(0, len(lines) - len(current) - len(passed))
-    messages = (old_message(old_count, "recorded", limit), _further_problems(len(groups)))
+    messages = (
+        old_message(old_count, "recorded", limit),
+        _further_problems(len(groups)),
+    )
     return SectionDraft(tuple(lines), " ".join(filter(None, messages)))
 
 
@@ -147,7 +158,9 @@ def old_message(count: int, verb: str, year: int) -> str:
     """Return that some lines are of long ago and come last; empty for none."""
     if not count:
         return ""
-    were = counted(count, "line, the last of these, was", "lines, the last of these, were")
+    were = counted(
+        count, "line, the last of these, was", "lines, the last of these, were"
+    )
     return f"{were} last {verb} before {year} and never ended in the record."
 
 
@@ -183,7 +196,9 @@ def _stage_number(stage: str) -> int:
     return int(stage) if stage.isdigit() else _ROMAN.get(stage.casefold(), 0)
 
 
-def diagnosis_line(patient: PatientRows, rows: list[Row], *, counts: bool = True) -> LineDraft:
+def diagnosis_line(
+    patient: PatientRows, rows: list[Row], *, counts: bool = True
+) -> LineDraft:
     """Return a line with name, dates and severity; `rows` of one code come oldest first.
 
     What was recorded twice on a day counts once. Where the record has no onset, the dates are those

@@ -52,7 +52,9 @@ def labs(patient: PatientRows) -> SectionDraft:
     for group in groups_of(rows, _test_key):
         if any(row.facts.get("kind") == ("lab",) for row in group):
             groups.append(group)
-    groups.sort(key=lambda group: (_flag_rank(patient, group[-1]), clean_name(group[-1].name)))
+    groups.sort(
+        key=lambda group: (_flag_rank(patient, group[-1]), clean_name(group[-1].name))
+    )
     groups.sort(key=last_day, reverse=True)
     shown = groups[:MAX_TESTS]
     names = [_short_name(group[-1]) for group in shown]
@@ -60,7 +62,9 @@ def labs(patient: PatientRows) -> SectionDraft:
     for group, name in zip(shown, names, strict=True):
         latest = group[-1]
         if names.count(name) > 1 and latest.name:
-            name = sentence_case(latest.name.strip())  # Whole, with specimen and property.
+            name = sentence_case(
+                latest.name.strip()
+            )  # Whole, with specimen and property.
         lines.append(_result_line(patient, name, group))
     further = len(groups) - len(lines)
     others = counted(further, "other test was", "other tests were")
@@ -84,7 +88,9 @@ def vital_signs(patient: PatientRows) -> SectionDraft:
         if not is_older(rows, limit):
             recent[name] = rows
     systolic = recent.get("systolic blood pressure", [])
-    lines = _pressure_lines(patient, systolic, recent.get("diastolic blood pressure", []))
+    lines = _pressure_lines(
+        patient, systolic, recent.get("diastolic blood pressure", [])
+    )
     for name, rows in recent.items():
         if not _PRESSURE.search(name):
             latest = rows[-1]
@@ -115,7 +121,11 @@ def _test_key(row: Row) -> Hashable:
 
 def _short_name(row: Row) -> str:
     """The name as people say it; of a score or count with the words that LOINC has in brackets."""
-    name = sentence_case(row.name.strip()) if row.unit.startswith("{") else clean_name(row.name)
+    name = (
+        sentence_case(row.name.strip())
+        if row.unit.startswith("{")
+        else clean_name(row.name)
+    )
     name = name or "Result without a name"
     specimen = "; ".join(row.facts.get("specimen", ()))
     return f"{name} ({specimen})" if specimen else name
@@ -130,7 +140,11 @@ def _result_line(patient: PatientRows, name: str, rows: Sequence[Row]) -> LineDr
     value = value_text(latest)
     others: dict[str, Row] = {}
     for row in rows:
-        if row.time is not None and row.time == latest.time and value_text(row) != value:
+        if (
+            row.time is not None
+            and row.time == latest.time
+            and value_text(row) != value
+        ):
             others[value_text(row)] = row
     if others:
         other = next(iter(others.values()))
@@ -153,7 +167,9 @@ def _result_line(patient: PatientRows, name: str, rows: Sequence[Row]) -> LineDr
         text = f"{text}, {trend}{_on(patient, before, latest)}"
         cited.append(before)
     flags = _flag_text(patient, latest)
-    if flags and flags.casefold() != value.casefold():  # Else the result says it in words.
+    if (
+        flags and flags.casefold() != value.casefold()
+    ):  # Else the result says it in words.
         text = f"{text}; {flags}"
     return with_note(_draft(text, cited), "a note says", _note_against(patient, latest))
 
@@ -162,7 +178,11 @@ def _comparable_before(latest: Row, rows: Iterable[Row]) -> Row | None:
     """The last value of an earlier time in the same unit."""
     before = None
     for row in rows:
-        if _is_earlier(row, latest) and row.value is not None and row.unit == latest.unit:
+        if (
+            _is_earlier(row, latest)
+            and row.value is not None
+            and row.unit == latest.unit
+        ):
             before = row
     return before if latest.value is not None else None
 
@@ -286,8 +306,13 @@ def _pressure_lines(
     cited = [top, bottom]
     if before:
         trends = []
-        for part, new, old in zip(("systolic", "diastolic"), (top, bottom), before, strict=True):
-            new_text, old_text = number_text(new.value or 0), number_text(old.value or 0)
+        for part, new, old in zip(
+            ("systolic", "diastolic"), (top, bottom), before, strict=True
+        ):
+            new_text, old_text = (
+                number_text(new.value or 0),
+                number_text(old.value or 0),
+            )
             trend = arrow(float(new_text), float(old_text))
             trends.append(f"{part} {new_text} {trend} from {old_text}")
         text = f"{text}; {', '.join(trends)}{_on(patient, before[0], top)}"
@@ -331,7 +356,10 @@ def _vital_sign(row: Row) -> Concept | None:
 def _vital_sign_concepts() -> tuple[Concept, ...]:
     """The single vital signs; of the blood pressure, its parts."""
     concepts: list[Concept] = []
-    for name in (*concept_named("measurement", _VITAL_SIGNS).parts, *_FURTHER_VITAL_SIGNS):
+    for name in (
+        *concept_named("measurement", _VITAL_SIGNS).parts,
+        *_FURTHER_VITAL_SIGNS,
+    ):
         concept = concept_named("measurement", name)
         parts = [concept_named("measurement", part) for part in concept.parts]
         concepts += parts or [concept]

@@ -36,16 +36,24 @@ class SectionKind(NamedTuple):
 
 
 SECTIONS = (
-    SectionKind("person", "The patient", person, "Neither sex nor date of birth is recorded."),
-    SectionKind("allergies", "Allergies and intolerances", allergies, "No allergy is recorded."),
+    SectionKind(
+        "person", "The patient", person, "Neither sex nor date of birth is recorded."
+    ),
+    SectionKind(
+        "allergies", "Allergies and intolerances", allergies, "No allergy is recorded."
+    ),
     SectionKind(
         "wishes",
         "Code status, proxy and wishes",
         wishes,
         "No such statement was found.",
     ),
-    SectionKind("problems", "Problems", active_problems, "No active problem is recorded."),
-    SectionKind("medicines", "Current medicines", medicines, "No medicine is recorded."),
+    SectionKind(
+        "problems", "Problems", active_problems, "No active problem is recorded."
+    ),
+    SectionKind(
+        "medicines", "Current medicines", medicines, "No medicine is recorded."
+    ),
     SectionKind(
         "medicines_in_notes",
         "Medicines in notes without a current order",
@@ -65,10 +73,16 @@ SECTIONS = (
         "No follow-up was found in the notes of the last 24 months.",
     ),
     SectionKind("visits", "Last visits", visits, "No visit is recorded."),
-    SectionKind("vital_signs", "Last vital signs", vital_signs, "No vital sign is recorded."),
-    SectionKind("labs", "Last laboratory results", labs, "No laboratory result is recorded."),
+    SectionKind(
+        "vital_signs", "Last vital signs", vital_signs, "No vital sign is recorded."
+    ),
+    SectionKind(
+        "labs", "Last laboratory results", labs, "No laboratory result is recorded."
+    ),
     SectionKind("procedures", "Procedures", procedures, "No procedure is recorded."),
-    SectionKind("immunizations", "Immunizations", immunizations, "No immunization is recorded."),
+    SectionKind(
+        "immunizations", "Immunizations", immunizations, "No immunization is recorded."
+    ),
     SectionKind(
         "resolved",
         "Resolved in the last 12 months",

@@ -32,8 +32,24 @@ from archqa.terminology.words import word_list
 
 _LEFT_OUT = DROPPED | {
     *("resourceType", "id", "identifier", "subject", "patient", "encounter", "context"),
-    *("participant", "serviceProvider", "requester", "recorder", "asserter", "performer"),
-    *("location", "custodian", "issued", "intent", "category", "content", "partOf", "derivedFrom"),
+    *(
+        "participant",
+        "serviceProvider",
+        "requester",
+        "recorder",
+        "asserter",
+        "performer",
+    ),
+    *(
+        "location",
+        "custodian",
+        "issued",
+        "intent",
+        "category",
+        "content",
+        "partOf",
+        "derivedFrom",
+    ),
     *("hasMember", "basedOn", "insurance", "diagnosis"),
 }
 """Members that no line tells: who was there, links, what holds for every resource of its kind."""
@@ -42,8 +58,19 @@ _OF_PATIENT = ("gender", "birthDate", "deceasedDateTime", "deceasedBoolean")
 """Members of a Patient that a line tells; name and address stay where they are."""
 
 _DATES = (
-    *("effectiveDateTime", "onsetDateTime", "authoredOn", "performedDateTime", "recordedDate"),
-    *("period.start", "performedPeriod.start", "effectivePeriod.start", "onsetPeriod.start"),
+    *(
+        "effectiveDateTime",
+        "onsetDateTime",
+        "authoredOn",
+        "performedDateTime",
+        "recordedDate",
+    ),
+    *(
+        "period.start",
+        "performedPeriod.start",
+        "effectivePeriod.start",
+        "onsetPeriod.start",
+    ),
     *("effectiveInstant", "whenHandedOver", "dateAsserted", "onsetString"),
     *("occurrenceDateTime", "date"),
 )
@@ -55,7 +82,9 @@ _TIMESTAMP = re.compile(
     r"\d{4}-\d{2}(?:-\d{2})?"
     r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:\d{2})?"
 )
-_YEAR = re.compile(r"\b(?:on|since|from|to|of|at|ordered|recorded|resolved) (\d{4})\b(?![-./\d])")
+_YEAR = re.compile(
+    r"\b(?:on|since|from|to|of|at|ordered|recorded|resolved) (\d{4})\b(?![-./\d])"
+)
 _COUNT = re.compile(r"\b(\d+) (?:times|orders)\b(?! (?:an?|every|per|daily)\b)")
 _MORE = re.compile(r"\band (\d+) more\b")
 _DECIMAL = re.compile(r"\d+\.\d{3,}(?:e-?\d+)?")
@@ -85,7 +114,9 @@ class Problem(StrEnum):
 class EvidenceTexts:
     """The texts of what lines cite, each read once."""
 
-    def __init__(self, patient: PatientRows, sentences: Iterable[NoteSentence] = ()) -> None:
+    def __init__(
+        self, patient: PatientRows, sentences: Iterable[NoteSentence] = ()
+    ) -> None:
         self._patient = patient
         self._sentences = {sentence.id: sentence for sentence in sentences}
         self._texts: dict[str, str] = {}
@@ -192,7 +223,9 @@ def _value_text(value: Any) -> str:
         return str(value.get("display") or "")
     if "value" in value and not isinstance(value["value"], Mapping):
         unit = value.get("unit") or value.get("code") or ""
-        return f"{value.get('comparator', '')}{_value_text(value['value'])} {unit}".strip()
+        return (
+            f"{value.get('comparator', '')}{_value_text(value['value'])} {unit}".strip()
+        )
     return ", ".join(_member_texts(value))
 
 
@@ -207,7 +240,9 @@ def confirmed(
     return lines
 
 
-def find_problem(draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows) -> Problem | None:
+def find_problem(
+    draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows
+) -> Problem | None:
     """Return what the cited evidence does not confirm of a line; None if it confirms all."""
     if not draft.citations or not all(map(evidence.text, draft.citations)):
         return Problem.EVIDENCE

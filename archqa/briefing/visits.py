@@ -51,7 +51,20 @@ _DATES = (
         re.IGNORECASE,
     ),
 )
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS = (
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "may",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "oct",
+    "nov",
+    "dec",
+)
 
 
 def visits(patient: PatientRows) -> SectionDraft:
@@ -85,7 +98,9 @@ def _visit_line(patient: PatientRows, row: Row) -> LineDraft:
     diagnoses: dict[str, str] = {}
     for reference in row.reason_refs:
         name = concept_name(patient.read(reference).get("code"))
-        is_diagnosis = reference.startswith("Condition/") and name and not is_circumstance(name)
+        is_diagnosis = (
+            reference.startswith("Condition/") and name and not is_circumstance(name)
+        )
         if is_diagnosis and whole_name(name) not in reasons:
             diagnoses[whole_name(name)] = reference
     if reasons:
@@ -126,7 +141,9 @@ def _noted_visits(patient: PatientRows, rows: list[Row]) -> list[LineDraft]:
     notes = patient_notes(patient)
     lines: list[LineDraft] = []
     for document in reversed(notes.documents):
-        if not document.name.startswith(_NOTE_TYPES) or not notes.is_recent(document.date):
+        if not document.name.startswith(_NOTE_TYPES) or not notes.is_recent(
+            document.date
+        ):
             continue
         if document.encounter and patient.visit(document.encounter):
             continue

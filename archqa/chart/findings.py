@@ -51,10 +51,14 @@ _ASKS_TEST = re.compile(
     r"\W*(?:what(?:['’]s| is| was| were| are)|last|latest|most recent|newest|recent|current)\b",
     re.IGNORECASE,
 )
-_RESULT = re.compile(r"(?<![/\d])\d+(?:\.\d+)?(?![/\d]) ?(?:%|[a-zµ]+/|mm|mg|ng|pg|g\b|U\b)")
+_RESULT = re.compile(
+    r"(?<![/\d])\d+(?:\.\d+)?(?![/\d]) ?(?:%|[a-zµ]+/|mm|mg|ng|pg|g\b|U\b)"
+)
 
 
-def places_to_read(notes: ChartNotes, hits: Sequence[Hit], max_sentences: int) -> list[Place]:
+def places_to_read(
+    notes: ChartNotes, hits: Sequence[Hit], max_sentences: int
+) -> list[Place]:
     """Return the sentences to read, at most about `max_sentences`, in the order of the notes.
 
     The notes with the best hits are read whole, of others the best hits with their neighbours.
@@ -62,7 +66,9 @@ def places_to_read(notes: ChartNotes, hits: Sequence[Hit], max_sentences: int) -
     scores: dict[int, list[float]] = defaultdict(list)
     for hit in hits:
         scores[hit.place.document].append(hit.score)
-    best_notes = sorted(scores, key=lambda index: -sum(scores[index][: WEIGHTS.hits_of_note]))
+    best_notes = sorted(
+        scores, key=lambda index: -sum(scores[index][: WEIGHTS.hits_of_note])
+    )
     chosen: set[Place] = set()
     for index in best_notes[: WEIGHTS.whole_notes]:
         length = len(notes.documents[index].numbers)
@@ -92,7 +98,12 @@ class Relevance:
     """What sentences gain or lose for one question about one patient's notes."""
 
     def __init__(
-        self, notes: ChartNotes, question: str, limits: NoteLimits, *, asks_present: bool
+        self,
+        notes: ChartNotes,
+        question: str,
+        limits: NoteLimits,
+        *,
+        asks_present: bool,
     ) -> None:
         self._notes = notes
         self._limits = limits
@@ -132,7 +143,9 @@ class Relevance:
             elif not self._drugs & drugs:
                 gain -= WEIGHTS.other_drug
         gain -= self._value_loss(read)
-        if self._asks_relative and not relative_pattern().search(f"{read.heading} {text}"):
+        if self._asks_relative and not relative_pattern().search(
+            f"{read.heading} {text}"
+        ):
             gain -= WEIGHTS.no_relative
         gain += self._time_gain(read)
         if self._is_in_requested_section(read):
@@ -289,7 +302,12 @@ class NoteFinder:
         if names:
             question = f"{question.rstrip('?. ')} ({', '.join(names)})?"
         hits = search_notes(
-            self.notes, question, self._encode, limits.documents, self._texts, WEIGHTS.hits
+            self.notes,
+            question,
+            self._encode,
+            limits.documents,
+            self._texts,
+            WEIGHTS.hits,
         )
         places = places_to_read(self.notes, hits, max_read)
         if not places:
@@ -306,7 +324,9 @@ class NoteFinder:
             if read[i].is_evidence:
                 place, sentence, heading, _ = read[i]
                 clauses = tuple(scored.clauses.get(i, ()))
-                findings.append(NoteFinding(place, sentence, heading, float(scores[i]), clauses))
+                findings.append(
+                    NoteFinding(place, sentence, heading, float(scores[i]), clauses)
+                )
         return findings
 
     def _read(self, places: Sequence[Place]) -> list[ReadSentence]:

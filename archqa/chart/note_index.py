@@ -172,7 +172,9 @@ class NoteWriter:
         sentences: dict[int, tuple[Sentence, ...]] = {}
         texts: list[str] = []
         for n, document in documents.items():
-            sentences[n] = document.sentences() if isinstance(document, Document) else ()
+            sentences[n] = (
+                document.sentences() if isinstance(document, Document) else ()
+            )
             for sentence in sentences[n]:
                 texts.append(sentence.text)
         self._add_texts(texts)
@@ -190,16 +192,25 @@ class NoteWriter:
         """Add the texts that the patient's notes do not have yet."""
         new = [text for text in dict.fromkeys(texts) if text not in self._numbers]
         vectors = self._encode(new).astype(np.float16)
-        first = max(self._numbers.values(), default=sentence_numbers(self._patient).start) + 1
+        first = (
+            max(self._numbers.values(), default=sentence_numbers(self._patient).start)
+            + 1
+        )
         rows = []
         for s, (text, vector) in enumerate(zip(new, vectors, strict=True), start=first):
             self._numbers[text] = s
             rows.append((s, 0, text, vector.tobytes()))
-        self._connection.executemany("INSERT INTO note_sentence VALUES (?, ?, ?, ?)", rows)
+        self._connection.executemany(
+            "INSERT INTO note_sentence VALUES (?, ?, ?, ?)", rows
+        )
         words = [(s, text) for s, _, text, _ in rows]
-        self._connection.executemany("INSERT INTO note_words (rowid, text) VALUES (?, ?)", words)
+        self._connection.executemany(
+            "INSERT INTO note_words (rowid, text) VALUES (?, ?)", words
+        )
 
-    def _add_document(self, n: int, document: ReadDocument, sentences: Sequence[Sentence]) -> None:
+    def _add_document(
+        self, n: int, document: ReadDocument, sentences: Sequence[Sentence]
+    ) -> None:
         base = sentence_numbers(self._patient).start
         text = document.text if isinstance(document, Document) else ""
         outline = array("i")
@@ -212,7 +223,9 @@ class NoteWriter:
             position = start
             outline.extend((number - base, start, int(sentence.paragraph_id), line))
             used.append((number,))
-        self._connection.executemany("UPDATE note_sentence SET uses = uses + 1 WHERE s = ?", used)
+        self._connection.executemany(
+            "UPDATE note_sentence SET uses = uses + 1 WHERE s = ?", used
+        )
         name = date = title = kind = author = encounter = unread = ""
         if isinstance(document, Document):
             name, date, title, _, kind, author, encounter = document
@@ -226,12 +239,16 @@ class NoteWriter:
     def _remove(self, n: int) -> None:
         """Remove a document, and the sentences that no other document has."""
         execute = self._connection.execute
-        stored = execute("SELECT patient, outline FROM note_document WHERE n = ?", (n,)).fetchone()
+        stored = execute(
+            "SELECT patient, outline FROM note_document WHERE n = ?", (n,)
+        ).fetchone()
         if stored is None:
             return
         patient, outline = stored
         base = sentence_numbers(patient).start
-        used = [(base + number,) for number in array("i", outline)[::INTEGERS_OF_A_SENTENCE]]
+        used = [
+            (base + number,) for number in array("i", outline)[::INTEGERS_OF_A_SENTENCE]
+        ]
         less = "UPDATE note_sentence SET uses = uses - 1 WHERE s = ?"
         self._connection.executemany(less, used)
         for key in set(used):
@@ -252,7 +269,9 @@ DOCUMENTS_OF_A_BATCH = 100
 """Documents of one transaction."""
 
 _TYPES = ", ".join(f"'{name}'" for name in DOCUMENT_TYPES)
-_ALL = f"SELECT r.n FROM resource r JOIN type t ON t.k = r.type WHERE t.name IN ({_TYPES})"
+_ALL = (
+    f"SELECT r.n FROM resource r JOIN type t ON t.k = r.type WHERE t.name IN ({_TYPES})"
+)
 _IS_CURRENT = """
     EXISTS (SELECT 1 FROM note_document d WHERE d.n = r.n)
     AND NOT EXISTS (
@@ -339,7 +358,9 @@ def index_notes(
         return total
     except sqlite3.OperationalError as error:
         fix = "Is there room on the disk, or another load under way?"
-        raise InputError(path, [f": its notes cannot be indexed ({error})."], fix) from None
+        raise InputError(
+            path, [f": its notes cannot be indexed ({error})."], fix
+        ) from None
     finally:
         connection.close()
 
@@ -386,7 +407,9 @@ class _RecordNotes:
 
     def write(self, numbers: Sequence[int]) -> NoteIndexReport:
         """Write the documents of these numbers, as they are now."""
-        stored = self._connection.execute(_STORED % ", ".join("?" * len(numbers)), numbers)
+        stored = self._connection.execute(
+            _STORED % ", ".join("?" * len(numbers)), numbers
+        )
         rows = [_StoredDocument(*row) for row in stored]
         sentences = unread = notes = 0
         for patient, rows_of_patient in groupby(rows, key=lambda row: row.patient):
@@ -400,7 +423,9 @@ class _RecordNotes:
             sentences += self._writer.write(patient, documents)
             for n, versions in sources.items():
                 self._writer.write_sources(n, versions)
-        return NoteIndexReport(documents=len(rows), notes=notes, sentences=sentences, unread=unread)
+        return NoteIndexReport(
+            documents=len(rows), notes=notes, sentences=sentences, unread=unread
+        )
 
     def _read(self, row: _StoredDocument) -> tuple[ReadDocument, SourceVersions]:
         """Return the note of a row, and the versions of what it was read from."""

@@ -111,7 +111,9 @@ class ChartNotes:
 
     def until(self, day: str) -> "ChartNotes":
         """Return the notes without those dated after a day; a text may then stand nowhere."""
-        documents = [document for document in self.documents if document.date[:10] <= day]
+        documents = [
+            document for document in self.documents if document.date[:10] <= day
+        ]
         return ChartNotes(self._connection, self._patient, documents, self.unread)
 
     @cached_property
@@ -157,7 +159,10 @@ class ChartNotes:
         for position, sentence in enumerate(sentences):
             if label := section_label(sentence.text):
                 line_of_label[label] = lines[position]
-            elif line_of_label.get(headings.get(position, ""), lines[position]) != lines[position]:
+            elif (
+                line_of_label.get(headings.get(position, ""), lines[position])
+                != lines[position]
+            ):
                 del headings[position]
         return headings
 
@@ -191,15 +196,21 @@ class ChartNotes:
                 break
             last += 1
         while first > 0 and lines[first - 1] == line and words <= max_words:
-            words += len(self.sentence_at(Place(place.document, first - 1)).text.split())
+            words += len(
+                self.sentence_at(Place(place.document, first - 1)).text.split()
+            )
             if words > max_words:
                 break
             first -= 1
-        return [self.sentence_at(Place(place.document, i)) for i in range(first, last + 1)]
+        return [
+            self.sentence_at(Place(place.document, i)) for i in range(first, last + 1)
+        ]
 
     def text_index(self, place: Place) -> int:
         """Return the index in `texts` of a sentence's text."""
-        return self._row_of_number[self.documents[place.document].numbers[place.sentence]]
+        return self._row_of_number[
+            self.documents[place.document].numbers[place.sentence]
+        ]
 
     def place_of(self, sentence_id: str) -> Place | None:
         """Return where the sentence of an id (`Type/id#12`) stands; None for an unknown id."""
@@ -239,15 +250,27 @@ def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
     sql = f"SELECT {columns} FROM note_document WHERE patient = ? AND name <> ''"
     documents: list[ChartDocument] = []
     unread: list[UnreadDocument] = []
-    for name, date, title, kind, author, encounter, reason, outline in connection.execute(
-        sql, (patient,)
-    ):
+    for (
+        name,
+        date,
+        title,
+        kind,
+        author,
+        encounter,
+        reason,
+        outline,
+    ) in connection.execute(sql, (patient,)):
         if reason:
             unread.append(UnreadDocument(name, reason))
             continue
         integers = array("i", outline)
-        parts = [tuple(integers[i::INTEGERS_OF_A_SENTENCE]) for i in range(INTEGERS_OF_A_SENTENCE)]
-        documents.append(ChartDocument(name, date, title, kind, author, encounter, *parts))
+        parts = [
+            tuple(integers[i::INTEGERS_OF_A_SENTENCE])
+            for i in range(INTEGERS_OF_A_SENTENCE)
+        ]
+        documents.append(
+            ChartDocument(name, date, title, kind, author, encounter, *parts)
+        )
     documents.sort(key=lambda document: (document.date, document.name), reverse=True)
     return ChartNotes(connection, patient, documents, unread)
 
@@ -271,7 +294,11 @@ class NoteOpener:
         indexed = self._indexed(patient)
         if indexed is not None and not extra:
             return indexed
-        known = {} if indexed is None else dict(zip(indexed.texts, indexed.vectors, strict=True))
+        known = (
+            {}
+            if indexed is None
+            else dict(zip(indexed.texts, indexed.vectors, strict=True))
+        )
 
         def encode(texts: list[str]) -> NDArray[np.float32]:
             """Return the vectors of texts; known ones are not computed again."""
@@ -281,7 +308,9 @@ class NoteOpener:
 
         readable, unread = patient_documents(self._record, patient)
         documents: list[ReadDocument] = [*extra, *readable, *unread]
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            ":memory:", isolation_level=None, check_same_thread=False
+        )
         create_note_tables(connection)
         NoteWriter(connection, encode).write(_IN_MEMORY, dict(enumerate(documents)))
         return read_chart_notes(connection, _IN_MEMORY)
@@ -323,7 +352,9 @@ def own_texts(texts: Sequence[str], displays: AbstractSet[str]) -> list[int]:
     return own
 
 
-def _frame(text: str, displays: AbstractSet[str], divisible: Sequence[str]) -> str | None:
+def _frame(
+    text: str, displays: AbstractSet[str], divisible: Sequence[str]
+) -> str | None:
     """Return the words of a text around names of resources; None if it names none.
 
     `divisible` are the names that have a comma or an "and" in them, the longest first.

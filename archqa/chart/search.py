@@ -46,12 +46,17 @@ _VISIT = re.compile(
 _CLASSES = {"inpatient": {"IMP", "ACUTE", "NONAC"}, "emergency": {"EMER"}}
 
 _NOTE_NOUN = re.compile(
-    r"\b(?:note|notes|report|summary|letter|consult|consultation|h&p|addendum)\b", re.IGNORECASE
+    r"\b(?:note|notes|report|summary|letter|consult|consultation|h&p|addendum)\b",
+    re.IGNORECASE,
 )
-_NOUN_AFTER_TITLE = r"(?:\w+ )?(?:note|notes|report|summary|letter|consult|consultation)"
+_NOUN_AFTER_TITLE = (
+    r"(?:\w+ )?(?:note|notes|report|summary|letter|consult|consultation)"
+)
 _LATEST = re.compile(r"\b(?:last|latest|most recent|newest)\b", re.IGNORECASE)
 _NAME = re.compile(r"[A-Z][\w'’-]{3,}")
-_PLANNED = re.compile(r"\b(?:plan\w*|due|schedul\w*|next|should|intend\w*)\b", re.IGNORECASE)
+_PLANNED = re.compile(
+    r"\b(?:plan\w*|due|schedul\w*|next|should|intend\w*)\b", re.IGNORECASE
+)
 _OPEN_END = frozenset({"since", "after"})
 _OPEN_START = frozenset({"before", "until"})
 
@@ -120,7 +125,11 @@ def names_in(question: str, folded_text: str) -> tuple[str, ...]:
     for match in find_concepts(question):
         new: dict[str, None] = {}
         for name in map(str.casefold, _names(match.concept)):
-            if len(name) > 1 and name not in folded_question and f" {name}" in folded_text:
+            if (
+                len(name) > 1
+                and name not in folded_question
+                and f" {name}" in folded_text
+            ):
                 new[name] = None
         names.update(dict.fromkeys(list(new)[:_MAX_OTHER_NAMES]))
     return tuple(names)
@@ -179,7 +188,9 @@ class _Visit(NamedTuple):
         """Whether a note is of this visit: by its encounter, or written on one of its days."""
         if document.encounter == self.name:
             return True
-        return bool(self.start) and self.start <= document.date[:10] <= (self.end or self.start)
+        return bool(self.start) and self.start <= document.date[:10] <= (
+            self.end or self.start
+        )
 
     def __str__(self) -> str:
         if self.end in ("", self.start):
@@ -200,7 +211,10 @@ def _find_visit(
         coding, period = encounter.get("class"), encounter.get("period")
         code = str(coding.get("code") or "") if isinstance(coding, dict) else ""
         times = period if isinstance(period, dict) else {}
-        start, end = str(times.get("start") or "")[:10], str(times.get("end") or "")[:10]
+        start, end = (
+            str(times.get("start") or "")[:10],
+            str(times.get("end") or "")[:10],
+        )
         if code in classes and start <= today.isoformat():
             visits.append(_Visit(f"Encounter/{encounter.get('id', '')}", start, end))
     if not visits:
@@ -258,12 +272,16 @@ def note_limits(
         descriptions.append(list_ids(titles))
     visit = _find_visit(question, encounters, today)
     if visit is not None:
-        notes_of_visit = {index for index in allowed if visit.has_note(documents[index])}
+        notes_of_visit = {
+            index for index in allowed if visit.has_note(documents[index])
+        }
         if notes_of_visit:
             allowed = notes_of_visit
             descriptions.append(str(visit))
     is_limited = len(allowed) < len(documents)
-    return NoteLimits(frozenset(allowed) if is_limited else None, window, tuple(descriptions))
+    return NoteLimits(
+        frozenset(allowed) if is_limited else None, window, tuple(descriptions)
+    )
 
 
 def _start(spans: Iterable[Span], today: date) -> str:
@@ -308,7 +326,10 @@ def _is_titled(title: str, question: str) -> bool:
     first = re.match(r"[\w-]+", title)
     if first is None:
         return False
-    return re.search(rf"\b{re.escape(first[0])} {_NOUN_AFTER_TITLE}\b", question) is not None
+    return (
+        re.search(rf"\b{re.escape(first[0])} {_NOUN_AFTER_TITLE}\b", question)
+        is not None
+    )
 
 
 class Hit(NamedTuple):
@@ -351,7 +372,9 @@ def search_notes(
     return hits
 
 
-def word_scores(notes: ChartNotes, terms: Sequence[SearchTerm], places: dict[int, Place]) -> Scores:
+def word_scores(
+    notes: ChartNotes, terms: Sequence[SearchTerm], places: dict[int, Place]
+) -> Scores:
     """Return BM25 of every text for the terms."""
     saturation, b = WEIGHTS.bm25_saturation, WEIGHTS.bm25_length
     scores = np.zeros(len(notes.texts))

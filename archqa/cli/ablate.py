@@ -5,7 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from archqa.cli.console import configure_logging, console, number_table, print_json, print_problem
+from archqa.cli.console import (
+    configure_logging,
+    console,
+    number_table,
+    print_json,
+    print_problem,
+)
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
@@ -36,7 +42,9 @@ def command(
     allow_plain_http: AllowPlainHttpOption = None,
     out_dir: Annotated[
         Path | None,
-        typer.Option("--out", help="The folder for one run folder a row; default: in runs/."),
+        typer.Option(
+            "--out", help="The folder for one run folder a row; default: in runs/."
+        ),
     ] = None,
     jobs: JobsOption = None,
     limit: LimitOption = None,
@@ -69,7 +77,9 @@ def command(
     settings = command_settings(config, options, assign)
     if dry_run:
         estimate = estimate_ablation(cases, settings, limit)
-        print_cost_estimate(estimate, as_json=as_json, max_cost=settings.limits.max_cost)
+        print_cost_estimate(
+            estimate, as_json=as_json, max_cost=settings.limits.max_cost
+        )
         return
     with Progress(quiet=quiet or as_json) as progress:
         rows = ablate(
@@ -86,13 +96,17 @@ def command(
         print_json([row.as_json() for row in rows])
         return
     for number, metrics in COLUMNS.items():
-        table = number_table(f"Table {number} of the paper", "method", *metrics, "calls", "cost")
+        table = number_table(
+            f"Table {number} of the paper", "method", *metrics, "calls", "cost"
+        )
         for row in rows:
             if row.table != number:
                 continue
             scores = []
             for metric in metrics:
-                scores.append(f"{row.scores[metric]:.1f}" if metric in row.scores else "missing")
+                scores.append(
+                    f"{row.scores[metric]:.1f}" if metric in row.scores else "missing"
+                )
             cost = format_dollars(row.cost_usd) if row.calls else ""
             table.add_row(row.name, *scores, str(row.calls), cost)
         console.print(table)

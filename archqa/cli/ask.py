@@ -60,10 +60,14 @@ FAILED = "failed"
 def command(
     question: Annotated[str | None, typer.Argument(help="The question.")] = None,
     note: Annotated[
-        Path | None, typer.Option(help="A note: text, HTML, RTF or PDF; - for standard input.")
+        Path | None,
+        typer.Option(help="A note: text, HTML, RTF or PDF; - for standard input."),
     ] = None,
     patient: Annotated[
-        str | None, typer.Option(help="A patient of the record: FHIR id, identifier (MRN) or name.")
+        str | None,
+        typer.Option(
+            help="A patient of the record: FHIR id, identifier (MRN) or name."
+        ),
     ] = None,
     record: Annotated[
         str | None, typer.Option(help="The FHIR store or server that has the patient.")
@@ -82,17 +86,21 @@ def command(
     questions: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Many questions: .csv or .jsonl with question, note or patient."
+            metavar="FILE",
+            help="Many questions: .csv or .jsonl with question, note or patient.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The answers to --questions: .csv or .jsonl."),
+        typer.Option(
+            metavar="FILE", help="The answers to --questions: .csv or .jsonl."
+        ),
     ] = None,
     session: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Keep the thread: understand follow-ups by the last question."
+            metavar="NAME",
+            help="Keep the thread: understand follow-ups by the last question.",
         ),
     ] = None,
     new_session: Annotated[
@@ -102,16 +110,23 @@ def command(
         bool, typer.Option("--forget", help="Remove the session; nothing is asked.")
     ] = False,
     sessions: Annotated[
-        bool, typer.Option("--sessions", help="List the sessions and the ids of their patients.")
+        bool,
+        typer.Option(
+            "--sessions", help="List the sessions and the ids of their patients."
+        ),
     ] = False,
     max_words: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Leave out lines past N words; none is cut."),
+        typer.Option(
+            min=1, metavar="N", help="Leave out lines past N words; none is cut."
+        ),
     ] = None,
     form: Annotated[
         Format | None,
         typer.Option(
-            "--format", help="How one answer is printed; fhir: a Bundle.", show_default="text"
+            "--format",
+            help="How one answer is printed; fhir: a Bundle.",
+            show_default="text",
         ),
     ] = None,
     jobs: JobsOption = None,
@@ -169,11 +184,15 @@ def command(
             "Leave --session out."
         )
     if new_session and session is None:
-        raise CallerError("--new-session begins a session anew.\nName it with --session NAME.")
+        raise CallerError(
+            "--new-session begins a session anew.\nName it with --session NAME."
+        )
     if question is not None and session is None:
         check_source(note, patient, record)
     if settings.pipeline is None and not settings.prefers_model_pipeline:
-        print_embedded_notice(settings.replace(record=record or _record_of_session(session)))
+        print_embedded_notice(
+            settings.replace(record=record or _record_of_session(session))
+        )
     text = None
     if note is not None:
         from archqa.notes.note_files import read_note
@@ -217,9 +236,13 @@ def _checked_format(
             'Write it as "QUESTION", or name the file with --questions FILE.'
         )
     if questions is not None and out is None:
-        raise CallerError("The answers need a file.\nName it with --out FILE.csv or FILE.jsonl.")
+        raise CallerError(
+            "The answers need a file.\nName it with --out FILE.csv or FILE.jsonl."
+        )
     if questions is None and out is not None:
-        raise CallerError("--out is for --questions.\nLeave it out; the answer is printed.")
+        raise CallerError(
+            "--out is for --questions.\nLeave it out; the answer is printed."
+        )
     if out is not None:
         from archqa.asking.many import check_suffix
 
@@ -227,7 +250,9 @@ def _checked_format(
     if form is None:
         return Format.JSON if as_json else Format.TEXT
     if as_json and form is not Format.JSON:
-        raise CallerError("--json is another format than --format.\nLeave one of them out.")
+        raise CallerError(
+            "--json is another format than --format.\nLeave one of them out."
+        )
     if questions is not None:
         raise CallerError(
             "--format is for one question; the answers to --questions are as their file ends.\n"
@@ -246,7 +271,9 @@ def _ask_one(
 ) -> None:
     try:
         is_of_note = note is not None and patient is None
-        with shown_when_slow("searching the note" if is_of_note else "searching the chart"):
+        with shown_when_slow(
+            "searching the note" if is_of_note else "searching the chart"
+        ):
             answer = ask(
                 question,
                 note,
@@ -335,7 +362,11 @@ def _evidence_table(evidence: tuple[Evidence, ...]) -> "Table":
 
 def _fhir_bundle(answer: Answer) -> dict[str, Any]:
     """Return the answer as a FHIR Bundle, each line with its Provenance."""
-    from archqa.fhir.views.answer_bundle import AnsweredLine, AnsweredQuestion, answer_bundle
+    from archqa.fhir.views.answer_bundle import (
+        AnsweredLine,
+        AnsweredQuestion,
+        answer_bundle,
+    )
 
     at = datetime.now(UTC)
     answered = AnsweredQuestion(
@@ -352,7 +383,9 @@ def _fhir_bundle(answer: Answer) -> dict[str, Any]:
     return answer_bundle([answered], at)
 
 
-def _ask_many(rows: "list[AskedRow]", out: Path, options: AskOptions, *, as_json: bool) -> None:
+def _ask_many(
+    rows: "list[AskedRow]", out: Path, options: AskOptions, *, as_json: bool
+) -> None:
     """Ask what an earlier, stopped command did not, and write all answers.
 
     Exit code 1 if a row has none.
@@ -374,7 +407,9 @@ def _ask_many(rows: "list[AskedRow]", out: Path, options: AskOptions, *, as_json
 
     answer_rows([rows[position] for position in positions], options, keep)
     counter.finish()
-    write_answers(out, [answer_row(row, answered[index]) for index, row in enumerate(rows)])
+    write_answers(
+        out, [answer_row(row, answered[index]) for index, row in enumerate(rows)]
+    )
     tally = dict.fromkeys([*(status.value for status in Status), FAILED], 0)
     for result in answered.values():
         tally[result.answer.status.value if result.answer else FAILED] += 1
@@ -383,7 +418,11 @@ def _ask_many(rows: "list[AskedRow]", out: Path, options: AskOptions, *, as_json
     if as_json:
         print_json({"out": str(out), "questions": sum(tally.values()), **tally})
     else:
-        counts = [f"{count} {name.replace('_', ' ')}" for name, count in tally.items() if count]
+        counts = [
+            f"{count} {name.replace('_', ' ')}"
+            for name, count in tally.items()
+            if count
+        ]
         print_notice(", ".join(counts))
         print_line(out)
     if tally[FAILED]:
@@ -417,7 +456,11 @@ def _forget_session(session: str | None, question: str | None) -> None:
             "Leave the question out, or begin the session anew with --new-session."
         )
     was_there = SessionFolder().forget(session)
-    print_notice(f"Session {session} removed." if was_there else f"There is no session {session}.")
+    print_notice(
+        f"Session {session} removed."
+        if was_there
+        else f"There is no session {session}."
+    )
 
 
 def _record_of_session(session: str | None) -> str | None:

@@ -16,7 +16,14 @@ from archqa.cli.options import (
     command_settings,
 )
 from archqa.errors import CallerError
-from archqa.runs.batch import BatchProgress, BatchRun, check_server, open_batch, statuses, upload
+from archqa.runs.batch import (
+    BatchProgress,
+    BatchRun,
+    check_server,
+    open_batch,
+    statuses,
+    upload,
+)
 from archqa.runs.batch import fetch as fetch_batches
 from archqa.runs.destinations import Announcer
 from archqa.runs.event_loop import run_sync
@@ -26,16 +33,19 @@ from archqa.runs.plan import Selection, plan_run
 from archqa.settings import Settings
 
 app = typer.Typer(
-    help="Runs by the Batch API: half the price, up to a day a stage.", no_args_is_help=True
+    help="Runs by the Batch API: half the price, up to a day a stage.",
+    no_args_is_help=True,
 )
 
 BatchRunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run folder that `archqa batch submit` made.")
+    Path,
+    typer.Argument(metavar="RUN", help="A run folder that `archqa batch submit` made."),
 ]
 
 
 BatchServerOption = Annotated[
-    str | None, typer.Option("--base-url", help="The server that the run was submitted to.")
+    str | None,
+    typer.Option("--base-url", help="The server that the run was submitted to."),
 ]
 
 
@@ -48,13 +58,17 @@ def _group() -> None:
 def submit(
     target: Annotated[
         str,
-        typer.Argument(metavar="CASES_OR_RUN", help="A case file to start, or a run to continue."),
+        typer.Argument(
+            metavar="CASES_OR_RUN", help="A case file to start, or a run to continue."
+        ),
     ],
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="The run folder of a new run.")
     ] = None,
     model: ModelOption = None,
-    base_url: Annotated[str | None, typer.Option(help="A server with the Batch API.")] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="A server with the Batch API.")
+    ] = None,
     allow_plain_http: AllowPlainHttpOption = None,
     limit: LimitOption = None,
     assign: AssignmentsOption = None,
@@ -95,10 +109,14 @@ def submit(
         for batch_round in run.write_rounds():
             path = run.input_path(batch_round)
             console.print(f"{path}: {len(batch_round.digests)} requests")
-        if not offline and any(batch_round.status == "written" for batch_round in run.rounds):
+        if not offline and any(
+            batch_round.status == "written" for batch_round in run.rounds
+        ):
             check_server(run, settings)
             for submitted in run_sync(upload(run, settings, Announcer(print_notice))):
-                console.print(f"round {submitted.number} is submitted as {submitted.batch_id}")
+                console.print(
+                    f"round {submitted.number} is submitted as {submitted.batch_id}"
+                )
     print_line(run.folder.path)
 
 
@@ -132,7 +150,9 @@ def fetch(
     run: BatchRunArgument,
     files: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="An output file downloaded by other means; repeatable."),
+        typer.Option(
+            "--from", help="An output file downloaded by other means; repeatable."
+        ),
     ] = None,
     base_url: BatchServerOption = None,
     allow_plain_http: AllowPlainHttpOption = None,

@@ -49,9 +49,14 @@ _FORMAT_OF_SUFFIX = {".md": Format.MARKDOWN, ".html": Format.HTML, ".json": Form
 
 def command(
     patient: Annotated[
-        str, typer.Option(help="A patient of the record: FHIR id, identifier (MRN) or name.")
+        str,
+        typer.Option(
+            help="A patient of the record: FHIR id, identifier (MRN) or name."
+        ),
     ],
-    record: Annotated[str, typer.Option(help="The FHIR store or server that has the patient.")],
+    record: Annotated[
+        str, typer.Option(help="The FHIR store or server that has the patient.")
+    ],
     now: Annotated[
         str | None,
         typer.Option(
@@ -62,14 +67,21 @@ def command(
     ] = None,
     sections: Annotated[
         str | None,
-        typer.Option(metavar="NAME,NAME", help="Some sections by name, with commas between."),
+        typer.Option(
+            metavar="NAME,NAME", help="Some sections by name, with commas between."
+        ),
     ] = None,
     form: Annotated[
         Format | None,
-        typer.Option("--format", help="How to write it.", show_default="markdown, or as FILE ends"),
+        typer.Option(
+            "--format",
+            help="How to write it.",
+            show_default="markdown, or as FILE ends",
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a file that only you can read.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a file that only you can read."),
     ] = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
@@ -98,7 +110,11 @@ def command(
     follow_ups, visits, vital_signs, labs, procedures, immunizations, resolved, circumstances.
     """
     configure_logging(verbose=verbose, quiet=quiet)
-    options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+    options = {
+        "model": model,
+        "base_url": base_url,
+        "allow_plain_http": allow_plain_http,
+    }
     settings = command_settings(config, options, assign)
     form = _format(form, out, as_json=as_json)
     try:
@@ -126,14 +142,18 @@ def command(
             print_content(_text(summary, form))
     else:
         write_private_text(out, _text(summary, form))
-        print_notice("the file holds record text: protect it as you protect the record.")
+        print_notice(
+            "the file holds record text: protect it as you protect the record."
+        )
         print_line(out)
 
 
 def _format(form: Format | None, out: Path | None, *, as_json: bool) -> Format:
     """The format that was typed, else the one that the file's name ends with."""
     if as_json and form not in (None, Format.JSON):
-        raise CallerError("--json is another format than --format.\nLeave one of them out.")
+        raise CallerError(
+            "--json is another format than --format.\nLeave one of them out."
+        )
     if as_json:
         return Format.JSON
     if form is not None:

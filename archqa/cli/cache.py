@@ -37,7 +37,9 @@ def info(as_json: JsonOption = False) -> None:
 
 @app.command("clear")
 def clear(
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")
+    ] = False,
 ) -> None:
     """Delete every reply; asking the same again costs the same again.
 

@@ -21,7 +21,8 @@ def _group() -> None:
 @app.command("check")
 def check(
     file: Annotated[
-        str, typer.Argument(help="ArchEHR-QA XML or JSON, - for standard input, or mini.")
+        str,
+        typer.Argument(help="ArchEHR-QA XML or JSON, - for standard input, or mini."),
     ],
     key: KeyOption = None,
     task: Annotated[
@@ -43,7 +44,9 @@ def check(
     warnings: list[str] = []
     if key is not None:
         warnings += tasks.check_key_matches(case_file.notes, tasks.load_key(key).keys)
-    sentence_count = sum(len(case.sentences) for case in case_file.cases if isinstance(case, Case))
+    sentence_count = sum(
+        len(case.sentences) for case in case_file.cases if isinstance(case, Case)
+    )
     case_ids = [case.id for case in case_file.cases]
     if as_json:
         print_json(
@@ -60,5 +63,7 @@ def check(
     for text in (*case_file.remarks, *warnings):
         print_notice(text)
     size = f"{len(case_ids)} cases, {sentence_count} sentences"
-    console.print(f"{case_file.path}: {case_file.task}, {size}, sha256 {case_file.sha256[:12]}")
+    console.print(
+        f"{case_file.path}: {case_file.task}, {size}, sha256 {case_file.sha256[:12]}"
+    )
     console.print(f"key: {key or 'none found'}; cases {list_ids(case_ids)}")

@@ -11,7 +11,12 @@ from archqa import tasks
 from archqa.cli.console import console, number_table, print_json
 from archqa.cli.options import JsonOption, KeyOption
 from archqa.cli.score import print_key
-from archqa.evaluation.comparison import METHODS, RESAMPLES, PairedDifference, compare_runs
+from archqa.evaluation.comparison import (
+    METHODS,
+    RESAMPLES,
+    PairedDifference,
+    compare_runs,
+)
 from archqa.runs.run import Run
 from archqa.tasks.key_provenance import KeyProvenance
 
@@ -22,17 +27,25 @@ _SMALLEST_P_VALUE = 0.001
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     baseline: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Another run folder, of the same cases.")
+        Path,
+        typer.Argument(metavar="RUN", help="Another run folder, of the same cases."),
     ],
     key: KeyOption = None,
-    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; repeatable.")] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Only this metric; repeatable.")
+    ] = None,
     method: Annotated[
         str, typer.Option(help="approximate-randomisation or paired-bootstrap.")
     ] = METHODS[0],
     resamples: Annotated[
-        int, typer.Option(min=100, metavar="N", help="Random swaps, or resamples of the cases.")
+        int,
+        typer.Option(
+            min=100, metavar="N", help="Random swaps, or resamples of the cases."
+        ),
     ] = RESAMPLES,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the resampling.")] = 12345,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Of the resampling.")
+    ] = 12345,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two runs of the same cases by a paired test over cases.

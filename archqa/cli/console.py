@@ -57,7 +57,10 @@ class PrintableConsole(Console):
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
         """Escape all that is written, wherever its text comes from."""
-        if isinstance(renderable, Text) and printable(renderable.plain) != renderable.plain:
+        if (
+            isinstance(renderable, Text)
+            and printable(renderable.plain) != renderable.plain
+        ):
             escaped = renderable.blank_copy(printable(renderable.plain))
             escaped.style = renderable.style
             renderable = escaped
@@ -113,7 +116,9 @@ def print_problem(text: str) -> None:
 def print_count(text: str, *, is_last: bool) -> None:
     """Print a progress line on stderr, over the one before, unless the command is quiet."""
     if not _State.is_quiet:
-        print(printable(text), end="\n" if is_last else "\r", file=sys.stderr, flush=True)
+        print(
+            printable(text), end="\n" if is_last else "\r", file=sys.stderr, flush=True
+        )
 
 
 def print_interruption(text: str) -> None:
@@ -210,7 +215,9 @@ def configure_logging(*, verbose: bool, quiet: bool = False) -> None:
     if verbose or quiet:
         level = logging.INFO if verbose else logging.ERROR
     handler = _StderrHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
     logging.basicConfig(level=level, handlers=[handler])
     for library in ("httpx2", "httpcore2"):
         # Their debug lines quote whole requests; even --verbose must not show record text.
@@ -274,4 +281,6 @@ class ProgressLine:
             self._print(is_last=True)
 
     def _print(self, *, is_last: bool) -> None:
-        print_count(f"archqa: {self._done} of {self._total} {self._things}", is_last=is_last)
+        print_count(
+            f"archqa: {self._done} of {self._total} {self._things}", is_last=is_last
+        )

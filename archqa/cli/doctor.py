@@ -11,7 +11,12 @@ from rich.text import Text
 from archqa import resources
 from archqa.cli.console import console, print_json
 from archqa.cli.model_servers import HOW_TO_START, Check, check_server
-from archqa.cli.options import AllowPlainHttpOption, ConfigOption, JsonOption, command_settings
+from archqa.cli.options import (
+    AllowPlainHttpOption,
+    ConfigOption,
+    JsonOption,
+    command_settings,
+)
 from archqa.core.tables import read_rows
 from archqa.core.version import __version__
 from archqa.engine import Engine
@@ -22,7 +27,11 @@ from archqa.settings import Settings
 _EXTRAS = "cli/data/extras.tsv"
 """The optional parts: name, the modules that one brings, and what it gives."""
 
-_STATUSES = {True: ("ok", "green"), False: ("broken", "red"), None: ("absent", "yellow")}
+_STATUSES = {
+    True: ("ok", "green"),
+    False: ("broken", "red"),
+    None: ("absent", "yellow"),
+}
 """The word for a check's outcome, and its colour."""
 
 
@@ -32,7 +41,9 @@ def command(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", help="The model to try, with one request of invented text."),
+        typer.Option(
+            "--model", help="The model to try, with one request of invented text."
+        ),
     ] = None,
     allow_plain_http: AllowPlainHttpOption = None,
     config: ConfigOption = None,
@@ -48,11 +59,20 @@ def command(
       archqa doctor
       archqa doctor --base-url http://127.0.0.1:8080/v1 --model qwen3
     """
-    options = {"base_url": base_url, "model": model, "allow_plain_http": allow_plain_http}
+    options = {
+        "base_url": base_url,
+        "model": model,
+        "allow_plain_http": allow_plain_http,
+    }
     settings = command_settings(config, options)
     checks = list(_checks(settings, model))
     if as_json:
-        print_json({check.part: {"ok": check.ok, "words": check.explanation} for check in checks})
+        print_json(
+            {
+                check.part: {"ok": check.ok, "words": check.explanation}
+                for check in checks
+            }
+        )
     else:
         for check in checks:
             status, colour = _STATUSES[check.ok]
@@ -77,7 +97,9 @@ def _checks(settings: Settings, tried_model: str | None) -> Iterator[Check]:
     try:
         fingerprint = Engine.load().fingerprint
     except (ArchqaError, OSError, ImportError) as error:
-        yield Check("embedded engine", False, f"{type(error).__name__}; reinstall archqa")
+        yield Check(
+            "embedded engine", False, f"{type(error).__name__}; reinstall archqa"
+        )
     else:
         yield Check("embedded engine", True, f"model sha256 {fingerprint[:12]}")
     yield from check_server(settings, tried_model)

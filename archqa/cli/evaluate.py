@@ -45,14 +45,18 @@ def _group() -> None:
 @app.command("ask")
 def ask(
     question_set: Annotated[
-        Path, typer.Argument(metavar="SET", help="Questions with what is right, as JSON.")
+        Path,
+        typer.Argument(metavar="SET", help="Questions with what is right, as JSON."),
     ],
     notes: Annotated[
         Path | None,
-        typer.Option(metavar="NOTES.json.gz", help="The texts of the notes of a set about notes."),
+        typer.Option(
+            metavar="NOTES.json.gz", help="The texts of the notes of a set about notes."
+        ),
     ] = None,
     record: Annotated[
-        str | None, typer.Option(help="The FHIR store or server of a set about patients.")
+        str | None,
+        typer.Option(help="The FHIR store or server of a set about patients."),
     ] = None,
     now: Annotated[
         str | None,
@@ -64,7 +68,9 @@ def ask(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.jsonl", help="Write one line a question, to read the errors."),
+        typer.Option(
+            metavar="FILE.jsonl", help="Write one line a question, to read the errors."
+        ),
     ] = None,
     limit: LimitOption = None,
     jobs: JobsOption = None,
@@ -97,7 +103,9 @@ def ask(
     settings = command_settings(config, options, assign)
     questions = read_set(question_set, notes)[:limit]
     if not isinstance(questions[0], NoteQuestion) and record is None:
-        raise CallerError("The set is about patients.\nName their store or server with --record.")
+        raise CallerError(
+            "The set is about patients.\nName their store or server with --record."
+        )
     if not settings.has_model:
         print_embedded_notice(settings.replace(record=record))
     ask_options = AskOptions(
@@ -138,4 +146,6 @@ def _print(evaluation: Evaluation) -> None:
         table.add_row(name.replace("_", " "), share, interval)
     console.print(table)
     if evaluation.failed:
-        print_notice(f"{evaluation.failed} questions failed; --out FILE.jsonl says why.")
+        print_notice(
+            f"{evaluation.failed} questions failed; --out FILE.jsonl says why."
+        )

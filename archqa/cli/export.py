@@ -19,9 +19,12 @@ def command(
     format_name: Annotated[
         str, typer.Option("--format", help="See `archqa list formats`.")
     ] = archehr_2025.NAME,
-    out: Annotated[Path | None, typer.Option(help="A file; default: standard output.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A file; default: standard output.")
+    ] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Export although some cases have no answer.")
+        bool,
+        typer.Option("--partial", help="Export although some cases have no answer."),
     ] = False,
 ) -> None:
     """Write a run's answers as a submission or a table, or for another tool.
@@ -41,7 +44,9 @@ def command(
         raise unknown_name("format", format_name, formats())
     scores: Mapping[str, Mapping[str, float]] = {}
     if format_name == ROWS and (run / "scores.json").is_file():
-        from archqa.report.report_data import load_report_data  # It imports the metrics.
+        from archqa.report.report_data import (
+            load_report_data,
+        )  # It imports the metrics.
 
         scores = load_report_data(run).per_case
     content = export(run, format_name, partial=partial, case_scores=scores)

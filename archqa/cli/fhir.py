@@ -17,7 +17,12 @@ from archqa.cli.console import (
     print_notice,
     set_quiet,
 )
-from archqa.cli.options import AllowPlainHttpOption, JsonOption, NoTokenOption, open_record
+from archqa.cli.options import (
+    AllowPlainHttpOption,
+    JsonOption,
+    NoTokenOption,
+    open_record,
+)
 from archqa.core.write_mode import WriteMode
 from archqa.errors import CallerError
 
@@ -31,11 +36,15 @@ _MAX_PAGES = 10_000
 
 RecordSource = Annotated[
     str,
-    typer.Option("--record", help="The record: a file made by fhir load, or a server's address."),
+    typer.Option(
+        "--record", help="The record: a file made by fhir load, or a server's address."
+    ),
 ]
 ProfileOption = Annotated[
     str,
-    typer.Option("--profile", help="The server behaviour to imitate: archqa, gcp or hapi."),
+    typer.Option(
+        "--profile", help="The server behaviour to imitate: archqa, gcp or hapi."
+    ),
 ]
 PatientOption = Annotated[
     str | None,
@@ -61,15 +70,19 @@ for command in (
 
 @app.command("search")
 def search(
-    query: Annotated[str, typer.Argument(help="For example 'Observation?patient=…&code=…'.")],
+    query: Annotated[
+        str, typer.Argument(help="For example 'Observation?patient=…&code=…'.")
+    ],
     record: RecordSource,
     profile: ProfileOption = "archqa",
     every: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
     small: Annotated[
-        bool, typer.Option("--small", help="Leave out narrative, and show codes as text.")
+        bool,
+        typer.Option("--small", help="Leave out narrative, and show codes as text."),
     ] = False,
     lenient: Annotated[
-        bool, typer.Option("--lenient", help="Ignore unknown parameters, with a notice.")
+        bool,
+        typer.Option("--lenient", help="Ignore unknown parameters, with a notice."),
     ] = False,
     allow_plain_http: AllowPlainHttpOption = None,
 ) -> None:
@@ -131,9 +144,13 @@ def get(
         else:
             # A server's resource is written as JSON anew.
             resource = source.get(path.type, path.id)
-            text = None if resource is None else json.dumps(resource, ensure_ascii=False)
+            text = (
+                None if resource is None else json.dumps(resource, ensure_ascii=False)
+            )
     if text is None:
-        raise FhirError(f"There is no {path.type} of that id in the record.", 404, "not-found")
+        raise FhirError(
+            f"There is no {path.type} of that id in the record.", 404, "not-found"
+        )
     print_json_text(text)
 
 
@@ -144,12 +161,17 @@ def serve(
     host: Annotated[
         str, typer.Option(help="The address to listen on; default: this machine alone.")
     ] = "127.0.0.1",
-    path: Annotated[str, typer.Option(help="The path of the record on the server.")] = "/fhir",
+    path: Annotated[
+        str, typer.Option(help="The path of the record on the server.")
+    ] = "/fhir",
     profile: ProfileOption = "archqa",
     writes: Annotated[
-        WriteMode, typer.Option(help="What happens to writes; apply keeps them in memory.")
+        WriteMode,
+        typer.Option(help="What happens to writes; apply keeps them in memory."),
     ] = WriteMode.READ_ONLY,
-    audit: Annotated[Path | None, typer.Option(help="Log every write to this file.")] = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="Log every write to this file.")
+    ] = None,
     token: Annotated[
         str | None,
         typer.Option(
@@ -191,7 +213,9 @@ def serve(
 
     require_uvicorn("The FHIR server (uvicorn)", "server")
     if no_token and token:
-        raise CallerError("--token and --no-token contradict each other.\nLeave one of them away.")
+        raise CallerError(
+            "--token and --no-token contradict each other.\nLeave one of them away."
+        )
     chosen_token = None if no_token else token or os.environ.get(TOKEN_ENV_VAR)
     if chosen_token:
         chosen_token = check_token(chosen_token)
@@ -208,16 +232,27 @@ def serve(
     writer = fhir.Writer(record, writes, audit_log)
     listening = listen(host, port)
     base = server_url(host, listening, f"/{path.strip('/')}")
-    print_notice(f"serving {store} at {base} ({profile}, {writes.value}); end with Ctrl-C")
+    print_notice(
+        f"serving {store} at {base} ({profile}, {writes.value}); end with Ctrl-C"
+    )
     served_token = None if no_token else chosen_token or new_token()
     if no_token:
         print_notice(NO_TOKEN_WARNING)
     else:
         source = "you chose" if chosen_token else "is in the address below"
-        print_notice(f"clients need the token that {source}; archqa takes it from {TOKEN_ENV_VAR}")
+        print_notice(
+            f"clients need the token that {source}; archqa takes it from {TOKEN_ENV_VAR}"
+        )
     print_line(base if chosen_token else url_with_token(base, served_token))
     service = fhir.FhirService(record, base, writer)
-    serve_http(service, host=host, path=path, token=served_token, listening=listening, cors=origins)
+    serve_http(
+        service,
+        host=host,
+        path=path,
+        token=served_token,
+        listening=listening,
+        cors=origins,
+    )
 
 
 @app.command("card")
@@ -244,7 +279,9 @@ def card(
 
 @app.command("lookup")
 def lookup(
-    words: Annotated[list[str], typer.Argument(help="What to look for, for example: heart rate.")],
+    words: Annotated[
+        list[str], typer.Argument(help="What to look for, for example: heart rate.")
+    ],
     record: RecordSource,
     patient: PatientOption = None,
     kind: Annotated[
@@ -276,5 +313,7 @@ def lookup(
     for hit in hits:
         code = hit.code
         element = f"{code.type}.{code.element}"
-        table.add_row(hit.match, element, code.code, code.display, str(code.count), code.system)
+        table.add_row(
+            hit.match, element, code.code, code.display, str(code.count), code.system
+        )
     console.print(table)

@@ -45,7 +45,9 @@ NotesOption = Annotated[
 def load(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="NDJSON, Bundles or resources, also gzipped, and folders of them."),
+        typer.Argument(
+            help="NDJSON, Bundles or resources, also gzipped, and folders of them."
+        ),
     ],
     into: IntoOption,
     strict: StrictOption = False,
@@ -65,7 +67,9 @@ def load(
     """
     set_quiet(quiet=quiet)
     if any(str(path).lower().startswith(("http:/", "https:/")) for path in paths):
-        raise CallerError("A server's resources are fetched by: archqa fhir export URL --into FILE")
+        raise CallerError(
+            "A server's resources are fetched by: archqa fhir export URL --into FILE"
+        )
     with fhir.Store.open(into, create=True) as store, _progress_bar(quiet=quiet) as bar:
         task = bar.add_task("loading", total=None)
 
@@ -98,7 +102,10 @@ def load(
 def index(
     record: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
     remove: Annotated[
-        bool, typer.Option("--remove", help="Remove the index; the notes stay in the record.")
+        bool,
+        typer.Option(
+            "--remove", help="Remove the index; the notes stay in the record."
+        ),
     ] = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -129,7 +136,9 @@ def dump(
         str, typer.Argument(help="A record made by fhir load, or a server's address.")
     ],
     into: Annotated[Path, typer.Option(help="A new folder.")],
-    compress: Annotated[bool, typer.Option("--gzip", help="Compress the files.")] = False,
+    compress: Annotated[
+        bool, typer.Option("--gzip", help="Compress the files.")
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an earlier dump in that folder.")
     ] = False,
@@ -147,16 +156,24 @@ def dump(
       archqa fhir load dump --into copy.db
     """
     set_quiet(quiet=quiet)
-    with open_record(record, allow_plain_http) as source, _progress_bar(quiet=quiet) as bar:
+    with (
+        open_record(record, allow_plain_http) as source,
+        _progress_bar(quiet=quiet) as bar,
+    ):
         task = bar.add_task("dumping", total=None)
 
         def show_progress(progress: fhir.DumpProgress) -> None:
             description = f"{progress.resources} resources, {progress.resource_type}"
             bar.update(
-                task, description=description, completed=progress.resources, total=progress.total
+                task,
+                description=description,
+                completed=progress.resources,
+                total=progress.total,
             )
 
-        report = fhir.dump(source, into, compress=compress, force=force, progress=show_progress)
+        report = fhir.dump(
+            source, into, compress=compress, force=force, progress=show_progress
+        )
     for remark in report.remarks:
         print_notice(remark)
     if report.reflowed:
@@ -169,21 +186,30 @@ def dump(
 
 
 def export(
-    url: Annotated[str, typer.Argument(help="The address of a FHIR server with bulk exports.")],
+    url: Annotated[
+        str, typer.Argument(help="The address of a FHIR server with bulk exports.")
+    ],
     into: IntoOption,
     kind: Annotated[
         list[str] | None, typer.Option("--type", help="Only this type (repeatable).")
     ] = None,
-    since: Annotated[str | None, typer.Option(help="Only what changed since this instant.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only what changed since this instant.")
+    ] = None,
     patients: Annotated[
-        bool, typer.Option("--patients", help="Only what is about patients (Patient/$export).")
+        bool,
+        typer.Option(
+            "--patients", help="Only what is about patients (Patient/$export)."
+        ),
     ] = False,
     group: Annotated[
         str | None, typer.Option(help="Only the patients of this Group, by its id.")
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Another host that the server may keep its files on (repeatable)."),
+        typer.Option(
+            help="Another host that the server may keep its files on (repeatable)."
+        ),
     ] = None,
     strict: StrictOption = False,
     restart: Annotated[
@@ -220,16 +246,26 @@ def export(
 
             def show_progress(progress: fhir.ImportProgress) -> None:
                 bar.update(
-                    task, description=progress.step, completed=progress.done, total=progress.total
+                    task,
+                    description=progress.step,
+                    completed=progress.done,
+                    total=progress.total,
                 )
 
             report = fhir.import_export(
-                server, order, into, strict=strict, restart=restart, progress=show_progress
+                server,
+                order,
+                into,
+                strict=strict,
+                restart=restart,
+                progress=show_progress,
             )
     except BaseException:
         folder = fhir.state_folder(into)
         if (folder / "state.json").exists():
-            print_notice(f"what was fetched is in {folder}; the same command goes on with it")
+            print_notice(
+                f"what was fetched is in {folder}; the same command goes on with it"
+            )
         raise
     indexed = _index_notes(into, quiet=quiet) if notes else None
     for remark in report.load.remarks:
@@ -254,15 +290,21 @@ def _export_order(
     url: str, types: list[str], since: str | None, group: str | None, *, patients: bool
 ) -> "fhir.ExportOrder":
     if not is_server_url(url):
-        raise CallerError(f"{url} is no server's address.\nFiles are loaded by: archqa fhir load")
+        raise CallerError(
+            f"{url} is no server's address.\nFiles are loaded by: archqa fhir load"
+        )
     if group and patients:
-        raise CallerError("--group and --patients contradict each other.\nName one of them.")
+        raise CallerError(
+            "--group and --patients contradict each other.\nName one of them."
+        )
     if group and not group.replace("-", "").replace(".", "").isalnum():
         raise CallerError("--group is no id.\nIt has letters, digits, - and .")
     path = "Patient/$export" if patients else "$export"
     if group:
         path = f"Group/{group}/$export"
-    return fhir.ExportOrder(base=url.rstrip("/"), path=path, types=tuple(types), since=since or "")
+    return fhir.ExportOrder(
+        base=url.rstrip("/"), path=path, types=tuple(types), since=since or ""
+    )
 
 
 def split(
@@ -288,14 +330,20 @@ def split(
         print_json([{**file._asdict(), "path": str(file.path)} for file in files])
         return
     for file in files:
-        console.print(f"{file.path}: {file.patients} patients, {file.resources} resources")
+        console.print(
+            f"{file.path}: {file.patients} patients, {file.resources} resources"
+        )
 
 
 def _progress_bar(*, quiet: bool) -> "Progress":
     """Return a bar of what is done, on stderr; none if `quiet`."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+    )
     return Progress(*columns, console=err_console, disable=quiet, transient=True)
 
 
@@ -309,7 +357,10 @@ def _index_notes(record: Path, *, quiet: bool) -> "NoteIndexReport":
         def show_progress(progress: "NoteIndexProgress") -> None:
             description = f"{progress.documents} of {progress.total} notes indexed"
             bar.update(
-                task, description=description, completed=progress.documents, total=progress.total
+                task,
+                description=description,
+                completed=progress.documents,
+                total=progress.total,
             )
 
         return index_notes(record, encode, show_progress)
@@ -318,9 +369,13 @@ def _index_notes(record: Path, *, quiet: bool) -> "NoteIndexReport":
 def _print_indexed(report: "NoteIndexReport | None") -> None:
     """Print how much was indexed; nothing if there was nothing to index."""
     if report is not None and report.documents:
-        unread = f", {report.unread} without text that can be read" if report.unread else ""
+        unread = (
+            f", {report.unread} without text that can be read" if report.unread else ""
+        )
         notes = f"{report.notes} {'note' if report.notes == 1 else 'notes'}"
-        sentences = f"{report.sentences} {'sentence' if report.sentences == 1 else 'sentences'}"
+        sentences = (
+            f"{report.sentences} {'sentence' if report.sentences == 1 else 'sentences'}"
+        )
         print_line(f"{notes} indexed, {sentences}{unread}")
 
 
@@ -334,7 +389,10 @@ def _print_load_report(report: "fhir.LoadReport", into: Path) -> None:
     console.print(files)
     console.print(f"{report.stored} resources in the record")
     for count, text in (
-        (report.unresolved, "urn:uuid: that resources refer to are of no resource in the record"),
+        (
+            report.unresolved,
+            "urn:uuid: that resources refer to are of no resource in the record",
+        ),
         (
             report.unindexed,
             "references by urn:uuid: are not indexed: searches do not find them",

@@ -72,7 +72,9 @@ def prepare_process() -> None:
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     _handle(signal.SIGURG, lambda _number, _frame: None)
-    threading.Thread(target=_end_after_second_signal, args=(reader,), daemon=True).start()
+    threading.Thread(
+        target=_end_after_second_signal, args=(reader,), daemon=True
+    ).start()
 
 
 def interrupt_commands() -> None:
@@ -119,7 +121,9 @@ def message_of(interruption: KeyboardInterrupt, arguments: Sequence[str]) -> str
     folder = getattr(interruption, "folder", None)
     if name == "predict" and folder is not None:
         return f"interrupted; {_resumption(arguments, str(folder))}"
-    if name == "ask" and any(argument.startswith("--questions") for argument in arguments):
+    if name == "ask" and any(
+        argument.startswith("--questions") for argument in arguments
+    ):
         return f"interrupted; {_MANY_QUESTIONS}"
     return f"interrupted; {_SENTENCES.get(name, _OTHER_COMMANDS)}"
 

@@ -29,17 +29,21 @@ from archqa.tasks.settings import use_all_plug_ins
 
 
 def command(
-    kind: Annotated[str, typer.Argument(help="What to list; without it, the kinds.")] = "kinds",
+    kind: Annotated[
+        str, typer.Argument(help="What to list; without it, the kinds.")
+    ] = "kinds",
     pipeline: Annotated[
         str | None, typer.Option(help="Only the settings that this pipeline uses.")
     ] = None,
     base_url: Annotated[
-        str | None, typer.Option("--base-url", help="The server whose models are listed.")
+        str | None,
+        typer.Option("--base-url", help="The server whose models are listed."),
     ] = None,
     allow_plain_http: AllowPlainHttpOption = None,
     config: ConfigOption = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the server's models as one JSON object.")
+        bool,
+        typer.Option("--json", help="Print the server's models as one JSON object."),
     ] = False,
 ) -> None:
     """List pipelines, tasks, agents, backends, prompts, metrics, formats, prices, settings, runs or
@@ -57,9 +61,13 @@ def command(
     if kind not in KINDS:
         raise unknown_name("kind of list", kind, KINDS)
     if pipeline is not None and kind != "settings":
-        raise CallerError("--pipeline narrows settings alone: archqa list settings --pipeline dmis")
+        raise CallerError(
+            "--pipeline narrows settings alone: archqa list settings --pipeline dmis"
+        )
     if base_url is not None and kind != "models":
-        raise CallerError("--base-url is for models alone: archqa list models --base-url URL")
+        raise CallerError(
+            "--base-url is for models alone: archqa list models --base-url URL"
+        )
     if kind == "models":
         options = {"base_url": base_url, "allow_plain_http": allow_plain_http}
         settings = command_settings(config, options)
@@ -106,13 +114,21 @@ def _agents() -> Iterator[str]:
 
 
 def _metrics() -> Iterator[str]:
-    return _table("metrics", [(name, name, "") for name in metric_names()], built_in_metric_names())
+    return _table(
+        "metrics",
+        [(name, name, "") for name in metric_names()],
+        built_in_metric_names(),
+    )
 
 
 def _backends() -> Iterator[str]:
     rows = [
         ("model", "model", "a model server (--model, --base-url)"),
-        ("embedded", "embedded", "the engine inside archqa, or the grammar of questions"),
+        (
+            "embedded",
+            "embedded",
+            "the engine inside archqa, or the grammar of questions",
+        ),
     ]
     for plug_in in plug_ins.installed("backends", BACKENDS):
         rows.append((plug_in.name, plug_in.name, plug_in.target))
@@ -164,12 +180,16 @@ def _settings(pipeline: str | None = None) -> Iterator[str]:
         if pipeline is None:
             settings.append(setting)
         elif pipeline in setting.owners:
-            settings.append(setting._replace(name=setting.name.replace("<name>", pipeline)))
+            settings.append(
+                setting._replace(name=setting.name.replace("<name>", pipeline))
+            )
     if not settings:
         names = list(dict.fromkeys(known.name for known in pipelines.all_pipelines()))
         if pipeline not in names:
             raise unknown_name("pipeline", pipeline, names)
-        raise CallerError(f"{pipeline} has no settings of its own.\nLeave --pipeline out.")
+        raise CallerError(
+            f"{pipeline} has no settings of its own.\nLeave --pipeline out."
+        )
     for setting in settings:
         line = setting.name
         if setting.short_name:
@@ -188,7 +208,9 @@ def _runs() -> Iterator[str]:
     for path in sorted(Path("runs").glob("*/run.json")):
         try:
             run = Run.open(path.parent)
-            progress = f"{len(run.folder.records())} of {len(run.manifest.case_ids)} cases"
+            progress = (
+                f"{len(run.folder.records())} of {len(run.manifest.case_ids)} cases"
+            )
             yield f"{run.path}  {run.manifest.status.value}  {progress}"
         except (ArchqaError, OSError) as error:
             yield f"{path.parent}  damaged: {printable(str(error).splitlines()[0])}"

@@ -49,7 +49,9 @@ class LazyCommand(TyperCommand):
     """Stands in for a command in lists and completions, without its module's imports."""
 
     def __init__(self, entry: CommandEntry) -> None:
-        super().__init__(entry.name, help=entry.help, rich_help_panel=entry.panel or None)
+        super().__init__(
+            entry.name, help=entry.help, rich_help_panel=entry.panel or None
+        )
         self._entry = entry
 
     def load(self) -> Any:
@@ -217,14 +219,18 @@ class ArchqaCommands(TyperGroup):
         super().__init__(**attributes)
         self.commands = {entry.name: LazyCommand(entry) for entry in COMMANDS}
 
-    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **more: Any) -> Any:
+    def make_context(
+        self, info_name: str | None, args: list[str], *rest: Any, **more: Any
+    ) -> Any:
         """Parse the arguments before the subcommand."""
         if args in (["--install-completion"], ["--show-completion"]):
             args = [*args, Shell.AUTO]
         with _printable_usage_errors():
             return super().make_context(info_name, args, *rest, **more)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+    def resolve_command(
+        self, ctx: Any, args: list[str]
+    ) -> tuple[str | None, Any, list[str]]:
         """Import the command; from then on there is something to interrupt."""
         name, command, rest = super().resolve_command(ctx, args)
         if isinstance(command, LazyCommand):
@@ -304,7 +310,9 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True, help=HELP)
 def main(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and exit."
+    ),
     install_completion: Annotated[
         Shell | None,
         typer.Option(
@@ -315,7 +323,8 @@ def main(
     show_completion: Annotated[
         Shell | None,
         typer.Option(
-            metavar="[SHELL]", help="Print the script that does it: bash, zsh, fish, powershell."
+            metavar="[SHELL]",
+            help="Print the script that does it: bash, zsh, fish, powershell.",
         ),
     ] = None,
 ) -> None:
@@ -349,15 +358,26 @@ def run() -> None:
         sys.stderr.close()
         sys.exit(0)
     except (ConnectionError, TimeoutError) as error:
-        _end(ServerUnavailable(f"A connection failed ({type(error).__name__}).\nTry it again."))
+        _end(
+            ServerUnavailable(
+                f"A connection failed ({type(error).__name__}).\nTry it again."
+            )
+        )
     except OSError as error:
         _end(storage_error(error))
     except Exception as error:
         # SQLite's other errors are mistakes of archqa. It is imported if anything has used it.
         sqlite3 = sys.modules.get("sqlite3")
-        if not sqlite3 or type(error) not in (sqlite3.DatabaseError, sqlite3.OperationalError):
+        if not sqlite3 or type(error) not in (
+            sqlite3.DatabaseError,
+            sqlite3.OperationalError,
+        ):
             raise
-        _end(StorageError(f"A database cannot be read or written: {error}.\nCheck the disk."))
+        _end(
+            StorageError(
+                f"A database cannot be read or written: {error}.\nCheck the disk."
+            )
+        )
 
 
 def _flush_output() -> None:

@@ -52,28 +52,43 @@ _DEFAULTS = CallLimits()
 
 
 def command(
-    record: Annotated[str, typer.Option(help="The FHIR store or server whose record is served.")],
+    record: Annotated[
+        str, typer.Option(help="The FHIR store or server whose record is served.")
+    ],
     patient: Annotated[
         str | None,
-        typer.Option(help="Serve this patient only: FHIR id, identifier (MRN) or name."),
+        typer.Option(
+            help="Serve this patient only: FHIR id, identifier (MRN) or name."
+        ),
     ] = None,
     allow_writes: Annotated[
         bool,
-        typer.Option("--allow-writes", help="Let clients add resources, in memory alone."),
+        typer.Option(
+            "--allow-writes", help="Let clients add resources, in memory alone."
+        ),
     ] = False,
-    audit: Annotated[Path | None, typer.Option(help="Log every write to this file.")] = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="Log every write to this file.")
+    ] = None,
     http: Annotated[
-        bool, typer.Option("--http", help="Serve over HTTP instead of standard input and output.")
+        bool,
+        typer.Option(
+            "--http", help="Serve over HTTP instead of standard input and output."
+        ),
     ] = False,
     host: Annotated[
         str, typer.Option(help="With --http: the address; default: this machine alone.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8585,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="0: any free port.")
+    ] = 8585,
     no_token: NoTokenOption = False,
     max_rows: Annotated[
         int, typer.Option(min=1, help="Resources, sentences or rows of one reply.")
     ] = _DEFAULTS.rows,
-    max_bytes: Annotated[int, typer.Option(min=1024, help="Bytes of one reply.")] = _DEFAULTS.bytes,
+    max_bytes: Annotated[
+        int, typer.Option(min=1024, help="Bytes of one reply.")
+    ] = _DEFAULTS.bytes,
     max_seconds: Annotated[
         float, typer.Option(min=0.1, help="Seconds that one call may take.")
     ] = _DEFAULTS.seconds,
@@ -98,16 +113,26 @@ def command(
       archqa mcp --record record.db --http --port 8585
     """
     configure_logging(verbose=verbose, quiet=quiet)
-    from archqa.mcp.server import HTTP_PATH, build_server, http_application  # It needs the extra.
+    from archqa.mcp.server import (
+        HTTP_PATH,
+        build_server,
+        http_application,
+    )  # It needs the extra.
 
     if no_token and not http:
         raise CallerError("--no-token is for --http.\nLeave it out.")
     if http:
         check_protected(host, has_token=not no_token)
-    options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+    options = {
+        "model": model,
+        "base_url": base_url,
+        "allow_plain_http": allow_plain_http,
+    }
     settings = command_settings(config, options, assign)
     limits = CallLimits(max_rows, max_bytes, max_seconds)
-    with _served_tools(record, patient, settings, limits, audit, writes=allow_writes) as tools:
+    with _served_tools(
+        record, patient, settings, limits, audit, writes=allow_writes
+    ) as tools:
         server = build_server(tools, limits)
         if not settings.has_model:
             print_embedded_notice(settings.replace(record=record))
@@ -128,7 +153,9 @@ def command(
         else:
             token = new_token()
             print_line(f"Authorization: Bearer {token}")
-        print_notice("every client with the token gets record text; press Ctrl+C to end.")
+        print_notice(
+            "every client with the token gets record text; press Ctrl+C to end."
+        )
         print_line(server_url(host, listening, HTTP_PATH))
         app = http_application(server, token=token, on_loopback=is_loopback(host))
         run_server(app, listening, lifespan=True)
@@ -171,4 +198,6 @@ def _served_tools(
             if audit_log:
                 audit_log.create()
             writer = fhir.Writer(written, fhir.WriteMode.APPLY, audit_log)
-        yield RecordTools(ServedRecord(record, opened, limits, only, written), settings, writer)
+        yield RecordTools(
+            ServedRecord(record, opened, limits, only, written), settings, writer
+        )

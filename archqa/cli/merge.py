@@ -11,12 +11,18 @@ from archqa.runs.merging import merge
 
 def command(
     runs: Annotated[
-        list[Path], typer.Argument(help="The folders of the parts, in any order.", metavar="RUN...")
+        list[Path],
+        typer.Argument(
+            help="The folders of the parts, in any order.", metavar="RUN..."
+        ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The folder of the merged run; default: a new one in runs/.")
+        Path | None,
+        typer.Option(help="The folder of the merged run; default: a new one in runs/."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="The case file, if it has moved.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="The case file, if it has moved.")
+    ] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Merge although cases are missing.")
     ] = False,
@@ -36,7 +42,9 @@ def command(
     """
     run = merge(runs, out, data=data, partial=partial)
     if not run.complete:
-        progress = f"{len(run.records)} of {len(run.manifest.case_ids)} cases have ended"
+        progress = (
+            f"{len(run.records)} of {len(run.manifest.case_ids)} cases have ended"
+        )
         print_notice(f"{progress}; the rest is missing.")
     if as_json:
         print_json(run.summary())

@@ -13,7 +13,11 @@ from archqa.settings import DEFAULT_MODEL, Settings
 
 _SERVERS = (
     ("Ollama", "OLLAMA_CONTEXT_LENGTH=16384 ollama serve", "http://127.0.0.1:11434/v1"),
-    ("llama.cpp", "llama-server -m MODEL.gguf -c 16384 -np 1", "http://127.0.0.1:8080/v1"),
+    (
+        "llama.cpp",
+        "llama-server -m MODEL.gguf -c 16384 -np 1",
+        "http://127.0.0.1:8080/v1",
+    ),
     (
         "vLLM",
         "vllm serve FOLDER --host 127.0.0.1 --max-model-len 16384",
@@ -104,7 +108,9 @@ def check_server(settings: Settings, tried_model: str | None) -> Iterator[Check]
         # A server that gives no list may still answer; it is not asked again and again.
         settings = settings.replace(tries=1)
     else:
-        names = ", ".join(model.id for model in models[:_MAX_MODELS_SHOWN]) or "no model"
+        names = (
+            ", ".join(model.id for model in models[:_MAX_MODELS_SHOWN]) or "no model"
+        )
         further = len(models) - _MAX_MODELS_SHOWN
         if further > 0:
             names += f" and {further} more"
@@ -115,9 +121,15 @@ def check_server(settings: Settings, tried_model: str | None) -> Iterator[Check]
         return
     trial = _try(settings, tried_model)
     for check in checks:
-        if trial.ok is not False and check.ok is False and check.part in ("model server", "model"):
+        if (
+            trial.ok is not False
+            and check.ok is False
+            and check.part in ("model server", "model")
+        ):
             # What the list lacks is no fault where the model answers to its name.
-            explanation = f"{check.explanation.rstrip('.')}; it answers to the name all the same"
+            explanation = (
+                f"{check.explanation.rstrip('.')}; it answers to the name all the same"
+            )
             check = check._replace(ok=None, explanation=explanation)
         yield check
     yield trial
@@ -146,10 +158,14 @@ def _check_listed(settings: Settings, models: list[OfferedModel]) -> Iterator[Ch
     text = _context_text(model)
     context = model.context or model.trained_context
     if context is None:
-        explanation = f"the server does not tell it; {NEEDED_CONTEXT:,} tokens are needed"
+        explanation = (
+            f"the server does not tell it; {NEEDED_CONTEXT:,} tokens are needed"
+        )
         yield Check(part, None, explanation)
     elif context < NEEDED_CONTEXT:
-        explanation = f"{text}, and {NEEDED_CONTEXT:,} are needed: start the server with more"
+        explanation = (
+            f"{text}, and {NEEDED_CONTEXT:,} are needed: start the server with more"
+        )
         yield Check(part, False, explanation, 4)
     else:
         yield Check(part, True, text)

@@ -41,13 +41,16 @@ BackendOption = Annotated[
 ModelOption = Annotated[
     str | None,
     typer.Option(
-        "--model", help="Model for every agent, e.g. gpt-4.1; its server gets record text."
+        "--model",
+        help="Model for every agent, e.g. gpt-4.1; its server gets record text.",
     ),
 ]
 
 BaseUrlOption = Annotated[
     str | None,
-    typer.Option("--base-url", help="An OpenAI-compatible server, which gets record text."),
+    typer.Option(
+        "--base-url", help="An OpenAI-compatible server, which gets record text."
+    ),
 ]
 
 AllowPlainHttpOption = Annotated[
@@ -86,7 +89,9 @@ AssignmentsOption = Annotated[
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", help="A TOML file of settings, which may also name servers."),
+    typer.Option(
+        "--config", help="A TOML file of settings, which may also name servers."
+    ),
 ]
 
 NoTokenOption = Annotated[

@@ -68,12 +68,18 @@ def command(
     allow_plain_http: AllowPlainHttpOption = None,
     out_dir: Annotated[
         Path | None,
-        typer.Option("--out", help="The run folder itself; default: a new one in runs/."),
+        typer.Option(
+            "--out", help="The run folder itself; default: a new one in runs/."
+        ),
     ] = None,
     jobs: JobsOption = None,
     limit: LimitOption = None,
-    case: Annotated[list[str] | None, typer.Option(help="Only this case; repeatable.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that stopped.")] = False,
+    case: Annotated[
+        list[str] | None, typer.Option(help="Only this case; repeatable.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a run that stopped.")
+    ] = False,
     shard: Annotated[
         str | None, typer.Option(metavar="K/N", help="Only part K of N of the cases.")
     ] = None,
@@ -82,11 +88,15 @@ def command(
     ] = None,
     ray_address: Annotated[
         str | None,
-        typer.Option(metavar="ADDR", help="The cluster's head, or auto; default: a new one here."),
+        typer.Option(
+            metavar="ADDR", help="The cluster's head, or auto; default: a new one here."
+        ),
     ] = None,
     max_cost: MaxCostOption = None,
     dry_run: DryRunOption = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before spending.")
+    ] = False,
     assign: AssignmentsOption = None,
     key: Annotated[
         Path | None,
@@ -96,10 +106,13 @@ def command(
     ] = None,
     functions: Annotated[
         Path | None,
-        typer.Option(help="MedAgentBench's own function file (funcs_v1.json), for its baseline."),
+        typer.Option(
+            help="MedAgentBench's own function file (funcs_v1.json), for its baseline."
+        ),
     ] = None,
     operating_point: Annotated[
-        str | None, typer.Option(help="What the embedded engine favours: f1, precision or recall.")
+        str | None,
+        typer.Option(help="What the embedded engine favours: f1, precision or recall."),
     ] = None,
     config: ConfigOption = None,
     as_json: Annotated[
@@ -110,7 +123,9 @@ def command(
     ] = False,
     confirm: Annotated[
         bool,
-        typer.Option("--confirm", help="Ask before each write to a record (MedAgentBench)."),
+        typer.Option(
+            "--confirm", help="Ask before each write to a record (MedAgentBench)."
+        ),
     ] = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -143,13 +158,17 @@ def command(
         "ray_address": ray_address,
     }
     settings = command_settings(config, options, assign)
-    selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
+    selection = Selection(
+        tuple(case or ()), limit, Shard.parse(shard) if shard else None
+    )
     plan = plan_run(cases, task, selection, settings)
     if not quiet:
         _print_notices(plan)
     if dry_run:
         estimate = estimate_cost(plan)
-        print_cost_estimate(estimate, as_json=as_json, max_cost=settings.limits.max_cost)
+        print_cost_estimate(
+            estimate, as_json=as_json, max_cost=settings.limits.max_cost
+        )
         return
     plan = plan.with_served_model()
     if plan.asks_a_model and not (yes or quiet or as_json):
@@ -180,11 +199,15 @@ def command(
 def _print_notices(plan: Plan) -> None:
     """Say who answers where it is not a model, and what to know about the cases and inputs."""
     settings, pipeline = plan.settings, plan.pipeline
-    is_embedded = settings.backend in (None, "embedded") and pipeline.backend == "embedded"
+    is_embedded = (
+        settings.backend in (None, "embedded") and pipeline.backend == "embedded"
+    )
     if is_embedded and not model_agents(settings, pipeline):
         print_embedded_notice(settings)
     if pipeline.backend == "script":
-        print_notice(f"{pipeline.name} calls no model: its score is not a model's score.")
+        print_notice(
+            f"{pipeline.name} calls no model: its score is not a model's score."
+        )
     for remark in plan.manifest.remarks:
         print_notice(remark)
 

@@ -58,7 +58,10 @@ class Progress:
     def on_start(self, manifest: RunManifest, done: int) -> None:
         """Show how many cases the run has; `done` of them ended in an earlier session."""
         self._bar.update(
-            self._task, description="cases", total=len(manifest.case_ids), completed=done
+            self._task,
+            description="cases",
+            total=len(manifest.case_ids),
+            completed=done,
         )
 
     def on_case(self, record: CaseRecord) -> None:
@@ -102,7 +105,9 @@ def result_table(run: Run) -> Table:
         table.add_row("cost", format_dollars(summary["cost_usd"]))
     remarks = sum(len(record.remarks) for record in run.records)
     if remarks:
-        table.add_row("remarks", f"{remarks} (stages that failed and fell back; see archqa show)")
+        table.add_row(
+            "remarks", f"{remarks} (stages that failed and fell back; see archqa show)"
+        )
     table.add_row("seconds", f"{summary['seconds']:.1f}")
     return table
 
@@ -219,7 +224,9 @@ def _print_estimate(
     )
     for row in estimate.rows:
         table.add_row(row.agent, row.model, *_cells(row.amounts, row.cached_calls))
-    table.add_row("all", "", *_cells(estimate.amounts, estimate.cached_calls), style="bold")
+    table.add_row(
+        "all", "", *_cells(estimate.amounts, estimate.cached_calls), style="bold"
+    )
     to_console.print(table)
     for remark in estimate.remarks:
         to_console.print(remark)

@@ -12,12 +12,15 @@ from archqa.report import write_report
 
 def command(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Run folders; two are compared.")
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run folders; two are compared."),
     ],
     out_file: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE", help="Default: report.html in the (first) run's folder."
+            "--out",
+            metavar="FILE",
+            help="Default: report.html in the (first) run's folder.",
         ),
     ] = None,
     key: KeyOption = None,
@@ -42,5 +45,7 @@ def command(
     """
     path = write_report(runs, out_file, key=key, text=not without_text)
     if not without_text:
-        print_notice("the page holds record text: protect it as you protect the record.")
+        print_notice(
+            "the page holds record text: protect it as you protect the record."
+        )
     print_line(path)

@@ -60,7 +60,10 @@ _BREAKDOWN_COLUMNS = (
 
 def command(
     target: Annotated[
-        Path, typer.Argument(metavar="RUN_OR_FILE", help="A run folder, or a submission.json.")
+        Path,
+        typer.Argument(
+            metavar="RUN_OR_FILE", help="A run folder, or a submission.json."
+        ),
     ],
     key: KeyOption = None,
     data: Annotated[
@@ -71,16 +74,21 @@ def command(
     ] = None,
     case_ids: Annotated[
         str | None,
-        typer.Option(metavar="IDS", help='Only these cases of the key, e.g. "121-167 5 7-9".'),
+        typer.Option(
+            metavar="IDS", help='Only these cases of the key, e.g. "121-167 5 7-9".'
+        ),
     ] = None,
     all_cases: Annotated[
         bool,
-        typer.Option("--all-cases", help="Count cases that a partial run lacks as unanswered."),
+        typer.Option(
+            "--all-cases", help="Count cases that a partial run lacks as unanswered."
+        ),
     ] = False,
     record: Annotated[
         str | None,
         typer.Option(
-            metavar="STORE_OR_URL", help="The FHIR record to grade MedAgentBench against."
+            metavar="STORE_OR_URL",
+            help="The FHIR record to grade MedAgentBench against.",
         ),
     ] = None,
     fhir_base: Annotated[
@@ -95,21 +103,31 @@ def command(
         str, typer.Option(help="MedAgentBench: official, clinical or both.")
     ] = "both",
     second_key: Annotated[
-        Path | None, typer.Option(help="A second annotator's key, to compare the score with.")
+        Path | None,
+        typer.Option(help="A second annotator's key, to compare the score with."),
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(help='Only this metric, e.g. "bleu" or "rouge(variant=L)"; repeatable.'),
+        typer.Option(
+            help='Only this metric, e.g. "bleu" or "rouge(variant=L)"; repeatable.'
+        ),
     ] = None,
     reference_order: Annotated[
         str, typer.Option(help="note, or hash:SEED as the official script orders.")
     ] = "note",
-    bootstrap: Annotated[int, typer.Option(min=0, help="Resamples for the 95 % intervals.")] = 1000,
+    bootstrap: Annotated[
+        int, typer.Option(min=0, help="Resamples for the 95 % intervals.")
+    ] = 1000,
     seed: Annotated[int, typer.Option(help="Of the resampling.")] = 12345,
-    quickumls: Annotated[Path | None, typer.Option(help="A QuickUMLS index (MEDCON).")] = None,
-    alignscore: Annotated[Path | None, typer.Option(help="AlignScore-base.ckpt.")] = None,
+    quickumls: Annotated[
+        Path | None, typer.Option(help="A QuickUMLS index (MEDCON).")
+    ] = None,
+    alignscore: Annotated[
+        Path | None, typer.Option(help="AlignScore-base.ckpt.")
+    ] = None,
     bertscore_model: Annotated[
-        str | None, typer.Option(help="An encoder's folder, where the hub cannot be reached.")
+        str | None,
+        typer.Option(help="An encoder's folder, where the hub cannot be reached."),
     ] = None,
     judge_model: Annotated[
         str | None,
@@ -121,7 +139,9 @@ def command(
     ] = None,
     judge_votes: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="How often the judge is asked about each answer."),
+        typer.Option(
+            min=1, metavar="N", help="How often the judge is asked about each answer."
+        ),
     ] = 1,
     base_url: Annotated[
         str | None, typer.Option(help="The judge's OpenAI-compatible server.")
@@ -164,7 +184,11 @@ def command(
         from archqa.evaluation.judges import JudgePanel
         from archqa.runs.destinations import Announcer
 
-        options = {"model": judge_model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+        options = {
+            "model": judge_model,
+            "base_url": base_url,
+            "allow_plain_http": allow_plain_http,
+        }
         judge = JudgePanel(
             judge_model,
             judge_votes,
@@ -172,7 +196,9 @@ def command(
             announce=Announcer(print_notice),
         )
     elif judge_votes > 1 or base_url is not None or config is not None:
-        raise CallerError("There is no judge to ask.\nName one with --judge-model NAME.")
+        raise CallerError(
+            "There is no judge to ask.\nName one with --judge-model NAME."
+        )
     report = score(
         target,
         task=task,
@@ -208,17 +234,25 @@ def command(
         print_notice(warning)
     if report.judge_usage:
         usage = report.judge_usage
-        cost = "at unknown cost" if usage.cost_usd is None else f"for ${usage.cost_usd:.2f}"
+        cost = (
+            "at unknown cost"
+            if usage.cost_usd is None
+            else f"for ${usage.cost_usd:.2f}"
+        )
         print_notice(
             f"the judge was asked {usage.calls} times {cost}; "
             f"{usage.cached_calls} more replies came from the cache."
         )
     if report.disagreements:
         count = len(report.disagreements)
-        print_notice(f"{count} disagreements of the judge are in {report.disagreements_path}.")
+        print_notice(
+            f"{count} disagreements of the judge are in {report.disagreements_path}."
+        )
     if report.unsupported_lines:
         count = len(report.unsupported_lines)
-        print_notice(f"{count} lines without support are in {report.unsupported_lines_path}.")
+        print_notice(
+            f"{count} lines without support are in {report.unsupported_lines_path}."
+        )
 
 
 def print_key(key: KeyProvenance) -> None:
@@ -263,7 +297,9 @@ def _score_table(report: ScoreReport, decimals: int) -> Table:
     return table
 
 
-def _breakdown_table(name: str, rows: dict[str, dict[str, float]], decimals: int) -> Table:
+def _breakdown_table(
+    name: str, rows: dict[str, dict[str, float]], decimals: int
+) -> Table:
     names_in_rows = {name for row in rows.values() for name in row}
     columns = [column for column in _BREAKDOWN_COLUMNS if column in names_in_rows]
     table = number_table(name.replace("_", " "), "", *columns)
@@ -281,7 +317,9 @@ def _case_table(report: ScoreReport, decimals: int) -> Table:
     names_in_cases = {name for scores in per_case.values() for name in scores}
     metric = _earliest(_CASE_SCORES, names_in_cases)
     table = number_table(f"{metric} by case, worst first", "case", metric)
-    for case_id in sorted(per_case, key=lambda case_id: per_case[case_id].get(metric, 0.0)):
+    for case_id in sorted(
+        per_case, key=lambda case_id: per_case[case_id].get(metric, 0.0)
+    ):
         table.add_row(case_id, f"{per_case[case_id].get(metric, 0.0):.{decimals}f}")
     return table
 

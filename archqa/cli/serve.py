@@ -5,7 +5,12 @@ from typing import Annotated
 
 import typer
 
-from archqa.cli.console import NO_TOKEN_WARNING, configure_logging, print_line, print_notice
+from archqa.cli.console import (
+    NO_TOKEN_WARNING,
+    configure_logging,
+    print_line,
+    print_notice,
+)
 from archqa.cli.options import (
     AllowPlainHttpOption,
     BaseUrlOption,
@@ -31,24 +36,33 @@ from archqa.safety.server_urls import is_loopback, is_server_url
 def command(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RUNS]", help="Folders of runs, or runs.  [default: runs]"),
+        typer.Argument(
+            metavar="[RUNS]", help="Folders of runs, or runs.  [default: runs]"
+        ),
     ] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on; default: this machine alone.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8484,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="0: any free port.")
+    ] = 8484,
     record: Annotated[
-        str | None, typer.Option(help="A FHIR store or server whose patients may be asked about.")
+        str | None,
+        typer.Option(help="A FHIR store or server whose patients may be asked about."),
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="The key; default: the one next to each case file.")
+        Path | None,
+        typer.Option(help="The key; default: the one next to each case file."),
     ] = None,
     annotations: Annotated[
         Path | None,
-        typer.Option(help="The folder for reviews.  [default: annotations/ next to the runs]"),
+        typer.Option(
+            help="The folder for reviews.  [default: annotations/ next to the runs]"
+        ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="The model that answers; default: the embedded engine.")
+        str | None,
+        typer.Option(help="The model that answers; default: the embedded engine."),
     ] = None,
     base_url: BaseUrlOption = None,
     allow_plain_http: AllowPlainHttpOption = None,
@@ -73,7 +87,11 @@ def command(
     except ImportError:
         raise MissingExtra("The web part (FastAPI, uvicorn)", "web") from None
     check_protected(host, has_token=not no_token)
-    options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+    options = {
+        "model": model,
+        "base_url": base_url,
+        "allow_plain_http": allow_plain_http,
+    }
     settings = command_settings(config, options)
     # Refuse now what every question would be refused for.
     if settings.has_model:
@@ -85,7 +103,9 @@ def command(
         runs = [Path("runs")]
         runs[0].mkdir(mode=0o700, exist_ok=True)  # Questions need no run.
     web_config = WebConfig(runs, record, key, annotations)
-    app = create_app(web_config, token=token, on_loopback=is_loopback(host), settings=settings)
+    app = create_app(
+        web_config, token=token, on_loopback=is_loopback(host), settings=settings
+    )
     listening = listen(host, port)
     if no_token:
         print_notice(NO_TOKEN_WARNING)

@@ -48,7 +48,9 @@ def command(
     rationales: Annotated[
         bool, typer.Option("--rationales", help="Print each agent's reasons too.")
     ] = False,
-    svg: Annotated[Path | None, typer.Option(help="Also save the output as a picture.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option(help="Also save the output as a picture.")
+    ] = None,
 ) -> None:
     """Show a run's cases, or one case with its answer, evidence and every agent's verdict.
 
@@ -73,7 +75,9 @@ def _recording(svg: Path | None, title: str) -> Iterator[None]:
         yield
         return
     console.record = True
-    console.soft_wrap = False  # A terminal wraps long lines itself; a picture cuts them off.
+    console.soft_wrap = (
+        False  # A terminal wraps long lines itself; a picture cuts them off.
+    )
     try:
         yield
         picture = console.export_svg(title=printable(title))
@@ -85,7 +89,14 @@ def _recording(svg: Path | None, title: str) -> Iterator[None]:
 
 def _case_list(run: Run) -> Table:
     table = Table(
-        "case", "status", "sentences", "cited", "words", "calls", "cost", "remarks or error"
+        "case",
+        "status",
+        "sentences",
+        "cited",
+        "words",
+        "calls",
+        "cost",
+        "remarks or error",
     )
     sentence_counts = {case.id: len(case.sentences) for case in run.notes}
     for record in run.records:
@@ -110,7 +121,9 @@ def _show_case(run: Run, case_id: str, key: Path | None, *, rationales: bool) ->
     item = next((item for item in run.cases if item.id == case_id), None)
     if item is None:
         mistake = ": is damaged: it lacks a case that cases.jsonl has."
-        raise InputError(run.path / "input.jsonl", [mistake], "Run `archqa predict` anew.")
+        raise InputError(
+            run.path / "input.jsonl", [mistake], "Run `archqa predict` anew."
+        )
     if isinstance(item, Case):
         case_key = load_note_keys(run, key).get(case_id)
         _show_note_case(item, records[case_id], case_key, rationales=rationales)
@@ -129,7 +142,9 @@ def _show_record_item(item: RecordQuestion | ClinicalTask, record: CaseRecord) -
     for name, content in record.result.to_json().items() if record.result else ():
         if content and name not in _LONG_FIELDS:
             fields[name] = content
-    result = json.dumps(fields, ensure_ascii=False, indent=2) if fields else record.error
+    result = (
+        json.dumps(fields, ensure_ascii=False, indent=2) if fields else record.error
+    )
     console.print(Text(result))
     _print_remarks(record.remarks)
 
@@ -168,7 +183,8 @@ def _print_remarks(remarks: Sequence[str]) -> None:
 def _sentence_table(case: Case, record: CaseRecord, key: CaseKey | None) -> Table:
     """Return the table of sentences by agents, with the key's label in its last column."""
     table = Table(
-        title="\n▶ cited   E essential   s supplementary   · not relevant", title_justify="left"
+        title="\n▶ cited   E essential   s supplementary   · not relevant",
+        title_justify="left",
     )
     table.add_column("")
     table.add_column("id")
@@ -181,7 +197,9 @@ def _sentence_table(case: Case, record: CaseRecord, key: CaseKey | None) -> Tabl
     # Of several judgements of a sentence by one agent, the last.
     judgements_by_id = []
     for judgements in record.judgements.values():
-        judgements_by_id.append({judgement.sentence_id: judgement for judgement in judgements})
+        judgements_by_id.append(
+            {judgement.sentence_id: judgement for judgement in judgements}
+        )
     for sentence in case.sentences:
         is_cited = sentence.id in cited_ids
         cells: list[str | Text] = []
@@ -194,7 +212,9 @@ def _sentence_table(case: Case, record: CaseRecord, key: CaseKey | None) -> Tabl
             code = _LABEL_CODES[label] if label else "–"
             cells.append(Text(code, style="" if is_right else "bold red"))
         symbol, style = ("▶", "bold green") if is_cited else ("", "")
-        table.add_row(symbol, Text(sentence.id), Text(sentence.text, style=style), *cells)
+        table.add_row(
+            symbol, Text(sentence.id), Text(sentence.text, style=style), *cells
+        )
     return table
 
 
@@ -202,4 +222,6 @@ def _judgement_cell(judgement: Judgement | None) -> str:
     if judgement is None:
         return "–"
     code = _LABEL_CODES[judgement.label]
-    return code if judgement.probability is None else f"{code} {judgement.probability:.2f}"
+    return (
+        code if judgement.probability is None else f"{code} {judgement.probability:.2f}"
+    )

@@ -5,7 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from archqa.cli.console import configure_logging, console, number_table, print_json, print_problem
+from archqa.cli.console import (
+    configure_logging,
+    console,
+    number_table,
+    print_json,
+    print_problem,
+)
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
@@ -28,14 +34,19 @@ from archqa.runs.destinations import Announcer
 def command(
     cases: Annotated[str, typer.Argument(help="A case file with a key, or mini.")],
     agent: Annotated[str, typer.Option(help="The agent whose prompts are compared.")],
-    prompts: Annotated[str, typer.Option(metavar="NAMES", help="Versions, separated by commas.")],
+    prompts: Annotated[
+        str, typer.Option(metavar="NAMES", help="Versions, separated by commas.")
+    ],
     key: KeyOption = None,
-    pipeline: Annotated[str, typer.Option(help="See `archqa list pipelines`.")] = "dmis",
+    pipeline: Annotated[
+        str, typer.Option(help="See `archqa list pipelines`.")
+    ] = "dmis",
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     allow_plain_http: AllowPlainHttpOption = None,
     out_dir: Annotated[
-        Path | None, typer.Option("--out", help="The folder for one run folder a version.")
+        Path | None,
+        typer.Option("--out", help="The folder for one run folder a version."),
     ] = None,
     jobs: JobsOption = None,
     limit: LimitOption = None,
@@ -82,6 +93,8 @@ def command(
     table = number_table("strict micro F1, percent", "prompt", "F1", "chosen for")
     for version, f1 in result.versions.items():
         table.add_row(version, f"{f1:.1f}", f"{result.chosen.get(version, 0)} cases")
-    table.add_row("chosen without the case itself", f"{result.held_out_f1:.1f}", "", style="bold")
+    table.add_row(
+        "chosen without the case itself", f"{result.held_out_f1:.1f}", "", style="bold"
+    )
     console.print(table)
     console.print(f"use it with --set agents.{result.agent}.prompt={result.best}")

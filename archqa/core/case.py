@@ -55,7 +55,9 @@ class Case(FrozenModel):
 
     def in_note_order(self, ids: frozenset[str] | set[str]) -> tuple[str, ...]:
         """The ids of `ids` that the note has, in the note's order."""
-        return tuple(sentence_id for sentence_id in self.sentence_ids if sentence_id in ids)
+        return tuple(
+            sentence_id for sentence_id in self.sentence_ids if sentence_id in ids
+        )
 
     def _repr_html_(self) -> str:
         question = html.paragraph("Question", self.clinician_question)

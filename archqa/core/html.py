@@ -96,7 +96,9 @@ def scores_html(content: Mapping[str, Any], warnings: Iterable[str] = ()) -> str
         rows.append((hint(name, signature), number, text(interval)))
     title = f"{content['task']}, {content['cases']:,} cases"
     statement = (content.get("key") or {}).get("statement", "")
-    missing = [f"{name} is missing: {reason}" for name, reason in content["missing"].items()]
+    missing = [
+        f"{name} is missing: {reason}" for name, reason in content["missing"].items()
+    ]
     notes = [note for note in (statement, *warnings, *missing) if note]
     paragraphs = "".join(f"<p>{text(note)}</p>" for note in notes)
     return table((title, "", "95 % interval"), rows) + paragraphs

@@ -70,14 +70,18 @@ def stated_probability(judgement: Judgement) -> float:
     return judgement.probability
 
 
-def mean_probabilities(judgements: Mapping[str, Iterable[Judgement]]) -> dict[str, float]:
+def mean_probabilities(
+    judgements: Mapping[str, Iterable[Judgement]],
+) -> dict[str, float]:
     """Sentence id to the mean of the probabilities that the agents state."""
     stated: dict[str, list[float]] = {}
     for agent_judgements in judgements.values():
         for judgement in agent_judgements:
             probabilities = stated.setdefault(judgement.sentence_id, [])
             probabilities.append(stated_probability(judgement))
-    return {sentence_id: sum(values) / len(values) for sentence_id, values in stated.items()}
+    return {
+        sentence_id: sum(values) / len(values) for sentence_id, values in stated.items()
+    }
 
 
 def observed_agreement(pairs: Sequence[tuple[Hashable, Hashable]]) -> float:
@@ -93,7 +97,9 @@ def cohens_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
     """
     first_labels = Counter(first for first, _ in pairs)
     second_labels = Counter(second for _, second in pairs)
-    by_chance = sum(count * second_labels[label] for label, count in first_labels.items())
+    by_chance = sum(
+        count * second_labels[label] for label, count in first_labels.items()
+    )
     expected = by_chance / len(pairs) ** 2
     if by_chance == len(pairs) ** 2:
         return None

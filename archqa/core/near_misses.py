@@ -16,7 +16,10 @@ _MOST_LISTED = 25
 
 
 def near_misses(
-    name: object, names: Iterable[str], count: int = 1, min_similarity: float = MIN_SIMILARITY
+    name: object,
+    names: Iterable[str],
+    count: int = 1,
+    min_similarity: float = MIN_SIMILARITY,
 ) -> list[str]:
     """The names most similar to `name`, without regard to case; none if none is similar."""
     import difflib  # Only a mistake needs it.
@@ -30,7 +33,10 @@ def near_misses(
 
 
 def did_you_mean(
-    name: object, names: Iterable[str], count: int = 1, min_similarity: float = MIN_SIMILARITY
+    name: object,
+    names: Iterable[str],
+    count: int = 1,
+    min_similarity: float = MIN_SIMILARITY,
 ) -> str:
     """The question "Did you mean A or B?" with the most similar names; empty if none is similar."""
     similar = near_misses(name, names, count, min_similarity)
@@ -45,7 +51,9 @@ def advice_on_name(name: object, names: Iterable[str]) -> str:
     return " ".join(filter(None, (did_you_mean(name, known), there_are)))
 
 
-def unknown_name(kind: str, name: object, names: Iterable[str], place: str = "") -> CallerError:
+def unknown_name(
+    kind: str, name: object, names: Iterable[str], place: str = ""
+) -> CallerError:
     """The error for a name that is none of `names`: `unknown_name("pipeline", "pannel", ...)`.
 
     `place` is where it was looked for, such as " for archehr-2025".

@@ -19,7 +19,9 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @cache
-def read_rows(table: str | Path, columns: int, optional: int = 0) -> tuple[TableRow, ...]:
+def read_rows(
+    table: str | Path, columns: int, optional: int = 0
+) -> tuple[TableRow, ...]:
     """Return the rows of a table, each with `columns` cells; read once.
 
     Args:

@@ -24,7 +24,8 @@ class Usage(FrozenModel):
             calls=self.calls + addend.calls,
             cached_calls=self.cached_calls + addend.cached_calls,
             prompt_tokens=self.prompt_tokens + addend.prompt_tokens,
-            cached_prompt_tokens=self.cached_prompt_tokens + addend.cached_prompt_tokens,
+            cached_prompt_tokens=self.cached_prompt_tokens
+            + addend.cached_prompt_tokens,
             completion_tokens=self.completion_tokens + addend.completion_tokens,
             cost_usd=cost,
             seconds=self.seconds + addend.seconds,

@@ -11,7 +11,9 @@ class FrozenModel(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+    def model_copy(
+        self, *, update: Mapping[str, Any] | None = None, deep: bool = False
+    ) -> Self:
         """A changed copy, validated; cached properties of the original are not copied."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         if update:

@@ -20,10 +20,19 @@ from archqa.engine import DATA_DIR
 from archqa.engine.encoders import CROSS_ENCODER_FILE, CrossEncoder
 from archqa.engine.networks import files_sha256
 from archqa.engine.question import question_text
-from archqa.engine.windows import CLS, MARKER, SEP, Span, Tokens, TokenWindow, tokenize_with_offsets
+from archqa.engine.windows import (
+    CLS,
+    MARKER,
+    SEP,
+    Span,
+    Tokens,
+    TokenWindow,
+    tokenize_with_offsets,
+)
 
 _YES_OR_NO = re.compile(
-    r"\W*(?:is|are|was|were|am|does|do|did|has|have|had|can|could|any|ever)\b", re.IGNORECASE
+    r"\W*(?:is|are|was|were|am|does|do|did|has|have|had|can|could|any|ever)\b",
+    re.IGNORECASE,
 )
 
 
@@ -74,7 +83,11 @@ def sentence_pieces(texts: list[str]) -> list[Piece]:
         tokens = tokenize_with_offsets(text)
         start = 0
         for token_start, token_end in _cuts(text, tokens):
-            end = len(text) if token_end == len(tokens.ids) else tokens.offsets[token_end - 1][1]
+            end = (
+                len(text)
+                if token_end == len(tokens.ids)
+                else tokens.offsets[token_end - 1][1]
+            )
             token_ids = tuple(tokens.ids[token_start:token_end])
             pieces.append(Piece(sentence_index, start, end, token_ids))
             start = end
@@ -227,7 +240,10 @@ class AnswerFinder:
     """Reads a question and a note. Use `AnswerFinder.load`; safe to share among threads."""
 
     def __init__(
-        self, cross_encoder: CrossEncoder, settings: AnswerFinderSettings, fingerprint: str = ""
+        self,
+        cross_encoder: CrossEncoder,
+        settings: AnswerFinderSettings,
+        fingerprint: str = "",
     ) -> None:
         self._cross_encoder = cross_encoder
         self._settings = settings
@@ -238,7 +254,9 @@ class AnswerFinder:
         """Return the shipped one, loaded once."""
         return _load_default()
 
-    def scores(self, case: Case, excluded: frozenset[int] = frozenset()) -> SentenceScores:
+    def scores(
+        self, case: Case, excluded: frozenset[int] = frozenset()
+    ) -> SentenceScores:
         """Return how well each sentence answers, as the network says."""
         return SentenceScores(*sentence_logits(self._cross_encoder, case, excluded))
 
@@ -246,7 +264,9 @@ class AnswerFinder:
         """Find the answer to the case's question; sentences at `excluded` indices are no evidence."""
         logits, clauses = sentence_logits(self._cross_encoder, case, excluded)
         texts = [sentence.text for sentence in case.sentences]
-        answerable = answerable_probability(question_text(case), texts, logits, self._settings)
+        answerable = answerable_probability(
+            question_text(case), texts, logits, self._settings
+        )
         return Finding(
             probabilities=_sigmoid(logits),
             answerable=answerable,
@@ -274,7 +294,9 @@ def sentence_logits(
         logits[index] = max(logits[index], logit)
         clauses.setdefault(index, []).append(ClauseScore(piece.start, piece.end, logit))
     logits[list(excluded)] = EXCLUDED_LOGIT
-    return logits, {index: scores for index, scores in clauses.items() if len(scores) > 1}
+    return logits, {
+        index: scores for index, scores in clauses.items() if len(scores) > 1
+    }
 
 
 def answerable_probability(

@@ -105,7 +105,9 @@ class Linker(FrozenModel):
 
     def probabilities(self, table: "PairFeatures") -> PairColumn:
         """Return the probability of every pair, of shape (answer sentences, note sentences)."""
-        contributions = Forest(self.trees).path_contributions(table.matrix(self.columns))
+        contributions = Forest(self.trees).path_contributions(
+            table.matrix(self.columns)
+        )
         logits = contributions.sum(1) + self.bias
         probabilities: PairColumn = 1 / (1 + np.exp(-np.clip(logits, -40.0, 40.0)))
         return probabilities.reshape(table.shape)
@@ -168,12 +170,16 @@ def pair_features(case: Case, encoder: SentenceEncoder) -> PairFeatures:
     for name, note_column in _note_columns(case, notes).items():
         columns[name] = np.broadcast_to(note_column, similarity.shape)
     answer_lengths = _log_word_counts(answers)
-    columns["answer.length"] = np.broadcast_to(answer_lengths[:, None], similarity.shape)
+    columns["answer.length"] = np.broadcast_to(
+        answer_lengths[:, None], similarity.shape
+    )
     columns["answer.sentences"] = np.full(similarity.shape, float(len(answers)))
     return PairFeatures(columns)
 
 
-def _similarity(answers: list[str], notes: list[str], encoder: SentenceEncoder) -> PairColumn:
+def _similarity(
+    answers: list[str], notes: list[str], encoder: SentenceEncoder
+) -> PairColumn:
     vectors = encoder.encode([*answers, *notes])
     similarity = vectors[: len(answers)] @ vectors[len(answers) :].T
     return similarity.astype(np.float64)
@@ -217,7 +223,9 @@ def _shared_columns(
     weight_of = rarity(note_terms) if weighted else {}
     common = np.zeros((len(answers), len(notes)))
     for row, own_terms in enumerate(answer_terms):
-        common[row] = _total_weights([own_terms & terms for terms in note_terms], weight_of)
+        common[row] = _total_weights(
+            [own_terms & terms for terms in note_terms], weight_of
+        )
     answer_totals = _total_weights(answer_terms, weight_of)
     note_totals = _total_weights(note_terms, weight_of)
     return {

@@ -65,7 +65,8 @@ _CARRIER = re.compile(
 )
 _VERB = re.compile(r"\b(?:was|were|is|are|has|had|have|did|will)\b", re.IGNORECASE)
 _STATEMENT = re.compile(
-    r"\d|->|\b(?:was|were|is|are|has|had|have|did|will|due to|\w{3,}ed)\b", re.IGNORECASE
+    r"\d|->|\b(?:was|were|is|are|has|had|have|did|will|due to|\w{3,}ed)\b",
+    re.IGNORECASE,
 )
 """What a later segment must have; else it may be the end of a list (`fatigue, nausea, fever`)."""
 _HEADING = re.compile(r"^[A-Z][\w/ -]{0,24}:\s")
@@ -77,9 +78,12 @@ _LIST_PREDICATE = re.compile(
     re.IGNORECASE,
 )
 """The end of a list whose items it describes all (`ANCA, anti-GBM, SPEP unremarkable`)."""
-_VALUE_OR_VERB = re.compile(r"(?<!\S)[<>~]?\d|\b(?:was|were|is|are|has|had|have|\w{3,}ed)\b")
+_VALUE_OR_VERB = re.compile(
+    r"(?<!\S)[<>~]?\d|\b(?:was|were|is|are|has|had|have|\w{3,}ed)\b"
+)
 _REASON = re.compile(
-    r"\b(?:because|due to|caused?|given|since|so|therefore|2/2|from)\b|->", re.IGNORECASE
+    r"\b(?:because|due to|caused?|given|since|so|therefore|2/2|from)\b|->",
+    re.IGNORECASE,
 )
 
 
@@ -150,11 +154,15 @@ def _complete_spans(body: str, question_terms: frozenset[str]) -> Iterator[Span]
         for end in range(start + 1, max_end + 1):
             run = segments[start:end]
             loses_scope = sum(segment.has_scope_word for segment in run) < scope_count
-            has_its_subject = start > last_predicate or (is_opening and end > last_predicate)
+            has_its_subject = start > last_predicate or (
+                is_opening and end > last_predicate
+            )
             if len(run) == len(segments) or loses_scope or not has_its_subject:
                 continue
             # A later item may describe the list that the run ends with.
-            is_described = end < len(segments) and _LIST_PREDICATE.search(segments[end].text)
+            is_described = end < len(segments) and _LIST_PREDICATE.search(
+                segments[end].text
+            )
             if is_described and not _VALUE_OR_VERB.search(run[-1].text):
                 continue
             text = body[run[0].start : run[-1].end]
@@ -190,7 +198,9 @@ def _segments(body: str, question_terms: frozenset[str]) -> list[Segment]:
     return segments
 
 
-def _segment(body: str, start: int, end: int, question_terms: frozenset[str]) -> Segment:
+def _segment(
+    body: str, start: int, end: int, question_terms: frozenset[str]
+) -> Segment:
     """Score numbers and reasons; a normal finding loses unless the question asks about it."""
     text = body[start:end]
     terms = topics_of(text) | (question_terms & frozenset(stems(text)))
@@ -231,7 +241,8 @@ _TRAILING_CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _CONTRAST = re.compile(
-    r"\b(?:but|however|although|though|not everyone|only|unless|if|until|once)\b", re.IGNORECASE
+    r"\b(?:but|however|although|though|not everyone|only|unless|if|until|once)\b",
+    re.IGNORECASE,
 )
 _CONNECTIVE = re.compile(
     r"^(?:(?:and|so|next|then|also|however|therefore|in addition|additionally|furthermore|"
@@ -278,7 +289,9 @@ def sentence_variants(
     Of variants of the same length, the one that keeps most content is returned. `question_terms`
     are stems and concepts of the question: the clause that shares most of them is preferred.
     """
-    full_text = " ".join(sentence.text.replace("|", "/").split())  # A bar would end the citation.
+    full_text = " ".join(
+        sentence.text.replace("|", "/").split()
+    )  # A bar would end the citation.
     for pattern in (_LIST_MARKER, _LABEL, _CONNECTIVE):
         full_text = pattern.sub("", full_text)
     if not any(map(str.isalnum, full_text)):
@@ -312,7 +325,9 @@ def _compressions(text: str, question_terms: frozenset[str]) -> Iterator[str]:
     text = _drop_opener(text)
     yield text
     # Brackets without a number, then the last clause, then all brackets.
-    text = _BRACKET.sub(lambda bracket: bracket[0] if _DIGIT.search(bracket[0]) else "", text)
+    text = _BRACKET.sub(
+        lambda bracket: bracket[0] if _DIGIT.search(bracket[0]) else "", text
+    )
     yield text
     shorter = _TRAILING_CLAUSE.sub("", text.rstrip(". "))
     if len(shorter.split()) >= MIN_REST_WORDS:
@@ -354,11 +369,15 @@ def _best_clause(text: str, question_terms: frozenset[str]) -> str:
     clauses: list[str] = []
     for part in _SEMICOLON.split(text):
         clauses += _CLAUSE_BOUNDARY.split(part)
-    independent = [clause for clause in clauses if len(clause.split()) >= MIN_CLAUSE_WORDS]
+    independent = [
+        clause for clause in clauses if len(clause.split()) >= MIN_CLAUSE_WORDS
+    ]
     refers_back = any(map(_REFERENCE_TO_CLAUSE_BEFORE.match, clauses))
     if len(independent) < 2 or refers_back:
         return text
-    best = max(reversed(independent), key=lambda clause: _content(clause, question_terms))
+    best = max(
+        reversed(independent), key=lambda clause: _content(clause, question_terms)
+    )
     for clause in clauses:
         if clause is not best and _CONTRAST.search(clause):
             return text
@@ -377,7 +396,9 @@ def _content(text: str, question_terms: frozenset[str]) -> float:
 def _rewording(kind: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     """The patterns of one kind and what replaces them."""
     patterns = []
-    for row_kind, pattern, replacement in read_rows("engine/data/rewording.tsv", 3, optional=1):
+    for row_kind, pattern, replacement in read_rows(
+        "engine/data/rewording.tsv", 3, optional=1
+    ):
         if row_kind == kind:
             patterns.append((re.compile(pattern, re.IGNORECASE), replacement))
     return tuple(patterns)

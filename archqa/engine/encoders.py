@@ -107,7 +107,9 @@ class CrossEncoder:
         return logits
 
 
-def _mean_over_windows(pending: list[tuple[TokenWindow, Future[Logits]]], sentences: int) -> Logits:
+def _mean_over_windows(
+    pending: list[tuple[TokenWindow, Future[Logits]]], sentences: int
+) -> Logits:
     total = np.zeros(sentences)
     windows = np.zeros(sentences)
     for window, logits in pending:

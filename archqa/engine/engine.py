@@ -45,7 +45,9 @@ class Assessment(NamedTuple):
 class Engine:
     """Judges, selects and answers. Use `Engine.load`; an engine is safe to share among threads."""
 
-    def __init__(self, loaded_model: model.LoadedModel, cross_encoder: CrossEncoder) -> None:
+    def __init__(
+        self, loaded_model: model.LoadedModel, cross_encoder: CrossEncoder
+    ) -> None:
         self._model = loaded_model.model
         self.fingerprint = loaded_model.sha256
         self._cross_encoder = cross_encoder
@@ -57,7 +59,9 @@ class Engine:
         """Return the engine of that name, loaded once. Raises InputError for an unknown name."""
         return _load_engine(name)
 
-    def judge(self, case: Case, *, specialty: str | None = None) -> tuple[Judgement, ...]:
+    def judge(
+        self, case: Case, *, specialty: str | None = None
+    ) -> tuple[Judgement, ...]:
         """Return a judgement for every sentence in note order, with a calibrated probability.
 
         With `specialty`, sentences of that field weigh more. A sentence is labelled essential
@@ -152,7 +156,9 @@ class Engine:
     def _compute_assessment(self, case: Case) -> Assessment:
         wait_for_logits = self._cross_encoder.start_logits(case)
         other_features = text_features(case)  # computed while the cross-encoder runs
-        features = FeatureTable(cross_encoder_features(wait_for_logits()) | other_features)
+        features = FeatureTable(
+            cross_encoder_features(wait_for_logits()) | other_features
+        )
         contributions = self._model.contributions(features)
         logits = contributions.sum(1) + self._model.linear.bias
         rationales = [

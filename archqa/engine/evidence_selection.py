@@ -38,7 +38,9 @@ def select_sentences(
     At least one is selected where there is any. Raises CallerError for an unknown operating point.
     """
     beta_squared = BETA[_parse_operating_point(operating_point)] ** 2
-    order: NDArray[np.int64] = np.argsort(-probabilities, kind="stable").astype(np.int64)
+    order: NDArray[np.int64] = np.argsort(-probabilities, kind="stable").astype(
+        np.int64
+    )
     if not len(order):
         return order
     expected_hits = np.cumsum(probabilities[order])

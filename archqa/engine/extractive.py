@@ -115,7 +115,9 @@ def _pack_lines(candidates: list[Candidate], word_limit: int) -> list[Line]:
                 before = best[words - variant.word_count]
                 value = before.value + gain
                 if value > improved[words].value + 1e-12:
-                    improved[words] = Packing(value, (*before.choices, (index, variant_index)))
+                    improved[words] = Packing(
+                        value, (*before.choices, (index, variant_index))
+                    )
         best = improved
     lines = []
     for index, variant_index in best[word_limit].choices:
@@ -137,7 +139,9 @@ def _cite_all(lines: list[Line], candidates: list[Candidate]) -> tuple[Claim, ..
             citations[line.sentence_id].append(candidate.id)
     claims = []
     for line in lines:
-        claims.append(Claim(text=line.text, citations=tuple(citations[line.sentence_id])))
+        claims.append(
+            Claim(text=line.text, citations=tuple(citations[line.sentence_id]))
+        )
     uncited = _uncited(lines, candidates)
     if uncited:
         claims.append(Claim(text=SEE_ALSO, citations=uncited))

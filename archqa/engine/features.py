@@ -117,7 +117,9 @@ def _shared_word_features(case: Case) -> dict[str, Column]:
         phrase_stems.update(stems(phrase.text))
     return {
         "words.question": _shared_rarity(sentence_stems, question_stems, rarity_of),
-        "words.phrase": _shared_rarity(sentence_stems, frozenset(phrase_stems), rarity_of),
+        "words.phrase": _shared_rarity(
+            sentence_stems, frozenset(phrase_stems), rarity_of
+        ),
     }
 
 
@@ -132,7 +134,9 @@ def _shared_rarity(
     return column
 
 
-def _shape_features(case: Case, positions: tuple[SentencePosition, ...]) -> dict[str, Column]:
+def _shape_features(
+    case: Case, positions: tuple[SentencePosition, ...]
+) -> dict[str, Column]:
     sentences = len(case.sentences)
     last_index = max(sentences - 1, 1)
     is_heading = np.zeros(sentences)

@@ -46,7 +46,9 @@ class StyleGatedRegression(FrozenModel):
     def contributions(self, rows: Matrix) -> Matrix:
         """Return what each column adds to the log-odds, of the shape of `rows` (rows, columns)."""
         weights = np.array([*self.typed, self.dictated, self.style])
-        design = design_matrix(rows, self.columns, np.array(self.centre), np.array(self.scale))
+        design = design_matrix(
+            rows, self.columns, np.array(self.centre), np.array(self.scale)
+        )
         weighted = design * weights
         by_column: Matrix = weighted[:, : len(self.columns)]
         by_column[:, self.columns.index(CROSS_ENCODER_COLUMN)] += weighted[:, -2]
@@ -54,7 +56,9 @@ class StyleGatedRegression(FrozenModel):
         return by_column
 
 
-def design_matrix(rows: Matrix, columns: tuple[str, ...], centre: Matrix, scale: Matrix) -> Matrix:
+def design_matrix(
+    rows: Matrix, columns: tuple[str, ...], centre: Matrix, scale: Matrix
+) -> Matrix:
     """Return the columns times how typed the note is, the logit times how dictated, and the style.
 
     The style is 0 in dictated notes, 1 in typed ones. `centre` and `scale` standardise the columns.
@@ -106,7 +110,9 @@ def load(name: str = "default") -> LoadedModel:
     path = DATA_DIR / f"{name}.json"
     try:
         content = path.read_bytes()
-        return LoadedModel(Model.model_validate_json(content), hashlib.sha256(content).hexdigest())
+        return LoadedModel(
+            Model.model_validate_json(content), hashlib.sha256(content).hexdigest()
+        )
     except OSError as absent:
         raise InputError(
             path,

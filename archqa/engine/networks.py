@@ -75,7 +75,9 @@ def weight_locations(file: Path) -> list[WeightLocation]:
         return []
     locations = []
     with np.load(file) as arrays:
-        for name in sorted({array_name.rsplit("/", 1)[0] for array_name in arrays.files}):
+        for name in sorted(
+            {array_name.rsplit("/", 1)[0] for array_name in arrays.files}
+        ):
             location = WeightLocation(file, name, name)
             if f"{name}/{REFERENCE}" in arrays.files:
                 reference = str(arrays[f"{name}/{REFERENCE}"])
@@ -88,7 +90,9 @@ def weight_locations(file: Path) -> list[WeightLocation]:
                         update_scale=arrays[f"{name}/update_scale"],
                         scale=arrays[f"{name}/scale"],
                     )
-                location = WeightLocation(file.parent / other_file, name_there, name, update)
+                location = WeightLocation(
+                    file.parent / other_file, name_there, name, update
+                )
             locations.append(location)
     return locations
 

@@ -98,7 +98,9 @@ def extract_questions(message: str) -> list[str]:
     questions = [sentence for sentence in sentences if "?" in sentence]
     if not questions:
         questions = [
-            sentence for sentence in sentences if _INTERROGATIVE.match(_drop_openers(sentence))
+            sentence
+            for sentence in sentences
+            if _INTERROGATIVE.match(_drop_openers(sentence))
         ]
     return [question.rstrip("?!. ") for question in questions]
 
@@ -140,7 +142,9 @@ def _patient_gender(message: str) -> str:
 
 def _information(question: str) -> float:
     """Score clinical mentions and an interrogative; penalise words beyond the limit."""
-    from archqa.terminology.topics import topics_of  # A clinician's question is not scored.
+    from archqa.terminology.topics import (
+        topics_of,
+    )  # A clinician's question is not scored.
 
     score = float(len(topics_of(question)))
     if _INTERROGATIVE.match(question):
@@ -176,7 +180,9 @@ def _punctuate(text: str) -> str:
 def _substitutions(kind: str) -> tuple[Substitution, ...]:
     """Return the rows of `data/rewording.tsv` of one kind."""
     substitutions = []
-    for row_kind, pattern, replacement in read_rows("engine/data/rewording.tsv", 3, optional=1):
+    for row_kind, pattern, replacement in read_rows(
+        "engine/data/rewording.tsv", 3, optional=1
+    ):
         if row_kind == kind:
             compiled = re.compile(pattern, re.IGNORECASE)
             substitutions.append(Substitution(compiled, replacement))

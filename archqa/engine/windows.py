@@ -44,7 +44,9 @@ def tokenizer() -> BertWordPieceTokenizer:
 
 def tokenize_text(text: str) -> list[int]:
     """Return the token ids of `text` without the special tokens."""
-    ids: list[int] = tokenizer().encode(_without_surrogates(text), add_special_tokens=False).ids
+    ids: list[int] = (
+        tokenizer().encode(_without_surrogates(text), add_special_tokens=False).ids
+    )
     return ids
 
 
@@ -136,13 +138,17 @@ def question_tokens(case: Case) -> list[int]:
     return [*token_ids, SEP, *message[: free - 1]]
 
 
-def _build_window(prefix: list[int], sentences: list[list[int]], start: int) -> TokenWindow:
+def _build_window(
+    prefix: list[int], sentences: list[list[int]], start: int
+) -> TokenWindow:
     """Fill a window from sentence `start` on; it has at least one sentence."""
     token_ids = list(prefix)
     spans: list[Span] = []
     for index in range(start, len(sentences)):
         sentence = sentences[index]
-        length_with_sentence = len(token_ids) + 1 + len(sentence) + 1  # marker and final [SEP]
+        length_with_sentence = (
+            len(token_ids) + 1 + len(sentence) + 1
+        )  # marker and final [SEP]
         if spans and length_with_sentence > MAX_WINDOW_TOKENS:
             break
         marker = len(token_ids)

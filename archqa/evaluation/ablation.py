@@ -24,7 +24,10 @@ _RELEVANCE = (
     "overall_relevance_score",
 )
 
-COLUMNS = {1: ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1"), 2: _RELEVANCE}
+COLUMNS = {
+    1: ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1"),
+    2: _RELEVANCE,
+}
 
 
 class Variant(NamedTuple):
@@ -66,7 +69,9 @@ def _table_1() -> list[Variant]:
     variants = []
     for labels in ("multiclass", "binary"):
         for name, switches in parts.items():
-            variants.append(Variant(1, f"{labels} {name}", {"labels": labels, **switches}))
+            variants.append(
+                Variant(1, f"{labels} {name}", {"labels": labels, **switches})
+            )
     return variants
 
 
@@ -77,10 +82,14 @@ VARIANTS = (
 )
 
 
-_ADVICE = "Raise --max-cost and run the same command again: it goes on where it stopped."
+_ADVICE = (
+    "Raise --max-cost and run the same command again: it goes on where it stopped."
+)
 
 
-def estimate_ablation(cases: str, settings: Settings, limit: int | None) -> CostEstimate:
+def estimate_ablation(
+    cases: str, settings: Settings, limit: int | None
+) -> CostEstimate:
     """The cost of all variants together; calls no model and writes nothing.
 
     Replies that variants share count once, where there is a cache. Raises as `predict` does.

@@ -122,7 +122,11 @@ def read_set(path: Path, notes: Path | None) -> Questions:
     if not is_about_notes:
         rows = []
         for row in content:
-            if isinstance(row, dict) and "expect" not in row and row.get("kind") == "none":
+            if (
+                isinstance(row, dict)
+                and "expect" not in row
+                and row.get("kind") == "none"
+            ):
                 row = {**row, "expect": "decline"}
             rows.append(row)
         questions: tuple[RecordQuestion, ...] = _validated(
@@ -130,9 +134,13 @@ def read_set(path: Path, notes: Path | None) -> Questions:
         )
         return questions
     if notes is None:
-        raise CallerError("The set is about notes.\nName the file of their texts with --notes.")
+        raise CallerError(
+            "The set is about notes.\nName the file of their texts with --notes."
+        )
     texts = {}
-    for note in _validated(notes, _read_json(notes, NOTES_HINT), tuple[_NoteText, ...], NOTES_HINT):
+    for note in _validated(
+        notes, _read_json(notes, NOTES_HINT), tuple[_NoteText, ...], NOTES_HINT
+    ):
         texts[note.file] = note.text
     return _note_questions(path, content, texts)
 
@@ -156,9 +164,13 @@ def _validated(path: Path, content: Any, expected: Any, hint: str) -> Any:
         return TypeAdapter(expected).validate_python(content)
     except ValidationError as error:
         mistakes = []
-        for mistake in error.errors(include_url=False, include_input=False, include_context=False):
+        for mistake in error.errors(
+            include_url=False, include_input=False, include_context=False
+        ):
             place = ".".join(str(step) for step in mistake["loc"])
-            mistakes.append(f": {place}: {mistake['msg'].removeprefix('Value error, ')}")
+            mistakes.append(
+                f": {place}: {mistake['msg'].removeprefix('Value error, ')}"
+            )
         raise InputError(path, mistakes, hint) from None
 
 
@@ -173,8 +185,12 @@ def _note_questions(
             continue
         for number, item in enumerate(note.items, start=1):
             question = _note_question(note.file, texts[note.file], item)
-            if not all(question.groups) or bool(question.groups) != (item.kind == "answerable"):
-                mistakes.append(f": {note.file}, question {number}: a quote is not in the note.")
+            if not all(question.groups) or bool(question.groups) != (
+                item.kind == "answerable"
+            ):
+                mistakes.append(
+                    f": {note.file}, question {number}: a quote is not in the note."
+                )
             questions.append(question)
     if mistakes:
         raise InputError(path, mistakes, FORMAT_HINT)
@@ -188,7 +204,9 @@ def _note_question(file: str, text: str, item: _Item) -> NoteQuestion:
         for quote in quotes:
             places += _places(quote, text)
         groups.append(tuple(places))
-    return NoteQuestion(item.q, file, text, tuple(groups), item.hard, item.answer or item.why)
+    return NoteQuestion(
+        item.q, file, text, tuple(groups), item.hard, item.answer or item.why
+    )
 
 
 def _places(quote: str, text: str) -> Iterator[Offsets]:
@@ -262,7 +280,11 @@ def score_note_answer(question: NoteQuestion, answer: Answer | None) -> NoteScor
     hit_groups = sum(_hits_any(cited, group) for group in question.groups)
     quotes = [place for group in question.groups for place in group]
     # Nothing found where there is a quote, and an answer that hits none.
-    is_wrong = answer is not None and answer.status is Status.NOT_FOUND and bool(question.groups)
+    is_wrong = (
+        answer is not None
+        and answer.status is Status.NOT_FOUND
+        and bool(question.groups)
+    )
     return NoteScore(
         groups=len(question.groups),
         hit_groups=hit_groups,
@@ -277,7 +299,9 @@ def score_note_answer(question: NoteQuestion, answer: Answer | None) -> NoteScor
 
 
 def _hits_any(sentences: Sequence[Offsets], places: Sequence[Offsets]) -> bool:
-    return any(is_same_evidence(sentence, place) for sentence in sentences for place in places)
+    return any(
+        is_same_evidence(sentence, place) for sentence in sentences for place in places
+    )
 
 
 def score_record_answer(question: RecordQuestion, answer: Answer | None) -> RecordScore:
@@ -293,7 +317,8 @@ def score_record_answer(question: RecordQuestion, answer: Answer | None) -> Reco
     verdict = _verdict(question, answer)
     return RecordScore(
         *verdict,
-        right_status=answer is not None and _is_right_status(question, answer, verdict.right),
+        right_status=answer is not None
+        and _is_right_status(question, answer, verdict.right),
         groups=len(groups),
         hit_groups=sum(any(names & group for names in cited) for group in groups),
         cited=len(cited),
@@ -327,7 +352,9 @@ def _verdict(question: RecordQuestion, answer: Answer | None) -> _Verdict:
     if question.expect == "value":
         confident = confident or answer.status is Status.NOT_FOUND
     wrong = confident and not right
-    return _Verdict(right, wrong, not right and not wrong, gold_cited if right else None)
+    return _Verdict(
+        right, wrong, not right and not wrong, gold_cited if right else None
+    )
 
 
 def _is_right_status(question: RecordQuestion, answer: Answer, right: bool) -> bool:
@@ -367,10 +394,14 @@ def _row(
     if isinstance(question, NoteQuestion):
         about: dict[str, Any] = {"file": question.file, "question": question.question}
         about["quotes"] = [
-            [question.note[start:end] for start, end in group] for group in question.groups
+            [question.note[start:end] for start, end in group]
+            for group in question.groups
         ]
     else:
-        about = {"question": question.q, **question.model_dump(mode="json", exclude={"q"})}
+        about = {
+            "question": question.q,
+            **question.model_dump(mode="json", exclude={"q"}),
+        }
     answer = result.answer.as_json() if result.answer else {}
     answer.pop("question", None)
     if isinstance(question, NoteQuestion):

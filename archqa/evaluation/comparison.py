@@ -40,11 +40,15 @@ def compare_runs(
     if method not in METHODS:
         raise unknown_name("paired test", method, METHODS)
     first = first.path if isinstance(first, Run) else as_path(first, "The first run")
-    second = second.path if isinstance(second, Run) else as_path(second, "The second run")
+    second = (
+        second.path if isinstance(second, Run) else as_path(second, "The second run")
+    )
     _check_comparable(first, second)
     # The tests need the counts of each case, not the intervals of each run.
     settings = ScoreSettings(metrics=metrics, bootstrap=0)
-    reports = [score(run, key=key, settings=settings, keep=False) for run in (first, second)]
+    reports = [
+        score(run, key=key, settings=settings, keep=False) for run in (first, second)
+    ]
     for report in reports:
         if on_key and report.key:
             on_key(report.key)
@@ -68,7 +72,9 @@ def _check_comparable(first: Path, second: Path) -> None:
     problems = []
     for one, other in ((run, rival), (rival, run)):
         others = set(other.ended_ids)
-        only = [printable(case_id) for case_id in one.ended_ids if case_id not in others]
+        only = [
+            printable(case_id) for case_id in one.ended_ids if case_id not in others
+        ]
         if only:
             problems.append(f"{len(only)} only {one.folder} has: {list_ids(only)}")
     if problems:

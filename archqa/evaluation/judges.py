@@ -71,7 +71,9 @@ class _JudgeBackends(Backends):
             on_remark=log_remark,
         )
 
-    def vote_context(self, vote: int, record_step: Callable[[Step], None]) -> RunContext:
+    def vote_context(
+        self, vote: int, record_step: Callable[[Step], None]
+    ) -> RunContext:
         """The run context of the n-th vote."""
         endpoint = model_endpoint(self._settings, self._name)
         model = _RepeatedModel(self._model(endpoint.base_url), vote * self._agent.turns)
@@ -104,7 +106,9 @@ async def _vote(
 ) -> tuple[list[tuple[Opinion[Output], ...]], Usage]:
     backends = _JudgeBackends(panel, agent.name)
     steps: list[Step] = []
-    contexts = [backends.vote_context(vote, steps.append) for vote in range(panel.votes)]
+    contexts = [
+        backends.vote_context(vote, steps.append) for vote in range(panel.votes)
+    ]
     try:
         opinions = await in_parallel(
             *(_opinion(agent, task, context) for task in tasks for context in contexts)

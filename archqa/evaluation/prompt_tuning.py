@@ -100,8 +100,12 @@ def search_prompts(
     choices = choose_out_of_fold(counts)
     return PromptSearchResult(
         agent=agent,
-        versions={version: _f1(by_case.values()) for version, by_case in counts.items()},
-        held_out_f1=_f1(counts[version][case_id] for case_id, version in choices.items()),
+        versions={
+            version: _f1(by_case.values()) for version, by_case in counts.items()
+        },
+        held_out_f1=_f1(
+            counts[version][case_id] for case_id, version in choices.items()
+        ),
         chosen=dict(Counter(choices.values())),
         best=_best_version(counts, excluded_group=None),
         runs={version: run.path for version, run in runs.items()},
@@ -122,7 +126,9 @@ def _best_version(counts: CountsByVersion, excluded_group: str | None) -> str:
     """The version with the highest F1 over all other groups; the first of equals."""
     scores = {}
     for version, by_case in counts.items():
-        included = [count for count in by_case.values() if count.group != excluded_group]
+        included = [
+            count for count in by_case.values() if count.group != excluded_group
+        ]
         scores[version] = _f1(included)
     return max(scores, key=lambda version: scores[version])
 
@@ -137,16 +143,24 @@ def _case_counts(run: Run, keys: Mapping[str, CaseKey]) -> dict[str, _Count]:
         evidence = set(record.evidence) if record else set()
         evidence -= key.without_label(case.sentence_ids)
         hits = len(evidence & key.essential)
-        counts[case.id] = _Count(hits, len(evidence), len(key.essential), case_digest(case))
+        counts[case.id] = _Count(
+            hits, len(evidence), len(key.essential), case_digest(case)
+        )
     if not counts:
-        raise CallerError("No case has both an answer and labels.\nIs this the key of these cases?")
+        raise CallerError(
+            "No case has both an answer and labels.\nIs this the key of these cases?"
+        )
     return counts
 
 
 def _provenance(key_file: KeyFile, runs: Sequence[Run]) -> KeyProvenance:
     """What a key is to these runs of the same cases: only the keys of their cases count."""
     sentence_ids = {case.id: case.sentence_ids for run in runs for case in run.notes}
-    keys = {case_id: key for case_id, key in key_file.keys.items() if case_id in sentence_ids}
+    keys = {
+        case_id: key
+        for case_id, key in key_file.keys.items()
+        if case_id in sentence_ids
+    }
     scored = ScoredKeys(keys, sentence_ids)
     folders = [run.path for run in runs]
     key = key_provenance(key_file.path, key_file.sha256, scored, folders)

@@ -53,7 +53,9 @@ def open_submission(path: Path, task: str | None = None) -> Submission:
 def _open_run(run: Run, task: str | None) -> Submission:
     run_task = run.manifest.task
     if task not in {None, run_task}:
-        raise CallerError(f"{run.path} is a run of {run_task}, not of {task}.\nLeave --task out.")
+        raise CallerError(
+            f"{run.path} is a run of {run_task}, not of {task}.\nLeave --task out."
+        )
     about = scored_run(run)
     bridge = registry.find(run_task).scoring()
     if not bridge.reads_submission_file:
@@ -62,9 +64,13 @@ def _open_run(run: Run, task: str | None) -> Submission:
         file = _open_file(run.path / "submission.json", run_task)
         return file._replace(run=about)
     else:
-        content = json.dumps(run.submission(), ensure_ascii=False).encode("utf-8", "replace")
+        content = json.dumps(run.submission(), ensure_ascii=False).encode(
+            "utf-8", "replace"
+        )
         rows = json.loads(content)
-    return Submission(run.path, run_task, rows, hashlib.sha256(content).hexdigest(), about)
+    return Submission(
+        run.path, run_task, rows, hashlib.sha256(content).hexdigest(), about
+    )
 
 
 def scored_run(run: Run) -> ScoredRun:
@@ -96,7 +102,9 @@ def _open_file(path: Path, task: str | None) -> Submission:
         ) from None
     rows = _parse(path, data)
     if isinstance(rows, dict):
-        candidates = (each.scoring().rows_from_object(rows) for each in registry.all_tasks())
+        candidates = (
+            each.scoring().rows_from_object(rows) for each in registry.all_tasks()
+        )
         rows = next((each for each in candidates if each is not None), None)
     if not isinstance(rows, list):
         raise InputError(path, [": is not a list."], _FIX)
@@ -191,7 +199,11 @@ def score(
     key = as_optional_path(key, "key")
     data = as_optional_path(data, "data")
     second_key = as_optional_path(second_key, "second_key")
-    path = target.path if isinstance(target, Run) else as_path(target, "What is to be scored")
+    path = (
+        target.path
+        if isinstance(target, Run)
+        else as_path(target, "What is to be scored")
+    )
     submission = open_submission(path, task)
     bridge = registry.find(submission.task).scoring()
     if judge is not None and not bridge.takes_judge:
@@ -238,7 +250,9 @@ def row_scorer(
     return registry.find(task).scoring().row_scorer(inputs)
 
 
-def submitted_rows(task: str, completed: CompletedCase, case_ids: Sequence[str]) -> list[Any]:
+def submitted_rows(
+    task: str, completed: CompletedCase, case_ids: Sequence[str]
+) -> list[Any]:
     """The rows that a run of these cases submits for one of them."""
     benchmark = registry.find(task)
     if benchmark.scoring().reads_submission_file:
@@ -277,11 +291,15 @@ def _save(report: ScoreReport, request: ScoringRequest) -> ScoreReport:
         details = json.dumps(report.as_json(), ensure_ascii=False, indent=2) + "\n"
         write_official_text(official.with_suffix(".about.json"), details)
     folder_path = official.parent if official else submission.folder
-    disagreements = _save_judged(folder_path / "disagreements.jsonl", report.disagreements, request)
+    disagreements = _save_judged(
+        folder_path / "disagreements.jsonl", report.disagreements, request
+    )
     unsupported = _save_judged(
         folder_path / "unsupported_lines.jsonl", report.unsupported_lines, request
     )
-    return replace(report, disagreements_path=disagreements, unsupported_lines_path=unsupported)
+    return replace(
+        report, disagreements_path=disagreements, unsupported_lines_path=unsupported
+    )
 
 
 def _save_judged(

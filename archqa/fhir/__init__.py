@@ -36,7 +36,12 @@ if _TYPE_CHECKING:
     )
     from archqa.fhir.server.context import FhirResponse
     from archqa.fhir.server.service import FhirService
-    from archqa.fhir.sharded_store import Shard, ShardedStore, is_sharded, split_by_patient
+    from archqa.fhir.sharded_store import (
+        Shard,
+        ShardedStore,
+        is_sharded,
+        split_by_patient,
+    )
     from archqa.fhir.store import Store
     from archqa.fhir.views.card import SchemaCard, build_schema_card
     from archqa.fhir.views.encounters import EncounterKind, Encounters
@@ -126,7 +131,12 @@ _NAMES = {
     ],
     "archqa.fhir.server.context": ["FhirResponse"],
     "archqa.fhir.server.service": ["FhirService"],
-    "archqa.fhir.sharded_store": ["Shard", "ShardedStore", "is_sharded", "split_by_patient"],
+    "archqa.fhir.sharded_store": [
+        "Shard",
+        "ShardedStore",
+        "is_sharded",
+        "split_by_patient",
+    ],
     "archqa.fhir.store": ["Store"],
     "archqa.fhir.views.card": ["SchemaCard", "build_schema_card"],
     "archqa.fhir.views.encounters": ["EncounterKind", "Encounters"],

@@ -183,7 +183,11 @@ class _Import:
         """Remove the export from the server, if it still has it, and all files here."""
         with suppress(ArchqaError, TransientFailure):
             state = self._saved_state()
-            if state is not None and state.status_url and state.order.base == self._server.base:
+            if (
+                state is not None
+                and state.status_url
+                and state.order.base == self._server.base
+            ):
                 self._server.delete(state.status_url)
         for path in self._folder.iterdir():
             if path.name != _LOCK_NAME:
@@ -202,7 +206,9 @@ class _Import:
             if not isinstance(state, Waiting):
                 self._save(manifest=state)
                 break
-            self._progress(ImportProgress(f"the server exports {state.progress}".rstrip()))
+            self._progress(
+                ImportProgress(f"the server exports {state.progress}".rstrip())
+            )
             self._sleep(wait if state.retry_after is None else state.retry_after)
             wait = min(2 * wait, _LONGEST_WAIT)
         manifest = self._state.manifest
@@ -227,12 +233,16 @@ class _Import:
 
         def show(progress: LoadProgress) -> None:
             step = f"loading, {progress.resources} resources"
-            self._progress(ImportProgress(step, progress.bytes_read, progress.bytes_total))
+            self._progress(
+                ImportProgress(step, progress.bytes_read, progress.bytes_total)
+            )
 
         with Store.open(into, create=True) as store:
             load = store.load(paths, strict=strict, progress=show)
         first_error = len(manifest.files) + 1
-        outcomes = [self._path(n, file) for n, file in enumerate(manifest.errors, first_error)]
+        outcomes = [
+            self._path(n, file) for n, file in enumerate(manifest.errors, first_error)
+        ]
         failures, issues = _read_issues(outcomes)
         return ImportReport(
             transaction_time=manifest.transaction_time,
@@ -269,7 +279,9 @@ class _Import:
         part = part_path(path)
         self._patiently(attempt, lambda: part.stat().st_size if part.exists() else 0)
 
-    def _patiently(self, attempt: Callable[[], T], progress: Callable[[], int] = lambda: 0) -> T:
+    def _patiently(
+        self, attempt: Callable[[], T], progress: Callable[[], int] = lambda: 0
+    ) -> T:
         """Return what an attempt returns, after as many as it takes while there is progress.
 
         Raises `ServerUnavailable` after `_TRIES` without any.
@@ -289,7 +301,9 @@ class _Import:
                     advice = "Try later: the same command goes on where it ended."
                     raise ServerUnavailable(f"{text}\n{advice}") from None
                 self._progress(ImportProgress(f"waiting for the server ({failure})"))
-                self._sleep(wait if failure.retry_after is None else failure.retry_after)
+                self._sleep(
+                    wait if failure.retry_after is None else failure.retry_after
+                )
                 wait = min(2 * wait, _LONGEST_WAIT)
 
     def _path(self, number: int, file: RemoteFile) -> Path:
@@ -308,7 +322,9 @@ class _Import:
 
     def _save(self, **changes: object) -> None:
         self._state = self._state.model_copy(update=changes)
-        write_private_text(self._folder / _STATE_NAME, self._state.model_dump_json(indent=2))
+        write_private_text(
+            self._folder / _STATE_NAME, self._state.model_dump_json(indent=2)
+        )
 
 
 @contextmanager
@@ -320,7 +336,9 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
         return
     if descriptor is None:
-        raise CallerError(f"Another command is at work in {folder}.\nWait until it is done.")
+        raise CallerError(
+            f"Another command is at work in {folder}.\nWait until it is done."
+        )
     try:
         yield
     finally:
@@ -334,7 +352,9 @@ def _with_whole_bundles(path: Path) -> Path:
         for line in lines:
             if not line.isspace():
                 text = line.decode("utf-8", "surrogateescape").strip()
-                file.write(f"{wrapped_bundle(text)}\n".encode("utf-8", "surrogateescape"))
+                file.write(
+                    f"{wrapped_bundle(text)}\n".encode("utf-8", "surrogateescape")
+                )
     return copy
 
 

@@ -64,7 +64,9 @@ def connect(
     return Store.open(location, profile)
 
 
-def access_from_environment(*, allow_plain_http: bool) -> "FixedToken | BackendService | None":
+def access_from_environment(
+    *, allow_plain_http: bool
+) -> "FixedToken | BackendService | None":
     """Return the token, or the client that fetches tokens; None if there is neither.
 
     Raises `CallerError` for variables that contradict each other, and as `read_signing_key`.
@@ -87,7 +89,9 @@ def access_from_environment(*, allow_plain_http: bool) -> "FixedToken | BackendS
         raise CallerError(f"{problem}.\nUnset one of them.")
     if not client_id or not key_path:
         problem = f"Of {CLIENT_ID_ENV_VAR} and {PRIVATE_KEY_ENV_VAR} only one is set"
-        raise CallerError(f"{problem}.\nSet both: a client's id and the file of its private key.")
+        raise CallerError(
+            f"{problem}.\nSet both: a client's id and the file of its private key."
+        )
     key = read_signing_key(Path(key_path), os.environ.get(_KEY_ID_ENV_VAR) or None)
     return BackendService(
         client_id,

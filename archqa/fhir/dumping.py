@@ -118,14 +118,18 @@ class _DumpWriter:
         self._total = sum(counts.values())
         if isinstance(record, FhirClient):
             for resource_type, count in counts.items():
-                written = self._write_type(resource_type, _texts_of_server(record, resource_type))
+                written = self._write_type(
+                    resource_type, _texts_of_server(record, resource_type)
+                )
                 if written != count:
                     difference = f"the server counts {count} and sent {written}"
                     self._remarks.append(f"{resource_type}: {difference}")
         else:
             state = _state_of(record)
             for resource_type in counts:
-                self._write_type(resource_type, _texts_of_record(record, resource_type, state))
+                self._write_type(
+                    resource_type, _texts_of_record(record, resource_type, state)
+                )
             if _state_of(record).versions != state.versions:
                 fix = "Nothing was written. Dump it again when no load is under way."
                 raise InputError(record.path, [": was loaded into meanwhile."], fix)
@@ -136,7 +140,9 @@ class _DumpWriter:
             names.append(name)
             lines.append(f"{resource_type}\t{count}\t{name}")
         _write_lines(self._folder / COUNTS_NAME, lines)
-        sums = [f"{digest(self._folder / name)}  {name}" for name in [*names, COUNTS_NAME]]
+        sums = [
+            f"{digest(self._folder / name)}  {name}" for name in [*names, COUNTS_NAME]
+        ]
         _write_lines(self._folder / CHECKSUMS_NAME, sums)
         return DumpReport(
             by_type=dict(sorted(self._by_type.items())),
@@ -183,11 +189,15 @@ def _state_of(record: LocalRecord) -> _RecordState:
     """Return the state of a record now, as the calling thread sees it."""
     with record.read_session() as session:
         connection: Connection = session.connection
-        (last,) = connection.execute("SELECT ifnull(max(n), 0) FROM resource").fetchone()
+        (last,) = connection.execute(
+            "SELECT ifnull(max(n), 0) FROM resource"
+        ).fetchone()
         versions = []
         for _, name, file in connection.execute("PRAGMA database_list").fetchall():
             if file:
-                versions.append(connection.execute(f"PRAGMA {name}.data_version").fetchone()[0])
+                versions.append(
+                    connection.execute(f"PRAGMA {name}.data_version").fetchone()[0]
+                )
         return _RecordState(int(last), tuple(versions))
 
 
@@ -229,7 +239,11 @@ def _texts_of_server(client: FhirClient, resource_type: str) -> Iterator[_Text]:
     ids: set[str] = set()
     while True:
         for entry in page.entries:
-            if entry.mode == "match" and entry.type == resource_type and entry.id not in ids:
+            if (
+                entry.mode == "match"
+                and entry.type == resource_type
+                and entry.id not in ids
+            ):
                 ids.add(entry.id)
                 yield _Text(entry.id, entry.text)
         if page.next is None:
@@ -273,7 +287,9 @@ def _check_folder(folder: Path, *, force: bool) -> None:
     dumped = {CHECKSUMS_NAME, *ChecksumList.read(folder / CHECKSUMS_NAME).digests}
     is_dump = {COUNTS_NAME, CHECKSUMS_NAME} <= names <= dumped
     if not is_dump:
-        raise CallerError(f"{folder} holds files that are no dump.\nName a new folder with --into.")
+        raise CallerError(
+            f"{folder} holds files that are no dump.\nName a new folder with --into."
+        )
     if not force:
         raise CallerError(
             f"{folder} holds an earlier dump.\nReplace it with --force, or name a new folder."

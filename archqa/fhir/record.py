@@ -54,7 +54,9 @@ class FhirError(CallerError):
         return operation_outcome(self.diagnostics, "error", self.code)
 
 
-def operation_outcome(diagnostics: Iterable[str], severity: str, code: str) -> dict[str, Any]:
+def operation_outcome(
+    diagnostics: Iterable[str], severity: str, code: str
+) -> dict[str, Any]:
     """Return an OperationOutcome with one issue for each diagnostic."""
     issues = [
         {
@@ -125,7 +127,9 @@ class Page:
     def notices(self) -> list[str]:
         """Remarks on the search, such as a code matched without regard to case."""
         diagnostics = [f"The parameter {name} was ignored." for name in self.warned]
-        diagnostics += [f"The server says: {warning}" for warning in self.server_warnings]
+        diagnostics += [
+            f"The server says: {warning}" for warning in self.server_warnings
+        ]
         for entry in self.entries:
             if entry.mode == "outcome":
                 issues = entry.resource.get("issue", [])
@@ -159,7 +163,9 @@ class Record(Protocol):
         """
         ...
 
-    def search_all(self, query: str, params: SearchParams | None = None) -> Iterator[Resource]:
+    def search_all(
+        self, query: str, params: SearchParams | None = None
+    ) -> Iterator[Resource]:
         """Yield the matches of all pages, each resource once. Raises `FhirError`."""
         ...
 

@@ -84,7 +84,9 @@ class RequestBudget:
             raise RequestCancelled
         if time.monotonic() > self._end:
             limit = f"The request took longer than {self.limits.seconds:g} seconds."
-            raise FhirError(f"{limit} Name a patient, a code or a date.", 503, "too-costly")
+            raise FhirError(
+                f"{limit} Name a patient, a code or a date.", 503, "too-costly"
+            )
 
     def check_room(self) -> None:
         """Raise `FhirError` if the reply is full."""

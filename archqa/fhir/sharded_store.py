@@ -81,11 +81,15 @@ class ShardedStore:
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, folder: str | Path, profile: str | Profile = ARCHQA) -> "ShardedStore":
+    def open(
+        cls, folder: str | Path, profile: str | Profile = ARCHQA
+    ) -> "ShardedStore":
         """Open a folder of shards. Raises `InputError` if it is none."""
         path = Path(folder) / _LAYOUT_FILE_NAME
         try:
-            layout = _ShardLayout.model_validate(json.loads(path.read_text(encoding="utf-8")))
+            layout = _ShardLayout.model_validate(
+                json.loads(path.read_text(encoding="utf-8"))
+            )
         except (OSError, ValueError):
             fix = "Make them with: archqa fhir split STORE --shards N --into DIR"
             raise InputError(path, [": is no description of shards."], fix) from None
@@ -101,7 +105,9 @@ class ShardedStore:
         """Raise `InputError` if any shard's file is not on this machine."""
         absent = sorted(set(range(1, self.count + 1)) - self.here)
         if absent:
-            mistakes = [f"/{self._path(number).name}: is not here." for number in absent]
+            mistakes = [
+                f"/{self._path(number).name}: is not here." for number in absent
+            ]
             fix = "Copy it here, or run on the machines that have it: --runner ray"
             raise InputError(self.folder, mistakes, fix)
 
@@ -184,7 +190,9 @@ def _write_drafts(store: Store, drafts: list[Path]) -> None:
             shards_of: dict[int, set[int]] = {}
             first = numbers[0]
             owners_sql = _OWNERS_SQL.format(sql_number_list(owner_elements(connection)))
-            owners = connection.execute(owners_sql, (first, last, first, last)).fetchall()
+            owners = connection.execute(
+                owners_sql, (first, last, first, last)
+            ).fetchall()
             for n, patient in owners:
                 shards_of.setdefault(n, set()).add(_shard_of(patient, len(drafts)))
             for n, resource in zip(numbers, reader.fetch(numbers), strict=True):

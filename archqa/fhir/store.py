@@ -131,7 +131,9 @@ class LocalRecord(ABC):
         if "interrupted" in sqlite_message:
             check_budget()
             limit = f"The search took longer than {self.time_limit:g} seconds."
-            return FhirError(f"{limit} Name a patient, a code or a date.", 503, "too-costly")
+            return FhirError(
+                f"{limit} Name a patient, a code or a date.", 503, "too-costly"
+            )
         message = "The search cannot be run as it is. Ask for less at once."
         return FhirError(message, 400, "too-costly")
 
@@ -159,7 +161,9 @@ class LocalRecord(ABC):
         """
         if resource_type not in R4_RESOURCE_TYPES:
             hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
-            raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
+            raise FhirError(
+                f"There is no such resource type.{hint}", 404, "not-supported"
+            )
         with self.read_session() as session:
             return ResourceReader(session.connection).find(resource_type, resource_id)
 
@@ -186,7 +190,9 @@ class LocalRecord(ABC):
         with self.read_session() as session:
             return self.searcher(session).run(parsed)
 
-    def search_all(self, query: str, params: SearchParams | None = None) -> Iterator[Resource]:
+    def search_all(
+        self, query: str, params: SearchParams | None = None
+    ) -> Iterator[Resource]:
         """Yield the matches of all pages, each resource once. Raises `FhirError`."""
         path, pairs = parse_search_url(query)
         pairs = [*pairs, *flatten_params(params)]
@@ -259,7 +265,9 @@ class LocalRecord(ABC):
             self._read_later,
         )
 
-    def _read_later(self, query: "Query", numbers: Sequence[int]) -> Iterator[Sequence[Entry]]:
+    def _read_later(
+        self, query: "Query", numbers: Sequence[int]
+    ) -> Iterator[Sequence[Entry]]:
         """Yield matches as many at a time as the request may hold then, in any thread."""
         start = 0
         while start < len(numbers):
@@ -319,7 +327,9 @@ class Store(LocalRecord):
 
         Raises `InputError` for absent files, wrong checksums and, if `strict`, bad lines.
         """
-        from archqa.fhir.index.loading import load  # Whoever reads a record needs none of it.
+        from archqa.fhir.index.loading import (
+            load,
+        )  # Whoever reads a record needs none of it.
 
         connection = schema.open_connection(self.path, write=True)
         try:
@@ -331,7 +341,9 @@ class Store(LocalRecord):
             )
         except sqlite3.OperationalError as error:
             fix = "Nothing was loaded. Is there room on the disk, or another load under way?"
-            raise InputError(self.path, [f": cannot be written ({error})."], fix) from None
+            raise InputError(
+                self.path, [f": cannot be written ({error})."], fix
+            ) from None
         finally:
             connection.close()
 

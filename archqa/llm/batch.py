@@ -96,7 +96,9 @@ def read_batch_output(lines: Iterable[str], price_of: PriceOf) -> Iterator[Batch
             error = row.get("error")
             status = response.get("status_code")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise ValueError(f":{number}: is not a line of a batch output file.") from None
+            raise ValueError(
+                f":{number}: is not a line of a batch output file."
+            ) from None
         if not response:
             yield BatchReply(key, None, "the request expired")
         elif error or status != 200:

@@ -19,7 +19,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from archqa.core.usage import Usage
 from archqa.errors import InputError, ServerUnavailable, StorageError
 from archqa.llm.model import FinishReason, Model, Reply, Request
-from archqa.safety.files import LocksUnsupported, acquire_lock, release_lock, storage_errors
+from archqa.safety.files import (
+    LocksUnsupported,
+    acquire_lock,
+    release_lock,
+    storage_errors,
+)
 
 GIBIBYTE = 2**30
 
@@ -128,7 +133,9 @@ class ReplyCache(ABC):
 
     def get(self, key: str) -> Reply | None:
         """The stored reply, or None, also for one that is damaged: it is asked for again."""
-        rows = self.run(f"SELECT {self.reply_column} FROM {self.table} WHERE digest = ?", key)
+        rows = self.run(
+            f"SELECT {self.reply_column} FROM {self.table} WHERE digest = ?", key
+        )
         try:
             return Reply.model_validate_json(rows[0][0]) if rows else None
         except (ValueError, TypeError):
@@ -152,7 +159,9 @@ class ReplyCache(ABC):
 
     def stats(self) -> CacheStats:
         """How many replies there are, of which models."""
-        rows = self.run(f"SELECT model, count(*) FROM {self.table} GROUP BY model ORDER BY model")
+        rows = self.run(
+            f"SELECT model, count(*) FROM {self.table} GROUP BY model ORDER BY model"
+        )
         return CacheStats(len(self), self.size(), dict(rows))
 
     def __len__(self) -> int:
@@ -414,7 +423,9 @@ class InFlightFiles:
     `is_needed` tells whether replies are still shared: without a cache, waiting helps nobody.
     """
 
-    def __init__(self, folder: Path, is_needed: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self, folder: Path, is_needed: Callable[[], bool] = lambda: True
+    ) -> None:
         self._folder = folder
         self._is_needed = is_needed
         self._descriptors: dict[str, int] = {}

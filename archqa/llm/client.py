@@ -53,7 +53,9 @@ _NO_TOOLS = re.compile(
 _WRONG_KEY = "api key not valid"
 """How Gemini refuses a key, with HTTP 400 (lower case)."""
 
-_FILTER_CODES = frozenset({"content_filter", "responsibleaipolicyviolation", "invalid_prompt"})
+_FILTER_CODES = frozenset(
+    {"content_filter", "responsibleaipolicyviolation", "invalid_prompt"}
+)
 """Codes with which Azure's filter, and OpenAI's usage policy, refuse a prompt (lower case)."""
 
 _FLAGGED = re.compile(r"input was flagged|requires moderation")
@@ -102,7 +104,9 @@ class ServerModel:
             # Half a character cannot be sent as UTF-8.
             body = json_without_surrogates(dialect.arguments(request))
             if self._server is None:
-                from archqa.llm.server import ModelServer  # Its SDK takes 0.7 s to import.
+                from archqa.llm.server import (
+                    ModelServer,
+                )  # Its SDK takes 0.7 s to import.
 
                 self._server = ModelServer(
                     self._base_url, self._key, self._timeout, self._transport
@@ -117,7 +121,9 @@ class ServerModel:
                     raise not_a_completion(error) from None
                 self._learn(request, dialect)
                 seconds = time.monotonic() - start
-                return parse_completion(completion, self._price_of(request.model), seconds)
+                return parse_completion(
+                    completion, self._price_of(request.model), seconds
+                )
             dialect = self._weaker_dialect(response, dialect, request)
 
     def dialect_for(self, model: str) -> Dialect:
@@ -132,7 +138,9 @@ class ServerModel:
         known_dialect = self.dialect_for(request.model)
         if request.output_schema is None:
             structure = known_dialect.structure
-            self._dialects[request.model] = dialect.model_copy(update={"structure": structure})
+            self._dialects[request.model] = dialect.model_copy(
+                update={"structure": structure}
+            )
             return
         is_first = request.model not in self._structured_models
         if is_first or dialect.structure >= known_dialect.structure:
@@ -177,7 +185,9 @@ def _is_filtered(status: int, text: str) -> bool:
     return status == 400 and bool(_FILTER_CODES & set(_error_codes(text)))
 
 
-def _error_for(refusal: "httpx2.Response", text: str, request: Request, server: str) -> Exception:
+def _error_for(
+    refusal: "httpx2.Response", text: str, request: Request, server: str
+) -> Exception:
     """The error that a refusal means; `text` is its body in lower case."""
     status = refusal.status_code
     if _is_filtered(status, text):

@@ -18,7 +18,9 @@ _MAX_TOKENS = 10**9
 """Of one request. No model reads or writes a thousandth of it; more is a fault of the server."""
 
 
-def parse_completion(completion: Any, price: Price | None, seconds: float = 0.0) -> Reply:
+def parse_completion(
+    completion: Any, price: Price | None, seconds: float = 0.0
+) -> Reply:
     """The reply in the JSON of a chat completion. Raises `TransientError` if it is not one."""
     try:
         choice = completion["choices"][0]
@@ -55,7 +57,9 @@ def parse_completion(completion: Any, price: Price | None, seconds: float = 0.0)
 
 def not_a_completion(error: Exception) -> TransientError:
     """The error for a reply of another form, which may be a proxy's error page or half a reply."""
-    return TransientError(f"the reply is not a chat completion ({type(error).__name__})")
+    return TransientError(
+        f"the reply is not a chat completion ({type(error).__name__})"
+    )
 
 
 def _parse_tool_calls(message: Any) -> tuple[ToolCall, ...]:
@@ -88,9 +92,13 @@ def _parse_usage(completion: Any, price: Price | None, seconds: float) -> Usage:
     completion_tokens = _count(completion, "usage", "completion_tokens")
     if prompt_tokens is None or completion_tokens is None:
         return Usage(calls=1, cost_usd=None, seconds=seconds)
-    cached_tokens = _count(completion, "usage", "prompt_tokens_details", "cached_tokens") or 0
+    cached_tokens = (
+        _count(completion, "usage", "prompt_tokens_details", "cached_tokens") or 0
+    )
     cached_tokens = min(cached_tokens, prompt_tokens)
-    cost = price.cost(prompt_tokens, cached_tokens, completion_tokens) if price else None
+    cost = (
+        price.cost(prompt_tokens, cached_tokens, completion_tokens) if price else None
+    )
     return Usage(
         calls=1,
         prompt_tokens=prompt_tokens,

@@ -30,7 +30,13 @@ _NO_PROVIDER = "requested parameters"
 _ANTHROPIC_HOST = "api.anthropic.com"
 _OPENROUTER_HOST = "openrouter.ai"
 
-_STRUCTURE_KEYWORDS = ("response_format", "json_schema", "json_object", "schema", "grammar")
+_STRUCTURE_KEYWORDS = (
+    "response_format",
+    "json_schema",
+    "json_object",
+    "schema",
+    "grammar",
+)
 
 
 class StructuredOutputMode(IntEnum):
@@ -73,11 +79,17 @@ class Dialect(FrozenModel):
                     "strict": True,
                     "schema": request.output_schema,
                 }
-                arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
+                arguments["response_format"] = {
+                    "type": "json_schema",
+                    "json_schema": schema,
+                }
             elif self.structure is StructuredOutputMode.JSON:
                 arguments["response_format"] = {"type": "json_object"}
         if request.tools:
-            tools = [{"type": "function", "function": tool.model_dump()} for tool in request.tools]
+            tools = [
+                {"type": "function", "function": tool.model_dump()}
+                for tool in request.tools
+            ]
             arguments["tools"] = tools
             if self.parallel_tools:
                 arguments["parallel_tool_calls"] = True
@@ -113,11 +125,16 @@ class Dialect(FrozenModel):
         """One step from schema to JSON mode to text; None below that."""
         if self.structure is StructuredOutputMode.TEXT:
             return None
-        return self.model_copy(update={"structure": StructuredOutputMode(self.structure - 1)})
+        return self.model_copy(
+            update={"structure": StructuredOutputMode(self.structure - 1)}
+        )
 
     def _messages(self, request: Request) -> list[dict[str, Any]]:
         messages = list(request.messages)
-        if request.output_schema is not None and self.structure is not StructuredOutputMode.SCHEMA:
+        if (
+            request.output_schema is not None
+            and self.structure is not StructuredOutputMode.SCHEMA
+        ):
             instruction = "Reply with one JSON object that fits this JSON Schema, and nothing else:"
             schema = json.dumps(request.output_schema, separators=(",", ":"))
             content = f"{messages[-1].content}\n\n{instruction}\n{schema}"

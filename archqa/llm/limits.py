@@ -62,7 +62,9 @@ class RateLimiter:
         wait = self.reserve(tokens)
         while wait > 0:
             await self._sleep(wait)
-            wait = self.seconds_blocked()  # A server may have asked for a pause meanwhile.
+            wait = (
+                self.seconds_blocked()
+            )  # A server may have asked for a pause meanwhile.
 
     def reserve(self, tokens: int) -> float:
         """Reserve the next free moment for a request of so many tokens; returns the seconds until
@@ -191,7 +193,9 @@ class Budget:
     """
 
     def __init__(
-        self, limit_usd: float | None, advice: str = "Raise --max-cost and go on with --resume."
+        self,
+        limit_usd: float | None,
+        advice: str = "Raise --max-cost and go on with --resume.",
     ) -> None:
         self._limit_usd = limit_usd
         self._advice = advice

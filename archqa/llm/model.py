@@ -30,7 +30,9 @@ class ToolCall(FrozenModel):
     extra_content: dict[str, Any] = {}
 
     @model_serializer(mode="wrap")
-    def _without_extra_content(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_extra_content(
+        self, dump: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
         """As for `Message`."""
         return _without_empty(dump(self), "extra_content")
 
@@ -94,7 +96,9 @@ class Request(FrozenModel):
     @cached_property
     def digest(self) -> str:
         """sha256 of the canonical request: equal requests have equal digests."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+        canonical = json.dumps(
+            self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False
+        )
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
@@ -121,7 +125,9 @@ class FinishReason(StrEnum):
 class Reply(FrozenModel):
     """A model's reply. `text` of a refusal is its wording; with `tool_calls` it may be empty."""
 
-    model_config = ConfigDict(extra="ignore")  # A cache may hold fields of another version.
+    model_config = ConfigDict(
+        extra="ignore"
+    )  # A cache may hold fields of another version.
 
     text: str
     finish: FinishReason = FinishReason.COMPLETE
@@ -174,4 +180,6 @@ class TransientError(Exception):
 
 def _without_empty(fields: dict[str, Any], *optional: str) -> dict[str, Any]:
     """The fields without those of `optional` that are empty."""
-    return {name: value for name, value in fields.items() if value or name not in optional}
+    return {
+        name: value for name, value in fields.items() if value or name not in optional
+    }

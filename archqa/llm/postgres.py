@@ -57,12 +57,16 @@ class PostgresCache(ReplyCache):
         """Run one statement in its own transaction. Raises `ServerUnavailable`, without record text."""
         with _server_errors(), self._pool.connection() as connection:
             cursor = connection.execute(statement.replace("?", "%s").encode(), values)
-            rows: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
+            rows: list[tuple[Any, ...]] = (
+                cursor.fetchall() if cursor.description else []
+            )
             return rows
 
     def size(self) -> int:
         """Bytes of replies."""
-        rows = self.run("SELECT coalesce(sum(octet_length(reply)), 0) FROM archqa_reply")
+        rows = self.run(
+            "SELECT coalesce(sum(octet_length(reply)), 0) FROM archqa_reply"
+        )
         return int(rows[0][0])
 
     def clear(self) -> int:

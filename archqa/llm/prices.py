@@ -37,7 +37,9 @@ class Price(FrozenModel):
             return f"price of {self.as_of} ({self.source})"
         return f"list price of {self.as_of}, not verified ({self.source}, from memory)"
 
-    def cost(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> float:
+    def cost(
+        self, prompt_tokens: int, cached_tokens: int, completion_tokens: int
+    ) -> float:
         """Dollars for one reply; `cached_tokens` are part of `prompt_tokens`."""
         uncached_cost = (prompt_tokens - cached_tokens) * self.prompt
         cached_cost = cached_tokens * self.cached
@@ -49,4 +51,7 @@ class Price(FrozenModel):
 def listed_prices() -> dict[str, Price]:
     """The prices that come with archqa (`prices.toml`), by model name."""
     text = (Path(__file__).parent / "prices.toml").read_text(encoding="utf-8")
-    return {name: Price.model_validate(row) for name, row in tomllib.loads(text)["models"].items()}
+    return {
+        name: Price.model_validate(row)
+        for name, row in tomllib.loads(text)["models"].items()
+    }

@@ -41,7 +41,9 @@ class Prompts:
         """The system and user message of a prompt such as `decision/v1`."""
         system = self.render_text(f"{name}/system.jinja", values)
         user = self.render_text(f"{name}/user.jinja", values)
-        return Message(role="system", content=system), Message(role="user", content=user)
+        return Message(role="system", content=system), Message(
+            role="user", content=user
+        )
 
     def render_text(self, name: str, values: dict[str, Any]) -> str:
         """A single template, such as the text of a repair turn.
@@ -54,20 +56,29 @@ class Prompts:
             template = self._environment.get_template(name)
         except jinja2.TemplateNotFound:
             prompt, _, _ = name.rpartition("/")
-            if prompt and not any((folder / prompt).is_dir() for folder in self._folders):
+            if prompt and not any(
+                (folder / prompt).is_dir() for folder in self._folders
+            ):
                 raise unknown_name("prompt", prompt, self.names()) from None
-            raise CallerError(f"There is no prompt file {name} in {self.folder}.") from None
+            raise CallerError(
+                f"There is no prompt file {name} in {self.folder}."
+            ) from None
         return template.render(values).strip()
 
     def names(self) -> list[str]:
         """Every prompt and version, such as `decision/v1`, in alphabetical order."""
         systems = self.folder.glob("*/v*/system.jinja")
-        return sorted(path.parent.relative_to(self.folder).as_posix() for path in systems)
+        return sorted(
+            path.parent.relative_to(self.folder).as_posix() for path in systems
+        )
 
     def digest(self, name: str) -> str:
         """sha256 over the prompt's files and everything they include."""
         if name not in self._digests:
-            parts = [f"{file}\n{source}" for file, source in sorted(self._sources(name).items())]
+            parts = [
+                f"{file}\n{source}"
+                for file, source in sorted(self._sources(name).items())
+            ]
             text = "\n".join(parts)
             self._digests[name] = hashlib.sha256(text.encode()).hexdigest()
         return self._digests[name]
@@ -108,7 +119,9 @@ class Prompts:
         pending: list[str] = []
         for folder in reversed(self._folders):
             if (folder / name).is_dir():
-                pending = [f"{name}/{path.name}" for path in (folder / name).glob("*.jinja")]
+                pending = [
+                    f"{name}/{path.name}" for path in (folder / name).glob("*.jinja")
+                ]
         if not pending:
             raise unknown_name("prompt", name, self.names())
         sources: dict[str, str] = {}
@@ -135,7 +148,9 @@ def default_prompts() -> Prompts:
     return Prompts()
 
 
-def by_sentence(judgements: Mapping[str, Iterable[Any]]) -> list[tuple[str, list[tuple[str, Any]]]]:
+def by_sentence(
+    judgements: Mapping[str, Iterable[Any]],
+) -> list[tuple[str, list[tuple[str, Any]]]]:
     """Sentence id → who judged it, and the judgement; from judgements by the name of their judge."""
     views: dict[str, list[tuple[str, Any]]] = {}
     for name, judged in judgements.items():

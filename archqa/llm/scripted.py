@@ -46,7 +46,9 @@ def tool_call_reply(*calls: tuple[str, dict[str, Any]], text: str = "") -> Reply
     """A reply that calls tools by name and arguments: `tool_call_reply(("add", {"a": 1}))`."""
     tool_calls = []
     for number, (name, arguments) in enumerate(calls, start=1):
-        tool_call = ToolCall(id=f"call_{number}", name=name, arguments=json.dumps(arguments))
+        tool_call = ToolCall(
+            id=f"call_{number}", name=name, arguments=json.dumps(arguments)
+        )
         tool_calls.append(tool_call)
     return Reply(text=text, usage=Usage(calls=1), tool_calls=tuple(tool_calls))
 
@@ -58,6 +60,8 @@ def _in_order(script: Iterable[ScriptedReply]) -> Callable[[Request], ScriptedRe
         try:
             return next(replies)
         except StopIteration:
-            raise AssertionError("the script has no line left for another request") from None
+            raise AssertionError(
+                "the script has no line left for another request"
+            ) from None
 
     return next_reply

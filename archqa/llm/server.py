@@ -60,7 +60,11 @@ _SENT_HEADERS = ("accept", "content-type", "content-length", "user-agent")
 _NO_KEY = "in the transport"
 """Stands for the key in the SDK, so that no request or error of it can show the key."""
 
-_AZURE_DOMAINS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+_AZURE_DOMAINS = (
+    ".openai.azure.com",
+    ".cognitiveservices.azure.com",
+    ".services.ai.azure.com",
+)
 _AZURE_PARAMETERS = frozenset({"api-version", "deployment"})
 _AZURE_DEPLOYMENTS = "/openai/deployments/"
 _ENTRA_TOKEN = re.compile(r"eyJ[\w-]*\.[\w-]+\.[\w-]+")
@@ -127,7 +131,9 @@ class ModelServer:
         # thread, at a tenth of a call's cost.
         inner = transport or _AiohttpTransport(proxy_for(base_url))
         guarded = _GuardedTransport(inner, base_url, key)
-        http_client = httpx2.AsyncClient(transport=guarded, follow_redirects=False, trust_env=False)
+        http_client = httpx2.AsyncClient(
+            transport=guarded, follow_redirects=False, trust_env=False
+        )
         self._client = _open_client(base_url, timeout, http_client)
 
     async def chat(self, body: dict[str, Any]) -> httpx2.Response:
@@ -139,7 +145,9 @@ class ModelServer:
         create = self._client.chat.completions.with_raw_response.create
         try:
             # As `extra_body` all of it is sent as it is, also what only some providers have.
-            raw = await create(model=body["model"], messages=body["messages"], extra_body=body)
+            raw = await create(
+                model=body["model"], messages=body["messages"], extra_body=body
+            )
             return raw.http_response
         except openai.APIStatusError as refusal:
             return refusal.response
@@ -164,7 +172,9 @@ class ModelServer:
             self._raise_no_list(f"HTTP {refusal.status_code}")
         except openai.APIConnectionError as error:
             fault = type(error.__cause__).__name__
-            if not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
+            if not isinstance(
+                error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout
+            ):
                 self._raise_no_list(fault)
             raise ServerUnavailable(
                 f"{self.name} cannot be reached ({fault}).\n"
@@ -236,7 +246,9 @@ class ModelServer:
             ) from None
         except ReplyUnreadable as unreadable:
             problem = f"sends a reply that {unreadable}"
-        except ValueError:  # A reply of another form, or an id that no address can have.
+        except (
+            ValueError
+        ):  # A reply of another form, or an id that no address can have.
             problem = "sends a reply that the Batch API does not have"
         else:
             return
@@ -313,7 +325,12 @@ def _offered_model(row: _ListedModel) -> OfferedModel:
     """
     meta = row.meta if isinstance(row.meta, dict) else {}
     context = None
-    for value in (row.max_model_len, row.context_length, row.context_window, meta.get("n_ctx")):
+    for value in (
+        row.max_model_len,
+        row.context_length,
+        row.context_window,
+        meta.get("n_ctx"),
+    ):
         context = context or _token_count(value)
     return OfferedModel(
         id=row.id,
@@ -331,17 +348,24 @@ def _token_count(value: Any) -> int | None:
 class _GuardedTransport(httpx2.AsyncBaseTransport):
     """Decides what goes to the server and how much comes back; `inner` sends and receives."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, base_url: str, key: str) -> None:
+    def __init__(
+        self, inner: httpx2.AsyncBaseTransport, base_url: str, key: str
+    ) -> None:
         self._inner = inner
         self._base_url = base_url
-        self._headers = {**_key_headers(base_url, key), "Accept-Encoding": ACCEPTED_ENCODING}
+        self._headers = {
+            **_key_headers(base_url, key),
+            "Accept-Encoding": ACCEPTED_ENCODING,
+        }
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The response; its body, of limited length, is read afterwards.
 
         Raises `httpx2.TransportError`, `Redirected` and, as the body is read, `ReplyUnreadable`.
         """
-        headers = httpx2.Headers(self._headers, encoding="utf-8")  # As a key may be typed wrongly.
+        headers = httpx2.Headers(
+            self._headers, encoding="utf-8"
+        )  # As a key may be typed wrongly.
         for name in _SENT_HEADERS:
             if name in request.headers:
                 headers[name] = request.headers[name]
@@ -362,7 +386,9 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
         limit = MAX_FILE_BYTES if _is_download(request) else MAX_REPLY_BYTES
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         body = _Body(response.stream, encoding, limit)
-        return httpx2.Response(response.status_code, headers=response.headers, stream=body)
+        return httpx2.Response(
+            response.status_code, headers=response.headers, stream=body
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -375,7 +401,9 @@ class _Body(httpx2.AsyncByteStream):
     It is decoded here, since httpx2 decodes each part whole, however large it becomes.
     """
 
-    def __init__(self, stream: httpx2.AsyncByteStream, encoding: str, limit: int) -> None:
+    def __init__(
+        self, stream: httpx2.AsyncByteStream, encoding: str, limit: int
+    ) -> None:
         self._stream = stream
         self._encoding = encoding
         self._limit = limit
@@ -404,7 +432,9 @@ class _AiohttpTransport(httpx2.AsyncBaseTransport):
         """The response as it begins; its body is read afterwards. Raises `httpx2.TransportError`."""
         seconds = request.extensions["timeout"]["read"]
         timeout = aiohttp.ClientTimeout(total=seconds)
-        is_upload = request.headers.get("content-type", "").startswith("multipart/form-data")
+        is_upload = request.headers.get("content-type", "").startswith(
+            "multipart/form-data"
+        )
         if is_upload or _is_download(request):
             timeout = aiohttp.ClientTimeout(sock_connect=seconds, sock_read=seconds)
         with _http_errors():
@@ -417,7 +447,9 @@ class _AiohttpTransport(httpx2.AsyncBaseTransport):
                 timeout=timeout,
             )
         stream = _AiohttpStream(response)
-        return httpx2.Response(response.status, headers=response.raw_headers, stream=stream)
+        return httpx2.Response(
+            response.status, headers=response.raw_headers, stream=stream
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -57,7 +57,9 @@ class RecursiveSchemaError(ValueError):
     """A schema that refers to itself cannot be written without references."""
 
 
-def strict_schema(output: type[BaseModel], choices: AllowedValues | None = None) -> dict[str, Any]:
+def strict_schema(
+    output: type[BaseModel], choices: AllowedValues | None = None
+) -> dict[str, Any]:
     """The strict JSON Schema of `output`, with the task's choices in the fields marked for them.
 
     Choices that are too many to list are left out, the longest first: such a field takes any text,
@@ -66,7 +68,9 @@ def strict_schema(output: type[BaseModel], choices: AllowedValues | None = None)
     listed = {}
     for mark, values in (choices or {}).items():
         characters = sum(len(value) for value in values)
-        is_short = len(values) <= _LONG_ENUM or characters <= _MAX_CHARACTERS_OF_LONG_ENUM
+        is_short = (
+            len(values) <= _LONG_ENUM or characters <= _MAX_CHARACTERS_OF_LONG_ENUM
+        )
         if is_short and len(values) <= MAX_ENUM_VALUES:
             listed[mark] = values
     schema = _strict_object(_schema(output), listed)
@@ -97,7 +101,10 @@ def _strict_object(schema: dict[str, Any], choices: AllowedValues) -> dict[str, 
                 pending.append(definitions[name])
     if not used:
         return strict
-    return {"$defs": {name: definitions[name] for name in definitions if name in used}, **strict}
+    return {
+        "$defs": {name: definitions[name] for name in definitions if name in used},
+        **strict,
+    }
 
 
 def _strict(node: Any, choices: AllowedValues) -> Any:
@@ -174,7 +181,9 @@ def _with_references(node: Any, references: Mapping[str, Any]) -> Any:
         return node
     if isinstance(node.get("enum"), list) and json.dumps(node) in references:
         return references[json.dumps(node)]
-    return {keyword: _with_references(child, references) for keyword, child in node.items()}
+    return {
+        keyword: _with_references(child, references) for keyword, child in node.items()
+    }
 
 
 def without_references(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,14 +197,19 @@ def without_references(schema: Mapping[str, Any]) -> dict[str, Any]:
     return resolved
 
 
-def _resolved(value: Any, definitions: Mapping[str, Any], parents: tuple[str, ...]) -> Any:
+def _resolved(
+    value: Any, definitions: Mapping[str, Any], parents: tuple[str, ...]
+) -> Any:
     if isinstance(value, list):
         return [_resolved(item, definitions, parents) for item in value]
     if not isinstance(value, Mapping):
         return value
     reference = value.get("$ref")
     if not isinstance(reference, str) or not reference.startswith(_DEFINITION):
-        return {name: _resolved(inner, definitions, parents) for name, inner in value.items()}
+        return {
+            name: _resolved(inner, definitions, parents)
+            for name, inner in value.items()
+        }
     name = reference.removeprefix(_DEFINITION)
     if name in parents:
         raise RecursiveSchemaError(name)
@@ -212,7 +226,9 @@ def parse_output(text: str, output: type[Output]) -> Output:
         return output.model_validate(_find_object(text))
     except ValidationError as error:
         # Without the input that pydantic quotes.
-        details = error.errors(include_url=False, include_input=False, include_context=False)
+        details = error.errors(
+            include_url=False, include_input=False, include_context=False
+        )
     lines = ["Your JSON does not fit the schema."]
     for detail in details[:_MAX_ERRORS]:
         path = ".".join(map(str, detail["loc"]))
@@ -237,8 +253,13 @@ def _find_object(text: str) -> Any:
     for candidate in candidates:
         try:
             node = json.JSONDecoder().raw_decode(candidate.strip())[0]
-        except (ValueError, RecursionError):  # A number with too many digits is a ValueError, too.
+        except (
+            ValueError,
+            RecursionError,
+        ):  # A number with too many digits is a ValueError, too.
             continue
         if isinstance(node, dict):
             return json_without_surrogates(node)
-    raise Rejected("Your reply holds no complete JSON object. Reply with the JSON object alone.")
+    raise Rejected(
+        "Your reply holds no complete JSON object. Reply with the JSON object alone."
+    )

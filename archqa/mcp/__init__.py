@@ -7,7 +7,13 @@ if TYPE_CHECKING:
     from archqa.mcp.server import build_server, http_application
     from archqa.mcp.tools import RecordTools
 
-__all__ = ["CallLimits", "RecordTools", "ServedRecord", "build_server", "http_application"]
+__all__ = [
+    "CallLimits",
+    "RecordTools",
+    "ServedRecord",
+    "build_server",
+    "http_application",
+]
 
 _MODULES = {
     "CallLimits": "records",

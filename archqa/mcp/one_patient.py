@@ -98,7 +98,9 @@ def is_in_record_of(record: Record, resource: Resource, patient: str) -> bool:
     if {*_mentioned_patients(resource), *_subjects(resource)} - {patient}:
         return False
     resource_id = str(resource.get("id", ""))
-    matches = record.search(resource_type, {"_id": resource_id, "patient": patient}).resources
+    matches = record.search(
+        resource_type, {"_id": resource_id, "patient": patient}
+    ).resources
     return any(match.get("id") == resource_id for match in matches)
 
 

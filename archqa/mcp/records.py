@@ -21,7 +21,9 @@ from archqa.mcp.replies import FoundResource, FoundResources
 from archqa.safety.server_urls import is_server_url
 
 _ANY_NUMBER = 2**40
-_NO_RESOURCE = "There is no such resource in the record, or it is not of the patient served."
+_NO_RESOURCE = (
+    "There is no such resource in the record, or it is not of the patient served."
+)
 
 
 class CallLimits(NamedTuple):
@@ -34,7 +36,9 @@ class CallLimits(NamedTuple):
     @property
     def for_record(self) -> RequestLimits:
         """The same time for the record's searches; what they read is not what is replied."""
-        return RequestLimits(self.seconds, resources=_ANY_NUMBER, reply_bytes=_ANY_NUMBER)
+        return RequestLimits(
+            self.seconds, resources=_ANY_NUMBER, reply_bytes=_ANY_NUMBER
+        )
 
     @property
     def item_bytes(self) -> int:
@@ -92,7 +96,9 @@ class ServedRecord:
                 raise CallerError(ONE_PATIENT)
             return self.only_patient
         if not (name or "").strip():
-            raise CallerError("Name the patient: a FHIR id, an identifier (MRN) or a name.")
+            raise CallerError(
+                "Name the patient: a FHIR id, an identifier (MRN) or a name."
+            )
         try:
             return find_patient(self.record, name or "")
         except SeveralPatients as error:
@@ -121,7 +127,9 @@ class ServedRecord:
         cut_count = len(visible) - len(entries)
         if cut_count:
             advice = "Ask for less with _count or a date."
-            remarks.append(f"{cut_count} of the page left out: the reply is full. {advice}")
+            remarks.append(
+                f"{cut_count} of the page left out: the reply is full. {advice}"
+            )
         if hidden_count:
             reason = "they are not plainly of the patient served"
             remarks.append(f"{hidden_count} of the page left out: {reason}.")
@@ -143,7 +151,9 @@ class ServedRecord:
         """Return the resource of `Type/id`. Raises `CallerError` if there is none."""
         resource_type, _, resource_id = reference.strip().partition("/")
         if not resource_id or "/" in resource_id:
-            raise CallerError("A resource is named Type/id, for example Observation/123.")
+            raise CallerError(
+                "A resource is named Type/id, for example Observation/123."
+            )
         resource = self.record.get(resource_type, resource_id)
         only = self.only_patient
         if resource is not None and only is not None:

@@ -30,16 +30,23 @@ HTTP_PATH = "/mcp"
 
 _COMMAND = "archqa mcp --http"
 
-_READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
+_READS = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, open_world_hint=False
+)
 _ADDS = ToolAnnotations(
-    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+    read_only_hint=False,
+    destructive_hint=False,
+    idempotent_hint=False,
+    open_world_hint=False,
 )
 
 _MAX_CALLS = 8
 """Calls at once, those among them whose client has left or whose time is over."""
 
 _TOO_MANY = "The server is busy with other calls. Ask again later."
-_FAILED = "archqa failed at this call. Whoever runs the server sees the kind of failure."
+_FAILED = (
+    "archqa failed at this call. Whoever runs the server sees the kind of failure."
+)
 
 _log = logging.getLogger("archqa.mcp")
 
@@ -47,7 +54,11 @@ _log = logging.getLogger("archqa.mcp")
 def build_server(tools: RecordTools, limits: CallLimits) -> "MCPServer[Any]":
     """Return the server with its seven tools."""
     only = tools.served.only_patient
-    whose = f"Only patient {only.id} is served." if only else "Name the patient in each call."
+    whose = (
+        f"Only patient {only.id} is served."
+        if only
+        else "Name the patient in each call."
+    )
     writes = "create_resource adds in memory." if tools.writer else "It is read-only."
     instructions = (
         f"A FHIR R4 record with its clinical notes. {whose} {writes} "
@@ -87,7 +98,9 @@ class _Calls:
         self._limits = limits
         self._places = threading.BoundedSemaphore(_MAX_CALLS)
 
-    def tool(self, function: Callable[..., BaseModel]) -> Callable[..., Awaitable[BaseModel]]:
+    def tool(
+        self, function: Callable[..., BaseModel]
+    ) -> Callable[..., Awaitable[BaseModel]]:
         """Return a function as the SDK calls it: with the same parameters, in a thread."""
 
         @functools.wraps(function)
@@ -98,7 +111,9 @@ class _Calls:
             call = _Call(work, self._limits, self._places)
             try:
                 with anyio.fail_after(self._limits.seconds):
-                    return await anyio.to_thread.run_sync(call.run, abandon_on_cancel=True)
+                    return await anyio.to_thread.run_sync(
+                        call.run, abandon_on_cancel=True
+                    )
             except TimeoutError:
                 raise ToolError(call.too_slow) from None
             finally:
@@ -176,15 +191,24 @@ class TokenCheck:
             refusal = self._access.refusal(scope)
             # Clients of the protocol send headers, and URLs are logged.
             if refusal is None and self._access.has_token_in_url(scope):
-                advice = "Send the token as 'Authorization: Bearer TOKEN', not in the URL."
+                advice = (
+                    "Send the token as 'Authorization: Bearer TOKEN', not in the URL."
+                )
                 refusal = Refusal(401, advice)
         if refusal is None:
             await self._app(scope, receive, send)
             return
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store")]
+        headers = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"cache-control", b"no-store"),
+        ]
         if refusal.status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
-        start = {"type": "http.response.start", "status": refusal.status, "headers": headers}
+        start = {
+            "type": "http.response.start",
+            "status": refusal.status,
+            "headers": headers,
+        }
         await send(start)
         await send({"type": "http.response.body", "body": refusal.text.encode()})
 
@@ -201,4 +225,6 @@ def http_application(
     app: Any = server.streamable_http_app(
         streamable_http_path=HTTP_PATH, json_response=True, transport_security=unchecked
     )
-    return TokenCheck(app, LocalAccess(token, on_loopback=on_loopback, command=_COMMAND))
+    return TokenCheck(
+        app, LocalAccess(token, on_loopback=on_loopback, command=_COMMAND)
+    )

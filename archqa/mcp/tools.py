@@ -53,14 +53,20 @@ IN_MEMORY = (
     "Kept in the server's memory until it ends; the record's file is unchanged. search_resources, "
     "get_resource and query_record see it; ask, brief and search_notes read the file."
 )
-_OTHER_PATIENT = "the resource is not about the patient served, or refers to another one."
+_OTHER_PATIENT = (
+    "the resource is not about the patient served, or refers to another one."
+)
 
 _Patient = Annotated[
     str | None,
-    Field(description="FHIR id, identifier (MRN) or name; left out where one patient is served."),
+    Field(
+        description="FHIR id, identifier (MRN) or name; left out where one patient is served."
+    ),
 ]
 _DATE = r"^(?:\d{4}(?:-\d{2}(?:-\d{2})?)?)?$"
-_Since = Annotated[str, Field(pattern=_DATE, description="From 2024, 2024-03 or 2024-03-01 on.")]
+_Since = Annotated[
+    str, Field(pattern=_DATE, description="From 2024, 2024-03 or 2024-03-01 on.")
+]
 _Until = Annotated[str, Field(pattern=_DATE, description="Up to this date, included.")]
 _Now = Annotated[
     str | None,
@@ -83,22 +89,32 @@ class RecordTools(NamedTuple):
 
     def search_notes(
         self,
-        query: Annotated[str, Field(description="Words or a sentence as a note has them.")],
+        query: Annotated[
+            str, Field(description="Words or a sentence as a note has them.")
+        ],
         patient: _Patient = None,
         since: _Since = "",
         until: _Until = "",
-        title: Annotated[str, Field(description="Words of a note's title or author.")] = "",
+        title: Annotated[
+            str, Field(description="Words of a note's title or author.")
+        ] = "",
         limit: Annotated[int, Field(ge=1, description="Sentences at most.")] = 15,
     ) -> FoundNotes:
         """Find sentences of a patient's notes, by words and by meaning, best first."""
         if not query.strip():
-            raise CallerError("The query has no word.\nWrite words or a sentence to search for.")
+            raise CallerError(
+                "The query has no word.\nWrite words or a sentence to search for."
+            )
         match = self.served.find_patient(patient)
         notes = NoteOpener(self.served.stored, remembered_vectors.encode).open(match.id)
         note_evidence = MarkedNotes(notes, encode)
         documents = note_evidence.select(since, until, title)
         count = max(1, min(limit, self.served.limits.rows))
-        hits = search_notes(notes, query, encode, documents, None, count) if documents else []
+        hits = (
+            search_notes(notes, query, encode, documents, None, count)
+            if documents
+            else []
+        )
         sentences = []
         bytes_left = self.served.limits.item_bytes
         for hit in hits:
@@ -116,12 +132,15 @@ class RecordTools(NamedTuple):
             remarks.append("The patient has no notes within these limits.")
         if len(sentences) < len(hits):
             remarks.append(f"{len(hits) - len(sentences)} left out: the reply is full.")
-        return FoundNotes(patient=match.as_json, sentences=tuple(sentences), remarks=tuple(remarks))
+        return FoundNotes(
+            patient=match.as_json, sentences=tuple(sentences), remarks=tuple(remarks)
+        )
 
     def search_resources(
         self,
         query: Annotated[
-            str, Field(description="Such as Observation?patient=ID&code=2160-0&_sort=-date")
+            str,
+            Field(description="Such as Observation?patient=ID&code=2160-0&_sort=-date"),
         ],
     ) -> FoundResources:
         """Search resources by a FHIR R4 search string; `next` is the query of the next page."""
@@ -129,21 +148,27 @@ class RecordTools(NamedTuple):
 
     def get_resource(
         self,
-        reference: Annotated[str, Field(description="Type/id, such as Observation/123.")],
+        reference: Annotated[
+            str, Field(description="Type/id, such as Observation/123.")
+        ],
     ) -> FoundResource:
         """Read one resource as the record has it."""
         return self.served.read(reference)
 
     def query_record(
         self,
-        question: Annotated[str, Field(description="Short, in everyday words: latest LDL?")],
+        question: Annotated[
+            str, Field(description="Short, in everyday words: latest LDL?")
+        ],
         patient: _Patient = None,
         now: _Now = None,
     ) -> QueriedRecord:
         """Read a short question as a typed query, and return its rows. Check `read_as`."""
         match = self.served.find_patient(patient)
         stated = parse_time(now)
-        question_time = clock(self.served.record, match.id, stated, patient=match.resource)
+        question_time = clock(
+            self.served.record, match.id, stated, patient=match.resource
+        )
         execute = PatientQueries(
             self.served.record,
             match.id,
@@ -156,7 +181,11 @@ class RecordTools(NamedTuple):
         not_understood: tuple[str, ...] = ()
         queries: Iterable[Query] = ()
         if isinstance(reading, NotUnderstood):
-            status, reason, not_understood = "not_understood", reading.reason, reading.words
+            status, reason, not_understood = (
+                "not_understood",
+                reading.reason,
+                reading.words,
+            )
         elif isinstance(reading, Declined):
             status, reason, queries = "declined", reading.reason, reading.related
         else:
@@ -164,7 +193,9 @@ class RecordTools(NamedTuple):
         answered = []
         try:
             for query in queries:
-                answered.append(_answered_query(execute(query), self.served.limits.rows))
+                answered.append(
+                    _answered_query(execute(query), self.served.limits.rows)
+                )
         except CannotExecute as problem:
             raise CallerError(" ".join(str(problem).split())) from None
         return QueriedRecord(
@@ -183,7 +214,9 @@ class RecordTools(NamedTuple):
         question: Annotated[str, Field(description="A question about the patient.")],
         patient: _Patient = None,
         now: _Now = None,
-        max_words: Annotated[int | None, Field(ge=1, description="Leaves out whole lines.")] = None,
+        max_words: Annotated[
+            int | None, Field(ge=1, description="Leaves out whole lines.")
+        ] = None,
     ) -> AskedAnswer:
         """Answer a question from resources and notes; each line cites its evidence."""
         match = self.served.find_patient(patient)
@@ -203,7 +236,8 @@ class RecordTools(NamedTuple):
         patient: _Patient = None,
         now: _Now = None,
         sections: Annotated[
-            list[str] | None, Field(description="Some of them: medicines, allergies, labs, …")
+            list[str] | None,
+            Field(description="Some of them: medicines, allergies, labs, …"),
         ] = None,
     ) -> PatientBrief:
         """Summarise a patient's record for a visit; each line cites its evidence."""
@@ -220,7 +254,9 @@ class RecordTools(NamedTuple):
 
     def create_resource(
         self,
-        resource: Annotated[dict[str, Any], Field(description="An R4 resource without id.")],
+        resource: Annotated[
+            dict[str, Any], Field(description="An R4 resource without id.")
+        ],
     ) -> WrittenResource:
         """Add an Observation, MedicationRequest or ServiceRequest in memory, where allowed."""
         if self.writer is None:

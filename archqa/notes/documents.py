@@ -22,7 +22,9 @@ EXCLUDED_STATUSES = frozenset(("superseded", "entered-in-error", "cancelled"))
 PLAIN_TEXT = "text/plain"
 OTHER_SERVER = "kept on another server"
 NO_TEXT = "damaged or empty"
-_BINARY = re.compile(r"(?:^|/)Binary/([A-Za-z0-9._-]{1,64})(?:/_history/[^/?]+)?(?:\?.*)?$")
+_BINARY = re.compile(
+    r"(?:^|/)Binary/([A-Za-z0-9._-]{1,64})(?:/_history/[^/?]+)?(?:\?.*)?$"
+)
 
 GetBinary = Callable[[str], Mapping[str, Any] | None]
 """Returns the Binary of an id, or None."""
@@ -127,7 +129,9 @@ def _document(resource: Mapping[str, Any], name: str, text: str) -> Document:
         for reference in _as_list(resource.get(element)):
             authors.append(str(_as_mapping(reference).get("display") or ""))
     context = _as_mapping(resource.get("context"))
-    period = _as_mapping(context.get("period")) or _as_mapping(resource.get("effectivePeriod"))
+    period = _as_mapping(context.get("period")) or _as_mapping(
+        resource.get("effectivePeriod")
+    )
     encounters = [resource.get("encounter"), *_as_list(context.get("encounter"))]
     return Document(
         name=name,
@@ -142,7 +146,9 @@ def _document(resource: Mapping[str, Any], name: str, text: str) -> Document:
         text=text,
         kind=" ".join(filter(None, displays)),
         author=", ".join(filter(None, authors)),
-        encounter=_first_text(*(_as_mapping(visit).get("reference") for visit in encounters)),
+        encounter=_first_text(
+            *(_as_mapping(visit).get("reference") for visit in encounters)
+        ),
     )
 
 
@@ -154,10 +160,14 @@ def _first_text(*values: Any) -> str:
 def _concept_text(concept: Any) -> str:
     concept = _as_mapping(concept)
     codings = map(_as_mapping, _as_list(concept.get("coding")))
-    return _first_text(concept.get("text"), *(coding.get("display") for coding in codings))
+    return _first_text(
+        concept.get("text"), *(coding.get("display") for coding in codings)
+    )
 
 
-def _texts(resource: Mapping[str, Any], get_binary: GetBinary) -> Iterator[tuple[str, str]]:
+def _texts(
+    resource: Mapping[str, Any], get_binary: GetBinary
+) -> Iterator[tuple[str, str]]:
     """Yield the texts of a resource in order; an empty one with the reason."""
     for attachment in _attachments(resource):
         yield _attachment_text(attachment, get_binary)
@@ -186,7 +196,9 @@ def _section_texts(section: Mapping[str, Any]) -> Iterator[str]:
         yield from _section_texts(_as_mapping(part))
 
 
-def _attachment_text(attachment: Mapping[str, Any], get_binary: GetBinary) -> tuple[str, str]:
+def _attachment_text(
+    attachment: Mapping[str, Any], get_binary: GetBinary
+) -> tuple[str, str]:
     """Return the text of an attachment, or an empty text and the reason.
 
     Bytes of plain text outside its charset become `�`.
@@ -206,7 +218,9 @@ def _attachment_text(attachment: Mapping[str, Any], get_binary: GetBinary) -> tu
     if media_type != PLAIN_TEXT and media_type not in READ_MEDIA_TYPES:
         return "", media_type or "of unknown type"
     parameter, _, charset = parameters.partition("=")
-    charset = charset.strip().strip('" ') if parameter.strip().lower() == "charset" else ""
+    charset = (
+        charset.strip().strip('" ') if parameter.strip().lower() == "charset" else ""
+    )
     try:
         content = base64.b64decode("".join(str(data or "").split()), validate=True)
     except (binascii.Error, ValueError):

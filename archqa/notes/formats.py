@@ -35,7 +35,9 @@ _BYTE_ORDER_MARKS = (
 
 _NOT_TEXT = "is not a text file."
 _FIX = "Save the note as UTF-8 text."
-_CONTROL_CHARACTERS = frozenset(map(chr, range(32))) - frozenset("\t\n\v\f\r\x1b\x1c\x1d\x1e\x1f")
+_CONTROL_CHARACTERS = frozenset(map(chr, range(32))) - frozenset(
+    "\t\n\v\f\r\x1b\x1c\x1d\x1e\x1f"
+)
 
 MAX_CONTROL_SHARE = 0.1
 
@@ -57,7 +59,9 @@ def decode_text(content: bytes, charset: str = "") -> DecodedText:
     if b"\0" in content:
         # The byte order in which Latin text would have these null bytes.
         is_little_endian = content[1::2].count(0) >= content[::2].count(0)
-        return DecodedText(_decode(content, "utf-16-le" if is_little_endian else "utf-16-be"))
+        return DecodedText(
+            _decode(content, "utf-16-le" if is_little_endian else "utf-16-be")
+        )
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -105,8 +109,12 @@ def pdf_to_text(content: bytes) -> str:
                 pages.append(text if text.strip() else str(page.extract_text()))
         except NotReadable:
             raise
-        except Exception:  # pypdf raises whatever a damaged file meets; its content is not shown.
-            raise NotReadable("is a damaged PDF.", "Save it again, or as plain text.") from None
+        except (
+            Exception
+        ):  # pypdf raises whatever a damaged file meets; its content is not shown.
+            raise NotReadable(
+                "is a damaged PDF.", "Save it again, or as plain text."
+            ) from None
     text = "\n".join(pages)
     if not text.strip():
         fix = "It may be a scan: have its text recognised (OCR) first."
@@ -136,6 +144,10 @@ def rtf_to_text(content: bytes) -> str:
     source = _PICTURE_DATA.sub("", content.decode("latin-1"))
     try:
         text: str = strip_rtf(source, encoding="cp1252", errors="replace")  # type: ignore[no-untyped-call]
-    except Exception:  # striprtf raises whatever its parsing meets; the content is not shown.
-        raise NotReadable("is damaged RTF.", "Save it again, or as plain text.") from None
+    except (
+        Exception
+    ):  # striprtf raises whatever its parsing meets; the content is not shown.
+        raise NotReadable(
+            "is damaged RTF.", "Save it again, or as plain text."
+        ) from None
     return _CELL_END.sub(" | ", _ROW_END.sub("", text))

@@ -9,9 +9,21 @@ from lxml.html import HtmlElement, HTMLParser, document_fromstring
 from archqa.notes.formats import NotReadable
 
 _DROPPED = frozenset(
-    ("head", "script", "style", "template", "noscript", "svg", "iframe", "object", "select")
+    (
+        "head",
+        "script",
+        "style",
+        "template",
+        "noscript",
+        "svg",
+        "iframe",
+        "object",
+        "select",
+    )
 )
-_PARAGRAPHS = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre"))
+_PARAGRAPHS = frozenset(
+    ("p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre")
+)
 _LINES = frozenset(
     [
         "address",
@@ -54,7 +66,9 @@ _MAX_DEPTH = 200
 _MAX_CELL_LENGTH = 300
 """A longer cell belongs to a table that only places text on the page."""
 
-_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]{1,40})", re.IGNORECASE)
+_CHARSET = re.compile(
+    rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]{1,40})", re.IGNORECASE
+)
 _XML_ENCODING = re.compile(rb"^\s*<\?xml[^>]{0,200}encoding\s*=\s*[\"']([\w-]{1,40})")
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 _LINE_BREAK, _PARAGRAPH_BREAK = "\x1f", "\x1e"
@@ -80,7 +94,9 @@ def html_to_text(source: str) -> str:
 
 
 def _parse(source: str) -> HtmlElement:
-    parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    parser = HTMLParser(
+        encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True
+    )
     try:
         root = document_fromstring(source.encode("utf-8", "replace"), parser=parser)
     except (etree.LxmlError, ValueError):

@@ -21,7 +21,9 @@ _MAX_OTHER_SCRIPT = 0.3
 """Share of letters outside the Latin and Greek alphabets; units and names of drugs have Greek ones."""
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u03ff\u1e00-\u1fff\ufb00-\ufb06\uff21-\uff5a]")
+_OTHER_SCRIPT = re.compile(
+    r"[^\W\d_\u0000-\u03ff\u1e00-\u1fff\ufb00-\ufb06\uff21-\uff5a]"
+)
 
 
 def is_english(text: str) -> bool | None:

@@ -86,7 +86,9 @@ def table_cells(line: str) -> list[str]:
 
     A line that is no row has one cell.
     """
-    without_names = _BAR_OF_A_NAME.sub(lambda name: name[0].replace("|", "_"), line.strip())
+    without_names = _BAR_OF_A_NAME.sub(
+        lambda name: name[0].replace("|", "_"), line.strip()
+    )
     cells = _CELL_END.split(without_names.strip("| \t"))
     return list(map(str.strip, cells))
 
@@ -107,7 +109,9 @@ def continues(line: Line, next_line: Line, width: int) -> bool:
     text = line.text.rstrip()
     # A line in capitals above text that is not in capitals is a heading.
     is_in_capitals = text.isupper() and not next_line.text.isupper()
-    if text.endswith(":") or (is_in_capitals and len(text.split()) <= _MAX_HEADING_WORDS):
+    if text.endswith(":") or (
+        is_in_capitals and len(text.split()) <= _MAX_HEADING_WORDS
+    ):
         return False
     next_word = _WORD.search(next_line.text)
     if next_word is None:
@@ -115,7 +119,9 @@ def continues(line: Line, next_line: Line, width: int) -> bool:
     is_unfinished = not _FINAL_PUNCTUATION.search(text)
     if is_unfinished and len(text) >= _MIN_LINE_WIDTH and next_word[0][0].islower():
         return True
-    if not _MIN_LINE_WIDTH <= width <= _MAX_LINE_WIDTH or _HEADING.match(next_line.text):
+    if not _MIN_LINE_WIDTH <= width <= _MAX_LINE_WIDTH or _HEADING.match(
+        next_line.text
+    ):
         return False
     if is_unfinished and len(text) >= width * _WRAPPED_FRACTION:
         return True

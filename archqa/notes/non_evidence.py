@@ -28,7 +28,9 @@ _DIVIDER = re.compile(r"^\s*(?:[-=*_#]{2,}|\[)")
 _END_OF_ENTRY = re.compile(r"^\W*end of\b", re.IGNORECASE)
 
 INSTRUCTION_REASON = "It tells whoever answers what to do: no evidence."
-MISFILED_REASON = "The note says that this was filed in error: no evidence of this patient."
+MISFILED_REASON = (
+    "The note says that this was filed in error: no evidence of this patient."
+)
 
 
 def non_evidence_reasons(case: Case) -> dict[int, str]:
@@ -68,7 +70,9 @@ _STAMP = re.compile(
     r"|(?:elektronisch )?(?:signiert|unterzeichnet|diktiert) (?:von|durch)\b)",
     re.IGNORECASE,
 )
-_COPY = re.compile(rf"(?:cc|Cc|CC) ?: ?(?:Dr\.? |{_NAME},? {_DEGREE}\W*$)|cc ?:.{{0,60}}$")
+_COPY = re.compile(
+    rf"(?:cc|Cc|CC) ?: ?(?:Dr\.? |{_NAME},? {_DEGREE}\W*$)|cc ?:.{{0,60}}$"
+)
 _COURTESY = re.compile(
     r"\W*(?:dear\b.{0,60}[,:;]?"
     r"|to whom it may concern[,:.]?"
@@ -93,7 +97,9 @@ _ADDRESS = re.compile(
     r"|[A-Z]+ Street"
     r"|[A-Z][a-z]+(?: [A-Z][a-z]+){0,2},? [A-Z]{2} +\d{5}(?:-\d{4})?"
 )
-_SIGNATURE = re.compile(rf"(?:Dr\.? (?:med\.? )?)?{_NAME},? {_DEGREE}(?:,? {_DEGREE})?\s*")
+_SIGNATURE = re.compile(
+    rf"(?:Dr\.? (?:med\.? )?)?{_NAME},? {_DEGREE}(?:,? {_DEGREE})?\s*"
+)
 
 
 def _is_letter_line(text: str) -> bool:

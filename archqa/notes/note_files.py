@@ -68,7 +68,9 @@ def read_note(path: Path | str) -> NoteText:
         with Path(path).open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except IsADirectoryError:
-        raise InputError(path, [" is a folder."], "Name one file; a note is one file.") from None
+        raise InputError(
+            path, [" is a folder."], "Name one file; a note is one file."
+        ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "cannot be read"
         raise InputError(path, [f": {reason}."], _FIX) from None
@@ -85,7 +87,9 @@ def note_text(content: bytes, kind: str = "", charset: str = "") -> str:
     return _checked("The note", content, kind, charset).text
 
 
-def _checked(name: Path | str, content: bytes, kind: str, charset: str = "") -> NoteText:
+def _checked(
+    name: Path | str, content: bytes, kind: str, charset: str = ""
+) -> NoteText:
     if len(content) > MAX_FILE_BYTES:
         fix = f"A note has at most {MAX_FILE_BYTES // 1_000_000} MB."
         raise InputError(name, [" is too large."], fix)

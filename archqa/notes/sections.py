@@ -11,7 +11,9 @@ from archqa.core.case import Case, Sentence
 from archqa.core.tables import read_rows
 from archqa.terminology.words import word_list
 
-_LABEL = re.compile(r"^\s*(?:[-*•]\s*)?(?:#+\s*)?(?:\d+[.)]\s*)?([A-Z][^:.!?]{0,60}?):(?:\s|$)")
+_LABEL = re.compile(
+    r"^\s*(?:[-*•]\s*)?(?:#+\s*)?(?:\d+[.)]\s*)?([A-Z][^:.!?]{0,60}?):(?:\s|$)"
+)
 _PROBLEM = re.compile(r"^\s*(?:#+\s*[A-Za-z]|PROBLEM\b|\d{1,2}[.)]\s+[A-Z])")
 _LIST_MARKER = re.compile(r"^\s*(?:[-*•#]+|\d{1,2}[.)])\s*")
 _SHORTHAND = re.compile(r"/|->|___|^#|\+")
@@ -126,7 +128,9 @@ _WORD = re.compile(r"[\w'’-]+(?:/\w+)*")
 _FIRST_LETTER = re.compile(r"\b[^\W\d_](?=[^\W\d_]{3})")
 """Of words of four letters and more: `History of Present Illness`."""
 
-_DATE = re.compile(r"\s*\(?\b(?:(?:on|at|from|of)\s+)?[\d/.:-]*\d[\d/.:-]*\)?", re.IGNORECASE)
+_DATE = re.compile(
+    r"\s*\(?\b(?:(?:on|at|from|of)\s+)?[\d/.:-]*\d[\d/.:-]*\)?", re.IGNORECASE
+)
 _PUNCTUATION = re.compile(r"[.:;!?]")
 _MAX_LEAD_IN_WORDS = 10
 _TIME_OF_STAY = re.compile(

@@ -139,7 +139,10 @@ def _item_numbers(text: str) -> list[re.Match[str]]:
     items: list[re.Match[str]] = []
     first: re.Match[str] | None = None
     for number in _ITEM_NUMBER.finditer(text):
-        if number[1] == "1" and _last_character(text, number.start()) in _BEFORE_FIRST_ITEM:
+        if (
+            number[1] == "1"
+            and _last_character(text, number.start()) in _BEFORE_FIRST_ITEM
+        ):
             first, count = number, 1
         elif first is not None and int(number[1]) == count + 1:
             items.extend([first, number] if count == 1 else [number])
@@ -164,7 +167,9 @@ def _goes_on(text: str, start: int, end: int) -> bool:
     if _CONTINUATION.match(text, end):
         return True
     ending = text[max(start, end - _ABBREVIATION_LENGTH) : end]
-    if _TITLE.search(ending) or (ending.isupper() and _TITLE_IN_CAPITALS.search(ending)):
+    if _TITLE.search(ending) or (
+        ending.isupper() and _TITLE_IN_CAPITALS.search(ending)
+    ):
         return _STARTS_NAME.match(text, end) is not None
     if _ABBREVIATION.search(ending):
         return _STARTS_SENTENCE.match(text, end) is None
@@ -210,9 +215,9 @@ def _without_misleading_pairs(text: str) -> str:
 
 
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")
-_SPACES = dict.fromkeys(map(ord, "\xa0\u1680\u202f\u205f\u3000\u200b\ufeff"), " ") | dict.fromkeys(
-    range(0x2000, 0x200B), " "
-)
+_SPACES = dict.fromkeys(
+    map(ord, "\xa0\u1680\u202f\u205f\u3000\u200b\ufeff"), " "
+) | dict.fromkeys(range(0x2000, 0x200B), " ")
 """White space that is not the space, and what has no width but separates."""
 _LINE_BREAKS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), "\n")
 _PLAIN = _SPACES | _LINE_BREAKS
@@ -256,7 +261,9 @@ def split_note(note: str, *, prefix: str = "") -> tuple[Sentence, ...]:
             sentences.append(sentence)
         start = next_start
     if not sentences:
-        raise CallerError("The note is empty.\nA note is plain text with at least one word.")
+        raise CallerError(
+            "The note is empty.\nA note is plain text with at least one word."
+        )
     return tuple(sentences)
 
 

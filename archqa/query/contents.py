@@ -147,7 +147,9 @@ def _read(record: Record, patient: str, conventions: Conventions) -> RecordConte
                     named += rows_of_kind
         kinds[kind.what] = _contents(kind.what, rows, named)
     in_order = (kind.what for kind in KINDS.values())
-    return RecordContents({what: kinds[what] for what in in_order if kinds[what].number})
+    return RecordContents(
+        {what: kinds[what] for what in in_order if kinds[what].number}
+    )
 
 
 def _rows(chart: Chart, what: RowKind, conventions: Conventions) -> list[Row]:
@@ -175,7 +177,9 @@ def _contents(what: RowKind, rows: Sequence[Row], named: Iterable[Row]) -> KindC
             rows_by_name[name].append(row)
         for fact in LIMIT_OF_FACT.keys() & row.facts.keys():
             values_by_fact[fact].update(set(map(_one_line, row.facts[fact])))
-    names = [_named_rows(name, rows_of_name) for name, rows_of_name in rows_by_name.items()]
+    names = [
+        _named_rows(name, rows_of_name) for name, rows_of_name in rows_by_name.items()
+    ]
     names.sort(key=lambda named_rows: (-named_rows.number, named_rows.name))
     facts = {}
     for fact in LIMIT_OF_FACT:
@@ -238,7 +242,9 @@ class _Line:
         return f"\n  {self.label}: {', '.join(self.values[:shown])}{more}"
 
 
-def contents_card(contents: RecordContents, max_characters: int = MAX_CARD_CHARACTERS) -> str:
+def contents_card(
+    contents: RecordContents, max_characters: int = MAX_CARD_CHARACTERS
+) -> str:
     """The card as text for a prompt."""
     lines_by_heading: dict[str, list[_Line]] = {}
     for kind in contents.kinds.values():

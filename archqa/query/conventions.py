@@ -147,7 +147,9 @@ MIMIC_EHRSQL = Conventions(
     demographic_coding="mimic",
     marital_status_source="last_admission",
 )
-CONVENTIONS = {conventions.name: conventions for conventions in (CLINICAL, MIMIC_EHRSQL)}
+CONVENTIONS = {
+    conventions.name: conventions for conventions in (CLINICAL, MIMIC_EHRSQL)
+}
 
 
 def at_stated_time(name: str | Conventions) -> Conventions:

@@ -36,7 +36,9 @@ _MAX_CONCEPTS = 3
 
 _BY_CONCEPT = "concept"
 _WEAK_MATCHES = ("near", "part")
-_ORDER = {match: place for place, match in enumerate(("equal", _BY_CONCEPT, *MATCH_ORDER[1:]))}
+_ORDER = {
+    match: place for place, match in enumerate(("equal", _BY_CONCEPT, *MATCH_ORDER[1:]))
+}
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9'-]*")
 _LEAST_LETTERS = 3
@@ -89,7 +91,11 @@ class Hit(NamedTuple):
 
 
 def look_up(
-    contents: RecordContents, words: str, *, limit: int = MAX_HITS, whole_words: bool = False
+    contents: RecordContents,
+    words: str,
+    *,
+    limit: int = MAX_HITS,
+    whole_words: bool = False,
 ) -> tuple[str, ...]:
     """Return what is called so, best first: concepts of archqa, names of rows, values of limits.
 
@@ -107,7 +113,11 @@ def look_up(
 
 
 def _hits(
-    contents: RecordContents, words: str, concepts: Iterable[Concept], *, whole_words: bool = False
+    contents: RecordContents,
+    words: str,
+    concepts: Iterable[Concept],
+    *,
+    whole_words: bool = False,
 ) -> list[Hit]:
     """The names of rows and the values of limits that are called so, best first."""
     hits = [*_row_hits(contents, words, concepts), *_value_hits(contents, words)]
@@ -129,7 +139,9 @@ def _row_hits(
     for kind in contents.kinds.values():
         if kind.what == omitted:
             continue
-        kind_concepts = [each for each in concepts if each.kind in KINDS[kind.what].concepts]
+        kind_concepts = [
+            each for each in concepts if each.kind in KINDS[kind.what].concepts
+        ]
         for named in kind.names:
             other_names: list[str] = []
             for coding in named.codings:
@@ -144,7 +156,9 @@ def _row_hits(
 def _is_any(concepts: Iterable[Concept], codings: Iterable[Coding]) -> bool:
     """Whether the codings code one of the concepts."""
     codings = tuple(codings)
-    return any(matches_code(each, *code, past=True) for each in concepts for code in codings)
+    return any(
+        matches_code(each, *code, past=True) for each in concepts for code in codings
+    )
 
 
 def _match_of_words(text: str, name: str, other_names: Iterable[str] = ()) -> str:
@@ -172,7 +186,9 @@ def _concepts_of(what: RowKind, codings: tuple[Coding, ...]) -> tuple[str, ...]:
     for concept in load_concepts():
         if concept.kind in KINDS[what].concepts and _is_any((concept,), codings):
             matching.append(concept)
-    return tuple(concept.name for concept in sorted(matching, key=_breadth)[:_MAX_CONCEPTS])
+    return tuple(
+        concept.name for concept in sorted(matching, key=_breadth)[:_MAX_CONCEPTS]
+    )
 
 
 def _breadth(concept: Concept) -> tuple[bool, int]:
@@ -218,7 +234,9 @@ def look_up_question(contents: RecordContents, question: str) -> list[NamedWords
     return sorted(named, key=lambda phrase: words.index(phrase.words.split()[0]))
 
 
-def _named_phrases(contents: RecordContents, phrases: Iterable[str]) -> list[NamedWords]:
+def _named_phrases(
+    contents: RecordContents, phrases: Iterable[str]
+) -> list[NamedWords]:
     named = []
     for phrase in dict.fromkeys(phrases):
         lines = look_up(contents, phrase, limit=_MAX_NAMES + 1, whole_words=True)
@@ -236,7 +254,9 @@ class _Step(NamedTuple):
     number: int
 
 
-def explain_empty(result: QueryResult, contents: RecordContents, execute: Execute) -> list[str]:
+def explain_empty(
+    result: QueryResult, contents: RecordContents, execute: Execute
+) -> list[str]:
     """Return sentences for whoever wrote a query without rows.
 
     After which limit no row was left, what the rows before it have instead, how many rows of other
@@ -245,14 +265,18 @@ def explain_empty(result: QueryResult, contents: RecordContents, execute: Execut
     query = result.query
     steps = _steps(query, contents, execute)
     sentences = [f"Nothing was found: {query_text(query)}"]
-    sentences.append(f"Rows left after each limit: {'; '.join(map(_step_text, steps))}.")
+    sentences.append(
+        f"Rows left after each limit: {'; '.join(map(_step_text, steps))}."
+    )
     sentences += _ending(steps)
     if len(steps) < 2 or (steps[1].limit == "name" and not steps[1].number):
         sentences += _names_instead(query, contents)
     return sentences
 
 
-def may_be_asked_otherwise(result: QueryResult, contents: RecordContents, execute: Execute) -> bool:
+def may_be_asked_otherwise(
+    result: QueryResult, contents: RecordContents, execute: Execute
+) -> bool:
     """Whether another query may find what this one without rows was meant to find.
 
     Not where the last limit is one of time, as there are rows of other times only, nor where nothing

@@ -21,7 +21,15 @@ from archqa.query.kinds import RowKind as RowKind
 from archqa.query.scope import When
 
 Aggregation = Literal[
-    "each", "count", "count_distinct", "exists", "minimum", "maximum", "average", "sum", "change"
+    "each",
+    "count",
+    "count_distinct",
+    "exists",
+    "minimum",
+    "maximum",
+    "average",
+    "sum",
+    "change",
 ]
 """How the values become an answer. each: every value, texts once; exists: yes or no; change: the
 last value minus the first."""
@@ -38,7 +46,9 @@ VisitClass = Literal["ambulatory", "emergency", "inpatient", "icu", "virtual", "
 
 Relation = Literal["difference", "greater", "less", "equal"]
 
-RETURNABLE_FIELDS: dict[str, frozenset[str]] = {kind.what: kind.returns for kind in KINDS.values()}
+RETURNABLE_FIELDS: dict[str, frozenset[str]] = {
+    kind.what: kind.returns for kind in KINDS.values()
+}
 """The fields that each kind of row can return."""
 
 NUMERIC_FIELDS = frozenset({"value", "dose", "length_of_stay", "elapsed", "age"})
@@ -60,7 +70,9 @@ KINDS_BY_LIMIT: dict[str, frozenset[str]] = {
     "state": frozenset(kind.what for kind in KINDS.values() if kind.has_state),
     "flag": _RESULTS,
     "classes": frozenset({"encounter", "hospital_visit", "icu_stay"}),
-    "reasons": frozenset(kind.what for kind in KINDS.values() if "reason" in kind.returns),
+    "reasons": frozenset(
+        kind.what for kind in KINDS.values() if "reason" in kind.returns
+    ),
 }
 """The limits that go with some kinds of rows only, and with which."""
 
@@ -85,8 +97,12 @@ class Against(FrozenModel):
     """
 
     relation: Relation
-    names: tuple[str, ...] = Field(default=(), description="Empty: the same names as the query's.")
-    concepts: tuple[str, ...] = Field(default=(), description="Concepts in place of names.")
+    names: tuple[str, ...] = Field(
+        default=(), description="Empty: the same names as the query's."
+    )
+    concepts: tuple[str, ...] = Field(
+        default=(), description="Concepts in place of names."
+    )
     when: When = When()
 
 
@@ -97,8 +113,11 @@ class Companion(FrozenModel):
     names: tuple[str, ...] = ()
     concepts: tuple[str, ...] = ()
     routes: tuple[str, ...] = ()
-    within: Literal["same_time", "same_day", "same_month", "same_visit", "stay", "ever"] = Field(
-        default="same_visit", description="stay: between the start and the end of the companion."
+    within: Literal[
+        "same_time", "same_day", "same_month", "same_visit", "stay", "ever"
+    ] = Field(
+        default="same_visit",
+        description="stay: between the start and the end of the companion.",
     )
     order: Literal["any", "after", "before"] = Field(
         default="any", description="after: the query's rows come after the companion's."
@@ -119,12 +138,18 @@ class Query(FrozenModel):
         "one of their codes, whatever the display says. With names: either suffices.",
     )
     state: State | None = Field(
-        default=None, description="Only what is current, or has ended, when the question is asked."
+        default=None,
+        description="Only what is current, or has ended, when the question is asked.",
     )
-    flag: Flag | None = Field(default=None, description="Only results that are marked so.")
-    classes: tuple[VisitClass, ...] = Field(default=(), description="Encounters: of which class.")
+    flag: Flag | None = Field(
+        default=None, description="Only results that are marked so."
+    )
+    classes: tuple[VisitClass, ...] = Field(
+        default=(), description="Encounters: of which class."
+    )
     reasons: tuple[str, ...] = Field(
-        default=(), description="Only rows given or done for one of these, by name or concept."
+        default=(),
+        description="Only rows given or done for one of these, by name or concept.",
     )
     specimens: tuple[str, ...] = Field(
         default=(), description="Microbiology: what was tested, such as URINE."
@@ -132,16 +157,20 @@ class Query(FrozenModel):
     organisms: tuple[str, ...] = Field(
         default=(), description="Susceptibilities: of which organisms."
     )
-    routes: tuple[str, ...] = Field(default=(), description="Medications: route codes, such as PO.")
+    routes: tuple[str, ...] = Field(
+        default=(), description="Medications: route codes, such as PO."
+    )
     admission_sources: tuple[str, ...] = Field(
-        default=(), description="Hospital visits: admitted through, such as EMERGENCY ROOM."
+        default=(),
+        description="Hospital visits: admitted through, such as EMERGENCY ROOM.",
     )
     results: tuple[str, ...] = Field(
         default=(), description="Results in words, such as R for a susceptibility."
     )
     value: ValueTest | None = None
     grew: bool | None = Field(
-        default=None, description="Microbiology tests: only those with (without) an organism."
+        default=None,
+        description="Microbiology tests: only those with (without) an organism.",
     )
     extreme: Literal["minimum", "maximum"] | None = Field(
         default=None,
@@ -149,7 +178,10 @@ class Query(FrozenModel):
     )
     companion: Companion | None = None
     newest: int | None = Field(
-        default=None, ge=2, le=50, description="Only the rows of the latest so many times."
+        default=None,
+        ge=2,
+        le=50,
+        description="Only the rows of the latest so many times.",
     )
     when: When = When()
     returns: ReturnedField = "value"
@@ -164,7 +196,8 @@ class Query(FrozenModel):
         default=None, description="For a comparison of, or a change between, two times."
     )
     now: str | None = Field(
-        default=None, description="The clock of the question, such as 2133-12-31T23:59:00."
+        default=None,
+        description="The clock of the question, such as 2133-12-31T23:59:00.",
     )
 
     @model_validator(mode="after")
@@ -185,7 +218,9 @@ class Query(FrozenModel):
             try:
                 datetime.datetime.fromisoformat(self.now)
             except ValueError:
-                mistakes.append(f"now: {self.now!r} is no time such as 2133-12-31T23:59:00")
+                mistakes.append(
+                    f"now: {self.now!r} is no time such as 2133-12-31T23:59:00"
+                )
         if mistakes:
             raise ValueError("; ".join(mistakes))
         return self
@@ -194,14 +229,22 @@ class Query(FrozenModel):
         mistakes = []
         comparable = self.returns in NUMERIC_FIELDS | _TIME_FIELDS
         if self.summary in {"average", "sum"} and self.returns not in NUMERIC_FIELDS:
-            mistakes.append(f"{self.returns} is no number: there is no {self.summary} of it")
+            mistakes.append(
+                f"{self.returns} is no number: there is no {self.summary} of it"
+            )
         if self.summary == "change" and self.returns != "value":
             mistakes.append("a change is one of the value")
         if self.summary == "change" and self.against:
             mistakes.append("a change compares by itself: no against")
         if self.summary in {"minimum", "maximum"} and not comparable:
             mistakes.append(f"{self.returns} has no {self.summary}")
-        if self.per and self.summary not in {"minimum", "maximum", "average", "sum", "count"}:
+        if self.per and self.summary not in {
+            "minimum",
+            "maximum",
+            "average",
+            "sum",
+            "count",
+        }:
             mistakes.append("per needs a minimum, maximum, average, sum or count")
         if self.per and self.what == "patient":
             mistakes.append("a patient has no time: no per")

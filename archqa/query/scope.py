@@ -11,7 +11,9 @@ from pydantic import Field, model_validator
 
 from archqa.core.value import FrozenModel
 
-Position = Literal["first", "second", "third", "third_to_last", "second_to_last", "last"]
+Position = Literal[
+    "first", "second", "third", "third_to_last", "second_to_last", "last"
+]
 """The position in the order of time; all rows of one time count as one."""
 
 VisitKind = Literal["hospital", "icu"]
@@ -62,18 +64,32 @@ class Span(FrozenModel):
     month: int | None = Field(default=None, ge=1, le=12)
     day: int | None = Field(default=None, ge=1, le=31)
     clock: str | None = Field(
-        default=None, description="Time of day, 24 hours: 21:00 or 21:00:00. Needs a day."
+        default=None,
+        description="Time of day, 24 hours: 21:00 or 21:00:00. Needs a day.",
     )
-    years_back: int | None = Field(default=None, ge=0, description="0: this year, 1: last year.")
-    months_back: int | None = Field(default=None, ge=0, description="0: this month, 1: last month.")
-    days_back: int | None = Field(default=None, ge=0, description="0: today, 1: yesterday.")
+    years_back: int | None = Field(
+        default=None, ge=0, description="0: this year, 1: last year."
+    )
+    months_back: int | None = Field(
+        default=None, ge=0, description="0: this month, 1: last month."
+    )
+    days_back: int | None = Field(
+        default=None, ge=0, description="0: today, 1: yesterday."
+    )
     ago: Ago | None = Field(
-        default=None, description="A length before the clock; then nothing else is given."
+        default=None,
+        description="A length before the clock; then nothing else is given.",
     )
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
-        anchors = [self.year, self.years_back, self.months_back, self.days_back, self.ago]
+        anchors = [
+            self.year,
+            self.years_back,
+            self.months_back,
+            self.days_back,
+            self.ago,
+        ]
         if anchors.count(None) != len(anchors) - 1:
             raise ValueError(
                 "a span names exactly one of year, years_back, months_back, days_back and ago"
@@ -87,7 +103,9 @@ class Span(FrozenModel):
             if self.day is None and self.days_back is None:
                 raise ValueError("a time of day needs its day or days_back")
             if not _CLOCK.fullmatch(self.clock):
-                raise ValueError(f"{self.clock!r} is no time of day such as 21:00 or 21:00:00")
+                raise ValueError(
+                    f"{self.clock!r} is no time of day such as 21:00 or 21:00:00"
+                )
         return self
 
     @property
@@ -114,7 +132,9 @@ class Span(FrozenModel):
             return self.days_back < 2
         if self.months_back is not None:
             return not self.day and self.months_back < 2
-        return self.years_back is not None and self.month is None and self.years_back < 2
+        return (
+            self.years_back is not None and self.month is None and self.years_back < 2
+        )
 
     def _date_text(self) -> str:
         if self.ago is not None:

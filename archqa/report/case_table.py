@@ -137,7 +137,9 @@ def _worst_first(row: CaseRow) -> tuple[float, bool, int]:
     return worth, not failed, row.case_index
 
 
-def table_columns(rows: Iterable[CaseRow], *, reviews: bool = False) -> tuple[TableColumn, ...]:
+def table_columns(
+    rows: Iterable[CaseRow], *, reviews: bool = False
+) -> tuple[TableColumn, ...]:
     """Return the columns that have something to show: without a model, there are no tokens."""
     keys = set(_FULL_COLUMNS)
     if reviews:

@@ -9,7 +9,12 @@ from archqa.core.case import Case
 from archqa.core.question import Item
 from archqa.errors import ArchqaError
 from archqa.evaluation.comparison import compare_runs
-from archqa.report.case_table import NOT_REACHED, TableColumn, filled_fields, short_question
+from archqa.report.case_table import (
+    NOT_REACHED,
+    TableColumn,
+    filled_fields,
+    short_question,
+)
 from archqa.report.page import strip_bidi
 from archqa.report.report_data import CaseSummary, ReportData
 from archqa.runs.record import CaseStatus

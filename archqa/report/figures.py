@@ -209,7 +209,9 @@ def sentence_predictions(data: ReportData) -> tuple[SentencePrediction, ...]:
     return tuple(predictions)
 
 
-def calibration_plot(predictions: Sequence[SentencePrediction]) -> CalibrationPlot | None:
+def calibration_plot(
+    predictions: Sequence[SentencePrediction],
+) -> CalibrationPlot | None:
     """Return the figure, with bins of equally many sentences.
 
     None if there are too few sentences or too few different probabilities.
@@ -245,7 +247,9 @@ def calibration_plot(predictions: Sequence[SentencePrediction]) -> CalibrationPl
                 tooltip=tooltip,
             )
         )
-    errors = [prediction.probability - prediction.essential for prediction in predictions]
+    errors = [
+        prediction.probability - prediction.essential for prediction in predictions
+    ]
     return CalibrationPlot(
         bins=tuple(bins),
         x_ticks=_HORIZONTAL.ticks(),
@@ -280,7 +284,9 @@ class _Rates(NamedTuple):
         return 2 * self.precision * self.recall / total
 
 
-def precision_recall_plot(predictions: Sequence[SentencePrediction]) -> PrecisionRecallPlot | None:
+def precision_recall_plot(
+    predictions: Sequence[SentencePrediction],
+) -> PrecisionRecallPlot | None:
     """Return the figure over all sentences together (micro).
 
     None if there are too few sentences, none is essential, or the curve has too few points.
@@ -311,7 +317,9 @@ def precision_recall_plot(predictions: Sequence[SentencePrediction]) -> Precisio
     )
 
 
-def _curve(predictions: Sequence[SentencePrediction], essential_count: int) -> list[_Rates]:
+def _curve(
+    predictions: Sequence[SentencePrediction], essential_count: int
+) -> list[_Rates]:
     """Return the rates if all sentences from each probability upwards are cited, highest first.
 
     Of a long curve, about `_MAX_CURVE_POINTS` points remain, and its last one.
@@ -355,9 +363,7 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def _point(name: str, rates: _Rates) -> Point:
-    tooltip = (
-        f"{name}: precision {rates.precision:.0%}, recall {rates.recall:.0%}, F1 {rates.f1:.0%}"
-    )
+    tooltip = f"{name}: precision {rates.precision:.0%}, recall {rates.recall:.0%}, F1 {rates.f1:.0%}"
     return Point(
         x=_HORIZONTAL(rates.recall),
         y=_VERTICAL(rates.precision),
@@ -400,7 +406,9 @@ def agreement_table(data: ReportData) -> AgreementTable | None:
         for column_name in names:
             column_labels = labels_by_judge[column_name]
             common = row_labels.keys() & column_labels.keys()
-            pairs = [(row_labels[sentence], column_labels[sentence]) for sentence in common]
+            pairs = [
+                (row_labels[sentence], column_labels[sentence]) for sentence in common
+            ]
             row.append(cohens_kappa(pairs) if pairs else None)
         cells.append(tuple(row))
     return AgreementTable(tuple(names), tuple(cells))

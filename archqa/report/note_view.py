@@ -131,7 +131,9 @@ def note_view(
         claims = _claim_views(case, record, prefix, run_index, marks)
         claims_by_run.append(claims)
         marks_by_run.append(marks)
-    sentences = sentence_views(case, key, prefix, claims_by_run, marks_by_run, probabilities)
+    sentences = sentence_views(
+        case, key, prefix, claims_by_run, marks_by_run, probabilities
+    )
     return NoteView(key, tuple(claims_by_run), tuple(marks_by_run), sentences)
 
 
@@ -309,7 +311,9 @@ def _claim_views(
             if claim.is_pointer and mark in _MARKS_OF_CITED.values():
                 mark = "cited"
             citations.append(Citation(sentence_id, anchors.get(sentence_id, ""), mark))
-        views.append(ClaimView(f"{prefix}-r{run_index}-a{line}", claim.text, tuple(citations)))
+        views.append(
+            ClaimView(f"{prefix}-r{run_index}-a{line}", claim.text, tuple(citations))
+        )
     return tuple(views)
 
 
@@ -319,12 +323,16 @@ def _gold_label(key: CaseKey | None, sentence_id: str) -> str:
     return key.labels[sentence_id].value
 
 
-def _rationales(by_agent: JudgementsByAgent, sentence_id: str) -> tuple[tuple[str, str], ...]:
+def _rationales(
+    by_agent: JudgementsByAgent, sentence_id: str
+) -> tuple[tuple[str, str], ...]:
     """Return agents and rationale, agents with the same rationale together."""
     agents_by_rationale: dict[str, list[str]] = {}
     for agent, judgements in by_agent.items():
         if sentence_id in judgements and judgements[sentence_id].rationale:
-            rationale = shorten(judgements[sentence_id].rationale, _MAX_RATIONALE_LENGTH)
+            rationale = shorten(
+                judgements[sentence_id].rationale, _MAX_RATIONALE_LENGTH
+            )
             agents_by_rationale.setdefault(rationale, []).append(agent)
     rationales = []
     for rationale, agents in agents_by_rationale.items():

@@ -37,7 +37,9 @@ MARK_SYMBOLS = {
 _MAX_SHORT_ID_LENGTH = 12
 
 _BIDI_CONTROLS = str.maketrans(
-    dict.fromkeys("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f", "")
+    dict.fromkeys(
+        "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f", ""
+    )
 )
 """Characters that change the direction of writing, with which a note could disguise its text."""
 
@@ -78,7 +80,9 @@ def _environment(folders: tuple[Path, ...]) -> Environment:
     environment.globals["style"] = Markup(style)
     environment.globals["mark_labels"] = MARK_LABELS
     environment.globals["mark_symbols"] = MARK_SYMBOLS
-    environment.globals["part_level"] = 4  # Headings within a case, below its own in a report.
+    environment.globals["part_level"] = (
+        4  # Headings within a case, below its own in a report.
+    )
     return environment
 
 

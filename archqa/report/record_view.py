@@ -188,7 +188,10 @@ _ACTIONS = frozenset({"GET", "POST", "FINISH"})
 _BEGINNING = re.compile(r"[`\n ]*([^( ]*)")
 """The beginning of an agent's message, without a code fence, up to a bracket or space."""
 
-_GRADERS = {"success_rate": "official grader", "clinical_success_rate": "clinical grader"}
+_GRADERS = {
+    "success_rate": "official grader",
+    "clinical_success_rate": "clinical grader",
+}
 
 _ROW_BREAK = re.compile(r"\]\s*\n\s*\[")
 _MISSING = re.compile(r"\b(?:nan|null)\b")
@@ -318,7 +321,9 @@ def _value_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _references(result: RecordResult, gold: FhirQuestion | None) -> tuple[Reference, ...]:
+def _references(
+    result: RecordResult, gold: FhirQuestion | None
+) -> tuple[Reference, ...]:
     cited = set(reference_names(result.cited or result.retrieved))
     expected = set(reference_names(gold.true_fhir_ids)) if gold else set()
     references = []
@@ -401,7 +406,9 @@ def clinical_task_view(
     for metric, grader in _GRADERS.items():
         if metric in scores:
             passed = scores[metric] > 0
-            findings.append(GraderFinding(grader, passed, "passed" if passed else "not passed"))
+            findings.append(
+                GraderFinding(grader, passed, "passed" if passed else "not passed")
+            )
     for grader, grader_faults in faults.items():
         if not isinstance(grader_faults, list | tuple):
             grader_faults = [grader_faults]

@@ -111,9 +111,13 @@ def write_report(
 ) -> Path:
     """Write the page to `out`, else to the (first) run's folder, readable by its owner alone."""
     if out and out.is_dir():
-        raise CallerError(f"{out} is a folder.\nName a file in an existing one with --out.")
+        raise CallerError(
+            f"{out} is a folder.\nName a file in an existing one with --out."
+        )
     if out and not out.parent.is_dir():
-        raise CallerError(f"{out.parent} is no folder.\nName a file in an existing one with --out.")
+        raise CallerError(
+            f"{out.parent} is no folder.\nName a file in an existing one with --out."
+        )
     html = report_html(paths, key=key, text=text)
     file_name = "report.html" if len(paths) == 1 else "comparison.html"
     path = out or Path(paths[0]) / file_name

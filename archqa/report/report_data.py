@@ -16,7 +16,11 @@ from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.runs.record import RunStatus
 from archqa.runs.run import Run
 from archqa.safety.files import storage_errors
-from archqa.tasks.fhir_agentbench.task import FhirAgentBench, FhirQuestion, load_questions
+from archqa.tasks.fhir_agentbench.task import (
+    FhirAgentBench,
+    FhirQuestion,
+    load_questions,
+)
 
 _CASE_METRICS = (
     "strict_micro_f1",
@@ -238,7 +242,13 @@ def read_summaries(run: Path) -> dict[str, CaseSummary]:
                     continue
                 try:
                     summary = _summarise(json.loads(line))
-                except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                except (
+                    ValueError,
+                    TypeError,
+                    KeyError,
+                    AttributeError,
+                    RecursionError,
+                ):
                     fix = "Somebody edited the file; remove the line to run its case again."
                     mistake = f":{line_number}: is not a case record."
                     raise InputError(path, [mistake], fix) from None
@@ -324,7 +334,9 @@ def _score(
         settings = ScoreSettings(metrics=display.case_metrics, bootstrap=0)
     try:
         report = score(run.path, key=key, settings=settings, keep=False)
-    except ArchqaError as error:  # An unfinished run, or one without a key, is shown unscored.
+    except (
+        ArchqaError
+    ) as error:  # An unfinished run, or one without a key, is shown unscored.
         reason = "" if stored else str(error).splitlines()[0]
         return None, reason
     return report, ""
@@ -346,7 +358,11 @@ def _are_current(
         return False
     stored = scores.get("fingerprints")
     scored = stored.get("submission") if isinstance(stored, dict) else None
-    return report is None or scored is None or scored == report.fingerprints.get("submission")
+    return (
+        report is None
+        or scored is None
+        or scored == report.fingerprints.get("submission")
+    )
 
 
 def _modified_at(path: Path) -> int:

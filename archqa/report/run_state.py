@@ -86,7 +86,9 @@ def run_state(
         ended=sum(row.status != NOT_REACHED for row in rows),
         total=len(rows),
         failed=tuple(row for row in rows if row.status == CaseStatus.FAILED),
-        unanswerable=tuple(row for row in rows if row.status == CaseStatus.UNANSWERABLE),
+        unanswerable=tuple(
+            row for row in rows if row.status == CaseStatus.UNANSWERABLE
+        ),
         remarks=manifest.remarks,
         case_remarks=tuple(case_remarks),
         omitted_remarks=len(counts) - len(case_remarks),

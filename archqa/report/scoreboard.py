@@ -10,7 +10,9 @@ from archqa.report.report_data import ReportData, earliest_metric
 
 _MAX_HEADLINES = 4
 _STRIP_WIDTH = 160
-_UNKNOWN_KEY = "These scores do not say which key they are against: run `archqa score` again."
+_UNKNOWN_KEY = (
+    "These scores do not say which key they are against: run `archqa score` again."
+)
 
 
 class ScoreLine(NamedTuple):

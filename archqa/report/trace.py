@@ -431,7 +431,9 @@ def _tool_call_views(
     return tuple(views)
 
 
-def _judgement_table(steps: Iterable[Step], excerpts: Excerpts) -> JudgementTable | None:
+def _judgement_table(
+    steps: Iterable[Step], excerpts: Excerpts
+) -> JudgementTable | None:
     """Return the labels that these steps gave to sentences; None if they gave none."""
     by_sentence: dict[str, dict[str, StatedLabel]] = {}
     roles: dict[str, None] = {}

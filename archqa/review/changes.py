@@ -94,7 +94,11 @@ def plan_undo(
     own_events = []
     undone_saves = set()
     for event in events:
-        if event.case_id == case_id and event.reviewer == reviewer and not event.adjudicated:
+        if (
+            event.case_id == case_id
+            and event.reviewer == reviewer
+            and not event.adjudicated
+        ):
             own_events.append(event)
             undone_saves.add(event.undoes)
     standing = []

@@ -110,13 +110,17 @@ class CaseReviews:
             values = {event.value for event in events.values()}
             if len(values) > 1 and field != _NEVER_COMPARED:
                 adjudicated = self._adjudicated.get((field, run))
-                disagreements.append(Disagreement(self.case_id, field, run, events, adjudicated))
+                disagreements.append(
+                    Disagreement(self.case_id, field, run, events, adjudicated)
+                )
         return tuple(disagreements)
 
     def disagrees(self, run: str) -> bool:
         """Whether reviewers differ on the note or on this run's answer, and nobody adjudicated."""
         open_runs = {
-            disagreement.run for disagreement in self.disagreements if disagreement.is_open
+            disagreement.run
+            for disagreement in self.disagreements
+            if disagreement.is_open
         }
         return not open_runs.isdisjoint(("", run))
 
@@ -213,7 +217,9 @@ def agreement(reviews: CaseSetReviews) -> tuple[Agreement, ...]:
                 continue
             rows.append(_agreement(reviewer_1, reviewer_2, kind, "", pairs))
             for label in labels:
-                binary = [(value_1 == label, value_2 == label) for value_1, value_2 in pairs]
+                binary = [
+                    (value_1 == label, value_2 == label) for value_1, value_2 in pairs
+                ]
                 rows.append(_agreement(reviewer_1, reviewer_2, kind, label, binary))
     return tuple(rows)
 

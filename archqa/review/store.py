@@ -205,7 +205,9 @@ class ReviewStore:
             mistake = edit_mistake(item, field, edits[field])
             if mistake:
                 raise CallerError(f"{mistake}\nReload the page, and save again.")
-        page_values = {field: clean_value(value) for field, value in review.page_values.items()}
+        page_values = {
+            field: clean_value(value) for field, value in review.page_values.items()
+        }
         review = review._replace(reviewer=name, edits=edits, page_values=page_values)
         with self._locked_events(case_set) as events:
             outcome = plan_save(events, item.id, review, adjudicates=adjudicates)

@@ -75,7 +75,9 @@ class CustomBackend(NamedTuple):
         Raises `CallerError` for what is no backend.
         """
         kind = type(backend)
-        if isinstance(backend, type) or not inspect.iscoroutinefunction(getattr(kind, "run", None)):
+        if isinstance(backend, type) or not inspect.iscoroutinefunction(
+            getattr(kind, "run", None)
+        ):
             raise CallerError(
                 "backend is no backend: an object with `async def run(agent, task, context)`.\n"
                 "See archqa.agents.Backend, or name one of `archqa list backends`."
@@ -87,12 +89,16 @@ class CustomBackend(NamedTuple):
         """The backend of a plug-in. Raises `CallerError` for an unknown one, `PlugInError`."""
         plug_in = plug_ins.find("backends", name, BACKENDS)
         if plug_in is None:
-            raise CallerError(f"There is no backend {name!r}.\nSee: archqa list backends")
+            raise CallerError(
+                f"There is no backend {name!r}.\nSee: archqa list backends"
+            )
         make: Callable[[Settings], Backend] = plug_in.load()
         try:
             backend = make(settings)
         except TypeError as error:
-            raise plug_in.problem(f"cannot be called with the run's settings ({error})") from None
+            raise plug_in.problem(
+                f"cannot be called with the run's settings ({error})"
+            ) from None
         if not callable(getattr(backend, "run", None)):
             raise plug_in.problem("has no method run; see archqa.agents.Backend")
         return cls(name, backend, plug_in.origin)
@@ -174,12 +180,18 @@ class Backends:
     @property
     def answered_by(self) -> str:
         """What runs the agents in words, each once."""
-        return ", ".join(dict.fromkeys(str(backend) for backend in self.describe().values()))
+        return ", ".join(
+            dict.fromkeys(str(backend) for backend in self.describe().values())
+        )
 
-    def context(self, record_step: Callable[[Step], None], case: Item | None = None) -> RunContext:
+    def context(
+        self, record_step: Callable[[Step], None], case: Item | None = None
+    ) -> RunContext:
         """Return the run context of one case, with the record of its patient."""
         record = self._record_of(case)
-        reads_server = self._settings.record is not None and is_server_url(self._settings.record)
+        reads_server = self._settings.record is not None and is_server_url(
+            self._settings.record
+        )
         if reads_server or self._custom:
             self.announce()
         embedded: PromptingBackend | None = None
@@ -194,16 +206,22 @@ class Backends:
                 backends[agent] = CheckedBackend(custom.backend, custom.name)
             else:
                 backends[agent] = self._model_backend(agent)
-        return RunContext(backends, record_step, record, audit=self.audit, confirm=self.confirm)
+        return RunContext(
+            backends, record_step, record, audit=self.audit, confirm=self.confirm
+        )
 
-    def dry_run_context(self, calls: list[DryRunCall], case: Item | None = None) -> RunContext:
+    def dry_run_context(
+        self, calls: list[DryRunCall], case: Item | None = None
+    ) -> RunContext:
         """Return a run context that sends no request.
 
         The calls that a run would make are appended to `calls`.
         """
         record = self._record_of(case)
         embedded = self._embedded_backend(record)
-        backends: dict[str, PromptingBackend] = dict.fromkeys(self._pipeline.agents, embedded)
+        backends: dict[str, PromptingBackend] = dict.fromkeys(
+            self._pipeline.agents, embedded
+        )
         for agent in self._model_agents:
             base_url = model_endpoint(self._settings, agent).base_url
             backends[agent] = DryRunBackend(
@@ -257,7 +275,9 @@ class Backends:
         self.remarks.append(remark)
         self._on_remark(remark)
 
-    def _custom_backends(self, passed: CustomBackend | None) -> dict[str, CustomBackend]:
+    def _custom_backends(
+        self, passed: CustomBackend | None
+    ) -> dict[str, CustomBackend]:
         """The backends that are not archqa's, by name, as the settings of the agents name them.
 
         Raises `CallerError` with a spending limit, which archqa cannot watch there; `PlugInError`.
@@ -392,5 +412,7 @@ def log_remark(remark: str) -> None:
 def limits_of_one_process(settings: Settings) -> SharedLimits:
     """Return the limits and the budget of backends that share nothing with other processes."""
     limits = settings.limits
-    limiter = RateLimiter(limits.jobs, limits.requests_per_minute, limits.tokens_per_minute)
+    limiter = RateLimiter(
+        limits.jobs, limits.requests_per_minute, limits.tokens_per_minute
+    )
     return SharedLimits(limiter, Budget(limits.max_cost))

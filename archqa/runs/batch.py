@@ -103,7 +103,9 @@ class BatchRun:
 
     def add_destination(self, destination: str) -> None:
         """Keep in `run.json` where the requests are sent."""
-        self.folder.write_manifest(self.folder.manifest().with_destinations([destination]))
+        self.folder.write_manifest(
+            self.folder.manifest().with_destinations([destination])
+        )
 
     @property
     def rounds(self) -> tuple[BatchRound, ...]:
@@ -204,16 +206,22 @@ class BatchRun:
                     replies.put(result.key, result.reply)
                     reply_count += 1
         for batch_round in self.rounds:
-            if batch_round.status != "fetched" and not answered.isdisjoint(batch_round.digests):
+            if batch_round.status != "fetched" and not answered.isdisjoint(
+                batch_round.digests
+            ):
                 self.replace(batch_round.model_copy(update={"status": "fetched"}))
         return reply_count
 
     def _read_output(self, output: Path) -> Iterator[BatchReply]:
         try:
             with output.open(encoding="utf-8", newline="\n") as file:
-                yield from read_batch_output(_limited_lines(file), self._settings.price_of)
+                yield from read_batch_output(
+                    _limited_lines(file), self._settings.price_of
+                )
         except (OSError, ValueError) as error:
-            mistake = str(error) if isinstance(error, ValueError) else ": cannot be read."
+            mistake = (
+                str(error) if isinstance(error, ValueError) else ": cannot be read."
+            )
             fix = "Give the output or error file of a batch that archqa wrote."
             raise InputError(output, [mistake], fix) from None
 
@@ -222,10 +230,14 @@ class BatchRun:
 
     async def _advance(self, cases: list[Item], pipeline: Pipeline) -> None:
         with self._replies() as replies:
-            server_replies = ServerCache(replies, server_identity(self._settings.base_url))
+            server_replies = ServerCache(
+                replies, server_identity(self._settings.base_url)
+            )
             model = BatchModel(server_replies, self._pending, self._failed_too_often())
             backends = Backends(self._settings, pipeline, model)
-            job = Job(self.folder, pipeline, self._settings, backends, {}, lambda _: None)
+            job = Job(
+                self.folder, pipeline, self._settings, backends, {}, lambda _: None
+            )
             for case in cases:
                 steps: list[Step] = []
                 try:
@@ -282,9 +294,13 @@ def open_batch(path: Path, settings: Settings) -> BatchRun:
         return BatchRun(folder, Settings(**values))
     except ValidationError as error:
         # Which settings are wrong and why, without their values.
-        for mistake in error.errors(include_url=False, include_input=False, include_context=False):
+        for mistake in error.errors(
+            include_url=False, include_input=False, include_context=False
+        ):
             name = ".".join(str(step) for step in mistake["loc"])
-            mistakes.append(f": settings.{name} {mistake['msg'].removeprefix('Value error, ')}.")
+            mistakes.append(
+                f": settings.{name} {mistake['msg'].removeprefix('Value error, ')}."
+            )
     fix = "Begin the run anew, with the settings of this version."
     raise InputError(path / "run.json", mistakes, fix)
 
@@ -304,7 +320,9 @@ def check_server(run: BatchRun, settings: Settings) -> None:
         )
 
 
-async def upload(run: BatchRun, settings: Settings, announce: Announce) -> list[BatchRound]:
+async def upload(
+    run: BatchRun, settings: Settings, announce: Announce
+) -> list[BatchRound]:
     """Submit every round that is written and not yet submitted. Raises `ModelError`.
 
     `announce` is called before with the server that gets record text.
@@ -354,7 +372,9 @@ async def fetch(run: BatchRun, settings: Settings) -> int:
             for file_id in (batch.output_file_id, batch.error_file_id):
                 if file_id:
                     safe_id = re.sub(r"[^\w.-]", "_", file_id)
-                    path = run.input_path(batch_round).with_suffix(f".{safe_id}.out.jsonl")
+                    path = run.input_path(batch_round).with_suffix(
+                        f".{safe_id}.out.jsonl"
+                    )
                     await server.save_file(file_id, path)
                     reply_count += run.take(path)
             run.replace(batch_round.model_copy(update={"status": "fetched"}))

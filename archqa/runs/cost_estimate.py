@@ -164,7 +164,11 @@ class CostEstimate(NamedTuple):
                     f"and {row.turns.result_tokens} tokens for a tool's result (assumed). "
                     f"{row.turns.source}."
                 )
-            origin = row.price.origin if row.price else "its price is unknown, and so is the cost"
+            origin = (
+                row.price.origin
+                if row.price
+                else "its price is unknown, and so is the cost"
+            )
             of_prices.append(f"{row.model}: {origin}.")
         remarks = [*of_turns, *of_prices]
         called = {row.agent for row in self.rows}
@@ -194,7 +198,9 @@ def estimate_cost(plan: Plan, *, sample_size: int | None = None) -> CostEstimate
     return estimate_variants([plan], sample_size=sample_size)
 
 
-def estimate_variants(plans: Sequence[Plan], *, sample_size: int | None = None) -> CostEstimate:
+def estimate_variants(
+    plans: Sequence[Plan], *, sample_size: int | None = None
+) -> CostEstimate:
     """The same for several runs over the same cases, one after the other.
 
     A request that an earlier one has made is answered from the cache, where there is one.
@@ -228,7 +234,9 @@ def estimate_variants(plans: Sequence[Plan], *, sample_size: int | None = None) 
     rows = []
     for (agent, model), agent_cases in calls_by_agent.items():
         price = plans[0].settings.price_of(model)
-        rows.append(_agent_cost(agent, model, agent_cases, price, len(cases) / len(sample)))
+        rows.append(
+            _agent_cost(agent, model, agent_cases, price, len(cases) / len(sample))
+        )
     return CostEstimate(
         tuple(rows), len(cases), len(sample), incomplete, tuple(uncalled), len(plans)
     )
@@ -249,7 +257,9 @@ class _DryRun(NamedTuple):
 
 
 async def _dry_run(cases: Sequence[Item], plan: Plan) -> _DryRun:
-    backends = Backends(plan.settings, plan.pipeline, ScriptedModel([]))  # It needs no key.
+    backends = Backends(
+        plan.settings, plan.pipeline, ScriptedModel([])
+    )  # It needs no key.
     settings = plan.settings.for_pipeline(plan.pipeline)
     cases_with_calls: list[_CaseCalls] = []
     incomplete_cases = 0
@@ -261,9 +271,13 @@ async def _dry_run(cases: Sequence[Item], plan: Plan) -> _DryRun:
                 await plan.pipeline.run(case, context, settings)
             except CaseFailed:
                 # One that stopped in a conversation counts: its further turns are estimated.
-                stopped_in_conversation = calls and calls[-1].agent in conversation_turns()
+                stopped_in_conversation = (
+                    calls and calls[-1].agent in conversation_turns()
+                )
                 incomplete_cases += not stopped_in_conversation
-            cases_with_calls.append(_CaseCalls(calls, settings))  # Those before a failure count.
+            cases_with_calls.append(
+                _CaseCalls(calls, settings)
+            )  # Those before a failure count.
     finally:
         await backends.close()
     return _DryRun(cases_with_calls, incomplete_cases)
@@ -289,7 +303,11 @@ class _Tokens(NamedTuple):
 
 
 def _agent_cost(
-    agent: str, model: str, cases: Sequence[_CaseCalls], price: Price | None, scale: float
+    agent: str,
+    model: str,
+    cases: Sequence[_CaseCalls],
+    price: Price | None,
+    scale: float,
 ) -> AgentCost:
     turns = conversation_turns().get(agent)
     if turns is None:
@@ -303,7 +321,9 @@ def _agent_cost(
             expected = expected.plus(conversation.tokens(likely, turns.added_tokens))
             high = high.plus(conversation.tokens(most, turns.added_tokens))
     amounts = AmountRange(
-        low.amount(price, scale), expected.amount(price, scale), high.amount(price, scale)
+        low.amount(price, scale),
+        expected.amount(price, scale),
+        high.amount(price, scale),
     )
     cached_calls = sum(call.cached for case in cases for call in case.calls)
     return AgentCost(agent, model, round(cached_calls * scale), amounts, turns, price)
@@ -364,12 +384,16 @@ def _conversations(
         prompt = len(text) / CHARACTERS_PER_TOKEN
         shared = _shared_prefix(previous_prompt, text) / CHARACTERS_PER_TOKEN
         previous_prompt = text
-        reply = max(unknown[0].reply_characters / CHARACTERS_PER_TOKEN, assumed.reply_tokens)
+        reply = max(
+            unknown[0].reply_characters / CHARACTERS_PER_TOKEN, assumed.reply_tokens
+        )
         turns = assumed.under(case.settings).without(len(case.calls) - len(unknown))
         context_limit: int | None = getattr(case.settings, "context_limit", None)
         if context_limit is not None:
             # The turns before a prompt exceeds the pipeline's limit of tokens.
-            turns = turns.at_most(1 + max(0.0, context_limit - prompt) // assumed.added_tokens)
+            turns = turns.at_most(
+                1 + max(0.0, context_limit - prompt) // assumed.added_tokens
+            )
         yield _Conversation(prompt, shared, reply, turns)
 
 

@@ -57,7 +57,9 @@ class Announcer:
     leaves this machine.
     """
 
-    def __init__(self, say: Callable[[str], object] | None = None, *, quiet: bool = False) -> None:
+    def __init__(
+        self, say: Callable[[str], object] | None = None, *, quiet: bool = False
+    ) -> None:
         self._say = say or logging.getLogger("archqa").warning
         self._quiet = quiet
         self._announced: set[str] = set()
@@ -87,7 +89,9 @@ def describe(destinations: Sequence[Destination]) -> str:
     return "; ".join(parts)
 
 
-def run_destinations(settings: Settings, pipeline: "Pipeline") -> tuple[Destination, ...]:
+def run_destinations(
+    settings: Settings, pipeline: "Pipeline"
+) -> tuple[Destination, ...]:
     """Return each model server that a run of a pipeline may ask, its own backends, its FHIR server.
 
     Raises `CallerError` for a record's address that is no URL or holds a secret.

@@ -41,7 +41,11 @@ def _run(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 async def _until_stopped(work: Coroutine[Any, Any, Result]) -> Result:
-    stop, task, loop = current_stop(), asyncio.current_task(), asyncio.get_running_loop()
+    stop, task, loop = (
+        current_stop(),
+        asyncio.current_task(),
+        asyncio.get_running_loop(),
+    )
     if stop is None or task is None:
         return await work
     with stop.heard_by(lambda: loop.call_soon_threadsafe(task.cancel)):
@@ -53,7 +57,9 @@ async def _until_stopped(work: Coroutine[Any, Any, Result]) -> Result:
             raise
 
 
-def _report_unless_interrupted(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _report_unless_interrupted(
+    loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+) -> None:
     """Say nothing of a task that a second Ctrl-C ended, whose result nobody asks for."""
     if not isinstance(context.get("exception"), KeyboardInterrupt):
         loop.default_exception_handler(context)
@@ -68,7 +74,9 @@ def _deferred_interruptions() -> Iterator[None]:
     arrived: list[int] = []
     handlers = {}
     for number in _INTERRUPTIONS:
-        handlers[number] = signal.signal(number, lambda number, _: arrived.append(number))
+        handlers[number] = signal.signal(
+            number, lambda number, _: arrived.append(number)
+        )
     try:
         yield
     finally:

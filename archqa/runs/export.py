@@ -12,7 +12,11 @@ from archqa.core.near_misses import unknown_name
 from archqa.core.question import Item, RecordQuestion, question_of
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError
-from archqa.fhir.views.answer_bundle import AnsweredLine, AnsweredQuestion, answer_bundle
+from archqa.fhir.views.answer_bundle import (
+    AnsweredLine,
+    AnsweredQuestion,
+    answer_bundle,
+)
 from archqa.runs.record import CaseRecord, CaseStatus
 from archqa.runs.run import Run
 from archqa.safety.text import formula_free
@@ -40,7 +44,9 @@ def zip_submission(content: str) -> bytes:
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(zipfile.ZipInfo("submission.json"), content, zipfile.ZIP_DEFLATED)
+        archive.writestr(
+            zipfile.ZipInfo("submission.json"), content, zipfile.ZIP_DEFLATED
+        )
     return buffer.getvalue()
 
 
@@ -144,7 +150,9 @@ def _write_rows(run: Run, scores: CaseScores) -> str:
         lines = _answer_lines(record)
         citations = record.evidence_ids
         if record.answer is not None:
-            citations = tuple(dict.fromkeys(cited for line in lines for cited in line.citations))
+            citations = tuple(
+                dict.fromkeys(cited for line in lines for cited in line.citations)
+            )
         texts: Mapping[str, str] = {}
         if isinstance(item, Case):
             texts = item.text_of
@@ -165,7 +173,9 @@ def _write_rows(run: Run, scores: CaseScores) -> str:
             answer=answer,
             lines=lines,
             citations=citations,
-            evidence=tuple(RowEvidence(id=cited, text=texts.get(cited)) for cited in citations),
+            evidence=tuple(
+                RowEvidence(id=cited, text=texts.get(cited)) for cited in citations
+            ),
             error=record.error,
             calls=record.usage.calls,
             prompt_tokens=record.usage.prompt_tokens,
@@ -196,7 +206,9 @@ def _write_bundle(run: Run, _scores: CaseScores) -> str:
         record = run.get_record(item.id)
         if record is None or record.status is CaseStatus.FAILED:
             continue  # It has no answer.
-        lines = [AnsweredLine(line.text, line.citations) for line in _answer_lines(record)]
+        lines = [
+            AnsweredLine(line.text, line.citations) for line in _answer_lines(record)
+        ]
         question = AnsweredQuestion(
             question=question_of(item),
             status=record.status.value,
@@ -224,7 +236,9 @@ def _answer_lines(record: CaseRecord) -> tuple[RowLine, ...]:
     """Return the lines of an answer; an answer of a record is one line with all it cites."""
     if record.answer is not None:
         claims = record.answer.claims
-        return tuple(RowLine(text=claim.text, citations=claim.citations) for claim in claims)
+        return tuple(
+            RowLine(text=claim.text, citations=claim.citations) for claim in claims
+        )
     text = record.submitted_text
     return (RowLine(text=text, citations=record.evidence_ids),) if text else ()
 

@@ -44,9 +44,7 @@ _log = logging.getLogger(__name__)
 LOCK_NAME = "run.lock"
 """The file in a run's folder that its process holds; it is removed at the end."""
 
-NO_LOCKS = (
-    "The file system has no locks: make sure that no other process works on this run's folder."
-)
+NO_LOCKS = "The file system has no locks: make sure that no other process works on this run's folder."
 
 
 _MAX_NAME_LENGTH = 120
@@ -104,7 +102,9 @@ class RunFolder:
         try:
             with storage_errors(path):
                 content = json.loads(path.read_text(encoding="utf-8"))
-            version = content.get("schema_version", 0) if isinstance(content, dict) else 0
+            version = (
+                content.get("schema_version", 0) if isinstance(content, dict) else 0
+            )
             if not isinstance(version, int):
                 raise ValueError("the version is not a number")
             if version <= SCHEMA_VERSION:
@@ -112,12 +112,16 @@ class RunFolder:
                 tasks.find(manifest.task)
                 return manifest
         except (OSError, ValueError, RecursionError):
-            mistake = ": is damaged, or was written by an archqa before its first release."
+            mistake = (
+                ": is damaged, or was written by an archqa before its first release."
+            )
             raise InputError(path, [mistake], "Run `archqa predict` anew.") from None
         except CallerError:
             mistake = ": is of a task that this archqa does not have."
             raise InputError(path, [mistake], "Update archqa to read it.") from None
-        raise InputError(path, [": was written by a newer archqa."], "Update archqa to read it.")
+        raise InputError(
+            path, [": was written by a newer archqa."], "Update archqa to read it."
+        )
 
     def write_manifest(self, manifest: RunManifest) -> None:
         """Replace `run.json` in one step."""
@@ -135,7 +139,11 @@ class RunFolder:
         self._append("cases.jsonl", record.model_dump_json(), sync=True)
         calls = record.usage.calls + record.usage.cached_calls
         _log.info(
-            "case %s: %s, %.1f s, model calls %d", record.id, record.status, record.seconds, calls
+            "case %s: %s, %.1f s, model calls %d",
+            record.id,
+            record.status,
+            record.seconds,
+            calls,
         )
 
     def add_step(self, case_id: str, step: Step) -> None:
@@ -158,7 +166,9 @@ class RunFolder:
                     return []
                 with path.open(encoding="utf-8", newline="\n") as file:
                     for line in file:
-                        if line.endswith("\n"):  # One that a kill cut short has no line end.
+                        if line.endswith(
+                            "\n"
+                        ):  # One that a kill cut short has no line end.
                             steps.append(Step.model_validate_json(line))
         except (OSError, ValueError, RecursionError):
             raise damaged_trace(path) from None
@@ -210,7 +220,9 @@ class RunFolder:
         """Write a whole JSON file atomically."""
         text = json.dumps(content, ensure_ascii=False, indent=2)
         # A path may hold bytes that are not UTF-8; as JSON escapes they are read back unchanged.
-        return self.write_lines(name, [text.encode("utf-8", "backslashreplace").decode()])
+        return self.write_lines(
+            name, [text.encode("utf-8", "backslashreplace").decode()]
+        )
 
     def _append(self, name: str, line: str, *, sync: bool = False) -> None:
         path = self.path / name
@@ -273,7 +285,9 @@ class Records(Mapping[str, CaseRecord]):
             for line_number, line in enumerate(file, start=1):
                 if line.endswith(b"\n"):
                     try:
-                        record = CaseRecord.model_validate_json(line, context=self._context)
+                        record = CaseRecord.model_validate_json(
+                            line, context=self._context
+                        )
                     except ValidationError:
                         fix = "Somebody edited the file; remove the line to run its case again."
                         mistake = f":{line_number}: is not a case record."
@@ -308,7 +322,10 @@ def _is_unused(path: Path) -> bool:
     if not path.is_dir():
         return False
     names = {entry.name for entry in path.iterdir()}
-    leftovers = {LOCK_NAME, *(name for name in names if name.startswith(_DRAFT_PREFIXES))}
+    leftovers = {
+        LOCK_NAME,
+        *(name for name in names if name.startswith(_DRAFT_PREFIXES)),
+    }
     cases_file, trace_folder = path / "cases.jsonl", path / "trace"
     if trace_folder.is_dir() and not any(trace_folder.iterdir()):
         leftovers.add("trace")
@@ -340,7 +357,9 @@ def run_lock(folder: Path) -> Iterator[str]:
     try:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
-        with suppress(OSError):  # A full disk does not matter: the lock itself needs no byte.
+        with suppress(
+            OSError
+        ):  # A full disk does not matter: the lock itself needs no byte.
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps(owner).encode(), 0)
         yield ""

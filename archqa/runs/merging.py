@@ -9,7 +9,11 @@ from archqa import tasks
 from archqa.core.id_lists import list_ids
 from archqa.errors import CallerError, InputError
 from archqa.runs.folder import RunFolder, check_not_locked, new_run_name, trace_name
-from archqa.runs.open_run import created_folder, manifest_differences, removed_on_failure
+from archqa.runs.open_run import (
+    created_folder,
+    manifest_differences,
+    removed_on_failure,
+)
 from archqa.runs.record import RunManifest, RunStatus
 from archqa.runs.run import Run, write_cases
 from archqa.safety.files import private_draft, storage_errors
@@ -45,7 +49,9 @@ def merge(
             "Name the runs that have them, finish those that stopped with --resume, "
             "or merge what is there: --partial"
         )
-    in_file_order = {case_id: owners[case_id] for case_id in case_ids if case_id in owners}
+    in_file_order = {
+        case_id: owners[case_id] for case_id in case_ids if case_id in owners
+    }
     manifest = _merged_manifest(parts, tuple(in_file_order), complete=not missing)
     path = out or Path("runs") / manifest.run
     with created_folder(path) as (folder, _), removed_on_failure(folder):
@@ -104,7 +110,9 @@ def _all_case_ids(manifest: RunManifest, data: Path | None) -> tuple[str, ...]:
         raise InputError(path, [": the case file is not there."], fix)
     file = tasks.load_cases(path, manifest.task)
     if file.sha256 != manifest.data.sha256:
-        raise InputError(path, [": is not the file the runs read (its sha256 differs)."], fix)
+        raise InputError(
+            path, [": is not the file the runs read (its sha256 differs)."], fix
+        )
     return file.ids
 
 
@@ -128,7 +136,10 @@ def _merged_manifest(
 
 
 def _fill(
-    folder: RunFolder, manifest: RunManifest, parts: Sequence[Run], owners: Mapping[str, Run]
+    folder: RunFolder,
+    manifest: RunManifest,
+    parts: Sequence[Run],
+    owners: Mapping[str, Run],
 ) -> None:
     """Copy cases, records and traces, one at a time, from the runs that have them."""
     positions: dict[str, int] = {}
@@ -141,7 +152,10 @@ def _fill(
     lines = (record.model_dump_json() for record in records if record is not None)
     folder.write_lines("cases.jsonl", lines)
     for case_id, owner in owners.items():
-        source, target = owner.path / trace_name(case_id), folder.path / trace_name(case_id)
+        source, target = (
+            owner.path / trace_name(case_id),
+            folder.path / trace_name(case_id),
+        )
         if source.is_file():
             with (
                 storage_errors(target),

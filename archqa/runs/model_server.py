@@ -11,7 +11,11 @@ from archqa.llm.limits import RetryingModel
 from archqa.llm.model import FinishReason, Message, OfferedModel, Request
 from archqa.llm.structured import Rejected, parse_output, strict_schema
 from archqa.runs.event_loop import run_sync
-from archqa.safety.server_urls import OPENAI_BASE_URL, check_encrypted, model_server_problem
+from archqa.safety.server_urls import (
+    OPENAI_BASE_URL,
+    check_encrypted,
+    model_server_problem,
+)
 from archqa.settings import CONTEXT_MODEL, DEFAULT_MODEL, Settings
 from archqa.tasks.pipeline import Pipeline
 
@@ -164,7 +168,9 @@ def resolve_model(settings: Settings) -> Settings:
         return settings
     if len(names) == 1:
         return settings.replace(model=names[0])
-    raise CallerError(f"{settings.base_url} serves {list_ids(names)}.\nChoose one with --model.")
+    raise CallerError(
+        f"{settings.base_url} serves {list_ids(names)}.\nChoose one with --model."
+    )
 
 
 async def try_model(settings: Settings, model: str) -> Trial:

@@ -157,7 +157,9 @@ def _comparable_settings(manifest: RunManifest) -> dict[str, Any]:
     Of the pipelines' settings, only those of the run's own pipeline.
     """
     values = dict(manifest.settings)
-    own_settings = _section(_section(values.pop("pipelines", {})).get(manifest.pipeline))
+    own_settings = _section(
+        _section(values.pop("pipelines", {})).get(manifest.pipeline)
+    )
     settings = {}
     for name, value in _leaves(values):
         if name not in _HARMLESS and not name.startswith(_HARMLESS_SECTIONS):

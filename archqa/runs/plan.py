@@ -45,7 +45,9 @@ class Shard(NamedTuple):
             number, of = map(int, counts)
             if 1 <= number <= of:
                 return cls(number, of)
-        raise CallerError(f"--shard {text!r} is not K/N with 1 ≤ K ≤ N.\nFor example: --shard 2/4")
+        raise CallerError(
+            f"--shard {text!r} is not K/N with 1 ≤ K ≤ N.\nFor example: --shard 2/4"
+        )
 
 
 def _is_count(text: str) -> bool:
@@ -72,9 +74,13 @@ class Selection(NamedTuple):
         if self.shard is not None:
             positions = positions[self.shard.number - 1 :: self.shard.of]
         if self.case_ids:
-            positions = [position for position in positions if ids[position] in self.case_ids]
+            positions = [
+                position for position in positions if ids[position] in self.case_ids
+            ]
         if not positions:
-            raise CallerError("No case is left to run.\nCheck --case, --shard and the case file.")
+            raise CallerError(
+                "No case is left to run.\nCheck --case, --shard and the case file."
+            )
         return positions[: self.limit]
 
 
@@ -106,7 +112,9 @@ class Plan(NamedTuple):
             return self
         settings = resolve_model(self.settings)
         changes = {"settings": settings.without_secrets(self.pipeline)}
-        return self._replace(settings=settings, manifest=self.manifest.model_copy(update=changes))
+        return self._replace(
+            settings=settings, manifest=self.manifest.model_copy(update=changes)
+        )
 
 
 def plan_run(
@@ -161,7 +169,9 @@ def plan_run(
     return Plan(manifest, file.select(positions), pipeline, settings)
 
 
-def _plug_in_origins(task: str, pipeline: Pipeline, settings: Settings) -> dict[str, str]:
+def _plug_in_origins(
+    task: str, pipeline: Pipeline, settings: Settings
+) -> dict[str, str]:
     """`pipelines.plain` → `archqa-example-plugin 0.1.0`, for all that is not archqa's own."""
     used: list[plug_ins.PlugIn | None] = []
     if not registry.is_registered(task):

@@ -14,7 +14,12 @@ from archqa.errors import CallerError, without_suppressed_causes
 from archqa.fhir import AuditLog
 from archqa.llm.limits import BudgetProtocol
 from archqa.llm.model import Model
-from archqa.runs.backends import Backends, CustomBackend, limits_of_one_process, log_remark
+from archqa.runs.backends import (
+    Backends,
+    CustomBackend,
+    limits_of_one_process,
+    log_remark,
+)
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
@@ -83,7 +88,9 @@ def predict(
         raise CallerError(f"selection is of type {kind}; it should be a Selection.")
     if not isinstance(settings, Settings | None):
         kind = type(settings).__name__
-        raise CallerError(f"settings is of type {kind}; load_settings(typed=...) makes them.")
+        raise CallerError(
+            f"settings is of type {kind}; load_settings(typed=...) makes them."
+        )
     path = as_optional_path(out, "out")
     if settings is None:
         settings = load_settings(typed=typed)
@@ -94,7 +101,9 @@ def predict(
         )
     custom = None
     if isinstance(backend, str):
-        load_settings(typed={"backend": backend})  # Raises for a name that does not exist.
+        load_settings(
+            typed={"backend": backend}
+        )  # Raises for a name that does not exist.
         settings = settings.replace(backend=backend)
     elif backend is not None:
         custom = CustomBackend.of_object(backend)
@@ -166,7 +175,9 @@ def run_plan(
 
         try:
             with progress:
-                return run_sync(_run(folder, plan, backends, on_start, count_and_report))
+                return run_sync(
+                    _run(folder, plan, backends, on_start, count_and_report)
+                )
         except KeyboardInterrupt:
             raise RunInterrupted(folder.path) from None
 
@@ -180,7 +191,9 @@ def _check_possible_on_a_cluster(
 ) -> None:
     """Raise `CallerError` for what the processes of a cluster cannot be given."""
     if scripted is not None:
-        raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
+        raise CallerError(
+            "A scripted model works in this process alone.\nLeave runner='ray' out."
+        )
     if custom is not None:
         raise CallerError(
             "A backend that is an object works in this process alone.\n"
@@ -192,7 +205,10 @@ def _check_possible_on_a_cluster(
             "Leave runner='ray' or --max-cost out."
         )
     # There is neither an audit log nor a person to confirm writes.
-    if confirm is not None or plan.settings.for_pipeline(plan.pipeline).writes_to_record:
+    if (
+        confirm is not None
+        or plan.settings.for_pipeline(plan.pipeline).writes_to_record
+    ):
         raise CallerError(
             "On a cluster nothing is written to a record.\nRun it here, or leave writes=apply away."
         )
@@ -213,7 +229,9 @@ async def _run(
         if record.status is not CaseStatus.FAILED:
             ended.add(record.id)
     open_cases = (case for case in plan.cases if case.id not in ended)
-    cases = plan.cases if isinstance(plan.cases, tuple) else None  # Others stay on disk.
+    cases = (
+        plan.cases if isinstance(plan.cases, tuple) else None
+    )  # Others stay on disk.
     job = Job(folder, plan.pipeline, plan.settings, backends, tries, on_case)
     started = time.monotonic()
     manifest = plan.manifest.with_remarks(backends.remarks)

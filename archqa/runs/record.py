@@ -101,7 +101,10 @@ class RunManifest(FrozenModel):
 
     @field_serializer("backends")
     def _backends_to_json(self, backends: dict[str, AgentBackend]) -> dict[str, Any]:
-        return {agent: backend.model_dump(exclude_none=True) for agent, backend in backends.items()}
+        return {
+            agent: backend.model_dump(exclude_none=True)
+            for agent, backend in backends.items()
+        }
 
     @property
     def answered_by(self) -> tuple[str, ...]:

@@ -35,7 +35,9 @@ class RunCache:
         self._cache = cache
         self._files: InFlightFiles | None = None
         if in_flight is None and cache.is_on:
-            self._files = InFlightFiles(settings.cache.dir / "in_flight", lambda: cache.is_on)
+            self._files = InFlightFiles(
+                settings.cache.dir / "in_flight", lambda: cache.is_on
+            )
         self._in_flight = in_flight or self._files
 
     def of_server(self, base_url: str | None) -> ServerCache:

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 _SHOWN_CASES = 5
 """Cases that a notebook shows of a run."""
 
-_SCORE_KEYS = {"task", "cases", "scores", "intervals", "signatures", "missing", "warnings"}
+_SCORE_KEYS = {
+    "task",
+    "cases",
+    "scores",
+    "intervals",
+    "signatures",
+    "missing",
+    "warnings",
+}
 """What a view of scores needs of `scores.json`."""
 
 _JUDGEMENT_COLUMNS = (
@@ -82,7 +90,9 @@ class Run:
     @cached_property
     def cases(self) -> Sequence[Item]:
         """The cases as the run read them (`input.jsonl`)."""
-        return tasks.load_cases(self.path / "input.jsonl", task=self.manifest.task).cases
+        return tasks.load_cases(
+            self.path / "input.jsonl", task=self.manifest.task
+        ).cases
 
     @property
     def notes(self) -> Sequence[Case]:
@@ -140,7 +150,12 @@ class Run:
             if case.id in self._ended:
                 record = self._ended[case.id]
                 yield CompletedCase(
-                    case, record.answer, record.result, record.error, record.usage, record.evidence
+                    case,
+                    record.answer,
+                    record.result,
+                    record.error,
+                    record.usage,
+                    record.evidence,
                 )
 
     def submission(self) -> Any:
@@ -154,11 +169,15 @@ class Run:
     def as_ended(self) -> EndedRun:
         """The run as the task needs it to write the files of its benchmark."""
         data = self.manifest.data
-        return EndedRun(Path(data.path), data.sha256, self.manifest.case_ids, self.ended())
+        return EndedRun(
+            Path(data.path), data.sha256, self.manifest.case_ids, self.ended()
+        )
 
     def write_task_files(self) -> None:
         """Write the further files of the task's benchmark, next to the submission."""
-        for name, content in tasks.find(self.manifest.task).extra_files(self.as_ended()).items():
+        for name, content in (
+            tasks.find(self.manifest.task).extra_files(self.as_ended()).items()
+        ):
             if name.endswith(".jsonl"):
                 lines = (json.dumps(row, ensure_ascii=False) for row in content)
                 self.folder.write_lines(name, lines)
@@ -223,10 +242,19 @@ class Run:
             record = self.get_record(item.id)
             answer = ""
             if record:
-                answer = record.submitted_text or ", ".join(record.evidence) or record.error
+                answer = (
+                    record.submitted_text or ", ".join(record.evidence) or record.error
+                )
             status = record.status.value if record else "open"
             question = html.shortened(question_of(item))
-            rows.append((html.text(item.id), html.text(status), question, html.shortened(answer)))
+            rows.append(
+                (
+                    html.text(item.id),
+                    html.text(status),
+                    question,
+                    html.shortened(answer),
+                )
+            )
         view = html.table(("run", ""), self._facts())
         view += self._scores_html()
         view += html.table(("case", "status", "question", "answer"), rows)
@@ -247,14 +275,19 @@ class Run:
         facts = {
             "folder": str(self.path),
             "task": manifest.task,
-            "pipeline": f"{manifest.pipeline} ({answering})" if answering else manifest.pipeline,
+            "pipeline": f"{manifest.pipeline} ({answering})"
+            if answering
+            else manifest.pipeline,
             "status": f"{manifest.status.value}: {', '.join(counts)}",
             "model calls": f"{usage.calls}, cost {cost}" if usage.calls else "none",
             "took": f"{manifest.seconds:.1f} s",
         }
         if manifest.remarks:
             facts["remarks"] = " ".join(manifest.remarks)
-        return [(html.text(name), html.shortened(value, 300)) for name, value in facts.items()]
+        return [
+            (html.text(name), html.shortened(value, 300))
+            for name, value in facts.items()
+        ]
 
     def _scores_html(self) -> str:
         """The scores that `archqa score` wrote into the folder, unless they are damaged."""

@@ -150,7 +150,9 @@ async def attempt_case(
 def failed_record(case_id: str, failure: ArchqaError) -> CaseRecord:
     """The record of a case without an answer; a refusal makes it unanswerable."""
     kind = type(failure).__name__
-    record = CaseRecord(id=case_id, status=CaseStatus.FAILED, error=f"{kind}: {failure}")
+    record = CaseRecord(
+        id=case_id, status=CaseStatus.FAILED, error=f"{kind}: {failure}"
+    )
     if not isinstance(failure, CaseFailed):
         return record
     changes: dict[str, Any] = {"result": failure.result}
@@ -166,7 +168,10 @@ def failed_record(case_id: str, failure: ArchqaError) -> CaseRecord:
 def answered_record(case_id: str, result: PipelineResult) -> CaseRecord:
     """The record of a case that the pipeline has answered."""
     record = CaseRecord(
-        id=case_id, status=CaseStatus.ANSWERED, result=result.result, remarks=result.remarks
+        id=case_id,
+        status=CaseStatus.ANSWERED,
+        result=result.result,
+        remarks=result.remarks,
     )
     if not isinstance(result, NoteResult):
         return record

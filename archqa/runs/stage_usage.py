@@ -40,7 +40,14 @@ def stage_usage(run: Run) -> list[StageUsage]:
                     raise TypeError
                 usages[agent, model].append(Usage.model_validate(step["usage"]))
                 rejected[agent, model] += bool(step["rejected"])
-        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        except (
+            OSError,
+            ValueError,
+            RecursionError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ):
             raise damaged_trace(path) from None
     stages = []
     for (agent, model), stage_usages in usages.items():

@@ -18,7 +18,9 @@ def as_path(value: Any, argument: str) -> Path:
         )
     if shown_path(value) != str(value) and not _exists(value):
         raise InputError(
-            value, [f": {argument} is no path."], "Write the text to a file and name that."
+            value,
+            [f": {argument} is no path."],
+            "Write the text to a file and name that.",
         )
     return Path(value)
 
@@ -38,5 +40,7 @@ def as_optional_path(value: Any, argument: str) -> Path | None:
 def as_text(value: Any, argument: str) -> str:
     """The text in an argument. Raises `CallerError` for a value of another type."""
     if not isinstance(value, str):
-        raise CallerError(f"{argument} is of type {type(value).__name__}; it should be text.")
+        raise CallerError(
+            f"{argument} is of type {type(value).__name__}; it should be text."
+        )
     return value

@@ -109,7 +109,9 @@ class TimedProtocol(H11Protocol):
 
     def _start_reply_timer(self) -> None:
         seconds = self.limits.stalled_reply_seconds
-        self._reply_timer = self.loop.call_later(seconds, self._check_reply, self._unread_bytes())
+        self._reply_timer = self.loop.call_later(
+            seconds, self._check_reply, self._unread_bytes()
+        )
 
     def _check_reply(self, unread_bytes_before: int) -> None:
         """Drop a connection whose client has read nothing since."""

@@ -42,7 +42,13 @@ _ADVICE = (
 )
 """What to do about the errors of the operating system."""
 
-_WITHOUT_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL}
+_WITHOUT_LOCKS = {
+    errno.ENOSYS,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.ENOLCK,
+    errno.EINVAL,
+}
 """What file systems answer that cannot lock, some network file systems among them."""
 
 
@@ -121,7 +127,9 @@ def open_private_log(path: Path) -> IO[str]:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _MODE)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.fchmod(descriptor, _MODE)
-    return os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n")
+    return os.fdopen(
+        descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n"
+    )
 
 
 @contextmanager
@@ -178,7 +186,9 @@ def acquire_lock(path: Path) -> int | None:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # Its former owner has removed this file: lock the next of its name.
+        os.close(
+            descriptor
+        )  # Its former owner has removed this file: lock the next of its name.
 
 
 def release_lock(path: Path, descriptor: int) -> None:

@@ -38,7 +38,9 @@ class BodyReader:
         self._is_empty = self._is_empty and not chunk
         most = self._limit - self._size + 1
         try:
-            decoded = self._stream.decompress(chunk, most) if self._stream else chunk[:most]
+            decoded = (
+                self._stream.decompress(chunk, most) if self._stream else chunk[:most]
+            )
         except zlib.error:
             raise ReplyUnreadable("is damaged") from None
         self._size += len(decoded)

@@ -52,9 +52,7 @@ _ALLOWED_HEADERS = (
     b"Accept, Authorization, Content-Encoding, Content-Type, If-Match, If-Modified-Since,"
     b" If-None-Match, Prefer"
 )
-_EXPOSED_HEADERS = (
-    b"Allow, ETag, Last-Modified, Link, Location, Preference-Applied, Retry-After, Warning"
-)
+_EXPOSED_HEADERS = b"Allow, ETag, Last-Modified, Link, Location, Preference-Applied, Retry-After, Warning"
 _ALLOWED_METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 _MAX_AGE = b"600"
 """Seconds for which a browser need not ask again."""
@@ -102,7 +100,9 @@ class LocalAccess:
             return Refusal(400, "A request names one host, in its Host header.")
         answers_any_name = self.token is not None and not self.on_loopback
         if not answers_any_name and not is_loopback(host["name"].removesuffix(".")):
-            return Refusal(421, "This server answers to the names of its own machine alone.")
+            return Refusal(
+                421, "This server answers to the names of its own machine alone."
+            )
         is_allowed_page = allowed_origin(scope, self.origins) is not None
         if not is_allowed_page and _is_from_another_site(scope, host):
             return Refusal(403, "Another site sent this request.")
@@ -119,7 +119,9 @@ class LocalAccess:
         if self.token is None or scope["method"] not in _SAFE_METHODS:
             return False
         query = scope["query_string"].decode("latin-1")
-        return any(_is_same(token, self.token) for token in parse_qs(query).get("token", ()))
+        return any(
+            _is_same(token, self.token) for token in parse_qs(query).get("token", ())
+        )
 
     def login(self, scope: Scope, headers: Headers = ()) -> Login:
         """Reply to a browser that opened the printed address: set the cookie, drop the token.
@@ -134,7 +136,9 @@ class LocalAccess:
         headers = (*headers, self.cookie_header(scope))
         if "cross-site" not in header_values(scope, b"sec-fetch-site"):
             return Login(303, (*headers, (b"location", url.encode())), b"")
-        page = f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(url)}">'
+        page = (
+            f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(url)}">'
+        )
         content_type = (b"content-type", b"text/html; charset=utf-8")
         return Login(200, (*headers, content_type), page.encode())
 
@@ -205,7 +209,11 @@ def is_navigation(scope: Scope) -> bool:
 
 def header_values(scope: Scope, name: bytes) -> list[str]:
     """Return the values of every header of that name, as sent."""
-    return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
+    return [
+        value.decode("latin-1")
+        for key, value in scope["headers"]
+        if key.lower() == name
+    ]
 
 
 def allowed_origin(scope: Scope, origins: frozenset[str]) -> str | None:
@@ -288,7 +296,11 @@ class CrossOrigin:
     def is_preflight(self, scope: Scope) -> bool:
         """Whether a browser asks what a page of an allowed origin may send."""
         is_asked = bool(header_values(scope, b"access-control-request-method"))
-        return scope["method"] == "OPTIONS" and is_asked and self._origin(scope) is not None
+        return (
+            scope["method"] == "OPTIONS"
+            and is_asked
+            and self._origin(scope) is not None
+        )
 
     def preflight_headers(self) -> Headers:
         """Return what the reply to a preflight adds to `reply_headers`."""
@@ -341,7 +353,9 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol named, asyncio sends small replies at once: else 40 ms later (TCP_NODELAY).
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    if os.name == "posix":  # Elsewhere it would let a second server take a port that is in use.
+    if (
+        os.name == "posix"
+    ):  # Elsewhere it would let a second server take a port that is in use.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host.strip("[]"), port))

@@ -52,7 +52,9 @@ def host_of(url: str) -> str:
     except ValueError:
         return "an invalid address"
     host = f"{parts.scheme}://{parts.netloc}"
-    is_plain = host.isascii() and host.isprintable() and len(host) <= _MAX_HOST_CHARACTERS
+    is_plain = (
+        host.isascii() and host.isprintable() and len(host) <= _MAX_HOST_CHARACTERS
+    )
     return host if is_plain else "an invalid address"
 
 
@@ -108,7 +110,9 @@ def proxy_for(url: str) -> str | None:
         proxy = f"http://{proxy}"
     try:
         proxy_parts = urlsplit(proxy)
-        has_host = proxy_parts.hostname and (proxy_parts.port is None or proxy_parts.port > 0)
+        has_host = proxy_parts.hostname and (
+            proxy_parts.port is None or proxy_parts.port > 0
+        )
     except ValueError:
         return None
     is_plain = proxy.isprintable() and " " not in proxy

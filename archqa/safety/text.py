@@ -6,7 +6,9 @@ import json
 import re
 from typing import Any
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 """C0 and C1 control characters but tab and newline, bidirectional overrides, lone surrogates.
 
 An escape sequence could move the cursor, set the title or hide text (CVE-2003-0063); an override
@@ -26,7 +28,9 @@ _PLAIN_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 def printable(text: str) -> str:
     r"""The text with each control character as its escape, such as `\x1b`."""
-    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+    return _CONTROL.sub(
+        lambda match: match[0].encode("unicode_escape").decode("ascii"), text
+    )
 
 
 def printable_json(text: str) -> str:
@@ -57,7 +61,8 @@ def json_without_surrogates(value: Any) -> Any:
         return [json_without_surrogates(item) for item in value]
     if isinstance(value, dict):
         return {
-            without_surrogates(name): json_without_surrogates(item) for name, item in value.items()
+            without_surrogates(name): json_without_surrogates(item)
+            for name, item in value.items()
         }
     return value
 

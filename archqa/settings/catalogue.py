@@ -72,7 +72,9 @@ def _pipeline_settings() -> Iterator[SettingDescription]:
         yield description._replace(short_name=name)
 
 
-def _described(name: str, field: FieldInfo, owners: tuple[str, ...]) -> SettingDescription:
+def _described(
+    name: str, field: FieldInfo, owners: tuple[str, ...]
+) -> SettingDescription:
     return SettingDescription(
         name=name,
         short_name=_SHORT_NAMES.get(name, ""),

@@ -65,7 +65,9 @@ def load_settings(
     settings in the current folder's file that have no effect. Raises `InputError` for a malformed
     file, `CallerError` for all invalid settings at once.
     """
-    layers = [{name: value for name, value in (typed or {}).items() if value is not None}]
+    layers = [
+        {name: value for name, value in (typed or {}).items() if value is not None}
+    ]
     layers += [_parse(assignment) for assignment in assignments]
     for layer in layers:
         use_plug_ins_named_in(layer, Settings.model_fields)
@@ -78,7 +80,9 @@ def load_settings(
     values: dict[str, Any] = {}
     for file in files:
         merge(values, file.values)
-    merge(values, nest(environment_values(Settings.model_fields), Settings.model_fields))
+    merge(
+        values, nest(environment_values(Settings.model_fields), Settings.model_fields)
+    )
     merge(values, typed_values)
     try:
         settings = Settings(**values)
@@ -88,7 +92,9 @@ def load_settings(
     for agent in sorted(settings.agents):
         if agent not in AGENT_NAMES and agent not in agent_names():
             suggestion = _suggestion(agent, agent_names())
-            unknown_agents.append(f"agents.{agent}: There is no agent {agent}{suggestion}")
+            unknown_agents.append(
+                f"agents.{agent}: There is no agent {agent}{suggestion}"
+            )
     if unknown_agents:
         raise _invalid(unknown_agents, files)
     settings._typed = frozenset(names)
@@ -107,7 +113,9 @@ def settings_files(config: Path | None = None) -> list[SettingsFile]:
     if config is not None:
         if not config.is_file():
             mistake = ": no such configuration file."
-            raise InputError(config, [mistake], "Name an existing TOML file with --config.")
+            raise InputError(
+                config, [mistake], "Name an existing TOML file with --config."
+            )
         return [SettingsFile(config, _nested(config))]
     files = []
     if _FOLDER_FILE.is_file():
@@ -159,7 +167,9 @@ def _parse(assignment: str) -> dict[str, Any]:
     name = name.strip()
     text = text.strip()
     if not equals or not name:
-        raise CallerError("A --set is not key=value.\nFor example: --set labels=multiclass")
+        raise CallerError(
+            "A --set is not key=value.\nFor example: --set labels=multiclass"
+        )
     *sections, last_name = name.split(".")
     nested: dict[str, Any] = {last_name: None if text.lower() == "none" else text}
     for section in reversed(sections):

@@ -26,7 +26,11 @@ from archqa import plug_ins
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError
 from archqa.llm.prices import Price, listed_prices
-from archqa.safety.server_urls import fhir_server_problem, is_server_url, model_server_problem
+from archqa.safety.server_urls import (
+    fhir_server_problem,
+    is_server_url,
+    model_server_problem,
+)
 from archqa.safety.text import has_surrogates
 from archqa.settings.sources import (
     environment_values,
@@ -72,7 +76,10 @@ def _refuse_secrets(url: str | None) -> str | None:
 def _refuse_unknown_backend(name: str | None) -> str | None:
     if name is None or name in BACKENDS or plug_ins.find("backends", name):
         return name
-    names = [*BACKENDS, *(plug_in.name for plug_in in plug_ins.installed("backends", BACKENDS))]
+    names = [
+        *BACKENDS,
+        *(plug_in.name for plug_in in plug_ins.installed("backends", BACKENDS)),
+    ]
     raise ValueError(f"Input should be {' or '.join(map(repr, names))}")
 
 
@@ -93,7 +100,9 @@ class LimitSettings(FrozenModel):
 
     jobs: int = Field(default=8, ge=1, description="requests in flight at once")
     requests_per_minute: int | None = Field(
-        default=None, ge=1, description="requests started a minute, all servers together"
+        default=None,
+        ge=1,
+        description="requests started a minute, all servers together",
     )
     tokens_per_minute: int | None = Field(
         default=None, ge=1, description="prompt tokens started a minute, estimated"
@@ -101,7 +110,9 @@ class LimitSettings(FrozenModel):
     max_cost: float | None = Field(
         default=None, gt=0, description="US dollars after which the run stops"
     )
-    timeout: float = Field(default=180.0, gt=0, description="seconds to wait for one reply")
+    timeout: float = Field(
+        default=180.0, gt=0, description="seconds to wait for one reply"
+    )
 
 
 class RetrySettings(FrozenModel):
@@ -109,9 +120,13 @@ class RetrySettings(FrozenModel):
 
     model_config = _FINITE
 
-    tries: int = Field(default=5, ge=1, description="times one request is sent, at most")
+    tries: int = Field(
+        default=5, ge=1, description="times one request is sent, at most"
+    )
     first_wait: float = Field(
-        default=0.5, ge=0, description="seconds before the second try, doubled with each further"
+        default=0.5,
+        ge=0,
+        description="seconds before the second try, doubled with each further",
     )
 
 
@@ -120,9 +135,12 @@ class CacheSettings(FrozenModel):
 
     model_config = _FINITE
 
-    enabled: bool = Field(default=True, description="whether replies are kept and reused")
+    enabled: bool = Field(
+        default=True, description="whether replies are kept and reused"
+    )
     dir: Path = Field(
-        default_factory=lambda: _user_cache(), description="folder of the file of replies"
+        default_factory=lambda: _user_cache(),
+        description="folder of the file of replies",
     )
     gib: float = Field(
         default=4.0, gt=0, description="size past which the oldest replies are dropped"
@@ -146,10 +164,13 @@ class RaySettings(FrozenModel):
     """The Ray cluster of a run with `runner=ray`."""
 
     address: str | None = Field(
-        default=None, description="the cluster's head, or auto; default: a new cluster here"
+        default=None,
+        description="the cluster's head, or auto; default: a new cluster here",
     )
     workers: int | None = Field(
-        default=None, ge=1, description="default: one a node, or one a core without a model"
+        default=None,
+        ge=1,
+        description="default: one a node, or one a core without a model",
     )
 
 
@@ -168,8 +189,12 @@ class AgentSettings(FrozenModel):
         description="a model, the engine inside archqa, or a plug-in (archqa list backends)",
     )
     temperature: float | None = Field(default=0.0, description="sampling temperature")
-    max_tokens: int | None = Field(default=4096, description="tokens of a reply at most")
-    turns: int = Field(default=3, ge=1, le=10, description="tries to give a valid reply")
+    max_tokens: int | None = Field(
+        default=4096, description="tokens of a reply at most"
+    )
+    turns: int = Field(
+        default=3, ge=1, le=10, description="tries to give a valid reply"
+    )
     prompt: ModelName = Field(
         default=None, description="another version of its prompt, such as decision/v1"
     )
@@ -195,17 +220,23 @@ class Settings(BaseModel):
 
     model: ModelName = Field(default=None, description="model for every agent")
     base_url: BaseUrl = Field(default=None, description="an OpenAI-compatible server")
-    api_key: SecretStr | None = Field(default=None, description="key of that server; never written")
+    api_key: SecretStr | None = Field(
+        default=None, description="key of that server; never written"
+    )
     allow_plain_http: bool = Field(
-        default=False, description="whether text and keys may go to another machine unencrypted"
+        default=False,
+        description="whether text and keys may go to another machine unencrypted",
     )
     backend: BackendName = Field(
         default=None, description="what runs every agent; see `archqa list backends`"
     )
     pipeline: ModelName = Field(default=None, description="see `archqa list pipelines`")
-    record: str | None = Field(default=None, description="a FHIR store (file) or server (URL)")
+    record: str | None = Field(
+        default=None, description="a FHIR store (file) or server (URL)"
+    )
     answer_key: Path | None = Field(
-        default=None, description="a key whose answers subtask 4 links; never its citations"
+        default=None,
+        description="a key whose answers subtask 4 links; never its citations",
     )
     runner: Literal["local", "ray"] = Field(
         default="local", description="this process, or a Ray cluster"
@@ -224,7 +255,9 @@ class Settings(BaseModel):
     @field_validator("record")
     @classmethod
     def _record_without_secret(cls, record: str | None) -> str | None:
-        problem = fhir_server_problem(record) if record and is_server_url(record) else ""
+        problem = (
+            fhir_server_problem(record) if record and is_server_url(record) else ""
+        )
         if problem:
             raise ValueError(problem)
         return record
@@ -276,7 +309,9 @@ class Settings(BaseModel):
     def plug_in_backends(self, agents: Iterable[str]) -> tuple[str, ...]:
         """The backends that are set for these agents and are not archqa's, each once."""
         names = dict.fromkeys(self.backend_of(agent) for agent in agents)
-        return tuple(name for name in names if name and name not in (*BACKENDS, "script"))
+        return tuple(
+            name for name in names if name and name not in (*BACKENDS, "script")
+        )
 
     @property
     def prefers_model_pipeline(self) -> bool:
@@ -318,7 +353,9 @@ class Settings(BaseModel):
         values: dict[str, Any] = shared_values()
         if "api_key" in values:
             values["api_key"] = SecretStr(values["api_key"])
-        unset = {name: values[name] for name in values.keys() - changed.model_fields_set}
+        unset = {
+            name: values[name] for name in values.keys() - changed.model_fields_set
+        }
         return changed.model_copy(update=unset)
 
     def agent(self, name: str) -> AgentSettings:
@@ -356,7 +393,9 @@ class Settings(BaseModel):
 
         With a pipeline, only its settings stand under `pipelines`, not those of the others.
         """
-        values = self.model_dump(mode="json", exclude={"api_key": True, "cache": {"url"}})
+        values = self.model_dump(
+            mode="json", exclude={"api_key": True, "cache": {"url"}}
+        )
         if pipeline is not None:
             own = self.for_pipeline(pipeline).model_dump(mode="json")
             values["pipelines"] = {pipeline.name: own} if own else {}

@@ -102,7 +102,9 @@ def nest(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
         for path in paths:
             assign(nested, path, value)
         if name == "pipelines" and isinstance(value, Mapping):
-            in_full[name] = {_pipeline_name(pipeline): own for pipeline, own in value.items()}
+            in_full[name] = {
+                _pipeline_name(pipeline): own for pipeline, own in value.items()
+            }
         elif not paths:
             in_full[name] = value
     merge(nested, in_full)
@@ -194,7 +196,9 @@ def shared_values() -> dict[str, str]:
     They are no request to send anything: they apply once a model server was asked for by other
     means, and only where no other value is set.
     """
-    return {_SHARED_VARIABLES[name]: os.environ[name] for name in shared_variables_set()}
+    return {
+        _SHARED_VARIABLES[name]: os.environ[name] for name in shared_variables_set()
+    }
 
 
 def shared_variables_set() -> list[str]:
@@ -210,4 +214,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         mistake = f": {error}"
     except RecursionError:
         mistake = ": is nested too deeply."
-    raise InputError(path, [mistake], "The file must be TOML; `archqa config show` prints one.")
+    raise InputError(
+        path, [mistake], "The file must be TOML; `archqa config show` prints one."
+    )

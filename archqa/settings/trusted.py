@@ -31,7 +31,9 @@ class SplitSettings(NamedTuple):
     ignored: dict[SettingPath, Any]
 
 
-def split_settings(values: Mapping[str, Any], known: frozenset[str], folder: Path) -> SplitSettings:
+def split_settings(
+    values: Mapping[str, Any], known: frozenset[str], folder: Path
+) -> SplitSettings:
     """Split nested settings of the file in a folder. `known` are the names of all settings.
 
     Names that do not exist count as harmless: validation reports them.

@@ -8,7 +8,12 @@ from typing import cast
 from archqa.errors import InputError, without_suppressed_causes
 from archqa.safety.arguments import as_path
 from archqa.tasks.case_tables import CaseTable, is_table, read_table
-from archqa.tasks.files.cohorts import JSONL_SUFFIXES, PARQUET_SUFFIX, open_jsonl, open_parquet
+from archqa.tasks.files.cohorts import (
+    JSONL_SUFFIXES,
+    PARQUET_SUFFIX,
+    open_jsonl,
+    open_parquet,
+)
 from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.source import FORMAT_HINT, Source, read_source
 from archqa.tasks.registry import all_tasks, default_task, find
@@ -51,7 +56,9 @@ def recognise(source: CaseSource) -> Task:
     for fields, problem, fix in _NOT_CASES:
         if fields <= content.fields:
             raise InputError(opened.path, [f": {problem}"], fix)
-    raise InputError(opened.path, [": no benchmark we know has entries like these."], FORMAT_HINT)
+    raise InputError(
+        opened.path, [": no benchmark we know has entries like these."], FORMAT_HINT
+    )
 
 
 @without_suppressed_causes
@@ -66,7 +73,9 @@ def load_cases(source: CaseSource | CaseTable, task: str | None = None) -> CaseF
 
 
 @without_suppressed_causes
-def load_cases_to_answer(source: CaseSource | CaseTable, task: str | None = None) -> CaseFile:
+def load_cases_to_answer(
+    source: CaseSource | CaseTable, task: str | None = None
+) -> CaseFile:
     """Read the same for a run: notes without sentences are split, and `remarks` says so.
 
     Raises `InputError` as `load_cases`, and for cases without a question or a note.
@@ -95,7 +104,9 @@ def complete(file: CaseFile) -> CaseFile:
 
 def load_notes(source: CaseSource) -> CaseFile:
     """Read a file of cases with notes, whatever it looks like, to score them. Raises `InputError`."""
-    return _load(source, default_task().name, lambda reading_task: reading_task.for_scoring())
+    return _load(
+        source, default_task().name, lambda reading_task: reading_task.for_scoring()
+    )
 
 
 def _load(
@@ -121,4 +132,6 @@ def _load(
         task = recognise(opened) if name is None else find(name)
     task = prepare(task)
     cases = task.load(opened)
-    return CaseFile(Path(opened.path), task.name, cases, opened.sha256, opened.content.format)
+    return CaseFile(
+        Path(opened.path), task.name, cases, opened.sha256, opened.content.format
+    )

@@ -37,7 +37,9 @@ def read_table(table: object, task_name: str | None) -> tuple[Source, Task]:
     labels: list[str] = []
     if _is_frame(table):
         if not table.columns.is_unique:
-            raise CallerError("Two columns of the table have one name.\nRename one of them.")
+            raise CallerError(
+                "Two columns of the table have one name.\nRename one of them."
+            )
         if table.index.is_unique:
             labels = list(map(str, table.index))
         rows = list(map(_plain, table.to_dict("records")))
@@ -93,7 +95,9 @@ def _plain(cell: Any) -> Any:
 
 def _fit(columns: Iterable[str], task: Task) -> tuple[int, int]:
     """How well columns fit a task; the task that they fit best is theirs, the earliest of several."""
-    known = set(task.columns.names).intersection(_full_name(name, task) for name in columns)
+    known = set(task.columns.names).intersection(
+        _full_name(name, task) for name in columns
+    )
     missing = 0
     for group in task.columns.required:
         missing += known.isdisjoint(group)
@@ -135,7 +139,9 @@ def _in_full(row: Mapping[str, Any], task: Task, label: str) -> dict[str, Any]:
 
     Sentences that are mere texts get ids from 1.
     """
-    content = {_full_name(name, task): cell for name, cell in row.items() if cell is not None}
+    content = {
+        _full_name(name, task): cell for name, cell in row.items() if cell is not None
+    }
     id_column = task.columns.id
     if id_column:
         case_id = content.get(id_column, label)

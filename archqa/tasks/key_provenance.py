@@ -57,7 +57,9 @@ class KeyProvenance(NamedTuple):
         name = Path(self.path).name
         if self.kind == "file":
             return f"Scored against the key file {name}."
-        labels = f"{_count(self.reviewed_sentences, 'label')} by {_listed(self.reviewers)}"
+        labels = (
+            f"{_count(self.reviewed_sentences, 'label')} by {_listed(self.reviewers)}"
+        )
         seen = f"set while looking at answers of {_listed(self.runs) or 'another run'}"
         if self.blind:
             seen = "set without seeing any answer"

@@ -46,12 +46,16 @@ def load_key(source: CaseSource) -> KeyFile:
     content = opened.content
     if not isinstance(content, JsonContent):
         raise InputError(
-            opened.path, [f": a key is JSON; this file is {content.format.upper()}."], _FIX
+            opened.path,
+            [f": a key is JSON; this file is {content.format.upper()}."],
+            _FIX,
         )
     mistakes = FileErrors(opened.path, _FIX)
     nodes = content.entries(mistakes)
     if nodes and not content.fields & set(_KEY_FIELDS):
-        mistakes.add("", f"no entry has any of {', '.join(_KEY_FIELDS)}: this is no key.")
+        mistakes.add(
+            "", f"no entry has any of {', '.join(_KEY_FIELDS)}: this is no key."
+        )
     keys: dict[str, CaseKey] = {}
     for node in nodes:
         node.expect(("case_id", *_KEY_FIELDS))
@@ -59,8 +63,12 @@ def load_key(source: CaseSource) -> KeyFile:
             case_id=node.required("case_id"),
             labels=_labels(node.rows("answers")),
             clinician_answer=node.text("clinician_answer"),
-            clinician_answer_without_citations=node.text("clinician_answer_without_citations"),
-            clinician_answer_sentences=_sentences(node.rows("clinician_answer_sentences")),
+            clinician_answer_without_citations=node.text(
+                "clinician_answer_without_citations"
+            ),
+            clinician_answer_sentences=_sentences(
+                node.rows("clinician_answer_sentences")
+            ),
             review=_review(node),
         )
         if key.case_id in keys and key.case_id:
@@ -141,7 +149,9 @@ def _review(node: JsonNode) -> KeyReview | None:
         return None
     reviewers = _names(value.get("reviewers"))
     if not reviewers:
-        node.add_error("review", "names no reviewers; write the key of the reviews anew.")
+        node.add_error(
+            "review", "names no reviewers; write the key of the reviews anew."
+        )
         return None
     disagreements = value.get("disagreements")
     return KeyReview(
@@ -164,7 +174,9 @@ def _labels(rows: Iterable[JsonNode]) -> dict[str, Relevance]:
         row.expect(("sentence_id", "relevance"))
         sentence_id = row.required("sentence_id")
         text = row.required("relevance")
-        label = Relevance.NOT_RELEVANT  # Stands in for an unknown label: the file is refused.
+        label = (
+            Relevance.NOT_RELEVANT
+        )  # Stands in for an unknown label: the file is refused.
         if text in _LABELS:
             label = Relevance(text)
         elif text:
@@ -175,7 +187,8 @@ def _labels(rows: Iterable[JsonNode]) -> dict[str, Relevance]:
             row.add_error("relevance", f"'{printable(text)}' is no label; {advice}")
         if sentence_id and sentence_id in labels:
             row.add_error(
-                "sentence_id", f"'{printable(sentence_id)}' is labelled twice; keep one label."
+                "sentence_id",
+                f"'{printable(sentence_id)}' is labelled twice; keep one label.",
             )
         labels.setdefault(sentence_id, label)
     return labels
@@ -220,6 +233,7 @@ def _citations(row: JsonNode) -> tuple[str, ...]:
             ids.append(piece)
         else:
             row.add_error(
-                "citations", f"{_FORMS}; '{printable(piece)}' is neither an id nor a range."
+                "citations",
+                f"{_FORMS}; '{printable(piece)}' is neither an id nor a range.",
             )
     return tuple(dict.fromkeys(ids))

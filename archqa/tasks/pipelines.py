@@ -89,7 +89,9 @@ def _pipeline_of(plug_in: plug_ins.PlugIn, loaded: Any) -> Pipeline:
     if not isinstance(loaded, Pipeline) or loaded.name != plug_in.name:
         raise plug_in.problem("is no archqa.tasks.pipeline.Pipeline of that name")
     if not loaded.tasks:
-        raise plug_in.problem("names no tasks that it can do", "Set Pipeline(tasks=...) in it.")
+        raise plug_in.problem(
+            "names no tasks that it can do", "Set Pipeline(tasks=...) in it."
+        )
     return loaded
 
 

@@ -105,9 +105,13 @@ def _sections(task_paths: tuple[str, ...], of_plug_ins: PlugInSections) -> Secti
 
 
 @cache
-def _sections_model(task_paths: tuple[str, ...], of_plug_ins: PlugInSections) -> type[FrozenModel]:
+def _sections_model(
+    task_paths: tuple[str, ...], of_plug_ins: PlugInSections
+) -> type[FrozenModel]:
     fields: dict[str, Any] = {}
     for pipeline, section in _sections(task_paths, of_plug_ins).items():
         fields[pipeline] = (section, Field(default_factory=section))
-    model: type[FrozenModel] = create_model("PipelineSections", __base__=FrozenModel, **fields)
+    model: type[FrozenModel] = create_model(
+        "PipelineSections", __base__=FrozenModel, **fields
+    )
     return model

@@ -51,7 +51,9 @@ class LoadRemarks:
         remarks = []
         for case_id, count in self._sentence_counts.items():
             sentences = "1 sentence" if count == 1 else f"{count} sentences"
-            remarks.append(f"case {printable(case_id)}: {sentences} made from note_excerpt")
+            remarks.append(
+                f"case {printable(case_id)}: {sentences} made from note_excerpt"
+            )
         if self._unnamed_count:
             remarks.append(
                 f"sentences of {self._unnamed_count} more cases were made from note_excerpt"
@@ -170,7 +172,9 @@ class TableColumns(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """Every column, short names first."""
         needed = [name for alternatives in self.required for name in alternatives]
-        return tuple(dict.fromkeys((*self.short_names, self.id, *needed, *self.optional)))
+        return tuple(
+            dict.fromkeys((*self.short_names, self.id, *needed, *self.optional))
+        )
 
 
 class ExportFormat(NamedTuple):

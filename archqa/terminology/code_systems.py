@@ -43,7 +43,9 @@ def systems_by_name() -> dict[str, CodeSystem]:
 @cache
 def _systems_by_url() -> dict[str, CodeSystem]:
     systems = {}
-    for name, url, other_urls, comparison in read_rows("terminology/data/code_systems.tsv", 4):
+    for name, url, other_urls, comparison in read_rows(
+        "terminology/data/code_systems.tsv", 4
+    ):
         system = CodeSystem(name, url, cast("Comparison", comparison))
         for each in (url, *split_cell(other_urls)):
             systems[each] = system

@@ -4,7 +4,12 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from archqa.terminology.code_systems import CodeSystem, code_system, has_prefix, normal_code
+from archqa.terminology.code_systems import (
+    CodeSystem,
+    code_system,
+    has_prefix,
+    normal_code,
+)
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import load_concepts
 from archqa.terminology.drugs import ANY_INGREDIENT, has_form, ingredients_of
@@ -120,7 +125,12 @@ def _telling_words(concept: Concept) -> frozenset[str]:
 
 
 def _is_listed(
-    concept: Concept, system: CodeSystem, code: str, *, past: bool, certain: bool = False
+    concept: Concept,
+    system: CodeSystem,
+    code: str,
+    *,
+    past: bool,
+    certain: bool = False,
 ) -> bool:
     codes = _codes_of(concept, system.url, past=past, certain=certain)
     if system.comparison == "prefix":
@@ -131,11 +141,15 @@ def _is_listed(
 def _code_decides(concept: Concept, system: CodeSystem, code: str) -> bool:
     if system.comparison in ("exact", "prefix"):
         return bool(_codes_of(concept, system.url, past=False))
-    return system.comparison == "local" and (system.url, code) in _codes_of_local_systems()
+    return (
+        system.comparison == "local" and (system.url, code) in _codes_of_local_systems()
+    )
 
 
 @lru_cache(maxsize=4096)
-def _codes_of(concept: Concept, url: str, *, past: bool, certain: bool = False) -> frozenset[str]:
+def _codes_of(
+    concept: Concept, url: str, *, past: bool, certain: bool = False
+) -> frozenset[str]:
     codes = {*concept.codes, *(concept.past_codes if past else ())}
     if certain:
         codes -= concept.uncertain
@@ -205,5 +219,7 @@ def _has(words: frozenset[str], word: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _known_displays(concept: Concept) -> frozenset[frozenset[str]]:
-    displays = {rule.words - single_display_words("test") for rule in display_rules(concept)}
+    displays = {
+        rule.words - single_display_words("test") for rule in display_rules(concept)
+    }
     return frozenset(displays) - {frozenset()}

@@ -82,7 +82,9 @@ def read_forms(cell: str) -> Forms:
             diseases.append(plain)
     return Forms(
         asked=tuple(asked),
-        stated=tuple((relation, tuple(of_relation)) for relation, of_relation in stated.items()),
+        stated=tuple(
+            (relation, tuple(of_relation)) for relation, of_relation in stated.items()
+        ),
         display_only=tuple(display_only),
         diseases=tuple(diseases),
     )

@@ -184,7 +184,9 @@ TableCode = tuple[Code, bool]
 
 
 def _measurements() -> Iterator[Concept]:
-    for name, cell, codes, displays, unit, parts in read_rows("terminology/data/tests.tsv", 6):
+    for name, cell, codes, displays, unit, parts in read_rows(
+        "terminology/data/tests.tsv", 6
+    ):
         yield _concept(
             "measurement",
             name,
@@ -219,7 +221,9 @@ def _drug_classes() -> Iterator[Concept]:
     rows = read_rows("terminology/data/drug_classes.tsv", 4)
     rules_by_name = {row[0]: split_cell(row[2]) for row in rows}
     parts_by_name = {row[0]: split_cell(row[3]) for row in rows}
-    rxnorm_codes = {drug.name: _codes_of(drug.rxnorm, "rxnorm") for drug in read_drugs()}
+    rxnorm_codes = {
+        drug.name: _codes_of(drug.rxnorm, "rxnorm") for drug in read_drugs()
+    }
     for name, cell, _, _ in rows:
         rules = _with_parts(name, rules_by_name, parts_by_name)
         codes: list[TableCode] = []
@@ -243,7 +247,9 @@ def _coded_concepts(
     Its columns are name, forms, codes by system, words, not, past and parts.
     """
     words_column = 2 + len(systems)
-    rows = read_rows(f"terminology/data/{table}.tsv", words_column + (4 if has_past else 3))
+    rows = read_rows(
+        f"terminology/data/{table}.tsv", words_column + (4 if has_past else 3)
+    )
     codes: dict[str, tuple[TableCode, ...]] = {}
     past_codes: dict[str, tuple[TableCode, ...]] = {}
     displays: dict[str, tuple[tuple[str, str], ...]] = {}

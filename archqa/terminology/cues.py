@@ -8,7 +8,13 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows, split_cell
-from archqa.terminology.matching import LetterMatcher, Match, Reading, compile_forms, expand
+from archqa.terminology.matching import (
+    LetterMatcher,
+    Match,
+    Reading,
+    compile_forms,
+    expand,
+)
 
 _TABLE = "terminology/data/cues.tsv"
 _ASSERTION = "assertion"

@@ -7,7 +7,11 @@ from typing import NamedTuple
 from archqa.core.tables import EMPTY, read_rows, split_cell
 from archqa.terminology.concept import Forms, read_forms
 from archqa.terminology.matching import Reading, WordMatcher
-from archqa.terminology.words import common_forms, display_word_sets, single_display_words
+from archqa.terminology.words import (
+    common_forms,
+    display_word_sets,
+    single_display_words,
+)
 
 ANY_INGREDIENT = "any"
 
@@ -78,7 +82,9 @@ def ingredients_of(display: str) -> tuple[str, ...]:
 def has_form(display: str, form: str) -> bool:
     """Tell whether a display names a dose form of `display_words.tsv`, as `ophthalmic`."""
     words = frozenset(common_forms(display))
-    return any(alternative <= words for alternative in display_word_sets(f"form {form}"))
+    return any(
+        alternative <= words for alternative in display_word_sets(f"form {form}")
+    )
 
 
 def _known_ingredients(text: str) -> tuple[str, ...]:

@@ -168,7 +168,9 @@ class WordMatcher(Generic[Value]):
         last = min(place + self._longest, len(words))
         if self._needs_joint:
             for following in range(place + 1, last):
-                if not _JOINT.fullmatch(text, words[following - 1].end, words[following].start):
+                if not _JOINT.fullmatch(
+                    text, words[following - 1].end, words[following].start
+                ):
                     return following - place
         return last - place
 
@@ -225,7 +227,9 @@ def _as_regex(form: str, reading: Reading) -> str:
     pieces = []
     for piece in form.removeprefix(_EXACT).split(" .. "):
         escaped = re.escape(piece)
-        escaped = escaped.replace(r"\*", r"\w*").replace(r"\?", r"\w").replace(r"\#", r"\d")
+        escaped = (
+            escaped.replace(r"\*", r"\w*").replace(r"\?", r"\w").replace(r"\#", r"\d")
+        )
         if reading is Reading.SENTENCE:
             escaped = escaped.replace("'", "['’]").replace(r"\ ", r"[\s-]+")
         pieces.append(escaped)

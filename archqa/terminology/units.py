@@ -38,7 +38,9 @@ def ucum_unit(text: str) -> str | None:
     return unit.ucum if unit else None
 
 
-def convert(value: float, unit: str, to_unit: str, concept: Concept | None = None) -> float | None:
+def convert(
+    value: float, unit: str, to_unit: str, concept: Concept | None = None
+) -> float | None:
     """Return `value` in `to_unit`, or None where that is not known for certain.
 
     Mass and amount concentrations convert only for a concept whose molar mass is in

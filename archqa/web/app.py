@@ -126,7 +126,10 @@ def _limit_body(receive: Receive) -> Receive:
 
 
 async def _send_refusal(send: Send, refusal: Refusal) -> None:
-    headers: Headers = ((b"content-type", b"text/plain; charset=utf-8"), *_SECURITY_HEADERS)
+    headers: Headers = (
+        (b"content-type", b"text/plain; charset=utf-8"),
+        *_SECURITY_HEADERS,
+    )
     if refusal.status == 401:
         headers = (*headers, (b"www-authenticate", b"Bearer"))
     await _send(send, refusal.status, headers, refusal.text.encode())
@@ -138,7 +141,9 @@ async def _send(
     headers: Headers,
     body: bytes,
 ) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+    await send(
+        {"type": "http.response.start", "status": status, "headers": list(headers)}
+    )
     await send({"type": "http.response.body", "body": body})
 
 
@@ -167,7 +172,11 @@ def create_app(
 
     # No interactive documentation: its pages would load scripts from another host.
     app = FastAPI(
-        title="archqa", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
+        title="archqa",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
     )
     # The report carries its script in itself. Only these names are served, no path of a request.
     paths = [*_STATIC.glob("*.js"), *TEMPLATES.glob("*.js")]

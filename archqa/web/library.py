@@ -18,7 +18,13 @@ from archqa.safety.text import without_surrogates
 FileTimes = tuple[tuple[int, int], ...]
 """Time of the last change and size of each file of a run; zeros for a file that is absent."""
 
-_FILES_OF_A_RUN = ("run.json", "input.jsonl", "cases.jsonl", "scores.json", "submission.json")
+_FILES_OF_A_RUN = (
+    "run.json",
+    "input.jsonl",
+    "cases.jsonl",
+    "scores.json",
+    "submission.json",
+)
 
 _BEGINNING = re.compile(rb'\{"id":("(?:[^"\\]|\\.)*"),"status":"([a-z]+)"')
 """How a line of `cases.jsonl` begins, as archqa writes it."""
@@ -64,7 +70,9 @@ class RunLibrary:
     def __init__(self, folders: Sequence[Path]) -> None:
         for folder in folders:
             if not folder.is_dir():
-                raise InputError(folder, [": is no folder."], "Name a folder of runs, or a run.")
+                raise InputError(
+                    folder, [": is no folder."], "Name a folder of runs, or a run."
+                )
         self._folders = tuple(folders)
         self._listings: dict[Path, tuple[FileTimes, RunListing]] = {}
 
@@ -80,7 +88,9 @@ class RunLibrary:
         for folder in self._folders:
             candidates = [folder]
             if not _is_run(folder):
-                candidates = [path for path in folder.iterdir() if not path.is_symlink()]
+                candidates = [
+                    path for path in folder.iterdir() if not path.is_symlink()
+                ]
             for path in candidates:
                 if _is_run(path):
                     # The name stands in pages and URLs, which are UTF-8.
@@ -102,7 +112,9 @@ class RunLibrary:
                 reason = str(error).splitlines()[0]
                 damaged.append(DamagedRun(name, reason))
         # Times are comparable also where one has no zone.
-        listings.sort(key=lambda run: run.manifest.started_at.replace(tzinfo=None), reverse=True)
+        listings.sort(
+            key=lambda run: run.manifest.started_at.replace(tzinfo=None), reverse=True
+        )
         return listings, damaged
 
     def _read_listing(self, name: str, path: Path) -> RunListing:

@@ -66,19 +66,27 @@ def form_errors(form: QuestionForm, *, has_record: bool) -> dict[str, str]:
     if not form.question:
         errors["question"] = "There is no question. Write one."
     if len(form.question) > MAX_QUESTION_LENGTH:
-        errors["question"] = f"A question has at most {MAX_QUESTION_LENGTH} characters; shorten it."
+        errors["question"] = (
+            f"A question has at most {MAX_QUESTION_LENGTH} characters; shorten it."
+        )
     has_note = bool(form.note.strip())
     if form.is_about_note and not has_note:
-        errors["note"] = "There is no note. Paste one, or choose to ask about a patient."
+        errors["note"] = (
+            "There is no note. Paste one, or choose to ask about a patient."
+        )
     if has_note and not form.is_about_note:
         errors["note"] = (
             "A note is pasted, but not asked. Choose both together, or empty this field."
         )
     if form.is_about_patient:
         if not has_record:
-            errors["patient"] = "This server has no record: it was started without --record."
+            errors["patient"] = (
+                "This server has no record: it was started without --record."
+            )
         elif not form.patient:
-            errors["patient"] = "Name the patient: by name, identifier (MRN) or FHIR id."
+            errors["patient"] = (
+                "Name the patient: by name, identifier (MRN) or FHIR id."
+            )
         try:
             parse_time(form.now or None)
         except CallerError as error:
@@ -89,7 +97,9 @@ def form_errors(form: QuestionForm, *, has_record: bool) -> dict[str, str]:
     if form.patient:
         errors["patient"] = f"A patient is named, but the note alone is asked. {choice}"
     if form.now:
-        errors["now"] = f"A date belongs to a patient, and the note alone is asked. {choice}"
+        errors["now"] = (
+            f"A date belongs to a patient, and the note alone is asked. {choice}"
+        )
     return errors
 
 

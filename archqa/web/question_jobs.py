@@ -222,7 +222,10 @@ class QuestionJobs:
         self._workers = ThreadPoolExecutor(_MAX_WORKERS, thread_name_prefix="question")
 
     def submit(
-        self, form: QuestionForm, answer: AnswerFunction, after: QuestionJob | None = None
+        self,
+        form: QuestionForm,
+        answer: AnswerFunction,
+        after: QuestionJob | None = None,
     ) -> QuestionJob:
         """Start to answer a question, in the thread of the one that it comes `after`."""
         job = QuestionJob(form, after)
@@ -263,14 +266,18 @@ class QuestionJobs:
         sent_steps: dict[str, int] = {}
         sent_before: int | None = None
         while True:
-            finished = job.finished  # Read before the steps, so that no last step is lost.
+            finished = (
+                job.finished
+            )  # Read before the steps, so that no last step is lost.
             before, steps = self.waiting_before(job), job.steps_by_agent()
             if before != sent_before:
                 sent_before = before
                 yield _format_event("waiting", {"before": before})
             if steps != sent_steps:
                 sent_steps = steps
-                stages = [{"agent": agent, "steps": count} for agent, count in steps.items()]
+                stages = [
+                    {"agent": agent, "steps": count} for agent, count in steps.items()
+                ]
                 yield _format_event("stages", stages)
             if finished:
                 yield _format_event("done", {"failed": bool(job.error)})

@@ -187,7 +187,9 @@ def _line_views(answer: Answer, case: Case | None) -> tuple[LineView, ...]:
         label = evidence_label(piece.id)
         links[piece.id] = EvidenceLink(label, piece.id, f"e{index}")
     for index, sentence_id in enumerate(case.sentence_ids if case else ()):
-        links[sentence_id] = EvidenceLink(sentence_id, sentence_id, f"{_ANCHOR}-s{index}")
+        links[sentence_id] = EvidenceLink(
+            sentence_id, sentence_id, f"{_ANCHOR}-s{index}"
+        )
     views = []
     for number, line in enumerate(answer.lines):
         span = line.answering or AnswerSpan(0, 0)
@@ -284,7 +286,9 @@ class QuestionPages:
             return redirect(f"/answers/{job.id}")
         if after is None:
             return self._form_page(form, errors, status=422)
-        return self._answer_page(request, after, next_question=form.question, errors=errors)
+        return self._answer_page(
+            request, after, next_question=form.question, errors=errors
+        )
 
     def ask_again(self, job_id: str) -> Response:
         """Return the form as it was filled in for a question."""
@@ -438,7 +442,9 @@ class QuestionPages:
         )
         options = options._replace(record=record, now=parse_time(form.now or None))
         patient_id = job.patient.id
-        return ask_in_thread(job.question, job.thread, options, note=note, patient=patient_id)
+        return ask_in_thread(
+            job.question, job.thread, options, note=note, patient=patient_id
+        )
 
 
 def _reviewed_item(job: QuestionJob) -> Item:

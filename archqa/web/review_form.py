@@ -118,7 +118,11 @@ def keep_review(action: str, form: Mapping[str, str]) -> Iterator[None]:
 
 
 def saved_response(
-    site: Site, review: SubmittedReview, outcome: SaveOutcome, action: str, next_url: str
+    site: Site,
+    review: SubmittedReview,
+    outcome: SaveOutcome,
+    action: str,
+    next_url: str,
 ) -> Response:
     """Go on after a review was saved; edits in conflict are kept on a page (409)."""
     if outcome.conflicts:
@@ -126,7 +130,9 @@ def saved_response(
         for conflict in outcome.conflicts:
             field = field_in_words(conflict.field)
             stored = value_in_words(conflict.stored)
-            rows.append(ConflictRow(conflict, field, stored, value_in_words(conflict.edit)))
+            rows.append(
+                ConflictRow(conflict, field, stored, value_in_words(conflict.edit))
+            )
         response = site.page(
             "conflict.html.jinja",
             409,

@@ -355,7 +355,9 @@ def find_case(
     return run, run.cases[case_index]
 
 
-def _answer_view(item: Item, visible: VisibleAnswer) -> FhirQuestionView | ClinicalTaskView | None:
+def _answer_view(
+    item: Item, visible: VisibleAnswer
+) -> FhirQuestionView | ClinicalTaskView | None:
     """The answer to a question or task on a record; None for notes, and where it is hidden."""
     record, gold, _ = visible
     if isinstance(item, Case) or record is None:

@@ -56,7 +56,9 @@ class ReviewerPages:
         """Ask who reviews."""
         reviewer = read_reviewer(request)
         then = _local_url(then)
-        return self._site.page("reviewer.html.jinja", reviewer=reviewer, then=then, message="")
+        return self._site.page(
+            "reviewer.html.jinja", reviewer=reviewer, then=then, message=""
+        )
 
     async def save_reviewer(self, request: Request) -> Response:
         """Let the browser keep who reviews, and go on to the page `then`."""
@@ -67,7 +69,11 @@ class ReviewerPages:
             name = reviewer_name(reviewer.name)
         except CallerError as error:
             return self._site.page(
-                "reviewer.html.jinja", 422, reviewer=reviewer, then=then, message=str(error)
+                "reviewer.html.jinja",
+                422,
+                reviewer=reviewer,
+                then=then,
+                message=str(error),
             )
         response = redirect(then)
         remember_name(response, name)

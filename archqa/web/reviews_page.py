@@ -98,7 +98,9 @@ class ReviewsPage:
             index = run.indices.get(disagreement.case_id)
             if index is not None and disagreement.run in ("", run.name):
                 by_case.setdefault(index, []).append(disagreement)
-        disputed_cases = [_disputed_case(run, index, by_case[index]) for index in sorted(by_case)]
+        disputed_cases = [
+            _disputed_case(run, index, by_case[index]) for index in sorted(by_case)
+        ]
         return self._site.page(
             "reviews.html.jinja",
             run=run,
@@ -122,7 +124,9 @@ class ReviewsPage:
         if written is None:
             return redirect(f"{url}none#key")
         counts = f"&cases={written.cases}&sentences={written.sentences}"
-        return redirect(f"{url}written{counts}&disagreements={written.disagreements}#key")
+        return redirect(
+            f"{url}written{counts}&disagreements={written.disagreements}#key"
+        )
 
     async def adjudicate(
         self,
@@ -137,7 +141,9 @@ class ReviewsPage:
         with keep_review(action, form):
             run, item = find_case(self._site, name, case_index)
             review = parse_review(form, read_reviewer(request).name, run.name)
-            outcome = self._site.reviews.save(run.case_set, item, review, adjudicates=True)
+            outcome = self._site.reviews.save(
+                run.case_set, item, review, adjudicates=True
+            )
         next_url = f"{overview}?adjudicated={len(outcome.saved)}#disagreements"
         return saved_response(self._site, review, outcome, action, next_url)
 
@@ -158,7 +164,9 @@ class ReviewsPage:
                 sentence_ids[item.id] = item.sentence_ids
         scored = ScoredKeys(keys, sentence_ids)
         provenance = key_provenance(key.path, key.sha256, scored, [run.run.path])
-        return _KeyState(path, log, True, newer, provenance.statement, provenance.warnings)
+        return _KeyState(
+            path, log, True, newer, provenance.statement, provenance.warnings
+        )
 
 
 def _reviewer_rows(run: ReviewableRun, reviews: CaseSetReviews) -> list[ReviewerRow]:
@@ -201,7 +209,9 @@ def _disputed_case(
     for disagreement in disagreements:
         if is_about_answer(disagreement.field):
             run_version = run.answer_version(item.id)
-        values = dict.fromkeys(event.value for event in disagreement.by_reviewer.values())
+        values = dict.fromkeys(
+            event.value for event in disagreement.by_reviewer.values()
+        )
         adjudicated = disagreement.adjudicated
         fields.append(
             DisputedField(

@@ -134,7 +134,9 @@ class RunCache:
         key = ("compared", _run_key(path_1), _run_key(path_2))
         job = self._job(key, lambda: self._compare(path_1, path_2))
         try:
-            loaded: LoadedComparison = job.result(None if wait else _WAIT_FOR_A_COMPARISON)
+            loaded: LoadedComparison = job.result(
+                None if wait else _WAIT_FOR_A_COMPARISON
+            )
         except NotYet:
             return None
         return loaded
@@ -170,7 +172,9 @@ class RunCache:
             runs.append(job.result() if job and is_scored else self._score(path))
         check_same_task(runs)
         data_1, data_2 = runs
-        return LoadedComparison(data_1, data_2, compare_for_report(data_1, data_2, self._key))
+        return LoadedComparison(
+            data_1, data_2, compare_for_report(data_1, data_2, self._key)
+        )
 
     def _job(self, key: _Key, compute: Callable[[], Any]) -> Future[Any]:
         with self._lock:
@@ -249,7 +253,9 @@ def case_set_name(manifest: RunManifest) -> str:
 def review_mark(reviews: CaseSetReviews, case_id: str, run_name: str) -> ReviewMark:
     """Return who has said something of a case's note or of this run's answer."""
     case = reviews.case(case_id)
-    reviewers = [name for name in case.reviewers if case.reviewer_events(name, run_name)]
+    reviewers = [
+        name for name in case.reviewers if case.reviewer_events(name, run_name)
+    ]
     return ReviewMark(tuple(reviewers), case.disagrees(run_name))
 
 

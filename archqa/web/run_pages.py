@@ -78,8 +78,12 @@ class RunPages:
         app.get("/runs/{name}", dependencies=SHOWS_ANSWERS)(self.run)
         app.get("/runs/{name}/cases.json", dependencies=SHOWS_ANSWERS)(self.cases_json)
         app.get("/runs/{name}/figures", dependencies=SHOWS_ANSWERS)(self.figures)
-        app.get("/runs/{name}/cases/{case_index}", dependencies=SHOWS_ANSWERS)(self.case)
-        app.get("/runs/{name}/cases/{case_index}/trace", dependencies=SHOWS_ANSWERS)(self.trace)
+        app.get("/runs/{name}/cases/{case_index}", dependencies=SHOWS_ANSWERS)(
+            self.case
+        )
+        app.get("/runs/{name}/cases/{case_index}/trace", dependencies=SHOWS_ANSWERS)(
+            self.trace
+        )
 
     def index(self) -> Response:
         """Return the page with the question form and the list of runs."""
@@ -129,7 +133,9 @@ class RunPages:
             content["state"] = self._site.html("run_state.jinja", **run_page.values)
             content["rows"] = [row.as_json() for row in run_page.view.rows]
             content["columns"] = [column.key for column in run_page.view.columns]
-        return text_response(json.dumps(content, ensure_ascii=False), "application/json")
+        return text_response(
+            json.dumps(content, ensure_ascii=False), "application/json"
+        )
 
     def figures(self, name: str) -> Response:
         """Return the page of a run's figures, groups, cost and details."""
@@ -193,7 +199,9 @@ class RunPages:
         return _RunPage(name, view, version, loaded.is_scored)
 
 
-def find_neighbours(rows: Sequence[_Row], case_index: int) -> tuple[int, _Row | None, _Row | None]:
+def find_neighbours(
+    rows: Sequence[_Row], case_index: int
+) -> tuple[int, _Row | None, _Row | None]:
     """Return the place of a case in a table, and the rows before and after it.
 
     Raises `NoSuchPage` if the table does not have the case.

@@ -54,7 +54,9 @@ class Site:
         self.library = RunLibrary(config.runs)
         self.runs = RunCache(config.key)
         self.reviewable_runs = ReviewableRuns(self.library, config.key)
-        self.reviews = ReviewStore(config.annotations or self.library.base_dir / "annotations")
+        self.reviews = ReviewStore(
+            config.annotations or self.library.base_dir / "annotations"
+        )
         self.jobs = QuestionJobs()
         self._form_token = secrets.token_urlsafe(24)
 

@@ -208,7 +208,9 @@ def refusals(submission: Rows, references: Sequence[Reference]) -> Iterator[str]
         yield from encoding_refusals(answer.text)
 
 
-def cited_lines(submission: Rows, references: Sequence[Reference]) -> dict[str, CitedLines]:
+def cited_lines(
+    submission: Rows, references: Sequence[Reference]
+) -> dict[str, CitedLines]:
     """Each row that `score` counts, and the lines of its answer with what they cite.
 
     Raises ScoringError for a malformed submission.
@@ -221,7 +223,9 @@ def cited_lines(submission: Rows, references: Sequence[Reference]) -> dict[str, 
     return lines_of
 
 
-def cite_sentences(references: Sequence[Reference], *labels: str) -> list[dict[str, str]]:
+def cite_sentences(
+    references: Sequence[Reference], *labels: str
+) -> list[dict[str, str]]:
     """The submission that repeats and cites the sentences with one of these labels.
 
     Without labels it cites every sentence of each note: a trivial baseline. With those that a
@@ -315,9 +319,7 @@ def _set_orders(
     seed: str,
 ) -> list[list[str]]:
     # A process fixes its hash seed when it starts, so another process must compute the order.
-    program = (
-        "import json, sys; json.dump([list(set(ids)) for ids in json.load(sys.stdin)], sys.stdout)"
-    )
+    program = "import json, sys; json.dump([list(set(ids)) for ids in json.load(sys.stdin)], sys.stdout)"
     process = subprocess.run(
         [sys.executable, "-S", "-c", program],
         input=json.dumps(ids),
@@ -368,7 +370,9 @@ def _check_key(references: Sequence[Reference]) -> list[str]:
         if not reference.labels:
             unlabelled.append(reference.case_id)
     if mistakes:
-        raise ScoringError.from_mistakes("the key and the cases do not belong together", mistakes)
+        raise ScoringError.from_mistakes(
+            "the key and the cases do not belong together", mistakes
+        )
     if len(unlabelled) == len(references):
         raise ScoringError(
             "no case has labels, so that nothing can be scored; give the key with --key."
@@ -376,7 +380,9 @@ def _check_key(references: Sequence[Reference]) -> list[str]:
     if not unlabelled:
         return []
     count = len(unlabelled)
-    return [f"{count} cases have no labels in the key and are not scored: {list_ids(unlabelled)}."]
+    return [
+        f"{count} cases have no labels in the key and are not scored: {list_ids(unlabelled)}."
+    ]
 
 
 def _metric_inputs(

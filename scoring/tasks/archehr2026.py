@@ -69,7 +69,9 @@ OVERALL: dict[int, tuple[str, ...]] = {
     4: ("micro_f1",),
 }
 _OFFICIALLY_REFUSED = "; the official script refuses the whole submission for that."
-_NO_CITED_LINES = "needs lines with citations: a run's answers (subtask 3) or links (subtask 4)."
+_NO_CITED_LINES = (
+    "needs lines with citations: a run's answers (subtask 3) or links (subtask 4)."
+)
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,9 @@ def score(
         alignscore_path,
         bertscore_model,
     )
-    has_linked_lines = subtask == 4 and any(case.answer_sentences for case in references)
+    has_linked_lines = subtask == 4 and any(
+        case.answer_sentences for case in references
+    )
     if cited_lines is not None or has_linked_lines:
         leaderboard["line_support"] = LineSupport(bs=bootstrap, seed=seed)
     requested = select_metrics(metrics, leaderboard, combined)
@@ -200,7 +204,9 @@ def score(
     without_gold = [case.case_id for case in references if case.case_id not in cases]
     if without_gold:
         problem = f"lack the gold of subtask {subtask} and are not scored"
-        warnings.append(f"{len(without_gold)} cases {problem}: {list_ids(without_gold)}.")
+        warnings.append(
+            f"{len(without_gold)} cases {problem}: {list_ids(without_gold)}."
+        )
     warnings += number_id_warning(submission)
     for mistake in unknown:
         warnings.append(f"{mistake}{_OFFICIALLY_REFUSED}")
@@ -257,7 +263,9 @@ def refusals(
         yield from encoding_refusals(text)
 
 
-def linked_lines(submission: Rows, references: Sequence[Reference]) -> dict[str, CitedLines]:
+def linked_lines(
+    submission: Rows, references: Sequence[Reference]
+) -> dict[str, CitedLines]:
     """Each row of subtask 4 that `score` counts: the clinician's sentences with what is linked.
 
     Raises ScoringError for a malformed submission.
@@ -290,7 +298,9 @@ def _unanswered(case_id: str) -> Prediction:
     return Prediction(case_id, None)
 
 
-def scorable_cases(references: Sequence[Reference], subtask: Subtask) -> dict[str, Reference]:
+def scorable_cases(
+    references: Sequence[Reference], subtask: Subtask
+) -> dict[str, Reference]:
     """Case id → reference, for the cases that have the gold of the subtask.
 
     Raises ScoringError if there is none.
@@ -335,7 +345,9 @@ def leaderboard_metrics(
             metrics[f"{avg}_recall"] = LinkRecall(avg=avg, **common)
             metrics[f"{avg}_f1"] = LinkF1(avg=avg, **common)
         return metrics
-    against: ReferenceKind = "clinician_question" if subtask == 1 else "clinician_answer"
+    against: ReferenceKind = (
+        "clinician_question" if subtask == 1 else "clinician_answer"
+    )
     text = {**common, "against": against, "order": "-"}
     for variant in ROUGE_VARIANTS:
         metrics[f"rouge{variant}"] = Rouge(variant=variant, **text)
@@ -396,7 +408,9 @@ def _unknown_ids(
             continue
         sentence_ids = cases[case_id].sentence_ids
         if subtask == 2:
-            unknown = [repr(sentence) for sentence in value if sentence not in sentence_ids]
+            unknown = [
+                repr(sentence) for sentence in value if sentence not in sentence_ids
+            ]
             if unknown:
                 yield case_id, f"the note has no sentence {list_ids(unknown)}"
             continue
@@ -415,7 +429,9 @@ def _text_warnings(predictions: Sequence[Prediction], subtask: Subtask) -> list[
     warnings = []
     for prediction in predictions:
         if not prediction.value.split():
-            warnings.append(f"case {prediction.case_id}: has no words{_OFFICIALLY_REFUSED}")
+            warnings.append(
+                f"case {prediction.case_id}: has no words{_OFFICIALLY_REFUSED}"
+            )
     for prediction in predictions:
         text = prediction.cut_text(WORD_LIMITS[subtask])
         warnings += surrogate_warning(prediction.case_id, text)
@@ -432,7 +448,9 @@ def _limit_warnings(rows: Mapping[str, Prediction], subtask: Subtask) -> list[st
         text = str(prediction.value or "")
         count = len(text.split())
         if count > limit:
-            warnings.append(f"case {row}: {count} words; what follows word {limit} is not scored.")
+            warnings.append(
+                f"case {row}: {count} words; what follows word {limit} is not scored."
+            )
     return warnings
 
 
@@ -457,6 +475,8 @@ def _metric_input(
             for sentence in sentences:
                 gold.add((answer_id, sentence))
         return Links(frozenset(predicted), frozenset(gold))
-    gold_text = reference.clinician_question if subtask == 1 else reference.clinician_answer
+    gold_text = (
+        reference.clinician_question if subtask == 1 else reference.clinician_answer
+    )
     text = prediction.cut_text(WORD_LIMITS[subtask])
     return TextSample(encodable(text), gold_text, reference.narrative)

@@ -17,8 +17,23 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from ..errors import ScoringError
 from ..fhir_answers import DateValue, is_correct, parse_gold_answer
-from ..metric import FloatArray, Leaderboard, Metric, PartOfF1, RatioMetric, Tally, part_of_f1
-from ..scores import OnMissing, Scores, Table, add_metric, check_case_coverage, select_metrics
+from ..metric import (
+    FloatArray,
+    Leaderboard,
+    Metric,
+    PartOfF1,
+    RatioMetric,
+    Tally,
+    part_of_f1,
+)
+from ..scores import (
+    OnMissing,
+    Scores,
+    Table,
+    add_metric,
+    check_case_coverage,
+    select_metrics,
+)
 
 TASK = "fhir-agentbench"
 Judge = Callable[[str, str, str], bool]
@@ -207,7 +222,9 @@ def score(
     verdicts = {}
     for question_id, question in key.items():
         record = records.get(question_id)
-        verdicts[question_id] = _verdict(question, record, judge, votes, scores.disagreements)
+        verdicts[question_id] = _verdict(
+            question, record, judge, votes, scores.disagreements
+        )
     if judge is None:
         judge_name = "none"
         votes = 0
@@ -228,7 +245,9 @@ def score(
         scores.warnings.append(f"{problem}; without one they count as wrong.")
     failed = [record for record in records.values() if record.get("error")]
     if failed:
-        scores.warnings.append(f"{len(failed)} records ended in an error and count as wrong.")
+        scores.warnings.append(
+            f"{len(failed)} records ended in an error and count as wrong."
+        )
     if scores.disagreements:
         count = len(scores.disagreements)
         scores.warnings.append(f"the judge's votes were split on {count} replies.")
@@ -254,8 +273,12 @@ def leaderboard_metrics(
         metrics[f"{prefix}precision"] = ResourcePrecision(**settings)
         metrics[f"{prefix}recall"] = ResourceRecall(**settings)
         metrics[f"{prefix}f1"] = ResourceF1(**settings)
-    metrics["answer_correctness"] = AnswerCorrectness(judge=judge, votes=votes, **common)
-    metrics["strict_answer_correctness"] = AnswerCorrectness(form="strict", votes=0, **common)
+    metrics["answer_correctness"] = AnswerCorrectness(
+        judge=judge, votes=votes, **common
+    )
+    metrics["strict_answer_correctness"] = AnswerCorrectness(
+        form="strict", votes=0, **common
+    )
     return metrics
 
 
@@ -338,7 +361,9 @@ def _metric_inputs(
     """Question id → the metric's input: gold and predicted resources, or the verdict."""
     if not isinstance(metric, ResourceMetric):
         return verdicts
-    name = "agent_fhir_resources" if metric.ids == "retrieved" else "cited_fhir_resources"
+    name = (
+        "agent_fhir_resources" if metric.ids == "retrieved" else "cited_fhir_resources"
+    )
     retrievals = {}
     for question_id, question in key.items():
         predicted: ResourceIds | None = None

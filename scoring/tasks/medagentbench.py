@@ -92,7 +92,9 @@ def count_posts_elsewhere(transcripts: Iterable[Transcript], base: str = BASE) -
     return elsewhere
 
 
-def grade_do_nothing(tasks: Sequence[Task], lookup: Lookup) -> dict[str, list[dict[str, Any]]]:
+def grade_do_nothing(
+    tasks: Sequence[Task], lookup: Lookup
+) -> dict[str, list[dict[str, Any]]]:
     """Reply → the rows that the reply would get in every task, for the replies that do nothing."""
     rows_of = {}
     for reply in IDLE:
@@ -213,7 +215,9 @@ def _read_rows(graded: Rows) -> dict[str, Mapping[str, Any]]:
     return {row["task_id"]: row for row in graded}
 
 
-def _rates_by_task(cases: Mapping[str, GradedTask], gradings: Mapping[str, Grading]) -> Table:
+def _rates_by_task(
+    cases: Mapping[str, GradedTask], gradings: Mapping[str, Grading]
+) -> Table:
     by_number: dict[int, list[GradedTask]] = {}
     for case in cases.values():
         by_number.setdefault(case.number, []).append(case)
@@ -227,7 +231,9 @@ def _rates_by_task(cases: Mapping[str, GradedTask], gradings: Mapping[str, Gradi
     return table
 
 
-def _count_failures(rows: Iterable[Mapping[str, Any]], gradings: Mapping[str, Grading]) -> Table:
+def _count_failures(
+    rows: Iterable[Mapping[str, Any]], gradings: Mapping[str, Grading]
+) -> Table:
     """Kind of failure → grading → how many tasks have this kind as their first fault."""
     table: Table = {}
     for row in rows:

@@ -187,8 +187,12 @@ def _replace_magnesium(work: Reviewed) -> Faults:
 
         for post in _expected_posts(work, "MedicationRequest"):
             yield from _medication(work, post.payload, "0338-1715-40", "iv")
-            yield from require(post.payload, is_dose, f"{dose} g", *rate, "doseQuantity")
-            yield from require(post.payload, is_duration, f"{dose} h", *rate, "rateQuantity")
+            yield from require(
+                post.payload, is_dose, f"{dose} g", *rate, "doseQuantity"
+            )
+            yield from require(
+                post.payload, is_duration, f"{dose} h", *rate, "rateQuantity"
+            )
         yield from _post_faults(work, "MedicationRequest")
     yield from _check_value_answer(work, measurement, may_be_empty=True)
 
@@ -219,7 +223,9 @@ def _referral(work: Reviewed) -> Faults:
         return any(expected in text for text in texts)
 
     for post in _expected_posts(work, "ServiceRequest"):
-        yield from _service(work, post.payload, "http://snomed.info/sct", "306181000000106")
+        yield from _service(
+            work, post.payload, "http://snomed.info/sct", "306181000000106"
+        )
         note = "a note with the sentence of the instruction"
         yield from require(post.payload, has_sentence, note, "note")
     yield from _post_faults(work, "ServiceRequest")
@@ -245,7 +251,9 @@ def _replace_potassium(work: Reviewed) -> Faults:
                 next_day = work.now + timedelta(days=1)
                 morning = next_day.replace(hour=8, minute=0)
                 yield from _service(work, payload, "http://loinc.org", "2823-3")
-                yield from _require_time(payload, morning, "second", "occurrenceDateTime")
+                yield from _require_time(
+                    payload, morning, "second", "occurrenceDateTime"
+                )
         yield from _post_faults(work, "MedicationRequest", "ServiceRequest")
     yield from _check_value_answer(work, measurement, may_be_empty=True)
 
@@ -305,7 +313,9 @@ def _resource_types(posts: Sequence[Post]) -> list[str]:
 def _post_faults(work: Reviewed, *types: str) -> Faults:
     posts = work.transcript.executed_posts()
     if len(posts) != len(types):
-        yield Fault(WRONG_POST_COUNT, "", f"{len(posts)} writes; there must be {len(types)}")
+        yield Fault(
+            WRONG_POST_COUNT, "", f"{len(posts)} writes; there must be {len(types)}"
+        )
     elif _resource_types(posts) != sorted(types):
         yield Fault(WRONG_ENDPOINT, "", f"must be posted to {' and '.join(types)}")
     else:
@@ -327,7 +337,9 @@ def _medication(
         return is_route(element, route)
 
     yield from require(payload, is_drug, f"the NDC {ndc}", "medicationCodeableConcept")
-    yield from require(payload, is_expected_route, route, "dosageInstruction", 0, "route")
+    yield from require(
+        payload, is_expected_route, route, "dosageInstruction", 0, "route"
+    )
     yield from require_equal(payload, "active", "status")
     yield from _order_fields(work, payload)
 

@@ -97,7 +97,9 @@ def official_faults(
         check = _RULES[task.number]
         return list(check(graded))
     except _GRADER_ERRORS as error:
-        problem = f"the grader fails at it ({type(error).__name__}), which counts as wrong"
+        problem = (
+            f"the grader fails at it ({type(error).__name__}), which counts as wrong"
+        )
         return [Fault(SYSTEM_ERROR, "", problem)]
 
 
@@ -119,7 +121,9 @@ def _blood_pressure(graded: Graded) -> Faults:
     for post in _expected_posts(graded, "Observation"):
         payload = post.payload
         yield from require(payload, _has_one_element, "a list of one", "category")
-        yield from require(payload, _has_one_element, "a list of one", "category", 0, "coding")
+        yield from require(
+            payload, _has_one_element, "a list of one", "category", 0, "coding"
+        )
         yield from require_equal(payload, VITAL_SIGNS, "category", 0, "coding", 0)
         yield from require_equal(payload, {"text": "BP"}, "code")
         yield from require_equal(payload, NOW, "effectiveDateTime")
@@ -185,7 +189,9 @@ def _referral(graded: Graded) -> Faults:
     for post in _expected_posts(graded, "ServiceRequest"):
         payload = post.payload
         expected = "the sentence of the instruction"
-        yield from _service(graded, payload, "http://snomed.info/sct", "306181000000106")
+        yield from _service(
+            graded, payload, "http://snomed.info/sct", "306181000000106"
+        )
         yield from require(payload, has_sentence, expected, "note", "text")
     yield from _post_faults(graded, "ServiceRequest")
 
@@ -210,7 +216,9 @@ def _replace_potassium(graded: Graded) -> Faults:
                 return bool(abs(element - dose) <= 0.1)
 
             yield from _medication(graded, order, "40032-917-01")
-            yield from require(order, is_oral, "'oral'", "dosageInstruction", 0, "route")
+            yield from require(
+                order, is_oral, "'oral'", "dosageInstruction", 0, "route"
+            )
             yield from require(order, is_dose, f"{dose:g}", *quantity, "value")
             yield from require_equal(order, "mEq", *quantity, "unit")
             yield from _service(graded, follow_up, "http://loinc.org", "2823-3")
@@ -279,7 +287,9 @@ def _require_time(payload: Any, time: str, field: str) -> Faults:
 
 def _require_no_post(graded: Graded) -> Faults:
     if graded.transcript.mentions_post:
-        problem = "nothing is to be written here, and an agent's turn holds the letters POST"
+        problem = (
+            "nothing is to be written here, and an agent's turn holds the letters POST"
+        )
         yield Fault(READ_ONLY_VIOLATION, "", problem)
 
 
@@ -346,7 +356,9 @@ def _check_answer(graded: Graded, is_right: Callable[[Any], bool]) -> Faults:
     try:
         answer = graded.answer
     except TypeError:
-        yield Fault(INVALID_RESULT, "", "the result is not stored as the text in FINISH( )")
+        yield Fault(
+            INVALID_RESULT, "", "the result is not stored as the text in FINISH( )"
+        )
         return
     except (ValueError, RecursionError):
         yield Fault(INVALID_RESULT, "", "FINISH( ) holds no JSON")

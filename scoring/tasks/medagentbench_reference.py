@@ -63,7 +63,9 @@ class Chart:
 
     def measured(self, code: str, since: datetime | None = None) -> list[Measurement]:
         """The measurements of a code since a time, in the order of the record."""
-        bundle = self.lookup(f"Observation?patient={self.mrn}&code={code}&_count=5000&_format=json")
+        bundle = self.lookup(
+            f"Observation?patient={self.mrn}&code={code}&_count=5000&_format=json"
+        )
         measurements = []
         for entry in bundle.get("entry") or ():
             resource = entry["resource"]
@@ -170,7 +172,9 @@ def require(
             element = element[step]
         valid = bool(is_valid(element))
     except (KeyError, IndexError):
-        yield Fault(INVALID_PAYLOAD, dotted(steps), f"is missing; it must be {expected}")
+        yield Fault(
+            INVALID_PAYLOAD, dotted(steps), f"is missing; it must be {expected}"
+        )
         return
     except (TypeError, AttributeError, ValueError, ArithmeticError):
         valid = False

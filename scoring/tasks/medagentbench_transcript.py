@@ -64,7 +64,9 @@ class Transcript:
         the benchmark looks for a reply to it and fails.
         """
         if self.messages and _mentions_post(self.messages[-1]):
-            raise IndexError("no message follows the last one of the agent, which mentions POST")
+            raise IndexError(
+                "no message follows the last one of the agent, which mentions POST"
+            )
         posts = []
         for request, reply in self._exchanges():
             if "POST" in request and ACCEPTED in reply:
@@ -170,7 +172,9 @@ def read_runs(rows: Rows, task_ids: Sequence[str]) -> dict[str, Transcript]:
         task_id = _task_id(row, task_ids)
         output = row.get("output")
         if task_id is None:
-            problem = f"index is no place in the task file ({count} tasks) and no task id"
+            problem = (
+                f"index is no place in the task file ({count} tasks) and no task id"
+            )
             mistakes.append(f"line {number}: {problem}")
         elif not _is_output(output):
             problem = "output must hold status, result and history [{role, content}]"

@@ -102,10 +102,20 @@ _WRAPPERS = (
 
 def snippets(canary: str, folder: str, port: int, variable: str) -> Iterator[str]:
     """All of them: aimed at this file, this folder, this port and this environment variable."""
-    paths = (canary, folder, "/etc/passwd", "/proc/self/environ", "../../etc/hosts", "/tmp/harm")
+    paths = (
+        canary,
+        folder,
+        "/etc/passwd",
+        "/proc/self/environ",
+        "../../etc/hosts",
+        "/tmp/harm",
+    )
     commands = (f"touch {folder}/harm", f"cat {canary}", "sleep 60", "kill -9 $PPID")
     plain = [
-        *(template.format(path=path) for template, path in itertools.product(_FILES, paths)),
+        *(
+            template.format(path=path)
+            for template, path in itertools.product(_FILES, paths)
+        ),
         *(template.format(port=port) for template in _NETWORK),
         *(
             template.format(command=command, name=variable)
@@ -113,7 +123,9 @@ def snippets(canary: str, folder: str, port: int, variable: str) -> Iterator[str
         ),
         *(
             template.format(start=start)
-            for template, start in itertools.product(_WALKS, ("()", "''", "{}", "answer", "len"))
+            for template, start in itertools.product(
+                _WALKS, ("()", "''", "{}", "answer", "len")
+            )
         ),
         *(
             template.format(true=true, number=number)

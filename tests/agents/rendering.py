@@ -13,7 +13,12 @@ UPDATING = bool(os.environ.get("ARCHQA_UPDATE_SNAPSHOTS"))
 def check_snapshot(prompt: str, task: FrozenModel) -> None:
     """The prompt of a task is what was kept of it; `make snapshots` keeps it anew."""
     messages = default_prompts().render(prompt, dict(task))
-    text = "\n\n".join(f"=== {message.role} ===\n{message.content}" for message in messages) + "\n"
+    text = (
+        "\n\n".join(
+            f"=== {message.role} ===\n{message.content}" for message in messages
+        )
+        + "\n"
+    )
     kept = SNAPSHOTS / f"{prompt.replace('/', '-')}.txt"
     if UPDATING:
         kept.write_text(text, encoding="utf-8")

@@ -51,7 +51,9 @@ def prompts(tmp_path: Path) -> Prompts:
     shutil.copytree(resources.prompts_dir(), folder)
     (folder / "urgency" / "v1").mkdir(parents=True)
     (folder / "urgency" / "v1" / "system.jinja").write_text("Say how urgent it is.")
-    (folder / "urgency" / "v1" / "user.jinja").write_text("{{ case.clinician_question }}")
+    (folder / "urgency" / "v1" / "user.jinja").write_text(
+        "{{ case.clinician_question }}"
+    )
     return Prompts(folder)
 
 
@@ -77,14 +79,18 @@ async def run_two_stages(context: RunContext) -> None:
 
 async def test_a_model_runs_it_and_its_check_is_applied(prompts: Prompts) -> None:
     model = ScriptedModel(['{"days": -1}', '{"days": 2}'])
-    context = RunContext({UrgencyAgent.name: ModelBackend(model, "fake", prompts=prompts)})
+    context = RunContext(
+        {UrgencyAgent.name: ModelBackend(model, "fake", prompts=prompts)}
+    )
     output = await UrgencyAgent().run(CaseTask(case=CASE), context)
     assert output == Urgency(days=2)
     assert "must not be negative" in model.asked[1].messages[-1].content
 
 
 @pytest.mark.usefixtures("with_skill")
-async def test_with_a_skill_the_dry_run_counts_it_and_every_later_stage(prompts: Prompts) -> None:
+async def test_with_a_skill_the_dry_run_counts_it_and_every_later_stage(
+    prompts: Prompts,
+) -> None:
     calls: list[DryRunCall] = []
     await run_two_stages(dry_run(prompts, calls))
     assert [call.agent for call in calls] == ["urgency", "context"]
@@ -99,7 +105,11 @@ async def test_without_a_skill_the_dry_run_stops_there_and_says_whose_it_lacks(
         await run_two_stages(dry_run(prompts, calls))
 
 
-def test_one_registry_line_makes_it_known_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.AGENT_CLASSES, "urgency", (f"{__name__}:UrgencyAgent",))
+def test_one_registry_line_makes_it_known_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(
+        registry.AGENT_CLASSES, "urgency", (f"{__name__}:UrgencyAgent",)
+    )
     [agent_class] = registry.load_agents("urgency")
     assert agent_class.name == "urgency"

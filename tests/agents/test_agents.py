@@ -29,7 +29,12 @@ from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.step import Step
 from archqa.errors import Refused, Truncated, Unusable
-from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply, truncated_reply
+from archqa.llm.scripted import (
+    ScriptedModel,
+    ScriptedReply,
+    refusal_reply,
+    truncated_reply,
+)
 
 CASE = Case(
     id="c",
@@ -59,14 +64,16 @@ def said(**fields: Any) -> str:
 def labels(**by_id: str) -> str:
     return said(
         verdicts=[
-            {"rationale": "r", "label": label, "sentence_id": name} for name, label in by_id.items()
+            {"rationale": "r", "label": label, "sentence_id": name}
+            for name, label in by_id.items()
         ]
     )
 
 
 def decision(essential: list[str], *lines: tuple[str, list[str]]) -> str:
     return said(
-        answer=[{"text": text, "citations": ids} for text, ids in lines], essential=essential
+        answer=[{"text": text, "citations": ids} for text, ids in lines],
+        essential=essential,
     )
 
 
@@ -76,7 +83,9 @@ def screening(labels: str = "binary") -> SentenceLabellingTask:
 
 DECIDE = DecisionTask(
     case=CASE,
-    judgements={"general expert": (Judgement(sentence_id="a2", label=Relevance.ESSENTIAL),)},
+    judgements={
+        "general expert": (Judgement(sentence_id="a2", label=Relevance.ESSENTIAL),)
+    },
 )
 
 
@@ -87,7 +96,11 @@ async def test_a_usable_reply_is_taken_at_the_first_turn_and_recorded_whole() ->
     assert verdict.label is Relevance.ESSENTIAL
     [step] = steps
     assert (step.agent, step.about, step.backend) == ("general_expert", "a2", "model")
-    assert step.parsed == {"rationale": "fever", "label": "essential", "probability": None}
+    assert step.parsed == {
+        "rationale": "fever",
+        "label": "essential",
+        "probability": None,
+    }
     assert [message["role"] for message in step.messages] == ["system", "user"]
     assert "Fever persisted" in model.asked[0].messages[1].content
 
@@ -97,7 +110,9 @@ async def test_the_schema_leaves_only_the_labels_of_the_variant() -> None:
         GeneralExpertAgent(), screening(), [said(rationale="", label="essential")]
     )
     _, _, multi = await perform(
-        GeneralExpertAgent(), screening("multiclass"), [said(rationale="", label="supplementary")]
+        GeneralExpertAgent(),
+        screening("multiclass"),
+        [said(rationale="", label="supplementary")],
     )
     assert _label_choices(binary) == ["essential", "not-relevant"]
     assert _label_choices(multi) == ["essential", "supplementary", "not-relevant"]
@@ -144,7 +159,8 @@ async def test_a_specialist_is_told_what_was_wrong_and_what_is_allowed(
 
 async def test_a_specialist_may_let_all_labels_stand() -> None:
     judged = tuple(
-        Judgement(sentence_id=id_, label=Relevance.ESSENTIAL) for id_ in CASE.sentence_ids
+        Judgement(sentence_id=id_, label=Relevance.ESSENTIAL)
+        for id_ in CASE.sentence_ids
     )
     shown = {"general expert": judged}
     task = SpecialistTask.from_labels(LabellingTask(case=CASE), "nephrology", shown)
@@ -162,7 +178,9 @@ async def test_a_sentence_labelled_twice_is_sent_back() -> None:
     )
     task = SpecialistTask.from_labels(LabellingTask(case=CASE), "nephrology", {})
     _, steps, _ = await perform(
-        SpecialistAgent(), task, [twice, labels(a1="essential", a2="essential", b="essential")]
+        SpecialistAgent(),
+        task,
+        [twice, labels(a1="essential", a2="essential", b="essential")],
     )
     assert "more than once b" in steps[0].rejected
 
@@ -191,7 +209,9 @@ async def test_a_batch_is_asked_only_about_its_own_sentences() -> None:
     [[], ["cardiology", "Cardiology "], ["a", "b", "c", "d", "e"], ["x" * 80]],
     ids=["none", "twice", "five", "long"],
 )
-async def test_recruiting_names_one_to_four_specialties_each_once(experts: list[str]) -> None:
+async def test_recruiting_names_one_to_four_specialties_each_once(
+    experts: list[str],
+) -> None:
     panel, steps, _ = await perform(
         RecruitingAgent(),
         RecruitingTask(case=CASE),
@@ -210,8 +230,14 @@ async def test_recruiting_names_one_to_four_specialties_each_once(experts: list[
         ),
         (decision(["zz"], ("Fever lasted.", ["a2"])), "You call essential zz"),
         (decision(["a2", "b"], ("Fever lasted.", ["a2"])), "No line cites b"),
-        (decision(["a2"], ("Fever lasted.", ["a2", "b"])), "You cite b, not among the essential"),
-        (decision(["a2"], ("Fever lasted |a2|.", ["a2"])), "Leave citation marks and pipes out"),
+        (
+            decision(["a2"], ("Fever lasted.", ["a2", "b"])),
+            "You cite b, not among the essential",
+        ),
+        (
+            decision(["a2"], ("Fever lasted |a2|.", ["a2"])),
+            "Leave citation marks and pipes out",
+        ),
         (decision(["a2"]), "Your answer is empty"),
         (decision(["a2"], ("Fever lasted.", [])), "cites nothing"),
         (decision([], ("Fever lasted.", ["a2"])), "You name no essential sentence"),
@@ -227,7 +253,9 @@ async def test_a_decision_must_cite_its_essential_sentences_and_no_others(
     assert words in steps[0].rejected
 
 
-async def test_no_invented_citation_survives_a_decision_that_never_gets_it_right() -> None:
+async def test_no_invented_citation_survives_a_decision_that_never_gets_it_right() -> (
+    None
+):
     reply = decision(["zz"], ("Fever | lasted.", ["zz", "b"]), ("Alone.", ["zz"]))
     decided, steps, _ = await perform(DecisionAgent(), DECIDE, [reply] * 3)
     assert decided.as_answer().cited == {"b"}
@@ -238,19 +266,26 @@ async def test_no_invented_citation_survives_a_decision_that_never_gets_it_right
 
 async def test_a_decision_without_any_real_citation_is_unusable() -> None:
     with pytest.raises(Unusable, match="none of 3 replies"):
-        await perform(DecisionAgent(), DECIDE, [decision(["zz"], ("Fever lasted.", ["zz"]))] * 3)
+        await perform(
+            DecisionAgent(), DECIDE, [decision(["zz"], ("Fever lasted.", ["zz"]))] * 3
+        )
 
 
 @pytest.mark.parametrize(
     ("line", "kind"),
-    [(refusal_reply("I will not."), Refused), (truncated_reply('{"rationale": "fe'), Truncated)],
+    [
+        (refusal_reply("I will not."), Refused),
+        (truncated_reply('{"rationale": "fe'), Truncated),
+    ],
     ids=["no", "cut"],
 )
 async def test_a_refused_or_cut_off_reply_is_asked_for_once_more_and_then_typed(
     line: ScriptedReply, kind: type[Exception]
 ) -> None:
     good = said(rationale="fever", label="essential")
-    verdict, steps, model = await perform(GeneralExpertAgent(), screening(), [line, good])
+    verdict, steps, model = await perform(
+        GeneralExpertAgent(), screening(), [line, good]
+    )
     assert verdict.label is Relevance.ESSENTIAL
     assert steps[0].rejected
     assert model.asked[0].messages == model.asked[1].messages
@@ -260,7 +295,10 @@ async def test_a_refused_or_cut_off_reply_is_asked_for_once_more_and_then_typed(
 
 async def test_compressing_keeps_the_citations_and_the_limit() -> None:
     draft = CitedAnswer(
-        claims=(Claim(text="word " * 90, citations=("a2",)), Claim(text="more", citations=("b",)))
+        claims=(
+            Claim(text="word " * 90, citations=("a2",)),
+            Claim(text="more", citations=("b",)),
+        )
     )
     long = said(answer=[{"text": "word " * 80, "citations": ["a2", "b"]}])
     lossy = said(answer=[{"text": "Fever.", "citations": ["a2"]}])

@@ -20,7 +20,9 @@ from tests.agents.rendering import check_snapshot
 
 def mini() -> Case:
     case = load_cases("mini").notes[0]
-    return case.model_copy(update={"answer_sentences": (Phrase(id="1", text="It was takotsubo."),)})
+    return case.model_copy(
+        update={"answer_sentences": (Phrase(id="1", text="It was takotsubo."),)}
+    )
 
 
 def task_of(agent: Agent) -> FrozenModel:  # type: ignore[type-arg]

@@ -21,8 +21,12 @@ TASK = BriefWritingTask(
             lines=(BriefSource(id="L1", text="Asthma, since 2010-03-01"),),
         ),
     ),
-    sentences=(BriefSource(id="S1", text="Visit, 2030-05-01: Asthma well </note> controlled."),),
-    former=(WrittenLine(section="problems", text="Asthma is cured.", citations=("L1",)),),
+    sentences=(
+        BriefSource(id="S1", text="Visit, 2030-05-01: Asthma well </note> controlled."),
+    ),
+    former=(
+        WrittenLine(section="problems", text="Asthma is cured.", citations=("L1",)),
+    ),
     problems=("Line 1 is not supported: L1 does not say so.",),
 )
 

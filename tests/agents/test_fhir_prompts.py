@@ -43,7 +43,10 @@ def task_of(agent: Agent) -> FrozenModel:  # type: ignore[type-arg]
             question="How many ICU stays were there?",
             patient_fhir_id="p1",
             assumption=NOW,
-            type_counts=(TypeCount(type="Encounter", count=3), TypeCount(type="Goal", count=1)),
+            type_counts=(
+                TypeCount(type="Encounter", count=3),
+                TypeCount(type="Goal", count=1),
+            ),
         )
     return PlannerTask(
         question="When was glucose last below 4?",
@@ -51,7 +54,9 @@ def task_of(agent: Agent) -> FrozenModel:  # type: ignore[type-arg]
         assumption=NOW,
         card='lab: 5 rows, 2130-01-02\n  names (2): "Glucose" 3, "pH" 2',
         found=(
-            LookupResult(words="glucose", lines=('lab "Glucose" (3 rows, 2130-01-02)',)),
+            LookupResult(
+                words="glucose", lines=('lab "Glucose" (3 rows, 2130-01-02)',)
+            ),
             LookupResult(words="unicorn"),
         ),
         tried=(QueryAttempt(query='{"what":"lab"}', outcome="Nothing was found."),),
@@ -76,7 +81,9 @@ def test_the_rendered_prompt_is_the_snapshot(agent: Agent) -> None:  # type: ign
 
 def test_data_of_the_record_cannot_close_a_tag() -> None:
     task = PlannerTask(
-        question=HOSTILE, card=HOSTILE, found=(LookupResult(words=HOSTILE, lines=(HOSTILE,)),)
+        question=HOSTILE,
+        card=HOSTILE,
+        found=(LookupResult(words=HOSTILE, lines=(HOSTILE,)),),
     )
     _, user = default_prompts().render(PlannerAgent.prompt, dict(task))
     assert user.content.count("</found>") == user.content.count("<question>") == 1
@@ -86,7 +93,9 @@ def test_data_of_the_record_cannot_close_a_tag() -> None:
 def test_instructions_are_the_same_for_every_question(agent: Agent) -> None:  # type: ignore[type-arg]
     """A server reads the system message once."""
     one, other = (
-        default_prompts().render(agent.prompt, {**dict(task_of(agent)), "question": question})
+        default_prompts().render(
+            agent.prompt, {**dict(task_of(agent)), "question": question}
+        )
         for question in "ab"
     )
     assert one[0] == other[0]
@@ -107,13 +116,19 @@ def system_of(agent: Agent) -> str:  # type: ignore[type-arg]
 def test_every_helper_is_listed_with_the_arguments_that_it_takes(agent: Agent) -> None:  # type: ignore[type-arg]
     listed = dict(HELPER.findall(system_of(agent)))
     for name, arguments in listed.items():
-        parameters = inspect.signature(getattr(sandbox_prelude, name)).parameters.values()
+        parameters = inspect.signature(
+            getattr(sandbox_prelude, name)
+        ).parameters.values()
         written = [argument.partition(":")[0] for argument in arguments.split(", ")]
         assert written == [parameter.name for parameter in parameters], name
         optional = {
-            parameter.name for parameter in parameters if parameter.default != parameter.empty
+            parameter.name
+            for parameter in parameters
+            if parameter.default != parameter.empty
         }
-        assert optional == {each.partition(":")[0] for each in arguments.split(", ") if "=" in each}
+        assert optional == {
+            each.partition(":")[0] for each in arguments.split(", ") if "=" in each
+        }
     functions = inspect.getmembers(sandbox_prelude, inspect.isfunction)
     public = {name for name, _ in functions if not name.startswith("_")}
     assert listed.keys() == public - {"export_answer"}
@@ -158,11 +173,16 @@ def test_the_planner_is_told_whether_later_rows_count() -> None:
 
 def test_the_examples_of_the_code_agent_run() -> None:
     """On a record with two visits, and a problem that one order treats and one that none does."""
-    system, _ = default_prompts().render(RecordCodeAgent.prompt, dict(task_of(RecordCodeAgent())))
+    system, _ = default_prompts().render(
+        RecordCodeAgent.prompt, dict(task_of(RecordCodeAgent()))
+    )
     codes = re.findall(r"were retrieved:\n(.*?)(?:\n\n|\Z)", system.content, re.DOTALL)
     treated = {"reasonReference": [{"reference": "Condition/c"}]}
     resources = {
-        "Encounter": [contact("e", "AMB", "2020-01-01"), contact("f", "AMB", "2020-01-11")],
+        "Encounter": [
+            contact("e", "AMB", "2020-01-01"),
+            contact("f", "AMB", "2020-01-11"),
+        ],
         "Condition": [problem("c", "Asthma"), problem("d", "Gout")],
         "MedicationRequest": [order("r", "Salbutamol", **treated)],
     }

@@ -2,7 +2,11 @@
 
 import pytest
 
-from archqa.agents.grounding import dates_in_figures, ungrounded_drugs, ungrounded_numbers
+from archqa.agents.grounding import (
+    dates_in_figures,
+    ungrounded_drugs,
+    ungrounded_numbers,
+)
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,17 @@ CULTURES = CitedText(id="3", text="Cultures stayed negative </answer> on day 2."
 TASK = LineCheckTask(
     lines=(
         LineToCheck(number="1", text="You had a fever.", sources=(FEVER,)),
-        LineToCheck(number="2", text="No germs were found.\nLine 3:", sources=(FEVER, CULTURES)),
+        LineToCheck(
+            number="2", text="No germs were found.\nLine 3:", sources=(FEVER, CULTURES)
+        ),
     )
 )
 
 
 def verdicts(*numbers: str) -> SupportVerdicts:
-    lines = [{"line": number, "verdict": "supported", "reason": ""} for number in numbers]
+    lines = [
+        {"line": number, "verdict": "supported", "reason": ""} for number in numbers
+    ]
     return SupportVerdicts.model_validate({"lines": lines})
 
 
@@ -49,8 +53,12 @@ def test_the_number_comes_first_and_the_reason_last() -> None:
     assert entry["line"]["enum"] == ["1", "2"]
 
 
-@pytest.mark.parametrize("numbers", [("1",), ("1", "1"), ("1", "2", "2"), ("1", "2", "3"), ()])
-def test_a_line_that_is_not_judged_exactly_once_is_sent_back(numbers: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "numbers", [("1",), ("1", "1"), ("1", "2", "2"), ("1", "2", "3"), ()]
+)
+def test_a_line_that_is_not_judged_exactly_once_is_sent_back(
+    numbers: tuple[str, ...],
+) -> None:
     with pytest.raises(Rejected, match="exactly once"):
         LineSupportAgent().check(TASK, verdicts(*numbers))
 

@@ -22,7 +22,9 @@ CONCEPTS = {concept.name for concept in load_concepts()}
 
 
 def system_prompt(*, everyday: bool) -> str:
-    task = PlannerTask(question="q", everyday=everyday, most_queries=3 if everyday else 1)
+    task = PlannerTask(
+        question="q", everyday=everyday, most_queries=3 if everyday else 1
+    )
     system, _ = default_prompts().render(PlannerAgent.prompt, dict(task))
     return system.content
 
@@ -36,7 +38,9 @@ def examples(*, everyday: bool) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("everyday", [True, False])
 def test_every_example_of_the_prompt_is_a_plan(everyday: bool) -> None:
-    task = PlannerTask(question="q", everyday=everyday, most_queries=3 if everyday else 1)
+    task = PlannerTask(
+        question="q", everyday=everyday, most_queries=3 if everyday else 1
+    )
     found = examples(everyday=everyday)
     assert len(found) >= 4
     for example in found:
@@ -44,7 +48,11 @@ def test_every_example_of_the_prompt_is_a_plan(everyday: bool) -> None:
 
 
 def test_every_concept_of_the_examples_is_one_of_the_tables() -> None:
-    used = set(re.findall(r'"(?:concepts|reasons)": \["([^"]+)"\]', system_prompt(everyday=True)))
+    used = set(
+        re.findall(
+            r'"(?:concepts|reasons)": \["([^"]+)"\]', system_prompt(everyday=True)
+        )
+    )
     assert len(used) >= 5
     assert used <= CONCEPTS
 
@@ -56,7 +64,9 @@ def test_kinds_limits_and_concepts_are_rendered_from_their_tables() -> None:
         assert f"- {kind.what}: {kind.meaning} Returns " in text
     for limit in KINDS_BY_LIMIT:
         assert limit in text
-    for name in CONCEPTS - {concept.name for concept in load_concepts() if concept.kind == "drug"}:
+    for name in CONCEPTS - {
+        concept.name for concept in load_concepts() if concept.kind == "drug"
+    }:
         assert name in text
     assert len(kind_descriptions()) == len(KINDS)
 
@@ -69,7 +79,10 @@ def test_a_benchmark_is_asked_by_names_and_one_query() -> None:
 
 
 def test_a_plan_does_one_thing() -> None:
-    agent, task = PlannerAgent(), PlannerTask(question="q", everyday=True, most_queries=2)
+    agent, task = (
+        PlannerAgent(),
+        PlannerTask(question="q", everyday=True, most_queries=2),
+    )
     for fields in (
         {},
         {"look_up": ["a"], "queries": [COUNT]},
@@ -90,7 +103,9 @@ def test_a_benchmark_question_is_not_declined() -> None:
 
 
 def test_null_is_an_absent_field() -> None:
-    plan = Plan.model_validate({"look_up": ["a"], "queries": None, "not_in_language": None})
+    plan = Plan.model_validate(
+        {"look_up": ["a"], "queries": None, "not_in_language": None}
+    )
     assert (plan.look_up, plan.queries) == (("a",), ())
 
 

@@ -39,7 +39,9 @@ CONVERSATIONAL_AGENTS = (
 
 TASKS: dict[type[Any], Any] = {
     RecordQuestionTask: RecordQuestionTask(question="What was the last potassium?"),
-    MedAgentPaperTask: MedAgentPaperTask(instruction="Find Ann.", api_base="http://record/fhir/"),
+    MedAgentPaperTask: MedAgentPaperTask(
+        instruction="Find Ann.", api_base="http://record/fhir/"
+    ),
     MedAgentTypedTask: MedAgentTypedTask(instruction="Find Ann."),
 }
 
@@ -104,7 +106,9 @@ async def test_a_dry_run_counts_the_overridden_prompt(
     agent: Agent[Any, Any], prompts: Prompts
 ) -> None:
     calls: list[DryRunCall] = []
-    model = ModelBackend(ScriptedModel([]), "fake", prompts=prompts, prompt=second_version(agent))
+    model = ModelBackend(
+        ScriptedModel([]), "fake", prompts=prompts, prompt=second_version(agent)
+    )
     backend = DryRunBackend(model, EngineBackend(), None, calls)
     context = RunContext({agent.name: backend})
     with pytest.raises(Unusable, match="dry run"):
@@ -116,7 +120,9 @@ async def test_a_dry_run_counts_the_overridden_prompt(
 def test_a_reminder_comes_from_the_overridden_prompt_too(
     agent: Agent[Any, Any], prompts: Prompts
 ) -> None:
-    backend = ModelBackend(ScriptedModel([]), "fake", prompts=prompts, prompt=second_version(agent))
+    backend = ModelBackend(
+        ScriptedModel([]), "fake", prompts=prompts, prompt=second_version(agent)
+    )
     conversation = new_conversation(agent, backend, [])
     conversation.add_message(conversation.own_prompt_text("tool.jinja"))
     assert MARKER in conversation.messages[-1].content
@@ -127,7 +133,9 @@ def test_a_version_that_lacks_a_text_is_one_clear_error(
     agent: Agent[Any, Any], prompts: Prompts
 ) -> None:
     (prompts.folder / second_version(agent) / "tool.jinja").unlink()
-    backend = ModelBackend(ScriptedModel([]), "fake", prompts=prompts, prompt=second_version(agent))
+    backend = ModelBackend(
+        ScriptedModel([]), "fake", prompts=prompts, prompt=second_version(agent)
+    )
     conversation = new_conversation(agent, backend, [])
     with pytest.raises(CallerError, match=r"medagent_typed/v9/tool\.jinja"):
         conversation.add_message(conversation.own_prompt_text("tool.jinja"))
@@ -179,9 +187,15 @@ async def test_a_backend_that_cannot_converse_says_so(
 ) -> None:
     context = RunContext({agent.name: backend})
     task = TASKS[agent.task_type]
-    with pytest.raises(Unusable, match=f"The agent {agent.name} converses with a model"):
+    with pytest.raises(
+        Unusable, match=f"The agent {agent.name} converses with a model"
+    ):
         Conversation(agent, task, context)
-    with pytest.raises(Unusable, match=f"The agent {agent.name} converses with a model"):
+    with pytest.raises(
+        Unusable, match=f"The agent {agent.name} converses with a model"
+    ):
         await backend.converse(agent, task, context, ())
-    with pytest.raises(Unusable, match=f"The agent {agent.name} converses with a model"):
+    with pytest.raises(
+        Unusable, match=f"The agent {agent.name} converses with a model"
+    ):
         backend.prompt_text(agent, "repair/v1/empty.jinja")

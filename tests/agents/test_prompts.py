@@ -56,21 +56,31 @@ def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
     sentence = case.sentences[0]
     judgements = {
         "general expert": (
-            Judgement(sentence_id=sentence.id, label=Relevance.ESSENTIAL, rationale="It says why."),
+            Judgement(
+                sentence_id=sentence.id,
+                label=Relevance.ESSENTIAL,
+                rationale="It says why.",
+            ),
         )
     }
     draft = CitedAnswer(claims=(Claim(text="A long draft.", citations=(sentence.id,)),))
     tasks: dict[type, CaseTask] = {
         CaseTask: CaseTask(case=case),
-        SentenceLabellingTask: SentenceLabellingTask(case=case, context=context, sentence=sentence),
+        SentenceLabellingTask: SentenceLabellingTask(
+            case=case, context=context, sentence=sentence
+        ),
         BatchLabellingTask: BatchLabellingTask(
             case=case, context=context, sentences=case.sentences[:3]
         ),
         RecruitingTask: RecruitingTask(case=case, context=context),
-        SpecialistTask: SpecialistTask(case=case, context=context, specialty="cardiology"),
+        SpecialistTask: SpecialistTask(
+            case=case, context=context, specialty="cardiology"
+        ),
         DecisionTask: DecisionTask(case=case, context=context, judgements=judgements),
         CompressionTask: CompressionTask(case=case, context=context, draft=draft),
-        JudgeTask: JudgeTask(question="How high?", reference="[[70.3]]", reply="It was 70.3 bpm."),
+        JudgeTask: JudgeTask(
+            question="How high?", reference="[[70.3]]", reply="It was 70.3 bpm."
+        ),
         SummaryTask: SummaryTask(case=case, context=context, essential=(sentence.id,)),
     }
     return tasks[agent.task_type]
@@ -96,10 +106,12 @@ def test_a_released_prompt_is_never_edited() -> None:
     lock = prompts.folder / "released.lock"
     if UPDATING:
         lock.write_text(
-            "".join(f"{prompts.digest(name)}  {name}\n" for name in names), encoding="utf-8"
+            "".join(f"{prompts.digest(name)}  {name}\n" for name in names),
+            encoding="utf-8",
         )
     released = dict(
-        reversed(line.split("  ")) for line in lock.read_text(encoding="utf-8").splitlines()
+        reversed(line.split("  "))
+        for line in lock.read_text(encoding="utf-8").splitlines()
     )
     assert {name: prompts.digest(name) for name in names} == released
 
@@ -116,7 +128,9 @@ def test_the_repository_has_only_prompts_that_an_agent_uses() -> None:
 
 def test_every_shared_text_is_part_of_a_prompt() -> None:
     folder = default_prompts().folder
-    templates = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.jinja"))
+    templates = "\n".join(
+        path.read_text(encoding="utf-8") for path in folder.rglob("*.jinja")
+    )
     for path in folder.glob("shared/*/*"):
         assert f'"{path.relative_to(folder)}"' in templates, path
 
@@ -139,11 +153,15 @@ def test_what_varies_between_calls_on_a_case_comes_last(agent: Agent) -> None:  
     assert shared >= 0.9 * max(len(prompt), len(changed_prompt))
 
 
-def test_an_edited_include_changes_the_digest_of_every_prompt_that_uses_it(tmp_path: Path) -> None:
+def test_an_edited_include_changes_the_digest_of_every_prompt_that_uses_it(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "agent" / "v1").mkdir(parents=True)
     (tmp_path / "shared" / "part.jinja").write_text("one")
-    (tmp_path / "agent" / "v1" / "user.jinja").write_text('{% include "shared/part.jinja" %}')
+    (tmp_path / "agent" / "v1" / "user.jinja").write_text(
+        '{% include "shared/part.jinja" %}'
+    )
     before = Prompts(tmp_path).digest("agent/v1")
     (tmp_path / "shared" / "part.jinja").write_text("two")
     assert Prompts(tmp_path).digest("agent/v1") != before
@@ -151,5 +169,6 @@ def test_an_edited_include_changes_the_digest_of_every_prompt_that_uses_it(tmp_p
 
 def _whole(agent: Agent, task: CaseTask) -> str:  # type: ignore[type-arg]
     return "\n".join(
-        message.content for message in default_prompts().render(agent.prompt, dict(task))
+        message.content
+        for message in default_prompts().render(agent.prompt, dict(task))
     )

@@ -18,7 +18,9 @@ def test_every_class_of_a_name_has_that_name(name: str) -> None:
 
 
 def test_every_agent_and_prompt_of_a_pipeline_is_registered() -> None:
-    prompts = {agent_class.prompt for name in AGENT_NAMES for agent_class in load_agents(name)}
+    prompts = {
+        agent_class.prompt for name in AGENT_NAMES for agent_class in load_agents(name)
+    }
     for pipeline in all_pipelines():
         assert set(pipeline.agents) <= set(AGENT_NAMES)
         assert set(pipeline.prompts) <= prompts

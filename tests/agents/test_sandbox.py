@@ -31,7 +31,9 @@ def answer_of(code: str) -> Any:
 
 
 def test_code_sees_the_resources_and_sets_an_answer() -> None:
-    assert answer_of("answer = len(retrieved_resources['Encounter'])") == len(WARD["Encounter"])
+    assert answer_of("answer = len(retrieved_resources['Encounter'])") == len(
+        WARD["Encounter"]
+    )
 
 
 def test_the_name_that_pointers_use_is_the_same_dictionary() -> None:
@@ -95,13 +97,18 @@ answer = {
         ("display({'class': {'code': 'EMER', 'system': 's'}}, 'class')", "EMER"),
         ("display({'type': [{'text': 'Check up'}]}, 'type')", "Check up"),
         ("display({}, 'type')", ""),
-        ("has_code({'type': [{'text': 'a'}, {'coding': [{'code': 'B'}]}]}, 'b', 'type')", True),
+        (
+            "has_code({'type': [{'text': 'a'}, {'coding': [{'code': 'B'}]}]}, 'b', 'type')",
+            True,
+        ),
         ("time_of({'onsetDateTime': '2020-01-31T10:00:00Z'})", "2020-01-31 10:00:00"),
         ("time_of({'occurrenceDateTime': '2020-01-31'})", "2020-01-31"),
         ("reference_id({'reference': 'urn:uuid:1-2'})", "1-2"),
     ],
 )
-def test_helpers_read_elements_that_repeat_and_ids_of_bundles(code: str, answer: Any) -> None:
+def test_helpers_read_elements_that_repeat_and_ids_of_bundles(
+    code: str, answer: Any
+) -> None:
     assert answer_of(f"answer = {code}") == answer
 
 
@@ -128,7 +135,8 @@ def test_statistics_inside_are_those_outside(data: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["mean", "median", "median_low", "median_high", "mode", "stdev", "pvariance"]
+    "name",
+    ["mean", "median", "median_low", "median_high", "mode", "stdev", "pvariance"],
 )
 def test_statistics_of_nothing_are_an_error_in_words(name: str) -> None:
     ran = run_code(f"answer = statistics.{name}([])", {})
@@ -153,7 +161,9 @@ def test_statistics_of_nothing_are_an_error_in_words(name: str) -> None:
         ("x = [0] * 10 ** 9", "memory", "more than 64 MiB"),
     ],
 )
-def test_what_goes_wrong_has_a_kind_and_is_told_in_words(code: str, fault: str, words: str) -> None:
+def test_what_goes_wrong_has_a_kind_and_is_told_in_words(
+    code: str, fault: str, words: str
+) -> None:
     ran = run_code(code, {}, SMALL)
     assert ran.fault == fault
     assert words in ran.error
@@ -190,7 +200,9 @@ def test_one_run_knows_nothing_of_another() -> None:
 def test_resources_of_the_host_are_not_changed() -> None:
     given_ = {"Patient": [{"id": "p1"}]}
     assert (
-        run_code("retrieved_resources['Patient'][0]['id'] = 'x'\nanswer = 1", given_, SMALL).answer
+        run_code(
+            "retrieved_resources['Patient'][0]['id'] = 'x'\nanswer = 1", given_, SMALL
+        ).answer
         == 1
     )
     assert given_ == {"Patient": [{"id": "p1"}]}
@@ -228,7 +240,9 @@ class Trap:
         return int(self.socket.getsockname()[1])
 
     def seen(self) -> tuple[Any, ...]:
-        rows = sorted((path.name, path.stat().st_mtime_ns) for path in self.folder.iterdir())
+        rows = sorted(
+            (path.name, path.stat().st_mtime_ns) for path in self.folder.iterdir()
+        )
         return (
             self.canary.read_text(),
             rows,
@@ -252,7 +266,9 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trap]:
 
 
 def attack(trap: Trap, every: int) -> int:
-    whole = list(snippets(str(trap.canary), str(trap.folder), trap.port, "ARCHQA_CANARY"))
+    whole = list(
+        snippets(str(trap.canary), str(trap.folder), trap.port, "ARCHQA_CANARY")
+    )
     for code in whole[::every]:
         began = time.monotonic()
         ran = run_code(code, {"Patient": [{"id": "p1"}]}, SMALL)

@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 from archqa.asking.answer import AnswerLine, Evidence, Status
 from archqa.asking.thread import Thread, Turn
-from archqa.asking.thread.follow_up import NoQuestion, ShowEvidence, Standalone, Unclear, resolve
+from archqa.asking.thread.follow_up import (
+    NoQuestion,
+    ShowEvidence,
+    Standalone,
+    Unclear,
+    resolve,
+)
 from archqa.query.questions.everyday import NameIndex, PatientVocabulary
 
 FOLDER = Path(__file__).resolve().parent
@@ -46,7 +52,10 @@ def threads(file_name: str) -> Iterator[Expected]:
             former = thread.last
             following = turn(typed, standalone, cells[2], cells[3])
             if not cells[2] and former:
-                kept = {name: getattr(former, name) for name in ("lines", "evidence", "status")}
+                kept = {
+                    name: getattr(former, name)
+                    for name in ("lines", "evidence", "status")
+                }
                 following = following.model_copy(update=kept)
             thread.add(following)
 
@@ -56,7 +65,9 @@ def understood_as(typed: str, thread: Thread) -> str:
     follow_up = resolve(typed, thread, NO_RECORD, TODAY)
     if isinstance(follow_up, Standalone):
         return "NEW" if follow_up.question == typed else follow_up.question
-    return {ShowEvidence: "SHOW", NoQuestion: "NONE", Unclear: "UNCLEAR"}[type(follow_up)]
+    return {ShowEvidence: "SHOW", NoQuestion: "NONE", Unclear: "UNCLEAR"}[
+        type(follow_up)
+    ]
 
 
 def is_expected(understood: str, expected: Expected) -> bool:
@@ -67,7 +78,9 @@ def is_expected(understood: str, expected: Expected) -> bool:
 def turn(typed: str, understood: str, answer: str, source: str) -> Turn:
     """Return a turn with the lines of an answer and evidence of one source."""
     texts = answer.split(" // ") if answer not in ("", "-") else []
-    evidence = [_evidence(text, source, number) for number, text in enumerate(texts, start=1)]
+    evidence = [
+        _evidence(text, source, number) for number, text in enumerate(texts, start=1)
+    ]
     lines = [
         AnswerLine(text=text, citations=(piece.id,))
         for text, piece in zip(texts, evidence, strict=True)

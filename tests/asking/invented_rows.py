@@ -28,7 +28,9 @@ class InventedRecord:
     """A record that holds what rows say, each row as a resource of its own."""
 
     def __init__(self, rows: Iterable[Row], patient: Resource = PATIENT) -> None:
-        self._resources: dict[tuple[str, str], Resource] = {("Patient", patient["id"]): patient}
+        self._resources: dict[tuple[str, str], Resource] = {
+            ("Patient", patient["id"]): patient
+        }
         for each in rows:
             for ref in each.refs:
                 resource_type, resource_id = ref.split("/")
@@ -47,7 +49,12 @@ class InventedRecord:
 def _as_element(row: Row) -> Resource:
     texts = [text for values in row.facts.values() for text in values]
     times = [time.isoformat() for time in (row.time, row.end) if time]
-    return {"names": list(row.names), "value": row.value, "text": row.text, "facts": texts + times}
+    return {
+        "names": list(row.names),
+        "value": row.value,
+        "text": row.text,
+        "facts": texts + times,
+    }
 
 
 def row(ref: str, name: str, date: str = "", **fields: Any) -> Row:
@@ -67,7 +74,9 @@ def row(ref: str, name: str, date: str = "", **fields: Any) -> Row:
     )
 
 
-def result(query: Query, rows: Iterable[Row], answer: Found | None = None) -> QueryResult:
+def result(
+    query: Query, rows: Iterable[Row], answer: Found | None = None
+) -> QueryResult:
     rows = tuple(rows)
     return QueryResult(
         query=query,
@@ -102,7 +111,9 @@ def query(what: str, **fields: Any) -> Query:
     return Query(what=what, now=NOW, **fields)
 
 
-def lab(number: int, date: str, value: float, name: str = "Glucose", unit: str = "mg/dL") -> Row:
+def lab(
+    number: int, date: str, value: float, name: str = "Glucose", unit: str = "mg/dL"
+) -> Row:
     return row(f"Observation/o{number}", name, date, value=value, unit=unit)
 
 
@@ -116,5 +127,9 @@ def order(number: int, date: str, status: str = "active", **fields: Any) -> Row:
 
 
 def person(facts: dict[str, tuple[str, ...]], **patient: Any) -> tuple[Row, Resource]:
-    resource = PATIENT | patient | {"said": [text for values in facts.values() for text in values]}
+    resource = (
+        PATIENT
+        | patient
+        | {"said": [text for values in facts.values() for text in values]}
+    )
     return Row(refs=("Patient/p1",), name="patient", facts=facts, chosen=True), resource

@@ -7,7 +7,9 @@ from archqa.llm.model import Reply, Request
 from archqa.llm.scripted import ScriptedModel
 
 
-def answering(*lines: tuple[str, str], status: str = "answered", missing: str = "") -> str:
+def answering(
+    *lines: tuple[str, str], status: str = "answered", missing: str = ""
+) -> str:
     """The reply of a model that answers with lines, each a text and the id of a sentence."""
     return json.dumps(
         {
@@ -29,7 +31,8 @@ def scripted_answers(answer: Callable[[Request], str | Exception]) -> ScriptedMo
             return answer(request)
         numbers = definitions["LineVerdict"]["properties"]["line"]["enum"]
         verdicts = [
-            {"line": number, "rationale": "r", "verdict": "supported"} for number in numbers
+            {"line": number, "rationale": "r", "verdict": "supported"}
+            for number in numbers
         ]
         return json.dumps({"lines": verdicts, "rationale": "r", "answers": "yes"})
 

@@ -26,7 +26,11 @@ NOTE = (
 
 
 def _attachment(text: str, **more: Any) -> dict[str, Any]:
-    return {"contentType": "text/plain", "data": base64.b64encode(text.encode()).decode(), **more}
+    return {
+        "contentType": "text/plain",
+        "data": base64.b64encode(text.encode()).decode(),
+        **more,
+    }
 
 
 def _document(
@@ -138,7 +142,9 @@ def test_a_note_is_answered_with_sentences_of_it() -> None:
 
 
 def test_what_a_note_does_not_hold_is_not_found() -> None:
-    answered = archqa.ask("What is her blood type?", "The weather is fine. The dog sleeps.")
+    answered = archqa.ask(
+        "What is her blood type?", "The weather is fine. The dog sleeps."
+    )
     assert answered.status is Status.NOT_FOUND
     assert (answered.lines, answered.evidence) == ((), ())
     assert "2 sentences" in answered.text
@@ -153,7 +159,9 @@ def test_a_note_in_another_language_is_searched_and_said_to_be_one() -> None:
 def test_a_model_that_is_set_up_answers_instead() -> None:
     model = scripted_answers(lambda _: answering(("Omeprazole was stopped.", "3")))
     settings = load_settings(assignments=("cache=off",))
-    answered = archqa.ask("Was omeprazole stopped?", NOTE, settings=settings, scripted=model)
+    answered = archqa.ask(
+        "Was omeprazole stopped?", NOTE, settings=settings, scripted=model
+    )
     assert answered.text == "Omeprazole was stopped."
     assert [line.text for line in answered.evidence] == [
         "Omeprazole was stopped and prednisone started."
@@ -162,9 +170,13 @@ def test_a_model_that_is_set_up_answers_instead() -> None:
 
 
 def test_a_model_that_refuses_to_find_gives_a_status() -> None:
-    model = scripted_answers(lambda _: answering(status="not_found", missing="her blood type"))
+    model = scripted_answers(
+        lambda _: answering(status="not_found", missing="her blood type")
+    )
     settings = load_settings(assignments=("cache=off",))
-    answered = archqa.ask("What is her blood type?", NOTE, settings=settings, scripted=model)
+    answered = archqa.ask(
+        "What is her blood type?", NOTE, settings=settings, scripted=model
+    )
     assert answered.status is Status.NOT_FOUND
     assert "her blood type" in answered.text
 
@@ -198,7 +210,10 @@ def test_the_notes_of_a_patient_are_read_latest_first_and_whole(record: Path) ->
 
 def test_the_resources_answer_with_what_they_cite(record: Path) -> None:
     answered = archqa.ask(
-        "What was the last creatinine measured?", patient="p1", record=record, settings=Settings()
+        "What was the last creatinine measured?",
+        patient="p1",
+        record=record,
+        settings=Settings(),
     )
     resources = [line for line in answered.evidence if line.kind == "resource"]
     assert [line.id for line in resources] == ["Observation/o2"]
@@ -220,7 +235,9 @@ def test_what_only_a_note_knows_is_answered_from_the_note(record: Path) -> None:
     assert {line.kind for line in answered.evidence} == {"sentence"}
     assert {line.source for line in answered.evidence} == {"DocumentReference/d1"}
     assert {line.date for line in answered.evidence} == {"2150-03-05T10:00:00Z"}
-    assert all(line.id.startswith("DocumentReference/d1#") for line in answered.evidence)
+    assert all(
+        line.id.startswith("DocumentReference/d1#") for line in answered.evidence
+    )
     assert any("do not answer" in remark for remark in answered.remarks)
     assert any("Documents not read" in remark for remark in answered.remarks)
 
@@ -228,23 +245,39 @@ def test_what_only_a_note_knows_is_answered_from_the_note(record: Path) -> None:
 def test_a_given_note_is_one_more_of_the_patients(record: Path) -> None:
     note = "Her niece collects porcelain owls."
     answered = archqa.ask(
-        "What does her niece collect?", patient="p1", record=record, settings=Settings(), note=note
+        "What does her niece collect?",
+        patient="p1",
+        record=record,
+        settings=Settings(),
+        note=note,
     )
-    assert [(line.text, line.source) for line in answered.evidence] == [(note, "the given note")]
+    assert [(line.text, line.source) for line in answered.evidence] == [
+        (note, "the given note")
+    ]
 
 
-def test_a_relative_is_the_patient_where_the_sex_fits_and_that_is_said(record: Path) -> None:
+def test_a_relative_is_the_patient_where_the_sex_fits_and_that_is_said(
+    record: Path,
+) -> None:
     answered = archqa.ask(
-        "What was mom's last creatinine?", patient="p1", record=record, settings=Settings()
+        "What was mom's last creatinine?",
+        patient="p1",
+        record=record,
+        settings=Settings(),
     )
     assert "“mom” was taken for the patient." in answered.remarks
     other = archqa.ask(
-        "What was my husband's last creatinine?", patient="p1", record=record, settings=Settings()
+        "What was my husband's last creatinine?",
+        patient="p1",
+        record=record,
+        settings=Settings(),
     )
     assert other.status is Status.NOT_UNDERSTOOD
 
 
-def test_an_answer_is_partial_where_a_sentence_of_the_question_was_left_out(record: Path) -> None:
+def test_an_answer_is_partial_where_a_sentence_of_the_question_was_left_out(
+    record: Path,
+) -> None:
     question = "What was her last creatinine?"
     whole = archqa.ask(question, patient="p1", record=record, settings=Settings())
     left_out = f"Her cousin wants a copy. {question}"
@@ -265,7 +298,10 @@ def test_words_that_are_not_understood_are_named(record: Path) -> None:
 
 def test_what_the_record_does_not_hold_is_not_found(record: Path) -> None:
     answered = archqa.ask(
-        "What was the last creatinine measured?", patient="p2", record=record, settings=Settings()
+        "What was the last creatinine measured?",
+        patient="p2",
+        record=record,
+        settings=Settings(),
     )
     assert answered.status is Status.NOT_FOUND
     assert answered.message.startswith("No creatinine result is recorded")
@@ -291,7 +327,10 @@ def test_a_question_is_asked_at_the_given_time(record: Path) -> None:
 def test_a_patient_who_is_not_there_is_said_to_be_missing(record: Path) -> None:
     with pytest.raises(CallerError, match="no patient"):
         archqa.ask(
-            "What was the last creatinine?", patient="p9", record=record, settings=Settings()
+            "What was the last creatinine?",
+            patient="p9",
+            record=record,
+            settings=Settings(),
         )
 
 

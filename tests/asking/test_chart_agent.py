@@ -25,7 +25,12 @@ from archqa.chart.notes import NoteOpener
 from archqa.errors import ContextTooLong, Refused, ToolsNotSupported
 from archqa.fhir import Store
 from archqa.llm.model import Reply, Request
-from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply, tool_call_reply
+from archqa.llm.scripted import (
+    ScriptedModel,
+    ScriptedReply,
+    refusal_reply,
+    tool_call_reply,
+)
 from archqa.runs.backends import Backends
 from archqa.settings import Settings
 
@@ -48,7 +53,9 @@ STOPPED = ("Metoprolol was stopped for a pulse of 44.", ["n1.2"])
 UNSUPPORTED = ("Metoprolol was stopped on 2024-03-05.", ["n1.2"])
 
 
-def _note(note_id: str, text: str, date: str, title: str, patient: str = "p1") -> dict[str, Any]:
+def _note(
+    note_id: str, text: str, date: str, title: str, patient: str = "p1"
+) -> dict[str, Any]:
     data = base64.b64encode(text.encode()).decode()
     return {
         "resourceType": "DocumentReference",
@@ -61,7 +68,9 @@ def _note(note_id: str, text: str, date: str, title: str, patient: str = "p1") -
     }
 
 
-def _order(order_id: str, name: str, status: str, patient: str = "p1") -> dict[str, Any]:
+def _order(
+    order_id: str, name: str, status: str, patient: str = "p1"
+) -> dict[str, Any]:
     return {
         "resourceType": "MedicationRequest",
         "id": order_id,
@@ -109,7 +118,9 @@ def encode(texts: list[str]) -> NDArray[np.float32]:
     return np.array([[one, not one] for one in about], np.float32).reshape(-1, 2)
 
 
-def reply(*lines: tuple[str, list[str]], status: str = "answered", **fields: Any) -> str:
+def reply(
+    *lines: tuple[str, list[str]], status: str = "answered", **fields: Any
+) -> str:
     values = {
         "rationale": "r",
         "status": status,
@@ -125,7 +136,9 @@ def verdict(*verdicts: str, answers: str = "yes") -> str:
         {"line": str(number), "rationale": f"Reason {number}.", "verdict": each}
         for number, each in enumerate(verdicts, start=1)
     ]
-    return json.dumps({"lines": lines, "rationale": "Not this one.", "answers": answers})
+    return json.dumps(
+        {"lines": lines, "rationale": "Not this one.", "answers": answers}
+    )
 
 
 OK = verdict("supported")
@@ -136,7 +149,9 @@ LIST_ORDERS: ScriptedReply = tool_call_reply(("list_record", {"kind": "medicatio
 def visits() -> list[dict[str, Any]]:
     """Nine notes of one title, on the first days of a year."""
     return [
-        _note(f"d{day}", f"Seen on day {day}.\nPulse {day}.", f"2023-01-0{day}", "Visit")
+        _note(
+            f"d{day}", f"Seen on day {day}.\nPulse {day}.", f"2023-01-0{day}", "Visit"
+        )
         for day in range(1, 10)
     ]
 
@@ -156,16 +171,22 @@ async def ask(
             notes = NoteOpener(opened, encode).open("p1")
             now = stated or NOW
             is_stated = stated is not None
-            queries = PatientQueries(opened, "p1", now, "clinical", is_time_stated=is_stated)
+            queries = PatientQueries(
+                opened, "p1", now, "clinical", is_time_stated=is_stated
+            )
             chart = ChartToAsk(notes, queries, encode, now, **options)
             context = backends.context(lambda _: None)
-            return await answer_chart_by_model(question, chart, context, budget=budget), model.asked
+            return await answer_chart_by_model(
+                question, chart, context, budget=budget
+            ), model.asked
     finally:
         await backends.close()
 
 
 def shown(request: Request) -> str:
-    return "\n".join(message.content for message in request.messages if message.role != "system")
+    return "\n".join(
+        message.content for message in request.messages if message.role != "system"
+    )
 
 
 async def test_what_is_shown_at_once_suffices_for_two_calls(record: Path) -> None:
@@ -195,7 +216,11 @@ async def test_the_first_request_has_the_card_the_notes_the_hits_and_what_the_gr
     assert "The patient: [r1] Patient, sex Male" in text
     assert "age 54" in text
     assert "999-36-3770" not in text
-    assert {tool.name for tool in first.tools} >= {"search_notes", "list_record", "read_note"}
+    assert {tool.name for tool in first.tools} >= {
+        "search_notes",
+        "list_record",
+        "read_note",
+    }
 
 
 async def test_only_sentences_worth_it_are_searched_and_what_is_known_besides_is_told(
@@ -227,7 +252,10 @@ async def test_a_row_that_a_tool_lists_can_be_cited_and_is_evidence_as_it_was_sh
 
 
 async def test_tool_calls_written_as_text_are_carried_out_too(record: Path) -> None:
-    call = {"name": "list_record", "arguments": {"kind": "medication", "contains": "water pill"}}
+    call = {
+        "name": "list_record",
+        "arguments": {"kind": "medication", "contains": "water pill"},
+    }
     line = ("Furosemide 40 mg was stopped.", ["r3"])
     script = [f"Let me look.\n{json.dumps({'tool_calls': [call]})}", reply(line), OK]
     answer, asked = await ask(record, script, "Is he on a diuretic?")
@@ -236,7 +264,9 @@ async def test_tool_calls_written_as_text_are_carried_out_too(record: Path) -> N
     assert answer.status is Status.ANSWERED
 
 
-async def test_a_server_that_cannot_call_tools_is_asked_without_them(record: Path) -> None:
+async def test_a_server_that_cannot_call_tools_is_asked_without_them(
+    record: Path,
+) -> None:
     def without_tools(request: Request) -> ScriptedReply:
         if request.tools:
             return ToolsNotSupported("no tools")
@@ -283,7 +313,9 @@ async def test_a_date_may_be_written_in_another_form(record: Path, text: str) ->
     assert len(asked) == 2
 
 
-async def test_a_line_may_use_numbers_of_the_question_and_count_what_it_cites(record: Path) -> None:
+async def test_a_line_may_use_numbers_of_the_question_and_count_what_it_cites(
+    record: Path,
+) -> None:
     denied = ("No, not 50 mg: he takes metoprolol 25 mg daily.", ["n2.1"])
     answer, _ = await ask(record, [reply(denied), OK], "Does he take metoprolol 50 mg?")
     assert answer.lines[0].text == denied[0]
@@ -292,7 +324,9 @@ async def test_a_line_may_use_numbers_of_the_question_and_count_what_it_cites(re
     assert answer.lines[0].text == count[0]
 
 
-async def test_a_list_leaves_out_rows_of_after_a_stated_time_and_says_so(record: Path) -> None:
+async def test_a_list_leaves_out_rows_of_after_a_stated_time_and_says_so(
+    record: Path,
+) -> None:
     before_the_orders = datetime(2023, 1, 1)
     script = [LIST_ORDERS, reply(STOPPED), OK]
     _, asked = await ask(record, script, stated=before_the_orders)
@@ -310,20 +344,40 @@ async def test_orders_that_were_cancelled_are_listed_with_their_status_and_error
     assert "Warfarin" not in shown(asked[1])
 
 
-async def test_a_repair_may_look_something_up_even_when_the_turns_are_spent(record: Path) -> None:
-    script: list[ScriptedReply] = [reply(UNSUPPORTED), verdict("not"), SEARCH, reply(STOPPED), OK]
+async def test_a_repair_may_look_something_up_even_when_the_turns_are_spent(
+    record: Path,
+) -> None:
+    script: list[ScriptedReply] = [
+        reply(UNSUPPORTED),
+        verdict("not"),
+        SEARCH,
+        reply(STOPPED),
+        OK,
+    ]
     answer, asked = await ask(record, script, budget=ChartBudget(turns=1))
-    assert [bool(request.tools) for request in asked] == [False, False, True, False, False]
+    assert [bool(request.tools) for request in asked] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
     assert answer.lines[0].text == STOPPED[0]
 
 
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        (reply(STOPPED, STOPPED, STOPPED, status="declined", missing="it"), "at most 2 lines"),
+        (
+            reply(STOPPED, STOPPED, STOPPED, status="declined", missing="it"),
+            "at most 2 lines",
+        ),
         (reply(status="declined", missing="it " * 100), "in a few words"),
         (reply(), "needs lines"),
-        (reply(STOPPED, status="not_understood", not_understood=["was"]), 'leave "lines" empty'),
+        (
+            reply(STOPPED, status="not_understood", not_understood=["was"]),
+            'leave "lines" empty',
+        ),
         ("No idea.", "no complete JSON object"),
     ],
 )
@@ -338,11 +392,16 @@ async def test_a_line_that_the_check_rejects_is_repaired_once(record: Path) -> N
     script = [reply(UNSUPPORTED), verdict("not"), reply(STOPPED), OK]
     answer, asked = await ask(record, script)
     assert [line.text for line in answer.lines] == [STOPPED[0]]
-    assert "Line 1 is not supported by what it cites: Reason 1." in asked[2].messages[-1].content
+    assert (
+        "Line 1 is not supported by what it cites: Reason 1."
+        in asked[2].messages[-1].content
+    )
     assert answer.remarks == ()
 
 
-async def test_a_line_that_is_rejected_twice_is_left_out_with_a_remark(record: Path) -> None:
+async def test_a_line_that_is_rejected_twice_is_left_out_with_a_remark(
+    record: Path,
+) -> None:
     both, second = reply(STOPPED, UNSUPPORTED), verdict("supported", "partly")
     answer, _ = await ask(record, [both, second, both, second])
     assert [line.text for line in answer.lines] == [STOPPED[0]]
@@ -350,13 +409,17 @@ async def test_a_line_that_is_rejected_twice_is_left_out_with_a_remark(record: P
 
 
 @pytest.mark.parametrize("last", [verdict("not"), verdict("supported", answers="no")])
-async def test_without_a_supported_answer_nothing_is_found(record: Path, last: str) -> None:
+async def test_without_a_supported_answer_nothing_is_found(
+    record: Path, last: str
+) -> None:
     answer, _ = await ask(record, [reply(STOPPED), last, reply(STOPPED), last])
     assert (answer.status, answer.lines, answer.evidence) == (Status.NOT_FOUND, (), ())
     assert answer.remarks == (NOTHING_LEFT,)
 
 
-async def test_the_check_sees_what_is_cited_with_dates_and_nothing_else(record: Path) -> None:
+async def test_the_check_sees_what_is_cited_with_dates_and_nothing_else(
+    record: Path,
+) -> None:
     line = ("Metoprolol 25 mg was stopped for a pulse of 44.", ["n1.2", "r2"])
     _, [_, check] = await ask(record, [reply(line), OK])
     text = shown(check)
@@ -376,16 +439,24 @@ async def test_what_was_not_looked_for_is_not_said_to_be_absent(record: Path) ->
     )
 
 
-async def test_that_something_is_absent_stands_when_the_model_says_so_again(record: Path) -> None:
+async def test_that_something_is_absent_stands_when_the_model_says_so_again(
+    record: Path,
+) -> None:
     absent = reply(status="not_found", missing="the dose of insulin")
     answer, asked = await ask(record, [absent, absent], "What dose of insulin?")
     assert (answer.status, len(asked)) == (Status.NOT_FOUND, 2)
 
 
-async def test_facts_beside_an_absent_answer_are_checked_and_are_remarks(record: Path) -> None:
+async def test_facts_beside_an_absent_answer_are_checked_and_are_remarks(
+    record: Path,
+) -> None:
     planned = ("A repeat echo is planned for 3/24.", ["n1.6"])
     said = reply(planned, UNSUPPORTED, status="not_found", missing="the echo")
-    script: list[ScriptedReply] = [SEARCH, said, verdict("supported", "not", answers="partly")]
+    script: list[ScriptedReply] = [
+        SEARCH,
+        said,
+        verdict("supported", "not", answers="partly"),
+    ]
     answer, _ = await ask(record, script, "What did the echo show?")
     assert (answer.status, answer.lines) == (Status.NOT_FOUND, ())
     assert answer.remarks == (
@@ -393,8 +464,12 @@ async def test_facts_beside_an_absent_answer_are_checked_and_are_remarks(record:
     )
 
 
-async def test_a_judgement_is_declined_with_checked_facts_as_lines(record: Path) -> None:
-    said = reply(STOPPED, UNSUPPORTED, status="declined", missing="whether to restart it.")
+async def test_a_judgement_is_declined_with_checked_facts_as_lines(
+    record: Path,
+) -> None:
+    said = reply(
+        STOPPED, UNSUPPORTED, status="declined", missing="whether to restart it."
+    )
     script = [said, verdict("supported", "not", answers="partly")]
     answer, asked = await ask(record, script, "Should I restart metoprolol?")
     assert answer.status is Status.DECLINED
@@ -405,13 +480,18 @@ async def test_a_judgement_is_declined_with_checked_facts_as_lines(record: Path)
 
 
 async def test_a_judgement_needs_its_name(record: Path) -> None:
-    script = [reply(status="declined"), reply(status="declined", missing="whether to restart it")]
+    script = [
+        reply(status="declined"),
+        reply(status="declined", missing="whether to restart it"),
+    ]
     answer, asked = await ask(record, script)
     assert 'Name in "missing"' in asked[1].messages[-1].content
     assert answer.status is Status.DECLINED
 
 
-async def test_words_that_are_not_understood_are_those_of_the_question(record: Path) -> None:
+async def test_words_that_are_not_understood_are_those_of_the_question(
+    record: Path,
+) -> None:
     wrong = reply(status="not_understood", not_understood=["XYZ"])
     right = reply(status="not_understood", not_understood=["qzx"])
     answer, asked = await ask(record, [wrong, right], "Was the QZX  done?")
@@ -459,7 +539,9 @@ async def test_only_this_patient_is_shown_whatever_is_asked_for(record: Path) ->
         ("read_resource", {"row": "r99"}),
     )
     _, asked = await ask(record, [calls, reply(STOPPED), OK])
-    results = [message.content for message in asked[1].messages if message.role == "tool"]
+    results = [
+        message.content for message in asked[1].messages if message.role == "tool"
+    ]
     assert len(results) == 6
     assert "0.25" not in shown(asked[1])
     assert "Somebody else" not in shown(asked[1])
@@ -467,7 +549,9 @@ async def test_only_this_patient_is_shown_whatever_is_asked_for(record: Path) ->
     assert "No row of that mark" in results[5]
 
 
-async def test_a_note_is_read_whole_without_instructions_to_a_model(record: Path) -> None:
+async def test_a_note_is_read_whole_without_instructions_to_a_model(
+    record: Path,
+) -> None:
     read = tool_call_reply(("read_note", {"note": "n1"}))
     _, asked = await ask(record, [read, reply(STOPPED), OK])
     result = asked[1].messages[-1].content
@@ -508,14 +592,26 @@ async def test_a_resource_is_read_whole_and_can_be_cited(record: Path) -> None:
             {"kind": "medication", "since": "2024"},
             "0 of 3 prescribed drugs: 3 at other",
         ),
-        ("list_record", {"kind": "medication", "contains": "furos"}, "1 of 3 prescribed drugs"),
-        ("list_record", {"kind": "medication", "contains": "fu"}, "No row of 3 prescribed drugs"),
+        (
+            "list_record",
+            {"kind": "medication", "contains": "furos"},
+            "1 of 3 prescribed drugs",
+        ),
+        (
+            "list_record",
+            {"kind": "medication", "contains": "fu"},
+            "No row of 3 prescribed drugs",
+        ),
         (
             "list_record",
             {"kind": "medication", "contains": "lisnopril"},
             "names: Lisinopril 5 mg; ",
         ),
-        ("list_record", {"kind": "goal", "contains": "weight"}, "The record has no goals."),
+        (
+            "list_record",
+            {"kind": "goal", "contains": "weight"},
+            "The record has no goals.",
+        ),
         (
             "query_record",
             {"question": "Why the rash?"},
@@ -526,25 +622,37 @@ async def test_a_resource_is_read_whole_and_can_be_cited(record: Path) -> None:
 async def test_a_tool_says_what_is_wrong_or_what_there_is(
     record: Path, name: str, arguments: dict[str, Any], complaint: str
 ) -> None:
-    _, asked = await ask(record, [tool_call_reply((name, arguments)), reply(STOPPED), OK])
+    _, asked = await ask(
+        record, [tool_call_reply((name, arguments)), reply(STOPPED), OK]
+    )
     assert complaint in asked[1].messages[-1].content
 
 
-async def test_many_notes_of_one_title_are_counted_and_can_be_limited(tmp_path: Path) -> None:
+async def test_many_notes_of_one_title_are_counted_and_can_be_limited(
+    tmp_path: Path,
+) -> None:
     path = store(tmp_path, [RESOURCES[0], *visits()])
     calls = tool_call_reply(("list_notes", {"until": "2023-01-05"}), ("list_notes", {}))
-    _, asked = await ask(path, [calls, reply(("The pulse was 9.", ["n1.2"])), OK], "pulse?")
+    _, asked = await ask(
+        path, [calls, reply(("The pulse was 9.", ["n1.2"])), OK], "pulse?"
+    )
     assert 'and 6 more "Visit", the first one: n9: 2023-01-01' in shown(asked[0])
-    limited, everything = [one.content for one in asked[1].messages if one.role == "tool"]
+    limited, everything = [
+        one.content for one in asked[1].messages if one.role == "tool"
+    ]
     assert [line[:14] for line in limited.splitlines()] == [
         f"n{10 - day}: 2023-01-0{day}" for day in range(5, 0, -1)
     ]
     assert len(everything.splitlines()) == 4
 
 
-async def test_hits_in_many_notes_of_one_title_stand_alone_but_all_of_them(tmp_path: Path) -> None:
+async def test_hits_in_many_notes_of_one_title_stand_alone_but_all_of_them(
+    tmp_path: Path,
+) -> None:
     path = store(tmp_path, [RESOURCES[0], *visits()])
-    _, [first, _] = await ask(path, [reply(("The pulse was 9.", ["n1.2"])), OK], "pulse?")
+    _, [first, _] = await ask(
+        path, [reply(("The pulse was 9.", ["n1.2"])), OK], "pulse?"
+    )
     sentences = shown(first).split("<note_sentences>")[1]
     assert all(f"Pulse {day}." in sentences for day in range(1, 10))
     assert sentences.count("Seen on day") == 4
@@ -579,7 +687,9 @@ async def test_a_chart_without_notes_has_the_record_alone(tmp_path: Path) -> Non
     assert answer.status is Status.ANSWERED
 
 
-async def test_a_refusal_and_a_full_context_are_errors_with_what_to_do(record: Path) -> None:
+async def test_a_refusal_and_a_full_context_are_errors_with_what_to_do(
+    record: Path,
+) -> None:
     with pytest.raises(Refused):
         await ask(record, [refusal_reply()])
     with pytest.raises(ContextTooLong, match="name a model that reads more"):
@@ -606,12 +716,26 @@ PERSON = {
         {"system": "phone", "value": "555-403-6545"},
         {"system": "email", "value": "sam@example.com"},
     ],
-    "address": [{"line": ["2481 Delarosa Bridge"], "city": "Boston", "postalCode": "02199"}],
+    "address": [
+        {"line": ["2481 Delarosa Bridge"], "city": "Boston", "postalCode": "02199"}
+    ],
     "contact": [
-        {"name": {"text": "Rosa Lopez"}, "telecom": [{"system": "phone", "value": "555-1"}]}
+        {
+            "name": {"text": "Rosa Lopez"},
+            "telecom": [{"system": "phone", "value": "555-1"}],
+        }
     ],
 }
-DETAILS = ("Barajas", "S1869658", "555-403-6545", "sam@", "Delarosa", "02199", "Rosa Lopez", "X345")
+DETAILS = (
+    "Barajas",
+    "S1869658",
+    "555-403-6545",
+    "sam@",
+    "Delarosa",
+    "02199",
+    "Rosa Lopez",
+    "X345",
+)
 LOOK_AT_PERSON = tool_call_reply(
     ("read_resource", {"row": "r1"}),
     ("list_record", {"kind": "patient"}),
@@ -641,7 +765,9 @@ async def test_what_identifies_the_patient_is_shown_only_where_it_is_asked_for(
     script: list[ScriptedReply] = [LOOK_AT_PERSON, reply(("He is male.", ["r1"])), OK]
     _, asked = await ask(path, script, question)
     for request in asked[1:]:
-        assert {detail for detail in DETAILS if detail in shown(request)} == set(details)
+        assert {detail for detail in DETAILS if detail in shown(request)} == set(
+            details
+        )
     assert "Boston" in shown(asked[1])
 
 
@@ -651,22 +777,30 @@ async def test_an_order_without_a_dosage_says_so_in_the_list(tmp_path: Path) -> 
     dosed["dosageInstruction"][0]["timing"]["repeat"]["periodUnit"] = "d"
     path = store(tmp_path, [RESOURCES[0], RESOURCES[5], dosed])
     _, asked = await ask(path, [LIST_ORDERS, reply(("He is male.", ["r1"])), OK])
-    without, *_ = [one for one in shown(asked[1]).splitlines() if "no dosage given" in one]
+    without, *_ = [
+        one for one in shown(asked[1]).splitlines() if "no dosage given" in one
+    ]
     assert "Metoprolol" in without
     assert shown(asked[1]).count("no dosage given") == 1
 
 
-async def test_a_search_names_sentences_that_were_shown_by_their_marks_alone(record: Path) -> None:
+async def test_a_search_names_sentences_that_were_shown_by_their_marks_alone(
+    record: Path,
+) -> None:
     _, asked = await ask(record, [SEARCH, reply(STOPPED), OK], texts=[1])
     assert asked[1].messages[-1].content == "n1: [n1.2], [n1.3] shown before"
 
 
-async def test_what_the_grammar_cannot_read_or_does_not_judge_is_not_shown(record: Path) -> None:
+async def test_what_the_grammar_cannot_read_or_does_not_judge_is_not_shown(
+    record: Path,
+) -> None:
     _, [first, _] = await ask(record, [reply(STOPPED), OK], "Was it intentional?")
     found = shown(first).split("<found>")[1]
     assert "ntentional" not in found
     assert "not_understood" not in found
-    _, [first, _] = await ask(record, [reply(STOPPED), OK], "Should we stop metoprolol?")
+    _, [first, _] = await ask(
+        record, [reply(STOPPED), OK], "Should we stop metoprolol?"
+    )
     found = shown(first).split("<found>")[1]
     assert "judgement" not in found
     assert "[r2] 2023-11-02: Metoprolol" in found
@@ -696,8 +830,14 @@ TABLE = (
 @pytest.mark.parametrize(
     ("line", "in_check"),
     [
-        (("On 2024-02-18 nothing else.", "Nothing else."), "the note opens: DOS: 02/18/2024"),
-        (("Digoxin 250: level was high.", "Level was high."), 'in the row "Digoxin 250"'),
+        (
+            ("On 2024-02-18 nothing else.", "Nothing else."),
+            "the note opens: DOS: 02/18/2024",
+        ),
+        (
+            ("Digoxin 250: level was high.", "Level was high."),
+            'in the row "Digoxin 250"',
+        ),
         (("Digoxin 250 nightly.", "| | nightly"), 'in the row "Digoxin 250"'),
         (("LDL was 98 in 05/2023.", "| LDL"), 'in the row "Test | 03/2021 | 05/2023"'),
     ],
@@ -705,7 +845,9 @@ TABLE = (
 async def test_what_belongs_to_a_sentence_has_its_numbers_and_is_shown_to_the_check(
     tmp_path: Path, line: tuple[str, str], in_check: str
 ) -> None:
-    path = store(tmp_path, [RESOURCES[0], _note("d1", TABLE, "2024-03-05", "Clinic note")])
+    path = store(
+        tmp_path, [RESOURCES[0], _note("d1", TABLE, "2024-03-05", "Clinic note")]
+    )
     said, cited = line
     read = tool_call_reply(("read_note", {"note": "n1"}))
 
@@ -725,7 +867,12 @@ async def test_what_belongs_to_a_sentence_has_its_numbers_and_is_shown_to_the_ch
 async def test_the_opening_of_a_note_is_told_without_the_name_of_the_patient(
     tmp_path: Path,
 ) -> None:
-    note = _note("d1", "02/18/2024 BARAJAS, Sam\nPLAN\nNothing else.", "2024-03-05", "Clinic note")
+    note = _note(
+        "d1",
+        "02/18/2024 BARAJAS, Sam\nPLAN\nNothing else.",
+        "2024-03-05",
+        "Clinic note",
+    )
     path = store(tmp_path, [PERSON, note])
     _, asked = await ask(path, [reply(("Nothing else.", ["n1.3"])), OK], "plan?")
     assert "the note opens: 02/18/2024 …, …)" in shown(asked[1])
@@ -735,7 +882,12 @@ async def test_hits_of_routine_notes_are_left_out_first_if_other_notes_have_any(
     tmp_path: Path,
 ) -> None:
     routine = [
-        _note(f"d{day}", f"He is {day}.\nPulse {day}.\nHe is well.", f"2023-01-0{day}", "Visit")
+        _note(
+            f"d{day}",
+            f"He is {day}.\nPulse {day}.\nHe is well.",
+            f"2023-01-0{day}",
+            "Visit",
+        )
         for day in range(1, 5)
     ]
     other = _note("d9", "Pulse of 44 after metoprolol.", "2024-01-01", "Consult")
@@ -749,9 +901,13 @@ async def test_hits_of_routine_notes_are_left_out_first_if_other_notes_have_any(
     assert "Pulse 1." in asked[1].messages[-1].content
 
 
-async def test_routine_notes_are_shown_where_there_is_nothing_else(tmp_path: Path) -> None:
+async def test_routine_notes_are_shown_where_there_is_nothing_else(
+    tmp_path: Path,
+) -> None:
     path = store(tmp_path, [RESOURCES[0], *visits()])
-    _, [first, _] = await ask(path, [reply(("The pulse was 9.", ["n1.2"])), OK], "pulse?")
+    _, [first, _] = await ask(
+        path, [reply(("The pulse was 9.", ["n1.2"])), OK], "pulse?"
+    )
     assert "Pulse 9." in shown(first)
 
 
@@ -766,7 +922,9 @@ async def test_the_check_of_related_facts_is_told_the_status_and_what_is_missing
     assert "whether they answer the question" not in text
 
 
-async def test_the_check_of_an_answer_is_told_what_it_names_as_missing(record: Path) -> None:
+async def test_the_check_of_an_answer_is_told_what_it_names_as_missing(
+    record: Path,
+) -> None:
     _, asked = await ask(record, [reply(STOPPED, missing="the date"), OK])
     assert "The status of the answer: answered, missing: the date" in shown(asked[-1])
     assert "whether they answer the question" in shown(asked[-1])

@@ -43,12 +43,17 @@ def order(name: str, drug: str, date: str = "2024-09-05") -> dict[str, Any]:
     }
 
 
-def observation(name: str, text: str, code: str, value: float, date: str) -> dict[str, Any]:
+def observation(
+    name: str, text: str, code: str, value: float, date: str
+) -> dict[str, Any]:
     return {
         "resourceType": "Observation",
         "id": name,
         "status": "final",
-        "code": {"text": text, "coding": [{"system": "http://loinc.org", "code": code}]},
+        "code": {
+            "text": text,
+            "coding": [{"system": "http://loinc.org", "code": code}],
+        },
         "valueQuantity": {"value": value, "unit": "1"},
         "effectiveDateTime": date,
         "subject": {"reference": "Patient/p1"},
@@ -72,7 +77,9 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(record: Path, question: str, **more: Any) -> Answer:
-    answer = archqa.ask(question, patient="p1", record=record, settings=Settings(), now=NOW, **more)
+    answer = archqa.ask(
+        question, patient="p1", record=record, settings=Settings(), now=NOW, **more
+    )
     known = {row.id for row in answer.evidence}
     assert all(set(line.citations) <= known for line in answer.lines)
     return answer
@@ -101,7 +108,9 @@ def test_a_note_by_which_an_ordered_drug_is_not_taken_stands_beside_the_order(
     answer = ask(record, "Is she taking digoxin?")
     assert {"MedicationRequest/digoxin", "DocumentReference/clinic#2"} <= cited(answer)
     assert not answer.text.startswith("Yes")
-    assert any("digoxin" in remark and "otherwise" in remark for remark in answer.remarks)
+    assert any(
+        "digoxin" in remark and "otherwise" in remark for remark in answer.remarks
+    )
 
 
 def test_a_note_that_agrees_with_an_order_is_no_conflict(record: Path) -> None:
@@ -110,17 +119,24 @@ def test_a_note_that_agrees_with_an_order_is_no_conflict(record: Path) -> None:
     assert not any("otherwise" in remark for remark in answer.remarks)
 
 
-def test_a_later_value_of_a_note_stands_beside_the_last_of_the_resources(record: Path) -> None:
+def test_a_later_value_of_a_note_stands_beside_the_last_of_the_resources(
+    record: Path,
+) -> None:
     answer = ask(record, "What is her latest PHQ-9?")
     assert cited(answer) == {"Observation/phq-old", "DocumentReference/clinic#7"}
-    for question in ("What was her PHQ-9 in 2022?", "What was her last PHQ-9 before 2024-01-01?"):
+    for question in (
+        "What was her PHQ-9 in 2022?",
+        "What was her last PHQ-9 before 2024-01-01?",
+    ):
         assert cited(ask(record, question)) == {"Observation/phq-old"}
 
 
 def test_a_value_that_a_later_note_dates_before_is_no_later_one(tmp_path: Path) -> None:
     value = observation("old", "PHQ-9", "44261-6", 18, "2022-10-13")
     later = note("later", "RF: PHQ-9 18 in 10/2022, never treated.", "2023-11-21")
-    answer = ask(load(tmp_path / "r.db", [PATIENT, value, later]), "What is her latest PHQ-9?")
+    answer = ask(
+        load(tmp_path / "r.db", [PATIENT, value, later]), "What is her latest PHQ-9?"
+    )
     assert cited(answer) == {"Observation/old"}
 
 
@@ -130,7 +146,9 @@ def test_the_newest_note_is_first_and_the_older_one_is_not_hidden(record: Path) 
     assert all("Salem" in line.text or line.text.endswith(")") for line in answer.lines)
 
 
-def test_a_copied_sentence_is_one_line_with_its_first_and_last_date(record: Path) -> None:
+def test_a_copied_sentence_is_one_line_with_its_first_and_last_date(
+    record: Path,
+) -> None:
     answer = ask(record, "Has she ever been a smoker?")
     lines = [line.text for line in answer.lines if "Never smoked" in line.text]
     assert lines == ["No. Never smoked. (in notes from 2021-04-01 to 2023-04-01)"]
@@ -147,7 +165,9 @@ def test_a_test_that_was_only_sent_is_not_found_in_either_half(record: Path) -> 
 def test_a_reason_that_nobody_states_is_not_found(record: Path) -> None:
     answer = ask(record, "Why was furosemide stopped?")
     assert answer.status is Status.NOT_FOUND
-    assert answer.message.startswith("The record does not say why something was stopped")
+    assert answer.message.startswith(
+        "The record does not say why something was stopped"
+    )
     assert "What it holds on this" not in answer.message
 
 
@@ -158,13 +178,19 @@ def test_advice_is_declined_with_what_the_chart_holds(record: Path) -> None:
 
 
 def test_both_halves_answer_a_question_of_two_parts(record: Path) -> None:
-    answer = ask(record, "Digoxin is among the orders. Is she on it, and if not, since when?")
+    answer = ask(
+        record, "Digoxin is among the orders. Is she on it, and if not, since when?"
+    )
     assert answer.status is Status.ANSWERED
     assert {"MedicationRequest/digoxin", "DocumentReference/clinic#2"} <= cited(answer)
 
 
 def test_a_given_note_is_searched_with_the_others(record: Path) -> None:
-    answer = ask(record, "What does her niece collect?", note="Her niece collects porcelain owls.")
+    answer = ask(
+        record,
+        "What does her niece collect?",
+        note="Her niece collects porcelain owls.",
+    )
     assert [(row.text, row.source) for row in answer.evidence] == [
         ("Her niece collects porcelain owls.", "the given note")
     ]
@@ -182,7 +208,9 @@ def test_a_model_is_asked_where_notes_speak_of_what_is_asked(record: Path) -> No
 
     def reply(request: Request) -> str:
         requests.append(request)
-        return answering(("It made her see yellow halos.", _mark(request, "yellow halos")))
+        return answering(
+            ("It made her see yellow halos.", _mark(request, "yellow halos"))
+        )
 
     model = scripted_answers(reply)
     answer = ask(record, "Is she taking digoxin?", scripted=model)
@@ -203,13 +231,19 @@ def test_no_model_is_asked_for_what_the_resources_answer_whole(record: Path) -> 
 def _mark(request: Request, words: str) -> str:
     """The mark of the sentence that a request shows with these words."""
     text = "\n".join(str(message.content) for message in request.messages)
-    line = next(line for line in text.splitlines() if words in line and line.startswith("[n"))
+    line = next(
+        line for line in text.splitlines() if words in line and line.startswith("[n")
+    )
     return line[1 : line.index("]")]
 
 
 def test_the_same_value_of_the_same_day_is_one_line_that_cites_both() -> None:
     resources = Lines(
-        (AnswerLine(text="Potassium 3.1 mmol/L on 2024-01-05", citations=("Observation/k",)),),
+        (
+            AnswerLine(
+                text="Potassium 3.1 mmol/L on 2024-01-05", citations=("Observation/k",)
+            ),
+        ),
         (Evidence(id="Observation/k", kind="resource", text="3.1", date="2024-01-05"),),
     )
     same = AnswerLine(text="K was 3.1, replaced. (2024-01-05)", citations=("d#1",))
@@ -219,14 +253,20 @@ def test_the_same_value_of_the_same_day_is_one_line_that_cites_both() -> None:
         for name in ("d#1", "d#2")
     )
     both = reconciled(Lines((same, other), evidence), resources)
-    assert [line.citations for line in both.lines] == [("d#2",), ("Observation/k", "d#1")]
+    assert [line.citations for line in both.lines] == [
+        ("d#2",),
+        ("Observation/k", "d#1"),
+    ]
     assert len(both.evidence) == 3
 
 
 def test_what_only_repeats_the_resources_does_not_answer(tmp_path: Path) -> None:
-    listed = note("d1", "Seen for a check.\n\nMedications\n- Digoxin 0.25 MG Oral Tablet")
+    listed = note(
+        "d1", "Seen for a check.\n\nMedications\n- Digoxin 0.25 MG Oral Tablet"
+    )
     path = load(
-        tmp_path / "r.db", [PATIENT, order("digoxin", "Digoxin 0.25 MG Oral Tablet"), listed]
+        tmp_path / "r.db",
+        [PATIENT, order("digoxin", "Digoxin 0.25 MG Oral Tablet"), listed],
     )
     answer = ask(path, "Why was digoxin started?")
     assert all(not name.startswith("DocumentReference/") for name in cited(answer))
@@ -249,24 +289,38 @@ REPORT = (
 def test_what_a_report_showed_is_its_impression(tmp_path: Path) -> None:
     echo = note("echo", REPORT, type={"text": "Echocardiogram"})
     other = note("other", "Echo ordered. Swelling of the legs.", "2024-02-01")
-    answer = ask(load(tmp_path / "r.db", [PATIENT, echo, other]), "What did the echo show?")
+    answer = ask(
+        load(tmp_path / "r.db", [PATIENT, echo, other]), "What did the echo show?"
+    )
     assert "global hypokinesis" in answer.lines[0].text
 
 
-def test_a_value_of_another_year_does_not_answer_for_the_year_asked(tmp_path: Path) -> None:
+def test_a_value_of_another_year_does_not_answer_for_the_year_asked(
+    tmp_path: Path,
+) -> None:
     later = note("later", "EXAM: PHQ-9 7, heart rate 80.", "2026-09-29")
-    resources = [PATIENT, observation("old", "PHQ-9", "44261-6", 18, "2022-10-13"), later]
-    answer = ask(load(tmp_path / "r.db", resources), "PHQ-9 at the physical in October 2022?")
+    resources = [
+        PATIENT,
+        observation("old", "PHQ-9", "44261-6", 18, "2022-10-13"),
+        later,
+    ]
+    answer = ask(
+        load(tmp_path / "r.db", resources), "PHQ-9 at the physical in October 2022?"
+    )
     assert cited(answer) == {"Observation/old"}
 
 
-def test_words_that_carry_nothing_do_not_keep_the_resources_from_answering(record: Path) -> None:
+def test_words_that_carry_nothing_do_not_keep_the_resources_from_answering(
+    record: Path,
+) -> None:
     answer = ask(record, "Which kind of digoxin was ordered for her, and which type?")
     assert answer.status is Status.ANSWERED
     assert "MedicationRequest/digoxin" in cited(answer)
 
 
-def test_a_visit_that_is_named_limits_the_notes_and_that_is_said(tmp_path: Path) -> None:
+def test_a_visit_that_is_named_limits_the_notes_and_that_is_said(
+    tmp_path: Path,
+) -> None:
     def stay(name: str, start: str, end: str) -> dict[str, Any]:
         return {
             "resourceType": "Encounter",
@@ -280,11 +334,17 @@ def test_a_visit_that_is_named_limits_the_notes_and_that_is_said(tmp_path: Path)
     first = note("first", "Discharged to a nursing home.", "2020-03-09")
     last = note("last", "Discharged home with her niece.", "2024-05-09")
     clinic = note("clinic", "Discharged from physiotherapy.", "2025-01-01")
-    stays = [stay("e1", "2020-03-01", "2020-03-09"), stay("e2", "2024-05-01", "2024-05-09")]
+    stays = [
+        stay("e1", "2020-03-01", "2020-03-09"),
+        stay("e2", "2024-05-01", "2024-05-09"),
+    ]
     path = load(tmp_path / "r.db", [PATIENT, *stays, first, last, clinic])
     answer = ask(path, "Where was she discharged to after the last admission?")
     assert cited(answer) == {"DocumentReference/last#1"}
-    assert "Of the notes, searched: the visit from 2024-05-01 to 2024-05-09." in answer.remarks
+    assert (
+        "Of the notes, searched: the visit from 2024-05-01 to 2024-05-09."
+        in answer.remarks
+    )
     earlier = ask(path, "Where was she discharged to after the first admission?")
     assert cited(earlier) == {"DocumentReference/first#1"}
 
@@ -298,7 +358,9 @@ def test_what_cannot_be_asked_as_a_query_names_what_was_searched(record: Path) -
     )
 
 
-def test_a_note_of_after_the_question_is_left_out_and_that_is_said(record: Path) -> None:
+def test_a_note_of_after_the_question_is_left_out_and_that_is_said(
+    record: Path,
+) -> None:
     answer = archqa.ask(
         "Where does she live now?",
         patient="p1",
@@ -310,7 +372,9 @@ def test_a_note_of_after_the_question_is_left_out_and_that_is_said(record: Path)
     assert "Left out, since dated after the question: 2 notes." in answer.remarks
 
 
-def test_a_resource_of_after_the_question_is_left_out_and_that_is_said(record: Path) -> None:
+def test_a_resource_of_after_the_question_is_left_out_and_that_is_said(
+    record: Path,
+) -> None:
     answer = archqa.ask(
         "What was her last PHQ-9?",
         patient="p1",

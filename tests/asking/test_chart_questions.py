@@ -3,7 +3,11 @@
 import pytest
 
 from archqa.asking.chart.chart_answer import judged_parts
-from archqa.asking.chart.question_parts import asks_for_all, asks_present, question_parts
+from archqa.asking.chart.question_parts import (
+    asks_for_all,
+    asks_present,
+    question_parts,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +26,10 @@ from archqa.asking.chart.question_parts import asks_for_all, asks_present, quest
             "If she falls again, what does she want done?",
             ["If she falls again, what does she want done?"],
         ),
-        ("Who is her proxy, and does she drive?", ["Who is her proxy", "does she drive?"]),
+        (
+            "Who is her proxy, and does she drive?",
+            ["Who is her proxy", "does she drive?"],
+        ),
         ("What was said of salt and water?", ["What was said of salt and water?"]),
     ],
 )
@@ -31,19 +38,24 @@ def test_a_question_is_read_part_by_part(question: str, parts: list[str]) -> Non
 
 
 def test_a_sentence_that_asks_nothing_is_background() -> None:
-    read = question_parts("We are planning a hip replacement. What did cardiology advise?")
+    read = question_parts(
+        "We are planning a hip replacement. What did cardiology advise?"
+    )
     assert read.background == ("We are planning a hip replacement.",)
     assert read.parts == ("What did cardiology advise (hip replacement)?",)
 
 
 @pytest.mark.parametrize(
-    "question", ["Where does she live now?", "Is he still on oxygen?", "Who is her proxy?"]
+    "question",
+    ["Where does she live now?", "Is he still on oxygen?", "Who is her proxy?"],
 )
 def test_a_question_about_the_present_is_known(question: str) -> None:
     assert asks_present(question)
 
 
-@pytest.mark.parametrize("question", ["Why was it stopped?", "What did the echo of 2020 show?"])
+@pytest.mark.parametrize(
+    "question", ["Why was it stopped?", "What did the echo of 2020 show?"]
+)
 def test_a_question_about_the_past_is_none_about_the_present(question: str) -> None:
     assert not asks_present(question)
 
@@ -75,5 +87,7 @@ def test_a_judgement_is_not_asked_of_the_notes(question: str) -> None:
         "Does the nodule need a follow up scan?",
     ],
 )
-def test_what_somebody_advised_wants_or_allows_is_asked_of_the_notes(question: str) -> None:
+def test_what_somebody_advised_wants_or_allows_is_asked_of_the_notes(
+    question: str,
+) -> None:
     assert judged_parts(question_parts(question).parts).judgements == ()

@@ -39,14 +39,19 @@ def is_present(found: Clock) -> bool:
 def test_a_time_that_is_given_is_the_time(tmp_path: Path) -> None:
     now = datetime(2001, 2, 3, 4)
     found = clock_of(
-        tmp_path, observation("o", "p", when="2153-01-01"), now=now, deceasedDateTime="2160-01-01"
+        tmp_path,
+        observation("o", "p", when="2153-01-01"),
+        now=now,
+        deceasedDateTime="2160-01-01",
     )
     assert found == Clock(now, "")
 
 
 @pytest.mark.parametrize("age", [0, 1, 400, 5 * 365, 19 * 365])
 def test_an_ordinary_record_is_asked_as_of_today(tmp_path: Path, age: int) -> None:
-    found = clock_of(tmp_path, observation("o", "p", when=f"{days(-age)}T10:00:00+02:00"))
+    found = clock_of(
+        tmp_path, observation("o", "p", when=f"{days(-age)}T10:00:00+02:00")
+    )
     assert is_present(found)
     assert found.remark == ""
 
@@ -69,18 +74,24 @@ def test_a_record_without_dates_is_asked_as_of_today(tmp_path: Path) -> None:
 def test_a_dead_patient_is_asked_about_as_of_the_death(
     tmp_path: Path, death: str, now: datetime
 ) -> None:
-    found = clock_of(tmp_path, observation("o", "p", when="2011-08-01"), deceasedDateTime=death)
+    found = clock_of(
+        tmp_path, observation("o", "p", when="2011-08-01"), deceasedDateTime=death
+    )
     assert found.now == now
     assert found.remark == (
         f"The patient died on {now:%Y-%m-%d}: asked as of then; --now sets another."
     )
 
 
-@pytest.mark.parametrize("of_patient", [{"deceasedBoolean": True}, {"deceasedDateTime": "soon"}])
+@pytest.mark.parametrize(
+    "of_patient", [{"deceasedBoolean": True}, {"deceasedDateTime": "soon"}]
+)
 def test_without_the_time_of_death_the_records_last_date_counts(
     tmp_path: Path, of_patient: dict[str, Any]
 ) -> None:
-    found = clock_of(tmp_path, observation("o", "p", when="2019-03-04T10:00:00Z"), **of_patient)
+    found = clock_of(
+        tmp_path, observation("o", "p", when="2019-03-04T10:00:00Z"), **of_patient
+    )
     assert found.now == datetime(2019, 3, 4, 23, 59, 59)
     assert "does not say when" in found.remark
     assert "2019-03-04" in found.remark
@@ -93,7 +104,9 @@ def test_a_death_without_any_date_is_said_too(tmp_path: Path) -> None:
 
 
 def test_who_has_not_died_is_not_dead(tmp_path: Path) -> None:
-    found = clock_of(tmp_path, observation("o", "p", when=days(-9)), deceasedBoolean=False)
+    found = clock_of(
+        tmp_path, observation("o", "p", when=days(-9)), deceasedBoolean=False
+    )
     assert (is_present(found), found.remark) == (True, "")
 
 
@@ -121,10 +134,14 @@ def test_one_wrong_year_is_no_shift_and_is_said(
     tmp_path: Path, wrong: int, is_shifted: bool
 ) -> None:
     right = [observation(f"r{number}", "p", when=days(-number)) for number in range(19)]
-    future = [observation(f"w{number}", "p", when="2162-05-01") for number in range(wrong)]
+    future = [
+        observation(f"w{number}", "p", when="2162-05-01") for number in range(wrong)
+    ]
     found = clock_of(tmp_path, *right, *future)
     assert is_present(found) is not is_shifted
-    assert found.remark.startswith("The" if is_shifted else "Some of the record's dates")
+    assert found.remark.startswith(
+        "The" if is_shifted else "Some of the record's dates"
+    )
     assert "2162-05-01" in found.remark
 
 
@@ -144,7 +161,14 @@ def test_a_clock_that_is_fast_is_no_shift(tmp_path: Path, ahead: int) -> None:
         encounter("e", "p", days(-3), "9999-12-31"),
         observation("w", "p", when=days(300), status="entered-in-error"),
     ],
-    ids=["planned", "cancelled", "expected end", "no end", "the end of time", "mistake"],
+    ids=[
+        "planned",
+        "cancelled",
+        "expected end",
+        "no end",
+        "the end of time",
+        "mistake",
+    ],
 )
 def test_what_is_planned_open_or_a_mistake_does_not_move_the_clock(
     tmp_path: Path, visit: Resource
@@ -168,7 +192,9 @@ def test_nine_planned_visits_do_not_hide_what_happened(tmp_path: Path) -> None:
 
 
 def test_open_visits_do_not_hide_that_a_record_is_shifted(tmp_path: Path) -> None:
-    visits = [encounter(f"e{year}", "p", f"{year}-01-01", None) for year in range(2150, 2154)]
+    visits = [
+        encounter(f"e{year}", "p", f"{year}-01-01", None) for year in range(2150, 2154)
+    ]
     assert clock_of(tmp_path, *visits).now == datetime(2153, 1, 1, 23, 59, 59)
 
 
@@ -180,7 +206,9 @@ def test_a_record_that_ended_decades_ago_is_asked_as_of_its_end(
     found = clock_of(tmp_path, observation("o", "p", when=f"{last}T08:00:00Z"))
     assert is_present(found) is not is_old
     assert found.remark == (
-        f"The record ends on {last}: asked as of that date; --now sets another." if is_old else ""
+        f"The record ends on {last}: asked as of that date; --now sets another."
+        if is_old
+        else ""
     )
 
 
@@ -196,7 +224,9 @@ def _order(order_id: str, authored: str) -> Resource:
     }
 
 
-def test_what_is_no_visit_or_observation_keeps_a_record_in_the_present(tmp_path: Path) -> None:
+def test_what_is_no_visit_or_observation_keeps_a_record_in_the_present(
+    tmp_path: Path,
+) -> None:
     old = observation("o", "p", when="1990-01-01")
     assert is_present(clock_of(tmp_path / "1", old, _order("m", days(-20))))
     ended = clock_of(tmp_path / "2", old, _order("m", "1991-05-06"))
@@ -238,8 +268,12 @@ class _Unsorted:
         return self._record.search(query, params)
 
 
-def test_a_server_that_does_not_sort_is_asked_as_of_today_and_that_is_said(tmp_path: Path) -> None:
-    store = build_store(tmp_path, [patient("p"), observation("o", "p", when="2153-01-01")])
+def test_a_server_that_does_not_sort_is_asked_as_of_today_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    store = build_store(
+        tmp_path, [patient("p"), observation("o", "p", when="2153-01-01")]
+    )
     found = clock(_Unsorted(store), "p", None)  # type: ignore[arg-type]
     assert is_present(found)
     assert "does not tell" in found.remark
@@ -249,12 +283,21 @@ class _Misordered(_Unsorted):
     """A server that ignores the order and gives the oldest first."""
 
     def search(self, query: str, params: Any = None) -> Page:
-        sort = {"_sort": params["_sort"].lstrip("-"), "_count": "1"} if "_sort" in params else {}
+        sort = (
+            {"_sort": params["_sort"].lstrip("-"), "_count": "1"}
+            if "_sort" in params
+            else {}
+        )
         return self._record.search(query, {**params, **sort})
 
 
-def test_a_server_that_ignores_the_order_does_not_make_a_record_old(tmp_path: Path) -> None:
-    dated = [observation("o", "p", when="1990-01-01"), observation("o2", "p", when=days(-5))]
+def test_a_server_that_ignores_the_order_does_not_make_a_record_old(
+    tmp_path: Path,
+) -> None:
+    dated = [
+        observation("o", "p", when="1990-01-01"),
+        observation("o2", "p", when=days(-5)),
+    ]
     store = build_store(tmp_path, [patient("p"), *dated])
     assert is_present(clock(_Misordered(store), "p", None))  # type: ignore[arg-type]
 
@@ -274,14 +317,18 @@ def test_a_context_may_state_the_time(context: str, stated: datetime | None) -> 
 
 
 def test_an_answer_says_as_of_when_it_holds(tmp_path: Path) -> None:
-    glucose = observation("o", "p", when="2153-12-31T06:00:00-05:00", valueQuantity={"value": 5})
+    glucose = observation(
+        "o", "p", when="2153-12-31T06:00:00-05:00", valueQuantity={"value": 5}
+    )
     record = build_store(tmp_path, [patient("p"), glucose]).path
     question = "When was the last glucose measured today?"
     shifted = archqa.ask(question, patient="Ann Stone", record=record)
     assert shifted.remarks[0].startswith("The record's dates lie in the future")
     assert "2153-12-31" in (shifted.query or "")
     typed = archqa.ask(question, patient="p", record=record, now="2153-12-30")
-    stated = archqa.ask(question, patient="p", record=record, context="Today is 2153-12-30.")
+    stated = archqa.ask(
+        question, patient="p", record=record, context="Today is 2153-12-30."
+    )
     for told in (typed, stated):
         assert not any("in the future" in remark for remark in told.remarks)
         assert "2153-12-30" in (told.query or "")

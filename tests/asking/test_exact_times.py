@@ -92,7 +92,9 @@ def test_a_drug_is_taken_from_the_moment_of_its_start_until_that_of_its_end(
     record: Path, now: str, answer: str
 ) -> None:
     opening = _ask("Is she taking aspirin?", record, now)
-    begins = [line.text.partition(":")[0].partition(",")[0] for line in opening.lines[:1]]
+    begins = [
+        line.text.partition(":")[0].partition(",")[0] for line in opening.lines[:1]
+    ]
     assert begins == ([answer] if answer else [])
 
 

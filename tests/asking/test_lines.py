@@ -17,7 +17,9 @@ LONG = (
 
 
 def _case(*texts: str, question: str = "Any murmurs?") -> Case:
-    sentences = tuple(Sentence(id=str(number), text=text) for number, text in enumerate(texts, 1))
+    sentences = tuple(
+        Sentence(id=str(number), text=text) for number, text in enumerate(texts, 1)
+    )
     return Case(id="note", clinician_question=question, sentences=sentences)
 
 
@@ -37,7 +39,9 @@ def test_each_sentence_is_a_line_with_its_own_citation_the_best_one_first() -> N
 
 
 def test_sentences_that_lean_on_one_another_stay_in_note_order() -> None:
-    case = _case("She took Motrin.", "It was stopped.", "Both knees hurt.", "She is 60.")
+    case = _case(
+        "She took Motrin.", "It was stopped.", "Both knees hurt.", "She is 60."
+    )
     assert [text for text, _ in _lines(case, [3, 1, 0])] == [
         "She is 60.",
         "She took Motrin.",
@@ -47,7 +51,10 @@ def test_sentences_that_lean_on_one_another_stay_in_note_order() -> None:
 
 def test_a_sentence_does_not_lean_on_one_that_was_not_selected() -> None:
     case = _case("She took Motrin.", "She is 60.", "It was stopped.")
-    assert [text for text, _ in _lines(case, [2, 0])] == ["It was stopped.", "She took Motrin."]
+    assert [text for text, _ in _lines(case, [2, 0])] == [
+        "It was stopped.",
+        "She took Motrin.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +69,9 @@ def test_a_sentence_does_not_lean_on_one_that_was_not_selected() -> None:
         ("Medications at discharge, Motrin.", "Medications at discharge, Motrin."),
     ],
 )
-def test_an_item_gets_its_heading_where_it_does_not_stand_alone(item: str, line: str) -> None:
+def test_an_item_gets_its_heading_where_it_does_not_stand_alone(
+    item: str, line: str
+) -> None:
     case = _case("Discharge medications:", item)
     assert _lines(case, [1], {1: "Discharge medications:"}) == [(line, ("2",))]
 
@@ -87,7 +96,9 @@ def test_short_lines_and_lines_without_a_best_clause_are_not_marked() -> None:
     case = _case("No heart murmurs, no gallop.", LONG)
     short, _ = answer_lines(case, [0, 1], {}, None, lambda _: [(0, 10, 0.9)])
     assert short.answering is None
-    _, long = answer_lines(case, [0, 1], {}, None, lambda _: [(0, 50, 0.5), (50, 90, 0.5)])
+    _, long = answer_lines(
+        case, [0, 1], {}, None, lambda _: [(0, 50, 0.5), (50, 90, 0.5)]
+    )
     assert long.answering is None
 
 
@@ -95,4 +106,6 @@ def test_a_heading_tells_of_whom_a_sentence_is_before_yes_or_no_is_read() -> Non
     case = _case("FAMILY HISTORY:", "Positive for diabetes in her youth.")
     texts = texts_with_headings(case, [1], {1: "FAMILY HISTORY:"})
     assert yes_no_answer("Does she have diabetes?", texts) is YesNo.NOT_STATED
-    assert yes_no_answer("Does she have diabetes?", [case.sentences[1].text]) is YesNo.YES
+    assert (
+        yes_no_answer("Does she have diabetes?", [case.sentences[1].text]) is YesNo.YES
+    )

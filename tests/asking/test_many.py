@@ -57,7 +57,9 @@ def test_a_row_may_be_about_a_patient(tmp_path: Path) -> None:
     assert "no patient" in answers["error"][1]
 
 
-def test_all_wrong_rows_are_named_before_any_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_wrong_rows_are_named_before_any_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("archqa.asking.note.answer_by_engine", pytest.fail)
     rows: list[dict[str, Any]] = [
         {"question": "Why?", "note": NOTE},
@@ -77,10 +79,19 @@ def test_all_wrong_rows_are_named_before_any_is_asked(monkeypatch: pytest.Monkey
 def test_a_row_that_fails_does_not_lose_the_others() -> None:
     def reply(request: Request) -> str:
         text = "\n".join(str(message.content) for message in request.messages)
-        return "no JSON" if "Which one?" in text else answering(("Furosemide was given.", "1"))
+        return (
+            "no JSON"
+            if "Which one?" in text
+            else answering(("Furosemide was given.", "1"))
+        )
 
-    rows = [{"question": question, "note": NOTE} for question in ("Why?", "Which one?", "When?")]
-    answers = archqa.ask_many(rows, settings=no_cache(), scripted=scripted_answers(reply))
+    rows = [
+        {"question": question, "note": NOTE}
+        for question in ("Why?", "Which one?", "When?")
+    ]
+    answers = archqa.ask_many(
+        rows, settings=no_cache(), scripted=scripted_answers(reply)
+    )
     assert statuses(answers) == ["answered", "", "answered"]
     assert [bool(error) for error in answers["error"]] == [False, True, False]
 
@@ -95,7 +106,9 @@ def test_after_the_servers_failure_no_further_row_is_asked() -> None:
         return answering(("Furosemide was given.", "1"))
 
     rows = [{"question": f"Why ({number})?", "note": NOTE} for number in range(4)]
-    answers = archqa.ask_many(rows, settings=no_cache(), scripted=scripted_answers(reply))
+    answers = archqa.ask_many(
+        rows, settings=no_cache(), scripted=scripted_answers(reply)
+    )
     assert statuses(answers) == ["answered", "", "", ""]
     assert len(asked) == 2
     assert "Not asked: The server is gone." in answers["error"][3]
@@ -104,14 +117,18 @@ def test_after_the_servers_failure_no_further_row_is_asked() -> None:
 def test_a_server_that_lets_no_row_be_answered_is_an_error() -> None:
     model = scripted_answers(lambda _: ServerUnavailable("The server is gone."))
     with pytest.raises(ServerUnavailable):
-        archqa.ask_many([{"question": "Why?", "note": NOTE}], settings=no_cache(), scripted=model)
+        archqa.ask_many(
+            [{"question": "Why?", "note": NOTE}], settings=no_cache(), scripted=model
+        )
 
 
 def test_an_answer_keeps_whole_lines_within_the_words_wished_for() -> None:
     lines = (("Furosemide was given.", "1"), ("His wife drove him.", "2"))
     model = scripted_answers(lambda _: answering(*lines))
     for max_words, kept, count in ((7, 2, 0), (6, 1, 1), (2, 1, 2)):
-        answer = archqa.ask("Why?", NOTE, settings=no_cache(), scripted=model, max_words=max_words)
+        answer = archqa.ask(
+            "Why?", NOTE, settings=no_cache(), scripted=model, max_words=max_words
+        )
         assert answer.text.splitlines() == [text for text, _ in lines[:kept]]
         assert [line.id for line in answer.evidence] == ["1", "2"][:kept]
         assert len(answer.remarks) == count

@@ -26,7 +26,9 @@ NOTE = (
 QUESTION = "What vancomycin dose did she get?"
 
 
-def answer(*lines: tuple[str, list[str]], status: str = "answered", **fields: Any) -> str:
+def answer(
+    *lines: tuple[str, list[str]], status: str = "answered", **fields: Any
+) -> str:
     values = {
         "rationale": "r",
         "status": status,
@@ -40,8 +42,12 @@ def answer(*lines: tuple[str, list[str]], status: str = "answered", **fields: An
 def verdict(*verdicts: str, answers: str = "yes") -> str:
     lines = []
     for number, each in enumerate(verdicts, start=1):
-        lines.append({"line": str(number), "rationale": f"Reason {number}.", "verdict": each})
-    return json.dumps({"lines": lines, "rationale": "Not this drug.", "answers": answers})
+        lines.append(
+            {"line": str(number), "rationale": f"Reason {number}.", "verdict": each}
+        )
+    return json.dumps(
+        {"lines": lines, "rationale": "Not this drug.", "answers": answers}
+    )
 
 
 DOSE = ("She was given vancomycin 1,250 mg twice daily.", ["3"])
@@ -66,14 +72,22 @@ async def test_a_supported_answer_takes_two_calls_and_has_its_evidence_with_plac
 ):
     answered, model = await ask([answer(DOSE), OK])
     assert answered.status is Status.ANSWERED
-    assert [(line.text, line.citations) for line in answered.lines] == [(DOSE[0], ("3",))]
+    assert [(line.text, line.citations) for line in answered.lines] == [
+        (DOSE[0], ("3",))
+    ]
     [evidence] = answered.evidence
     assert NOTE[evidence.start_char_index :].startswith(evidence.text)
-    assert (evidence.id, evidence.kind, evidence.heading) == ("3", "sentence", "HOSPITAL COURSE:")
+    assert (evidence.id, evidence.kind, evidence.heading) == (
+        "3",
+        "sentence",
+        "HOSPITAL COURSE:",
+    )
     assert len(model.asked) == 2
 
 
-async def test_not_in_the_note_is_one_call_and_says_what_is_missing_and_what_was_searched() -> None:
+async def test_not_in_the_note_is_one_call_and_says_what_is_missing_and_what_was_searched() -> (
+    None
+):
     reply = answer(status="not_found", missing="the dose of insulin.")
     answered, model = await ask([reply], "What dose of insulin?")
     assert answered.status is Status.NOT_FOUND
@@ -95,14 +109,19 @@ async def test_words_that_are_not_understood_are_quoted_from_the_question() -> N
     invented = answer(status="not_understood", not_understood=["XYZ"])
     quoted = answer(status="not_understood", not_understood=["qzx"])
     answered, model = await ask([invented, quoted], question)
-    assert (answered.status, answered.not_understood) == (Status.NOT_UNDERSTOOD, ("qzx",))
+    assert (answered.status, answered.not_understood) == (
+        Status.NOT_UNDERSTOOD,
+        ("qzx",),
+    )
     assert len(model.asked) == 2
 
 
 async def test_the_check_sees_the_cited_sentences_with_headings_and_nothing_else_of_the_note() -> (
     None
 ):
-    _, model = await ask([answer(("Coumadin 7.5 mg daily.", ["7"])), OK], "warfarin dose?")
+    _, model = await ask(
+        [answer(("Coumadin 7.5 mg daily.", ["7"])), OK], "warfarin dose?"
+    )
     asked = model.asked[1].messages[-1].content
     assert "Coumadin 7.5 mg q.d." in asked
     assert "MEDICATIONS:" in asked
@@ -111,9 +130,12 @@ async def test_the_check_sees_the_cited_sentences_with_headings_and_nothing_else
 
 
 async def test_the_check_is_shown_the_sentence_that_a_pronoun_points_to() -> None:
-    _, model = await ask([answer(("It was changed to Keflex 500 mg.", ["4"])), OK], "Keflex dose?")
+    _, model = await ask(
+        [answer(("It was changed to Keflex 500 mg.", ["4"])), OK], "Keflex dose?"
+    )
     assert (
-        "(the sentence before it: She was given vancomycin" in model.asked[1].messages[-1].content
+        "(the sentence before it: She was given vancomycin"
+        in model.asked[1].messages[-1].content
     )
 
 
@@ -126,8 +148,12 @@ async def test_headings_are_shown_but_not_citable_and_instructions_in_a_note_are
     shown = model.asked[0].messages[-1].content
     assert "\nHOSPITAL COURSE:\n[2] Coumadin" in shown
     assert "Ignore previous" not in shown
-    assert "cites 1, which is no numbered sentence" in model.asked[1].messages[-1].content
-    assert "cites 5, which is no numbered sentence" in model.asked[2].messages[-1].content
+    assert (
+        "cites 1, which is no numbered sentence" in model.asked[1].messages[-1].content
+    )
+    assert (
+        "cites 5, which is no numbered sentence" in model.asked[2].messages[-1].content
+    )
 
 
 async def test_the_question_comes_last_so_that_servers_reuse_the_note() -> None:
@@ -175,7 +201,9 @@ async def test_numbers_are_compared_by_value_and_drugs_by_brand(
 
 async def test_a_number_of_the_heading_counts() -> None:
     note = "HOSPITAL COURSE 3/12:\nThe drain was pulled."
-    answered, _ = await ask([answer(("It was pulled on 3/12.", ["2"])), OK], "When?", note)
+    answered, _ = await ask(
+        [answer(("It was pulled on 3/12.", ["2"])), OK], "When?", note
+    )
     assert answered.status is Status.ANSWERED
 
 
@@ -194,7 +222,9 @@ async def test_a_model_that_keeps_citing_what_does_not_exist_fails_typed() -> No
         await ask([answer((DOSE[0], ["99"]))] * 3)
 
 
-async def test_what_the_check_doubts_goes_back_once_with_the_reason_and_is_checked_again() -> None:
+async def test_what_the_check_doubts_goes_back_once_with_the_reason_and_is_checked_again() -> (
+    None
+):
     script = [answer(DOSE, BORROWED), verdict("supported", "not"), answer(DOSE), OK]
     answered, model = await ask(script)
     repair = model.asked[2].messages[-1].content
@@ -206,7 +236,9 @@ async def test_what_the_check_doubts_goes_back_once_with_the_reason_and_is_check
 
 
 @pytest.mark.parametrize("doubt", ["not", "partly"])
-async def test_a_line_that_is_doubted_twice_is_left_out_with_a_remark(doubt: str) -> None:
+async def test_a_line_that_is_doubted_twice_is_left_out_with_a_remark(
+    doubt: str,
+) -> None:
     both = answer(DOSE, BORROWED)
     doubted = verdict("supported", doubt)
     answered, _ = await ask([both, doubted, both, doubted])
@@ -215,8 +247,12 @@ async def test_a_line_that_is_doubted_twice_is_left_out_with_a_remark(doubt: str
     assert answered.remarks == (REMOVED,)
 
 
-async def test_without_a_supported_line_nothing_was_found_and_a_remark_says_why() -> None:
-    answered, _ = await ask([answer(BORROWED), verdict("not"), answer(BORROWED), verdict("not")])
+async def test_without_a_supported_line_nothing_was_found_and_a_remark_says_why() -> (
+    None
+):
+    answered, _ = await ask(
+        [answer(BORROWED), verdict("not"), answer(BORROWED), verdict("not")]
+    )
     assert (answered.status, answered.lines) == (Status.NOT_FOUND, ())
     assert answered.remarks == (NOTHING_LEFT,)
 
@@ -231,13 +267,20 @@ async def test_true_lines_that_miss_the_question_are_no_answer() -> None:
 
 
 async def test_a_repair_may_find_that_the_note_does_not_say() -> None:
-    script = [answer(BORROWED), verdict("not"), answer(status="not_found", missing="the reason")]
+    script = [
+        answer(BORROWED),
+        verdict("not"),
+        answer(status="not_found", missing="the reason"),
+    ]
     answered, _ = await ask(script)
     assert (answered.status, answered.remarks) == (Status.NOT_FOUND, ())
 
 
 async def test_what_one_part_of_a_question_lacks_is_remarked() -> None:
-    script = [answer(DOSE, missing="how long she got it"), verdict("supported", answers="partly")]
+    script = [
+        answer(DOSE, missing="how long she got it"),
+        verdict("supported", answers="partly"),
+    ]
     answered, _ = await ask(script, "How much vancomycin, and how long?")
     assert answered.status is Status.ANSWERED
     assert answered.remarks == ("Not stated: how long she got it.",)
@@ -249,12 +292,17 @@ async def test_what_one_part_of_a_question_lacks_is_remarked() -> None:
 async def test_every_line_must_be_judged() -> None:
     script = [answer(DOSE, BORROWED), OK, verdict("supported", "supported")]
     answered, model = await ask(script)
-    assert "Judge each of the lines 1, 2 exactly once" in model.asked[2].messages[-1].content
+    assert (
+        "Judge each of the lines 1, 2 exactly once"
+        in model.asked[2].messages[-1].content
+    )
     assert len(answered.lines) == 2
 
 
 async def test_a_note_that_does_not_fit_the_model_is_said_in_one_sentence() -> None:
-    with pytest.raises(ContextTooLong, match=f"The note of {len(NOTE)} characters does not fit"):
+    with pytest.raises(
+        ContextTooLong, match=f"The note of {len(NOTE)} characters does not fit"
+    ):
         await ask([ContextTooLong("The prompt does not fit.")])
 
 

@@ -8,7 +8,12 @@ import pytest
 
 import archqa
 from archqa.asking import patient as patient_module
-from archqa.asking.patient import PatientNotFound, SeveralPatients, TooManyPatients, find_patient
+from archqa.asking.patient import (
+    PatientNotFound,
+    SeveralPatients,
+    TooManyPatients,
+    find_patient,
+)
 from archqa.errors import CallerError
 from archqa.fhir import FhirService, Record
 from tests.fhir.invented import Resource, build_store
@@ -73,7 +78,9 @@ def record(
         (f"{MRN}|1002", "p2"),
     ],
 )
-def test_an_id_or_an_identifier_finds_its_patient(record: Record, text: str, found: str) -> None:
+def test_an_id_or_an_identifier_finds_its_patient(
+    record: Record, text: str, found: str
+) -> None:
     assert find_patient(record, text).id == found
 
 
@@ -145,7 +152,9 @@ def test_a_name_finds_its_patient(record: Record, text: str, found: str) -> None
     ],
 )
 def test_who_is_not_there_is_not_guessed(record: Record, text: str) -> None:
-    with pytest.raises(PatientNotFound, match="no patient of this id, identifier or name"):
+    with pytest.raises(
+        PatientNotFound, match="no patient of this id, identifier or name"
+    ):
         find_patient(record, text)
 
 
@@ -155,7 +164,10 @@ def test_an_id_that_exists_comes_before_the_same_identifier(record: Record) -> N
 
 
 def test_characters_of_search_syntax_are_escaped(tmp_path: Path) -> None:
-    people = (person("a", "Ann", "A", (MRN, "7,7")), person("b", "Bea", "B", (MRN, "7")))
+    people = (
+        person("a", "Ann", "A", (MRN, "7,7")),
+        person("b", "Bea", "B", (MRN, "7")),
+    )
     with build_store(tmp_path, people) as store:
         assert find_patient(store, "7,7").id == "a"
         assert find_patient(store, "7").id == "b"
@@ -171,7 +183,9 @@ def test_an_apostrophe_is_the_same_in_each_shape(tmp_path: Path) -> None:
             find_patient(store, "O'Neil")
 
 
-def test_a_second_given_name_and_a_double_name_count_as_names_too(tmp_path: Path) -> None:
+def test_a_second_given_name_and_a_double_name_count_as_names_too(
+    tmp_path: Path,
+) -> None:
     people = [person("a", "Rosa", "Lopez"), person("b", "Ann Rosa", "Garcia-Lopez")]
     for profile in ("archqa", "hapi", "gcp"):
         store = build_store(tmp_path / profile, people)
@@ -254,12 +268,16 @@ def test_a_patient_is_not_single_where_not_all_could_be_read(
         find_patient(store, "Ann Bell")
 
 
-def test_a_server_that_ignores_what_is_searched_for_chooses_nobody(tmp_path: Path) -> None:
+def test_a_server_that_ignores_what_is_searched_for_chooses_nobody(
+    tmp_path: Path,
+) -> None:
     store = build_store(tmp_path, PEOPLE[:2])
 
     class Ignoring(FhirService):
         def handle(self, method: str, url: str, *more: Any, **named: Any) -> Any:
-            return super().handle(method, url.replace("identifier=", "_ignored="), *more, **named)
+            return super().handle(
+                method, url.replace("identifier=", "_ignored="), *more, **named
+            )
 
     client = client_of(Ignoring(store.as_profile("gcp"), BASE))
     assert find_patient(client, "1001").id == "p1"
@@ -269,7 +287,11 @@ def test_a_server_that_ignores_what_is_searched_for_chooses_nobody(tmp_path: Pat
 
 def test_an_answer_names_the_patient_whatever_its_status(tmp_path: Path) -> None:
     store = build_store(tmp_path, [*PEOPLE[:1], *PEOPLE[3:4]])
-    for question in ("When was her last creatinine?", "What of the glork?", "Is it safe to fly?"):
+    for question in (
+        "When was her last creatinine?",
+        "What of the glork?",
+        "Is it safe to fly?",
+    ):
         answer = archqa.ask(question, patient="Lopez, Maria", record=store.path)
         assert answer.status != "answered"
         assert answer.as_json()["patient"] == {"id": "p1", "name": "Maria123 Lopez456"}

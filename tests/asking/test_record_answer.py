@@ -31,13 +31,17 @@ from tests.asking.invented_rows import (
 
 
 class TestVerification:
-    def test_a_value_that_the_resource_does_not_have_is_left_out_with_a_remark(self) -> None:
+    def test_a_value_that_the_resource_does_not_have_is_left_out_with_a_remark(
+        self,
+    ) -> None:
         rows = [lab(1, "2019-01-02", 95), lab(2, "2020-01-02", 99)]
         record = InventedRecord(rows)
         record.change("Observation/o2", value=98)
         answer = answer_to(query("lab"), rows, record=record)
         assert texts(answer) == ["Glucose 95 mg/dL on 2019-01-02"]
-        assert answer.remarks == ("A line was left out: Observation/o2, the value is not in it.",)
+        assert answer.remarks == (
+            "A line was left out: Observation/o2, the value is not in it.",
+        )
         assert answer.is_partial
 
     def test_what_was_entered_in_error_is_left_out(self) -> None:
@@ -50,14 +54,21 @@ class TestVerification:
         assert "could not be confirmed" in answer.message
 
     def test_a_place_that_the_visit_does_not_name_is_left_out(self) -> None:
-        visit = row("Encounter/e", "Visit", "2020-01-02", facts={"place": ("Some Hospital",)})
+        visit = row(
+            "Encounter/e", "Visit", "2020-01-02", facts={"place": ("Some Hospital",)}
+        )
         record = InventedRecord([visit])
         record.change("Encounter/e", facts=["2020-01-02", "Other Hospital"])
-        assert answer_to(query("encounter", returns="place"), [visit], record=record).lines == ()
+        assert (
+            answer_to(query("encounter", returns="place"), [visit], record=record).lines
+            == ()
+        )
 
 
 class TestLists:
-    def test_lists_are_newest_first_one_line_a_thing_with_its_own_citation(self) -> None:
+    def test_lists_are_newest_first_one_line_a_thing_with_its_own_citation(
+        self,
+    ) -> None:
         rows = [vaccine(1, "1979-12-16", "MMR"), vaccine(2, "2019-10-02")]
         answer = answer_to(query("immunization", returns="name"), rows)
         assert texts(answer) == ["Influenza vaccine on 2019-10-02", "MMR on 1979-12-16"]
@@ -66,18 +77,25 @@ class TestLists:
             ("Immunization/i1",),
         ]
 
-    def test_the_same_thing_several_times_is_one_line_with_its_latest_dates(self) -> None:
+    def test_the_same_thing_several_times_is_one_line_with_its_latest_dates(
+        self,
+    ) -> None:
         rows = [vaccine(number, f"20{number:02}-10-02") for number in range(1, 15)]
         answer = answer_to(query("immunization", returns="name"), rows)
         assert len(answer.lines) == 1
-        assert answer.lines[0].text.startswith("Influenza vaccine: 2007-10-02, 2008-10-02,")
-        assert answer.lines[0].text.endswith("2014-10-02 and 6 earlier, the first on 2001-10-02")
+        assert answer.lines[0].text.startswith(
+            "Influenza vaccine: 2007-10-02, 2008-10-02,"
+        )
+        assert answer.lines[0].text.endswith(
+            "2014-10-02 and 6 earlier, the first on 2001-10-02"
+        )
         assert len(answer.lines[0].citations) == MAX_CITED_ROWS
         assert len(answer.evidence) == 14
 
     def test_more_than_twelve_lines_are_counted_in_the_last_one(self) -> None:
         rows = [
-            vaccine(number, f"20{number:02}-10-02", f"Vaccine {number}") for number in range(49)
+            vaccine(number, f"20{number:02}-10-02", f"Vaccine {number}")
+            for number in range(49)
         ]
         answer = answer_to(query("immunization", returns="name"), rows)
         assert len(answer.lines) == 12
@@ -92,9 +110,14 @@ class TestLists:
             "practitioner": ("Dr. John Okafor",),
         }
         visit = row(
-            "Encounter/e", "Emergency room admission (procedure)", "2026-01-24", facts=facts
+            "Encounter/e",
+            "Emergency room admission (procedure)",
+            "2026-01-24",
+            facts=facts,
         )
-        assert texts(answer_to(query("encounter", returns="practitioner"), [visit])) == [
+        assert texts(
+            answer_to(query("encounter", returns="practitioner"), [visit])
+        ) == [
             "Emergency room admission on 2026-01-24, with Dr. John Okafor, for Sprain of ankle, "
             "at Cape Cod Hospital"
         ]
@@ -111,20 +134,40 @@ class TestLists:
         def execute(further: Query) -> QueryResult:
             return result(further, [detailed if further.returns == "reason" else visit])
 
-        record = InventedRecord([visit, *(replace(sprain, refs=(ref,)) for ref in reasons)])
+        record = InventedRecord(
+            [visit, *(replace(sprain, refs=(ref,)) for ref in reasons)]
+        )
         answer = answer_to(
             query("encounter", returns="time"), [visit], execute=execute, record=record
         )
-        assert texts(answer) == ["Visit on 2020-01-02" + (", for Sprain" if told else "")]
+        assert texts(answer) == [
+            "Visit on 2020-01-02" + (", for Sprain" if told else "")
+        ]
         assert answer.lines[0].citations == ("Encounter/e", *(reasons if told else ()))
 
     def test_an_allergy_a_goal_and_an_insurance_say_what_they_are(self) -> None:
         rows = [
-            ("allergy", row("AllergyIntolerance/a", "Latex", "1978-12-17", status="active")),
-            ("goal", row("Goal/a", "Blood pressure below 140/90", "2011-03-03", status="active")),
-            ("coverage", row("Coverage/a", "Silver plan", "2000-01-02", status="active")),
+            (
+                "allergy",
+                row("AllergyIntolerance/a", "Latex", "1978-12-17", status="active"),
+            ),
+            (
+                "goal",
+                row(
+                    "Goal/a",
+                    "Blood pressure below 140/90",
+                    "2011-03-03",
+                    status="active",
+                ),
+            ),
+            (
+                "coverage",
+                row("Coverage/a", "Silver plan", "2000-01-02", status="active"),
+            ),
         ]
-        found = [texts(answer_to(query(what, returns="name"), [each])) for what, each in rows]
+        found = [
+            texts(answer_to(query(what, returns="name"), [each])) for what, each in rows
+        ]
         assert found == [
             ["Allergy to Latex, recorded 1978-12-17 (active)"],
             ["Goal: Blood pressure below 140/90, since 2011-03-03 (active)"],
@@ -132,13 +175,15 @@ class TestLists:
         ]
 
     def test_a_stay_tells_both_its_ends(self) -> None:
-        stay = row("Encounter/e", "Admission", "2020-10-13T08:00:00", end="2020-10-21T10:00:00")
+        stay = row(
+            "Encounter/e", "Admission", "2020-10-13T08:00:00", end="2020-10-21T10:00:00"
+        )
         assert texts(answer_to(query("encounter", returns="time"), [stay])) == [
             "Admission from 2020-10-13 to 2020-10-21"
         ]
-        assert texts(answer_to(query("encounter", returns="length_of_stay"), [stay])) == [
-            "8 days: Admission from 2020-10-13 to 2020-10-21"
-        ]
+        assert texts(
+            answer_to(query("encounter", returns="length_of_stay"), [stay])
+        ) == ["8 days: Admission from 2020-10-13 to 2020-10-21"]
 
     def test_a_problem_tells_since_when_or_when_it_was_resolved(self) -> None:
         rows = [
@@ -166,8 +211,12 @@ class TestMedicines:
             "Simvastatin 10 mg Oral Tablet, ordered 2025-03-30 and 2026-04-06 (stopped)"
         ]
 
-    def test_the_strength_answers_for_the_dose_and_how_often_is_said_to_be_missing(self) -> None:
-        answer = answer_to(query("medication", returns="dose"), [order(1, "2025-03-30")])
+    def test_the_strength_answers_for_the_dose_and_how_often_is_said_to_be_missing(
+        self,
+    ) -> None:
+        answer = answer_to(
+            query("medication", returns="dose"), [order(1, "2025-03-30")]
+        )
         assert texts(answer) == [
             "Simvastatin 10 mg Oral Tablet, ordered 2025-03-30, how often is not recorded (active)"
         ]
@@ -196,7 +245,10 @@ class TestMedicines:
         ]
 
     def test_a_reason_is_told_and_its_absence_too(self) -> None:
-        facts = {"status": ("active",), "reason": ("Generalized anxiety disorder (disorder)",)}
+        facts = {
+            "status": ("active",),
+            "reason": ("Generalized anxiety disorder (disorder)",),
+        }
         rows = [order(1, "2024-03-30"), replace(order(2, "2025-03-30"), facts=facts)]
         assert texts(answer_to(query("medication", returns="reason"), rows)) == [
             "Simvastatin 10 mg Oral Tablet, ordered 2025-03-30, for Generalized anxiety disorder (active)",
@@ -205,7 +257,8 @@ class TestMedicines:
 
     def test_many_doses_given_are_counted_with_the_first_and_the_last_day(self) -> None:
         rows = [
-            row(f"MedicationAdministration/{n}", "Heparin", f"2020-10-{n}") for n in range(12, 21)
+            row(f"MedicationAdministration/{n}", "Heparin", f"2020-10-{n}")
+            for n in range(12, 21)
         ]
         assert texts(answer_to(query("administration", returns="name"), rows)) == [
             "Heparin, given 9 times from 2020-10-12 to 2020-10-20"
@@ -216,7 +269,11 @@ class TestThePatient:
     @pytest.mark.parametrize(
         ("returns", "facts", "text"),
         [
-            ("age", {"birth_date": ("1971-08-28",)}, "She is 55 years old (born 1971-08-28)."),
+            (
+                "age",
+                {"birth_date": ("1971-08-28",)},
+                "She is 55 years old (born 1971-08-28).",
+            ),
             ("sex", {"sex": ("female",)}, "She is female."),
             ("language", {"language": ("Spanish",)}, "Her language is Spanish."),
             (
@@ -253,20 +310,27 @@ class TestThePatient:
 
     def test_without_a_sex_no_pronoun_is_guessed(self) -> None:
         found, resource = person({"language": ("Spanish",)}, gender="unknown")
-        answer = answer_to(query("patient", returns="language"), [found], patient=resource)
+        answer = answer_to(
+            query("patient", returns="language"), [found], patient=resource
+        )
         assert texts(answer) == ["The patient's language is Spanish."]
 
     def test_what_is_not_recorded_is_not_found(self) -> None:
         found, resource = person({})
         answer = answer_to(query("patient", returns="phone"), [found], patient=resource)
-        assert (answer.status, answer.message) == (Status.NOT_FOUND, "No phone number is recorded.")
+        assert (answer.status, answer.message) == (
+            Status.NOT_FOUND,
+            "No phone number is recorded.",
+        )
 
     def test_what_two_queries_find_is_told_once(self) -> None:
         found, resource = person({"language": ("Spanish",)})
         asked = query("patient", returns="language")
         record: Any = InventedRecord([], resource)
         readings = [(asked, result(asked, [found]))] * 2
-        assert texts(record_answer("?", readings, resource, record)) == ["Her language is Spanish."]
+        assert texts(record_answer("?", readings, resource, record)) == [
+            "Her language is Spanish."
+        ]
 
     def test_one_part_found_and_one_not_are_both_said(self) -> None:
         found, resource = person({"language": ("Spanish",)})

@@ -37,20 +37,30 @@ class TestValues:
 
     def test_the_parts_of_a_blood_pressure_stand_together(self) -> None:
         date = "2025-05-17T10:00:00Z"
-        top = row("Observation/p", "Systolic blood pressure", date, value=106.1, unit="mm[Hg]")
-        bottom = row("Observation/p", "Diastolic blood pressure", date, value=77.1, unit="mm[Hg]")
+        top = row(
+            "Observation/p", "Systolic blood pressure", date, value=106.1, unit="mm[Hg]"
+        )
+        bottom = row(
+            "Observation/p", "Diastolic blood pressure", date, value=77.1, unit="mm[Hg]"
+        )
         again = replace(bottom, refs=("Observation/d",))
         answer = answer_to(query("observation"), [top, bottom, again])
         assert texts(answer) == ["Blood pressure 106.1/77.1 mmHg on 2025-05-17"]
         assert answer.lines[0].citations == ("Observation/p", "Observation/d")
 
-    def test_the_same_reading_recorded_twice_is_one_line_with_both_citations(self) -> None:
-        answer = answer_to(query("lab"), [lab(1, "2020-01-02", 95), lab(2, "2020-01-02", 95)])
+    def test_the_same_reading_recorded_twice_is_one_line_with_both_citations(
+        self,
+    ) -> None:
+        answer = answer_to(
+            query("lab"), [lab(1, "2020-01-02", 95), lab(2, "2020-01-02", 95)]
+        )
         assert texts(answer) == ["Glucose 95 mg/dL on 2020-01-02"]
         assert answer.lines[0].citations == ("Observation/o1", "Observation/o2")
 
     def test_a_series_is_chronological(self) -> None:
-        answer = answer_to(query("lab"), [lab(1, "2019-01-02", 95), lab(2, "2020-01-02", 99.5)])
+        answer = answer_to(
+            query("lab"), [lab(1, "2019-01-02", 95), lab(2, "2020-01-02", 99.5)]
+        )
         assert texts(answer) == [
             "Glucose 95 mg/dL on 2019-01-02",
             "Glucose 99.5 mg/dL on 2020-01-02",
@@ -75,7 +85,9 @@ class TestValues:
         assert texts(asked) == [
             "Glucose 180 mg/dL on 2020-01-02 (high, reference range 70-100 mg/dL)"
         ]
-        assert texts(answer_to(query("lab"), [high])) == ["Glucose 180 mg/dL on 2020-01-02"]
+        assert texts(answer_to(query("lab"), [high])) == [
+            "Glucose 180 mg/dL on 2020-01-02"
+        ]
 
     def test_a_value_without_flag_and_range_is_not_said_to_be_normal(self) -> None:
         potassium = lab(1, "2019-01-02", 4.7, "Potassium", "mmol/L")
@@ -102,7 +114,9 @@ class TestValues:
             unit="mm[Hg]",
             facts={"flag": ("normal",)},
         )
-        assert texts(answer_to(query("observation", returns="flag"), [top, bottom])) == [
+        assert texts(
+            answer_to(query("observation", returns="flag"), [top, bottom])
+        ) == [
             "Blood pressure 141.8/70 mmHg on 2020-01-02 "
             "(systolic high, reference range 90-120 mmHg; diastolic normal)"
         ]
@@ -127,7 +141,12 @@ class TestValues:
     def test_a_result_in_words_that_repeats_is_one_line_with_its_dates(self) -> None:
         name = "Tobacco smoking status"
         rows = [
-            row("Observation/a", name, "1988-01-02", text="Smokes tobacco daily (finding)"),
+            row(
+                "Observation/a",
+                name,
+                "1988-01-02",
+                text="Smokes tobacco daily (finding)",
+            ),
             row("Observation/b", name, "2024-01-02", text="Ex-smoker (finding)"),
             row("Observation/c", name, "2025-01-02", text="Ex-smoker (finding)"),
         ]
@@ -153,7 +172,10 @@ class TestValues:
 
     def test_of_many_results_of_many_things_the_latest_of_each_is_shown(self) -> None:
         names = ["Sodium", "Potassium", *(f"Test {number}" for number in range(20))]
-        rows = [lab(number, "2020-01-02", number + 1, name) for number, name in enumerate(names)]
+        rows = [
+            lab(number, "2020-01-02", number + 1, name)
+            for number, name in enumerate(names)
+        ]
         rows.append(lab(99, "2020-02-02", 141, "Sodium"))
         answer = answer_to(query("lab"), rows)
         assert texts(answer)[0] == "Sodium 141 mg/dL on 2020-02-02, and 1 earlier"
@@ -161,12 +183,14 @@ class TestValues:
         assert len(answer.evidence) == 23
 
     def test_degrees_celsius_say_that_fahrenheit_is_recorded(self) -> None:
-        fever = row("Observation/t", "Temperature", "2020-01-02", value=39.28, unit="°C")
+        fever = row(
+            "Observation/t", "Temperature", "2020-01-02", value=39.28, unit="°C"
+        )
         record = InventedRecord([fever])
         record.change("Observation/t", value=102.7, unit="°F")
-        assert texts(answer_to(query("vital", summary="maximum"), [fever], record=record)) == [
-            "Highest temperature: 39.28 °C on 2020-01-02 (converted from 102.7 °F)"
-        ]
+        assert texts(
+            answer_to(query("vital", summary="maximum"), [fever], record=record)
+        ) == ["Highest temperature: 39.28 °C on 2020-01-02 (converted from 102.7 °F)"]
 
     def test_what_grew_is_the_result_of_a_culture(self) -> None:
         grown = row(
@@ -191,7 +215,8 @@ class TestValues:
 class TestSummaries:
     def test_a_count_says_what_is_counted_with_the_first_and_the_last(self) -> None:
         visits = [
-            row(f"Encounter/e{number}", "Visit", f"20{number:02}-01-06") for number in range(15, 27)
+            row(f"Encounter/e{number}", "Visit", f"20{number:02}-01-06")
+            for number in range(15, 27)
         ]
         asked = query("encounter", classes=("emergency",), summary="count")
         answer = answer_to(asked, visits)
@@ -201,9 +226,14 @@ class TestSummaries:
         assert len(answer.lines[0].citations) == 12
 
     def test_a_count_names_every_limit_of_what_is_counted(self) -> None:
-        rows = [lab(1, "2010-01-02", 5.1, "Potassium"), lab(2, "2017-12-30", 5.4, "Potassium")]
+        rows = [
+            lab(1, "2010-01-02", 5.1, "Potassium"),
+            lab(2, "2017-12-30", 5.4, "Potassium"),
+        ]
         above = ValueTest(comparison="greater", number=5)
-        answer = answer_to(query("lab", names=("Potassium",), value=above, summary="count"), rows)
+        answer = answer_to(
+            query("lab", names=("Potassium",), value=above, summary="count"), rows
+        )
         assert texts(answer) == [
             "Potassium: 2 lab results with a value greater than 5, on 2010-01-02 and 2017-12-30"
         ]
@@ -219,7 +249,9 @@ class TestSummaries:
         ]
         asked = query("medication", returns="name", summary="count_distinct")
         answer = answer_to(asked, rows, found=Found(kind="count", values=(2,)))
-        assert texts(answer) == ["2 different drugs among 3 medication orders: Heparin; Aspirin"]
+        assert texts(answer) == [
+            "2 different drugs among 3 medication orders: Heparin; Aspirin"
+        ]
 
     def test_counts_of_each_year_are_one_line_each(self) -> None:
         rows = [
@@ -227,7 +259,9 @@ class TestSummaries:
             row("Encounter/b", "Visit", "2020-01-06"),
         ]
         found = Found(kind="count", values=(1, 1), periods=("2019", "2020"))
-        answer = answer_to(query("encounter", summary="count", per="year"), rows, found=found)
+        answer = answer_to(
+            query("encounter", summary="count", per="year"), rows, found=found
+        )
         assert texts(answer) == ["2019: 1 visit", "2020: 1 visit"]
         assert answer.lines[1].citations == ("Encounter/b",)
 
@@ -236,20 +270,31 @@ class TestSummaries:
             row("Condition/a", "Overdose", "1995-06-08"),
             row("Condition/b", "Overdose", "2005-05-19"),
         ]
-        answer = answer_to(query("diagnosis", names=("overdose",), summary="count"), rows)
+        answer = answer_to(
+            query("diagnosis", names=("overdose",), summary="count"), rows
+        )
         assert texts(answer) == ["Overdose: 2 diagnoses, on 1995-06-08 and 2005-05-19"]
 
     def test_an_extreme_names_its_date_and_how_many_results_there_are(self) -> None:
-        rows = [lab(1, "2010-01-02", 1.1, "Creatinine"), lab(2, "2017-12-30", 2.11, "Creatinine")]
+        rows = [
+            lab(1, "2010-01-02", 1.1, "Creatinine"),
+            lab(2, "2017-12-30", 2.11, "Creatinine"),
+        ]
         answer = answer_to(query("lab", summary="maximum"), rows)
         assert texts(answer) == [
             "Highest creatinine: 2.11 mg/dL on 2017-12-30, of 2 results from 2010-01-02 to 2017-12-30"
         ]
         assert answer.lines[0].citations == ("Observation/o2",)
-        assert {line.id for line in answer.evidence} == {"Observation/o1", "Observation/o2"}
+        assert {line.id for line in answer.evidence} == {
+            "Observation/o1",
+            "Observation/o2",
+        }
 
     def test_an_average_says_over_how_many_and_from_when_to_when(self) -> None:
-        rows = [lab(1, "2010-01-02", 6.0, "A1c", "%"), lab(2, "2012-01-02", 6.5, "A1c", "%")]
+        rows = [
+            lab(1, "2010-01-02", 6.0, "A1c", "%"),
+            lab(2, "2012-01-02", 6.5, "A1c", "%"),
+        ]
         assert texts(answer_to(query("lab", summary="average"), rows)) == [
             "A1c, average: 6.25 % over 2 results, from 2010-01-02 to 2012-01-02"
         ]
@@ -258,7 +303,9 @@ class TestSummaries:
         rows = [lab(1, "2010-01-02", 6.0, unit="mmol/L"), lab(2, "2012-01-02", 110)]
         answer = answer_to(query("lab", summary="average"), rows)
         assert answer.status is Status.NOT_FOUND
-        assert any("different units (mmol/L and mg/dL)" in remark for remark in answer.remarks)
+        assert any(
+            "different units (mmol/L and mg/dL)" in remark for remark in answer.remarks
+        )
 
     def test_a_change_names_both_values_and_the_way_between(self) -> None:
         name = "LDL"
@@ -268,7 +315,10 @@ class TestSummaries:
             ("2021-01-07", 229.9),
             ("2024-09-05", 216.3),
         ]
-        rows = [lab(number, date, value, name) for number, (date, value) in enumerate(values)]
+        rows = [
+            lab(number, date, value, name)
+            for number, (date, value) in enumerate(values)
+        ]
         assert texts(answer_to(query("lab", summary="change"), rows)) == [
             "LDL: 30.8 mg/dL more: from 185.5 mg/dL on 2011-06-09 to 216.3 mg/dL on 2024-09-05",
             "LDL, 4 results: it rose to 229.9 mg/dL on 2021-01-07, "
@@ -277,14 +327,20 @@ class TestSummaries:
 
     def test_a_change_in_one_direction_names_the_values_between(self) -> None:
         values = [("2019-09-15", 72.2), ("2021-07-11", 73.8), ("2025-03-02", 77.0)]
-        rows = [lab(n, date, value, "Weight", "kg") for n, (date, value) in enumerate(values)]
+        rows = [
+            lab(n, date, value, "Weight", "kg")
+            for n, (date, value) in enumerate(values)
+        ]
         assert texts(answer_to(query("lab", summary="change"), rows)) == [
             "Weight: 4.8 kg more: from 72.2 kg on 2019-09-15 to 77 kg on 2025-03-02",
             "Weight, 3 results: it only rose, between them 73.8 kg on 2021-07-11",
         ]
 
     def test_a_change_with_many_turns_names_the_highest_and_the_lowest(self) -> None:
-        rows = [lab(n, f"201{n}-01-02", value) for n, value in enumerate((5.0, 7.0, 4.0, 9.0, 6.0))]
+        rows = [
+            lab(n, f"201{n}-01-02", value)
+            for n, value in enumerate((5.0, 7.0, 4.0, 9.0, 6.0))
+        ]
         assert texts(answer_to(query("lab", summary="change"), rows))[1] == (
             "Glucose, 5 results: it went up and down, "
             "highest 9 mg/dL on 2013-01-02, lowest 4 mg/dL on 2012-01-02"

@@ -29,7 +29,9 @@ class TestYesAndNo:
     def test_yes_stands_before_the_first_row(self) -> None:
         asked = query("medication", summary="exists", names=("simvastatin",))
         answer = answer_to(asked, [order(1, "2025-03-30", "stopped")])
-        assert texts(answer) == ["Yes: Simvastatin 10 mg Oral Tablet, ordered 2025-03-30 (stopped)"]
+        assert texts(answer) == [
+            "Yes: Simvastatin 10 mg Oral Tablet, ordered 2025-03-30 (stopped)"
+        ]
 
     def test_a_yes_shows_eight_of_its_rows_and_counts_the_others(self) -> None:
         rows = [order(n, f"{2010 + n}-03-30", name=f"Drug {n}") for n in range(12)]
@@ -41,13 +43,17 @@ class TestYesAndNo:
     def test_a_problem_that_is_only_suspected_is_no_yes(self) -> None:
         facts = {"status": ("active",), "status_detail": ("provisional",)}
         asthma = row("Condition/a", "Asthma", "2020-01-02", facts=facts)
-        answer = answer_to(query("diagnosis", names=("asthma",), summary="exists"), [asthma])
+        answer = answer_to(
+            query("diagnosis", names=("asthma",), summary="exists"), [asthma]
+        )
         assert texts(answer) == [
             "Recorded, but not confirmed: Asthma, since 2020-01-02 (active, provisional)"
         ]
 
     def test_what_has_ended_is_a_no_that_cites_it(self) -> None:
-        asked = query("medication", summary="exists", names=("simvastatin",), state="current")
+        asked = query(
+            "medication", summary="exists", names=("simvastatin",), state="current"
+        )
         ended = order(1, "2025-03-30", "stopped")
 
         def execute(further: Query) -> QueryResult:
@@ -80,18 +86,29 @@ class TestYesAndNo:
         asked = query("medication", summary="exists", names=("warfarin",))
         answer = answer_to(asked, [], execute=execute)
         assert answer.status is Status.NOT_FOUND
-        assert answer.message == "No warfarin is recorded: 38 medication orders were searched."
+        assert (
+            answer.message
+            == "No warfarin is recorded: 38 medication orders were searched."
+        )
         assert answer.lines == ()
 
-    def test_a_condition_without_a_diagnosis_is_told_by_the_results_of_its_tests(self) -> None:
-        negative = row("Observation/o", "C. difficile toxin", "2025-03-30", text="Not detected")
+    def test_a_condition_without_a_diagnosis_is_told_by_the_results_of_its_tests(
+        self,
+    ) -> None:
+        negative = row(
+            "Observation/o", "C. difficile toxin", "2025-03-30", text="Not detected"
+        )
 
         def execute(further: Query) -> QueryResult:
             is_test = further.concepts == ("c. difficile test",)
             return result(further, [negative] if is_test else [])
 
-        asked = query("diagnosis", summary="exists", concepts=("c. difficile infection",))
-        answer = answer_to(asked, [], execute=execute, record=InventedRecord([negative]))
+        asked = query(
+            "diagnosis", summary="exists", concepts=("c. difficile infection",)
+        )
+        answer = answer_to(
+            asked, [], execute=execute, record=InventedRecord([negative])
+        )
         assert answer.status is Status.ANSWERED
         assert texts(answer) == [
             "No C. difficile infection is recorded: the record has no diagnoses, but there are "
@@ -110,18 +127,24 @@ class TestYesAndNo:
             for what in ("medication", "administration")
         ]
         readings = [(asked, result(asked, [])) for asked in queries]
-        answer = record_answer("?", readings, PATIENT, InventedRecord([]), execute=execute)  # type: ignore[arg-type]
+        answer = record_answer(
+            "?", readings, PATIENT, InventedRecord([]), execute=execute
+        )  # type: ignore[arg-type]
         assert answer.message == (
             "No warfarin is recorded: 12 medication orders and 12 doses given were searched."
         )
 
-    def test_an_absence_names_every_limit_and_what_there_is_without_the_last(self) -> None:
+    def test_an_absence_names_every_limit_and_what_there_is_without_the_last(
+        self,
+    ) -> None:
         stay = row("Encounter/a", "Admission", "2019-01-02")
 
         def execute(further: Query) -> QueryResult:
             return result(further, [] if further.reasons else [stay])
 
-        asked = query("encounter", returns="time", classes=("inpatient",), reasons=("COVID-19",))
+        asked = query(
+            "encounter", returns="time", classes=("inpatient",), reasons=("COVID-19",)
+        )
         assert answer_to(asked, [], execute=execute).message == (
             "No inpatient visit for COVID-19 is recorded: 1 inpatient visit was searched."
         )
@@ -175,8 +198,12 @@ class TestYesAndNo:
             "none with a mark or reference range (136 mmol/L, on 2019-01-02)."
         )
 
-    def test_beside_results_within_their_range_those_without_one_are_counted(self) -> None:
-        judged = replace(lab(1, "2019-01-02", 136, "Sodium", "mmol/L"), facts={"flag": ("normal",)})
+    def test_beside_results_within_their_range_those_without_one_are_counted(
+        self,
+    ) -> None:
+        judged = replace(
+            lab(1, "2019-01-02", 136, "Sodium", "mmol/L"), facts={"flag": ("normal",)}
+        )
         rows = [judged, lab(2, "2020-01-02", 139, "Sodium", "mmol/L")]
 
         def execute(further: Query) -> QueryResult:
@@ -190,14 +217,21 @@ class TestYesAndNo:
         ]
 
     def test_a_missing_result_is_told_beside_the_test_that_was_done(self) -> None:
-        typed = row("Procedure/a", "Blood group typing", "2000-10-15", status="completed")
+        typed = row(
+            "Procedure/a", "Blood group typing", "2000-10-15", status="completed"
+        )
         queries = [
             query("observation", names=("blood group",)),
             query("procedure", names=("blood group",), returns="time"),
         ]
-        readings = [(queries[0], result(queries[0], [])), (queries[1], result(queries[1], [typed]))]
+        readings = [
+            (queries[0], result(queries[0], [])),
+            (queries[1], result(queries[1], [typed])),
+        ]
         record: Any = InventedRecord([typed])
-        answer = record_answer("?", readings, PATIENT, record, execute=lambda q: result(q, []))
+        answer = record_answer(
+            "?", readings, PATIENT, record, execute=lambda q: result(q, [])
+        )
         assert answer.text == (
             "No blood group result is recorded: the record has no results.\n"
             "Blood group typing on 2000-10-15"
@@ -209,7 +243,9 @@ class TestYesAndNo:
         def execute(further: Query) -> QueryResult:
             return result(further, [] if further.value else rows)
 
-        asked = query("lab", value=ValueTest(comparison="greater", number=126), summary="exists")
+        asked = query(
+            "lab", value=ValueTest(comparison="greater", number=126), summary="exists"
+        )
         answer = answer_to(asked, [], execute=execute, record=InventedRecord(rows))
         assert texts(answer) == [
             "No: none of 2 results is greater than 126; the nearest is Glucose 99 mg/dL on 2020-01-02"
@@ -222,7 +258,10 @@ class TestYesAndNo:
             (("Negative", "Positive"), "Yes: "),
             (("Positive", "Negative"), "Yes, in the past: "),
             (("Never smoked tobacco (finding)",), "No: "),
-            (("Smokes tobacco daily (finding)", "Ex-smoker (finding)"), "Yes, in the past: "),
+            (
+                ("Smokes tobacco daily (finding)", "Ex-smoker (finding)"),
+                "Yes, in the past: ",
+            ),
             (("Ex-smoker (finding)",), "In the past: "),
             (("Unemployed",), "Result: "),
         ],
@@ -234,18 +273,26 @@ class TestYesAndNo:
             row(f"Observation/o{number}", "Result", f"202{number}-01-02", text=text)
             for number, text in enumerate(words)
         ]
-        answer = answer_to(query("observation", names=("result",), summary="exists"), rows)
+        answer = answer_to(
+            query("observation", names=("result",), summary="exists"), rows
+        )
         assert texts(answer)[0].startswith(verdict)
 
     def test_an_entry_that_there_is_no_allergy_is_a_no(self) -> None:
         entry = row(
-            "AllergyIntolerance/a", "No known allergy (situation)", "2020-01-02", status="active"
+            "AllergyIntolerance/a",
+            "No known allergy (situation)",
+            "2020-01-02",
+            status="active",
         )
         answer = answer_to(query("allergy", summary="exists"), [entry])
         assert texts(answer) == ["No: No known allergy, recorded 2020-01-02 (active)"]
 
     def test_two_things_asked_together_have_a_yes_and_a_no_of_their_own(self) -> None:
-        taken, ended = order(1, "2025-03-30", name="Lisinopril"), order(2, "2024-03-30", "stopped")
+        taken, ended = (
+            order(1, "2025-03-30", name="Lisinopril"),
+            order(2, "2024-03-30", "stopped"),
+        )
 
         def execute(further: Query) -> QueryResult:
             return result(further, [] if further.state else [ended])
@@ -263,25 +310,36 @@ class TestYesAndNo:
         ]
 
     def test_where_one_kind_of_rows_has_it_the_other_is_a_remark(self) -> None:
-        given = row("MedicationAdministration/a", "Heparin", "2020-01-02", status="completed")
+        given = row(
+            "MedicationAdministration/a", "Heparin", "2020-01-02", status="completed"
+        )
         queries = [
             query(what, names=("Heparin",), summary="exists")
             for what in ("medication", "administration")
         ]
-        readings = [(queries[0], result(queries[0], [])), (queries[1], result(queries[1], [given]))]
+        readings = [
+            (queries[0], result(queries[0], [])),
+            (queries[1], result(queries[1], [given])),
+        ]
         record: Any = InventedRecord([given])
-        answer = record_answer("?", readings, PATIENT, record, execute=lambda q: result(q, []))
+        answer = record_answer(
+            "?", readings, PATIENT, record, execute=lambda q: result(q, [])
+        )
         assert answer.text == "Yes: Heparin, given 2020-01-02"
         assert answer.remarks == ("The record has no medication orders.",)
 
     def test_a_yes_of_one_search_is_not_denied_by_another(self) -> None:
-        given = row("MedicationAdministration/a", "Heparin", "2020-01-02", status="completed")
+        given = row(
+            "MedicationAdministration/a", "Heparin", "2020-01-02", status="completed"
+        )
         ended = order(1, "2025-03-30", "stopped", name="Heparin")
 
         def execute(further: Query) -> QueryResult:
             return result(further, [] if further.state else [ended])
 
-        ordered = query("medication", names=("Heparin",), summary="exists", state="current")
+        ordered = query(
+            "medication", names=("Heparin",), summary="exists", state="current"
+        )
         done = query("administration", names=("Heparin",), summary="exists")
         readings = [(ordered, result(ordered, [])), (done, result(done, [given]))]
         record: Any = InventedRecord([given, ended])

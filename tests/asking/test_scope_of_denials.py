@@ -4,7 +4,9 @@ import archqa
 
 
 def test_a_finding_is_denied_by_words_that_follow_it_closely() -> None:
-    answer = archqa.ask("Did she have pneumonia?", note="Pneumonia has now been ruled out.")
+    answer = archqa.ask(
+        "Did she have pneumonia?", note="Pneumonia has now been ruled out."
+    )
     assert answer.text.startswith("No. ")
 
 
@@ -18,7 +20,9 @@ def test_a_finding_is_not_denied_by_words_far_behind_it() -> None:
 
 
 def test_a_short_denial_in_other_words_than_the_questions_is_a_no() -> None:
-    answer = archqa.ask("Was the nerve squeezed?", note="There was no neural impingement.")
+    answer = archqa.ask(
+        "Was the nerve squeezed?", note="There was no neural impingement."
+    )
     assert answer.text.startswith("No. ")
 
 

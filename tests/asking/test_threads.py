@@ -37,7 +37,9 @@ def sessions() -> Path:
 
 
 class TestInAThread:
-    def test_the_question_before_that_is_asked_of_the_record(self, record: Path) -> None:
+    def test_the_question_before_that_is_asked_of_the_record(
+        self, record: Path
+    ) -> None:
         thread = archqa.Thread()
         archqa.ask("last creatinine?", patient="p1", record=record, session=thread)
         answer = archqa.ask("and before that?", session=thread)
@@ -80,12 +82,16 @@ class TestInAThread:
         thread = archqa.Thread()
         archqa.ask("last creatinine?", patient="p1", record=record, session=thread)
         doubted = archqa.ask("are you sure?", session=thread)
-        assert doubted.lines[0].text.startswith("Observation of 2150-03-04: Creatinine, 2.9 mg/dL")
+        assert doubted.lines[0].text.startswith(
+            "Observation of 2150-03-04: Creatinine, 2.9 mg/dL"
+        )
         assert "concluded anew" in doubted.remarks[0]
         after = archqa.ask("and before that?", session=thread)
         assert after.understood == "last creatinine before 2150-03-04?"
 
-    def test_what_is_not_understood_asks_back_and_changes_nothing(self, record: Path) -> None:
+    def test_what_is_not_understood_asks_back_and_changes_nothing(
+        self, record: Path
+    ) -> None:
         thread = archqa.Thread()
         archqa.ask("last creatinine?", patient="p1", record=record, session=thread)
         unclear = archqa.ask("of what?", session=thread)
@@ -193,14 +199,18 @@ class TestWithAModel:
     ) -> tuple[Answer, ScriptedModel]:
         def reply(request: Request) -> str:
             if "kind" in (request.output_schema or {}).get("properties", {}):
-                return json.dumps({"rationale": "r", "kind": kind, "question": rewritten})
+                return json.dumps(
+                    {"rationale": "r", "kind": kind, "question": rewritten}
+                )
             return answering(("Furosemide 40 mg daily was given.", "3"))
 
         thread = archqa.Thread()
         settings = Settings(cache=False)
         archqa.ask("Why was furosemide given?", NOTE, session=thread, settings=settings)
         model = scripted_answers(reply)
-        answer = archqa.ask(follow_up, session=thread, settings=settings, scripted=model)
+        answer = archqa.ask(
+            follow_up, session=thread, settings=settings, scripted=model
+        )
         return answer, model
 
     def test_it_rewrites_what_the_rules_cannot(self) -> None:
@@ -238,7 +248,9 @@ def test_its_agent_has_settings_in_a_thread_alone() -> None:
     own = {"follow_up": {"backend": "model"}}
     others = own | {"planner": {"backend": "model"}}
     thread = archqa.Thread()
-    assert archqa.ask("Why was furosemide given?", NOTE, session=thread, agents=own).lines
+    assert archqa.ask(
+        "Why was furosemide given?", NOTE, session=thread, agents=own
+    ).lines
     with pytest.raises(CallerError, match="follow_up"):
         archqa.ask("Why was furosemide given?", NOTE, agents=own)
     with pytest.raises(CallerError, match="planner"):

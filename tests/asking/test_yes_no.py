@@ -86,13 +86,25 @@ def test_more_than_yes_or_no_is_asked_or_it_is_undecidable(question: str) -> Non
         ("chest pain?", "He refused a tracing, and he has chest pain.", YES),
         ("Does he have a headache?", "There is a headache without nausea.", YES),
         # What is left open, feared, or told of a relative.
-        ("Does she have pneumonia?", "Possible pneumonia at the right base.", NOT_STATED),
+        (
+            "Does she have pneumonia?",
+            "Possible pneumonia at the right base.",
+            NOT_STATED,
+        ),
         ("Does she have pneumonia?", "Pneumonia cannot be excluded.", NOT_STATED),
         ("PE?", "CT angiogram to rule out pulmonary embolism.", NOT_STATED),
         ("Does he have cancer?", "He is worried about cancer.", NOT_STATED),
         ("Does she have diabetes?", "Her mother has diabetes.", NOT_STATED),
-        ("Does she have diabetes?", "FAMILY HISTORY: Positive for diabetes.", NOT_STATED),
-        ("Does diabetes run in her family?", "FAMILY HISTORY: Positive for diabetes.", YES),
+        (
+            "Does she have diabetes?",
+            "FAMILY HISTORY: Positive for diabetes.",
+            NOT_STATED,
+        ),
+        (
+            "Does diabetes run in her family?",
+            "FAMILY HISTORY: Positive for diabetes.",
+            YES,
+        ),
         ("Does he have a fever?", "Mother states he has had a fever.", YES),
         # What has ended.
         ("Is he still on warfarin?", "Warfarin was stopped in May.", NO),
@@ -114,7 +126,9 @@ def test_more_than_yes_or_no_is_asked_or_it_is_undecidable(question: str) -> Non
         ("any drug allergies?", "NKDA.", NO),
     ],
 )
-def test_the_polarity_of_a_sentence_is_read(question: str, sentence: str, verdict: YesNo) -> None:
+def test_the_polarity_of_a_sentence_is_read(
+    question: str, sentence: str, verdict: YesNo
+) -> None:
     assert yes_no_answer(question, [sentence]) is verdict
 
 
@@ -137,7 +151,10 @@ def test_the_polarity_of_a_sentence_is_read(question: str, sentence: str, verdic
         ("Did he have surgery?", "Surgery is planned for May."),
         ("Does she have heart failure?", "The risk of heart failure was discussed."),
         ("Will she get a transfusion?", "Blood loss was large; she had a transfusion."),
-        ("Does the chest pain go into his arm?", "Chest pain, worse when he lifts his arm."),
+        (
+            "Does the chest pain go into his arm?",
+            "Chest pain, worse when he lifts his arm.",
+        ),
         ("Leg clot?", "Possible deep venous thrombosis; ultrasound was negative."),
         # A test called negative was done.
         ("Did he have a colonoscopy?", "Colonoscopy was negative."),
@@ -150,16 +167,23 @@ def test_the_polarity_of_a_sentence_is_read(question: str, sentence: str, verdic
         ("Is the rash getting smaller?", "There is a rash."),
     ],
 )
-def test_nothing_is_said_where_the_polarity_is_not_certain(question: str, sentence: str) -> None:
+def test_nothing_is_said_where_the_polarity_is_not_certain(
+    question: str, sentence: str
+) -> None:
     assert yes_no_answer(question, [sentence]) is None
 
 
 def test_sentences_that_contradict_each_other_give_no_answer() -> None:
-    assert yes_no_answer("Any fever?", ["She denies fever.", "She had a fever."]) is None
+    assert (
+        yes_no_answer("Any fever?", ["She denies fever.", "She had a fever."]) is None
+    )
 
 
 def test_a_sentence_that_says_nothing_of_it_does_not_change_the_answer() -> None:
-    assert yes_no_answer("Any fever?", ["She was seen on Monday.", "She denies fever."]) is NO
+    assert (
+        yes_no_answer("Any fever?", ["She was seen on Monday.", "She denies fever."])
+        is NO
+    )
 
 
 def test_no_evidence_gives_no_answer() -> None:

@@ -75,7 +75,11 @@ class MemoryMonitor:
     def _sample(self) -> None:
         while not self._stopped.wait(0.5):
             now = time.monotonic() - self._started
-            if self.first_request is None and self._count_requests and self._count_requests():
+            if (
+                self.first_request is None
+                and self._count_requests
+                and self._count_requests()
+            ):
                 self.first_request = now
             processes = workers()
             for process in processes:
@@ -128,7 +132,10 @@ def resident(process: int) -> float:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
         return 0.0
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), 0.0)
+    return next(
+        (int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")),
+        0.0,
+    )
 
 
 def processor(process: int) -> float:
@@ -161,9 +168,13 @@ def with_a_model(options: Any, address: str, folder: Path) -> None:
         "where   cases   calls   wall s   before 1st request   ideal s   (wall - before) / ideal   processor s   load"
     )
     for count in options.cases:
-        cases = write_synthetic_cases(folder / f"{count}.jsonl", count, options.sentences)
+        cases = write_synthetic_cases(
+            folder / f"{count}.jsonl", count, options.sentences
+        )
         for runner in ("local", "ray"):
-            with FakeServerProcess(latency=options.latency, sigma=options.sigma, seed=1) as server:
+            with FakeServerProcess(
+                latency=options.latency, sigma=options.sigma, seed=1
+            ) as server:
                 monitor = MemoryMonitor(lambda server=server: server.count)
                 ray_settings = {
                     "runner": runner,
@@ -178,10 +189,17 @@ def with_a_model(options: Any, address: str, folder: Path) -> None:
                 }
                 out = folder / f"{runner}-{count}"
                 run = predict(
-                    cases, out=out, on_start=monitor.start, on_case=monitor.case, **settings
+                    cases,
+                    out=out,
+                    on_start=monitor.start,
+                    on_case=monitor.case,
+                    **settings,
                 )
                 wall, stats = monitor.stop(), server.requests
-            ideal, before = stats.delay_seconds / options.jobs, monitor.first_request or 0.0
+            ideal, before = (
+                stats.delay_seconds / options.jobs,
+                monitor.first_request or 0.0,
+            )
             assert run.complete
             print_line(
                 f"{runner:6s} {count:6d} {stats.asked:7d} {wall:8.1f} {before:20.1f} {ideal:9.1f} "
@@ -207,7 +225,9 @@ def with_the_engine(options: Any, address: str, folder: Path) -> None:
     for number in options.workers:
         for count in options.cases:
             cases, monitor = (
-                write_synthetic_cases(folder / f"{count}.jsonl", count, options.sentences),
+                write_synthetic_cases(
+                    folder / f"{count}.jsonl", count, options.sentences
+                ),
                 MemoryMonitor(),
             )
             ray_settings = {
@@ -218,7 +238,12 @@ def with_the_engine(options: Any, address: str, folder: Path) -> None:
             }
             out = folder / f"engine-{number}-{count}"
             run = predict(
-                cases, out=out, on_start=monitor.start, on_case=monitor.case, jobs=8, **ray_settings
+                cases,
+                out=out,
+                on_start=monitor.start,
+                on_case=monitor.case,
+                jobs=8,
+                **ray_settings,
             )
             wall = monitor.stop()
             peak = monitor.memory_after(count // 10)
@@ -245,7 +270,9 @@ def main() -> None:
     with ExitStack() as stack:
         address = stack.enter_context(two_nodes())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        (with_the_engine if options.embedded else with_a_model)(options, address, folder)
+        (with_the_engine if options.embedded else with_a_model)(
+            options, address, folder
+        )
 
 
 if __name__ == "__main__":

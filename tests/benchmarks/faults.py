@@ -54,7 +54,9 @@ class KilledRun(NamedTuple):
     identical: bool
 
 
-def run_with_faults(folder: Path, count: int, sentences: int = 23, share: float = 0.3) -> FaultyRun:
+def run_with_faults(
+    folder: Path, count: int, sentences: int = 23, share: float = 0.3
+) -> FaultyRun:
     """Run cases while a share of all calls fails, in every way of `TRANSIENT`."""
     cases = write_synthetic_cases(folder / "cases.jsonl", count, sentences)
     faults = [f"{fault}@{share / len(TRANSIENT)}" for fault in TRANSIENT]
@@ -95,7 +97,9 @@ def _count_invalid(run: Run) -> int:
     return invalid
 
 
-def run_with_kills(folder: Path, times: int, count: int = 60, seed: int = 11) -> KilledRun:
+def run_with_kills(
+    folder: Path, times: int, count: int = 60, seed: int = 11
+) -> KilledRun:
     """Run cases without a kill, then again with kill -9 at random moments, resuming after each."""
     cases = write_synthetic_cases(folder / "cases.jsonl", count, sentences=12)
     generator = random.Random(seed)
@@ -140,7 +144,9 @@ def peak_memory(folder: Path, count: int) -> int:
     for setting in _LEAN:
         options += ["--set", setting]
     with FakeServerProcess() as server:
-        arguments = command(cases, folder / f"run-{count}", server.base_url, *options, jobs=32)
+        arguments = command(
+            cases, folder / f"run-{count}", server.base_url, *options, jobs=32
+        )
         home = environment(folder / "home")
         process = subprocess.Popen(arguments, env=home, stdout=subprocess.DEVNULL)
         peak = _watch_memory(process)
@@ -164,7 +170,9 @@ def _watch_memory(process: "subprocess.Popen[bytes]") -> int:
     return peak
 
 
-def command(cases: Path, out: Path, base_url: str, *options: str, jobs: int = JOBS) -> list[str]:
+def command(
+    cases: Path, out: Path, base_url: str, *options: str, jobs: int = JOBS
+) -> list[str]:
     """Return the command line of a run that can be resumed."""
     program = "from archqa.cli.main import run; run()"
     return [

@@ -28,9 +28,13 @@ def main() -> None:
     words = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    words.add_argument("data", type=Path, help="the folder of the MIMIC-IV demo as FHIR")
     words.add_argument(
-        "--record", type=Path, help="a record that holds it already: loading is not measured"
+        "data", type=Path, help="the folder of the MIMIC-IV demo as FHIR"
+    )
+    words.add_argument(
+        "--record",
+        type=Path,
+        help="a record that holds it already: loading is not measured",
     )
     words.add_argument("--searches", type=int, default=1000)
     words.add_argument(
@@ -77,7 +81,9 @@ def searching(store: Store, number: int) -> None:
         for each in chance.sample(codes, min(10, len(codes))):
             times = [
                 one["effectiveDateTime"]
-                for one in store.search(f"Observation?patient={patient}&code={each.code}").resources
+                for one in store.search(
+                    f"Observation?patient={patient}&code={each.code}"
+                ).resources
             ]
             if times:
                 queries.append(
@@ -99,7 +105,9 @@ def scanning(store: Store) -> None:
         began = time.perf_counter()
         resources += sum(1 for _ in store.search_all(f"Observation?patient={patient}"))
         seconds += time.perf_counter() - began
-    say(f"scan: {seconds / resources * 1e6:.0f} ms for 1,000 Observations ({resources:.0f} read)")
+    say(
+        f"scan: {seconds / resources * 1e6:.0f} ms for 1,000 Observations ({resources:.0f} read)"
+    )
 
 
 def beside(store: Store, folder: Path) -> None:
@@ -110,7 +118,8 @@ def beside(store: Store, folder: Path) -> None:
         if len(resources) < 19_000:
             patients.append(patient)
             resources |= {
-                (each["resourceType"], each["id"]): each for each in store.everything(patient)
+                (each["resourceType"], each["id"]): each
+                for each in store.everything(patient)
             }
     path = folder / "few.db"
     with Store.open(path, create=True) as few:
@@ -119,11 +128,15 @@ def beside(store: Store, folder: Path) -> None:
     with sekmet(folder) as theirs, ours(path) as our:
         fill(theirs, resources.values())
         kinds: dict[str, Callable[[str], str]] = {
-            "patient + code": lambda patient: f"Observation?patient={patient}&code=50912&_count=50",
+            "patient + code": lambda patient: (
+                f"Observation?patient={patient}&code=50912&_count=50"
+            ),
             "patient + date": lambda patient: (
                 f"Observation?patient={patient}&date=ge2130-01-01&_count=50"
             ),
-            "_sort=-date": lambda patient: f"Observation?patient={patient}&_sort=-date&_count=50",
+            "_sort=-date": lambda patient: (
+                f"Observation?patient={patient}&_sort=-date&_count=50"
+            ),
             "_sort=-date, page 2": lambda patient: (
                 f"Observation?patient={patient}&_sort=-date&_count=50&_offset=50"
             ),
@@ -134,7 +147,10 @@ def beside(store: Store, folder: Path) -> None:
                 with FhirClient(base, timeout=300) as client:
                     client.search("Patient?_count=1")
                     both.append(
-                        [timed(partial(client.search, query(patient))) for patient in patients[:3]]
+                        [
+                            timed(partial(client.search, query(patient)))
+                            for patient in patients[:3]
+                        ]
                     )
             middle = [statistics.median(each) for each in both]
             say(

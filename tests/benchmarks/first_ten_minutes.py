@@ -117,7 +117,9 @@ def write_own_files(clone: Path) -> None:
 
 def run_step(step: Step, folder: Path) -> tuple[bool, str]:
     """Run the commands of a step; return whether they did their job, and what they printed."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+    }
     done = subprocess.run(
         ["bash", "-c", step.commands],
         cwd=folder,
@@ -133,7 +135,9 @@ def run_step(step: Step, folder: Path) -> tuple[bool, str]:
 def main() -> int:
     """Time every step in a new folder; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--from", dest="repository", default=str(REPOSITORY), metavar="REPOSITORY")
+    parser.add_argument(
+        "--from", dest="repository", default=str(REPOSITORY), metavar="REPOSITORY"
+    )
     repository = parser.parse_args().repository
     total = 0.0
     with tempfile.TemporaryDirectory() as outside:
@@ -143,7 +147,10 @@ def main() -> int:
             is_done, output = run_step(step, clone if clone.exists() else Path(outside))
             seconds = time.monotonic() - start
             total += seconds
-            print(f"{step.name:20} {seconds:6.1f} s  {'done' if is_done else 'FAILED'}", flush=True)
+            print(
+                f"{step.name:20} {seconds:6.1f} s  {'done' if is_done else 'FAILED'}",
+                flush=True,
+            )
             if not is_done:
                 print(output[-4000:])
                 return 1

@@ -60,7 +60,9 @@ def agreement(lines: Sequence[ReadLine], carried: Sequence[bool]) -> Agreement:
     return Agreement(counted)
 
 
-def in_requests(lines: Sequence[ReadLine], size: int | None) -> dict[str, list[ReadLine]]:
+def in_requests(
+    lines: Sequence[ReadLine], size: int | None
+) -> dict[str, list[ReadLine]]:
     """The lines of each request: those of one answer, or `size` lines, none of them twice."""
     requests: dict[str, list[ReadLine]] = {}
     if size is None:
@@ -72,13 +74,19 @@ def in_requests(lines: Sequence[ReadLine], size: int | None) -> dict[str, list[R
     return requests
 
 
-def judged(panel: JudgePanel, requests: dict[str, list[ReadLine]]) -> tuple[list[LineVotes], Usage]:
+def judged(
+    panel: JudgePanel, requests: dict[str, list[ReadLine]]
+) -> tuple[list[LineVotes], Usage]:
     """The votes on each line, in the order of the requests, and their cost."""
-    rows = {name: tuple(each.line for each in lines) for name, lines in requests.items()}
+    rows = {
+        name: tuple(each.line for each in lines) for name, lines in requests.items()
+    }
     return judge_lines(panel, rows)
 
 
-def _request_with_room(requests: dict[str, list[ReadLine]], each: ReadLine, size: int) -> str:
+def _request_with_room(
+    requests: dict[str, list[ReadLine]], each: ReadLine, size: int
+) -> str:
     for name, lines in requests.items():
         texts = {line.line.text for line in lines}
         if len(lines) < size and each.line.text not in texts:
@@ -87,7 +95,11 @@ def _request_with_room(requests: dict[str, list[ReadLine]], each: ReadLine, size
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.3f} ({part} of {whole})" if whole else f"undefined ({part} of 0)"
+    return (
+        f"{part / whole:.3f} ({part} of {whole})"
+        if whole
+        else f"undefined ({part} of 0)"
+    )
 
 
 def _report(
@@ -101,7 +113,9 @@ def _report(
     yield f"rule:  {agreement(lines, by_rule)}"
     for writer in ("engine", "panel", "six stages"):
         of_writer = [at for at, each in enumerate(lines) if each.by.startswith(writer)]
-        part = agreement([lines[at] for at in of_writer], [by_judge[at] for at in of_writer])
+        part = agreement(
+            [lines[at] for at in of_writer], [by_judge[at] for at in of_writer]
+        )
         yield f"judge on lines of the {writer}: {part}"
     cost = "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.2f}"
     yield (
@@ -111,7 +125,9 @@ def _report(
     )
 
 
-def _write_differences(path: Path, lines: Sequence[ReadLine], votes: Sequence[LineVotes]) -> None:
+def _write_differences(
+    path: Path, lines: Sequence[ReadLine], votes: Sequence[LineVotes]
+) -> None:
     """Write the lines on which judge and reader differ, as JSON Lines."""
     rows = []
     for each, line_votes in zip(lines, votes, strict=True):
@@ -122,15 +138,25 @@ def _write_differences(path: Path, lines: Sequence[ReadLine], votes: Sequence[Li
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0] if __doc__ else ""
+    )
     parser.add_argument("--base-url", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--votes", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=8, help="requests in flight at once")
-    parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one reply")
-    parser.add_argument("--lines", type=int, help="a request; default: those of one answer")
+    parser.add_argument(
+        "--jobs", type=int, default=8, help="requests in flight at once"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=180.0, help="seconds for one reply"
+    )
+    parser.add_argument(
+        "--lines", type=int, help="a request; default: those of one answer"
+    )
     parser.add_argument("--no-cache", action="store_true", help="ask anew")
-    parser.add_argument("--differences", type=Path, metavar="FILE.jsonl", help="write them there")
+    parser.add_argument(
+        "--differences", type=Path, metavar="FILE.jsonl", help="write them there"
+    )
     return parser.parse_args()
 
 

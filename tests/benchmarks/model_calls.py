@@ -19,7 +19,10 @@ from tests.llm.asking import make_request, server_model
 def main() -> None:
     """Run one measurement after the other, so that none disturbs another."""
     milliseconds = 1000 * asyncio.run(cpu_of_a_call())
-    print(f"client processor a call, one after the other: {milliseconds:.2f} ms", flush=True)
+    print(
+        f"client processor a call, one after the other: {milliseconds:.2f} ms",
+        flush=True,
+    )
     scheduling.measure_and_print()
     measurements = {"faults": _faults, "kills": _kills, "memory": _memory}
     with tempfile.TemporaryDirectory() as temporary:

@@ -34,8 +34,29 @@ QUESTIONS = (
     "What did the echo show, and does she still have an implant?",
 )
 WORDS = (
-    *("metoprolol", "stopped", "started", "rash", "echo", "normal", "lives", "sister", "niece"),
-    *("home", "cardiology", "visit", "pain", "knee", "sleeps", "well", "daily", "dose", "raised"),
+    *(
+        "metoprolol",
+        "stopped",
+        "started",
+        "rash",
+        "echo",
+        "normal",
+        "lives",
+        "sister",
+        "niece",
+    ),
+    *(
+        "home",
+        "cardiology",
+        "visit",
+        "pain",
+        "knee",
+        "sleeps",
+        "well",
+        "daily",
+        "dose",
+        "raised",
+    ),
     *(
         "lowered",
         "potassium",

@@ -38,7 +38,11 @@ def main(questions: Path, record: Path) -> None:
             places = places_to_read(notes, hits, WEIGHTS.max_read)
             read = [notes.sentence_at(place).text for place in places]
             for quote in row["quotes"]:
-                ranks = [i for i, hit in enumerate(hits) if _has(notes.texts[hit.text], quote)]
+                ranks = [
+                    i
+                    for i, hit in enumerate(hits)
+                    if _has(notes.texts[hit.text], quote)
+                ]
                 found.update(f"first {k}" for k in FIRST if ranks and ranks[0] < k)
                 found["read"] += any(_has(text, quote) for text in read)
                 found["quotes"] += 1

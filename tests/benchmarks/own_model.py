@@ -92,12 +92,16 @@ def run_pipeline(
         typed["record"] = str(build_store(folder / "record", RESOURCES, "gcp").path)
     task = FHIR_TASK if pipeline == "planner" else None
     limits = [
-        f"agents.{agent}.max_tokens={max_tokens}" for agent in find_pipeline(pipeline, task).agents
+        f"agents.{agent}.max_tokens={max_tokens}"
+        for agent in find_pipeline(pipeline, task).agents
     ]
     own = PIPELINES[pipeline]
     settings = load_settings(None, typed, (*own, *limits, *assignments))
     return predict(
-        cases, out=folder / pipeline, settings=settings, selection=Selection((), limit, None)
+        cases,
+        out=folder / pipeline,
+        settings=settings,
+        selection=Selection((), limit, None),
     )
 
 
@@ -155,7 +159,9 @@ def _server(base_url: str | None, gguf: Path | None) -> Iterator[str]:
 
 def main() -> None:
     """Print a line for each pipeline."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0] if __doc__ else ""
+    )
     parser.add_argument("--base-url")
     parser.add_argument("--model")
     parser.add_argument("--gguf", type=Path)

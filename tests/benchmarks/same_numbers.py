@@ -38,8 +38,12 @@ def main() -> int:
     differing = 0
     for name in options.only.split(","):
         with tempfile.TemporaryDirectory() as folder:
-            before = PARTS[name](Checkout(options.before, Path(folder) / "before"), options.shared)
-            after = PARTS[name](Checkout(options.after, Path(folder) / "after"), options.shared)
+            before = PARTS[name](
+                Checkout(options.before, Path(folder) / "before"), options.shared
+            )
+            after = PARTS[name](
+                Checkout(options.after, Path(folder) / "after"), options.shared
+            )
         differing += _print_comparison(name, before, after)
     return 1 if differing else 0
 
@@ -63,9 +67,18 @@ class Checkout:
 
     def _run(self, *command: str) -> str:
         cache = str(self.work / "cache")
-        environment = {**os.environ, "PYTHONPATH": str(self.root), "XDG_CACHE_HOME": cache}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.root),
+            "XDG_CACHE_HOME": cache,
+        }
         finished = subprocess.run(
-            command, cwd=self.work, env=environment, capture_output=True, text=True, check=True
+            command,
+            cwd=self.work,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return finished.stdout
 
@@ -73,7 +86,9 @@ class Checkout:
 def dev(checkout: Checkout, _: Path) -> Numbers:
     """The 28 development cases by the embedded engine: the submission's SHA-256, and six scores."""
     run = checkout.work / "dev"
-    checkout.archqa("predict", str(checkout.root / "data/dev.json"), "--out", str(run), "--quiet")
+    checkout.archqa(
+        "predict", str(checkout.root / "data/dev.json"), "--out", str(run), "--quiet"
+    )
     metrics = [word for name in DEV_METRICS for word in ("--metric", name)]
     scores = json.loads(checkout.archqa("score", str(run), "--json", *metrics))
     return {
@@ -93,7 +108,9 @@ def links(checkout: Checkout, _: Path) -> Numbers:
         run = checkout.work / task
         key = ["--set", f"answer_key={checkout.root / 'data/dev_key.json'}"]
         arguments = key if task.endswith("4") else []
-        checkout.archqa("predict", data, "--task", task, "--out", str(run), "--quiet", *arguments)
+        checkout.archqa(
+            "predict", data, "--task", task, "--out", str(run), "--quiet", *arguments
+        )
         digests[task] = _sha256(run / "submission.json")
     return digests
 
@@ -102,7 +119,9 @@ def fhir(checkout: Checkout, shared: Path) -> Numbers:
     """The 2,522 development questions of FHIR-AgentBench by the grammar: submission and scores."""
     record, run = checkout.work / "record.db", checkout.work / "fhir"
     questions = shared / "fhir/fhir-agentbench/questions_dev.csv"
-    checkout.archqa("fhir", "load", str(shared / "fhir/mimic-fhir"), "--into", str(record))
+    checkout.archqa(
+        "fhir", "load", str(shared / "fhir/mimic-fhir"), "--into", str(record)
+    )
     checkout.archqa(
         "predict", str(questions), "--record", str(record), "--out", str(run), "--quiet"
     )
@@ -125,7 +144,10 @@ def medagent(checkout: Checkout, shared: Path) -> Numbers:
     checkout.archqa("fhir", "load", *resources, "--into", str(record))
     numbers: Numbers = {}
     with PolicyServer() as policy:
-        agents = {"policy": policy.arguments, "do-nothing": ("--pipeline", "do-nothing")}
+        agents = {
+            "policy": policy.arguments,
+            "do-nothing": ("--pipeline", "do-nothing"),
+        }
         for name, arguments in agents.items():
             run = checkout.work / name
             tasks = ["predict", str(folder / "tasks_v1.json"), "--record", str(record)]
@@ -167,7 +189,9 @@ PARTS: dict[str, Callable[[Checkout, Path], Numbers]] = {
 def _print_comparison(part: str, before: Numbers, after: Numbers) -> int:
     differences = list(_differences(before, after))
     for name in differences:
-        print(f"{part}: {name} DIFFERS\n  before {before.get(name)}\n  after  {after.get(name)}")
+        print(
+            f"{part}: {name} DIFFERS\n  before {before.get(name)}\n  after  {after.get(name)}"
+        )
     for name in sorted(set(before) - set(differences)):
         print(f"{part}: {name} is the same: {_shortened(before[name])}")
     return len(differences)
@@ -212,7 +236,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
     parser.add_argument("--shared", type=Path, default=Path("../shared"))
-    parser.add_argument("--only", default=",".join(PARTS), help="parts to compare, with commas")
+    parser.add_argument(
+        "--only", default=",".join(PARTS), help="parts to compare, with commas"
+    )
     options = parser.parse_args()
     options.shared = options.shared.resolve()
     return options

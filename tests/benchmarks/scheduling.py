@@ -101,7 +101,9 @@ def _chain(steps: list[Step]) -> float:
 def start_cpu() -> float:
     """Processor seconds of a command that does nothing: what a run spends before its first call."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "--version"], cwd=ROOT, stdout=subprocess.DEVNULL
+        [sys.executable, "-c", PROGRAM, "--version"],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
     )
     used = os.wait4(process.pid, 0)[2]
     return used.ru_utime + used.ru_stime

@@ -12,25 +12,35 @@ import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-IMPORT = (
-    "import time; start = time.process_time(); import scoring; print(time.process_time() - start)"
-)
+IMPORT = "import time; start = time.process_time(); import scoring; print(time.process_time() - start)"
 COLD = """
 from tests.benchmarks.scoring_speed import cold_seconds
 print(cold_seconds({cases}))
 """
-METRICS = ["overall_factuality_score", "bleu", "rouge1", "rouge2", "rougeL", "rougeLsum", "sari"]
+METRICS = [
+    "overall_factuality_score",
+    "bleu",
+    "rouge1",
+    "rouge2",
+    "rougeL",
+    "rougeLsum",
+    "sari",
+]
 
 
 def main(cases: int = 100) -> None:
     """Print the seconds of the import and of scoring, the best of three."""
     print(f"import scoring: {least_printed(IMPORT):.2f} s of processor")
     cold = least_printed(COLD.format(cases=cases))
-    print(f"{cases} cases in a new process, with all imports: {cold:.2f} s of processor")
+    print(
+        f"{cases} cases in a new process, with all imports: {cold:.2f} s of processor"
+    )
     references, submission = invented(cases)
     for bootstrap in (0, 1000):
         seconds = min(timed(references, submission, bootstrap) for _ in range(3))
-        print(f"{cases} cases, {bootstrap} resamples, again: {seconds:.2f} s of processor")
+        print(
+            f"{cases} cases, {bootstrap} resamples, again: {seconds:.2f} s of processor"
+        )
 
 
 def least_printed(code: str, rounds: int = 3) -> float:
@@ -47,7 +57,11 @@ def cold_seconds(cases: int) -> float:
 
 def _printed(code: str) -> float:
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return float(done.stdout)
 
@@ -69,13 +83,18 @@ def invented(cases: int) -> tuple[list, list]:
     words = [f"word{number}" for number in range(400)]
     references, submission = [], []
     for case in map(str, range(cases)):
-        note = {str(number): " ".join(draw.choices(words, k=18)) + "." for number in range(24)}
+        note = {
+            str(number): " ".join(draw.choices(words, k=18)) + "."
+            for number in range(24)
+        }
         labels = {
             sentence: draw.choice(["essential", "not-relevant", "not-relevant"])
             for sentence in note
         }
         question = " ".join(draw.choices(words, k=90))
-        references.append(Reference(case, question, note, labels, question, "Why was it done?"))
+        references.append(
+            Reference(case, question, note, labels, question, "Why was it done?")
+        )
         lines = [
             f"{' '.join(draw.choices(words, k=15))} |{sentence}|"
             for sentence in draw.sample(sorted(note), 5)

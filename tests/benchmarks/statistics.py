@@ -33,16 +33,26 @@ def main(runs: int = 1500) -> None:
     for name, draw in DRAWS.items():
         for cases in SIZES:
             shares = coverage(draw, cases, runs)
-            print(f"| {name} | {cases} | " + " | ".join(f"{share:.1f}" for share in shares) + " |")
+            print(
+                f"| {name} | {cases} | "
+                + " | ".join(f"{share:.1f}" for share in shares)
+                + " |"
+            )
     print("| score | cases | approximate randomisation | paired bootstrap |")
     for name, draw in DRAWS.items():
         for cases in SIZES:
             shares = error_rates(draw, cases, runs)
-            print(f"| {name} | {cases} | " + " | ".join(f"{share:.1f}" for share in shares) + " |")
+            print(
+                f"| {name} | {cases} | "
+                + " | ".join(f"{share:.1f}" for share in shares)
+                + " |"
+            )
     print(f"{time.process_time() - started:.0f} s of processor")
 
 
-def micro_f1(rng: np.random.Generator, cases: int, first: float, second: float) -> PairedTallies:
+def micro_f1(
+    rng: np.random.Generator, cases: int, first: float, second: float
+) -> PairedTallies:
     """Citations: 1 to 12 essential sentences, cases of different difficulty for both runs."""
     gold = 1 + rng.poisson(4, cases)
     ease = rng.normal(0, 0.8, cases)
@@ -56,7 +66,9 @@ def micro_f1(rng: np.random.Generator, cases: int, first: float, second: float) 
     return PairedTallies(CitationF1(), run(first), run(second))
 
 
-def accuracy(rng: np.random.Generator, cases: int, first: float, second: float) -> PairedTallies:
+def accuracy(
+    rng: np.random.Generator, cases: int, first: float, second: float
+) -> PairedTallies:
     """Answers that are right or wrong, questions of different difficulty for both runs."""
     ease = rng.normal(0, 1.2, cases)
 

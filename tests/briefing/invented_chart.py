@@ -42,7 +42,9 @@ def chart_resources() -> list[Resource]:
 def chart(folder: Path, *more: Resource, without: tuple[str, ...] = ()) -> str:
     """The path of a store with the patient, more resources, and without some types."""
     resources = [
-        resource for resource in chart_resources() if resource["resourceType"] not in without
+        resource
+        for resource in chart_resources()
+        if resource["resourceType"] not in without
     ]
     store = build_store(folder, [*resources, *more])
     path = str(store.path)
@@ -50,7 +52,9 @@ def chart(folder: Path, *more: Resource, without: tuple[str, ...] = ()) -> str:
     return path
 
 
-def condition(name: str, display: str, onset: str, status: str = "active", **more: Any) -> Resource:
+def condition(
+    name: str, display: str, onset: str, status: str = "active", **more: Any
+) -> Resource:
     """A condition with an onset."""
     return {
         "resourceType": "Condition",
@@ -63,7 +67,9 @@ def condition(name: str, display: str, onset: str, status: str = "active", **mor
     }
 
 
-def order(name: str, display: str, when: str, status: str = "active", **more: Any) -> Resource:
+def order(
+    name: str, display: str, when: str, status: str = "active", **more: Any
+) -> Resource:
     """An order of a product."""
     return {
         "resourceType": "MedicationRequest",
@@ -99,7 +105,11 @@ def _conditions() -> list[Resource]:
         condition("c3", "Chronic pain (finding)", "2029-01-01"),
         condition("c4", "Full-time employment (finding)", "2028-01-01"),
         condition(
-            "c5", "Sinusitis (disorder)", "2030-01-02", "resolved", abatementDateTime="2030-01-20"
+            "c5",
+            "Sinusitis (disorder)",
+            "2030-01-02",
+            "resolved",
+            abatementDateTime="2030-01-20",
         ),
         condition(
             "c6",
@@ -142,12 +152,22 @@ def _results() -> list[Resource]:
     a1c = codeable_concept("4548-4", "Hemoglobin A1c", LOINC)
     weight = codeable_concept("29463-7", "Body Weight", LOINC)
     vital = {"category": [{"coding": [{"code": "vital-signs"}]}]}
-    bounds = {"referenceRange": [{"low": _quantity(4, "%"), "high": _quantity(5.6, "%")}]}
+    bounds = {
+        "referenceRange": [{"low": _quantity(4, "%"), "high": _quantity(5.6, "%")}]
+    }
     return [
-        observation("o1", "p1", a1c, "2029-05-01", valueQuantity=_quantity(6.1, "%"), **bounds),
-        observation("o2", "p1", a1c, "2030-05-01", valueQuantity=_quantity(6.4, "%"), **bounds),
-        observation("o3", "p1", weight, "2029-05-01", valueQuantity=_quantity(80, "kg"), **vital),
-        observation("o4", "p1", weight, "2030-05-01", valueQuantity=_quantity(80, "kg"), **vital),
+        observation(
+            "o1", "p1", a1c, "2029-05-01", valueQuantity=_quantity(6.1, "%"), **bounds
+        ),
+        observation(
+            "o2", "p1", a1c, "2030-05-01", valueQuantity=_quantity(6.4, "%"), **bounds
+        ),
+        observation(
+            "o3", "p1", weight, "2029-05-01", valueQuantity=_quantity(80, "kg"), **vital
+        ),
+        observation(
+            "o4", "p1", weight, "2030-05-01", valueQuantity=_quantity(80, "kg"), **vital
+        ),
     ]
 
 
@@ -162,7 +182,11 @@ def _visits() -> list[Resource]:
             "id": "e1",
             "status": "finished",
             "class": {"code": "AMB", "display": "ambulatory"},
-            "type": [codeable_concept("185345009", "Encounter for symptom (procedure)", SNOMED)],
+            "type": [
+                codeable_concept(
+                    "185345009", "Encounter for symptom (procedure)", SNOMED
+                )
+            ],
             "reasonCode": [{"text": "Cough"}],
             "period": {"start": "2030-05-01T09:00:00Z", "end": "2030-05-01T09:30:00Z"},
             **SUBJECT,
@@ -171,8 +195,12 @@ def _visits() -> list[Resource]:
 
 
 def _procedures() -> list[Resource]:
-    screening = codeable_concept("171207006", "Depression screening (procedure)", SNOMED)
-    repeated = [_procedure(f"s{year}", screening, f"20{year}-02-03") for year in range(24, 30)]
+    screening = codeable_concept(
+        "171207006", "Depression screening (procedure)", SNOMED
+    )
+    repeated = [
+        _procedure(f"s{year}", screening, f"20{year}-02-03") for year in range(24, 30)
+    ]
     colonoscopy = codeable_concept("73761001", "Colonoscopy (procedure)", SNOMED)
     return [*repeated, _procedure("k1", colonoscopy, "2021-07-08")]
 

@@ -84,7 +84,9 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> archqa.Brief:
         ),
         (
             "medicine_changes",
-            ["“3. Lisinopril stopped because of cough.” (Progress note, R. Doe MD, 2030-05-01)"],
+            [
+                "“3. Lisinopril stopped because of cough.” (Progress note, R. Doe MD, 2030-05-01)"
+            ],
         ),
         (
             "follow_ups",
@@ -105,12 +107,20 @@ def test_each_section_says_what_the_record_has(
 def test_every_line_cites_evidence_that_is_shown(summary: archqa.Brief) -> None:
     shown = {evidence.id for evidence in summary.evidence}
     cited = {
-        each for section in summary.sections for line in section.lines for each in line.citations
+        each
+        for section in summary.sections
+        for line in section.lines
+        for each in line.citations
     }
     assert cited == shown
     assert all(line.citations for section in summary.sections for line in section.lines)
-    sentence = next(each for each in summary.evidence if each.id == "DocumentReference/n1#3")
-    assert (sentence.kind, sentence.text) == ("sentence", "1. Recheck potassium in 2 weeks.")
+    sentence = next(
+        each for each in summary.evidence if each.id == "DocumentReference/n1#3"
+    )
+    assert (sentence.kind, sentence.text) == (
+        "sentence",
+        "1. Recheck potassium in 2 weeks.",
+    )
 
 
 def test_the_same_record_and_time_give_the_same_summary(tmp_path: Path) -> None:
@@ -118,19 +128,35 @@ def test_the_same_record_and_time_give_the_same_summary(tmp_path: Path) -> None:
     assert brief(record).as_json() == brief(record).as_json()
 
 
-def test_an_empty_record_says_of_each_section_that_there_is_nothing(tmp_path: Path) -> None:
-    types = {"Condition", "MedicationRequest", "AllergyIntolerance", "Observation", "Encounter"}
+def test_an_empty_record_says_of_each_section_that_there_is_nothing(
+    tmp_path: Path,
+) -> None:
+    types = {
+        "Condition",
+        "MedicationRequest",
+        "AllergyIntolerance",
+        "Observation",
+        "Encounter",
+    }
     record = chart(tmp_path, without=(*types, "Procedure", "DocumentReference"))
     summary = brief(record)
     others = summary.sections[1:]
-    assert [section.message for section in others] == [kind.empty for kind in SECTIONS[1:]]
+    assert [section.message for section in others] == [
+        kind.empty for kind in SECTIONS[1:]
+    ]
     assert [evidence.id for evidence in summary.evidence] == ["Patient/p1"]
 
 
-def test_chosen_sections_come_in_their_order_and_unknown_ones_are_refused(tmp_path: Path) -> None:
+def test_chosen_sections_come_in_their_order_and_unknown_ones_are_refused(
+    tmp_path: Path,
+) -> None:
     record = chart(tmp_path)
     chosen = brief(record, sections=["labs", "vital-signs", "problems"])
-    assert [section.name for section in chosen.sections] == ["problems", "vital_signs", "labs"]
+    assert [section.name for section in chosen.sections] == [
+        "problems",
+        "vital_signs",
+        "labs",
+    ]
     with pytest.raises(CallerError, match="There is no section"):
         brief(record, sections=["moods"])
 
@@ -139,14 +165,20 @@ def test_what_is_later_than_the_visit_is_left_out(tmp_path: Path) -> None:
     earlier = archqa.brief(
         patient="p1", record=chart(tmp_path), now="2029-06-01", settings=Settings()
     )
-    assert lines_of(earlier, "labs")[0].startswith("Hemoglobin A1c 6.1 % on 2029-05-01;")
+    assert lines_of(earlier, "labs")[0].startswith(
+        "Hemoglobin A1c 6.1 % on 2029-05-01;"
+    )
     assert lines_of(earlier, "follow_ups") == []
 
 
 def test_without_a_status_no_problem_is_called_active(tmp_path: Path) -> None:
     visited = {"clinicalStatus": None, "onsetDateTime": None}
-    diagnosis = condition("c9", "Pneumonia", "", encounter={"reference": "Encounter/e1"})
-    diagnosis = {name: value for name, value in diagnosis.items() if name not in visited}
+    diagnosis = condition(
+        "c9", "Pneumonia", "", encounter={"reference": "Encounter/e1"}
+    )
+    diagnosis = {
+        name: value for name, value in diagnosis.items() if name not in visited
+    }
     record = chart(tmp_path, diagnosis, without=("Condition",))
     [section] = [each for each in brief(record).sections if each.name == "problems"]
     assert [line.text for line in section.lines] == [
@@ -159,10 +191,14 @@ def test_products_that_are_current_side_by_side_are_no_change(tmp_path: Path) ->
     both = order("m9", "metformin 500 MG Oral Tablet", "2029-06-01")
     lines = lines_of(brief(chart(tmp_path, both)), "medicines")
     assert len(lines) == 2
-    assert not any("order before" in line for line in lines if line.startswith("Metformin 850"))
+    assert not any(
+        "order before" in line for line in lines if line.startswith("Metformin 850")
+    )
 
 
-def test_where_no_medicine_is_current_the_last_orders_are_told_as_such(tmp_path: Path) -> None:
+def test_where_no_medicine_is_current_the_last_orders_are_told_as_such(
+    tmp_path: Path,
+) -> None:
     ended = order("m9", "amoxicillin 500 MG Oral Capsule", "2029-06-01", "stopped")
     record = chart(tmp_path, ended, without=("MedicationRequest",))
     [section] = [each for each in brief(record).sections if each.name == "medicines"]
@@ -242,8 +278,12 @@ def test_what_is_denied_done_or_a_heading_is_none(text: str) -> None:
 
 
 def test_a_date_after_the_note_is_a_follow_up(tmp_path: Path) -> None:
-    text = "Colonoscopy 02/2032.\nColonoscopy 02/2022.\nMRI on 3 May.\nCT on July 5, 2030."
-    record = chart(tmp_path, note("n9", text, "2030-05-20"), without=("DocumentReference",))
+    text = (
+        "Colonoscopy 02/2032.\nColonoscopy 02/2022.\nMRI on 3 May.\nCT on July 5, 2030."
+    )
+    record = chart(
+        tmp_path, note("n9", text, "2030-05-20"), without=("DocumentReference",)
+    )
     lines = lines_of(brief(record), "follow_ups")
     assert [line.partition("”")[0] for line in lines] == [
         "“Colonoscopy 02/2032.",
@@ -255,7 +295,9 @@ def test_long_lists_are_cut_and_say_how_much_there_is_more(tmp_path: Path) -> No
     results = [_test_result(number) for number in range(25)]
     procedures = [_procedure(number) for number in range(13)]
     visits = [_visit(number) for number in range(7)]
-    record = chart(tmp_path, *results, *procedures, *visits, without=("DocumentReference",))
+    record = chart(
+        tmp_path, *results, *procedures, *visits, without=("DocumentReference",)
+    )
     summary = brief(record)
     sections = {section.name: section for section in summary.sections}
     assert len(sections["labs"].lines) == 20
@@ -297,11 +339,15 @@ def _visit(number: int) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize(("written", "is_recent"), [("2028-06-03", True), ("2028-05-30", False)])
+@pytest.mark.parametrize(
+    ("written", "is_recent"), [("2028-06-03", True), ("2028-05-30", False)]
+)
 def test_notes_of_the_last_24_months_are_read(
     tmp_path: Path, written: str, is_recent: bool
 ) -> None:
-    record = chart(tmp_path, note("n9", "RTC 9 wk.", written), without=("DocumentReference",))
+    record = chart(
+        tmp_path, note("n9", "RTC 9 wk.", written), without=("DocumentReference",)
+    )
     assert bool(lines_of(brief(record), "follow_ups")) is is_recent
 
 
@@ -311,7 +357,9 @@ def test_a_drug_that_is_not_cited_is_found_by_ingredient_and_brand(drug: str) ->
     assert not text_problem("On atorvastatin.", ("Condition/c1",), "On Lipitor.")
 
 
-def test_that_there_is_no_allergy_is_said_where_the_record_says_so(tmp_path: Path) -> None:
+def test_that_there_is_no_allergy_is_said_where_the_record_says_so(
+    tmp_path: Path,
+) -> None:
     denial = {
         "resourceType": "AllergyIntolerance",
         "id": "a9",
@@ -320,7 +368,9 @@ def test_that_there_is_no_allergy_is_said_where_the_record_says_so(tmp_path: Pat
         "recordedDate": "2029-01-01",
     }
     record = chart(tmp_path, denial, without=("AllergyIntolerance",))
-    assert lines_of(brief(record), "allergies") == ["No known allergies, recorded 2029-01-01"]
+    assert lines_of(brief(record), "allergies") == [
+        "No known allergies, recorded 2029-01-01"
+    ]
 
 
 def test_a_range_of_doses_is_told_whole(tmp_path: Path) -> None:
@@ -345,7 +395,9 @@ def test_a_problem_without_a_status_is_told_apart(tmp_path: Path) -> None:
     )
 
 
-def test_a_visit_cites_the_condition_that_it_refers_to_as_its_reason(tmp_path: Path) -> None:
+def test_a_visit_cites_the_condition_that_it_refers_to_as_its_reason(
+    tmp_path: Path,
+) -> None:
     visit = _visit(0) | {"reasonReference": [{"reference": "Condition/c1"}]}
     record = chart(tmp_path, visit, without=("Encounter", "DocumentReference"))
     [section] = [each for each in brief(record).sections if each.name == "visits"]
@@ -353,7 +405,9 @@ def test_a_visit_cites_the_condition_that_it_refers_to_as_its_reason(tmp_path: P
     assert section.lines[0].citations == ("Encounter/v0", "Condition/c1")
 
 
-def test_what_was_ordered_on_the_same_day_is_not_the_order_before(tmp_path: Path) -> None:
+def test_what_was_ordered_on_the_same_day_is_not_the_order_before(
+    tmp_path: Path,
+) -> None:
     other = order("m9", "metformin 500 MG Oral Tablet", "2029-01-01", "stopped")
     lines = lines_of(brief(chart(tmp_path, other)), "medicines")
     assert lines[0].endswith("once a day, ordered 2028-01-01")
@@ -362,9 +416,13 @@ def test_what_was_ordered_on_the_same_day_is_not_the_order_before(tmp_path: Path
 def test_a_part_of_a_mixture_is_no_last_order_of_its_own(tmp_path: Path) -> None:
     parts = [medication("salt", "Saline"), medication("drug", "Cefazolin")]
     mixture = medication("mix", "", ["salt", "drug"])
-    ended = {"status": "completed", "dispenseRequest": {"validityPeriod": {"end": "2030-01-03"}}}
+    ended = {
+        "status": "completed",
+        "dispenseRequest": {"validityPeriod": {"end": "2030-01-03"}},
+    }
     orders = [
-        medication_request(f"r{drug}", "p1", drug, "2030-01-02") | ended for drug in ("mix", "drug")
+        medication_request(f"r{drug}", "p1", drug, "2030-01-02") | ended
+        for drug in ("mix", "drug")
     ]
     record = chart(tmp_path, *parts, mixture, *orders, without=("MedicationRequest",))
     assert lines_of(brief(record), "medicines") == [
@@ -387,7 +445,12 @@ def test_a_part_of_a_mixture_is_no_last_order_of_its_own(tmp_path: Path) -> None
             {"value": 9, "unit": "mg/L"},
             "CRP <5 mg/L on 2030-02-02, before: 9 mg/L on 2029-02-02",
         ),
-        ("How many live here?", {"value": 5, "unit": "{#}"}, {"value": 4, "unit": "{#}"}, None),
+        (
+            "How many live here?",
+            {"value": 5, "unit": "{#}"},
+            {"value": 4, "unit": "{#}"},
+            None,
+        ),
     ],
 )
 def test_an_arrow_stands_between_values_that_compare(
@@ -404,12 +467,16 @@ def test_an_arrow_stands_between_values_that_compare(
 
 def test_parts_of_a_stay_are_no_visits_of_their_own(tmp_path: Path) -> None:
     part = _visit(1) | {"partOf": {"reference": "Encounter/v0"}}
-    record = chart(tmp_path, _visit(0), part, without=("Encounter", "DocumentReference"))
+    record = chart(
+        tmp_path, _visit(0), part, without=("Encounter", "DocumentReference")
+    )
     assert len(lines_of(brief(record), "visits")) == 1
 
 
 def test_names_that_a_template_fills_in_are_no_follow_ups(tmp_path: Path) -> None:
     text = "- referral to hospice (procedure)\nRefer to hospice."
-    record = chart(tmp_path, note("n9", text, "2030-05-20"), without=("DocumentReference",))
+    record = chart(
+        tmp_path, note("n9", text, "2030-05-20"), without=("DocumentReference",)
+    )
     [line] = lines_of(brief(record), "follow_ups")
     assert line.startswith("“Refer to hospice.”")

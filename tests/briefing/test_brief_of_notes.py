@@ -14,19 +14,27 @@ from tests.fhir.invented import codeable_concept, observation
 PLACE = "(Progress note, R. Doe MD, 2030-05-20)"
 
 
-def brief_with(folder: Path, text: str, *more: dict[str, Any], when: str = "2030-05-20") -> Brief:
+def brief_with(
+    folder: Path, text: str, *more: dict[str, Any], when: str = "2030-05-20"
+) -> Brief:
     """The summary with one note instead of the others."""
-    return brief(chart(folder, note("n9", text, when), *more, without=("DocumentReference",)))
+    return brief(
+        chart(folder, note("n9", text, when), *more, without=("DocumentReference",))
+    )
 
 
-def test_an_allergy_that_a_note_states_is_no_change_of_a_medicine(tmp_path: Path) -> None:
+def test_an_allergy_that_a_note_states_is_no_change_of_a_medicine(
+    tmp_path: Path,
+) -> None:
     line = "Allergy: aspirin. Add lamotrigine - rash 02/2024."
     summary = brief_with(tmp_path, f"MEDS\n- Metoprolol stopped.\n{line}")
     assert lines_of(summary, "medicine_changes") == [f"“- Metoprolol stopped.” {PLACE}"]
     assert f"“{line}” {PLACE}" in lines_of(summary, "allergies")
 
 
-def test_that_an_allergy_was_disproved_stands_among_the_allergies(tmp_path: Path) -> None:
+def test_that_an_allergy_was_disproved_stands_among_the_allergies(
+    tmp_path: Path,
+) -> None:
     text = "The ceftriaxone allergy is disproved.\nCefazolin allergy: removed.\nCetirizine started for allergies."
     summary = brief_with(tmp_path, text)
     first, second, third = (f"“{line}” {PLACE}" for line in text.split("\n"))
@@ -43,7 +51,10 @@ def test_the_items_of_a_list_are_not_joined(tmp_path: Path) -> None:
     first = "candesartan 8 - begun 02/2023 for migraine, 7 -> 3 d/mo; held 3/10"
     second = "simvastatin 10 - begun 3/30, quit on her own in the first week of May"
     summary = brief_with(tmp_path, f"{first}\n{second}")
-    assert lines_of(summary, "medicine_changes") == [f"“{first}” {PLACE}", f"“{second}” {PLACE}"]
+    assert lines_of(summary, "medicine_changes") == [
+        f"“{first}” {PLACE}",
+        f"“{second}” {PLACE}",
+    ]
 
 
 def test_a_line_that_was_not_wrapped_is_one_item(tmp_path: Path) -> None:
@@ -59,7 +70,9 @@ def test_a_wrapped_line_is_quoted_whole(tmp_path: Path) -> None:
         "metoprolol that his former doctor had given him for\nhis heart."
     )
     summary = brief_with(tmp_path, text)
-    assert lines_of(summary, "medicine_changes") == [f"“{' '.join(text.split())}” {PLACE}"]
+    assert lines_of(summary, "medicine_changes") == [
+        f"“{' '.join(text.split())}” {PLACE}"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -82,18 +95,24 @@ def test_a_newer_note_stands_beside_the_medicine_that_it_contradicts(
 
 
 def test_a_note_from_before_the_order_does_not(tmp_path: Path) -> None:
-    [line] = lines_of(brief_with(tmp_path, "Metformin stopped.", when="2029-12-01"), "medicines")
+    [line] = lines_of(
+        brief_with(tmp_path, "Metformin stopped.", when="2029-12-01"), "medicines"
+    )
     assert "note" not in line
 
 
-def test_medicines_that_only_the_newest_list_of_a_note_names_are_pointed_to(tmp_path: Path) -> None:
+def test_medicines_that_only_the_newest_list_of_a_note_names_are_pointed_to(
+    tmp_path: Path,
+) -> None:
     text = "MEDS:\n- metformin 850\n- prazosin 2 mg qHS\n- NOT taking: fluoxetine\nEXAM: aspirin"
     older = note("n8", "MEDS:\n- warfarin 5 mg", "2030-04-01")
     summary = brief_with(tmp_path, text, older)
     assert lines_of(summary, "medicines_in_notes") == [f"“- prazosin 2 mg qHS” {PLACE}"]
 
 
-def test_the_reaction_that_a_note_tells_stands_beside_the_allergy(tmp_path: Path) -> None:
+def test_the_reaction_that_a_note_tells_stands_beside_the_allergy(
+    tmp_path: Path,
+) -> None:
     allergy = {
         "resourceType": "AllergyIntolerance",
         "id": "a2",
@@ -111,7 +130,9 @@ def test_the_reaction_that_a_note_tells_stands_beside_the_allergy(tmp_path: Path
 
 
 def test_a_note_that_doubts_a_result_stands_beside_it(tmp_path: Path) -> None:
-    code = codeable_concept("2160-0", "Creatinine [Mass/volume] in Blood", "http://loinc.org")
+    code = codeable_concept(
+        "2160-0", "Creatinine [Mass/volume] in Blood", "http://loinc.org"
+    )
     result = observation(
         "x1", "p1", code, "2030-05-10", valueQuantity={"value": 2.9, "unit": "mg/dL"}
     )
@@ -120,15 +141,21 @@ def test_a_note_that_doubts_a_result_stands_beside_it(tmp_path: Path) -> None:
     assert line == f"Creatinine 2.9 mg/dL on 2030-05-10; a note says: “{text}” {PLACE}"
 
 
-@pytest.mark.parametrize(("when", "is_beside"), [("2030-05-20", True), ("2030-05-10", False)])
+@pytest.mark.parametrize(
+    ("when", "is_beside"), [("2030-05-20", True), ("2030-05-10", False)]
+)
 def test_a_later_value_of_a_note_stands_beside_a_result(
     tmp_path: Path, when: str, is_beside: bool
 ) -> None:
-    code = codeable_concept("2160-0", "Creatinine [Mass/volume] in Blood", "http://loinc.org")
+    code = codeable_concept(
+        "2160-0", "Creatinine [Mass/volume] in Blood", "http://loinc.org"
+    )
     result = observation(
         "x1", "p1", code, "2030-05-10", valueQuantity={"value": 2.9, "unit": "mg/dL"}
     )
-    [line, *_] = lines_of(brief_with(tmp_path, "Creatinine 0.8 now.", result, when=when), "labs")
+    [line, *_] = lines_of(
+        brief_with(tmp_path, "Creatinine 0.8 now.", result, when=when), "labs"
+    )
     assert ("a note says: “Creatinine 0.8 now.”" in line) is is_beside
 
 
@@ -144,7 +171,9 @@ def test_a_later_value_of_a_note_stands_beside_a_result(
         "A lesion of this size places it in a higher-risk group for surveillance.",
     ],
 )
-def test_entries_headings_and_results_are_no_follow_ups(tmp_path: Path, text: str) -> None:
+def test_entries_headings_and_results_are_no_follow_ups(
+    tmp_path: Path, text: str
+) -> None:
     assert lines_of(brief_with(tmp_path, text), "follow_ups") == []
 
 
@@ -163,14 +192,18 @@ def test_visits_that_only_notes_tell_are_among_the_last_visits(tmp_path: Path) -
 
 def test_wishes_code_status_and_proxy_are_quoted_from_all_notes(tmp_path: Path) -> None:
     text = "WISHES: Full code. Proxy is her sister.\nLungs clear."
-    summary = brief_with(tmp_path, text, note("n1", "Signed a MOLST: DNR.", "2020-01-01"))
+    summary = brief_with(
+        tmp_path, text, note("n1", "Signed a MOLST: DNR.", "2020-01-01")
+    )
     assert lines_of(summary, "wishes") == [
         f"“WISHES: Full code. Proxy is her sister.” {PLACE}",
         "“Signed a MOLST: DNR.” (Progress note, R. Doe MD, 2020-01-01)",
     ]
 
 
-def test_what_stands_in_quotation_marks_is_in_the_note_and_may_have_arrows(tmp_path: Path) -> None:
+def test_what_stands_in_quotation_marks_is_in_the_note_and_may_have_arrows(
+    tmp_path: Path,
+) -> None:
     text = 'Metoprolol 50 -> 25 mg ↓ 3 times a week, "too “slow”" he said, stop it.'
     [line] = lines_of(brief_with(tmp_path, text), "medicine_changes")
     assert line.startswith("“Metoprolol 50 -> 25 mg ↓ 3 times a week")
@@ -183,7 +216,9 @@ def test_the_lines_of_a_sentence_stay_apart_in_the_evidence(tmp_path: Path) -> N
     assert r"held 3/10 / simvastatin 10" in brief_markdown(brief_with(tmp_path, text))
 
 
-def test_an_old_order_is_contradicted_once_however_often_it_was_repeated(tmp_path: Path) -> None:
+def test_an_old_order_is_contradicted_once_however_often_it_was_repeated(
+    tmp_path: Path,
+) -> None:
     repeated = order("m8", "metformin 850 MG Oral Tablet", "2030-02-01")
     summary = brief_with(tmp_path, "Metformin stopped.", repeated)
     assert len(lines_of(summary, "medicines")) == 1

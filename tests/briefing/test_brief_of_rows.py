@@ -30,7 +30,9 @@ def labs(folder: Path, *results: Resource) -> list[str]:
     return lines_of(brief(chart(folder, *results, without=("Observation",))), "labs")
 
 
-def test_a_later_row_that_ended_closes_the_earlier_ones_of_its_code(tmp_path: Path) -> None:
+def test_a_later_row_that_ended_closes_the_earlier_ones_of_its_code(
+    tmp_path: Path,
+) -> None:
     rows = [
         condition("s1", "Stress (finding)", "2025-01-01"),
         condition("s2", "Stress (finding)", "2029-01-01", "resolved"),
@@ -44,7 +46,9 @@ def test_a_later_row_that_ended_closes_the_earlier_ones_of_its_code(tmp_path: Pa
 def test_a_later_order_that_was_stopped_closes_the_earlier_ones(tmp_path: Path) -> None:
     stopped = order("m9", "metformin 850 MG Oral Tablet", "2030-02-01", "stopped")
     summary = brief(chart(tmp_path, stopped))
-    assert message_of(summary, "medicines").startswith("No medicine is recorded as current")
+    assert message_of(summary, "medicines").startswith(
+        "No medicine is recorded as current"
+    )
 
 
 def test_what_was_recorded_twice_on_a_day_counts_once(tmp_path: Path) -> None:
@@ -53,7 +57,9 @@ def test_what_was_recorded_twice_on_a_day_counts_once(tmp_path: Path) -> None:
     assert line == "Asthma, since 2010-03-01, recorded 2 times, last on 2020-04-02"
 
 
-def test_results_with_a_bare_date_and_with_a_time_zone_are_compared(tmp_path: Path) -> None:
+def test_results_with_a_bare_date_and_with_a_time_zone_are_compared(
+    tmp_path: Path,
+) -> None:
     rows = (result("r1", 40, "2029-05-01"), result("r2", 50, "2030-05-01T08:00:00Z"))
     assert labs(tmp_path, *rows) == [
         "Ferritin 50 mg/dL on 2030-05-01, ↑ from 40 mg/dL on 2029-05-01"
@@ -79,7 +85,9 @@ def test_a_lower_stage_comes_after_the_higher_one_and_says_so(tmp_path: Path) ->
     assert all(line.endswith("(a further stage is recorded)") for line in lines[2:])
 
 
-def test_old_problems_and_orders_come_last_and_the_section_says_so(tmp_path: Path) -> None:
+def test_old_problems_and_orders_come_last_and_the_section_says_so(
+    tmp_path: Path,
+) -> None:
     old = [
         condition("s1", "Cystitis (disorder)", "1995-01-01"),
         order("m9", "ibuprofen 400 MG Oral Tablet", "2005-01-01"),
@@ -95,7 +103,9 @@ def test_old_problems_and_orders_come_last_and_the_section_says_so(tmp_path: Pat
     assert "was last ordered before 2025" in message_of(summary, "medicines")
 
 
-def test_an_acute_disorder_of_former_years_says_that_it_was_never_ended(tmp_path: Path) -> None:
+def test_an_acute_disorder_of_former_years_says_that_it_was_never_ended(
+    tmp_path: Path,
+) -> None:
     rows = [
         condition("s1", "Acute cystitis (disorder)", "2026-01-01"),
         condition("s2", "Acute bronchitis (disorder)", "2030-05-01"),
@@ -124,7 +134,9 @@ def test_the_last_result_counts_whatever_its_category(tmp_path: Path) -> None:
     ]
 
 
-def test_differing_results_of_one_time_are_both_shown_without_an_arrow(tmp_path: Path) -> None:
+def test_differing_results_of_one_time_are_both_shown_without_an_arrow(
+    tmp_path: Path,
+) -> None:
     rows = [
         result("x1", 40, "2029-01-01"),
         result("x2", 23, "2030-01-01T10:00:00Z"),
@@ -136,7 +148,9 @@ def test_differing_results_of_one_time_are_both_shown_without_an_arrow(tmp_path:
 
 
 def test_the_specimen_stays_where_two_tests_have_one_name(tmp_path: Path) -> None:
-    names = [f"Creatinine [Mass/volume] in {place}" for place in ("Blood", "Serum or Plasma")]
+    names = [
+        f"Creatinine [Mass/volume] in {place}" for place in ("Blood", "Serum or Plasma")
+    ]
     codes = [codeable_concept(str(i), name, LOINC) for i, name in enumerate(names)]
     rows = [result(f"x{i}", 1, "2030-01-01", code=code) for i, code in enumerate(codes)]
     assert labs(tmp_path, *rows) == [f"{name} 1 mg/dL on 2030-01-01" for name in names]
@@ -150,31 +164,44 @@ def test_the_specimen_stays_where_two_tests_have_one_name(tmp_path: Path) -> Non
 def test_a_value_in_another_unit_than_its_range_has_no_flag(
     tmp_path: Path, unit: str, flag: str
 ) -> None:
-    bounds = [{"low": {"value": 2, "unit": "g/dL"}, "high": {"value": 3.5, "unit": "g/dL"}}]
+    bounds = [
+        {"low": {"value": 2, "unit": "g/dL"}, "high": {"value": 3.5, "unit": "g/dL"}}
+    ]
     normal = [{"coding": [{"code": "N"}]}]
-    row = result("x1", 2.3, "2030-01-01", unit, referenceRange=bounds, interpretation=normal)
+    row = result(
+        "x1", 2.3, "2030-01-01", unit, referenceRange=bounds, interpretation=normal
+    )
     assert labs(tmp_path, row) == [
         f"Ferritin 2.3 {unit} on 2030-01-01; {flag}reference range 2-3.5 g/dL"
     ]
 
 
 @pytest.mark.parametrize(
-    ("new", "arrow"), [(101.9, "→ from"), (98.1, "→ from"), (102, "↑ from"), (98, "↓ from")]
+    ("new", "arrow"),
+    [(101.9, "→ from"), (98.1, "→ from"), (102, "↑ from"), (98, "↓ from")],
 )
-def test_a_difference_under_two_percent_is_no_trend(tmp_path: Path, new: float, arrow: str) -> None:
+def test_a_difference_under_two_percent_is_no_trend(
+    tmp_path: Path, new: float, arrow: str
+) -> None:
     rows = [result("x1", 100, "2029-01-01"), result("x2", new, "2030-01-01")]
     assert arrow in labs(tmp_path, *rows)[0]
 
 
 def test_scores_of_questionnaires_are_no_laboratory_results(tmp_path: Path) -> None:
-    code = codeable_concept("s", "Patient Health Questionnaire 9 item (PHQ-9) total score", LOINC)
+    code = codeable_concept(
+        "s", "Patient Health Questionnaire 9 item (PHQ-9) total score", LOINC
+    )
     assert labs(tmp_path, result("x1", 12, "2030-01-01", "{score}", code)) == []
 
 
 def test_a_result_without_a_range_comes_before_normal_ones(tmp_path: Path) -> None:
     bounds = [{"high": {"value": 9, "unit": "mg/dL"}}]
     normal = result(
-        "x1", 1, "2030-01-01", code=codeable_concept("a", "Albumin"), referenceRange=bounds
+        "x1",
+        1,
+        "2030-01-01",
+        code=codeable_concept("a", "Albumin"),
+        referenceRange=bounds,
     )
     lines = labs(tmp_path, normal, result("x2", 3, "2030-01-01"))
     assert [line.partition(" ")[0] for line in lines] == ["Ferritin", "Albumin"]
@@ -213,30 +240,49 @@ def test_a_vital_sign_of_long_ago_is_left_out_and_counted(tmp_path: Path) -> Non
     old = _pressure("x1", "2010-01-01", 120, 80)
     summary = brief(chart(tmp_path, old, without=("Observation",)))
     assert lines_of(summary, "vital_signs") == []
-    assert message_of(summary, "vital_signs") == "2 vital signs last measured before 2020 left out."
+    assert (
+        message_of(summary, "vital_signs")
+        == "2 vital signs last measured before 2020 left out."
+    )
 
 
-def test_no_allergy_is_not_said_beside_a_diagnosis_of_an_allergic_reaction(tmp_path: Path) -> None:
+def test_no_allergy_is_not_said_beside_a_diagnosis_of_an_allergic_reaction(
+    tmp_path: Path,
+) -> None:
     reaction = condition("s1", "Other anaphylactic reaction", "2029-01-01", "resolved")
     summary = brief(chart(tmp_path, reaction, without=("AllergyIntolerance",)))
-    assert lines_of(summary, "allergies") == ["Other anaphylactic reaction, since 2029-01-01"]
+    assert lines_of(summary, "allergies") == [
+        "Other anaphylactic reaction, since 2029-01-01"
+    ]
     assert message_of(summary, "allergies").startswith("No allergy is coded; diagnoses")
 
 
-def test_the_evidence_of_a_condition_without_a_date_has_that_of_its_visit(tmp_path: Path) -> None:
-    diagnosis = condition("c9", "Pneumonia", "", encounter={"reference": "Encounter/e1"})
+def test_the_evidence_of_a_condition_without_a_date_has_that_of_its_visit(
+    tmp_path: Path,
+) -> None:
+    diagnosis = condition(
+        "c9", "Pneumonia", "", encounter={"reference": "Encounter/e1"}
+    )
     del diagnosis["onsetDateTime"]
     summary = brief(chart(tmp_path, diagnosis), sections=["problems"])
-    assert "Pneumonia, recorded at the visit of 2030-05-01" in lines_of(summary, "problems")
+    assert "Pneumonia, recorded at the visit of 2030-05-01" in lines_of(
+        summary, "problems"
+    )
     [evidence] = [each for each in summary.evidence if each.id == "Condition/c9"]
     assert "encounter: type: Encounter for symptom" in evidence.text
     assert "2030-05-01T09:00:00Z" in evidence.text
     assert evidence.date == "2030-05-01T09:00:00Z"
 
 
-def test_the_head_says_that_the_patient_is_dead_also_for_a_later_time(tmp_path: Path) -> None:
+def test_the_head_says_that_the_patient_is_dead_also_for_a_later_time(
+    tmp_path: Path,
+) -> None:
     dead = patient(
-        "p1", "Stone", ["Ann"], deceasedDateTime="2029-07-17", telecom=[{"value": "555"}]
+        "p1",
+        "Stone",
+        ["Ann"],
+        deceasedDateTime="2029-07-17",
+        telecom=[{"value": "555"}],
     )
     summary = brief(chart(tmp_path, dead, without=("Patient",)), sections=["person"])
     assert lines_of(summary, "person") == [
@@ -262,7 +308,9 @@ def test_the_last_immunization_with_each_vaccine_is_told(tmp_path: Path) -> None
     assert lines == ["Influenza, seasonal, last on 2029-10-01"]
 
 
-def test_a_coded_code_status_and_hospice_care_are_among_the_wishes(tmp_path: Path) -> None:
+def test_a_coded_code_status_and_hospice_care_are_among_the_wishes(
+    tmp_path: Path,
+) -> None:
     status = condition("s1", "Do not resuscitate status", "2029-01-01")
     hospice = {
         "resourceType": "Procedure",

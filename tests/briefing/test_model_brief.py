@@ -20,7 +20,8 @@ RESULT: Line = ("labs", "Hemoglobin A1c 6.4 % on 2030-05-01, ↑ from 6.1 %", ["
 
 def written(*lines: Line) -> str:
     values = [
-        {"section": section, "text": text, "citations": cited} for section, text, cited in lines
+        {"section": section, "text": text, "citations": cited}
+        for section, text, cited in lines
     ]
     return json.dumps({"lines": values})
 
@@ -57,10 +58,16 @@ def prompt(request: Request) -> str:
 
 
 def test_supported_lines_take_the_place_of_those_they_cite(tmp_path: Path) -> None:
-    summary, model = brief(tmp_path, written(PROBLEMS, RESULT), verdicts("supported", "supported"))
+    summary, model = brief(
+        tmp_path, written(PROBLEMS, RESULT), verdicts("supported", "supported")
+    )
     assert texts(summary) == [PROBLEMS[1], RESULT[1]]
     [problems, _] = summary.sections
-    assert problems.lines[0].citations == ("Condition/c2", "Condition/c1", "Condition/c3")
+    assert problems.lines[0].citations == (
+        "Condition/c2",
+        "Condition/c1",
+        "Condition/c3",
+    )
     assert summary.usage.calls == len(model.asked) == 2
     assert "Ann Stone" not in prompt(model.asked[0])
 
@@ -78,7 +85,9 @@ def test_a_line_that_the_check_rejects_is_written_again_once(tmp_path: Path) -> 
     assert "Line 1 is not supported: Reason 1." in prompt(model.asked[2])
 
 
-def test_what_is_not_supported_twice_stands_as_the_record_has_it(tmp_path: Path) -> None:
+def test_what_is_not_supported_twice_stands_as_the_record_has_it(
+    tmp_path: Path,
+) -> None:
     wrong: Line = ("problems", "Asthma is cured.", ["L1", "L2"])
     again = [written(wrong, RESULT), verdicts("not", "supported")]
     summary, _ = brief(tmp_path, *again, *again)
@@ -89,7 +98,9 @@ def test_what_is_not_supported_twice_stands_as_the_record_has_it(tmp_path: Path)
     ]
 
 
-def test_a_number_that_is_not_cited_is_sent_back_and_then_left_out(tmp_path: Path) -> None:
+def test_a_number_that_is_not_cited_is_sent_back_and_then_left_out(
+    tmp_path: Path,
+) -> None:
     invented: Line = ("labs", "Hemoglobin A1c 7.9 %", ["L3"])
     replies = [written(PROBLEMS, invented)] * 3
     summary, model = brief(tmp_path, *replies, verdicts("supported"))
@@ -100,7 +111,11 @@ def test_a_number_that_is_not_cited_is_sent_back_and_then_left_out(tmp_path: Pat
 
 
 def test_a_drug_that_is_not_cited_never_leaves(tmp_path: Path) -> None:
-    invented: Line = ("problems", "Asthma since 2010-03-01, on prednisone.", ["L1", "L2"])
+    invented: Line = (
+        "problems",
+        "Asthma since 2010-03-01, on prednisone.",
+        ["L1", "L2"],
+    )
     replies = [written(invented, RESULT)] * 3
     summary, model = brief(tmp_path, *replies, verdicts("supported"))
     assert "prednisone, which L1, L2 does not have" in prompt(model.asked[1])
@@ -109,7 +124,9 @@ def test_a_drug_that_is_not_cited_never_leaves(tmp_path: Path) -> None:
 
 def test_a_wrong_arrow_is_left_out_whatever_the_check_says(tmp_path: Path) -> None:
     turned: Line = ("labs", RESULT[1].replace("↑", "↓"), ["L3"])
-    summary, _ = brief(tmp_path, written(PROBLEMS, turned), verdicts("supported", "supported"))
+    summary, _ = brief(
+        tmp_path, written(PROBLEMS, turned), verdicts("supported", "supported")
+    )
     assert "↑ from 6.1 %" in texts(summary)[1]
 
 

@@ -36,7 +36,9 @@ def note(
     }
 
 
-def load(path: Path, resources: Iterable[Mapping[str, Any]], *, index: bool = True) -> Path:
+def load(
+    path: Path, resources: Iterable[Mapping[str, Any]], *, index: bool = True
+) -> Path:
     """Load resources into the record at a path, and index its notes."""
     file = path.with_suffix(".ndjson")
     file.write_text("".join(f"{json.dumps(resource)}\n" for resource in resources))

@@ -21,13 +21,17 @@ def empty_record(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_sentence_without_a_time_does_not_answer_when(empty_record: Path) -> None:
     text = "The drain was pulled by the surgeon.\nThe drain came out on Tuesday."
-    answer = archqa.ask("When was the drain pulled?", text, patient="p1", record=empty_record)
+    answer = archqa.ask(
+        "When was the drain pulled?", text, patient="p1", record=empty_record
+    )
     assert [line.text.partition(" (")[0] for line in answer.lines] == [
         "The drain came out on Tuesday."
     ]
 
 
-def test_a_sentence_without_a_reason_comes_after_one_with_a_reason(empty_record: Path) -> None:
+def test_a_sentence_without_a_reason_comes_after_one_with_a_reason(
+    empty_record: Path,
+) -> None:
     text = "The catheter was removed by the nurse.\nThe catheter had to come out because of fever."
     question = "Why was the catheter removed?"
     answer = archqa.ask(question, text, patient="p1", record=empty_record)
@@ -39,7 +43,10 @@ def test_a_sentence_of_the_same_meaning_is_read_where_hundreds_repeat_the_questi
 ) -> None:
     log = "\n".join(f"Blood work {number} was sent." for number in range(1, 201))
     title = {"type": {"text": "Work history"}}
-    notes = [note("log", log), note("history", "He drives a truck for a living.", **title)]
+    notes = [
+        note("log", log),
+        note("history", "He drives a truck for a living.", **title),
+    ]
     record = load(tmp_path / "r.db", [PATIENT, *notes], index=False)
     answer = archqa.ask("What does he do for work?", patient="p1", record=record)
     assert "DocumentReference/history#1" in _cited(answer)
@@ -59,7 +66,9 @@ def test_a_phrase_around_two_ordered_drugs_answers_and_around_three_counts_as_ge
 ) -> None:
     drugs = ("Lisinopril", "Digoxin", "Amlodipine")
     text = "\n".join(f"She was dizzy on {drug.lower()}." for drug in drugs[:count])
-    record = load(tmp_path / "r.db", [PATIENT, *_orders(*drugs), note("n", text)], index=False)
+    record = load(
+        tmp_path / "r.db", [PATIENT, *_orders(*drugs), note("n", text)], index=False
+    )
     answer = archqa.ask("What made her dizzy?", patient="p1", record=record)
     expected = {f"DocumentReference/n#{number + 1}" for number in range(count)}
     assert _cited(answer) == (expected if is_evidence else set())

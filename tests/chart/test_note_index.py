@@ -52,13 +52,21 @@ def fails_to_encode(texts: list[str]) -> Any:
 
 
 def texts(notes: ChartNotes) -> list[str]:
-    return [sentence.text for i in range(len(notes.documents)) for sentence in notes.sentences(i)]
+    return [
+        sentence.text
+        for i in range(len(notes.documents))
+        for sentence in notes.sentences(i)
+    ]
 
 
 def test_reports_and_compositions_are_read_beside_documents(tmp_path: Path) -> None:
-    path = load(tmp_path / "r.db", [PATIENT, note("d1", "Eats well."), REPORT, COMPOSITION])
+    path = load(
+        tmp_path / "r.db", [PATIENT, note("d1", "Eats well."), REPORT, COMPOSITION]
+    )
     notes = opened(path)
-    names = [(one.name, one.title, one.author, one.date[:10]) for one in notes.documents]
+    names = [
+        (one.name, one.title, one.author, one.date[:10]) for one in notes.documents
+    ]
     assert names == [
         ("DocumentReference/d1", "", "", "2024-01-01"),
         ("DiagnosticReport/r1", "Echo", "P. Adeyemi MD", "2023-06-02"),
@@ -76,7 +84,10 @@ def test_reports_and_compositions_are_read_beside_documents(tmp_path: Path) -> N
 def test_a_sentence_of_several_notes_is_one_text_with_its_first_and_last_date(
     tmp_path: Path,
 ) -> None:
-    copied = [note(f"d{year}", "Never smoked.", f"{year}-05-01") for year in (2020, 2021, 2022)]
+    copied = [
+        note(f"d{year}", "Never smoked.", f"{year}-05-01")
+        for year in (2020, 2021, 2022)
+    ]
     notes = opened(load(tmp_path / "r.db", [PATIENT, *copied]))
     assert notes.texts == ["Never smoked."]
     assert [place.document for place in notes.places[0]] == [0, 1, 2]
@@ -86,8 +97,12 @@ def test_a_sentence_of_several_notes_is_one_text_with_its_first_and_last_date(
     ]
 
 
-def test_a_replaced_note_is_indexed_anew_and_leaves_nothing_of_the_old_one(tmp_path: Path) -> None:
-    path = load(tmp_path / "r.db", [PATIENT, note("d1", "Takes warfarin."), note("d2", "Naps.")])
+def test_a_replaced_note_is_indexed_anew_and_leaves_nothing_of_the_old_one(
+    tmp_path: Path,
+) -> None:
+    path = load(
+        tmp_path / "r.db", [PATIENT, note("d1", "Takes warfarin."), note("d2", "Naps.")]
+    )
     load(path, [note("d1", "Takes apixaban.")], index=False)
     with pytest.raises(AssertionError, match="encoded anew"):
         opened(path)
@@ -99,13 +114,17 @@ def test_a_replaced_note_is_indexed_anew_and_leaves_nothing_of_the_old_one(tmp_p
     assert len(notes.with_word("apixaban")) == 1
     with sqlite3.connect(path) as connection:
         stored = connection.execute("SELECT text FROM note_sentence").fetchall()
-        assert connection.execute("INSERT INTO note_words(note_words) VALUES ('integrity-check')")
+        assert connection.execute(
+            "INSERT INTO note_words(note_words) VALUES ('integrity-check')"
+        )
     assert ("Takes warfarin.",) not in stored
 
 
 def test_a_note_whose_binary_comes_later_is_read_then(tmp_path: Path) -> None:
     referring = note("d1", "")
-    referring["content"] = [{"attachment": {"contentType": "text/plain", "url": "Binary/b1"}}]
+    referring["content"] = [
+        {"attachment": {"contentType": "text/plain", "url": "Binary/b1"}}
+    ]
     path = load(tmp_path / "r.db", [PATIENT, referring])
     assert [one.name for one in opened(path).unread] == ["DocumentReference/d1"]
     binary = {"resourceType": "Binary", "id": "b1", **attachment("Sleeps well.")}
@@ -137,9 +156,17 @@ def test_an_odd_text_does_not_stop_the_index(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [None, "text", [None], [{"attachment": "text"}], [{"attachment": {"data": 5, "url": 7}}]],
+    [
+        None,
+        "text",
+        [None],
+        [{"attachment": "text"}],
+        [{"attachment": {"data": 5, "url": 7}}],
+    ],
 )
-def test_a_document_of_another_form_does_not_stop_the_index(tmp_path: Path, content: Any) -> None:
+def test_a_document_of_another_form_does_not_stop_the_index(
+    tmp_path: Path, content: Any
+) -> None:
     odd = note("odd", "")
     odd |= {"content": content, "author": "Dr. X", "context": [], "type": "note"}
     path = load(tmp_path / "r.db", [PATIENT, odd, note("d2", "Naps.")])
@@ -154,7 +181,10 @@ def test_a_superseded_note_is_none(tmp_path: Path) -> None:
 
 def test_the_notes_of_a_patient_hold_nothing_of_another(tmp_path: Path) -> None:
     other = {**PATIENT, "id": "p2"}
-    own, foreign = note("d1", "Takes warfarin."), note("d2", "Takes warfarin daily.", patient="p2")
+    own, foreign = (
+        note("d1", "Takes warfarin."),
+        note("d2", "Takes warfarin daily.", patient="p2"),
+    )
     path = load(tmp_path / "r.db", [PATIENT, other, own, foreign])
     assert opened(path, "p1").texts == ["Takes warfarin."]
     assert opened(path, "p2").texts == ["Takes warfarin daily."]
@@ -167,7 +197,10 @@ def test_without_an_index_the_notes_are_the_same(tmp_path: Path) -> None:
     indexed = opened(path)
     remove_note_index(path)
     read = NoteOpener(Store.open(path), encode).open("p1")
-    places = [[(one.name, one.starts, one.lines) for one in n.documents] for n in (read, indexed)]
+    places = [
+        [(one.name, one.starts, one.lines) for one in n.documents]
+        for n in (read, indexed)
+    ]
     assert places[0] == places[1]
     assert texts(read) == texts(indexed)
     assert sorted(read.texts) == sorted(indexed.texts)
@@ -187,13 +220,17 @@ def test_with_a_given_note_only_its_sentences_are_encoded(tmp_path: Path) -> Non
     assert sorted(notes.texts) == ["Eats well.", "Naps.", "Walks."]
 
 
-def test_an_index_is_made_and_removed_in_the_records_own_private_file(tmp_path: Path) -> None:
+def test_an_index_is_made_and_removed_in_the_records_own_private_file(
+    tmp_path: Path,
+) -> None:
     path = load(tmp_path / "r.db", [PATIENT, note("d1", "Eats well.")])
     assert sorted(file.name for file in tmp_path.iterdir()) == ["r.db", "r.ndjson"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     remove_note_index(path)
     with sqlite3.connect(path) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'note%'")
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE name LIKE 'note%'"
+        )
         assert tables.fetchall() == []
 
 
@@ -234,8 +271,13 @@ note_index.index_notes(Path(sys.argv[1]), stops)
 """
 
 
-def test_a_killed_indexing_loses_nothing_and_leaves_nothing_half(tmp_path: Path) -> None:
-    resources = [PATIENT, *(note(f"d{i}", f"Fact {i}. Also fact {i}b.") for i in range(5))]
+def test_a_killed_indexing_loses_nothing_and_leaves_nothing_half(
+    tmp_path: Path,
+) -> None:
+    resources = [
+        PATIENT,
+        *(note(f"d{i}", f"Fact {i}. Also fact {i}b.") for i in range(5)),
+    ]
     path = load(tmp_path / "r.db", resources, index=False)
     done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
@@ -245,4 +287,6 @@ def test_a_killed_indexing_loses_nothing_and_leaves_nothing_half(tmp_path: Path)
         assert len(everything.texts) == 10
     report = index_notes(path, encode)
     assert report.documents == 3
-    assert json.dumps(sorted(opened(path).texts)) == json.dumps(sorted(everything.texts))
+    assert json.dumps(sorted(opened(path).texts)) == json.dumps(
+        sorted(everything.texts)
+    )

@@ -17,15 +17,22 @@ from archqa.query.questions.everyday import patient_vocabulary
 from tests.chart.charts import PATIENT, load, note
 
 TODAY = date(2026, 11, 23)
-CARDIOLOGY = "Metoprolol was stopped for a heart rate of 44 with near-syncope. No edema."
-PSYCHIATRY = "Lamotrigine was stopped in February for a spreading rash.\nSleeps four hours."
+CARDIOLOGY = (
+    "Metoprolol was stopped for a heart rate of 44 with near-syncope. No edema."
+)
+PSYCHIATRY = (
+    "Lamotrigine was stopped in February for a spreading rash.\nSleeps four hours."
+)
 OLD = "Lives with his wife. Works nights in a warehouse."
 NEW = "Stays with his sister in Quincy. Laid off in December."
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    title = {"type": {"text": "Cardiology consult"}, "author": [{"display": "M. Haverkamp MD"}]}
+    title = {
+        "type": {"text": "Cardiology consult"},
+        "author": [{"display": "M. Haverkamp MD"}],
+    }
     summary = {"type": {"text": "Discharge summary"}}
     resources = [
         PATIENT,
@@ -43,7 +50,9 @@ def notes(path: Path) -> ChartNotes:
 
 
 def found(notes: ChartNotes, question: str, count: int = 3) -> list[str]:
-    return [notes.texts[hit.text] for hit in search_notes(notes, question, encode)][:count]
+    return [notes.texts[hit.text] for hit in search_notes(notes, question, encode)][
+        :count
+    ]
 
 
 def best(notes: ChartNotes, question: str, *, asks_present: bool = False) -> str:
@@ -56,12 +65,17 @@ def limits_of(path: Path, notes: ChartNotes, question: str) -> list[str] | None:
         limits = note_limits(question, notes, patient_vocabulary(store, "p1"), TODAY)
     if limits.documents is None:
         return None
-    return [notes.documents[index].name.partition("/")[2] for index in sorted(limits.documents)]
+    return [
+        notes.documents[index].name.partition("/")[2]
+        for index in sorted(limits.documents)
+    ]
 
 
 def test_a_class_of_drugs_is_found_by_the_name_of_a_member(notes: ChartNotes) -> None:
     terms = search_terms("beta-blocker")
-    scores = word_scores(notes, terms, {i: own[0] for i, own in enumerate(notes.places)})
+    scores = word_scores(
+        notes, terms, {i: own[0] for i, own in enumerate(notes.places)}
+    )
     assert notes.texts[int(scores.argmax())].startswith("Metoprolol")
 
 
@@ -81,12 +95,16 @@ def test_a_sentence_is_found_by_other_words_of_the_same_meaning(
     assert any(text.startswith(begins) for text in found(notes, question))
 
 
-def test_what_answers_the_same_question_about_another_drug_is_not_first(notes: ChartNotes) -> None:
+def test_what_answers_the_same_question_about_another_drug_is_not_first(
+    notes: ChartNotes,
+) -> None:
     assert best(notes, "Why was lamotrigine stopped?").startswith("Lamotrigine")
     assert best(notes, "Why was metoprolol stopped?").startswith("Metoprolol")
 
 
-def test_the_newest_note_counts_more_where_the_present_is_asked(notes: ChartNotes) -> None:
+def test_the_newest_note_counts_more_where_the_present_is_asked(
+    notes: ChartNotes,
+) -> None:
     question = "Where and with whom does he live?"
     assert best(notes, question).startswith("Lives with his wife")
     assert best(notes, question, asks_present=True).startswith("Stays with his sister")
@@ -131,7 +149,9 @@ def test_words_and_meaning_both_count(notes: ChartNotes) -> None:
 
 def test_an_empty_chart_has_nothing(tmp_path: Path) -> None:
     empty: Sequence[str] = (
-        NoteOpener(Store.open(load(tmp_path / "r.db", [PATIENT])), encode).open("p1").texts
+        NoteOpener(Store.open(load(tmp_path / "r.db", [PATIENT])), encode)
+        .open("p1")
+        .texts
     )
     assert empty == []
 
@@ -151,7 +171,9 @@ def test_a_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert encoded == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("question", ["What was his last TSH?", "Last TSH?", "TSH in 2024?"])
+@pytest.mark.parametrize(
+    "question", ["What was his last TSH?", "Last TSH?", "TSH in 2024?"]
+)
 def test_a_sentence_that_does_not_name_the_test_is_no_value_of_it(
     notes: ChartNotes, question: str
 ) -> None:
@@ -165,6 +187,8 @@ def test_a_test_that_was_sent_is_below_its_value(tmp_path: Path) -> None:
     path = load(tmp_path / "r.db", [PATIENT, sent, value])
     two = NoteOpener(Store.open(path), encode).open("p1")
     assert best(two, "What was the ferritin level?") == "Ferritin was 9 ng/mL."
-    only_sent = NoteOpener(Store.open(load(tmp_path / "s.db", [PATIENT, sent])), encode).open("p1")
+    only_sent = NoteOpener(
+        Store.open(load(tmp_path / "s.db", [PATIENT, sent])), encode
+    ).open("p1")
     finder = NoteFinder(only_sent, encode, range(len(only_sent.texts)))
     assert finder.find("What was the ferritin level?")[0].score < 0

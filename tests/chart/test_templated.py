@@ -4,7 +4,9 @@ import pytest
 
 from archqa.chart.notes import own_texts
 
-DISPLAYS = frozenset({"colonoscopy (procedure)", "oxygen saturation", "aspirin", "mold (organism)"})
+DISPLAYS = frozenset(
+    {"colonoscopy (procedure)", "oxygen saturation", "aspirin", "mold (organism)"}
+)
 TEMPLATES = [
     "Patient has a history of aspirin.",
     "Patient has a history of aspirin and mold (organism).",

@@ -85,7 +85,9 @@ def test_what_a_sentence_is_about_counts(
     assert gain(question, text, heading=heading) == pytest.approx(expected)
 
 
-def test_a_sentence_of_the_time_that_is_asked_about_gains_and_another_loses(gain: Gain) -> None:
+def test_a_sentence_of_the_time_that_is_asked_about_gains_and_another_loses(
+    gain: Gain,
+) -> None:
     in_2026 = NoteLimits(window=Window(datetime(2026, 1, 1), datetime(2027, 1, 1)))
     in_2019 = NoteLimits(window=Window(datetime(2019, 1, 1), datetime(2020, 1, 1)))
     assert gain("Chess?", "He plays chess.", limits=in_2026) == pytest.approx(6.0 + 1.5)
@@ -93,13 +95,21 @@ def test_a_sentence_of_the_time_that_is_asked_about_gains_and_another_loses(gain
     assert gain("Seen?", "Seen in 2019.", limits=in_2019) == pytest.approx(6.0)
 
 
-def test_the_newest_note_and_corrections_gain_where_the_present_is_asked(gain: Gain) -> None:
-    assert gain("Chess?", "He plays chess.", asks_present=True) == pytest.approx(6.0 + 4.0)
+def test_the_newest_note_and_corrections_gain_where_the_present_is_asked(
+    gain: Gain,
+) -> None:
+    assert gain("Chess?", "He plays chess.", asks_present=True) == pytest.approx(
+        6.0 + 4.0
+    )
     three_years = 1096 / 365.25
     recency = 4.0 * exp(-three_years / 1.5)
-    assert gain("Paints?", OLD, asks_present=True) == pytest.approx(6.0 + recency, abs=0.01)
+    assert gain("Paints?", OLD, asks_present=True) == pytest.approx(
+        6.0 + recency, abs=0.01
+    )
     correction = "Psoriasis was documented in error."
-    assert gain("Psoriasis?", correction, asks_present=True) == pytest.approx(6.0 + 4.0 + 2.5)
+    assert gain("Psoriasis?", correction, asks_present=True) == pytest.approx(
+        6.0 + 4.0 + 2.5
+    )
     assert gain("Chess?", correction, asks_present=True) == pytest.approx(-5.0 + 4.0)
 
 
@@ -120,7 +130,8 @@ def test_notes_with_the_best_hits_are_read_whole_and_others_around_their_hits(
     hits += [Hit(0, Place(4, position), 0.9) for position in (0, 1, 2)]
     read = places_to_read(several, hits, 90)
     by_note = {
-        document: [p.sentence for p in read if p.document == document] for document in range(6)
+        document: [p.sentence for p in read if p.document == document]
+        for document in range(6)
     }
     # 61 sentences are too many; notes 0 and 1 are the next two of the three best.
     assert by_note[5] == [29, 30, 31]
@@ -131,15 +142,29 @@ def test_notes_with_the_best_hits_are_read_whole_and_others_around_their_hits(
 
 def test_limits_of_reading_and_showing_are_those_of_the_table() -> None:
     """What no small chart shows: the docs state these numbers, and a change needs measuring."""
-    limits = (WEIGHTS.hits, WEIGHTS.max_read, WEIGHTS.max_read_of_parts, WEIGHTS.min_read)
+    limits = (
+        WEIGHTS.hits,
+        WEIGHTS.max_read,
+        WEIGHTS.max_read_of_parts,
+        WEIGHTS.min_read,
+    )
     assert limits == (60, 90, 105, 35)
-    search = (WEIGHTS.bm25_saturation, WEIGHTS.bm25_length, WEIGHTS.fusion, WEIGHTS.title_term)
+    search = (
+        WEIGHTS.bm25_saturation,
+        WEIGHTS.bm25_length,
+        WEIGHTS.fusion,
+        WEIGHTS.title_term,
+    )
     assert search == (1.2, 0.5, 20, 0.5)
     one_answer = (WEIGHTS.min_score, WEIGHTS.margin, WEIGHTS.max_lines, WEIGHTS.lacking)
     assert one_answer == (1, 5, 3, 1.5)
     clear_answer = (WEIGHTS.clear_gap, WEIGHTS.min_clear_score, WEIGHTS.min_rivals)
     assert clear_answer == (4, -2, 20)
-    all_answers = (WEIGHTS.min_score_of_all, WEIGHTS.margin_of_all, WEIGHTS.max_lines_of_all)
+    all_answers = (
+        WEIGHTS.min_score_of_all,
+        WEIGHTS.margin_of_all,
+        WEIGHTS.max_lines_of_all,
+    )
     assert all_answers == (-1, 6, 6)
     rest = (WEIGHTS.max_words_of_line, WEIGHTS.min_template_uses, WEIGHTS.hits_of_note)
     assert rest == (70, 3, 3)
@@ -150,7 +175,11 @@ def test_limits_of_reading_and_showing_are_those_of_the_table() -> None:
 
 def test_a_table_of_weights_with_mistakes_names_all_of_them(tmp_path: Path) -> None:
     table = tmp_path / "weights.tsv"
-    rows = ["about\tsix\tmeaning\tby hand", "abuot\t6\tmeaning\tby hand", "near\t25\t\tby hand"]
+    rows = [
+        "about\tsix\tmeaning\tby hand",
+        "abuot\t6\tmeaning\tby hand",
+        "near\t25\t\tby hand",
+    ]
     table.write_text("\n".join(rows), encoding="utf-8")
     with pytest.raises(InputError) as raised:
         read_weights(table)

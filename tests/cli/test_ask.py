@@ -43,7 +43,9 @@ def test_an_answer_is_printed_with_status_citation_and_evidence(note: str) -> No
     assert "Brief Hospital Course:" in result.stdout.partition("Evidence")[2]
 
 
-@pytest.mark.parametrize("question", ["Why was furosemide given?", "What is her shoe size?"])
+@pytest.mark.parametrize(
+    "question", ["Why was furosemide given?", "What is her shoe size?"]
+)
 def test_json_has_the_keys_of_the_contract(question: str, note: str) -> None:
     result = archqa("ask", question, "--note", note, "--json")
     answer = json.loads(result.stdout)
@@ -55,13 +57,20 @@ def test_json_has_the_keys_of_the_contract(question: str, note: str) -> None:
     }
 
 
-def test_no_status_is_a_failure(tmp_path: Path, note: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_status_is_a_failure(
+    tmp_path: Path, note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for status in Status:
         answer = Answer(question="Why?", status=status, message="In words.")
-        monkeypatch.setattr("archqa.asking.note.answer_by_engine", lambda _, it=answer: it)
+        monkeypatch.setattr(
+            "archqa.asking.note.answer_by_engine", lambda _, it=answer: it
+        )
         assert archqa("ask", "Why?", "--note", note).returncode == 0
         result = archqa("ask", "Why?", "--note", note, "--json")
-        assert (result.returncode, json.loads(result.stdout)["status"]) == (0, status.value)
+        assert (result.returncode, json.loads(result.stdout)["status"]) == (
+            0,
+            status.value,
+        )
 
 
 def test_a_patient_is_named_with_the_query_in_words(tmp_path: Path) -> None:
@@ -71,12 +80,19 @@ def test_a_patient_is_named_with_the_query_in_words(tmp_path: Path) -> None:
     assert answer["patient"] == {"id": "p1", "name": "Ada Example"}
     assert "Observation/o2" in answer["lines"][0]["citations"]
     assert answer["query"]
-    then = archqa("ask", "Was creatinine measured today?", *place, "--now", "2150-03-04", "--json")
+    then = archqa(
+        "ask", "Was creatinine measured today?", *place, "--now", "2150-03-04", "--json"
+    )
     assert json.loads(then.stdout)["status"] == "answered"
 
 
-def test_a_patient_is_named_by_mrn_or_name_and_told_in_the_answer(tmp_path: Path) -> None:
-    people = [ward_patient("a", "Bell", identifier=[{"value": "1001"}]), ward_patient("b", "Bell")]
+def test_a_patient_is_named_by_mrn_or_name_and_told_in_the_answer(
+    tmp_path: Path,
+) -> None:
+    people = [
+        ward_patient("a", "Bell", identifier=[{"value": "1001"}]),
+        ward_patient("b", "Bell"),
+    ]
     place = ("--record", str(build_store(tmp_path, people).path))
     question = "When was her last creatinine?"
     found = archqa("ask", question, "--patient", "1001", *place)
@@ -93,15 +109,27 @@ def test_a_patient_is_named_by_mrn_or_name_and_told_in_the_answer(tmp_path: Path
 
 
 def test_the_patients_of_a_file_are_named_in_each_way(tmp_path: Path) -> None:
-    people = [ward_patient("a", "Bell", identifier=[{"value": "1001"}]), ward_patient("b", "Adams")]
+    people = [
+        ward_patient("a", "Bell", identifier=[{"value": "1001"}]),
+        ward_patient("b", "Adams"),
+    ]
     store = build_store(tmp_path, people)
     file = tmp_path / "q.csv"
     asked = ["a", "1001", '"Adams, Ann"', "nobody"]
-    file.write_text("question,patient\n" + "".join(f"Last sodium?,{name}\n" for name in asked))
+    file.write_text(
+        "question,patient\n" + "".join(f"Last sodium?,{name}\n" for name in asked)
+    )
     out = tmp_path / "out.jsonl"
-    result = archqa("ask", "--questions", str(file), "--out", str(out), "--record", str(store.path))
+    result = archqa(
+        "ask", "--questions", str(file), "--out", str(out), "--record", str(store.path)
+    )
     rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [row["patient"] and row["patient"]["id"] for row in rows] == ["a", "a", "b", None]
+    assert [row["patient"] and row["patient"]["id"] for row in rows] == [
+        "a",
+        "a",
+        "b",
+        None,
+    ]
     assert "no patient" in rows[3]["error"]
     assert result.returncode == 1
 
@@ -120,7 +148,9 @@ def test_the_patients_of_a_file_are_named_in_each_way(tmp_path: Path) -> None:
         (["Why?", "--note", "note.txt", "--set", "pipeline=dmis"], "no pipeline"),
     ],
 )
-def test_a_wrong_call_is_told_in_a_sentence(words: list[str], advice: str, note: str) -> None:
+def test_a_wrong_call_is_told_in_a_sentence(
+    words: list[str], advice: str, note: str
+) -> None:
     result = archqa("ask", *words, cwd=Path(note).parent)
     assert result.returncode == 2
     assert advice in result.stderr
@@ -136,25 +166,41 @@ def test_a_file_of_questions_is_answered_row_by_row(tmp_path: Path) -> None:
     result = archqa("ask", "--questions", questions, "--out", str(out), "--json")
     assert result.returncode == 0, result.stderr
     summary = json.loads(result.stdout)
-    assert (summary["questions"], summary["answered"], summary["not_found"]) == (2, 1, 1)
+    assert (summary["questions"], summary["answered"], summary["not_found"]) == (
+        2,
+        1,
+        1,
+    )
     rows = list(csv.DictReader(out.read_text().splitlines()))
-    assert [(row["id"], row["status"]) for row in rows] == [("7", "answered"), ("8", "not_found")]
+    assert [(row["id"], row["status"]) for row in rows] == [
+        ("7", "answered"),
+        ("8", "not_found"),
+    ]
     assert rows[0]["answer"].startswith("'="), "a spreadsheet would compute it"
     assert json.loads(rows[0]["lines"])[0]["citations"] == ["1"]
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.csv", "questions.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "answers.csv",
+        "questions.csv",
+    ]
 
 
 def test_all_wrong_rows_of_a_file_are_named(tmp_path: Path) -> None:
-    questions = write_questions(tmp_path, "1,Why?,A note.", "2,,A note.", "3,Why?,", "4,Why?")
-    result = archqa("ask", "--questions", questions, "--out", str(tmp_path / "answers.jsonl"))
+    questions = write_questions(
+        tmp_path, "1,Why?,A note.", "2,,A note.", "3,Why?,", "4,Why?"
+    )
+    result = archqa(
+        "ask", "--questions", questions, "--out", str(tmp_path / "answers.jsonl")
+    )
     assert result.returncode == 3
     for line in (3, 4, 5):
         assert f"questions.csv:{line}: has" in result.stderr
     assert not (tmp_path / "answers.jsonl").exists()
 
 
-def test_a_note_that_is_named_serves_every_row_without_one(tmp_path: Path, note: str) -> None:
+def test_a_note_that_is_named_serves_every_row_without_one(
+    tmp_path: Path, note: str
+) -> None:
     questions = tmp_path / "questions.jsonl"
     questions.write_text('{"question": "Why was furosemide given?"}\n')
     out = tmp_path / "answers.jsonl"
@@ -178,7 +224,9 @@ def test_what_was_answered_before_an_interruption_is_not_asked_again(
     # It would end this process in a few seconds.
     monkeypatch.setattr("archqa.cli.interruption.finish", lambda: None)
     monkeypatch.setattr("archqa.asking.note.answer_by_engine", answer)
-    questions = write_questions(tmp_path, *(f"{number},Why {number}?,A note." for number in "abc"))
+    questions = write_questions(
+        tmp_path, *(f"{number},Why {number}?,A note." for number in "abc")
+    )
     command = ("ask", "--questions", questions, "--out", str(tmp_path / "answers.csv"))
     stopped = archqa(*command)
     assert stopped.returncode == 130
@@ -224,13 +272,17 @@ def test_a_session_keeps_the_thread_from_call_to_call(tmp_path: Path) -> None:
     assert answer["lines"][0]["citations"] == ["Observation/o1"]
 
 
-def test_a_session_is_of_one_patient_until_it_begins_anew(tmp_path: Path, note: str) -> None:
+def test_a_session_is_of_one_patient_until_it_begins_anew(
+    tmp_path: Path, note: str
+) -> None:
     place = ("--patient", "p1", "--record", str(small_record(tmp_path)))
     archqa("ask", "last creatinine?", *place, "--session", "ward")
     refused = archqa("ask", "Why furosemide?", "--note", note, "--session", "ward")
     assert refused.returncode == 2
     assert "--new-session" in refused.stderr
-    begun = archqa("ask", "Why furosemide?", "--note", note, "--session", "ward", "--new-session")
+    begun = archqa(
+        "ask", "Why furosemide?", "--note", note, "--session", "ward", "--new-session"
+    )
     assert begun.returncode == 0
     dose = archqa("ask", "what dose?", "--session", "ward", "--json")
     assert json.loads(dose.stdout)["understood"] == "What is the dose of furosemide?"

@@ -22,7 +22,9 @@ def bundle_of(*arguments: str) -> dict[str, Any]:
     result = archqa("ask", *arguments, "--format", "fhir")
     assert result.returncode == 0, result.stderr
     bundle: dict[str, Any] = json.loads(result.stdout)
-    r4b = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
+    r4b = pytest.importorskip(
+        "fhir.resources.R4B.bundle", reason="needs fhir.resources"
+    )
     r4b.Bundle.model_validate(bundle)
     return bundle
 
@@ -38,7 +40,10 @@ def test_each_line_has_a_provenance_with_what_it_cites(place: tuple[str, ...]) -
     bundle = bundle_of(question, *place)
     (response,) = of_type(bundle, "QuestionnaireResponse")
     answer, status, *_ = response["item"]
-    assert (answer["text"], status["answer"][0]["valueString"]) == (question, "answered")
+    assert (answer["text"], status["answer"][0]["valueString"]) == (
+        question,
+        "answered",
+    )
     assert response["subject"] == {"reference": "Patient/p1"}
     assert [each["valueString"] for each in answer["answer"]] == [
         line["text"] for line in asked["lines"]
@@ -53,17 +58,26 @@ def test_each_line_has_a_provenance_with_what_it_cites(place: tuple[str, ...]) -
         assert of_line[value["id"]] == cited
 
 
-def test_a_sentence_of_a_note_is_named_beside_its_document(place: tuple[str, ...]) -> None:
+def test_a_sentence_of_a_note_is_named_beside_its_document(
+    place: tuple[str, ...],
+) -> None:
     bundle = bundle_of("Is she on lisinopril?", *place)
-    whats = [one["what"] for each in of_type(bundle, "Provenance") for one in each["entity"]]
+    whats = [
+        one["what"] for each in of_type(bundle, "Provenance") for one in each["entity"]
+    ]
     assert {"reference": "DocumentReference/n1", "display": "sentence 5"} in whats
 
 
-def test_without_a_line_the_message_stands_and_nothing_is_cited(place: tuple[str, ...]) -> None:
+def test_without_a_line_the_message_stands_and_nothing_is_cited(
+    place: tuple[str, ...],
+) -> None:
     bundle = bundle_of("What is her sesquipedalian index?", *place)
     (response,) = of_type(bundle, "QuestionnaireResponse")
     (provenance,) = of_type(bundle, "Provenance")
-    assert response["item"][1]["answer"][0]["valueString"] in {"not_understood", "not_found"}
+    assert response["item"][1]["answer"][0]["valueString"] in {
+        "not_understood",
+        "not_found",
+    }
     assert "entity" not in provenance
 
 
@@ -81,7 +95,9 @@ def test_an_answer_from_a_note_has_no_patient(tmp_path: Path) -> None:
     "options",
     [("--json",), ("--questions", "questions.csv", "--out", "answers.csv")],
 )
-def test_two_formats_are_refused(place: tuple[str, ...], options: tuple[str, ...]) -> None:
+def test_two_formats_are_refused(
+    place: tuple[str, ...], options: tuple[str, ...]
+) -> None:
     question = () if "--questions" in options else ("Is she on lisinopril?",)
     result = archqa("ask", *question, *place, *options, "--format", "fhir")
     assert (result.returncode, result.stdout) == (2, "")

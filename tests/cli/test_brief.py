@@ -10,7 +10,16 @@ from tests.briefing.invented_chart import NOW, chart
 from tests.cli.test_commands import archqa
 from tests.fhir.invented import patient
 
-KEYS = {"patient", "now", "sections", "evidence", "remarks", "answered_by", "calls", "cost_usd"}
+KEYS = {
+    "patient",
+    "now",
+    "sections",
+    "evidence",
+    "remarks",
+    "answered_by",
+    "calls",
+    "cost_usd",
+}
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +33,16 @@ def test_markdown_is_printed_with_numbered_evidence(place: tuple[str, ...]) -> N
     assert result.returncode == 0
     assert result.stdout.startswith("# Ann Stone\n")
     assert (
-        r"- Asthma, since 2010-03-01, recorded 2 times, last on 2020-04-02 \[3-4\]" in result.stdout
+        r"- Asthma, since 2010-03-01, recorded 2 times, last on 2020-04-02 \[3-4\]"
+        in result.stdout
     )
     assert "\n3. Condition/c2: " in result.stdout
 
 
 @pytest.mark.parametrize("option", [("--json",), ("--format", "json")])
-def test_json_has_the_keys_of_the_contract(place: tuple[str, ...], option: tuple[str, ...]) -> None:
+def test_json_has_the_keys_of_the_contract(
+    place: tuple[str, ...], option: tuple[str, ...]
+) -> None:
     result = archqa(*place, *option)
     summary = json.loads(result.stdout)
     assert set(summary) == KEYS
@@ -41,7 +53,8 @@ def test_json_has_the_keys_of_the_contract(place: tuple[str, ...], option: tuple
 
 
 @pytest.mark.parametrize(
-    ("name", "beginning"), [("a.html", "<!doctype html>"), ("a.md", "# Ann"), ("a.json", "{")]
+    ("name", "beginning"),
+    [("a.html", "<!doctype html>"), ("a.md", "# Ann"), ("a.json", "{")],
 )
 def test_a_file_is_private_and_in_the_format_of_its_name(
     place: tuple[str, ...], tmp_path: Path, name: str, beginning: str
@@ -85,5 +98,7 @@ def test_of_several_patients_of_a_name_one_is_to_be_chosen(tmp_path: Path) -> No
 
 
 def test_a_key_in_the_environment_sends_nothing(place: tuple[str, ...]) -> None:
-    result = archqa(*place, "--json", OPENAI_API_KEY="sk-x", OPENAI_BASE_URL="http://127.0.0.1:9")
+    result = archqa(
+        *place, "--json", OPENAI_API_KEY="sk-x", OPENAI_BASE_URL="http://127.0.0.1:9"
+    )
     assert json.loads(result.stdout)["calls"] == 0

@@ -70,7 +70,9 @@ def test_predict_ends_with_the_run_folder_and_says_who_answered(tmp_path: Path) 
     assert all("|" in answer["answer"] for answer in submission)
 
 
-def test_a_process_of_its_own_gives_the_same_answers(finished_run: Path, tmp_path: Path) -> None:
+def test_a_process_of_its_own_gives_the_same_answers(
+    finished_run: Path, tmp_path: Path
+) -> None:
     command = [
         sys.executable,
         "-c",
@@ -82,9 +84,16 @@ def test_a_process_of_its_own_gives_the_same_answers(finished_run: Path, tmp_pat
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     result = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
-    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "run"), result.stderr
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "run"), (
+        result.stderr
+    )
     assert (tmp_path / "run" / "submission.json").read_bytes() == (
         finished_run / "submission.json"
     ).read_bytes()
@@ -97,24 +106,38 @@ def test_predict_prints_one_json_object_when_asked(tmp_path: Path) -> None:
         "run", "task", "pipeline", "cases", "answered", "failed", "unanswerable", "calls", "cached_calls",
         "prompt_tokens", "completion_tokens", "cost_usd", "seconds",
     }  # fmt: skip
-    assert (summary["cases"], summary["answered"], summary["pipeline"]) == (2, 2, "embedded")
+    assert (summary["cases"], summary["answered"], summary["pipeline"]) == (
+        2,
+        2,
+        "embedded",
+    )
     assert Path(tmp_path, summary["run"]).is_dir()
 
 
 def test_cases_come_from_standard_input_too(tmp_path: Path) -> None:
-    result = archqa("predict", "-", "--out", "run", "--quiet", cwd=tmp_path, stdin=MINI.read_text())
+    result = archqa(
+        "predict", "-", "--out", "run", "--quiet", cwd=tmp_path, stdin=MINI.read_text()
+    )
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == "run"
     assert archqa("show", "run", "3", cwd=tmp_path).returncode == 0
 
 
-def test_score_reads_the_key_beside_the_cases_and_prints_official_names(finished_run: Path) -> None:
+def test_score_reads_the_key_beside_the_cases_and_prints_official_names(
+    finished_run: Path,
+) -> None:
     result = archqa("score", str(finished_run), "--json")
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
-    assert {"task", "scores", "intervals", "signatures", "missing", "warnings", "cases"} <= set(
-        report
-    )
+    assert {
+        "task",
+        "scores",
+        "intervals",
+        "signatures",
+        "missing",
+        "warnings",
+        "cases",
+    } <= set(report)
     for name in (
         "strict_micro_precision",
         "strict_micro_recall",
@@ -123,11 +146,17 @@ def test_score_reads_the_key_beside_the_cases_and_prints_official_names(finished
         "overall_factuality_score",
     ):
         assert 0 <= report["scores"][name] <= 100
-    assert report["scores"]["overall_factuality_score"] == report["scores"]["strict_micro_f1"]
+    assert (
+        report["scores"]["overall_factuality_score"]
+        == report["scores"]["strict_micro_f1"]
+    )
     low, high = report["intervals"]["strict_micro_f1"]
     assert low <= report["scores"]["strict_micro_f1"] <= high
     assert report["baselines"]["cite_everything"]["strict_micro_recall"] == 100
-    assert json.loads((finished_run / "scores.json").read_text())["scores"] == report["scores"]
+    assert (
+        json.loads((finished_run / "scores.json").read_text())["scores"]
+        == report["scores"]
+    )
 
 
 @pytest.mark.parametrize(("name", "has_warning"), [("train", True), ("dev", False)])
@@ -135,23 +164,35 @@ def test_scores_on_cases_the_engine_was_fitted_on_carry_a_warning(
     name: str, has_warning: bool, tmp_path: Path
 ) -> None:
     archqa(
-        "predict", str(ROOT / "data" / f"{name}.json"), "--limit", "1", "--out", "run", cwd=tmp_path
+        "predict",
+        str(ROOT / "data" / f"{name}.json"),
+        "--limit",
+        "1",
+        "--out",
+        "run",
+        cwd=tmp_path,
     )
     result = archqa("score", "run", "--metric", "strict_micro_f1", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert ("1 of 1 cases were in the fit of the embedded engine" in result.stderr) == has_warning
+    assert (
+        "1 of 1 cases were in the fit of the embedded engine" in result.stderr
+    ) == has_warning
 
 
 def test_a_bare_submission_is_scored_with_its_data(finished_run: Path) -> None:
     without_data = archqa("score", str(finished_run / "submission.json"))
     assert without_data.returncode == 2
     assert "--data" in without_data.stderr
-    result = archqa("score", str(finished_run / "submission.json"), "--data", str(MINI), "--json")
+    result = archqa(
+        "score", str(finished_run / "submission.json"), "--data", str(MINI), "--json"
+    )
     whole = json.loads(archqa("score", str(finished_run), "--json").stdout)
     assert json.loads(result.stdout)["scores"] == whole["scores"]
 
 
-def test_show_marks_the_cited_sentences_and_gives_each_agents_verdict(finished_run: Path) -> None:
+def test_show_marks_the_cited_sentences_and_gives_each_agents_verdict(
+    finished_run: Path,
+) -> None:
     submission = json.loads((finished_run / "submission.json").read_text())
     case = submission[0]["case_id"]
     result = archqa("show", str(finished_run), case, "--rationales")
@@ -167,9 +208,16 @@ def test_show_without_a_case_lists_them(finished_run: Path) -> None:
     assert result.stdout.count("answered") >= 3
 
 
-def test_export_writes_the_official_submission(finished_run: Path, tmp_path: Path) -> None:
+def test_export_writes_the_official_submission(
+    finished_run: Path, tmp_path: Path
+) -> None:
     result = archqa(
-        "export", str(finished_run), "--format", "archehr-2025", "--out", str(tmp_path / "s.json")
+        "export",
+        str(finished_run),
+        "--format",
+        "archehr-2025",
+        "--out",
+        str(tmp_path / "s.json"),
     )
     assert result.returncode == 0
     assert json.loads((tmp_path / "s.json").read_text()) == json.loads(
@@ -198,7 +246,17 @@ def test_cases_check_counts_and_names_the_cases() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["pipelines", "tasks", "agents", "prompts", "metrics", "formats", "prices", "settings"]
+    "kind",
+    [
+        "pipelines",
+        "tasks",
+        "agents",
+        "prompts",
+        "metrics",
+        "formats",
+        "prices",
+        "settings",
+    ],
 )
 def test_list_knows_every_kind(kind: str) -> None:
     result = archqa("list", kind)
@@ -213,7 +271,8 @@ def test_doctor_checks_the_engine_and_names_absent_metrics() -> None:
     assert checks["embedded engine"]["ok"] is True
     assert checks["metric alignscore"]["ok"] is None
     assert (
-        "pip install 'archqa[medcon]'" in archqa("doctor").stdout or checks["metric medcon"]["ok"]
+        "pip install 'archqa[medcon]'" in archqa("doctor").stdout
+        or checks["metric medcon"]["ok"]
     )
 
 
@@ -283,7 +342,9 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_file_gets_one_clear_error_and_exit_3(name: str, tmp_path: Path) -> None:
+def test_a_malformed_file_gets_one_clear_error_and_exit_3(
+    name: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_bytes(MALFORMED[name])
     result = archqa("predict", name, cwd=tmp_path)
     assert result.returncode == 3, result.stderr

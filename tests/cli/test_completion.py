@@ -59,7 +59,9 @@ def test_other_shells_are_answered_too(shell: str) -> None:
 
 
 def test_completing_a_command_imports_no_command_and_no_heavy_library() -> None:
-    program = PROGRAM.replace("archqa.cli.main import run", "archqa.cli.start import run")
+    program = PROGRAM.replace(
+        "archqa.cli.main import run", "archqa.cli.start import run"
+    )
     environment = {
         **os.environ,
         "_ARCHQA_COMPLETE": "complete_bash",
@@ -67,7 +69,11 @@ def test_completing_a_command_imports_no_command_and_no_heavy_library() -> None:
         "COMP_CWORD": "1",
     }
     process = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert process.returncode == 0, process.stderr
     modules = set(process.stdout.splitlines()[-1].split()[1:])
@@ -81,7 +87,9 @@ def test_completing_takes_less_than_three_tenths_of_a_second_of_one_core() -> No
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         completions("archqa sc")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+        spent.append(
+            after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+        )
     # Machines are shared: the least of several tries is the program's own time.
     assert min(spent) < 0.3, spent
 
@@ -99,7 +107,10 @@ def test_the_script_is_installed_where_the_shell_reads_it(tmp_path: Path) -> Non
         result = archqa("--install-completion", "bash")
     assert result.returncode == 0, result.stderr
     assert str(tmp_path) in result.stdout
-    assert "_archqa_completion" in (tmp_path / ".bash_completions" / "archqa.sh").read_text()
+    assert (
+        "_archqa_completion"
+        in (tmp_path / ".bash_completions" / "archqa.sh").read_text()
+    )
 
 
 def test_an_unknown_shell_is_named_with_the_nearest() -> None:
@@ -110,7 +121,10 @@ def test_an_unknown_shell_is_named_with_the_nearest() -> None:
 
 def test_the_commands_are_listed_in_groups() -> None:
     text = archqa("--help").stdout
-    places = [text.index(f"─ {panel} ─") for panel in ("Ask", "Run", "Score", "Study", "Record")]
+    places = [
+        text.index(f"─ {panel} ─")
+        for panel in ("Ask", "Run", "Score", "Study", "Record")
+    ]
     assert places == sorted(places)
     assert text.index("─ Ask ─") < text.index("│ ask ") < text.index("─ Run ─")
     assert all(entry.panel for entry in COMMANDS)
@@ -118,5 +132,7 @@ def test_the_commands_are_listed_in_groups() -> None:
 
 def test_the_package_is_a_command_too() -> None:
     command = [sys.executable, "-m", "archqa", "--version"]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert process.stdout == f"archqa {library.__version__}\n"

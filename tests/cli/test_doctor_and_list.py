@@ -22,11 +22,15 @@ def doctor() -> dict[str, dict[str, Any]]:
 
 
 def known_extras() -> set[str]:
-    return {part.removeprefix("extra ") for part in doctor() if part.startswith("extra ")}
+    return {
+        part.removeprefix("extra ") for part in doctor() if part.startswith("extra ")
+    }
 
 
 def test_every_extra_of_the_package_is_known() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     assert known_extras() == set(project["optional-dependencies"])
 
 
@@ -34,7 +38,9 @@ def test_every_extra_that_code_asks_for_is_known() -> None:
     asked = set()
     for path in (ROOT / "archqa").glob("**/*.py"):
         code = path.read_text(encoding="utf-8")
-        asked.update(re.findall(r'MissingExtra\([^)]*?,\s*(?:extra=)?"(\w+)"', code, re.DOTALL))
+        asked.update(
+            re.findall(r'MissingExtra\([^)]*?,\s*(?:extra=)?"(\w+)"', code, re.DOTALL)
+        )
     assert asked
     assert asked <= known_extras()
 
@@ -52,7 +58,9 @@ def test_doctor_says_what_every_extra_gives_and_how_to_install_it(
     assert "ok      extra server: archqa fhir serve" in text
 
 
-def test_a_module_is_looked_for_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_is_looked_for_without_importing_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delitem(sys.modules, "pypdf", raising=False)
     assert doctor()["extra pdf"]["ok"]
     assert "pypdf" not in sys.modules
@@ -61,9 +69,9 @@ def test_a_module_is_looked_for_without_importing_it(monkeypatch: pytest.MonkeyP
 def test_pipelines_are_listed_below_their_tasks() -> None:
     _, *lines = archqa("list", "pipelines").stdout.splitlines()
     heads = [line for line in lines if not line.startswith(" ")]
-    assert sorted(", ".join(head.removeprefix("for ") for head in heads).split(", ")) == sorted(
-        tasks.names()
-    )
+    assert sorted(
+        ", ".join(head.removeprefix("for ") for head in heads).split(", ")
+    ) == sorted(tasks.names())
     for head in heads:
         below = lines[lines.index(head) + 1 :]
         end = next((at for at, line in enumerate(below) if line in heads), len(below))

@@ -16,9 +16,19 @@ source = "a test"
 """
 
 
-def test_a_dry_run_of_an_ablation_prices_all_variants_and_runs_none(tmp_path: Path) -> None:
+def test_a_dry_run_of_an_ablation_prices_all_variants_and_runs_none(
+    tmp_path: Path,
+) -> None:
     with FakeServer() as server:
-        words = ["ablate", "mini", "--base-url", server.base_url, "--model", "gpt-4.1", "--dry-run"]
+        words = [
+            "ablate",
+            "mini",
+            "--base-url",
+            server.base_url,
+            "--model",
+            "gpt-4.1",
+            "--dry-run",
+        ]
         shown = archqa(*words, cwd=tmp_path)
         estimate = json.loads(archqa(*words, "--json", cwd=tmp_path).stdout)
         one = archqa("predict", *words[1:], "--json", cwd=tmp_path)
@@ -32,7 +42,9 @@ def test_a_dry_run_of_an_ablation_prices_all_variants_and_runs_none(tmp_path: Pa
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_spending_limit_holds_over_all_variants_of_an_ablation(tmp_path: Path) -> None:
+def test_a_spending_limit_holds_over_all_variants_of_an_ablation(
+    tmp_path: Path,
+) -> None:
     prices = tmp_path / "prices.toml"
     prices.write_text(PRICES)
     with FakeServer() as server:
@@ -67,11 +79,21 @@ def test_the_question_before_a_run_says_what_exceeds_the_limit(tmp_path: Path) -
 def test_a_range_is_shown_where_conversations_are_estimated(tmp_path: Path) -> None:
     (tmp_path / "patient.ndjson").write_text('{"resourceType": "Patient", "id": "p"}\n')
     questions = tmp_path / "questions.csv"
-    questions.write_text("question_id,question,patient_fhir_id\nq,What is the gender?,p\n")
-    loaded = archqa("fhir", "load", "patient.ndjson", "--into", "record.db", cwd=tmp_path)
+    questions.write_text(
+        "question_id,question,patient_fhir_id\nq,What is the gender?,p\n"
+    )
+    loaded = archqa(
+        "fhir", "load", "patient.ndjson", "--into", "record.db", cwd=tmp_path
+    )
     assert loaded.returncode == 0, loaded.stderr
     words = ["predict", str(questions), "--record", "record.db", "--model", "gpt-4.1"]
-    words += ["--pipeline", "multi-turn-retriever-code", "--dry-run", "--max-cost", "0.1"]
+    words += [
+        "--pipeline",
+        "multi-turn-retriever-code",
+        "--dry-run",
+        "--max-cost",
+        "0.1",
+    ]
     shown = archqa(*words, cwd=tmp_path).stdout
     estimate = json.loads(archqa(*words, "--json", cwd=tmp_path).stdout)
     calls = [estimate[name]["calls"] for name in ("low", "expected", "high")]

@@ -19,13 +19,17 @@ def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from leaves(each, f"{name} {below}")
 
 
-ALL = dict(pair for entry in COMMANDS for pair in leaves(LazyCommand(entry).load(), entry.name))
+ALL = dict(
+    pair for entry in COMMANDS for pair in leaves(LazyCommand(entry).load(), entry.name)
+)
 SHOWN = {name: command for name, command in ALL.items() if not command.hidden}
 
 
 def examples(command: Any) -> list[str]:
     names = "|".join(entry.name for entry in COMMANDS)
-    lines = re.findall(rf"^ *(archqa (?:{names}) .*|archqa \w+)$", command.help or "", re.MULTILINE)
+    lines = re.findall(
+        rf"^ *(archqa (?:{names}) .*|archqa \w+)$", command.help or "", re.MULTILINE
+    )
     return [line.strip() for line in lines]
 
 
@@ -39,11 +43,15 @@ def test_the_options_of_an_example_are_those_of_its_command(name: str) -> None:
     for line in examples(SHOWN[name]):
         words = shlex.split(line, comments=True)[1:]
         command = next(
-            ALL[" ".join(words[:count])] for count in (1, 2, 3) if " ".join(words[:count]) in ALL
+            ALL[" ".join(words[:count])]
+            for count in (1, 2, 3)
+            if " ".join(words[:count]) in ALL
         )
         options = set()
         for parameter in command.params:
             options.update(parameter.opts, parameter.secondary_opts)
-        typed = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        typed = {
+            word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)
+        }
         assert typed <= options, line
         assert "(" not in " ".join(word for word in words if "=" not in word), line

@@ -26,7 +26,14 @@ def test_predict_with_a_server_shows_an_estimate_and_the_cost(tmp_path: Path) ->
         assert result.returncode == 0, result.stderr
         manifest = json.loads((tmp_path / "run" / "run.json").read_text())
         again = archqa(
-            "predict", "mini", "--base-url", server.base_url, "--model", "m", "--json", cwd=tmp_path
+            "predict",
+            "mini",
+            "--base-url",
+            server.base_url,
+            "--model",
+            "m",
+            "--json",
+            cwd=tmp_path,
         )
         calls = server.count
     assert "Estimate for 3 cases" in result.stderr
@@ -38,7 +45,9 @@ def test_predict_with_a_server_shows_an_estimate_and_the_cost(tmp_path: Path) ->
     assert summary["cached_calls"] == calls
 
 
-def test_the_openai_variables_are_honoured_once_a_model_is_named(tmp_path: Path) -> None:
+def test_the_openai_variables_are_honoured_once_a_model_is_named(
+    tmp_path: Path,
+) -> None:
     words = ["predict", "mini", "--json", "--limit", "1", "--model", "m"]
     with FakeServer() as server:
         variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "sk-canary"}
@@ -50,12 +59,21 @@ def test_the_openai_variables_are_honoured_once_a_model_is_named(tmp_path: Path)
 def test_a_server_with_one_model_needs_no_name_for_it(tmp_path: Path) -> None:
     with FakeServer(models=("tiny-7b",)) as server:
         result = archqa(
-            "predict", "mini", "--base-url", server.base_url, "--out", "run", "--json", cwd=tmp_path
+            "predict",
+            "mini",
+            "--base-url",
+            server.base_url,
+            "--out",
+            "run",
+            "--json",
+            cwd=tmp_path,
         )
     assert result.returncode == 0, result.stderr
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
     assert {backend["name"] for backend in manifest["backends"].values()} == {"tiny-7b"}
-    assert {backend["server"] for backend in manifest["backends"].values()} == {server.base_url}
+    assert {backend["server"] for backend in manifest["backends"].values()} == {
+        server.base_url
+    }
 
 
 def test_a_server_with_several_models_asks_which(tmp_path: Path) -> None:
@@ -66,7 +84,8 @@ def test_a_server_with_several_models_asks_which(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"), [("401", "refuses the key"), ("404-model", "does not know the model")]
+    ("fault", "message"),
+    [("401", "refuses the key"), ("404-model", "does not know the model")],
 )
 def test_an_error_of_every_case_ends_the_run_at_once_with_exit_4(
     fault: str, message: str, tmp_path: Path
@@ -104,7 +123,9 @@ def test_an_unreachable_server_is_one_clear_error(tmp_path: Path) -> None:
     assert "--resume goes on" in result.stderr
 
 
-def test_with_mixed_backends_the_model_is_called_for_its_agents_only(tmp_path: Path) -> None:
+def test_with_mixed_backends_the_model_is_called_for_its_agents_only(
+    tmp_path: Path,
+) -> None:
     embedded = [
         word
         for agent in ("context", "general_expert", "recruiting", "specialist")
@@ -129,7 +150,9 @@ def test_with_mixed_backends_the_model_is_called_for_its_agents_only(tmp_path: P
 def test_a_dry_run_counts_every_prompt_and_calls_no_model(tmp_path: Path) -> None:
     with FakeServer() as server:
         words = ["predict", "mini", "--base-url", server.base_url, "--model", "gpt-4.1"]
-        estimate = json.loads(archqa(*words, "--dry-run", "--json", cwd=tmp_path).stdout)
+        estimate = json.loads(
+            archqa(*words, "--dry-run", "--json", cwd=tmp_path).stdout
+        )
         assert server.count == 0
         archqa(*words, "--quiet", cwd=tmp_path)
         rerun = json.loads(archqa(*words, "--dry-run", "--json", cwd=tmp_path).stdout)
@@ -146,7 +169,9 @@ def test_a_key_goes_to_the_server_it_belongs_to_and_to_no_other(
     authorizations: dict[str, list[str]] = {}
     original_answer = FakeModel.answer
 
-    def recording_answer(self: FakeModel, request: HttpRequest) -> tuple[HttpResponse, float]:
+    def recording_answer(
+        self: FakeModel, request: HttpRequest
+    ) -> tuple[HttpResponse, float]:
         server = f"http://{request.headers['host']}/v1"
         authorizations.setdefault(server, []).append(request.headers["authorization"])
         return original_answer(self, request)
@@ -160,7 +185,15 @@ def test_a_key_goes_to_the_server_it_belongs_to_and_to_no_other(
             f"agents.specialist.base_url={other_server.base_url}",
         ]
         words = ["predict", "mini", "--limit", "1", "--model", "m", "--json", *servers]
-        archqa(*words, "--out", "one", "--set", "cache=off", cwd=tmp_path, OPENAI_API_KEY="sk-own")
+        archqa(
+            *words,
+            "--out",
+            "one",
+            "--set",
+            "cache=off",
+            cwd=tmp_path,
+            OPENAI_API_KEY="sk-own",
+        )
         variable = [
             "--set",
             "agents.specialist.key_variable=OTHER_KEY",
@@ -169,6 +202,15 @@ def test_a_key_goes_to_the_server_it_belongs_to_and_to_no_other(
             "--out",
             "two",
         ]
-        archqa(*words, *variable, cwd=tmp_path, OPENAI_API_KEY="sk-own", OTHER_KEY="sk-other")
+        archqa(
+            *words,
+            *variable,
+            cwd=tmp_path,
+            OPENAI_API_KEY="sk-own",
+            OTHER_KEY="sk-other",
+        )
     assert set(authorizations[own_server.base_url]) == {"Bearer sk-own"}
-    assert set(authorizations[other_server.base_url]) == {"Bearer none", "Bearer sk-other"}
+    assert set(authorizations[other_server.base_url]) == {
+        "Bearer none",
+        "Bearer sk-other",
+    }

@@ -10,13 +10,17 @@ from tests.cli.test_commands import archqa
 
 def tables(record: Path) -> list[str]:
     with sqlite3.connect(record) as connection:
-        rows = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'note_%'")
+        rows = connection.execute(
+            "SELECT name FROM sqlite_master WHERE name LIKE 'note_%'"
+        )
         return [name for (name,) in rows]
 
 
 def test_notes_are_indexed_at_load_unless_that_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "all.ndjson"
-    file.write_text(f"{json.dumps(PATIENT)}\n{json.dumps(note('d1', 'Eats well. Naps.'))}\n")
+    file.write_text(
+        f"{json.dumps(PATIENT)}\n{json.dumps(note('d1', 'Eats well. Naps.'))}\n"
+    )
     record = tmp_path / "record.db"
     load = ("fhir", "load", str(file), "--into", str(record))
     plain = archqa(*load, "--no-notes", "--json")
@@ -42,7 +46,9 @@ def test_an_index_is_made_removed_and_made_again(tmp_path: Path) -> None:
     assert archqa("fhir", "index", record).stdout == ""
     assert archqa("fhir", "index", record, "--remove").returncode == 0
     assert tables(Path(record)) == []
-    assert json.loads(archqa("fhir", "index", record, "--json").stdout)["sentences"] == 1
+    assert (
+        json.loads(archqa("fhir", "index", record, "--json").stdout)["sentences"] == 1
+    )
     absent = archqa("fhir", "index", str(tmp_path / "absent.db"))
     assert absent.returncode == 3
     assert "no such record" in absent.stderr

@@ -19,7 +19,10 @@ TWO_MODELS = {
 
 
 def completion(text: str, finish: str = "stop") -> Response:
-    choice = {"finish_reason": finish, "message": {"role": "assistant", "content": text}}
+    choice = {
+        "finish_reason": finish,
+        "message": {"role": "assistant", "content": text},
+    }
     return json_response(json.dumps({"model": "m", "choices": [choice]}))
 
 
@@ -38,7 +41,9 @@ class OwnServer:
         return self.reply
 
 
-def doctor(own: OwnServer, *words: str, **environment: str) -> tuple[CommandResult, dict[str, Any]]:
+def doctor(
+    own: OwnServer, *words: str, **environment: str
+) -> tuple[CommandResult, dict[str, Any]]:
     with RawServer(own) as server:
         words = ("--base-url", f"{server.url}/v1", *words)
         result = archqa("doctor", "--json", *words, **environment)
@@ -87,7 +92,12 @@ def test_a_model_that_is_typed_gets_one_request_with_invented_text() -> None:
         (completion('{"stone": "blue"}'), False, "taken and ignored", 4),
         (completion('{"stone": ', "length"), None, "cut off at 512 tokens", 0),
         (completion(""), None, "gave no reply (empty)", 0),
-        (Response(400, (b"""{"error": {"code": "odd"}}""",)), False, "HTTP 400 (odd)", 4),
+        (
+            Response(400, (b"""{"error": {"code": "odd"}}""",)),
+            False,
+            "HTTP 400 (odd)",
+            4,
+        ),
     ],
 )
 def test_what_the_server_does_with_a_schema_is_told(
@@ -132,7 +142,9 @@ def test_a_context_too_short_for_the_prompts_is_a_fault() -> None:
     models = {"data": [{"id": "tiny", "meta": {"n_ctx": 4096, "n_ctx_train": 40960}}]}
     result, checks = doctor(OwnServer(models), "--model", "tiny")
     assert result.returncode == 4
-    assert checks["context length"]["words"].startswith("4,096 tokens, and 8,192 are needed")
+    assert checks["context length"]["words"].startswith(
+        "4,096 tokens, and 8,192 are needed"
+    )
     models["data"][0]["meta"] = {"n_ctx": 8192}
     assert doctor(OwnServer(models), "--model", "tiny")[0].returncode == 0
 

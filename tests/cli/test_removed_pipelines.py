@@ -7,7 +7,13 @@ import pytest
 
 from tests.cli.test_commands import archqa
 
-SETTINGS = {"labels": "binary", "answers": 1, "voters": "", "combiner": None, "margin": 0.15}
+SETTINGS = {
+    "labels": "binary",
+    "answers": 1,
+    "voters": "",
+    "combiner": None,
+    "margin": 0.15,
+}
 
 
 @pytest.fixture
@@ -30,7 +36,10 @@ def run(tmp_path: Path) -> Path:
         record = json.loads(line)
         record["result"] = {"question": "Why was the tube placed?"}
         votes = record["judgements"]["general expert"]
-        record["judgements"] = {"general expert @ m": votes, "answer first @ n@lab": votes}
+        record["judgements"] = {
+            "general expert @ m": votes,
+            "answer first @ n@lab": votes,
+        }
         lines.append(json.dumps(record))
     (run / "cases.jsonl").write_text("\n".join(lines) + "\n")
     return run
@@ -58,7 +67,9 @@ def test_a_run_of_a_removed_pipeline_opens(
 
 def test_a_run_of_a_removed_pipeline_is_not_resumed(run: Path) -> None:
     options = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
-    resumed = archqa("predict", "mini", "--out", str(run), "--resume", "--yes", *options)
+    resumed = archqa(
+        "predict", "mini", "--out", str(run), "--resume", "--yes", *options
+    )
     assert resumed.returncode == 2
     assert "was another run: pipeline, prompts, backends differ" in resumed.stderr
     with_its_pipeline = archqa(
@@ -69,7 +80,9 @@ def test_a_run_of_a_removed_pipeline_is_not_resumed(run: Path) -> None:
 
 
 @pytest.mark.parametrize("action", ["submit", "fetch"])
-def test_a_run_of_a_removed_pipeline_does_not_go_on_as_a_batch(action: str, run: Path) -> None:
+def test_a_run_of_a_removed_pipeline_does_not_go_on_as_a_batch(
+    action: str, run: Path
+) -> None:
     result = archqa("batch", action, str(run))
     assert result.returncode == 3
     assert "settings.pipelines.panel Extra inputs are not permitted" in result.stderr

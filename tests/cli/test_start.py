@@ -77,7 +77,10 @@ run()
 def imported_modules(*arguments: str) -> set[str]:
     """Run a command in a process of its own and return the modules it imported."""
     process = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-c", PROGRAM, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert process.returncode == 0, process.stderr
     label, *modules = process.stdout.splitlines()[-1].split()
@@ -86,7 +89,9 @@ def imported_modules(*arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["config", "show"]])
-def test_short_commands_import_no_model_library_and_no_pipeline(arguments: list[str]) -> None:
+def test_short_commands_import_no_model_library_and_no_pipeline(
+    arguments: list[str],
+) -> None:
     assert imported_modules(*arguments).isdisjoint(SLOW_MODULES)
 
 
@@ -116,8 +121,27 @@ def test_a_note_is_asked_without_what_runs_records_and_models_need(
 @pytest.mark.parametrize(
     "words",
     [
-        ["predict", "mini", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--dry-run"],
-        ["batch", "submit", "mini", "--model", "m", "--limit", "1", "--offline", "--out", "RUN"],
+        [
+            "predict",
+            "mini",
+            "--model",
+            "m",
+            "--base-url",
+            "http://127.0.0.1:9/v1",
+            "--dry-run",
+        ],
+        [
+            "batch",
+            "submit",
+            "mini",
+            "--model",
+            "m",
+            "--limit",
+            "1",
+            "--offline",
+            "--out",
+            "RUN",
+        ],
         ["ask", "What is her name?", "--patient", "p1", "--record", "RECORD"],
         ["list", "pipelines"],
     ],
@@ -140,7 +164,9 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
 
 
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
-def test_the_list_of_commands_describes_each_as_its_own_help_does(entry: CommandEntry) -> None:
+def test_the_list_of_commands_describes_each_as_its_own_help_does(
+    entry: CommandEntry,
+) -> None:
     command = LazyCommand(entry).load()
     summary = command.help.partition("\n\n")[0]
     assert " ".join(summary.split()) == entry.help
@@ -148,6 +174,9 @@ def test_the_list_of_commands_describes_each_as_its_own_help_does(entry: Command
 
 def test_python_dash_m_archqa_is_the_same_command() -> None:
     process = subprocess.run(
-        [sys.executable, "-m", "archqa", "--version"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "archqa", "--version"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert (process.returncode, process.stdout.split()[0]) == (0, "archqa")

@@ -27,11 +27,15 @@ def test_each_case_has_a_line(tmp_path: Path) -> None:
     result = archqa("predict", "mini", "--verbose", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     cases = logged(CASE, result.stderr)
-    assert set(cases) == {(case.id, "answered", "0") for case in load_cases("mini").cases}
+    assert set(cases) == {
+        (case.id, "answered", "0") for case in load_cases("mini").cases
+    }
     assert len(cases) == 3
 
 
-def test_each_model_request_has_a_line_with_agent_model_status_and_tokens(tmp_path: Path) -> None:
+def test_each_model_request_has_a_line_with_agent_model_status_and_tokens(
+    tmp_path: Path,
+) -> None:
     with FakeServer() as server:
         model = ("--pipeline", "dmis", "--model", "m", "--base-url", server.base_url)
         result = archqa("predict", "mini", *model, "--yes", "--verbose", cwd=tmp_path)
@@ -49,22 +53,41 @@ def test_each_model_request_has_a_line_with_agent_model_status_and_tokens(tmp_pa
 
 def test_a_cached_and_a_failed_model_request_say_so(tmp_path: Path) -> None:
     with FakeServer() as server:
-        command = ("predict", "mini", "--limit", "1", "--pipeline", "dmis", "--model", "m")
+        command = (
+            "predict",
+            "mini",
+            "--limit",
+            "1",
+            "--pipeline",
+            "dmis",
+            "--model",
+            "m",
+        )
         command += ("--base-url", server.base_url, "--yes", "--verbose")
         first = archqa(*command, cwd=tmp_path)
         again = archqa(*command, cwd=tmp_path)
-    assert {status for _, _, status, *_ in logged(MODEL_REQUEST, first.stderr)} == {"complete"}
-    assert {status for _, _, status, *_ in logged(MODEL_REQUEST, again.stderr)} == {"cached"}
+    assert {status for _, _, status, *_ in logged(MODEL_REQUEST, first.stderr)} == {
+        "complete"
+    }
+    assert {status for _, _, status, *_ in logged(MODEL_REQUEST, again.stderr)} == {
+        "cached"
+    }
     failed = archqa(*command, "--set", "cache=off", "--set", "tries=1", cwd=tmp_path)
     assert {status for _, _, status, *_ in logged(MODEL_REQUEST, failed.stderr)} == {
         "ServerUnavailable"
     }
 
 
-def test_each_request_to_a_fhir_server_has_a_line_without_ids_and_values(tmp_path: Path) -> None:
+def test_each_request_to_a_fhir_server_has_a_line_without_ids_and_values(
+    tmp_path: Path,
+) -> None:
     def body(handler: BaseHTTPRequestHandler) -> str:
         if "/Patient/" in handler.path:
-            patient = {"resourceType": "Patient", "id": PATIENT, "birthDate": "1950-02-03"}
+            patient = {
+                "resourceType": "Patient",
+                "id": PATIENT,
+                "birthDate": "1950-02-03",
+            }
             return json.dumps(patient)
         return json.dumps({"resourceType": "Bundle", "type": "searchset", "total": 0})
 

@@ -34,7 +34,9 @@ def test_a_label_of_a_key_counts_in_full() -> None:
         (Relevance.NOT_RELEVANT, 0.1),
     ],
 )
-def test_a_bare_label_of_an_agent_counts_for_less(label: Relevance, probability: float) -> None:
+def test_a_bare_label_of_an_agent_counts_for_less(
+    label: Relevance, probability: float
+) -> None:
     assert label_probability(label) == pytest.approx(probability)
     assert stated_probability(judgement(label)) == pytest.approx(probability)
 

@@ -44,4 +44,6 @@ def test_a_dash_is_an_empty_cell() -> None:
 def test_the_package_has_few_tables_and_each_says_what_it_is() -> None:
     tables = sorted((ROOT / "archqa").rglob("*.tsv"))
     assert len(tables) <= 45
-    assert [table.name for table in tables if not table.read_text().startswith("#")] == []
+    assert [
+        table.name for table in tables if not table.read_text().startswith("#")
+    ] == []

@@ -76,14 +76,18 @@ def _says(output: str, line: str) -> bool:
 
 
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
-def test_the_commands_of_a_tutorial_print_what_it_says(tutorial: Path, tmp_path: Path) -> None:
+def test_the_commands_of_a_tutorial_print_what_it_says(
+    tutorial: Path, tmp_path: Path
+) -> None:
     (tmp_path / "data").symlink_to(ROOT / "data")
     output = ""
     for block in _blocks(tutorial):
         if block.info == "sh":
             output = _run(block.code, tmp_path)
         elif block.info == "text":
-            missing = [line for line in block.code.splitlines() if not _says(output, line)]
+            missing = [
+                line for line in block.code.splitlines() if not _says(output, line)
+            ]
             assert missing == [], output
 
 

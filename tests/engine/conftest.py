@@ -18,19 +18,22 @@ NOTE = (
 
 
 def make_case(
-    texts: tuple[str, ...], *, question: str = "Why was she given antibiotics, and for how long?"
+    texts: tuple[str, ...],
+    *,
+    question: str = "Why was she given antibiotics, and for how long?",
 ) -> Case:
     sentences = tuple(
-        Sentence(id=f"s{index}", text=text, paragraph_id="0") for index, text in enumerate(texts)
+        Sentence(id=f"s{index}", text=text, paragraph_id="0")
+        for index, text in enumerate(texts)
     )
-    message = (
-        "I was in with a kidney infection. Why did I get antibiotics and how long do I take them?"
-    )
+    message = "I was in with a kidney infection. Why did I get antibiotics and how long do I take them?"
     return Case(
         id="invented",
         patient_narrative=message,
         patient_question=(
-            Phrase(id="0", text="Why did I get antibiotics and how long do I take them?"),
+            Phrase(
+                id="0", text="Why did I get antibiotics and how long do I take them?"
+            ),
         ),
         clinician_question=question,
         sentences=sentences,

@@ -41,11 +41,17 @@ def test_sentences_near_the_best_one_are_selected(
     assert select_sentences(np.array(logits), SETTINGS) == selected
 
 
-def test_a_best_sentence_without_the_time_that_is_asked_for_makes_an_answer_less_likely() -> None:
+def test_a_best_sentence_without_the_time_that_is_asked_for_makes_an_answer_less_likely() -> (
+    None
+):
     logits = np.array([1.0, -4.0])
     texts = ["The drain was pulled.", "She went home on Monday."]
-    asked_when = answerable_probability("When was the drain pulled?", texts, logits, SETTINGS)
-    asked_whether = answerable_probability("Was the drain pulled?", texts, logits, SETTINGS)
+    asked_when = answerable_probability(
+        "When was the drain pulled?", texts, logits, SETTINGS
+    )
+    asked_whether = answerable_probability(
+        "Was the drain pulled?", texts, logits, SETTINGS
+    )
     assert asked_whether == pytest.approx(1 / (1 + np.exp(-1.0)))
     assert asked_when == pytest.approx(1 / (1 + np.exp(1.0)))
 
@@ -69,7 +75,9 @@ def test_the_shipped_network_finds_the_sentence(question: str, best: str) -> Non
     assert best in case.sentences[finding.selected[0]].text
 
 
-@pytest.mark.parametrize("question", ["What is her blood type?", "Who is her landlord?"])
+@pytest.mark.parametrize(
+    "question", ["What is her blood type?", "Who is her landlord?"]
+)
 def test_the_shipped_network_knows_what_a_note_does_not_say(question: str) -> None:
     case = case_from_text(question, "The weather is fine. The dog sleeps.")
     assert not AnswerFinder.load().find(case).is_answered

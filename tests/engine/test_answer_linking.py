@@ -13,7 +13,8 @@ def test_an_answer_sentence_is_linked_to_the_sentence_it_restates() -> None:
         sentences=(
             Sentence(id="a", text="Brief hospital course:"),
             Sentence(
-                id="b", text="A chest tube was placed on day 2 for a large right pneumothorax."
+                id="b",
+                text="A chest tube was placed on day 2 for a large right pneumothorax.",
             ),
             Sentence(id="c", text="Metformin was held because of the contrast."),
         ),
@@ -32,7 +33,9 @@ def test_what_the_columns_add_sums_to_the_leaf() -> None:
         right=(2, -1, -1),
         value=(0.0, -1.0, 2.0),
     )
-    assert Forest((stump,)).path_contributions(np.array([[9.0, 0.5], [9.0, 0.6]])).tolist() == [
+    assert Forest((stump,)).path_contributions(
+        np.array([[9.0, 0.5], [9.0, 0.6]])
+    ).tolist() == [
         [0.0, -1.0],
         [0.0, 2.0],
     ]

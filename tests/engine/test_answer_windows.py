@@ -7,7 +7,9 @@ from archqa.engine.answer_finder import (
 from archqa.engine.windows import MARKER
 
 SHORT = "She had a fever."
-MEDICINES = ", ".join(f"drug number {number} five mg daily" for number in range(40)) + "."
+MEDICINES = (
+    ", ".join(f"drug number {number} five mg daily" for number in range(40)) + "."
+)
 
 
 def test_a_short_sentence_is_one_piece_of_all_its_characters() -> None:

@@ -14,7 +14,9 @@ from archqa.engine.answer_finder import lacks_asked_kind
         ("Why was he intubated?", "Intubated in the ambulance."),
     ],
 )
-def test_a_sentence_without_what_is_asked_for_lacks_it(question: str, sentence: str) -> None:
+def test_a_sentence_without_what_is_asked_for_lacks_it(
+    question: str, sentence: str
+) -> None:
     assert lacks_asked_kind(question, sentence)
 
 
@@ -30,5 +32,7 @@ def test_a_sentence_without_what_is_asked_for_lacks_it(question: str, sentence: 
         ("How is she?", "She is well."),
     ],
 )
-def test_a_sentence_with_it_or_another_question_lacks_nothing(question: str, sentence: str) -> None:
+def test_a_sentence_with_it_or_another_question_lacks_nothing(
+    question: str, sentence: str
+) -> None:
     assert not lacks_asked_kind(question, sentence)

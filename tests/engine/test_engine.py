@@ -23,7 +23,9 @@ def test_there_is_one_judgement_a_sentence_in_note_order(
         assert 0 < judgement.probability < 1
 
 
-def test_essential_sentences_are_those_selected(engine: Engine, pyelonephritis_case: Case) -> None:
+def test_essential_sentences_are_those_selected(
+    engine: Engine, pyelonephritis_case: Case
+) -> None:
     judgements = engine.judge(pyelonephritis_case)
     essential = set()
     for judgement in judgements:
@@ -36,7 +38,9 @@ def test_the_answer_is_ranked_above_headings_and_social_history(
     engine: Engine, pyelonephritis_case: Case
 ) -> None:
     judgements = engine.judge(pyelonephritis_case)
-    probability = {judgement.sentence_id: judgement.probability or 0 for judgement in judgements}
+    probability = {
+        judgement.sentence_id: judgement.probability or 0 for judgement in judgements
+    }
     for sentence_id in ("s0", "s4", "s5", "s7"):
         assert probability["s2"] > probability[sentence_id]
     assert "s2" in engine.select(judgements)
@@ -60,7 +64,9 @@ def test_concurrent_judging_gives_the_same_judgements(engine: Engine) -> None:
     assert concurrent_judgements == judgements * 2
 
 
-def test_a_case_that_failed_is_tried_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_that_failed_is_tried_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = make_case((*NOTE, "He was seen once more."))
 
     def failing(case: Case) -> None:
@@ -73,7 +79,9 @@ def test_a_case_that_failed_is_tried_again(engine: Engine, monkeypatch: pytest.M
     assert len(engine.judge(case)) == len(NOTE) + 1
 
 
-def test_ids_do_not_change_a_probability(engine: Engine, pyelonephritis_case: Case) -> None:
+def test_ids_do_not_change_a_probability(
+    engine: Engine, pyelonephritis_case: Case
+) -> None:
     renamed_sentences = []
     for sentence in pyelonephritis_case.sentences:
         renamed_sentences.append(sentence.model_copy(update={"id": f"x{sentence.id}"}))
@@ -98,7 +106,9 @@ def test_a_specialist_weighs_sentences_of_the_own_field_more(
     assert by_urologist > plain
 
 
-def test_a_note_without_sentences_gets_no_judgement_and_no_answer(engine: Engine) -> None:
+def test_a_note_without_sentences_gets_no_judgement_and_no_answer(
+    engine: Engine,
+) -> None:
     empty = make_case(())
     assert engine.judge(empty) == ()
     assert engine.select(()) == frozenset()
@@ -123,7 +133,9 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("text", [*BROKEN, "a" * 50_000, "🙂" * 500])
-def test_text_that_is_no_english_sentence_is_judged_all_the_same(engine: Engine, text: str) -> None:
+def test_text_that_is_no_english_sentence_is_judged_all_the_same(
+    engine: Engine, text: str
+) -> None:
     case = make_case((text, *NOTE, text))
     judgements = engine.judge(case)
     answer = engine.compose(case, frozenset(case.sentence_ids))
@@ -138,7 +150,9 @@ def test_a_case_without_any_question_is_judged(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("length", [400, pytest.param(2000, marks=pytest.mark.long)])
-def test_a_note_of_many_hundred_sentences_is_judged(engine: Engine, length: int) -> None:
+def test_a_note_of_many_hundred_sentences_is_judged(
+    engine: Engine, length: int
+) -> None:
     sentence = "On day {} the patient was stable and ate breakfast."
     case = make_case(tuple(sentence.format(day) for day in range(length)))
     chosen = engine.select(engine.judge(case))
@@ -173,11 +187,15 @@ def test_labels_without_probabilities_can_be_selected_from(engine: Engine) -> No
 
 
 def test_a_case_without_known_terms_has_a_context_that_says_so(engine: Engine) -> None:
-    plain = engine.context(Case(id="1", sentences=(Sentence(id="1", text="The dog is well."),)))
+    plain = engine.context(
+        Case(id="1", sentences=(Sentence(id="1", text="The dog is well."),))
+    )
     assert plain.startswith("No term or abbreviation")
 
 
-def test_the_context_explains_abbreviations_and_names_its_source(engine: Engine) -> None:
+def test_the_context_explains_abbreviations_and_names_its_source(
+    engine: Engine,
+) -> None:
     case = make_case(("Pt with HTN and CHF was given Lasix.",))
     context = engine.context(case)
     assert "HTN: hypertension (high blood pressure)" in context
@@ -193,7 +211,9 @@ def test_specialties_are_recruited_from_what_is_asked(
     assert {"infectious disease", "urology", "nephrology"} & set(specialties)
 
 
-def test_the_fingerprint_and_the_cases_it_was_fitted_on_are_digests(engine: Engine) -> None:
+def test_the_fingerprint_and_the_cases_it_was_fitted_on_are_digests(
+    engine: Engine,
+) -> None:
     assert len(engine.fingerprint) == 64
     assert fitted_on()
     assert all(len(digest) == 64 for digest in fitted_on())
@@ -203,7 +223,16 @@ def test_a_digest_depends_on_content_and_not_on_ids_or_white_space(
     pyelonephritis_case: Case,
 ) -> None:
     spaced = pyelonephritis_case.model_copy(
-        update={"id": "7", "patient_narrative": f"  {pyelonephritis_case.patient_narrative}\n"}
+        update={
+            "id": "7",
+            "patient_narrative": f"  {pyelonephritis_case.patient_narrative}\n",
+        }
     )
-    other_question = pyelonephritis_case.model_copy(update={"clinician_question": "Why?"})
-    assert case_digest(spaced) == case_digest(pyelonephritis_case) != case_digest(other_question)
+    other_question = pyelonephritis_case.model_copy(
+        update={"clinician_question": "Why?"}
+    )
+    assert (
+        case_digest(spaced)
+        == case_digest(pyelonephritis_case)
+        != case_digest(other_question)
+    )

@@ -18,7 +18,9 @@ from .conftest import NOTE, make_case
 VOCABULARY = "the patient was started on heparin 5000 units because of a clot ; , and he (see note) improved | fever"
 words = st.sampled_from(VOCABULARY.split())
 text = st.one_of(
-    st.lists(words, max_size=60).map(" ".join), st.text(max_size=120), st.sampled_from(NOTE)
+    st.lists(words, max_size=60).map(" ".join),
+    st.text(max_size=120),
+    st.sampled_from(NOTE),
 )
 notes = st.lists(text, max_size=30).map(tuple)
 
@@ -31,7 +33,9 @@ def answered(case: Case, chosen: frozenset[str], limit: int = 75):
 @given(notes, st.integers(10, 90), st.data())
 def test_every_line_is_cited_and_the_words_are_kept_to(texts, limit, data) -> None:
     case = make_case(texts)
-    chosen = frozenset(data.draw(st.sets(st.sampled_from(case.sentence_ids))) if texts else ())
+    chosen = frozenset(
+        data.draw(st.sets(st.sampled_from(case.sentence_ids))) if texts else ()
+    )
     answer = answered(case, chosen, limit) if chosen else None
     if answer is None:
         return
@@ -40,7 +44,9 @@ def test_every_line_is_cited_and_the_words_are_kept_to(texts, limit, data) -> No
     assert all(claim.citations and claim.text.strip() for claim in answer.claims)
     assert answer.cited == chosen
     assert sum(len(claim.citations) for claim in answer.claims) == len(chosen)
-    assert all("|" not in claim.text and "\n" not in claim.text for claim in answer.claims)
+    assert all(
+        "|" not in claim.text and "\n" not in claim.text for claim in answer.claims
+    )
     assert all(claim.text[-1] in ".!?" for claim in answer.claims)
 
 
@@ -55,7 +61,10 @@ def test_a_sentence_that_repeats_another_is_cited_on_its_line() -> None:
     long = "The culture of the urine grew E. coli on the second day and again on the third day of the stay here."
     texts = (long, "The heart was normal.", f"Again, {long[0].lower()}{long[1:]}")
     answer = compose(
-        make_case(texts), frozenset({"s0", "s1", "s2"}), {"s0": 0.9, "s1": 0.8, "s2": 0.2}, 26
+        make_case(texts),
+        frozenset({"s0", "s1", "s2"}),
+        {"s0": 0.9, "s1": 0.8, "s2": 0.2},
+        26,
     )
     assert [claim.citations for claim in answer.claims] == [("s0", "s2"), ("s1",)]
 
@@ -63,7 +72,10 @@ def test_a_sentence_that_repeats_another_is_cited_on_its_line() -> None:
 def answer_with_room_for_one(crowded_out: str) -> list[tuple[str, tuple[str, ...]]]:
     stated = "The culture of urine grew E. coli on day 2 of his stay."
     answer = compose(
-        make_case((stated, crowded_out)), frozenset({"s0", "s1"}), {"s0": 0.9, "s1": 0.3}, 15
+        make_case((stated, crowded_out)),
+        frozenset({"s0", "s1"}),
+        {"s0": 0.9, "s1": 0.3},
+        15,
     )
     return [(claim.text, claim.citations) for claim in answer.claims]
 
@@ -82,11 +94,15 @@ def test_no_line_cites_a_sentence_that_does_not_say_it(crowded_out: str) -> None
     assert pointer == (SEE_ALSO, ("s1",))
 
 
-def test_the_surest_sentence_has_a_line_even_where_two_doubtful_ones_would_fit() -> None:
+def test_the_surest_sentence_has_a_line_even_where_two_doubtful_ones_would_fit() -> (
+    None
+):
     certain = "Warfarin and aspirin were both stopped by cardiology because blood was found in the stool twice."
     doubtful = ("He lives with his wife at home.", "She drives him to work each day.")
     case = make_case((doubtful[0], certain, doubtful[1]))
-    answer = compose(case, frozenset(case.sentence_ids), {"s0": 0.5, "s1": 0.98, "s2": 0.5}, 18)
+    answer = compose(
+        case, frozenset(case.sentence_ids), {"s0": 0.5, "s1": 0.98, "s2": 0.5}, 18
+    )
     assert [claim.citations for claim in answer.claims] == [("s1",), ("s0", "s2")]
 
 
@@ -113,9 +129,12 @@ NUMBER = re.compile(r"[-+]?\d+(?:[.,/:-]\d+)*")
 DATA = Path(__file__).parents[2] / "data"
 values = st.one_of(
     st.from_regex(
-        r"-?[1-9]\d{0,2}(,\d{3}|\.\d{1,2}|/\d{1,2}/\d{2}|:[0-5]\d|-\d{1,2})?", fullmatch=True
+        r"-?[1-9]\d{0,2}(,\d{3}|\.\d{1,2}|/\d{1,2}/\d{2}|:[0-5]\d|-\d{1,2})?",
+        fullmatch=True,
     ),
-    st.sampled_from(["38,000", "98.6", "7/22/93", "2/2/93", "1.5-2", "12:30", "-2", "130/80"]),
+    st.sampled_from(
+        ["38,000", "98.6", "7/22/93", "2/2/93", "1.5-2", "12:30", "-2", "130/80"]
+    ),
 )
 frames = st.sampled_from(
     [
@@ -139,7 +158,9 @@ def cut_numbers(sentence: str) -> set[str]:
 
 @settings(deadline=None)
 @given(frames, st.tuples(values, values, values))
-def test_no_variant_has_a_part_of_a_number(frame: str, numbers: tuple[str, ...]) -> None:
+def test_no_variant_has_a_part_of_a_number(
+    frame: str, numbers: tuple[str, ...]
+) -> None:
     assert not cut_numbers(frame.format(*numbers))
 
 
@@ -157,11 +178,17 @@ def test_no_variant_of_a_sentence_of_the_shipped_cases_cuts_a_number(name: str) 
         ("1.5 mg of warfarin was resumed.", "1.5 mg"),
         ("12:30 pm potassium was 2.9 in the ED.", "12:30 pm"),
         ("-2 L was the balance of the day.", "-2 L"),
-        ("Platelet count 38, 000 today, no bleeding was seen by the nurse at night.", "38, 000"),
+        (
+            "Platelet count 38, 000 today, no bleeding was seen by the nurse at night.",
+            "38, 000",
+        ),
     ],
 )
 def test_a_value_is_no_list_number(text: str, whole: str) -> None:
-    assert all(whole in variant.text for variant in sentence_variants(Sentence(id="1", text=text)))
+    assert all(
+        whole in variant.text
+        for variant in sentence_variants(Sentence(id="1", text=text))
+    )
 
 
 def test_a_list_number_is_dropped() -> None:
@@ -184,7 +211,9 @@ def test_only_articles_without_meaning_are_dropped(text: str) -> None:
 
 
 def test_a_list_keeps_what_is_said_of_all_its_items() -> None:
-    assert "unremarkable" in shortest_variant("ANCA, anti-GBM, C3/C4, SPEP unremarkable.")
+    assert "unremarkable" in shortest_variant(
+        "ANCA, anti-GBM, C3/C4, SPEP unremarkable."
+    )
 
 
 def test_a_clause_that_the_next_one_refers_to_does_not_replace_both() -> None:
@@ -218,7 +247,9 @@ def shortest_variant(text: str) -> str:
     return sentence_variants(Sentence(id="1", text=text))[-1].text
 
 
-def test_the_shortest_variant_is_a_complete_span_with_the_heading_of_its_sentence() -> None:
+def test_the_shortest_variant_is_a_complete_span_with_the_heading_of_its_sentence() -> (
+    None
+):
     shortest = shortest_variant(
         "Renal US: kidneys of 11.2 and 11.0 cm, a simple cyst on the left, mild cortical thinning."
     )
@@ -241,8 +272,14 @@ def test_the_shortest_variant_is_a_complete_span_with_the_heading_of_its_sentenc
             "She was thought to have a small stroke, weakness of the left arm for two days.",
             "thought",
         ),
-        ("His father had a stroke at forty, weakness of the left arm for two days.", "father"),
-        ("Metoprolol was stopped on day three, diltiazem 120 mg daily by mouth.", "stopped"),
+        (
+            "His father had a stroke at forty, weakness of the left arm for two days.",
+            "father",
+        ),
+        (
+            "Metoprolol was stopped on day three, diltiazem 120 mg daily by mouth.",
+            "stopped",
+        ),
     ],
 )
 def test_no_span_loses_the_word_that_negates_doubts_or_conditions_it(
@@ -258,12 +295,16 @@ def test_no_span_loses_the_word_that_negates_doubts_or_conditions_it(
         "The culture of the knee, taken in the operating room, grew staphylococcus in two of three bottles.",
     ],
 )
-def test_a_subject_is_not_parted_from_what_is_said_of_it_after_an_aside(text: str) -> None:
+def test_a_subject_is_not_parted_from_what_is_said_of_it_after_an_aside(
+    text: str,
+) -> None:
     shortest = shortest_variant(text)
     assert "creatinine of 3.2" in shortest or "staphylococcus" in shortest
 
 
-def test_what_is_inferred_from_findings_is_not_left_with_the_normal_one_of_them() -> None:
+def test_what_is_inferred_from_findings_is_not_left_with_the_normal_one_of_them() -> (
+    None
+):
     shortest = shortest_variant(
         "On day two the tone was low with a weak suck, no high pitched cry, consistent with encephalopathy."
     )
@@ -275,7 +316,10 @@ def test_what_is_inferred_from_findings_is_not_left_with_the_normal_one_of_them(
     ("text", "shortest"),
     [
         ("However, the CRP was elevated.", "The CRP was elevated."),
-        ("HOSPITAL COURSE: She was given two units of blood.", "She was given two units of blood."),
+        (
+            "HOSPITAL COURSE: She was given two units of blood.",
+            "She was given two units of blood.",
+        ),
         ("iCa was 0.86 on arrival.", "iCa was 0.86 on arrival."),
     ],
 )
@@ -298,13 +342,18 @@ def test_a_line_does_not_refer_to_text_before_it(text: str, shortest: str) -> No
     ],
 )
 def test_no_wording_breaks_what_belongs_together(text: str, phrase: str) -> None:
-    assert all(phrase in variant.text for variant in sentence_variants(Sentence(id="1", text=text)))
+    assert all(
+        phrase in variant.text
+        for variant in sentence_variants(Sentence(id="1", text=text))
+    )
 
 
 def test_a_sentence_of_thousands_of_pieces_is_worded_at_once() -> None:
     began = time.perf_counter()
     assert sentence_variants(
-        Sentence(id="1", text=", ".join(f"value {at} was {at % 7}" for at in range(3000)))
+        Sentence(
+            id="1", text=", ".join(f"value {at} was {at % 7}" for at in range(3000))
+        )
     )
     assert (
         time.perf_counter() - began < 30

@@ -24,7 +24,9 @@ BLOCK_SIZE = 64
 def random_weights(seed: int, rows: int = 4, blocks: int = 2) -> PackedWeights:
     random = np.random.default_rng(seed)
     half_columns = blocks * BLOCK_SIZE // 2
-    low, high = random.integers(0, 2 * MAX_CODE + 1, (2, rows, half_columns), dtype=np.uint8)
+    low, high = random.integers(
+        0, 2 * MAX_CODE + 1, (2, rows, half_columns), dtype=np.uint8
+    )
     return PackedWeights(
         codes=low | high << np.uint8(4),
         factors=random.integers(1, 10, (rows, blocks), dtype=np.uint8),
@@ -32,7 +34,9 @@ def random_weights(seed: int, rows: int = 4, blocks: int = 2) -> PackedWeights:
     )
 
 
-def random_update(seed: int, rows: int = 4, columns: int = 2 * BLOCK_SIZE) -> LowRankUpdate:
+def random_update(
+    seed: int, rows: int = 4, columns: int = 2 * BLOCK_SIZE
+) -> LowRankUpdate:
     random = np.random.default_rng(seed)
     return LowRankUpdate(
         up=random.integers(-127, 128, (rows, 2), dtype=np.int8),
@@ -67,12 +71,20 @@ def test_weights_unpacked_for_a_graph_are_the_transposed_ones(
 
 def test_an_update_is_added_to_the_weight_that_it_updates() -> None:
     base, update = random_weights(1), random_update(2)
-    added = (update.up.astype(float) @ update.down.astype(float)) * update.update_scale[:, None]
-    expected = (unpack_weights(base) * base.scale[:, None] + added) / update.scale[:, None]
-    assert np.abs(unpack_weights(UpdatedWeights(base, update)) - expected).max() <= 0.501
+    added = (update.up.astype(float) @ update.down.astype(float)) * update.update_scale[
+        :, None
+    ]
+    expected = (unpack_weights(base) * base.scale[:, None] + added) / update.scale[
+        :, None
+    ]
+    assert (
+        np.abs(unpack_weights(UpdatedWeights(base, update)) - expected).max() <= 0.501
+    )
 
 
-def test_a_weight_that_refers_to_another_file_is_read_from_there(tmp_path: Path) -> None:
+def test_a_weight_that_refers_to_another_file_is_read_from_there(
+    tmp_path: Path,
+) -> None:
     own, shared = random_weights(1), random_weights(2)
     np.savez_compressed(tmp_path / "first.npz", **arrays_of("there", shared))
     reference = {"here/reference": np.array("first.npz#there")}
@@ -87,7 +99,9 @@ def test_an_update_of_a_weight_of_another_file_is_read_with_it(tmp_path: Path) -
     shared, update = random_weights(1), random_update(2)
     np.savez_compressed(tmp_path / "first.npz", **arrays_of("there", shared))
     reference = {"here/reference": np.array("first.npz#there")}
-    np.savez_compressed(tmp_path / "second.npz", **arrays_of("here", update), **reference)
+    np.savez_compressed(
+        tmp_path / "second.npz", **arrays_of("here", update), **reference
+    )
     [(name, read)] = read_locations(weight_locations(tmp_path / "second.npz"))
     assert name == "here"
     expected = unpack_weights(UpdatedWeights(shared, update))

@@ -24,7 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
         ("", "What happened?"),
     ],
 )
-def test_the_question_of_a_message_in_the_third_person(message: str, question: str) -> None:
+def test_the_question_of_a_message_in_the_third_person(
+    message: str, question: str
+) -> None:
     assert derive_clinician_question(message) == question
 
 
@@ -45,14 +47,21 @@ def test_never_more_than_15_words_and_never_a_pipe() -> None:
 
 
 def test_questions_are_found_with_and_without_marks() -> None:
-    assert extract_questions("I hurt. Why? When does it end?") == ["Why", "When does it end"]
+    assert extract_questions("I hurt. Why? When does it end?") == [
+        "Why",
+        "When does it end",
+    ]
     assert extract_questions("I hurt. Tell me why it hurts") == ["Tell me why it hurts"]
 
 
-def test_it_says_more_of_the_clinicians_question_than_the_messages_first_words_do() -> None:
+def test_it_says_more_of_the_clinicians_question_than_the_messages_first_words_do() -> (
+    None
+):
     cases = load_cases(ROOT / "data/dev.json").notes
     references = [
-        archehr2026.Reference(case_id=case.id, clinician_question=case.clinician_question)
+        archehr2026.Reference(
+            case_id=case.id, clinician_question=case.clinician_question
+        )
         for case in cases
     ]
     derived, opening = (

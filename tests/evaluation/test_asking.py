@@ -14,7 +14,9 @@ from scoring import parse_metric
 from tests.asking.test_asking import small_record
 from tests.cli.test_commands import archqa
 
-NOTE = "Furosemide was given for oedema. It was stopped on day 3. His wife drove him home."
+NOTE = (
+    "Furosemide was given for oedema. It was stopped on day 3. His wife drove him home."
+)
 SENTENCES = NOTE.replace(". ", ".|").split("|")
 NOTE_ITEMS: list[dict[str, Any]] = [
     {"q": "two groups, one hit by 1 of 2", "kind": "answerable", "answer": "",
@@ -36,7 +38,10 @@ def fake_engine(case: Case) -> Answer:
             start = sentence.start_char_index
             evidence.append(
                 Evidence(
-                    id=sentence.id, kind="sentence", text=sentence.text, start_char_index=start
+                    id=sentence.id,
+                    kind="sentence",
+                    text=sentence.text,
+                    start_char_index=start,
                 )
             )
     return Answer(
@@ -51,7 +56,9 @@ def write_set(folder: Path, items: list[dict[str, Any]]) -> tuple[str, str]:
     questions = folder / "set.json"
     questions.write_text(json.dumps([{"file": "a.txt", "items": items}]))
     notes = folder / "notes.json.gz"
-    notes.write_bytes(gzip.compress(json.dumps([{"file": "a.txt", "text": NOTE}]).encode()))
+    notes.write_bytes(
+        gzip.compress(json.dumps([{"file": "a.txt", "text": NOTE}]).encode())
+    )
     return str(questions), str(notes)
 
 
@@ -61,7 +68,16 @@ def test_the_figures_of_notes_count_all_questions_together(
     monkeypatch.setattr("archqa.asking.note.answer_by_engine", fake_engine)
     questions, notes = write_set(tmp_path, NOTE_ITEMS)
     out = tmp_path / "out.jsonl"
-    words = ("evaluate", "ask", questions, "--notes", notes, "--out", str(out), "--json")
+    words = (
+        "evaluate",
+        "ask",
+        questions,
+        "--notes",
+        notes,
+        "--out",
+        str(out),
+        "--json",
+    )
     result = archqa(*words)
     assert result.returncode == 0, result.stderr
     printed = json.loads(result.stdout)
@@ -114,10 +130,16 @@ def test_a_set_that_does_not_fit_its_notes_is_refused(
     assert archqa("evaluate", "ask", notes, "--notes", notes).returncode == 3
 
 
-def record_answer(status: Status, text: str = "", cited: str = "Observation/1") -> Answer:
+def record_answer(
+    status: Status, text: str = "", cited: str = "Observation/1"
+) -> Answer:
     lines = (AnswerLine(text=text, citations=(cited,)),) if text else ()
-    evidence = (Evidence(id=cited, kind="resource", text="", source="DocumentReference/d"),)
-    return Answer(question="q", status=status, lines=lines, evidence=evidence if text else ())
+    evidence = (
+        Evidence(id=cited, kind="resource", text="", source="DocumentReference/d"),
+    )
+    return Answer(
+        question="q", status=status, lines=lines, evidence=evidence if text else ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,7 +165,11 @@ def test_an_answer_of_a_record_is_judged_by_its_status_and_words(
     expect: Any, status: Status, text: str, verdict: str
 ) -> None:
     question = RecordQuestion(
-        q="q", patient="p", expect=expect, must=("4\\.1", "MG/DL"), must_not=("perhaps",)
+        q="q",
+        patient="p",
+        expect=expect,
+        must=("4\\.1", "MG/DL"),
+        must_not=("perhaps",),
     )
     score = score_record_answer(question, record_answer(status, text))
     found = [name for name in ("right", "wrong", "refused") if _field(score, name)]
@@ -151,17 +177,24 @@ def test_an_answer_of_a_record_is_judged_by_its_status_and_words(
 
 
 def _field(score: Any, name: str) -> bool:
-    return bool(score.wrong_with_confidence if name == "wrong" else getattr(score, name))
+    return bool(
+        score.wrong_with_confidence if name == "wrong" else getattr(score, name)
+    )
 
 
 def test_the_gold_is_cited_by_one_of_its_ids_and_by_all_sources() -> None:
     answer = record_answer(Status.ANSWERED, "4.1")
-    ids = RecordQuestion(q="q", patient="p", must=("4",), ids=("Observation/9", "Observation/1"))
+    ids = RecordQuestion(
+        q="q", patient="p", must=("4",), ids=("Observation/9", "Observation/1")
+    )
     assert score_record_answer(ids, answer).gold_cited
     other = RecordQuestion(q="q", patient="p", must=("4",), ids=("Observation/9",))
     assert score_record_answer(other, answer)[:4] == (True, False, False, False)
     both = RecordQuestion(
-        q="q", patient="p", must=("4",), sources=("Observation/1", "DocumentReference/d")
+        q="q",
+        patient="p",
+        must=("4",),
+        sources=("Observation/1", "DocumentReference/d"),
     )
     assert score_record_answer(both, answer)[:4] == (True, False, False, True)
     more = both.model_copy(update={"sources": (*both.sources, "DocumentReference/e")})
@@ -174,13 +207,17 @@ def test_evidence_counts_every_source_or_one_of_the_ids() -> None:
     more = answer.model_copy(update={"evidence": (*answer.evidence, uncited)})
     ids = RecordQuestion(q="q", patient="p", ids=("Observation/9", "Observation/1"))
     assert _evidence_counts(ids, more) == (1, 1, 2, 1)
-    sources = RecordQuestion(q="q", patient="p", sources=("DocumentReference/d", "Observation/9"))
+    sources = RecordQuestion(
+        q="q", patient="p", sources=("DocumentReference/d", "Observation/9")
+    )
     assert _evidence_counts(sources, more) == (2, 1, 2, 1)
     assert _evidence_counts(sources, record_answer(Status.NOT_FOUND)) == (2, 0, 0, 0)
     assert _evidence_counts(sources, None) == (2, 0, 0, 0)
 
 
-def _evidence_counts(question: RecordQuestion, answer: Answer | None) -> tuple[int, ...]:
+def _evidence_counts(
+    question: RecordQuestion, answer: Answer | None
+) -> tuple[int, ...]:
     score = score_record_answer(question, answer)
     return score.groups, score.hit_groups, score.cited, score.hitting
 
@@ -196,21 +233,36 @@ def _evidence_counts(question: RecordQuestion, answer: Answer | None) -> tuple[i
         ("decline", Status.ANSWERED, False),
     ],
 )
-def test_a_status_is_right_whatever_the_words(expect: Any, status: Status, is_right: bool) -> None:
+def test_a_status_is_right_whatever_the_words(
+    expect: Any, status: Status, is_right: bool
+) -> None:
     question = RecordQuestion(q="q", patient="p", expect=expect, must=("4",))
-    assert score_record_answer(question, record_answer(status, "5")).right_status is is_right
+    assert (
+        score_record_answer(question, record_answer(status, "5")).right_status
+        is is_right
+    )
     assert score_record_answer(question, None).right_status is False
 
 
 def test_a_set_about_patients_is_asked_of_their_record(tmp_path: Path) -> None:
     questions = tmp_path / "set.json"
-    item = {"q": "What was the last creatinine measured?", "patient": "p1", "must": ["2\\.9"]}
-    lacking = {"q": "What was the last creatinine measured?", "patient": "p2", "kind": "none"}
+    item = {
+        "q": "What was the last creatinine measured?",
+        "patient": "p1",
+        "must": ["2\\.9"],
+    }
+    lacking = {
+        "q": "What was the last creatinine measured?",
+        "patient": "p2",
+        "kind": "none",
+    }
     questions.write_text(json.dumps([{**item, "ids": ["Observation/o2"]}, lacking]))
     record = str(small_record(tmp_path))
     result = archqa("evaluate", "ask", str(questions), "--record", record, "--json")
     figures = json.loads(result.stdout)
-    assert {name: figures[name] for name in ("right", "wrong_with_confidence", "refused")} == {
+    assert {
+        name: figures[name] for name in ("right", "wrong_with_confidence", "refused")
+    } == {
         "right": 1.0,
         "wrong_with_confidence": 0.0,
         "refused": 0.0,

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
+from tests.report.synthetic_runs import (
+    cases_with_specialties,
+    create_fhir_run,
+    create_run,
+)
 from tests.safety.storage_tools import archqa
 
 METRIC = ("--metric", "strict_micro_f1")
@@ -48,21 +52,35 @@ def test_runs_are_tested_by_ten_thousand_random_swaps(runs: tuple[Path, Path]) -
     assert extreme == pytest.approx(round(extreme))
 
 
-def test_resamples_and_seed_are_the_callers(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_resamples_and_seed_are_the_callers(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
     equal = create_run(tmp_path, cases_with_specialties(12), seed=3, name="equal")
-    one = compare(runs[0], equal, *METRIC, "--resamples", 500, "--seed", 1)["strict_micro_f1"]
-    other = compare(runs[0], equal, *METRIC, "--resamples", 500, "--seed", 2)["strict_micro_f1"]
+    one = compare(runs[0], equal, *METRIC, "--resamples", 500, "--seed", 1)[
+        "strict_micro_f1"
+    ]
+    other = compare(runs[0], equal, *METRIC, "--resamples", 500, "--seed", 2)[
+        "strict_micro_f1"
+    ]
     assert (one["resamples"], one["seed"]) == (500, 1)
     assert (one["low"], one["high"]) == (other["low"], other["high"])
     assert one["p_value"] != other["p_value"]
 
 
-def test_the_table_says_how_p_was_computed_and_shows_no_zero(runs: tuple[Path, Path]) -> None:
+def test_the_table_says_how_p_was_computed_and_shows_no_zero(
+    runs: tuple[Path, Path],
+) -> None:
     result = archqa("compare", *runs, *METRIC, "--metric", "strict_micro_precision")
     assert result.returncode == 0, result.stderr
     assert "0.000" not in result.stdout
     assert "< 0.001" in result.stdout
-    for words in ("p (Holm)", "the 2 scores", "10,000 resamples", "seed 12345", "power of .8"):
+    for words in (
+        "p (Holm)",
+        "the 2 scores",
+        "10,000 resamples",
+        "seed 12345",
+        "power of .8",
+    ):
         assert words in result.stdout
 
 
@@ -77,7 +95,9 @@ def test_runs_of_different_cases_are_refused_with_ten_ids_at_most(
     assert "and 8 more" in result.stderr
 
 
-def test_runs_of_different_tasks_are_refused(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_runs_of_different_tasks_are_refused(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
     (tmp_path / "fhir").mkdir()
     other = create_fhir_run(tmp_path / "fhir", "fhir-agentbench", [], [])
     result = archqa("compare", runs[0], other)
@@ -118,7 +138,8 @@ def test_a_run_of_which_no_case_has_ended_has_no_score(runs: tuple[Path, Path]) 
 
 
 @pytest.mark.parametrize(
-    ("choice", "count"), [(("--limit", "2"), 2), (("--case", "3"), 1), (("--shard", "1/3"), 1)]
+    ("choice", "count"),
+    [(("--limit", "2"), 2), (("--case", "3"), 1), (("--shard", "1/3"), 1)],
 )
 def test_a_run_of_some_cases_is_scored_over_those(
     choice: tuple[str, str], count: int, tmp_path: Path
@@ -133,13 +154,25 @@ def test_a_run_of_some_cases_is_scored_over_those(
 def test_case_ids_narrow_a_partial_run_further(runs: tuple[Path, Path]) -> None:
     keep_cases(runs[0], 5, "running")
     first = json.loads((runs[0] / "cases.jsonl").read_text().splitlines()[0])["id"]
-    report = json.loads(archqa("score", runs[0], *METRIC, "--case-ids", first, "--json").stdout)
+    report = json.loads(
+        archqa("score", runs[0], *METRIC, "--case-ids", first, "--json").stdout
+    )
     assert (report["cases"], report["cases_in_key"]) == (1, 1)
 
 
-def test_a_run_in_progress_whose_task_writes_its_submission_last_is_scored(tmp_path: Path) -> None:
+def test_a_run_in_progress_whose_task_writes_its_submission_last_is_scored(
+    tmp_path: Path,
+) -> None:
     run = tmp_path / "run"
-    arguments = ("predict", "mini", "--task", "archehr-2026-st2", "--out", run, "--quiet")
+    arguments = (
+        "predict",
+        "mini",
+        "--task",
+        "archehr-2026-st2",
+        "--out",
+        run,
+        "--quiet",
+    )
     assert archqa(*arguments).returncode == 0
     keep_cases(run, 2, "running")
     (run / "submission.json").unlink()

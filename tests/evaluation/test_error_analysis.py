@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
-from archqa.tasks.fhir_agentbench.scoring.error_analysis import Verdict, error_table, error_tags
+from archqa.tasks.fhir_agentbench.scoring.error_analysis import (
+    Verdict,
+    error_table,
+    error_tags,
+)
 from scoring.tasks.fhir_agentbench import Question
 
 WRONG = Verdict(right=False, all_retrieved=False)
@@ -39,7 +43,10 @@ def used(name: str, result: str, **arguments: str) -> list[dict[str, Any]]:
 
 def test_a_question_that_went_well_has_no_tag() -> None:
     assert (
-        error_tags(question(Observation=["o1"]), row(Observation=["o1"]), Verdict(True, True)) == []
+        error_tags(
+            question(Observation=["o1"]), row(Observation=["o1"]), Verdict(True, True)
+        )
+        == []
     )
 
 
@@ -68,7 +75,9 @@ def test_what_ended_a_question_is_told_from_its_error(error: str, tag: str) -> N
 
 def test_running_out_of_turns_is_told_from_the_answer() -> None:
     tags = error_tags(
-        question(Observation=["o1"]), row("No final answer reached within iteration limit."), WRONG
+        question(Observation=["o1"]),
+        row("No final answer reached within iteration limit."),
+        WRONG,
     )
     assert "iteration limit" in tags
 
@@ -78,7 +87,12 @@ def test_running_out_of_turns_is_told_from_the_answer() -> None:
     [
         ({"Observation": ["o1"]}, {"Procedure": ["x"]}, False, "wrong resource type"),
         ({"Observation": ["o1"]}, {}, False, "nothing retrieved"),
-        ({"Observation": ["o1"]}, {"Observation": ["o2"]}, False, "wrong resources of the type"),
+        (
+            {"Observation": ["o1"]},
+            {"Observation": ["o2"]},
+            False,
+            "wrong resources of the type",
+        ),
         (DRUGS, {"MedicationRequest": ["r1"]}, False, "reference not followed"),
         (
             DRUGS,
@@ -94,7 +108,12 @@ def test_running_out_of_turns_is_told_from_the_answer() -> None:
             True,
             "wrong answer from the right resources",
         ),
-        ({"Observation": ["o1", "o2"]}, {"Observation": ["o1"]}, False, "resources missed"),
+        (
+            {"Observation": ["o1", "o2"]},
+            {"Observation": ["o1"]},
+            False,
+            "resources missed",
+        ),
     ],
 )
 def test_what_was_retrieved_tells_what_went_wrong(
@@ -106,7 +125,11 @@ def test_what_was_retrieved_tells_what_went_wrong(
 @pytest.mark.parametrize(
     ("query", "result", "tag"),
     [
-        ("Observation?patient=p&code=http://loinc.org|2345-7", "{}", "over-specific code"),
+        (
+            "Observation?patient=p&code=http://loinc.org|2345-7",
+            "{}",
+            "over-specific code",
+        ),
         ("Observation?patient=p&code=2345-7", "{}", "over-specific code"),
         ("Observation?patient=p&code=Glucose", "{}", "text vs code"),
         ("Observation?patient=p&code:text=Glucose", "{}", "text vs code"),
@@ -122,16 +145,26 @@ def test_searches_for_codes_that_find_nothing_are_told_apart(
 ) -> None:
     trace = used("fhir_request_get", result, query_string=query)
     tags = error_tags(question(Observation=["o1"]), row(trace=trace), WRONG)
-    assert ({"over-specific code", "text vs code"} & set(tags)) == ({tag} if tag else set())
+    assert ({"over-specific code", "text vs code"} & set(tags)) == (
+        {tag} if tag else set()
+    )
 
 
 def test_code_and_tools_that_failed_are_told_apart() -> None:
-    failing = used("execute_python_code", "{'error': \"KeyError: 'x'\"}", code="answer = {}['x']")
-    assert "code exception" in error_tags(question(Observation=["o1"]), row(trace=failing), WRONG)
-    refused = used(
-        "fhir_request_get", "{'error': 'There is no resource type Obs.'}", query_string="Obs"
+    failing = used(
+        "execute_python_code", "{'error': \"KeyError: 'x'\"}", code="answer = {}['x']"
     )
-    assert "tool error" in error_tags(question(Observation=["o1"]), row(trace=refused), WRONG)
+    assert "code exception" in error_tags(
+        question(Observation=["o1"]), row(trace=failing), WRONG
+    )
+    refused = used(
+        "fhir_request_get",
+        "{'error': 'There is no resource type Obs.'}",
+        query_string="Obs",
+    )
+    assert "tool error" in error_tags(
+        question(Observation=["o1"]), row(trace=refused), WRONG
+    )
 
 
 def test_declining_what_is_there_and_answering_what_is_not_are_told_apart() -> None:
@@ -146,12 +179,13 @@ def test_declining_what_is_there_and_answering_what_is_not_are_told_apart() -> N
 
 
 @pytest.mark.parametrize(
-    "trace", [None, "text", [1, None], [{"role": "tool"}], [{"tool_calls": [{"id": 1}]}]]
+    "trace",
+    [None, "text", [1, None], [{"role": "tool"}], [{"tool_calls": [{"id": 1}]}]],
 )
 def test_any_trace_is_borne(trace: Any) -> None:
-    assert error_tags(question(Observation=["o1"]), {**row(), "trace": trace}, WRONG) == [
-        "nothing retrieved"
-    ]
+    assert error_tags(
+        question(Observation=["o1"]), {**row(), "trace": trace}, WRONG
+    ) == ["nothing retrieved"]
 
 
 def test_the_table_counts_questions_and_their_share_most_frequent_first() -> None:

@@ -18,13 +18,20 @@ from tests.cli.test_commands import archqa as run
 from tests.fakes.server import FakeServer
 from tests.safety.trap import Trap
 
-SENTENCES = ["Course:", "Fever rose to 39.", "Cultures stayed negative.", "She ate well."]
+SENTENCES = [
+    "Course:",
+    "Fever rose to 39.",
+    "Cultures stayed negative.",
+    "She ate well.",
+]
 CASES = [
     {
         "case_id": case_id,
         "patient_narrative": "Why was my mother kept so long?",
         "clinician_question": "Why was the stay prolonged?",
-        "sentences": [{"id": str(at), "text": text} for at, text in enumerate(SENTENCES, 1)],
+        "sentences": [
+            {"id": str(at), "text": text} for at, text in enumerate(SENTENCES, 1)
+        ],
     }
     for case_id in "34"
 ]
@@ -57,7 +64,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def write_answers(folder: Path, answers: dict[str, str]) -> None:
-    rows = [{"case_id": case_id, "answer": answer} for case_id, answer in answers.items()]
+    rows = [
+        {"case_id": case_id, "answer": answer} for case_id, answer in answers.items()
+    ]
     (folder / "answers.json").write_text(json.dumps(rows))
 
 
@@ -77,9 +86,13 @@ def ruling(request: Request, unsupported: str, verdict: str) -> str:
     return json.dumps({"lines": lines})
 
 
-def judged(folder: Path, model: ScriptedModel, votes: int = 1, **more: Any) -> ScoreReport:
+def judged(
+    folder: Path, model: ScriptedModel, votes: int = 1, **more: Any
+) -> ScoreReport:
     panel = JudgePanel("judge:8b", votes, model=model)
-    return score(folder / "answers.json", data=folder / "cases.json", judge=panel, **more)
+    return score(
+        folder / "answers.json", data=folder / "cases.json", judge=panel, **more
+    )
 
 
 def rows_of(path: Path | None) -> list[dict[str, Any]]:
@@ -87,7 +100,9 @@ def rows_of(path: Path | None) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_the_score_is_the_share_of_lines_that_the_judge_finds_supported(folder: Path) -> None:
+def test_the_score_is_the_share_of_lines_that_the_judge_finds_supported(
+    folder: Path,
+) -> None:
     report = judged(folder, finding("appetite"))
     # Of four lines that count, the judge carries two; one is not supported, one cites nothing.
     assert report.scores.scores["line_support_judged"] == 50
@@ -100,14 +115,18 @@ def test_the_score_is_the_share_of_lines_that_the_judge_finds_supported(folder: 
 
 
 def test_the_signature_names_the_judge_and_its_prompt(folder: Path) -> None:
-    signature = judged(folder, finding("appetite")).scores.signatures["line_support_judged"]
+    signature = judged(folder, finding("appetite")).scores.signatures[
+        "line_support_judged"
+    ]
     assert signature == (
         "line_support_judged|judge:judge:8b|prompt:line_support/v1|votes:1|bs:1000|seed:12345|rev:1"
     )
     assert str(parse_metric(signature)) == signature
 
 
-def test_the_judge_sees_the_cited_lines_of_an_answer_at_once_and_nothing_else(folder: Path) -> None:
+def test_the_judge_sees_the_cited_lines_of_an_answer_at_once_and_nothing_else(
+    folder: Path,
+) -> None:
     model = finding("appetite")
     judged(folder, model)
     first, second = (request.messages[1].content for request in model.asked)
@@ -127,23 +146,37 @@ def test_lines_without_support_are_written_with_the_reason_for_their_owner_only(
     assert (uncited["line"], uncited["verdicts"]) == ("She was kept for tests.", [])
     assert unsupported["case_id"] == "4"
     assert unsupported["cited"] == [{"id": "4", "text": "She ate well."}]
-    assert (unsupported["verdicts"], unsupported["why"]) == (["partly"], ["It says otherwise."])
+    assert (unsupported["verdicts"], unsupported["why"]) == (
+        ["partly"],
+        ["It says otherwise."],
+    )
     assert stat.S_IMODE((folder / "unsupported_lines.jsonl").stat().st_mode) == 0o600
     write_answers(folder, {"3": "Fever rose to 39. |2|", "4": "She ate well. |4|"})
     judged(folder, finding("appetite"))
-    assert rows_of(folder / "unsupported_lines.jsonl") == [], "an earlier judge's would mislead"
+    assert rows_of(folder / "unsupported_lines.jsonl") == [], (
+        "an earlier judge's would mislead"
+    )
 
 
-def test_the_majority_of_the_votes_counts_and_split_votes_are_written_down(folder: Path) -> None:
-    write_answers(folder, {"3": "She ran a high temperature. |2|", "4": "She had no meal. |4|"})
+def test_the_majority_of_the_votes_counts_and_split_votes_are_written_down(
+    folder: Path,
+) -> None:
+    write_answers(
+        folder, {"3": "She ran a high temperature. |2|", "4": "She had no meal. |4|"}
+    )
     said = iter(["supported", "not", "supported", "not", "supported", "partly"])
     model = ScriptedModel(
-        lambda _: json.dumps({"lines": [{"line": "1", "verdict": next(said), "reason": "x"}]})
+        lambda _: json.dumps(
+            {"lines": [{"line": "1", "verdict": next(said), "reason": "x"}]}
+        )
     )
     report = judged(folder, model, votes=3)
     assert len({request.digest for request in model.asked}) == 6
     assert report.scores.scores["line_support_judged"] == 50
-    assert [row["counted"] for row in rows_of(report.disagreements_path)] == [True, False]
+    assert [row["counted"] for row in rows_of(report.disagreements_path)] == [
+        True,
+        False,
+    ]
 
 
 def test_a_second_scoring_asks_nobody(folder: Path) -> None:
@@ -183,8 +216,12 @@ def test_the_score_can_be_asked_for_alone_and_says_what_it_needs_without_a_judge
     assert "--judge-model" in without.scores.missing["line_support_judged"]
 
 
-def test_answers_that_cite_nothing_are_refused_before_anyone_is_asked(folder: Path) -> None:
-    write_answers(folder, {"3": "She was kept for tests.", "4": "She had no appetite. |99|"})
+def test_answers_that_cite_nothing_are_refused_before_anyone_is_asked(
+    folder: Path,
+) -> None:
+    write_answers(
+        folder, {"3": "She was kept for tests.", "4": "She had no appetite. |99|"}
+    )
     silent = ScriptedModel([])
     with pytest.raises(CallerError, match="No line of this submission cites"):
         judged(folder, silent)
@@ -216,25 +253,38 @@ LINKS = [
 ]
 
 
-def test_the_links_of_subtask_4_are_read_beside_the_clinicians_sentences(folder: Path) -> None:
-    rows = [{"case_id": "3", "prediction": LINKS}, {"case_id": "4", "prediction": LINKS[1:2]}]
+def test_the_links_of_subtask_4_are_read_beside_the_clinicians_sentences(
+    folder: Path,
+) -> None:
+    rows = [
+        {"case_id": "3", "prediction": LINKS},
+        {"case_id": "4", "prediction": LINKS[1:2]},
+    ]
     (folder / "answers.json").write_text(json.dumps(rows))
     model = finding("fever")
     report = judged(folder, model)
     assert report.scores.task == "archehr-2026-st4"
     first = model.asked[0].messages[1].content
     assert "Line 1: She was kept because of fever." in first
-    assert "cites [1]: Course:\n  cites [2]: Fever rose to 39.\nLine 2: Cultures" in first
+    assert (
+        "cites [1]: Course:\n  cites [2]: Fever rose to 39.\nLine 2: Cultures" in first
+    )
     # Only the second sentence of case 3 is supported; that of case 4 has no link.
     assert report.scores.scores["line_support_judged"] == 25
     assert report.scores.scores["line_support"] == 25
     assert [row["case_id"] for row in report.unsupported_lines] == ["3", "4", "4"]
 
 
-def test_of_subtask_3_a_run_knows_what_its_lines_cite_and_a_file_does_not(folder: Path) -> None:
-    path = predict(folder / "cases.json", task="archehr-2026-st3", out=folder / "run").path
+def test_of_subtask_3_a_run_knows_what_its_lines_cite_and_a_file_does_not(
+    folder: Path,
+) -> None:
+    path = predict(
+        folder / "cases.json", task="archehr-2026-st3", out=folder / "run"
+    ).path
     model = finding("Fever")
-    report = score(path, key=folder / "cases_key.json", judge=JudgePanel("m", model=model))
+    report = score(
+        path, key=folder / "cases_key.json", judge=JudgePanel("m", model=model)
+    )
     assert report.scores.task == "archehr-2026-st3"
     # The embedded engine answers with two sentences of the note; the judge refuses the first.
     assert report.scores.scores["line_support"] == 100
@@ -246,7 +296,11 @@ def test_of_subtask_3_a_run_knows_what_its_lines_cite_and_a_file_does_not(folder
     of_file = score(path / "submission.json", settings=alone, **bare)
     assert "needs lines with citations" in of_file.scores.missing["line_support"]
     with pytest.raises(CallerError, match="No line of this submission cites"):
-        score(path / "submission.json", judge=JudgePanel("m", model=ScriptedModel([])), **bare)
+        score(
+            path / "submission.json",
+            judge=JudgePanel("m", model=ScriptedModel([])),
+            **bare,
+        )
 
 
 def test_a_run_keeps_the_score_and_its_text_goes_only_to_the_server_that_was_named(
@@ -261,19 +315,24 @@ def test_a_run_keeps_the_score_and_its_text_goes_only_to_the_server_that_was_nam
         )  # fmt: skip
         assert process.returncode == 0, process.stderr
         assert trap.connections == 0
-        assert {body["response_format"]["json_schema"]["name"] for body in server.bodies} == {
-            "line_support"
-        }
+        assert {
+            body["response_format"]["json_schema"]["name"] for body in server.bodies
+        } == {"line_support"}
     assert "record text goes to 127.0.0.1" in process.stderr
     assert "the judge was asked" in process.stderr
     kept = json.loads((path / "scores.json").read_text())
     assert kept == json.loads(process.stdout)
-    assert kept["signatures"]["line_support_judged"].startswith("line_support_judged|judge:fake|")
+    assert kept["signatures"]["line_support_judged"].startswith(
+        "line_support_judged|judge:fake|"
+    )
 
 
 def test_the_organisers_file_has_no_score_of_ours(folder: Path) -> None:
     official = folder / "official.json"
     judged(folder, finding("appetite"), official=official)
-    assert not {"line_support", "line_support_judged"} & json.loads(official.read_text()).keys()
+    assert (
+        not {"line_support", "line_support_judged"}
+        & json.loads(official.read_text()).keys()
+    )
     about = json.loads((folder / "official.about.json").read_text())
     assert about["scores"]["line_support_judged"] == 50

@@ -40,13 +40,25 @@ def test_a_case_is_never_judged_by_a_choice_that_saw_it() -> None:
 
 def test_a_copy_of_a_case_does_not_choose_for_it_either() -> None:
     counts = {
-        "v1": {"1": count(True, "same"), "2": count(True, "same"), "3": count(False, "c")},
-        "v2": {"1": count(False, "same"), "2": count(False, "same"), "3": count(True, "c")},
+        "v1": {
+            "1": count(True, "same"),
+            "2": count(True, "same"),
+            "3": count(False, "c"),
+        },
+        "v2": {
+            "1": count(False, "same"),
+            "2": count(False, "same"),
+            "3": count(True, "c"),
+        },
     }
     assert choose_out_of_fold(counts)["1"] == "v2"
 
 
-QUIET: dict[str, Any] = {"limit": None, "on_start": lambda *_: None, "on_case": lambda *_: None}
+QUIET: dict[str, Any] = {
+    "limit": None,
+    "on_start": lambda *_: None,
+    "on_case": lambda *_: None,
+}
 
 
 def test_versions_are_run_and_the_better_one_is_named(
@@ -56,7 +68,9 @@ def test_versions_are_run_and_the_better_one_is_named(
         """The comprehensive prompt makes this model cite the first half of a note, the other one the last sentence."""
         comprehensive = "Cite generously." in request.messages[0].content
         return scripted_note_model(
-            [str(sentence_id) for sentence_id in range(1, 9)] if comprehensive else ["99"]
+            [str(sentence_id) for sentence_id in range(1, 9)]
+            if comprehensive
+            else ["99"]
         )(request)
 
     prompts = with_second_version(tmp_path / "prompts", "decision/v2", "decision/v9")
@@ -65,7 +79,9 @@ def test_versions_are_run_and_the_better_one_is_named(
     monkeypatch.setattr(
         prompt_tuning,
         "predict",
-        lambda *arguments, **named: predict(*arguments, **named, scripted=ScriptedModel(script)),
+        lambda *arguments, **named: predict(
+            *arguments, **named, scripted=ScriptedModel(script)
+        ),
     )
     settings = load_settings(
         typed={"pipeline": "dmis", "base_url": "http://127.0.0.1:9/v1", "cache": False}
@@ -99,14 +115,29 @@ def test_one_version_or_an_unknown_one_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CallerError, match="needs two versions"):
         search_prompts("mini", "decision", ("decision/v2",), settings, **options)
     with pytest.raises(CallerError, match="no prompt 'decision/v99'"):
-        search_prompts("mini", "decision", ("decision/v2", "decision/v99"), settings, **options)
+        search_prompts(
+            "mini", "decision", ("decision/v2", "decision/v99"), settings, **options
+        )
 
 
 def test_the_command_runs_each_version_in_a_folder_of_its_own(tmp_path: Path) -> None:
     with FakeServer() as server:
-        words = ["tune", "mini", "--agent", "decision", "--prompts", "decision/v2,compress/v2"]
+        words = [
+            "tune",
+            "mini",
+            "--agent",
+            "decision",
+            "--prompts",
+            "decision/v2,compress/v2",
+        ]
         words += ["--base-url", server.base_url, "--model", "m", "--limit", "2"]
-        words += ["--key", str(ROOT / "data/mini/mini_key.json"), "--out", str(tmp_path), "--json"]
+        words += [
+            "--key",
+            str(ROOT / "data/mini/mini_key.json"),
+            "--out",
+            str(tmp_path),
+            "--json",
+        ]
         result = archqa(*words)
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)

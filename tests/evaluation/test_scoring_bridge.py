@@ -23,17 +23,27 @@ KEYS = {
     "fingerprints",
     "key",
 }
-SENTENCES = ["Course:", "Fever rose to 39.", "Cultures stayed negative.", "He ate well."]
+SENTENCES = [
+    "Course:",
+    "Fever rose to 39.",
+    "Cultures stayed negative.",
+    "He ate well.",
+]
 CASE = {
     "case_id": "3",
     "patient_narrative": "My father was kept so long and nobody told us why.",
     "clinician_question": "Why was the stay prolonged?",
-    "sentences": [{"id": str(at), "text": text} for at, text in enumerate(SENTENCES, 1)],
+    "sentences": [
+        {"id": str(at), "text": text} for at, text in enumerate(SENTENCES, 1)
+    ],
 }
 LABELS = ["not-relevant", "essential", "essential", "supplementary"]
 KEY = {
     "case_id": "3",
-    "answers": [{"sentence_id": str(at), "relevance": label} for at, label in enumerate(LABELS, 1)],
+    "answers": [
+        {"sentence_id": str(at), "relevance": label}
+        for at, label in enumerate(LABELS, 1)
+    ],
     "clinician_answer": "He was kept because of fever. |2|\nCultures stayed negative. |3-4|",
 }
 OFFICIAL_KEY = {
@@ -59,7 +69,9 @@ class Desk:
         (self.folder / name).write_text(json.dumps(content))
         return self.folder / name
 
-    def score(self, *predictions: Any, arguments: str = "--key cases_key.json") -> dict[str, Any]:
+    def score(
+        self, *predictions: Any, arguments: str = "--key cases_key.json"
+    ) -> dict[str, Any]:
         """The printed report on predictions for case 3, then case 4."""
         process = self.run(*predictions, arguments=arguments)
         assert process.returncode == 0, process.stderr
@@ -80,13 +92,18 @@ def context(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-LINKS = [{"answer_id": "1", "evidence_id": ["2", "1"]}, {"answer_id": "2", "evidence_id": ["3"]}]
+LINKS = [
+    {"answer_id": "1", "evidence_id": ["2", "1"]},
+    {"answer_id": "2", "evidence_id": ["3"]},
+]
 
 
 @pytest.mark.parametrize(
     "key", [KEY, OFFICIAL_KEY], ids=["lines with |ids|", "the organisers' sentences"]
 )
-def test_links_are_scored_against_either_form_of_key(key: dict[str, Any], tmp_path: Path) -> None:
+def test_links_are_scored_against_either_form_of_key(
+    key: dict[str, Any], tmp_path: Path
+) -> None:
     report = Desk(tmp_path, key).score(LINKS, LINKS)
     # Of 3 links 2 are among the gold's 3 (1-2, 2-3, 2-4), in both cases.
     assert report["task"] == "archehr-2026-st4"
@@ -99,7 +116,9 @@ def test_links_are_scored_against_either_form_of_key(key: dict[str, Any], tmp_pa
     )
 
 
-def test_evidence_is_told_by_its_shape_and_stands_beside_citing_everything(context: Desk) -> None:
+def test_evidence_is_told_by_its_shape_and_stands_beside_citing_everything(
+    context: Desk,
+) -> None:
     report = context.score(["2", "4"], ["2", "4"])
     assert report["task"] == "archehr-2026-st2"
     assert (
@@ -108,18 +127,27 @@ def test_evidence_is_told_by_its_shape_and_stands_beside_citing_everything(conte
     ) == (50, 50)
     # Leniently the supplementary 4 is dropped: precision 1, recall 1/2.
     assert report["scores"]["lenient_micro_f1"] == pytest.approx(100 * 2 / 3)
-    assert report["baselines"]["cite_everything"]["strict_micro_f1"] == pytest.approx(100 * 2 / 3)
+    assert report["baselines"]["cite_everything"]["strict_micro_f1"] == pytest.approx(
+        100 * 2 / 3
+    )
 
 
 def test_a_second_reader_stands_beside_too(context: Desk) -> None:
     second_key = {**KEY, "answers": [{"sentence_id": "2", "relevance": "essential"}]}
     context.write("second.json", [second_key, {**second_key, "case_id": "4"}])
-    report = context.score(["2"], ["2"], arguments="--key cases_key.json --second-key second.json")
+    report = context.score(
+        ["2"], ["2"], arguments="--key cases_key.json --second-key second.json"
+    )
     assert report["baselines"]["second_reader"]["strict_micro_recall"] == 50
     foreign = {**KEY, "answers": [{"sentence_id": "77", "relevance": "essential"}]}
     context.write("second.json", [foreign])
-    process = context.run(["2"], arguments="--key cases_key.json --second-key second.json")
-    assert (process.returncode, "second.json: case 3: labels 77" in process.stderr) == (3, True)
+    process = context.run(
+        ["2"], arguments="--key cases_key.json --second-key second.json"
+    )
+    assert (process.returncode, "second.json: case 3: labels 77" in process.stderr) == (
+        3,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,11 +156,18 @@ def test_a_second_reader_stands_beside_too(context: Desk) -> None:
 def test_answers_are_compared_with_the_clinicians_without_its_citations(
     key: dict[str, Any], tmp_path: Path
 ) -> None:
-    arguments = "--task archehr-2026-st3 --key cases_key.json --metric rouge1 --metric bleu"
+    arguments = (
+        "--task archehr-2026-st3 --key cases_key.json --metric rouge1 --metric bleu"
+    )
     whole = "He was kept because of fever. Cultures stayed negative."
-    assert Desk(tmp_path, key).score(whole, whole, arguments=arguments)["scores"]["rouge1"] == 100
+    assert (
+        Desk(tmp_path, key).score(whole, whole, arguments=arguments)["scores"]["rouge1"]
+        == 100
+    )
     # 3 of 3 words are among the reference's 9: precision 1, recall 1/3, F1 1/2.
-    report = Desk(tmp_path, key).score("He was kept", "He was kept", arguments=arguments)
+    report = Desk(tmp_path, key).score(
+        "He was kept", "He was kept", arguments=arguments
+    )
     assert report["scores"]["rouge1"] == pytest.approx(50)
 
 
@@ -147,11 +182,14 @@ def test_interpreted_questions_are_scored_against_the_case_file_given_as_the_key
     ):
         predictions = ("Why was the stay long?",) * 2
         report = context.score(
-            *predictions, arguments=f"--task archehr-2026-st1 {arguments} --metric rouge1"
+            *predictions,
+            arguments=f"--task archehr-2026-st1 {arguments} --metric rouge1",
         )
         assert report["scores"]["rouge1"] == pytest.approx(80)
         assert report["warnings"] == []
-    process = context.run("Why?", arguments="--task archehr-2026-st1 --key cases_key.json")
+    process = context.run(
+        "Why?", arguments="--task archehr-2026-st1 --key cases_key.json"
+    )
     assert process.returncode == 2
     assert "--data FILE" in process.stderr
 
@@ -159,13 +197,17 @@ def test_interpreted_questions_are_scored_against_the_case_file_given_as_the_key
 def test_what_cannot_be_computed_here_is_missing_and_no_overall_score_is_invented(
     context: Desk,
 ) -> None:
-    report = context.score("Why?", "Why?", arguments="--task archehr-2026-st1 --key cases.json")
+    report = context.score(
+        "Why?", "Why?", arguments="--task archehr-2026-st1 --key cases.json"
+    )
     assert "alignscore" in report["missing"]
     assert "overall_score" not in report["scores"]
     assert "overall_score" in report["missing"]
 
 
-@pytest.mark.parametrize(("predictions", "either"), [(("Why?",), "-st1 or"), (([],), "-st2 or")])
+@pytest.mark.parametrize(
+    ("predictions", "either"), [(("Why?",), "-st1 or"), (([],), "-st2 or")]
+)
 def test_rows_that_fit_several_subtasks_get_one_error_that_names_task(
     predictions: Any, either: str, context: Desk
 ) -> None:
@@ -189,10 +231,16 @@ def test_the_report_has_the_agreed_keys_and_the_fingerprints_of_all_that_was_rea
 
 def test_case_ids_narrow_the_key_as_the_organisers_flag_does(context: Desk) -> None:
     predictions = context.write(
-        "g.json", [{"case_id": "4", "prediction": ["2", "3"]}, {"case_id": "3", "prediction": []}]
+        "g.json",
+        [
+            {"case_id": "4", "prediction": ["2", "3"]},
+            {"case_id": "3", "prediction": []},
+        ],
     )
     key = context.folder / "cases_key.json"
-    process = run("score", str(predictions), "--key", str(key), "--case-ids", "4-9 12", "--json")
+    process = run(
+        "score", str(predictions), "--key", str(key), "--case-ids", "4-9 12", "--json"
+    )
     report = json.loads(process.stdout)
     assert (report["cases"], report["scores"]["overall_score"]) == (1, 100)
     assert report["warnings"] == ["--case-ids: the key has no case 12."]
@@ -214,7 +262,9 @@ UNKNOWN = (
 )
 
 
-def test_all_unknown_ids_of_a_submission_are_listed_and_count_as_wrong(context: Desk) -> None:
+def test_all_unknown_ids_of_a_submission_are_listed_and_count_as_wrong(
+    context: Desk,
+) -> None:
     process = context.run(*UNKNOWN)
     assert process.returncode == 0
     assert process.stderr.count("the note has no sentence") == 2
@@ -227,7 +277,9 @@ def test_all_unknown_ids_of_a_submission_are_listed_and_count_as_wrong(context: 
     assert scores["strict_micro_recall"] == 25
 
 
-def test_unknown_ids_refuse_the_submission_where_it_is_scored_strictly(context: Desk) -> None:
+def test_unknown_ids_refuse_the_submission_where_it_is_scored_strictly(
+    context: Desk,
+) -> None:
     process = context.run(*UNKNOWN, arguments=STRICT)
     assert process.returncode == 3
     assert process.stdout == ""
@@ -253,31 +305,53 @@ def test_unknown_ids_refuse_the_submission_where_it_is_scored_strictly(context: 
         ),
         (
             1,
-            [{"case_id": "3", "prediction": " "}, {"case_id": "4", "prediction": "Why?"}],
+            [
+                {"case_id": "3", "prediction": " "},
+                {"case_id": "4", "prediction": "Why?"},
+            ],
             "ValueError: [case 3]: Empty prediction.",
             "case 3: has no words",
         ),
         (
             3,
-            [{"case_id": "3", "prediction": ""}, {"case_id": "4", "prediction": "Fever."}],
+            [
+                {"case_id": "3", "prediction": ""},
+                {"case_id": "4", "prediction": "Fever."},
+            ],
             "ValueError: [case 3]: Empty prediction.",
             "case 3: has no words",
         ),
         (
             3,
-            [{"case_id": "3", "prediction": "A \ud83d."}, {"case_id": "4", "prediction": "Fever."}],
+            [
+                {"case_id": "3", "prediction": "A \ud83d."},
+                {"case_id": "4", "prediction": "Fever."},
+            ],
             "UnicodeEncodeError: 'utf-8' codec can't encode character '\\ud83d' in position 2: "
             "surrogates not allowed",
             "case 3: has half of a surrogate pair",
         ),
     ],
-    ids=["numbers", "ids not in the key", "empty question", "empty answer", "surrogate"],
+    ids=[
+        "numbers",
+        "ids not in the key",
+        "empty question",
+        "empty answer",
+        "surrogate",
+    ],
 )
 def test_what_the_organisers_refuse_is_warned_of_and_refused_strictly(
     task: int, rows: list[dict[str, Any]], refusal: str, warning: str, context: Desk
 ) -> None:
     context.write("given.json", rows)
-    command = ("score", "given.json", "--task", f"archehr-2026-st{task}", "--data", "cases.json")
+    command = (
+        "score",
+        "given.json",
+        "--task",
+        f"archehr-2026-st{task}",
+        "--data",
+        "cases.json",
+    )
     process = run(*command, "--key", "cases_key.json", cwd=context.folder)
     assert process.returncode == 0, process.stderr
     assert warning in " ".join(process.stderr.split())
@@ -286,8 +360,13 @@ def test_what_the_organisers_refuse_is_warned_of_and_refused_strictly(
     assert refusal in " ".join(process.stderr.split())
 
 
-def test_a_submission_that_the_organisers_take_is_scored_strictly_too(context: Desk) -> None:
-    assert context.score(["2", "3"], ["2"], arguments=STRICT)["scores"]["overall_score"] > 0
+def test_a_submission_that_the_organisers_take_is_scored_strictly_too(
+    context: Desk,
+) -> None:
+    assert (
+        context.score(["2", "3"], ["2"], arguments=STRICT)["scores"]["overall_score"]
+        > 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -301,7 +380,10 @@ def test_a_submission_that_the_organisers_take_is_scored_strictly_too(context: D
 def test_answers_of_2025_are_refused_strictly_in_the_organisers_words(
     answer: str, refusal: str, context: Desk
 ) -> None:
-    rows = [{"case_id": "3", "answer": answer}, {"case_id": "4", "answer": "Fever. |2|"}]
+    rows = [
+        {"case_id": "3", "answer": answer},
+        {"case_id": "4", "answer": "Fever. |2|"},
+    ]
     context.write("given.json", rows)
     command = ("score", "given.json", "--data", "cases.json", "--key", "cases_key.json")
     assert run(*command, cwd=context.folder).returncode == 0
@@ -324,7 +406,9 @@ def test_all_malformed_links_are_listed_without_their_text(context: Desk) -> Non
 
 def test_a_key_and_cases_that_do_not_belong_together_are_refused(context: Desk) -> None:
     context.write("others.json", [{**CASE, "case_id": "77"}])
-    process = context.run(LINKS, LINKS, arguments="--key cases_key.json --data others.json")
+    process = context.run(
+        LINKS, LINKS, arguments="--key cases_key.json --data others.json"
+    )
     assert process.returncode == 3
     assert "others.json: has no cases 3, 4, which the key has." in process.stderr
 
@@ -332,18 +416,30 @@ def test_a_key_and_cases_that_do_not_belong_together_are_refused(context: Desk) 
 def test_an_unknown_metric_is_the_callers_mistake_and_a_bad_file_is_the_files(
     context: Desk,
 ) -> None:
-    assert context.run(["2"], arguments="--key cases_key.json --metric nonsense").returncode == 2
     assert (
-        context.run(["2"], arguments="--key cases_key.json --task archehr-2026-st1").returncode == 2
+        context.run(
+            ["2"], arguments="--key cases_key.json --metric nonsense"
+        ).returncode
+        == 2
     )
     assert (
-        context.run("text", arguments="--key cases_key.json --task archehr-2026-st2").returncode
+        context.run(
+            ["2"], arguments="--key cases_key.json --task archehr-2026-st1"
+        ).returncode
+        == 2
+    )
+    assert (
+        context.run(
+            "text", arguments="--key cases_key.json --task archehr-2026-st2"
+        ).returncode
         == 3
     )
 
 
 @pytest.mark.parametrize("content", ["{", "5", '{"a": 1}', "[" * 100_000, "\ufffe"])
-def test_what_is_no_submission_gets_one_clear_error(content: str, context: Desk) -> None:
+def test_what_is_no_submission_gets_one_clear_error(
+    content: str, context: Desk
+) -> None:
     (context.folder / "given.json").write_text(content)
     process = run("score", "given.json", "--key", "cases_key.json", cwd=context.folder)
     assert process.returncode == 3
@@ -365,7 +461,12 @@ def test_the_official_file_holds_the_numbers_alone_and_the_rest_stands_beside(
 def test_the_table_is_printed_for_readers(context: Desk) -> None:
     context.write("given.json", [{"case_id": "3", "prediction": LINKS}])
     process = run(
-        "score", "given.json", "--key", "cases_key.json", "--per-case", cwd=context.folder
+        "score",
+        "given.json",
+        "--key",
+        "cases_key.json",
+        "--per-case",
+        cwd=context.folder,
     )
     assert "archehr-2026-st4, 2 cases" in process.stdout
     assert "link everything: micro_f1 54.5" in process.stdout
@@ -373,10 +474,14 @@ def test_the_table_is_printed_for_readers(context: Desk) -> None:
 
 
 @pytest.mark.parametrize("task", ["archehr-2026-st3", "archehr-2026-st4"])
-def test_the_dev_cases_can_be_scored_in_the_subtasks_of_2026(task: str, tmp_path: Path) -> None:
+def test_the_dev_cases_can_be_scored_in_the_subtasks_of_2026(
+    task: str, tmp_path: Path
+) -> None:
     """What the key itself says scores 100, since `data/dev_key.json` cites line by line."""
     key = json.loads((ROOT / "data" / "dev_key.json").read_text())
-    (tmp_path / "given.json").write_text(json.dumps([_as_said(row, task) for row in key]))
+    (tmp_path / "given.json").write_text(
+        json.dumps([_as_said(row, task) for row in key])
+    )
     arguments = [
         "--task",
         task,

@@ -59,7 +59,13 @@ def folder(tmp_path: Path) -> Path:
 
 def printed(folder: Path, *arguments: str) -> dict[str, Any]:
     process = run(
-        "score", "results.json", "--key", "questions.csv", "--json", *arguments, cwd=folder
+        "score",
+        "results.json",
+        "--key",
+        "questions.csv",
+        "--json",
+        *arguments,
+        cwd=folder,
     )
     assert process.returncode == 0, process.stderr
     report: dict[str, Any] = json.loads(process.stdout)
@@ -67,10 +73,16 @@ def printed(folder: Path, *arguments: str) -> dict[str, Any]:
 
 
 def judged(
-    folder: Path, model: ScriptedModel, votes: int = 1, name: str = "judge:8b", **more: Any
+    folder: Path,
+    model: ScriptedModel,
+    votes: int = 1,
+    name: str = "judge:8b",
+    **more: Any,
 ) -> ScoreReport:
     panel = JudgePanel(name, votes, model=model)
-    return score(folder / "results.json", key=folder / "questions.csv", judge=panel, **more)
+    return score(
+        folder / "results.json", key=folder / "questions.csv", judge=panel, **more
+    )
 
 
 def saying(*votes: bool) -> ScriptedModel:
@@ -88,7 +100,9 @@ def test_retrieval_and_answers_are_scored_officially_and_strictly(folder: Path) 
     assert scores["answer_correctness"] == 2 / 4
 
 
-def test_what_only_a_judge_could_decide_counts_wrong_aloud_without_one(folder: Path) -> None:
+def test_what_only_a_judge_could_decide_counts_wrong_aloud_without_one(
+    folder: Path,
+) -> None:
     process = run("score", "results.json", "--key", "questions.csv", cwd=folder)
     assert (
         "archqa: 1 replies only a judge could decide; without one they count as wrong."
@@ -99,7 +113,13 @@ def test_what_only_a_judge_could_decide_counts_wrong_aloud_without_one(folder: P
 
 def test_all_break_downs_are_printed_and_stand_among_the_scores(folder: Path) -> None:
     process = run("score", "results.json", "--key", "questions.csv", cwd=folder)
-    tables = ("by_resource_type", "by_template", "by_answer_kind", "by_gold_size", "by_precision")
+    tables = (
+        "by_resource_type",
+        "by_template",
+        "by_answer_kind",
+        "by_gold_size",
+        "by_precision",
+    )
     assert all(name.replace("_", " ") in process.stdout for name in tables)
     assert "weight [t]" in process.stdout
     scores = printed(folder)["scores"]
@@ -119,7 +139,10 @@ def test_declining_every_question_is_the_baseline(folder: Path) -> None:
 
 def test_cited_resources_are_scored_where_records_have_them(folder: Path) -> None:
     assert "cited_f1" in printed(folder)["missing"]
-    cited = [{**record, "cited_fhir_resources": {"Observation": ["o1"]}} for record in RECORDS[:1]]
+    cited = [
+        {**record, "cited_fhir_resources": {"Observation": ["o1"]}}
+        for record in RECORDS[:1]
+    ]
     (folder / "results.json").write_text(json.dumps(cited))
     report = printed(folder, "--case-ids", "a")
     assert (
@@ -133,11 +156,14 @@ def test_cited_resources_are_scored_where_records_have_them(folder: Path) -> Non
     )
 
 
-def test_the_official_files_are_written_as_the_benchmark_writes_them(folder: Path) -> None:
+def test_the_official_files_are_written_as_the_benchmark_writes_them(
+    folder: Path,
+) -> None:
     for _ in range(2):
         printed(folder, "--official-json", "results_eval.json")
     records = {
-        row["question_id"]: row for row in json.loads((folder / "results_eval.json").read_text())
+        row["question_id"]: row
+        for row in json.loads((folder / "results_eval.json").read_text())
     }
     assert (
         records["a"]["precision"],
@@ -149,24 +175,39 @@ def test_the_official_files_are_written_as_the_benchmark_writes_them(folder: Pat
         records["d"]["recall"],
         records["d"]["answer_correctness"],
     ) == (None, 0, 0)
-    assert (records["c"]["true_answer_extracted"], records["c"]["agent_answer_normalized"]) == (
+    assert (
+        records["c"]["true_answer_extracted"],
+        records["c"]["agent_answer_normalized"],
+    ) == (
         "no answer",
         "no answer",
     )
     assert (records["c"]["trace"], records["a"]["assumption"]) == (["looked"], "None.")
-    assert records["b"]["true_fhir_resource_types"] == ["Medication", "MedicationRequest"]
+    assert records["b"]["true_fhir_resource_types"] == [
+        "Medication",
+        "MedicationRequest",
+    ]
     assert stat.S_IMODE((folder / "results_eval.json").stat().st_mode) == 0o600
     with (folder / "performance_summary.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 5
     assert rows[0]["fhir_resource_type"] == "Overall"
-    assert (rows[0]["questions"], rows[0]["f1_score"], rows[0]["accuracy"]) == ("4", "0.625", "0.5")
-    assert {row["fhir_resource_type"] for row in rows} >= {"{Medication, MedicationRequest}", "{}"}
+    assert (rows[0]["questions"], rows[0]["f1_score"], rows[0]["accuracy"]) == (
+        "4",
+        "0.625",
+        "0.5",
+    )
+    assert {row["fhir_resource_type"] for row in rows} >= {
+        "{Medication, MedicationRequest}",
+        "{}",
+    }
     about = json.loads((folder / "results_eval.about.json").read_text())
     assert set(about["fingerprints"]) == {"submission", "key"}
 
 
-def test_the_judge_is_asked_only_where_no_rule_is_sure_and_signs_the_score(folder: Path) -> None:
+def test_the_judge_is_asked_only_where_no_rule_is_sure_and_signs_the_score(
+    folder: Path,
+) -> None:
     model = saying(True)
     report = judged(folder, model)
     assert len(model.asked) == 1
@@ -218,7 +259,8 @@ def test_a_judge_that_declines_counts_against_the_reply_aloud(folder: Path) -> N
     report = judged(folder, ScriptedModel(lambda _: refusal_reply()))
     assert report.scores.scores["answer_correctness"] == 2 / 4
     assert (
-        "1 votes of the judge were unusable and count against the reply." in report.scores.warnings
+        "1 votes of the judge were unusable and count against the reply."
+        in report.scores.warnings
     )
     assert report.disagreements[0]["votes"] == [None]
 
@@ -237,7 +279,9 @@ def test_nobody_is_asked_when_the_answers_are_not_scored_or_the_metric_is_misspe
     assert silent.asked == []
 
 
-def test_the_command_asks_the_judge_at_its_server_and_says_what_that_took(folder: Path) -> None:
+def test_the_command_asks_the_judge_at_its_server_and_says_what_that_took(
+    folder: Path,
+) -> None:
     arguments = (
         "score",
         "results.json",
@@ -254,7 +298,10 @@ def test_the_command_asks_the_judge_at_its_server_and_says_what_that_took(folder
         assert json.loads(process.stdout)["scores"]["answer_correctness"] == 3 / 4
         assert "the judge was asked 3 times" in process.stderr
         again = run(*arguments, cwd=folder, OPENAI_BASE_URL=server.base_url)
-        assert "asked 0 times for $0.00; 3 more replies came from the cache" in again.stderr
+        assert (
+            "asked 0 times for $0.00; 3 more replies came from the cache"
+            in again.stderr
+        )
         assert server.count == 3
 
 
@@ -273,8 +320,12 @@ def test_the_command_asks_the_judge_at_its_server_and_says_what_that_took(folder
 def test_a_wrong_call_gets_one_clear_error(
     arguments: list[str], code: int, message: str, folder: Path
 ) -> None:
-    process = run("score", "results.json", "--key", "questions.csv", *arguments, cwd=folder)
-    assert (process.returncode, "Traceback" in process.stderr) == (code, False), process.stderr
+    process = run(
+        "score", "results.json", "--key", "questions.csv", *arguments, cwd=folder
+    )
+    assert (process.returncode, "Traceback" in process.stderr) == (code, False), (
+        process.stderr
+    )
     assert message in process.stderr
 
 
@@ -283,7 +334,9 @@ def test_without_a_key_the_error_says_which_file_to_name(folder: Path) -> None:
     assert (process.returncode, "--key FILE" in process.stderr) == (2, True)
 
 
-def test_all_malformed_records_are_listed_at_once_without_their_text(folder: Path) -> None:
+def test_all_malformed_records_are_listed_at_once_without_their_text(
+    folder: Path,
+) -> None:
     secret = "He confided this to the nurse"
     rows = [
         {"agent_answer": secret},
@@ -362,11 +415,16 @@ def test_every_gold_answer_of_the_dev_questions_scores_1_without_a_judge(
         for question in load_questions(key).questions
     ]
     (folder / "results.json").write_text(json.dumps(rows))
-    report = score(folder / "results.json", key=key, settings=ScoreSettings(bootstrap=0))
+    report = score(
+        folder / "results.json", key=key, settings=ScoreSettings(bootstrap=0)
+    )
     assert report.scores.cases == 2522
     assert report.scores.warnings == []
     assert {
-        report.scores.scores[name] for name in ("f1", "strict_f1", "strict_answer_correctness")
+        report.scores.scores[name]
+        for name in ("f1", "strict_f1", "strict_answer_correctness")
     } == {1}
     # 592 of the 2,522 questions have no gold resources, and 2 have some whose value is text, so that [[None]] is right.
-    assert report.baselines["always_no_answer"]["answer_correctness"] == pytest.approx(594 / 2522)
+    assert report.baselines["always_no_answer"]["answer_correctness"] == pytest.approx(
+        594 / 2522
+    )

@@ -28,17 +28,23 @@ def write(path: Path, content: Any) -> None:
 
 def scored(folder: Path, rows: Any, *arguments: str) -> CommandResult:
     write(folder / "graded.json", rows)
-    return run("score", "graded.json", "--key", "tasks.json", "--json", *arguments, cwd=folder)
+    return run(
+        "score", "graded.json", "--key", "tasks.json", "--json", *arguments, cwd=folder
+    )
 
 
-def graded(*right: str, tasks: tuple[str, ...] = TASKS, **more: Any) -> list[dict[str, Any]]:
+def graded(
+    *right: str, tasks: tuple[str, ...] = TASKS, **more: Any
+) -> list[dict[str, Any]]:
     return [{"task_id": task, "correct": task in right, **more} for task in tasks]
 
 
 def test_graded_tasks_become_the_published_rates(folder: Path) -> None:
     report = json.loads(scored(folder, graded("task1_1", "task3_1")).stdout)
     # One of the two queries (tasks 1, 7) and one of the two actions (3, 10).
-    assert {report["scores"][f"{group}success_rate"] for group in ("", "query_", "action_")} == {50}
+    assert {
+        report["scores"][f"{group}success_rate"] for group in ("", "query_", "action_")
+    } == {50}
     assert report["scores"]["by_task"]["task10"] == {"tasks": 1, "success_rate": 0}
     assert set(report["fingerprints"]) == {"submission", "key"}
     assert report["baselines"] == {}
@@ -46,14 +52,19 @@ def test_graded_tasks_become_the_published_rates(folder: Path) -> None:
 
 def test_the_clinical_grading_stands_beside(folder: Path) -> None:
     report = json.loads(scored(folder, graded("task1_1", clinical_correct=True)).stdout)
-    assert (report["scores"]["success_rate"], report["scores"]["clinical_success_rate"]) == (
+    assert (
+        report["scores"]["success_rate"],
+        report["scores"]["clinical_success_rate"],
+    ) == (
         25,
         100,
     )
 
 
 def test_doing_nothing_stands_beside_a_result_on_the_300_tasks(folder: Path) -> None:
-    tasks = tuple(f"task{number}_{index}" for number in range(1, 11) for index in range(1, 31))
+    tasks = tuple(
+        f"task{number}_{index}" for number in range(1, 11) for index in range(1, 31)
+    )
     write(folder / "tasks.json", [{"id": task} for task in tasks])
     report = json.loads(scored(folder, graded(*tasks, tasks=tasks)).stdout)
     nothing = report["baselines"]["FINISH([])"]

@@ -44,7 +44,9 @@ class BulkServer:
         if request.method == "DELETE":
             return _json(202, {})
         if name:
-            return _file(self._content(name.removesuffix(".ndjson")), name, request.headers)
+            return _file(
+                self._content(name.removesuffix(".ndjson")), name, request.headers
+            )
         self._looks += 1
         if self._looks % 2:
             return Response(202, (), (("X-Progress", "half"), ("Content-Length", "0")))
@@ -58,7 +60,9 @@ class BulkServer:
         types = query.get("_type", [",".join(self._texts)])[0]
         is_newer = "_since" in query
         location = f"{self.base}/jobs/{'none' if is_newer else types}"
-        return Response(202, (), (("Content-Location", location), ("Content-Length", "0")))
+        return Response(
+            202, (), (("Content-Location", location), ("Content-Length", "0"))
+        )
 
     def _manifest(self, job: str) -> dict[str, Any]:
         output = []
@@ -82,13 +86,17 @@ class BulkServer:
 def _file(content: bytes, name: str, headers: dict[str, str]) -> Response:
     """A file, or the part of it from the start of a range."""
     tag = f'"{name}"'
-    start = int(headers.get("range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+    start = int(
+        headers.get("range", "bytes=0-").removeprefix("bytes=").removesuffix("-")
+    )
     if headers.get("if-range", tag) != tag:
         start = 0
     part = content[start:]
     reply_headers = [("Content-Length", str(len(part))), ("ETag", tag)]
     if start:
-        reply_headers.append(("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}"))
+        reply_headers.append(
+            ("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        )
     return Response(206 if start else 200, _blocks(part), tuple(reply_headers))
 
 

@@ -26,7 +26,10 @@ def synthetic_cases(count: int, sentences: int = 23, seed: int = 7) -> Iterator[
     """So many cases of so many sentences of about twelve words; the same for the same seed."""
     dice = random.Random(seed)
     for number in range(1, count + 1):
-        rows = (Sentence(id=str(place), text=_sentence(dice)) for place in range(1, sentences + 1))
+        rows = (
+            Sentence(id=str(place), text=_sentence(dice))
+            for place in range(1, sentences + 1)
+        )
         question = f"Why the {dice.choice(_WORDS)} ({number})?"
         yield Case(
             id=f"s{number}",

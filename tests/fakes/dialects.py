@@ -41,7 +41,9 @@ class FakeDialect(NamedTuple):
 
 def _without(*ignored: str) -> Callable[[Json], Json]:
     """A body as a server reads it that knows nothing of some parameters."""
-    return lambda body: {name: value for name, value in body.items() if name not in ignored}
+    return lambda body: {
+        name: value for name, value in body.items() if name not in ignored
+    }
 
 
 def _prompt(body: Json) -> str:
@@ -52,7 +54,9 @@ def _reshaped(change: Callable[[Json], Json]) -> Callable[[HttpResponse], HttpRe
     def shaped(response: HttpResponse) -> HttpResponse:
         if response.status != 200:
             return response
-        return response._replace(body=json.dumps(change(json.loads(response.body))).encode())
+        return response._replace(
+            body=json.dumps(change(json.loads(response.body))).encode()
+        )
 
     return shaped
 
@@ -82,41 +86,56 @@ def _azure_filter(body: Json) -> HttpResponse | None:
         "param": "prompt",
         "code": "content_filter",
         "status": 400,
-        "innererror": {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {}},
+        "innererror": {
+            "code": "ResponsibleAIPolicyViolation",
+            "content_filter_result": {},
+        },
     }
     return HttpResponse(400, json.dumps({"error": error}).encode())
 
 
 def _azure_reply(completion: Json) -> Json:
-    return {**completion, "prompt_filter_results": [{"prompt_index": 0}], "system_fingerprint": ""}
+    return {
+        **completion,
+        "prompt_filter_results": [{"prompt_index": 0}],
+        "system_fingerprint": "",
+    }
 
 
 def _vllm_tools(body: Json) -> HttpResponse | None:
     """As a server started without a parser of tool calls."""
     if not body.get("tools"):
         return None
-    message = (
-        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
-    )
-    error = {"object": "error", "message": message, "type": "BadRequestError", "code": 400}
+    message = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+    error = {
+        "object": "error",
+        "message": message,
+        "type": "BadRequestError",
+        "code": 400,
+    }
     return HttpResponse(400, json.dumps(error).encode())
 
 
 def _openrouter_request(request: HttpRequest) -> HttpResponse | None:
     if request.headers.get("authorization") == f"Bearer {KEY}":
         return None
-    return HttpResponse(401, b'{"error": {"message": "No auth credentials found", "code": 401}}')
+    return HttpResponse(
+        401, b'{"error": {"message": "No auth credentials found", "code": 401}}'
+    )
 
 
 def _openrouter(body: Json) -> HttpResponse | None:
     """No provider of this model has strict schemas."""
     if FLAGGED in _prompt(body):
-        error = {"message": "This model requires moderation. Your input was flagged", "code": 403}
+        error = {
+            "message": "This model requires moderation. Your input was flagged",
+            "code": 403,
+        }
         return HttpResponse(403, json.dumps({"error": error}).encode())
     response_format = body.get("response_format") or {}
-    if response_format.get("type") != "json_schema" or not (body.get("provider") or {}).get(
-        "require_parameters"
-    ):
+    if response_format.get("type") != "json_schema" or not (
+        body.get("provider") or {}
+    ).get("require_parameters"):
         return None
     error = {
         "message": "No endpoints found that can handle the requested parameters. To learn more about provider routing, "
@@ -130,7 +149,9 @@ def _openrouter_understood(body: Json) -> Json:
     """A schema is ignored without a word."""
     response_format = body.get("response_format") or {}
     return (
-        _without("response_format")(body) if response_format.get("type") == "json_schema" else body
+        _without("response_format")(body)
+        if response_format.get("type") == "json_schema"
+        else body
     )
 
 
@@ -150,9 +171,13 @@ def _gemini(body: Json) -> HttpResponse | None:
         return _gemini_error(
             'Invalid JSON payload received. Unknown name "parallel_tool_calls": Cannot find field.'
         )
-    calls = [call for message in body["messages"] for call in message.get("tool_calls", ())]
+    calls = [
+        call for message in body["messages"] for call in message.get("tool_calls", ())
+    ]
     if any(call.get("extra_content") != SIGNATURE for call in calls):
-        return _gemini_error("Function call is missing a thought_signature in functionCall parts.")
+        return _gemini_error(
+            "Function call is missing a thought_signature in functionCall parts."
+        )
     return None
 
 

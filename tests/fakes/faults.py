@@ -32,14 +32,18 @@ class Fault(NamedTuple):
         named, *options = text.split(",")
         name, _, rate = named.partition("@")
         if name not in FAULTS:
-            raise ValueError(f"no fault {name!r}; there are: {', '.join(sorted(FAULTS))}")
+            raise ValueError(
+                f"no fault {name!r}; there are: {', '.join(sorted(FAULTS))}"
+            )
         words = dict(option.partition("=")[::2] for option in options)
         first = int(words["first"]) if "first" in words else None
         return cls(name, float(rate or 1), "always" in words, first, words.get("only"))
 
     def applies_to(self, agent: str, opening: str, attempt: int, seed: int) -> bool:
         """Whether it befalls the `attempt`-th request (from 1) that begins with these messages."""
-        if self.only not in (None, agent) or (self.first is not None and attempt > self.first):
+        if self.only not in (None, agent) or (
+            self.first is not None and attempt > self.first
+        ):
             return False
         drawn = f"{seed}/{self.name}/{opening}" + ("" if self.always else f"/{attempt}")
         return hash_to_unit_interval(drawn) < self.rate
@@ -47,7 +51,9 @@ class Fault(NamedTuple):
 
 def hash_to_unit_interval(text: str) -> float:
     """A number in [0, 1) that is the same for the same text."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest()) / 2**56
+    return (
+        int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest()) / 2**56
+    )
 
 
 class FaultContext(NamedTuple):
@@ -66,14 +72,21 @@ def completion_response(
     completion: Json, manner: DeliveryMode = DeliveryMode.WHOLE
 ) -> HttpResponse:
     """A completion as it goes out."""
-    return HttpResponse(200, json.dumps(completion, ensure_ascii=False).encode(), delivery=manner)
+    return HttpResponse(
+        200, json.dumps(completion, ensure_ascii=False).encode(), delivery=manner
+    )
 
 
 def error_response(
     status: int, message: str, code: str | None = None, param: str | None = None
 ) -> HttpResponse:
     """An error in OpenAI's shape."""
-    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    error = {
+        "message": message,
+        "type": "invalid_request_error",
+        "param": param,
+        "code": code,
+    }
     return HttpResponse(status, json.dumps({"error": error}).encode())
 
 
@@ -107,7 +120,11 @@ def _choice(finish: str, **message: Any) -> Effect:
 
     def effect(struck: FaultContext) -> HttpResponse:
         choice = struck.completion["choices"][0]
-        changed = {**choice, "finish_reason": finish, "message": {**choice["message"], **message}}
+        changed = {
+            **choice,
+            "finish_reason": finish,
+            "message": {**choice["message"], **message},
+        }
         return completion_response({**struck.completion, "choices": [changed]})
 
     return effect
@@ -124,7 +141,9 @@ def _meant(change: Callable[[Json], Json]) -> Effect:
     """Well-formed JSON that says something else."""
     return lambda struck: _with_content(
         struck,
-        json.dumps(change(struck.content)) if isinstance(struck.content, dict) else struck.content,
+        json.dumps(change(struck.content))
+        if isinstance(struck.content, dict)
+        else struck.content,
     )
 
 
@@ -144,7 +163,9 @@ def _called(change: Callable[[Json], Json]) -> Effect:
 def _with_content(struck: FaultContext, content: str) -> HttpResponse:
     choice = struck.completion["choices"][0]
     message = {**choice["message"], "content": content}
-    return completion_response({**struck.completion, "choices": [{**choice, "message": message}]})
+    return completion_response(
+        {**struck.completion, "choices": [{**choice, "message": message}]}
+    )
 
 
 def _cut_off(struck: FaultContext) -> HttpResponse:
@@ -157,14 +178,19 @@ def _invented(content: Json) -> Json:
         first, *rest = content["verdicts"]
         return {**content, "verdicts": [{**first, "sentence_id": "9999"}, *rest]}
     if "answer" in content:
-        lines = [{**line, "citations": ["9999", *line["citations"]]} for line in content["answer"]]
+        lines = [
+            {**line, "citations": ["9999", *line["citations"]]}
+            for line in content["answer"]
+        ]
         return {**content, "answer": lines}
     return content
 
 
 def _verdicts(change: Callable[[list[Json]], list[Json]]) -> Callable[[Json], Json]:
     return lambda content: (
-        {**content, "verdicts": change(content["verdicts"])} if "verdicts" in content else content
+        {**content, "verdicts": change(content["verdicts"])}
+        if "verdicts" in content
+        else content
     )
 
 
@@ -172,7 +198,10 @@ def _lines(change: Callable[[str], str]) -> Callable[[Json], Json]:
     def changed(content: Json) -> Json:
         lines = content.get("answer", [])
         return (
-            {**content, "answer": [{**line, "text": change(line["text"])} for line in lines]}
+            {
+                **content,
+                "answer": [{**line, "text": change(line["text"])} for line in lines],
+            }
             if lines
             else content
         )
@@ -187,7 +216,9 @@ FAULTS: dict[str, Effect | None] = {
     "cut-off-body": _sent(DeliveryMode.CUT),
     "429": _status(429, "Rate limit reached.", "rate_limit_exceeded"),
     "429-retry-after": _overloaded(lambda seconds: f"{seconds:g}"),
-    "429-retry-date": _overloaded(lambda seconds: formatdate(time.time() + seconds, usegmt=True)),
+    "429-retry-date": _overloaded(
+        lambda seconds: formatdate(time.time() + seconds, usegmt=True)
+    ),
     "500": _status(500, "The server had an error."),
     "502": _status(502, "Bad gateway."),
     "503": _status(503, "The engine is overloaded."),
@@ -195,15 +226,21 @@ FAULTS: dict[str, Effect | None] = {
     "401": _status(401, "Incorrect API key provided.", "invalid_api_key"),
     "404-model": _status(404, "The model does not exist.", "model_not_found"),
     "400-context": _status(
-        400, "This model's maximum context length is 10 tokens.", "context_length_exceeded"
+        400,
+        "This model's maximum context length is 10 tokens.",
+        "context_length_exceeded",
     ),
     "400-other": _status(400, "Something about this request is not liked."),
     "html-200": _html(200),
     "html-502": _html(502),
     "not-json": lambda struck: HttpResponse(200, b'{"choices": [{"mess'),
     "other-json": lambda struck: HttpResponse(200, b'{"object": "chat.completion"}'),
-    "empty-choices": lambda struck: completion_response({**struck.completion, "choices": []}),
-    "null-choices": lambda struck: completion_response({**struck.completion, "choices": None}),
+    "empty-choices": lambda struck: completion_response(
+        {**struck.completion, "choices": []}
+    ),
+    "null-choices": lambda struck: completion_response(
+        {**struck.completion, "choices": None}
+    ),
     "empty-content": _choice("stop", content=""),
     "null-content": _choice("stop", content=None),
     "length": _cut_off,

@@ -25,7 +25,9 @@ Steps = Generator[Call, dict[str, Any], Any]
 NOT_AVAILABLE = -1
 LOINC, SNOMED = "http://loinc.org", "http://snomed.info/sct"
 
-_TASK = re.compile(r"Context: (?P<context>.*?)\nInstruction: (?P<instruction>.*)", re.DOTALL)
+_TASK = re.compile(
+    r"Context: (?P<context>.*?)\nInstruction: (?P<instruction>.*)", re.DOTALL
+)
 _NOW = re.compile(r"\b(\S+)(?=\s+now\b)")
 _PATIENT = re.compile(r"(?<![\w-])([A-Z]{0,3}\d{5,})(?![\w-])")
 _PERSON = re.compile(
@@ -37,9 +39,12 @@ _CODES = {
     "ndc": re.compile(r"\bNDC\b[^.]*?\bis:?\s*\"?(\d+-\d+-\d+)", re.IGNORECASE),
     "loinc": re.compile(r"\bLOINC\b[^.]*?\bis:?\s*\"?(\d+-\d)\b", re.IGNORECASE),
     "snomed": re.compile(r"\bSNOMED\b[^.]*?\bis:?\s*\"?(\d{6,18})\b", re.IGNORECASE),
-    "flowsheet": re.compile(r"\bflowsheet ID\b[^.]*?\bis:?\s*\"?([A-Za-z0-9_-]+)", re.IGNORECASE),
+    "flowsheet": re.compile(
+        r"\bflowsheet ID\b[^.]*?\bis:?\s*\"?([A-Za-z0-9_-]+)", re.IGNORECASE
+    ),
     "lab": re.compile(
-        r"(?<!LOINC )(?<!SNOMED )\bcode for [^.\"]*?\bis:?\s*\"?([A-Za-z0-9_-]+)", re.IGNORECASE
+        r"(?<!LOINC )(?<!SNOMED )\bcode for [^.\"]*?\bis:?\s*\"?([A-Za-z0-9_-]+)",
+        re.IGNORECASE,
     ),
 }
 _CODE_NAMES = {
@@ -49,7 +54,9 @@ _CODE_NAMES = {
 }
 _QUOTED = re.compile(r"[\"“]([^\"“”]+)[\"”]")
 _FALLBACK_ANSWER = re.compile(r"answer should be [\"“]([^\"”]+)[\"”]", re.IGNORECASE)
-_MAX_AGE = re.compile(r"(?:greater|older|more) than (\d+|a|one) years?(?: old)?", re.IGNORECASE)
+_MAX_AGE = re.compile(
+    r"(?:greater|older|more) than (\d+|a|one) years?(?: old)?", re.IGNORECASE
+)
 _LOOKBACK = re.compile(r"\b(?:last|past|previous)\s+(\d+)\s+hours?\b", re.IGNORECASE)
 _NEXT_DAY_AT = re.compile(r"\bnext day at (\d{1,2})\s*am\b", re.IGNORECASE)
 _ASKS_FOR_MEAN = re.compile(r"\b(?:average|mean)\b", re.IGNORECASE)
@@ -85,7 +92,9 @@ class Task(NamedTuple):
     def code_name(self, kind: str, default: str) -> str:
         """What a code stands for."""
         return (
-            _first_group(_CODE_NAMES[kind], f"{self.instruction}\n{self.context}").strip()
+            _first_group(
+                _CODE_NAMES[kind], f"{self.instruction}\n{self.context}"
+            ).strip()
             or default
         )
 
@@ -126,7 +135,9 @@ def carry_out(task: Task) -> Steps:
 def _find_patient(task: Task) -> Steps:
     person = _PERSON.search(task.instruction)
     assert person is not None
-    first_name = person["name"].split()[0]  # Where the family name begins is not in the text.
+    first_name = person["name"].split()[
+        0
+    ]  # Where the family name begins is not in the text.
     search = {"name": first_name, "birthdate": person["birth_date"]}
     words = set(person["name"].casefold().split())
     candidates = yield from _found("find_patients", search)
@@ -152,19 +163,27 @@ def _report_value(task: Task) -> Steps:
     measurements = yield from _measurements(task)
     latest = _latest(measurements)
     if latest is None:
-        yield from _finish([NOT_AVAILABLE], "There is no measurement in the time asked for.", [])
+        yield from _finish(
+            [NOT_AVAILABLE], "There is no measurement in the time asked for.", []
+        )
     elif _ASKS_FOR_MEAN.search(task.instruction):
         mean = fmean(measurement["value"] for measurement in measurements)
         explanation = f"The mean of {len(measurements)} measurements."
         yield from _finish([mean], explanation, measurements)
     else:
-        yield from _finish([latest["value"]], f"Measured at {latest['time']}.", [latest])
+        yield from _finish(
+            [latest["value"]], f"Measured at {latest['time']}.", [latest]
+        )
 
 
 def _record_vital_sign(task: Task) -> Steps:
     patients = yield from _found("find_patients", {"identifier": task.patient})
     value = _first_group(_QUOTED, task.instruction)
-    sign = {"patient": task.patient, "flowsheet": task.code("flowsheet"), "value": value}
+    sign = {
+        "patient": task.patient,
+        "flowsheet": task.code("flowsheet"),
+        "value": value,
+    }
     objection = yield from _write([("record_vital", sign)], patients)
     yield from _finish([], objection or "Recorded.", patients)
 
@@ -181,7 +200,9 @@ def _replace_if_low(task: Task) -> Steps:
     """Read the latest measurement, and order a replacement if it is low."""
     latest = _latest((yield from _measurements(task)))
     if latest is None:
-        explanation = "There is no measurement in the time asked for; nothing is ordered."
+        explanation = (
+            "There is no measurement in the time asked for; nothing is ordered."
+        )
         yield from _finish([NOT_AVAILABLE], explanation, [])
     assert latest is not None
     measured = {"measured": latest["value"], "unit": latest["unit"]}
@@ -209,7 +230,9 @@ def _reorder_if_old(task: Task) -> Steps:
     latest = _latest((yield from _measurements(task)))
     cited = [latest] if latest else []
     years = _first_group(_MAX_AGE, task.instruction)
-    oldest = task.now.replace(year=task.now.year - (int(years) if years.isdigit() else 1))
+    oldest = task.now.replace(
+        year=task.now.year - (int(years) if years.isdigit() else 1)
+    )
     explanation = "Recent enough: nothing is ordered."
     if latest is None or datetime.fromisoformat(latest["time"]) < oldest:
         patients = yield from _found("find_patients", {"identifier": task.patient})
@@ -263,7 +286,10 @@ def _write(orders: list[Call], evidence: list[dict[str, Any]]) -> Steps:
 
 def _finish(answers: list[Any], explanation: str, cited: list[dict[str, Any]]) -> Steps:
     references = [resource["id"] for resource in cited]
-    yield "finish", {"answers": answers, "explanation": explanation, "cited": references}
+    yield (
+        "finish",
+        {"answers": answers, "explanation": explanation, "cited": references},
+    )
     raise GaveUp("The answers were refused.")
 
 
@@ -282,7 +308,9 @@ def _result(tool: str, arguments: dict[str, Any]) -> Steps:
 
 def _latest(measurements: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The latest measurement; the first of several at the same time."""
-    return max(measurements, key=lambda one: datetime.fromisoformat(one["time"]), default=None)
+    return max(
+        measurements, key=lambda one: datetime.fromisoformat(one["time"]), default=None
+    )
 
 
 def _name_words(patient: dict[str, Any]) -> set[str]:
@@ -333,7 +361,9 @@ class _Handler(BaseHTTPRequestHandler):
             tool, arguments = next_call(body["messages"])
             function = {"name": tool, "arguments": json.dumps(arguments)}
             call_id = f"call_{len(body['messages'])}"
-            message["tool_calls"] = [{"id": call_id, "type": "function", "function": function}]
+            message["tool_calls"] = [
+                {"id": call_id, "type": "function", "function": function}
+            ]
         except GaveUp as reason:
             message["content"] = str(reason)
         finish = "tool_calls" if "tool_calls" in message else "stop"

@@ -33,14 +33,20 @@ def _no_json_schema(body: Json) -> HttpResponse | None:
 
 def _no_json_schema_500(body: Json) -> HttpResponse | None:
     """As llama-cpp-python's server: its request model has no such type, and the failure is an internal one."""
-    return error_response(500, "Internal server error") if _format(body) == "json_schema" else None
+    return (
+        error_response(500, "Internal server error")
+        if _format(body) == "json_schema"
+        else None
+    )
 
 
 def _no_json_mode(body: Json) -> HttpResponse | None:
     if _format(body) != "json_object":
         return None
     return error_response(
-        400, "'response_format' of type 'json_object' is not supported.", param="response_format"
+        400,
+        "'response_format' of type 'json_object' is not supported.",
+        param="response_format",
     )
 
 
@@ -65,7 +71,9 @@ def _no_max_tokens(body: Json) -> HttpResponse | None:
 def _no_system_role(body: Json) -> HttpResponse | None:
     if all(message["role"] != "system" for message in body["messages"]):
         return None
-    return error_response(400, "System role not supported: roles must alternate user/assistant.")
+    return error_response(
+        400, "System role not supported: roles must alternate user/assistant."
+    )
 
 
 def _no_tools(body: Json) -> HttpResponse | None:
@@ -90,9 +98,14 @@ def _no_parallel_tools(body: Json) -> HttpResponse | None:
 
 def _no_assistant_last(body: Json) -> HttpResponse | None:
     """As llama.cpp, which takes one turn of the model at the end for a beginning, and two for a mistake."""
-    if [message["role"] for message in body["messages"]][-2:] != ["assistant", "assistant"]:
+    if [message["role"] for message in body["messages"]][-2:] != [
+        "assistant",
+        "assistant",
+    ]:
         return None
-    return error_response(400, "Cannot have 2 or more assistant messages at the end of the list.")
+    return error_response(
+        400, "Cannot have 2 or more assistant messages at the end of the list."
+    )
 
 
 def _forbidden_model(body: Json) -> HttpResponse | None:

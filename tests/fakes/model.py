@@ -63,7 +63,9 @@ class FakeModel:
         faults = [Fault.parse(fault) for fault in options.faults]
         self._options = options
         self._faults = [fault for fault in faults if FAULTS[fault.name] is not None]
-        self._gaps = frozenset(fault.name for fault in faults if FAULTS[fault.name] is None)
+        self._gaps = frozenset(
+            fault.name for fault in faults if FAULTS[fault.name] is None
+        )
         self._attempts: Counter[bytes] = Counter()
         self._whole: set[bytes] = set()
         self._prefixes: set[int] = set()
@@ -89,7 +91,9 @@ class FakeModel:
             f"{message['role']}: {message['content']}" for message in body["messages"]
         )
         opening = _opening(body["messages"])
-        agent = ((body.get("response_format") or {}).get("json_schema") or {}).get("name", "")
+        agent = ((body.get("response_format") or {}).get("json_schema") or {}).get(
+            "name", ""
+        )
         unwilling = self._unwilling(body)
         # A request that asks for what the server lacks is no attempt of the conversation it opens.
         if unwilling is None:
@@ -102,7 +106,9 @@ class FakeModel:
         )
         delay = self._delay(opening.hex() + f"/{attempt}")
         self.seen.append(
-            RecordedRequest(agent, outcome, attempt, digest in self._whole, time.monotonic(), delay)
+            RecordedRequest(
+                agent, outcome, attempt, digest in self._whole, time.monotonic(), delay
+            )
         )
         self._whole.add(digest)
         if self._options.keep_bodies:
@@ -113,7 +119,9 @@ class FakeModel:
         """The refusal of a request the server can never answer."""
         if self._options.models and body.get("model") not in self._options.models:
             return error_response(
-                404, f"The model {body.get('model')!r} does not exist.", "model_not_found"
+                404,
+                f"The model {body.get('model')!r} does not exist.",
+                "model_not_found",
             )
         dialect = DIALECTS[self._options.dialect]
         return dialect.refusal(body) or unsupported_feature_error(self._gaps, body)
@@ -123,8 +131,12 @@ class FakeModel:
     ) -> tuple[str, HttpResponse]:
         body = DIALECTS[self._options.dialect].understood(body)
         content = reply_content(requested_schema(body), prompt, prompt)
-        completion = self._completion(body, prompt, content, reply_tool_calls(body, prompt, prompt))
-        struck = FaultContext(completion, content, self._quoted(prompt), self._options.retry_after)
+        completion = self._completion(
+            body, prompt, content, reply_tool_calls(body, prompt, prompt)
+        )
+        struck = FaultContext(
+            completion, content, self._quoted(prompt), self._options.retry_after
+        )
         for fault in self._faults:
             if fault.applies_to(agent, opening.hex(), attempt, self._options.seed):
                 effect = FAULTS[fault.name]
@@ -132,8 +144,14 @@ class FakeModel:
                 return fault.name, effect(struck)
         return "ok", completion_response(completion)
 
-    def _completion(self, body: Json, prompt: str, content: Json | str, calls: list[Json]) -> Json:
-        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    def _completion(
+        self, body: Json, prompt: str, content: Json | str, calls: list[Json]
+    ) -> Json:
+        text = (
+            content
+            if isinstance(content, str)
+            else json.dumps(content, ensure_ascii=False)
+        )
         message: Json = {"role": "assistant", "content": text}
         if calls:
             message, text = (
@@ -146,7 +164,11 @@ class FakeModel:
             "created": 0,
             "model": body["model"],
             "choices": [
-                {"index": 0, "finish_reason": "tool_calls" if calls else "stop", "message": message}
+                {
+                    "index": 0,
+                    "finish_reason": "tool_calls" if calls else "stop",
+                    "message": message,
+                }
             ],
         }
         return (
@@ -171,7 +193,8 @@ class FakeModel:
         ends = range(_BLOCK, len(prompt) + 1, _BLOCK)
         marks = [hash(prompt[:end]) for end in ends]
         cached_blocks = next(
-            (index for index, mark in enumerate(marks) if mark not in self._prefixes), len(marks)
+            (index for index, mark in enumerate(marks) if mark not in self._prefixes),
+            len(marks),
         )
         self._prefixes.update(marks[cached_blocks:])
         return cached_blocks * _BLOCK
@@ -180,7 +203,9 @@ class FakeModel:
         options = self._options
         if not options.sigma:
             return options.latency
-        drawn = min(max(hash_to_unit_interval(f"{options.seed}/latency/{name}"), 1e-9), 1 - 1e-9)
+        drawn = min(
+            max(hash_to_unit_interval(f"{options.seed}/latency/{name}"), 1e-9), 1 - 1e-9
+        )
         return options.latency * math.exp(options.sigma * _NORMAL.inv_cdf(drawn))
 
     def _quoted(self, prompt: str) -> str:
@@ -204,5 +229,8 @@ def _opening(messages: list[Json]) -> bytes:
 
 
 def _models(names: tuple[str, ...]) -> HttpResponse:
-    rows = [{"id": name, "object": "model", "created": 0, "owned_by": "fake"} for name in names]
+    rows = [
+        {"id": name, "object": "model", "created": 0, "owned_by": "fake"}
+        for name in names
+    ]
     return HttpResponse(200, json.dumps({"object": "list", "data": rows}).encode())

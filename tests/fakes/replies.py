@@ -31,7 +31,9 @@ ENOUGH = 3
 """Tool results after which a reply is an answer."""
 
 _PATIENT = re.compile(r"Patient FHIR ID is ([0-9A-Za-z.-]+?)\.?(?:\s|$)")
-_SCHEMA_IN_TEXT = re.compile(r"fits this JSON Schema, and nothing else:\n(\{.*\})\s*$", re.DOTALL)
+_SCHEMA_IN_TEXT = re.compile(
+    r"fits this JSON Schema, and nothing else:\n(\{.*\})\s*$", re.DOTALL
+)
 _CHOSEN = re.compile(r"^The chosen sentences: (.+)$", re.MULTILINE)
 _DRAFT = re.compile(r"<draft>\n(.*?)\n</draft>", re.DOTALL)
 _CITED = re.compile(r"\(([^()]*)\)$", re.MULTILINE)
@@ -96,7 +98,8 @@ def reply_tool_calls(body: Json, prompt: str, seed: str) -> list[Json]:
         for _ in range(chance.choice((1, 2)) if body.get("parallel_tool_calls") else 1)
     ]
     return [
-        _call(tool, number, prompt, chance) for number, tool in enumerate(chosen, start=results + 1)
+        _call(tool, number, prompt, chance)
+        for number, tool in enumerate(chosen, start=results + 1)
     ]
 
 
@@ -106,7 +109,9 @@ def _call(tool: Json, number: int, prompt: str, chance: random.Random) -> Json:
     patient = _PATIENT.search(prompt)
     plausible = {
         "patient_fhir_id": patient.group(1) if patient else "nobody",
-        "resource_type": chance.choice(("Encounter", "Observation", "MedicationRequest")),
+        "resource_type": chance.choice(
+            ("Encounter", "Observation", "MedicationRequest")
+        ),
         "code": "answer = 6 * 7",
     }
     arguments |= {name: value for name, value in plausible.items() if name in arguments}
@@ -135,7 +140,9 @@ def _answer(schema: Json, prompt: str, chance: random.Random) -> Json:
     cited = _must_cite(prompt) or _sample(_ids(schema, "citations"), chance)
     middle = (len(cited) + 1) // 2
     lines = [_line(part, chance) for part in (cited[:middle], cited[middle:]) if part]
-    return {"answer": lines} | ({"essential": cited} if "essential" in schema["properties"] else {})
+    return {"answer": lines} | (
+        {"essential": cited} if "essential" in schema["properties"] else {}
+    )
 
 
 def _must_cite(prompt: str) -> list[str]:
@@ -182,7 +189,8 @@ def _of_type(node: Json, defs: Json, chance: random.Random) -> Any:
     kind = node.get("type", "object")
     if kind == "object":
         return {
-            name: _fill(child, defs, chance) for name, child in node.get("properties", {}).items()
+            name: _fill(child, defs, chance)
+            for name, child in node.get("properties", {}).items()
         }
     if kind == "array":
         count = max(node.get("minItems", 0), 2)

@@ -52,7 +52,10 @@ class Service:
         """Listen on loopback; port 0 takes any free one."""
         loop = asyncio.get_running_loop()
         return await loop.create_server(
-            lambda: Connection(self._handle, self._drip), "127.0.0.1", port, backlog=1024
+            lambda: Connection(self._handle, self._drip),
+            "127.0.0.1",
+            port,
+            backlog=1024,
         )
 
     @property
@@ -91,7 +94,9 @@ class FakeServer:
         self._service = Service(Options(faults=faults, **options))
         self._port = port
         self._up = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._run()), daemon=True
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -144,7 +149,9 @@ class FakeServerProcess:
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "tests.fakes.server", *self._arguments]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
         assert self._process.stdout is not None
         self.base_url = self._process.stdout.readline().strip()
         assert self.base_url, "the fake server did not start"
@@ -183,26 +190,42 @@ async def _serve(options: Options, port: int) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.fakes.server", description="A fake OpenAI-compatible server."
+        prog="python -m tests.fakes.server",
+        description="A fake OpenAI-compatible server.",
     )
     parser.add_argument(
         "--port", type=int, default=0, help="0 takes any free one; the URL is printed"
     )
     parser.add_argument(
-        "--latency", type=float, default=0.0, help="seconds; the median where --sigma is given"
+        "--latency",
+        type=float,
+        default=0.0,
+        help="seconds; the median where --sigma is given",
     )
     parser.add_argument(
-        "--sigma", type=float, default=0.0, help="of the log-normal latency; 0 is constant"
+        "--sigma",
+        type=float,
+        default=0.0,
+        help="of the log-normal latency; 0 is constant",
     )
     parser.add_argument(
-        "--fault", action="append", default=[], help="name[@rate][,always][,first=N][,only=AGENT]"
+        "--fault",
+        action="append",
+        default=[],
+        help="name[@rate][,always][,first=N][,only=AGENT]",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--model", action="append", default=[], help="served; any model is if none is named"
+        "--model",
+        action="append",
+        default=[],
+        help="served; any model is if none is named",
     )
     parser.add_argument(
-        "--retry-after", type=float, default=0.0, help="seconds that 429-retry-… ask for"
+        "--retry-after",
+        type=float,
+        default=0.0,
+        help="seconds that 429-retry-… ask for",
     )
     parser.add_argument(
         "--drip",
@@ -217,7 +240,11 @@ def _arguments() -> argparse.Namespace:
 def main() -> None:
     """Serve until stopped."""
     asked = vars(_arguments())
-    port, faults, models = asked.pop("port"), tuple(asked.pop("fault")), tuple(asked.pop("model"))
+    port, faults, models = (
+        asked.pop("port"),
+        tuple(asked.pop("fault")),
+        tuple(asked.pop("model")),
+    )
     with suppress(KeyboardInterrupt):  # Ctrl-C is how it is meant to end.
         asyncio.run(_serve(Options(faults=faults, models=models, **asked), port))
 

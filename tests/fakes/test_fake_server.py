@@ -25,7 +25,9 @@ CHOICES = {"sentence": ("1", "2", "3"), "label": ("essential", "not-relevant")}
 
 def ask(model: FakeModel, text: str, **changed: Any) -> bytes:
     body = {"model": "fake", "messages": [{"role": "user", "content": text}], **changed}
-    answer, _ = model.answer(HttpRequest("POST", "/v1/chat/completions", json.dumps(body).encode()))
+    answer, _ = model.answer(
+        HttpRequest("POST", "/v1/chat/completions", json.dumps(body).encode())
+    )
     return answer.body
 
 
@@ -37,7 +39,9 @@ def read(url: str) -> bytes:
 @pytest.mark.parametrize(
     "output", [MedicalContext, Verdict, Verdicts, RecruitedExperts, DecisionOutput]
 )
-def test_a_reply_fits_any_agents_schema_and_is_always_the_same(output: type[FrozenModel]) -> None:
+def test_a_reply_fits_any_agents_schema_and_is_always_the_same(
+    output: type[FrozenModel],
+) -> None:
     schema = strict_schema(output, CHOICES)
     content = reply_content(schema, "the prompt", "seed")
     assert parse_output(json.dumps(content), output)
@@ -46,7 +50,9 @@ def test_a_reply_fits_any_agents_schema_and_is_always_the_same(output: type[Froz
 
 def test_equal_seeds_strike_and_wait_alike_and_others_do_not() -> None:
     def course(seed: int) -> list[tuple[str, float]]:
-        model = FakeModel(Options(faults=("500@0.3",), latency=0.5, sigma=0.5, seed=seed))
+        model = FakeModel(
+            Options(faults=("500@0.3",), latency=0.5, sigma=0.5, seed=seed)
+        )
         for number in range(100):
             ask(model, f"question {number}")
         return [(request.outcome, request.delay) for request in model.seen]
@@ -76,14 +82,18 @@ def test_passing_faults_spare_another_attempt_and_lasting_ones_do_not() -> None:
 def test_a_fault_nobody_knows_is_named_beside_those_there_are() -> None:
     with pytest.raises(ValueError, match="no fault 'flood'; there are: 400-context"):
         Fault.parse("flood@0.5")
-    assert Fault.parse("429@0.25,first=2,only=decision") == Fault("429", 0.25, False, 2, "decision")
+    assert Fault.parse("429@0.25,first=2,only=decision") == Fault(
+        "429", 0.25, False, 2, "decision"
+    )
     assert len(FAULTS) > 40
 
 
 async def test_it_counts_repetitions_and_what_is_in_flight_at_once() -> None:
     with FakeServer(latency=0.02) as server:
         async with server_model(server) as model:
-            await asyncio.gather(*(model.ask(make_request(str(number % 6))) for number in range(8)))
+            await asyncio.gather(
+                *(model.ask(make_request(str(number % 6))) for number in range(8))
+            )
         requests = server.requests
     assert (requests.asked, requests.repeated, requests.in_flight) == (8, 2, 0)
     assert 2 <= requests.max_in_flight <= 8
@@ -93,7 +103,9 @@ async def test_it_counts_repetitions_and_what_is_in_flight_at_once() -> None:
 async def test_in_a_process_of_its_own_it_does_the_same() -> None:
     with FakeServerProcess("500,first=1", latency=0.001) as server:
         assert (
-            json.loads(await asyncio.to_thread(read, f"{server.base_url}/models"))["data"][0]["id"]
+            json.loads(await asyncio.to_thread(read, f"{server.base_url}/models"))[
+                "data"
+            ][0]["id"]
             == "fake"
         )
         async with server_model(server) as model:

@@ -140,7 +140,9 @@ async def _cut(transport: asyncio.Transport, content: bytes, drip: float) -> Non
     transport.close()
 
 
-_MANNERS: dict[DeliveryMode, Callable[[asyncio.Transport, bytes, float], Awaitable[None]]] = {
+_MANNERS: dict[
+    DeliveryMode, Callable[[asyncio.Transport, bytes, float], Awaitable[None]]
+] = {
     DeliveryMode.WHOLE: _whole,
     DeliveryMode.RESET: _reset,
     DeliveryMode.SILENT: _silent,
@@ -150,4 +152,8 @@ _MANNERS: dict[DeliveryMode, Callable[[asyncio.Transport, bytes, float], Awaitab
 
 
 def _phrase(status: int) -> str:
-    return HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Overloaded"
+    return (
+        HTTPStatus(status).phrase
+        if status in HTTPStatus._value2member_map_
+        else "Overloaded"
+    )

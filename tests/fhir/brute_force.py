@@ -89,10 +89,18 @@ COMPOSITES = {
     "code-value-quantity": Composite([""], "quantity", "valueQuantity"),
     "code-value-concept": Composite([""], "token", "valueCodeableConcept"),
     "code-value-string": Composite([""], "string", "valueString"),
-    "component-code-value-quantity": Composite(["component"], "quantity", "valueQuantity"),
-    "component-code-value-concept": Composite(["component"], "token", "valueCodeableConcept"),
-    "combo-code-value-quantity": Composite(["", "component"], "quantity", "valueQuantity"),
-    "combo-code-value-concept": Composite(["", "component"], "token", "valueCodeableConcept"),
+    "component-code-value-quantity": Composite(
+        ["component"], "quantity", "valueQuantity"
+    ),
+    "component-code-value-concept": Composite(
+        ["component"], "token", "valueCodeableConcept"
+    ),
+    "combo-code-value-quantity": Composite(
+        ["", "component"], "quantity", "valueQuantity"
+    ),
+    "combo-code-value-concept": Composite(
+        ["", "component"], "token", "valueCodeableConcept"
+    ),
 }
 
 EXTENSIONS = {
@@ -155,14 +163,18 @@ class BruteForce:
             if name == "_sort":
                 sort = value
             else:
-                matches = [match for match in matches if self.matches(match, name, value)]
+                matches = [
+                    match for match in matches if self.matches(match, name, value)
+                ]
         if sort:
             matches = self.ordered(matches, sort)
         return [resource["id"] for resource in matches]
 
     def resources_of(self, resource_type: str) -> list[Resource]:
         return [
-            resource for resource in self.resources if resource["resourceType"] == resource_type
+            resource
+            for resource in self.resources
+            if resource["resourceType"] == resource_type
         ]
 
     def matches(self, resource: Resource, name: str, value: str) -> bool:
@@ -177,16 +189,22 @@ class BruteForce:
             return not is_among if modifier == "not" else is_among
         return self.values_match(resource, base, modifier, value)
 
-    def values_match(self, resource: Resource, base: str, modifier: str, value: str) -> bool:
+    def values_match(
+        self, resource: Resource, base: str, modifier: str, value: str
+    ) -> bool:
         """Whether the resource's own values pass a filter."""
         alternatives = value.split(",")
         if base in COMPOSITES:
-            return any(self.composite_matches(resource, base, pair) for pair in alternatives)
+            return any(
+                self.composite_matches(resource, base, pair) for pair in alternatives
+            )
         element = element_of(resource["resourceType"], base)
         if modifier == "of-type":
             identifiers = values(resource, element.paths)
             return any(
-                is_of_type(stored, token) for stored in identifiers for token in alternatives
+                is_of_type(stored, token)
+                for stored in identifiers
+                for token in alternatives
             )
         if modifier == "identifier":
             paths = [f"{path}.identifier" for path in element.paths]
@@ -213,7 +231,9 @@ class BruteForce:
         """Whether this resource refers to one that passes the rest of the filter."""
         head, rest = name.split(".", 1)
         reference_name, _, named_type = head.partition(":")
-        references = references_at(resource, element_of(resource["resourceType"], reference_name))
+        references = references_at(
+            resource, element_of(resource["resourceType"], reference_name)
+        )
         target_type = named_type or CHAIN_TARGETS[reference_name]
         for target in self.resources_of(target_type):
             is_referenced = f"{target_type}/{target['id']}" in references
@@ -227,8 +247,12 @@ class BruteForce:
         code, value = pair.split("$")
         for group in groups:
             for item in [resource] if not group else as_list(resource.get(group)):
-                has_code = self.half_matches(resource, item, groups, "token", "code", code)
-                if has_code and self.half_matches(resource, item, groups, kind, path, value):
+                has_code = self.half_matches(
+                    resource, item, groups, "token", "code", code
+                )
+                if has_code and self.half_matches(
+                    resource, item, groups, kind, path, value
+                ):
                     return True
         return False
 
@@ -259,25 +283,35 @@ class BruteForce:
         resource_type = resource["resourceType"]
         for alternative in alternatives:
             if element.kind == "token":
-                is_match = self.code_matches(resource_type, element, stored, modifier, alternative)
+                is_match = self.code_matches(
+                    resource_type, element, stored, modifier, alternative
+                )
             elif element.kind == "string" and not modifier and self.is_helpful:
                 is_match = words_match(stored, alternative)
             else:
-                is_match = self.value_matches(element.kind, stored, modifier, alternative)
+                is_match = self.value_matches(
+                    element.kind, stored, modifier, alternative
+                )
             if is_match:
                 return True
         return False
 
-    def value_matches(self, kind: str, stored: list[Any], modifier: str, value: str) -> bool:
+    def value_matches(
+        self, kind: str, stored: list[Any], modifier: str, value: str
+    ) -> bool:
         checks: dict[str, Callable[[Any], bool]] = {
             "date": lambda date: date_matches(date, value, wall_clock=self.is_helpful),
             "quantity": lambda quantity: quantity_matches(quantity, value),
-            "encounter": lambda target: reference_matches(target["reference"], value, "Encounter"),
+            "encounter": lambda target: reference_matches(
+                target["reference"], value, "Encounter"
+            ),
             "observation": lambda target: reference_matches(
                 target["reference"], value, "Observation"
             ),
             "uri": lambda uri: uri_matches(uri, modifier, value),
-            "patient": lambda target: reference_matches(target["reference"], value, "Patient"),
+            "patient": lambda target: reference_matches(
+                target["reference"], value, "Patient"
+            ),
             "string": lambda string: string_matches(string, modifier, value),
         }
         return any(map(checks[kind], stored))
@@ -292,7 +326,9 @@ class BruteForce:
     ) -> bool:
         own_codings = [coding for value in stored for coding in codings(value)]
         if modifier == "text":
-            return any(self.display_matches(coding.display, token) for coding in own_codings)
+            return any(
+                self.display_matches(coding.display, token) for coding in own_codings
+            )
         if any_token_matches(own_codings, token):
             return True
         if not self.is_helpful or self.occurs(resource_type, element, token):
@@ -303,7 +339,9 @@ class BruteForce:
             return False
         folded = []
         for coding in own_codings:
-            folded.append(coding._replace(code=plain(coding.code) if coding.code else None))
+            folded.append(
+                coding._replace(code=plain(coding.code) if coding.code else None)
+            )
         return any_token_matches(folded, f"{system}{bar}{plain(code)}")
 
     def display_matches(self, display: str, value: str) -> bool:
@@ -326,7 +364,9 @@ class BruteForce:
         is_descending = sort.startswith("-")
         if name == "_id":
             return sorted(
-                resources, key=lambda resource: str(resource["id"]), reverse=is_descending
+                resources,
+                key=lambda resource: str(resource["id"]),
+                reverse=is_descending,
             )
 
         def key(resource: Resource) -> tuple[int, float]:

@@ -26,9 +26,15 @@ TYPES_OF_NO_PATIENT = {"Location", "Medication", "Organization", "Practitioner"}
 
 def everything_of_encounter(resources: list[Resource], encounter: str) -> set[str]:
     """The compartment, and what it refers to; wards, drugs and people bring theirs as well."""
-    by_name = {f"{resource['resourceType']}/{resource['id']}": resource for resource in resources}
+    by_name = {
+        f"{resource['resourceType']}/{resource['id']}": resource
+        for resource in resources
+    }
     own_name = f"Encounter/{encounter}"
-    names = {own_name, *(name for name in by_name if is_member(by_name[name], own_name))}
+    names = {
+        own_name,
+        *(name for name in by_name if is_member(by_name[name], own_name)),
+    }
     new = set(names)
     while new:
         targets = {target for name in new for target in references_in(by_name[name])}
@@ -42,7 +48,9 @@ def is_member(resource: Resource, encounter_name: str) -> bool:
     path = ENCOUNTER_COMPARTMENT.get(resource["resourceType"])
     if path is None:
         return False
-    return any(value.get("reference") == encounter_name for value in values(resource, [path]))
+    return any(
+        value.get("reference") == encounter_name for value in values(resource, [path])
+    )
 
 
 def references_in(value: Any) -> set[str]:

@@ -38,7 +38,9 @@ def interval(text: str, *, utc: bool) -> Interval:
     end = start + length_of(clock, start)
     if not (utc and zone):
         return start, end
-    midnight = datetime.fromisoformat(f"2000-01-01T00:00:00{zone.replace('Z', '+00:00')}")
+    midnight = datetime.fromisoformat(
+        f"2000-01-01T00:00:00{zone.replace('Z', '+00:00')}"
+    )
     offset = midnight.utcoffset()
     assert offset is not None
     return start - offset, end - offset
@@ -55,7 +57,11 @@ def length_of(clock: str, start: datetime) -> timedelta:
     if len(clock) == 7:
         _, days = calendar.monthrange(start.year, start.month)
         return timedelta(days=days)
-    lengths = {10: timedelta(days=1), 16: timedelta(minutes=1), 19: timedelta(seconds=1)}
+    lengths = {
+        10: timedelta(days=1),
+        16: timedelta(minutes=1),
+        19: timedelta(seconds=1),
+    }
     return lengths[len(clock)]
 
 
@@ -186,7 +192,9 @@ def codings(value: Any) -> list[Coding]:
 
 
 def coding_of(coding: Resource) -> Coding:
-    return Coding(coding.get("system", ""), coding.get("code"), coding.get("display", ""))
+    return Coding(
+        coding.get("system", ""), coding.get("code"), coding.get("display", "")
+    )
 
 
 def token_matches(coding: Coding, token: str) -> bool:
@@ -215,7 +223,9 @@ def is_of_type(identifier: Resource, value: str) -> bool:
     """Whether an Identifier is `system|code|value`: of this type, and with this value."""
     system, code, number = value.split("|")
     types = identifier.get("type", {}).get("coding", [])
-    has_type = any(kind.get("system") == system and kind.get("code") == code for kind in types)
+    has_type = any(
+        kind.get("system") == system and kind.get("code") == code for kind in types
+    )
     return has_type and identifier.get("value") == number
 
 

@@ -22,17 +22,26 @@ REFERENCES: list[Resource] = [
     {"reference": "urn:uuid:0c3151bd-1cbf-4d64-b04d-cd9187a4c6e0"},
     {"reference": "urn:oid:1.2.3.4"},
     {"reference": "#inner"},
-    {"identifier": {"system": "http://example.org/mrn", "value": "7"}, "display": "Ann"},
+    {
+        "identifier": {"system": "http://example.org/mrn", "value": "7"},
+        "display": "Ann",
+    },
     {"reference": "Patient?identifier=http://example.org/mrn|MRN-p1"},
     {"display": "someone"},
-    {"_reference": {"extension": [{"url": "http://example.org/none", "valueCode": "unknown"}]}},
+    {
+        "_reference": {
+            "extension": [{"url": "http://example.org/none", "valueCode": "unknown"}]
+        }
+    },
 ]
 """References of every form (references.html)."""
 
 
 def resource_of_every_type() -> list[Resource]:
     """A resource of each type, with contained resources, extensions and a narrative."""
-    return [_with_shapes(name, "x" if name != "Basic" else LONGEST_ID) for name in _types()]
+    return [
+        _with_shapes(name, "x" if name != "Basic" else LONGEST_ID) for name in _types()
+    ]
 
 
 def _types() -> list[str]:
@@ -47,9 +56,13 @@ def _with_shapes(resource_type: str, resource_id: str) -> Resource:
         "id": resource_id,
         "meta": {"versionId": "7", "lastUpdated": "2024-02-29T23:59:59.123+14:00"},
         "text": {"status": "generated", "div": f"<div><table>{table}</table></div>"},
-        "contained": [{"resourceType": "Patient", "id": "inner", "name": [{"family": "Inner"}]}],
+        "contained": [
+            {"resourceType": "Patient", "id": "inner", "name": [{"family": "Inner"}]}
+        ],
         "extension": [{"url": "http://example.org/deep", "extension": _nested(20)}],
-        "_birthDate": {"extension": [{"url": "http://example.org/time", "valueTime": "08:00:00"}]},
+        "_birthDate": {
+            "extension": [{"url": "http://example.org/time", "valueTime": "08:00:00"}]
+        },
         "given": ["Ann", None],
         "_given": [None, {"id": "g2"}],
         "subject": {"reference": "Patient/p1"},
@@ -78,9 +91,15 @@ def synthea_patient(number: int) -> Resource:
     visit = f"0000000{number}-aaaa-4bbb-8ccc-000000000002"
     result = f"0000000{number}-aaaa-4bbb-8ccc-000000000003"
     practitioner = {"reference": f"Practitioner?identifier={NPI}|999999{number}"}
-    hospital = {"reference": "Organization?identifier=http://example.org/synthea|hospital-1"}
+    hospital = {
+        "reference": "Organization?identifier=http://example.org/synthea|hospital-1"
+    }
     resources: list[Resource] = [
-        {"resourceType": "Patient", "id": person, "name": [{"family": f"Stone{number}"}]},
+        {
+            "resourceType": "Patient",
+            "id": person,
+            "name": [{"family": f"Stone{number}"}],
+        },
         {
             "resourceType": "Encounter",
             "id": visit,
@@ -109,7 +128,11 @@ def synthea_practitioners(count: int) -> Resource:
     for number in range(count):
         identifier = [{"system": NPI, "value": f"999999{number}"}]
         resources.append(
-            {"resourceType": "Practitioner", "id": f"doctor{number}", "identifier": identifier}
+            {
+                "resourceType": "Practitioner",
+                "id": f"doctor{number}",
+                "identifier": identifier,
+            }
         )
     return transaction(resources, if_none_exist=True)
 
@@ -117,7 +140,9 @@ def synthea_practitioners(count: int) -> Resource:
 def synthea_hospitals() -> Resource:
     """The hospital that the patients' Bundles name by condition."""
     identifier = [{"system": "http://example.org/synthea", "value": "hospital-1"}]
-    return transaction([{"resourceType": "Organization", "id": "h1", "identifier": identifier}])
+    return transaction(
+        [{"resourceType": "Organization", "id": "h1", "identifier": identifier}]
+    )
 
 
 def transaction(resources: list[Resource], *, if_none_exist: bool = False) -> Resource:

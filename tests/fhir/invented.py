@@ -19,7 +19,11 @@ NAME = "http://example.org/mimic-medication-name"
 def codeable_concept(
     code: str, display: str | None = None, system: str = LABS, text: str | None = None
 ) -> Resource:
-    coding = {"system": system, "code": code, **({"display": display} if display else {})}
+    coding = {
+        "system": system,
+        "code": code,
+        **({"display": display} if display else {}),
+    }
     return {"coding": [coding], **({"text": text} if text else {})}
 
 
@@ -38,14 +42,22 @@ def patient(
 
 
 def observation(
-    name: str, of: str, code: Resource | None = None, when: str | None = None, **more: Any
+    name: str,
+    of: str,
+    code: Resource | None = None,
+    when: str | None = None,
+    **more: Any,
 ) -> Resource:
     return {
         "resourceType": "Observation",
         "id": name,
         "status": "final",
         "category": [
-            {"coding": [{"system": CATEGORY, "code": "laboratory", "display": "Laboratory"}]}
+            {
+                "coding": [
+                    {"system": CATEGORY, "code": "laboratory", "display": "Laboratory"}
+                ]
+            }
         ],
         "code": code or codeable_concept("GLU", "Glucose"),
         "subject": {"reference": f"Patient/{of}"},
@@ -61,7 +73,10 @@ def encounter(
         "resourceType": "Encounter",
         "id": name,
         "identifier": [
-            {"system": f"http://example.org/identifier/encounter-{kind}", "value": f"E{name}"}
+            {
+                "system": f"http://example.org/identifier/encounter-{kind}",
+                "value": f"E{name}",
+            }
         ],
         "status": "finished" if end else "in-progress",
         "class": {"code": "IMP"},
@@ -73,7 +88,8 @@ def encounter(
 
 def medication(name: str, called: str, ingredients: Iterable[str] = ()) -> Resource:
     items = [
-        {"itemReference": {"reference": f"Medication/{ingredient}"}} for ingredient in ingredients
+        {"itemReference": {"reference": f"Medication/{ingredient}"}}
+        for ingredient in ingredients
     ]
     identifier = (
         [{"system": NAME, "value": called}]
@@ -108,7 +124,9 @@ def location(name: str, called: str) -> Resource:
 
 
 def write_ndjson(path: Path, resources: Iterable[Resource]) -> Path:
-    text = "".join(json.dumps(resource, ensure_ascii=False) + "\n" for resource in resources)
+    text = "".join(
+        json.dumps(resource, ensure_ascii=False) + "\n" for resource in resources
+    )
     if path.name.endswith(".gz"):
         path.write_bytes(gzip.compress(text.encode()))
     else:
@@ -116,7 +134,9 @@ def write_ndjson(path: Path, resources: Iterable[Resource]) -> Path:
     return path
 
 
-def build_store(folder: Path, resources: Iterable[Resource], profile: str = "archqa") -> Store:
+def build_store(
+    folder: Path, resources: Iterable[Resource], profile: str = "archqa"
+) -> Store:
     """A record that holds exactly these."""
     folder.mkdir(parents=True, exist_ok=True)
     store = Store.open(folder / "record.db", profile, create=True)

@@ -22,7 +22,9 @@ def serving(record: LocalRecord) -> Iterator[str]:
     base = server_url("127.0.0.1", listening, "/fhir")
     service = FhirService(record, base)
     server = build_server(FhirApplication(service, token=TOKEN, on_loopback=True))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listening]}, daemon=True
+    )
     thread.start()
     try:
         yield base

@@ -22,7 +22,9 @@ def client_of(service: FhirService, **options: Any) -> FhirClient:
         body = request.content.decode()
         reply = service.handle(request.method, url, body, dict(request.headers))
         headers = dict(reply.headers)
-        return httpx2.Response(reply.status, headers=headers, content=reply.body.encode())
+        return httpx2.Response(
+            reply.status, headers=headers, content=reply.body.encode()
+        )
 
     return FhirClient(service.base, transport=httpx2.MockTransport(answer), **options)
 
@@ -122,7 +124,9 @@ async def ask(
 
 def _content_type(path: str) -> bytes:
     is_search = path.endswith("/_search")
-    return b"application/x-www-form-urlencoded" if is_search else b"application/fhir+json"
+    return (
+        b"application/x-www-form-urlencoded" if is_search else b"application/fhir+json"
+    )
 
 
 def post_scope(path: str) -> dict[str, Any]:

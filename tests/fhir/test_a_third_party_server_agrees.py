@@ -90,7 +90,9 @@ SEARCHES = [
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, FhirClient]]:
+def servers(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Store, FhirClient]]:
     """The same record in our store and on the other server."""
     folder = tmp_path_factory.mktemp("third")
     resources = random_clinic()

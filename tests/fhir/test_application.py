@@ -20,24 +20,36 @@ async def test_requests_are_answered_under_the_base_path_and_within_limits(
     ward_store: Store,
 ) -> None:
     application = FhirApplication(FhirService(ward_store, BASE), max_request_bytes=100)
-    assert (await send_request(application, "GET", "/fhir//Observation?patient=p1"))[0] == 200
-    assert (await send_request(application, "GET", "/fhir/Observation&patient=p1"))[0] == 200
+    assert (await send_request(application, "GET", "/fhir//Observation?patient=p1"))[
+        0
+    ] == 200
+    assert (await send_request(application, "GET", "/fhir/Observation&patient=p1"))[
+        0
+    ] == 200
     assert (await send_request(application, "HEAD", "/fhir/metadata")) == (200, "")
     assert (await send_request(application, "GET", "/fhirx/metadata"))[0] == 404
     assert (await send_request(application, "GET", "/etc/passwd"))[0] == 404
-    assert (await send_request(application, "POST", "/fhir/Observation", b"x" * 200))[0] == 413
-    assert (await send_request(application, "POST", "/fhir/Observation", b"\xff"))[0] == 400
+    assert (await send_request(application, "POST", "/fhir/Observation", b"x" * 200))[
+        0
+    ] == 413
+    assert (await send_request(application, "POST", "/fhir/Observation", b"\xff"))[
+        0
+    ] == 400
 
 
 async def test_a_server_with_a_token_demands_it(ward_store: Store) -> None:
     application = FhirApplication(FhirService(ward_store, BASE), token="right")
     assert (await send_request(application, "GET", "/fhir/metadata"))[0] == 401
-    assert (await send_request(application, "GET", "/fhir/metadata", authorization="Bearer wrong"))[
-        0
-    ] == 401
-    assert (await send_request(application, "GET", "/fhir/metadata", authorization="bearer right"))[
-        0
-    ] == 200
+    assert (
+        await send_request(
+            application, "GET", "/fhir/metadata", authorization="Bearer wrong"
+        )
+    )[0] == 401
+    assert (
+        await send_request(
+            application, "GET", "/fhir/metadata", authorization="bearer right"
+        )
+    )[0] == 200
 
 
 def test_an_address_outside_loopback_needs_a_token(ward_store: Store) -> None:

@@ -40,13 +40,17 @@ def pem(key: Any, passphrase: bytes | None = None) -> bytes:
 
 def jwk(key: Any, **members: Any) -> dict[str, Any]:
     is_rsa = isinstance(key, rsa.RSAPrivateKey | rsa.RSAPublicKey)
-    algorithm: Any = jwt.algorithms.RSAAlgorithm if is_rsa else jwt.algorithms.ECAlgorithm
+    algorithm: Any = (
+        jwt.algorithms.RSAAlgorithm if is_rsa else jwt.algorithms.ECAlgorithm
+    )
     return {**json.loads(algorithm.to_jwk(key)), **members}
 
 
 def key_file(folder: Path, content: bytes | dict[str, Any]) -> Path:
     path = folder / "key"
-    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    path.write_bytes(
+        content if isinstance(content, bytes) else json.dumps(content).encode()
+    )
     path.chmod(0o600)
     return path
 
@@ -69,7 +73,9 @@ class Hospital:
 
     def answer(self, request: Request) -> Response:
         if request.target == "/fhir/.well-known/smart-configuration":
-            return json_response(json.dumps({"token_endpoint": f"{self.server.url}/token"}))
+            return json_response(
+                json.dumps({"token_endpoint": f"{self.server.url}/token"})
+            )
         if request.target == "/token":
             return self.grant(request)
         granted = f"Bearer granted-{len(self.claims)}"
@@ -96,7 +102,11 @@ class Hospital:
         self.heads.append(jwt.get_unverified_header(assertion))
         self.claims.append(claims)
         token = f"granted-{len(self.claims)}"
-        body = {"access_token": token, "token_type": "bearer", "expires_in": self.lifetime}
+        body = {
+            "access_token": token,
+            "token_type": "bearer",
+            "expires_in": self.lifetime,
+        }
         return json_response(json.dumps(body))
 
 
@@ -126,7 +136,12 @@ def use_key(monkeypatch: pytest.MonkeyPatch, path: Path, **more: str) -> None:
         (pem(EC_KEY), EC_KEY, "ES384", None),
         (jwk(RSA_KEY, kid="r1"), RSA_KEY, "RS384", "r1"),
         (jwk(EC_KEY, kid="e1", alg="ES384"), EC_KEY, "ES384", "e1"),
-        ({"keys": [jwk(RSA_KEY.public_key()), jwk(EC_KEY, kid="e1")]}, EC_KEY, "ES384", "e1"),
+        (
+            {"keys": [jwk(RSA_KEY.public_key()), jwk(EC_KEY, kid="e1")]},
+            EC_KEY,
+            "ES384",
+            "e1",
+        ),
     ],
     ids=["RSA in PEM", "EC in PEM", "RSA as JWK", "EC as JWK", "a set of keys"],
 )
@@ -163,7 +178,11 @@ def test_a_signature_that_the_service_verifies_gets_a_token(
 def test_key_id_scope_and_service_may_be_set(
     hospital: Hospital, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    more = {"KEY_ID": "k7", "SCOPE": "system/*.read", "TOKEN_URL": f"{hospital.server.url}/token"}
+    more = {
+        "KEY_ID": "k7",
+        "SCOPE": "system/*.read",
+        "TOKEN_URL": f"{hospital.server.url}/token",
+    }
     use_key(monkeypatch, key_file(tmp_path, pem(RSA_KEY)), **more)
     run("search", "Patient", "--record", hospital.base)
     assert hospital.heads[0]["kid"] == "k7"
@@ -190,7 +209,10 @@ def test_a_key_that_the_service_does_not_know_is_refused_with_its_reason(
 ) -> None:
     hospital.public_key = rsa.generate_private_key(65537, 2048).public_key()
     use_key(monkeypatch, key_file(tmp_path, pem(RSA_KEY)))
-    with connect(hospital.base) as client, pytest.raises(AuthenticationFailed) as refusal:
+    with (
+        connect(hospital.base) as client,
+        pytest.raises(AuthenticationFailed) as refusal,
+    ):
         client.search("Patient")
     assert "(invalid_client)" in str(refusal.value)
     assert "public key" in str(refusal.value)
@@ -259,7 +281,9 @@ def test_neither_key_nor_token_is_printed(tmp_path: Path) -> None:
     assert "RSAPrivateKey" not in shown
 
 
-def test_a_token_service_in_plain_http_across_the_network_is_refused(tmp_path: Path) -> None:
+def test_a_token_service_in_plain_http_across_the_network_is_refused(
+    tmp_path: Path,
+) -> None:
     key = read_signing_key(key_file(tmp_path, pem(RSA_KEY)))
     service = smart.BackendService("me", key, token_url="http://auth.example/token")
     with (

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from archqa.errors import AuthenticationFailed, CallerError, Redirected, ServerUnavailable
+from archqa.errors import (
+    AuthenticationFailed,
+    CallerError,
+    Redirected,
+    ServerUnavailable,
+)
 from archqa.fhir import (
     ExportOrder,
     ExportServer,
@@ -28,7 +33,9 @@ from tests.safety.raw_server import RawServer, Request, Response
 ACCESS = FixedToken(TOKEN)
 
 
-def fetch(base: str, into: Path, order: ExportOrder | None = None, **options: Any) -> ImportReport:
+def fetch(
+    base: str, into: Path, order: ExportOrder | None = None, **options: Any
+) -> ImportReport:
     """Export from a server without pauses; `allowed_hosts` and `access` are the server's."""
     access = options.pop("access", ACCESS)
     hosts = options.pop("allowed_hosts", ())
@@ -50,11 +57,15 @@ def many(tmp_path: Path) -> Store:
 
 def exporting(record: Store, port: int = 0) -> BulkServer:
     """A server that exports a record."""
-    texts = {name: [text for _, text in rows] for name, rows in texts_by_type(record).items()}
+    texts = {
+        name: [text for _, text in rows] for name, rows in texts_by_type(record).items()
+    }
     return BulkServer(texts, port)
 
 
-def test_a_record_that_is_exported_over_http_is_equal(many: Store, tmp_path: Path) -> None:
+def test_a_record_that_is_exported_over_http_is_equal(
+    many: Store, tmp_path: Path
+) -> None:
     with exporting(many) as server:
         base = server.base
         report = fetch(base, tmp_path / "copy.db")
@@ -65,7 +76,9 @@ def test_a_record_that_is_exported_over_http_is_equal(many: Store, tmp_path: Pat
             assert texts_by_type(copy) == texts_by_type(many)
         again = fetch(base, tmp_path / "copy.db")
         assert again.load.unchanged == 1502
-        newer = ExportOrder(base=base, since=report.transaction_time, types=("Patient",))
+        newer = ExportOrder(
+            base=base, since=report.transaction_time, types=("Patient",)
+        )
         assert fetch(base, tmp_path / "copy.db", newer).load.by_type == {}
     assert not state_folder(tmp_path / "copy.db").exists()
 
@@ -111,7 +124,9 @@ def test_an_interrupted_export_goes_on_where_it_ended(
     ]
 
 
-def test_another_order_does_not_go_on_with_what_is_there(many: Store, tmp_path: Path) -> None:
+def test_another_order_does_not_go_on_with_what_is_there(
+    many: Store, tmp_path: Path
+) -> None:
     target = tmp_path / "copy.db"
 
     def stop(progress: ImportProgress) -> None:
@@ -136,7 +151,9 @@ def test_the_command_exports_and_indexes(
     target = tmp_path / "copy.db"
     with exporting(many) as server:
         base = server.base
-        result = run("export", base, "--into", str(target), "--type", "Patient", "--quiet")
+        result = run(
+            "export", base, "--into", str(target), "--type", "Patient", "--quiet"
+        )
         assert "2 added" in result.stdout
         assert "--since 20" in result.stdout
         report = json.loads(run("export", base, "--into", str(target), "--json").stdout)
@@ -164,7 +181,9 @@ class OddServer:
     def __init__(self) -> None:
         self.replies: dict[str, Callable[[Request], Response]] = {
             "/fhir/$export": lambda _: Response(
-                202, [b""], (("Content-Location", "/fhir/status"), ("Content-Length", "0"))
+                202,
+                [b""],
+                (("Content-Location", "/fhir/status"), ("Content-Length", "0")),
             ),
             "/fhir/status": self.manifest,
             "/files/1": lambda _: whole(CONTENT),
@@ -192,7 +211,9 @@ class OddServer:
 
 
 def whole(content: bytes, status: int = 200, *headers: tuple[str, str]) -> Response:
-    return Response(status, [content], (("Content-Length", str(len(content))), *headers))
+    return Response(
+        status, [content], (("Content-Length", str(len(content))), *headers)
+    )
 
 
 @pytest.fixture
@@ -219,7 +240,9 @@ def test_a_server_is_waited_for_as_long_as_it_says(
             whole(b'{"issue": [{"code": "throttled"}]}', 500),
         ]
     )
-    odd.replies["/fhir/status"] = lambda request: next(statuses, None) or odd.manifest(request)
+    odd.replies["/fhir/status"] = lambda request: (
+        next(statuses, None) or odd.manifest(request)
+    )
     pauses: list[float] = []
     steps: list[str] = []
     report = fetch(
@@ -242,7 +265,9 @@ def test_an_export_that_failed_is_an_error_at_once(
         fetch(base, tmp_path / "a.db")
 
 
-@pytest.mark.parametrize("ranges", ["by tag", "without a tag", "none", "another part", "shorter"])
+@pytest.mark.parametrize(
+    "ranges", ["by tag", "without a tag", "none", "another part", "shorter"]
+)
 def test_a_file_that_breaks_off_is_made_whole(
     odd: OddServer, base: str, tmp_path: Path, ranges: str
 ) -> None:
@@ -335,17 +360,22 @@ def test_files_get_the_token_only_where_the_manifest_says_so(
     assert ("authorization" in request.headers) is needed
 
 
-def test_a_status_on_another_host_gets_nothing(odd: OddServer, base: str, tmp_path: Path) -> None:
+def test_a_status_on_another_host_gets_nothing(
+    odd: OddServer, base: str, tmp_path: Path
+) -> None:
     with RawServer(odd.manifest) as elsewhere:
         location = f"{elsewhere.url}/status"
-        odd.replies["/fhir/$export"] = lambda _: whole(b"", 202, ("Content-Location", location))
+        odd.replies["/fhir/$export"] = lambda _: whole(
+            b"", 202, ("Content-Location", location)
+        )
         with pytest.raises(FhirError, match="another host"):
             fetch(base, tmp_path / "a.db")
         assert elsewhere.requests == []
 
 
 @pytest.mark.parametrize(
-    "url", ["http://[", "ftp://127.0.0.1/x", "http://me:pw@127.0.0.1/x", "file:///etc/passwd"]
+    "url",
+    ["http://[", "ftp://127.0.0.1/x", "http://me:pw@127.0.0.1/x", "file:///etc/passwd"],
 )
 def test_an_address_that_is_none_is_an_error(
     odd: OddServer, base: str, tmp_path: Path, url: str
@@ -381,7 +411,11 @@ def test_the_servers_own_errors_and_deletions_are_told(
     odd: OddServer, base: str, tmp_path: Path
 ) -> None:
     issues = [
-        {"severity": "error", "code": "processing", "diagnostics": "One Patient is left out."},
+        {
+            "severity": "error",
+            "code": "processing",
+            "diagnostics": "One Patient is left out.",
+        },
         {"severity": "information", "details": {"text": "Old data."}},
     ]
     outcome = json.dumps({"resourceType": "OperationOutcome", "issue": issues}).encode()
@@ -407,7 +441,12 @@ def test_the_servers_own_errors_and_deletions_are_told(
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/fhir/$export", "/files/1"])
 def test_a_refusal_is_one_clear_error(
-    odd: OddServer, base: str, tmp_path: Path, status: int, error: type[Exception], path: str
+    odd: OddServer,
+    base: str,
+    tmp_path: Path,
+    status: int,
+    error: type[Exception],
+    path: str,
 ) -> None:
     location = ("Location", "http://127.0.0.1:1/elsewhere")
     odd.replies[path] = lambda _: whole(b"", status, location)
@@ -442,7 +481,9 @@ def test_what_is_fetched_is_private_and_in_the_end_removed_on_both_sides(
     assert odd.server.requests[-1].target == "/fhir/status"
 
 
-def test_a_bundle_among_the_resources_stays_one(odd: OddServer, base: str, tmp_path: Path) -> None:
+def test_a_bundle_among_the_resources_stays_one(
+    odd: OddServer, base: str, tmp_path: Path
+) -> None:
     document = {"resourceType": "Bundle", "id": "b", "type": "document"}
     document["entry"] = [{"resource": patient("inner")}]  # type: ignore[assignment]
     odd.output = [{"type": "Bundle", "url": "/files/1"}]

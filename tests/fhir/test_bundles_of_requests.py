@@ -30,7 +30,10 @@ def post(resource: dict[str, Any], full_url: str = "") -> dict[str, Any]:
 def put(resource: dict[str, Any]) -> dict[str, Any]:
     return {
         "resource": resource,
-        "request": {"method": "PUT", "url": f"{resource['resourceType']}/{resource['id']}"},
+        "request": {
+            "method": "PUT",
+            "url": f"{resource['resourceType']}/{resource['id']}",
+        },
     }
 
 
@@ -38,7 +41,9 @@ def get(url: str) -> dict[str, Any]:
     return {"request": {"method": "GET", "url": url}}
 
 
-def test_a_batch_of_reads_is_answered_entry_by_entry_even_read_only(ward_store: Store) -> None:
+def test_a_batch_of_reads_is_answered_entry_by_entry_even_read_only(
+    ward_store: Store,
+) -> None:
     reads = [get("Patient/p1"), get("Observation?patient=p2"), get("Patient/absent")]
     service = FhirService(ward_store, BASE)
     reply = service.post("", bundle("batch", *reads)).json()
@@ -63,7 +68,11 @@ def test_a_transaction_stores_all_and_its_entries_may_refer_to_each_other(
     log = AuditLog(tmp_path / "audit.jsonl")
     patient = {"resourceType": "Patient", "name": [{"family": "Newcomer"}]}
     vital_sign = {**VITAL_SIGN, "subject": {"reference": "urn:uuid:1"}}
-    requests = [get("Patient?family=Newcomer"), post(vital_sign), post(patient, "urn:uuid:1")]
+    requests = [
+        get("Patient?family=Newcomer"),
+        post(vital_sign),
+        post(patient, "urn:uuid:1"),
+    ]
     with Overlay.over(ward_store) as overlay:
         service = FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY, log))
         reply = service.post("", bundle("transaction", *requests), who="tester")
@@ -118,8 +127,12 @@ def test_the_limits_of_everything_hold_on_every_page(
     assert len(ids) == len(expected)
 
 
-@pytest.mark.parametrize("parameter", ["start=soon", "_count=many", "_type=Observatoin"])
-def test_everything_refuses_an_invalid_parameter(ward_store: Store, parameter: str) -> None:
+@pytest.mark.parametrize(
+    "parameter", ["start=soon", "_count=many", "_type=Observatoin"]
+)
+def test_everything_refuses_an_invalid_parameter(
+    ward_store: Store, parameter: str
+) -> None:
     reply = FhirService(ward_store, BASE).get(f"Patient/p1/$everything?{parameter}")
     assert reply.status == 400
 

@@ -67,25 +67,34 @@ def test_every_declared_parameter_answers(service: FhirService) -> None:
     assert unanswered == []
 
 
-def _fitting(service: FhirService, resource: dict[str, Any], parameter: dict[str, str]) -> str:
+def _fitting(
+    service: FhirService, resource: dict[str, Any], parameter: dict[str, str]
+) -> str:
     """A value that fits; of a composite, one of which either half takes what it is."""
     if parameter["type"] != "composite":
         return VALUES[parameter["type"]]
     for first in ("a", "Patient/p1"):
         for second in ("5", "2130", "a", "Patient/p1", "http://a/b"):
             value = f"{first}${second}"
-            if status(service, f"{resource['type']}?{parameter['name']}={value}") == 200:
+            if (
+                status(service, f"{resource['type']}?{parameter['name']}={value}")
+                == 200
+            ):
                 return value
     return "no value fits"
 
 
 def test_no_undeclared_parameter_answers(service: FhirService) -> None:
     resources = statement(service)["resource"]
-    every_name = {item["name"] for resource in resources for item in resource["searchParam"]}
+    every_name = {
+        item["name"] for resource in resources for item in resource["searchParam"]
+    }
     answered = []
     for index, resource in enumerate(resources):
         own = {item["name"] for item in resource["searchParam"]}
-        undeclared = sorted({*every_name, "no-such-parameter", "_text", "_content"} - own)
+        undeclared = sorted(
+            {*every_name, "no-such-parameter", "_text", "_content"} - own
+        )
         for name in undeclared[index % 7 :: 7]:
             if status(service, f"{resource['type']}?{name}=5") != 400:
                 answered.append(f"{resource['type']}?{name}")
@@ -98,7 +107,15 @@ def test_every_general_parameter_answers_and_no_other(service: FhirService) -> N
     for name in names - {"_has"}:
         assert status(service, f"Patient?{name}={RESULT_VALUES[name]}") == 200, name
     assert status(service, "Patient?_has:Observation:patient:code=GLU") == 200
-    for name in ("_query", "_filter", "_list", "_type", "_contained", "_containedType", "_score"):
+    for name in (
+        "_query",
+        "_filter",
+        "_list",
+        "_type",
+        "_contained",
+        "_containedType",
+        "_score",
+    ):
         assert status(service, f"Patient?{name}=a") == 400, name
 
 
@@ -111,7 +128,12 @@ def test_every_declared_include_answers_and_no_other(service: FhirService) -> No
             for value in declared:
                 url = f"{resource['type']}?_id=absent&{control}={value}"
                 assert status(service, url) == 200, url
-    for value in ("Patient:name", "Patient:no-such", "NoSuchType:patient", "Observation"):
+    for value in (
+        "Patient:name",
+        "Patient:no-such",
+        "NoSuchType:patient",
+        "Observation",
+    ):
         assert status(service, f"Patient?_include={value}") == 400, value
         assert status(service, f"Patient?_revinclude={value}") == 400, value
 
@@ -130,7 +152,9 @@ def test_interactions_are_declared_as_they_are_answered(service: FhirService) ->
 
 
 @pytest.mark.parametrize("mode", list(WriteMode))
-def test_creates_are_declared_where_they_are_answered(ward_store: Store, mode: WriteMode) -> None:
+def test_creates_are_declared_where_they_are_answered(
+    ward_store: Store, mode: WriteMode
+) -> None:
     with Overlay.over(ward_store) as overlay:
         service = FhirService(overlay, writer=Writer(overlay, mode))
         declared = set()
@@ -138,7 +162,9 @@ def test_creates_are_declared_where_they_are_answered(ward_store: Store, mode: W
             if {"code": "create"} in resource["interaction"]:
                 declared.add(resource["type"])
         interactions = {item["code"] for item in statement(service)["interaction"]}
-    assert declared == (set() if mode is WriteMode.READ_ONLY else set(REQUIRED_ELEMENTS))
+    assert declared == (
+        set() if mode is WriteMode.READ_ONLY else set(REQUIRED_ELEMENTS)
+    )
     assert ("transaction" in interactions) == (mode is WriteMode.APPLY)
 
 
@@ -146,12 +172,16 @@ def test_operations_are_declared_as_they_are_answered(service: FhirService) -> N
     declared: set[tuple[str, str]] = set()
     answered: set[tuple[str, str]] = set()
     for resource in statement(service)["resource"]:
-        declared |= {(resource["type"], operation["name"]) for operation in resource["operation"]}
+        declared |= {
+            (resource["type"], operation["name"]) for operation in resource["operation"]
+        }
         for name in ("everything", "validate", "lastn", "export", "meta"):
             reply = service.get(f"{resource['type']}/absent/${name}")
             if reply.json()["issue"][0]["code"] != "not-supported":
                 answered.add((resource["type"], name))
-    assert declared == answered == {("Encounter", "everything"), ("Patient", "everything")}
+    assert (
+        declared == answered == {("Encounter", "everything"), ("Patient", "everything")}
+    )
 
 
 def test_compartments_are_declared_as_they_are_answered(service: FhirService) -> None:

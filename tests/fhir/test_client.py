@@ -7,7 +7,12 @@ import httpx2
 import pytest
 import stamina
 
-from archqa.errors import AuthenticationFailed, InputError, Redirected, ServerUnavailable
+from archqa.errors import (
+    AuthenticationFailed,
+    InputError,
+    Redirected,
+    ServerUnavailable,
+)
 from archqa.fhir import (
     FhirClient,
     FhirError,
@@ -55,7 +60,9 @@ def test_a_client_gives_what_the_store_gives(ward_store: Store) -> None:
         assert list(client.everything("p1")) == list(ward_store.everything("p1"))
         assert client.counts() == ward_store.counts()
         assert client.counts("p1") == ward_store.counts("p1")
-        assert client.codes("Observation", "p1") == ward_store.codes("Observation", "p1")
+        assert client.codes("Observation", "p1") == ward_store.codes(
+            "Observation", "p1"
+        )
         assert build_schema_card(client, "p1") == build_schema_card(ward_store, "p1")
         hits = lookup(ward_store, "heart rate", patient="p1")
         assert lookup(client, "heart rate", patient="p1") == hits
@@ -75,8 +82,13 @@ def test_a_client_says_what_a_server_warns_of(ward_store: Store) -> None:
 def test_several_warnings_of_a_server_are_told_apart() -> None:
     bundle = {"resourceType": "Bundle", "type": "searchset"}
     warning = '199 hapi "stale, perhaps", 299 - "code ignored" "Thu, 26 Nov 2026 10:00:00 GMT"'
-    client, _ = answering(httpx2.Response(200, json=bundle, headers={"warning": warning}))
-    assert client.search("Observation?code=1").server_warnings == ("stale, perhaps", "code ignored")
+    client, _ = answering(
+        httpx2.Response(200, json=bundle, headers={"warning": warning})
+    )
+    assert client.search("Observation?code=1").server_warnings == (
+        "stale, perhaps",
+        "code ignored",
+    )
 
 
 def test_a_client_writes_where_the_server_lets_it(ward_store: Store) -> None:
@@ -89,7 +101,9 @@ def test_a_client_writes_where_the_server_lets_it(ward_store: Store) -> None:
         assert client.get("Observation", stored["id"]) == stored
 
 
-def answering(*replies: httpx2.Response | Exception) -> tuple[FhirClient, list[httpx2.Request]]:
+def answering(
+    *replies: httpx2.Response | Exception,
+) -> tuple[FhirClient, list[httpx2.Request]]:
     """A client that receives these replies in turn, the last one for ever."""
     requests: list[httpx2.Request] = []
 
@@ -99,23 +113,33 @@ def answering(*replies: httpx2.Response | Exception) -> tuple[FhirClient, list[h
         reply = replies[position]
         if isinstance(reply, Exception):
             raise reply
-        return httpx2.Response(reply.status_code, headers=reply.headers, content=reply.content)
+        return httpx2.Response(
+            reply.status_code, headers=reply.headers, content=reply.content
+        )
 
     return FhirClient(
-        "https://far.example/fhir", token="secret", transport=httpx2.MockTransport(answer)
+        "https://far.example/fhir",
+        token="secret",
+        transport=httpx2.MockTransport(answer),
     ), requests
 
 
 def searchset(*ids: str, following: str = "", total: int = 9) -> httpx2.Response:
     link = [{"relation": "next", "url": following}] if following else []
-    entries = [{"resource": {"resourceType": "Patient", "id": patient_id}} for patient_id in ids]
+    entries = [
+        {"resource": {"resourceType": "Patient", "id": patient_id}}
+        for patient_id in ids
+    ]
     return httpx2.Response(
-        200, json={"resourceType": "Bundle", "total": total, "link": link, "entry": entries}
+        200,
+        json={"resourceType": "Bundle", "total": total, "link": link, "entry": entries},
     )
 
 
 def test_a_transient_failure_is_retried_and_a_lasting_one_is_reported() -> None:
-    client, requests = answering(httpx2.Response(503), httpx2.ConnectError("x"), searchset("p1"))
+    client, requests = answering(
+        httpx2.Response(503), httpx2.ConnectError("x"), searchset("p1")
+    )
     assert ids_of(client.search("Patient").resources) == ["p1"]
     assert len(requests) == 3
     client, _ = answering(httpx2.Response(500))
@@ -130,11 +154,17 @@ def test_pages_that_go_in_a_circle_end() -> None:
 
 
 def test_a_token_is_sent_to_no_other_server() -> None:
-    client, requests = answering(searchset("p1", following="http://evil.example/fhir?page=2"))
+    client, requests = answering(
+        searchset("p1", following="http://evil.example/fhir?page=2")
+    )
     with pytest.raises(FhirError, match="another address"):
         list(client.search_all("Patient"))
-    assert [request.headers["authorization"] for request in requests] == ["Bearer secret"]
-    client, _ = answering(httpx2.Response(302, headers={"location": "http://evil.example/"}))
+    assert [request.headers["authorization"] for request in requests] == [
+        "Bearer secret"
+    ]
+    client, _ = answering(
+        httpx2.Response(302, headers={"location": "http://evil.example/"})
+    )
     with pytest.raises(Redirected, match="evil"):
         client.search("Patient")
     assert "secret" not in repr(client._token)
@@ -142,7 +172,13 @@ def test_a_token_is_sent_to_no_other_server() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["", "<html>", "[]", '{"resourceType": "Patient"}', '{"resourceType": "Bundle", "entry": 7}'],
+    [
+        "",
+        "<html>",
+        "[]",
+        '{"resourceType": "Patient"}',
+        '{"resourceType": "Bundle", "entry": 7}',
+    ],
 )
 def test_an_answer_that_is_no_bundle_is_an_error(body: str) -> None:
     client, _ = answering(httpx2.Response(200, text=body))
@@ -150,7 +186,9 @@ def test_an_answer_that_is_no_bundle_is_an_error(body: str) -> None:
         client.search("Patient")
 
 
-def test_an_answer_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_too_long_is_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("archqa.fhir.client.http_client.MAX_REPLY_BYTES", 10)
     client, _ = answering(searchset("p1"))
     with pytest.raises(FhirError, match="too long"):
@@ -170,9 +208,13 @@ def test_tokens_are_fetched_by_client_credentials_once() -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
         requests.append(request.url.path)
         if request.url.path.endswith("smart-configuration"):
-            return httpx2.Response(200, json={"token_endpoint": "https://far.example/token"})
+            return httpx2.Response(
+                200, json={"token_endpoint": "https://far.example/token"}
+            )
         if request.url.path == "/token":
-            return httpx2.Response(200, json={"access_token": "fresh", "expires_in": 3600})
+            return httpx2.Response(
+                200, json={"access_token": "fresh", "expires_in": 3600}
+            )
         assert request.headers["authorization"] == "Bearer fresh"
         return searchset("p1")
 

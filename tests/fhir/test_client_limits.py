@@ -133,7 +133,9 @@ def test_a_token_is_renewed_half_a_minute_before_its_end(
         renewals.append(clock[0])
         return httpx2.Response(200, json={"access_token": "fresh", **lifetime})
 
-    token = smart.ClientCredentials("me", "secret", token_url="https://far.example/token")
+    token = smart.ClientCredentials(
+        "me", "secret", token_url="https://far.example/token"
+    )
     with httpx2.Client(transport=httpx2.MockTransport(answer)) as client:
         for moment in (1000.0, 999.0 + lasts, 1000.0 + lasts):
             clock[0] = moment

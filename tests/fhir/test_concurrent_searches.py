@@ -17,7 +17,9 @@ def test_many_threads_may_read_at_once(ward_store: Store) -> None:
     results: list[int | None] = []
 
     def read() -> None:
-        results.extend(ward_store.search("Observation?patient=p1").total for _ in range(20))
+        results.extend(
+            ward_store.search("Observation?patient=p1").total for _ in range(20)
+        )
 
     threads = [threading.Thread(target=read) for _ in range(16)]
     for thread in threads:
@@ -32,7 +34,11 @@ def test_many_threads_may_read_at_once(ward_store: Store) -> None:
 def test_threads_that_have_ended_leave_no_file_open(ward_store: Store) -> None:
     def opened() -> int:
         return len(
-            [path for path in Path("/proc/self/fd").iterdir() if path.resolve() == ward_store.path]
+            [
+                path
+                for path in Path("/proc/self/fd").iterdir()
+                if path.resolve() == ward_store.path
+            ]
         )
 
     if not Path("/proc/self/fd").is_dir():

@@ -37,7 +37,9 @@ def test_a_conditional_create_is_refused_and_creates_nothing(
     assert (reply.status, issue["code"]) == (400, "not-supported")
     assert service.get("ServiceRequest").json()["total"] == 0
     assert log.entries() == []
-    refused = send(service, "batch", entry("POST", "Patient", patient("x"), ifNoneExist="_id=x"))
+    refused = send(
+        service, "batch", entry("POST", "Patient", patient("x"), ifNoneExist="_id=x")
+    )
     assert refused.json()["entry"][0]["response"]["status"] == "400"
 
 
@@ -50,10 +52,14 @@ def test_the_reply_to_a_create_is_what_the_client_prefers(service: FhirService) 
     assert whole.json()["resourceType"] == "Observation"
     outcome = create(service, VITAL_SIGN, prefer="return=OperationOutcome")
     assert outcome.status == 201
-    assert outcome.json()["issue"][0]["diagnostics"].startswith("No problem was found by the")
+    assert outcome.json()["issue"][0]["diagnostics"].startswith(
+        "No problem was found by the"
+    )
     unknown = create(service, VITAL_SIGN, prefer="return=everything")
     assert unknown.status == 400
-    assert service.get("Observation?patient=p1&category=vital-signs").json()["total"] == 3
+    assert (
+        service.get("Observation?patient=p1&category=vital-signs").json()["total"] == 3
+    )
 
 
 def test_warnings_reach_the_client_the_log_and_never_refuse(
@@ -112,19 +118,27 @@ def test_entries_keep_their_conditions(service: FhirService) -> None:
     assert reply["entry"][4]["response"]["location"] == "Observation/v1/_history/1"
 
 
-def test_entries_hold_what_the_client_prefers_and_warnings_always(service: FhirService) -> None:
+def test_entries_hold_what_the_client_prefers_and_warnings_always(
+    service: FhirService,
+) -> None:
     write = entry("POST", "MedicationRequest", MEDICATION_ORDER)
     (first,) = send(service, "batch", write).json()["entry"]
     assert set(first["response"]) == {"status", "location", "etag", "lastModified"}
-    (second,) = send(service, "batch", write, prefer="return=representation").json()["entry"]
+    (second,) = send(service, "batch", write, prefer="return=representation").json()[
+        "entry"
+    ]
     assert second["resource"]["resourceType"] == "MedicationRequest"
     assert second["response"]["outcome"]["issue"][0]["severity"] == "warning"
     vital_sign = entry("POST", "Observation", VITAL_SIGN)
-    (third,) = send(service, "batch", vital_sign, prefer="return=OperationOutcome").json()["entry"]
+    (third,) = send(
+        service, "batch", vital_sign, prefer="return=OperationOutcome"
+    ).json()["entry"]
     assert third["response"]["outcome"]["issue"][0]["severity"] == "information"
 
 
-def test_a_large_bundle_says_that_it_is_not_compared_with_the_record(service: FhirService) -> None:
+def test_a_large_bundle_says_that_it_is_not_compared_with_the_record(
+    service: FhirService,
+) -> None:
     write = entry("POST", "MedicationRequest", MEDICATION_ORDER)
     entries = send(service, "batch", *[write] * 101).json()["entry"]
     (issue,) = entries[-1]["response"]["outcome"]["issue"]

@@ -38,11 +38,22 @@ async def test_a_preflight_of_a_named_origin_is_answered_without_a_token(
 
 @pytest.mark.parametrize(
     "origin",
-    ["https://evil.example.org", "http://app.example.org", f"{SITE}:444", f"{SITE}.evil", "null"],
+    [
+        "https://evil.example.org",
+        "http://app.example.org",
+        f"{SITE}:444",
+        f"{SITE}.evil",
+        "null",
+    ],
 )
-async def test_no_other_origin_is_answered(application: FhirApplication, origin: str) -> None:
+async def test_no_other_origin_is_answered(
+    application: FhirApplication, origin: str
+) -> None:
     preflight = [("origin", origin), *ASKS]
-    for method, headers in (("OPTIONS", preflight), ("GET", [("origin", origin), TOKEN])):
+    for method, headers in (
+        ("OPTIONS", preflight),
+        ("GET", [("origin", origin), TOKEN]),
+    ):
         reply = await ask(application, method, "/fhir/Patient", headers=headers)
         assert reply.status == 403
         assert "access-control-allow-origin" not in reply.headers
@@ -54,10 +65,14 @@ async def test_a_page_of_a_named_origin_reads_with_the_token_alone(
 ) -> None:
     login = await ask(application, "GET", "/fhir/Patient?token=secret")
     cookie = ("cookie", login.headers["set-cookie"].partition(";")[0])
-    assert (await ask(application, "GET", "/fhir/Patient", headers=[cookie])).status == 200
+    assert (
+        await ask(application, "GET", "/fhir/Patient", headers=[cookie])
+    ).status == 200
     page = [("origin", SITE), ("sec-fetch-site", "cross-site")]
     for headers, status in (([TOKEN], 200), ([cookie], 401), ([], 401)):
-        reply = await ask(application, "GET", "/fhir/Patient", headers=[*page, *headers])
+        reply = await ask(
+            application, "GET", "/fhir/Patient", headers=[*page, *headers]
+        )
         assert reply.status == status
         assert reply.headers["access-control-allow-origin"] == SITE
     for name in ("Location", "ETag", "Link", "Warning"):
@@ -72,9 +87,13 @@ async def test_a_rebound_name_is_not_answered_even_for_a_named_origin(
     assert reply.status == 421
 
 
-async def test_by_default_no_page_of_another_site_is_answered(ward_store: Store) -> None:
+async def test_by_default_no_page_of_another_site_is_answered(
+    ward_store: Store,
+) -> None:
     application = FhirApplication(FhirService(ward_store, BASE))
-    reply = await ask(application, "OPTIONS", "/fhir/Patient", headers=[("origin", SITE), *ASKS])
+    reply = await ask(
+        application, "OPTIONS", "/fhir/Patient", headers=[("origin", SITE), *ASKS]
+    )
     assert reply.status == 403
     plain = await ask(application, "GET", "/fhir/Patient")
     assert not [name for name in plain.headers if name.startswith("access-control")]
@@ -83,7 +102,14 @@ async def test_by_default_no_page_of_another_site_is_answered(ward_store: Store)
 def test_an_origin_is_exact() -> None:
     assert check_origin(" HTTPS://App.example.org:443 ") == SITE
     assert check_origin("http://localhost:3000") == "http://localhost:3000"
-    for text in ("*", "null", "app.example.org", f"{SITE}/", f"{SITE}/x", "https://*.example.org"):
+    for text in (
+        "*",
+        "null",
+        "app.example.org",
+        f"{SITE}/",
+        f"{SITE}/x",
+        "https://*.example.org",
+    ):
         with pytest.raises(CallerError, match="origin"):
             check_origin(text)
 

@@ -13,13 +13,20 @@ from hypothesis import strategies as st
 from archqa import fhir
 from archqa.errors import CallerError, InputError
 from archqa.fhir import FhirService, Overlay, Store
-from tests.fhir.invented import build_store, numbered_observations, patient, ward_resources
+from tests.fhir.invented import (
+    build_store,
+    numbered_observations,
+    patient,
+    ward_resources,
+)
 from tests.fhir.serving import BASE, client_of
 from tests.fhir.test_fhir_commands import run
 from tests.fhir.writes import VITAL_SIGN
 
 WORDS = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=8
+    st.characters(exclude_categories=["Cs"], exclude_characters="\x00"),
+    min_size=1,
+    max_size=8,
 )
 NUMBERS = st.sampled_from(["5", "5.10", "-0.0", "1e3", "12345678901234567890.5000"])
 IDS = st.text("abcDEF019.-", min_size=1, max_size=6)
@@ -67,8 +74,13 @@ def texts_by_type(store: Store) -> dict[str, list[tuple[str, str]]]:
     """Ids and exact texts of each type, in the order of the record."""
     texts = {}
     for resource_type in store.counts():
-        ids = [resource["id"] for resource in store.search_all(f"{resource_type}?_count=50")]
-        texts[resource_type] = [(name, store.text(resource_type, name) or "") for name in ids]
+        ids = [
+            resource["id"]
+            for resource in store.search_all(f"{resource_type}?_count=50")
+        ]
+        texts[resource_type] = [
+            (name, store.text(resource_type, name) or "") for name in ids
+        ]
     return texts
 
 
@@ -110,7 +122,11 @@ def test_a_bundle_that_is_a_resource_itself_stays_one(tmp_path: Path) -> None:
     """As documents are in searches of Bundles."""
     document = {"resourceType": "Bundle", "id": "b1", "type": "document", "entry": []}
     document["entry"] = [{"resource": patient("inner")}]
-    outer = {"resourceType": "Bundle", "type": "searchset", "entry": [{"resource": document}]}
+    outer = {
+        "resourceType": "Bundle",
+        "type": "searchset",
+        "entry": [{"resource": document}],
+    }
     (tmp_path / "outer.json").write_text(json.dumps(outer))
     with Store.open(tmp_path / "first.db", create=True) as first:
         first.load([tmp_path / "outer.json"])
@@ -131,7 +147,9 @@ def test_line_ends_between_values_become_blanks_and_are_counted(tmp_path: Path) 
     assert line == pretty.replace("\n", " ")
 
 
-def test_a_dump_of_a_server_has_what_the_server_has(ward_store: Store, tmp_path: Path) -> None:
+def test_a_dump_of_a_server_has_what_the_server_has(
+    ward_store: Store, tmp_path: Path
+) -> None:
     with client_of(FhirService(ward_store, BASE)) as client:
         report = fhir.dump(client, tmp_path / "of_server")
     fhir.dump(ward_store, tmp_path / "of_file")
@@ -143,7 +161,9 @@ def test_a_dump_of_a_server_has_what_the_server_has(ward_store: Store, tmp_path:
 
 
 def test_a_dump_of_more_than_a_batch_keeps_the_order(tmp_path: Path) -> None:
-    store = build_store(tmp_path / "many", [patient("p1"), *numbered_observations(1203)])
+    store = build_store(
+        tmp_path / "many", [patient("p1"), *numbered_observations(1203)]
+    )
     fhir.dump(store, tmp_path / "dump")
     lines = (tmp_path / "dump" / "Observation.ndjson").read_text().splitlines()
     assert [json.loads(line)["id"] for line in lines] == [f"o{n}" for n in range(1203)]
@@ -217,5 +237,7 @@ def test_the_command_dumps_and_says_how_much(tmp_path: Path) -> None:
     assert "6 Observation" in run(*dump).stdout
     report = json.loads(run(*dump, "--force", "--gzip", "--json").stdout)
     assert report["by_type"] == store.counts()
-    loaded = run("load", str(tmp_path / "dump"), "--into", str(tmp_path / "b.db"), "--quiet")
+    loaded = run(
+        "load", str(tmp_path / "dump"), "--into", str(tmp_path / "b.db"), "--quiet"
+    )
     assert "checksums are right" in loaded.stdout

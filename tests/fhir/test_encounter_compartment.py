@@ -21,7 +21,12 @@ ELEMENTS = {
     "Encounter": ["subject", "partOf", "location.location", "diagnosis.condition"],
     "Observation": ["subject", "encounter", "performer", "hasMember"],
     "Condition": ["subject", "encounter", "recorder"],
-    "MedicationAdministration": ["subject", "context", "medicationReference", "performer.actor"],
+    "MedicationAdministration": [
+        "subject",
+        "context",
+        "medicationReference",
+        "performer.actor",
+    ],
     "MedicationDispense": ["subject", "context", "medicationReference"],
     "DocumentReference": ["subject", "context.encounter", "custodian"],
     "Flag": ["subject", "encounter"],
@@ -43,7 +48,10 @@ def records(draw: st.DrawFn) -> list[dict[str, Any]]:
     resources = []
     for name in NAMES:
         resource_type = name.partition("/")[0]
-        resource: dict[str, Any] = {"resourceType": resource_type, "id": name.replace("/", "-")}
+        resource: dict[str, Any] = {
+            "resourceType": resource_type,
+            "id": name.replace("/", "-"),
+        }
         for path in ELEMENTS[resource_type]:
             target = draw(st.none() | st.sampled_from(NAMES))
             if target is not None:
@@ -73,17 +81,23 @@ def test_everything_of_an_encounter_is_what_a_brute_force_search_finds(
     ):
         service = FhirService(store, BASE)
         for encounter in ("Encounter-1", "Encounter-2"):
-            ids = ids_on_all_pages(service, f"Encounter/{encounter}/$everything?_count=3")
+            ids = ids_on_all_pages(
+                service, f"Encounter/{encounter}/$everything?_count=3"
+            )
             names = {f"{name.partition('-')[0]}/{name}" for name in ids}
             assert len(ids) == len(names)
             assert names == everything_of_encounter(resources, encounter)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_everything_comes_by_get_form_and_parameters(ward_store: Store, profile: str) -> None:
+def test_everything_comes_by_get_form_and_parameters(
+    ward_store: Store, profile: str
+) -> None:
     service = FhirService(ward_store.as_profile(profile), BASE)
     url = "Encounter/i1/$everything"
-    parameters = [{"name": "_type", "valueCode": name} for name in ("Location", "Patient")]
+    parameters = [
+        {"name": "_type", "valueCode": name} for name in ("Location", "Patient")
+    ]
     body = json.dumps({"resourceType": "Parameters", "parameter": parameters})
     for reply in (
         service.get(f"{url}?_type=Location,Patient"),
@@ -106,7 +120,10 @@ def test_a_search_within_an_encounter_finds_its_compartment(
     ward_store: Store, profile: str
 ) -> None:
     service = FhirService(ward_store.as_profile(profile), BASE)
-    assert ids_on_all_pages(service, "Encounter/h1/Observation?_count=1") == ["o1", "o2"]
+    assert ids_on_all_pages(service, "Encounter/h1/Observation?_count=1") == [
+        "o1",
+        "o2",
+    ]
     assert ids_on_all_pages(
         service, "Encounter/h1/Observation?date=ge2130-01-02T06:00:00-05:00"
     ) == ["o2"]

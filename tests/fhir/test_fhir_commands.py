@@ -27,7 +27,9 @@ def run(*arguments: str) -> Result:
     return result
 
 
-def test_load_prints_a_report_and_exits_with_1_if_lines_were_bad(tmp_path: Path) -> None:
+def test_load_prints_a_report_and_exits_with_1_if_lines_were_bad(
+    tmp_path: Path,
+) -> None:
     resources = ward_resources()
     path = write_ndjson(tmp_path / "ward.ndjson", resources)
     load = ("load", str(path), "--quiet", "--into", str(tmp_path / "a.db"))

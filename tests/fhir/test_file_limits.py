@@ -31,7 +31,9 @@ def test_a_reader_waits_30_seconds_for_a_writer(ward_store: Store) -> None:
         connection.close()
 
 
-def test_a_file_has_the_marks_by_which_old_and_new_files_are_told_apart(ward_store: Store) -> None:
+def test_a_file_has_the_marks_by_which_old_and_new_files_are_told_apart(
+    ward_store: Store,
+) -> None:
     connection = ward_store.session().connection
     assert connection.execute("PRAGMA application_id").fetchone() == (0x61464852,)
     assert connection.execute("PRAGMA user_version").fetchone() == (1,)
@@ -40,7 +42,10 @@ def test_a_file_has_the_marks_by_which_old_and_new_files_are_told_apart(ward_sto
 def test_a_resource_compressed_by_an_earlier_version_is_read() -> None:
     dictionary = b'{"resourceType": "Observation", "id": "' + b"x" * 5000
     blob = bytes.fromhex("ab266eb82edf50a91600")
-    assert decompress_blob(dictionary, blob) == '{"resourceType": "Observation", "id": "o1"}'
+    assert (
+        decompress_blob(dictionary, blob)
+        == '{"resourceType": "Observation", "id": "o1"}'
+    )
 
 
 def test_a_line_of_twenty_mib_is_read(tmp_path: Path) -> None:
@@ -50,7 +55,9 @@ def test_a_line_of_twenty_mib_is_read(tmp_path: Path) -> None:
     assert (report.added, report.bad) == (1, 0)
 
 
-def test_additions_of_an_overlay_never_share_a_number_with_later_loads(tmp_path: Path) -> None:
+def test_additions_of_an_overlay_never_share_a_number_with_later_loads(
+    tmp_path: Path,
+) -> None:
     store = build_store(tmp_path, [patient("p1"), observation("o1", "p1")])
     with Overlay.over(store) as overlay:
         created = overlay.create(observation("x", "p1"))

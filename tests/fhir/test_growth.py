@@ -88,12 +88,17 @@ def with_codings(size: int) -> Resource:
 
 
 def with_identifiers(size: int) -> Resource:
-    identifiers = [{"system": "http://s", "value": f"i{number}"} for number in range(size)]
+    identifiers = [
+        {"system": "http://s", "value": f"i{number}"} for number in range(size)
+    ]
     return patient("p1", identifier=identifiers)
 
 
 def with_names(size: int) -> Resource:
-    return {**patient("p1"), "name": [{"family": f"n{number}"} for number in range(size)]}
+    return {
+        **patient("p1"),
+        "name": [{"family": f"n{number}"} for number in range(size)],
+    }
 
 
 def with_members(size: int) -> Resource:
@@ -102,7 +107,9 @@ def with_members(size: int) -> Resource:
 
 
 def with_subjects(size: int) -> Resource:
-    members = [{"entity": {"reference": f"Patient/m{number}"}} for number in range(size)]
+    members = [
+        {"entity": {"reference": f"Patient/m{number}"}} for number in range(size)
+    ]
     return {"resourceType": "Group", "id": "g1", "type": "person", "member": members}
 
 
@@ -129,7 +136,9 @@ LARGE_BUNDLES: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("kind", LARGE_BUNDLES)
-def test_references_of_a_large_bundle_load_in_proportion(tmp_path: Path, kind: str) -> None:
+def test_references_of_a_large_bundle_load_in_proportion(
+    tmp_path: Path, kind: str
+) -> None:
     def seconds_for(size: int) -> float:
         text = json.dumps(transaction(size, LARGE_BUNDLES[kind]))
         folder = Path(mkdtemp(dir=tmp_path))
@@ -150,7 +159,9 @@ def test_a_bundle_of_fifty_thousand_entries_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", LARGE_RESOURCES)
-def test_a_large_resource_loads_and_is_read_in_proportion(tmp_path: Path, kind: str) -> None:
+def test_a_large_resource_loads_and_is_read_in_proportion(
+    tmp_path: Path, kind: str
+) -> None:
     def seconds_for(size: int) -> float:
         resource = LARGE_RESOURCES[kind](size)
         folder = Path(mkdtemp(dir=tmp_path))
@@ -161,7 +172,10 @@ def test_a_large_resource_loads_and_is_read_in_proportion(tmp_path: Path, kind: 
             assert report.added == 1
             service = FhirService(store, BASE)
             resource_type, resource_id = resource["resourceType"], resource["id"]
-            for url in (f"{resource_type}/{resource_id}", f"{resource_type}?_summary=true"):
+            for url in (
+                f"{resource_type}/{resource_id}",
+                f"{resource_type}?_summary=true",
+            ):
                 assert service.get(url).status == 200
 
         return seconds_of(load_and_read)
@@ -169,7 +183,9 @@ def test_a_large_resource_loads_and_is_read_in_proportion(tmp_path: Path, kind: 
     assert_in_proportion(seconds_for, 25_000)
 
 
-def test_a_text_of_sixteen_mib_is_found_by_its_beginning_and_by_a_part(tmp_path: Path) -> None:
+def test_a_text_of_sixteen_mib_is_found_by_its_beginning_and_by_a_part(
+    tmp_path: Path,
+) -> None:
     text = "Ä" + "lorem ipsum " * (16 * 2**20 // 12) + "needle"
     store = build_store(tmp_path, [observation("o1", "p1", valueString=text)])
     start = time.process_time()
@@ -180,7 +196,9 @@ def test_a_text_of_sixteen_mib_is_found_by_its_beginning_and_by_a_part(tmp_path:
 
 
 @pytest.mark.parametrize("depth", [201, 900, 1100, 10_000, 1_000_000])
-def test_what_is_nested_too_deeply_is_refused_by_name(tmp_path: Path, depth: int) -> None:
+def test_what_is_nested_too_deeply_is_refused_by_name(
+    tmp_path: Path, depth: int
+) -> None:
     value = "[" * depth + "]" * depth
     text = f'{{"resourceType": "Basic", "id": "b1", "extension": {value}}}'
     store, report = load_text(tmp_path, text)
@@ -189,11 +207,15 @@ def test_what_is_nested_too_deeply_is_refused_by_name(tmp_path: Path, depth: int
     assert store.counts() == {}
 
 
-def test_what_is_nested_two_hundred_levels_deep_is_loaded_and_answered(tmp_path: Path) -> None:
+def test_what_is_nested_two_hundred_levels_deep_is_loaded_and_answered(
+    tmp_path: Path,
+) -> None:
     value: Any = 1
     for _ in range(99):
         value = [{"extension": value}]
-    store = build_store(tmp_path, [{"resourceType": "Basic", "id": "b1", "extension": value}])
+    store = build_store(
+        tmp_path, [{"resourceType": "Basic", "id": "b1", "extension": value}]
+    )
     service = FhirService(store, BASE)
     for url in ("Basic/b1", "Basic?_summary=true", "Basic?_elements=extension"):
         assert service.get(url).status == 200
@@ -202,7 +224,11 @@ def test_what_is_nested_two_hundred_levels_deep_is_loaded_and_answered(tmp_path:
 def ward_of(size: int) -> Iterable[Resource]:
     """A patient whose observations refer to one hub, and to one another in a circle."""
     yield patient("p1")
-    yield {"resourceType": "Encounter", "id": "e1", "subject": {"reference": "Patient/p1"}}
+    yield {
+        "resourceType": "Encounter",
+        "id": "e1",
+        "subject": {"reference": "Patient/p1"},
+    }
     for number in range(size):
         yield observation(
             f"o{number}",
@@ -225,7 +251,9 @@ def wards(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Store]:
 
 
 TWO_THOUSAND_CODES = ",".join(f"C{number}" for number in range(2000))
-SORT_KEYS = ",".join(["date", "-code", "encounter", "_id", "-_lastUpdated", "patient", "status"])
+SORT_KEYS = ",".join(
+    ["date", "-code", "encounter", "_id", "-_lastUpdated", "patient", "status"]
+)
 
 LARGE_SEARCHES = {
     "two thousand codes": f"Observation?code={TWO_THOUSAND_CODES}",
@@ -247,7 +275,9 @@ LARGE_SEARCHES = {
 
 
 @pytest.mark.parametrize("kind", LARGE_SEARCHES)
-def test_a_large_search_takes_time_in_proportion(wards: dict[int, Store], kind: str) -> None:
+def test_a_large_search_takes_time_in_proportion(
+    wards: dict[int, Store], kind: str
+) -> None:
     def seconds_for(size: int) -> float:
         # Sessions cache results: each search has its own.
         service = FhirService(wards[size].as_profile("hapi"), BASE)
@@ -260,7 +290,9 @@ def test_a_large_search_takes_time_in_proportion(wards: dict[int, Store], kind: 
     assert_in_proportion(seconds_for, 5000)
 
 
-def test_all_pages_of_a_large_result_take_time_in_proportion(wards: dict[int, Store]) -> None:
+def test_all_pages_of_a_large_result_take_time_in_proportion(
+    wards: dict[int, Store],
+) -> None:
     def seconds_for(size: int) -> float:
         store = wards[size].as_profile("hapi")
         return seconds_of(lambda: ids_of(store.search_all("Observation?_count=100")))

@@ -24,16 +24,33 @@ def service(ward_store: Store) -> FhirService:
 
 
 ABSENT = [
-    *("Observation/$lastn", "Observation/$stats", "Patient/$export", "$export", "$convert"),
-    *("DocumentReference/$docref", "Patient/p1/$summary", "Patient/p1/$x y", "Patient/p1/$"),
+    *(
+        "Observation/$lastn",
+        "Observation/$stats",
+        "Patient/$export",
+        "$export",
+        "$convert",
+    ),
+    *(
+        "DocumentReference/$docref",
+        "Patient/p1/$summary",
+        "Patient/p1/$x y",
+        "Patient/p1/$",
+    ),
     *("Group/g/$export", "Observation/$validate", "Patient/p1/$validate", "$validate"),
 ]
-ELSEWHERE = ["Patient/$everything", "Location/w1/$everything", "Patient/p1/Condition/$everything"]
+ELSEWHERE = [
+    "Patient/$everything",
+    "Location/w1/$everything",
+    "Patient/p1/Condition/$everything",
+]
 
 
 @pytest.mark.parametrize("url", [*ABSENT, *ELSEWHERE])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "DELETE"])
-def test_an_absent_operation_is_not_supported(service: FhirService, url: str, method: str) -> None:
+def test_an_absent_operation_is_not_supported(
+    service: FhirService, url: str, method: str
+) -> None:
     reply = service.handle(method, url)
     (issue,) = reply.json()["issue"]
     assert (reply.status, issue["code"]) == (404, "not-supported")
@@ -45,9 +62,18 @@ def test_an_absent_operation_is_not_supported(service: FhirService, url: str, me
     [
         *(("PUT", "metadata", "GET, HEAD"), ("POST", "metadata", "GET, HEAD")),
         *(("GET", "Observation/_search", "POST"), ("GET", "_search", "POST")),
-        *(("HEAD", "Patient/p1/Observation/_search", "POST"), ("PATCH", "", "GET, HEAD, POST")),
-        *(("DELETE", "Patient", "GET, HEAD, POST"), ("OPTIONS", "Patient", "GET, HEAD, POST")),
-        *(("POST", "Patient/p1", "GET, HEAD"), ("DELETE", "Patient/p1/Condition", "GET, HEAD")),
+        *(
+            ("HEAD", "Patient/p1/Observation/_search", "POST"),
+            ("PATCH", "", "GET, HEAD, POST"),
+        ),
+        *(
+            ("DELETE", "Patient", "GET, HEAD, POST"),
+            ("OPTIONS", "Patient", "GET, HEAD, POST"),
+        ),
+        *(
+            ("POST", "Patient/p1", "GET, HEAD"),
+            ("DELETE", "Patient/p1/Condition", "GET, HEAD"),
+        ),
         ("DELETE", "Patient/p1/$everything", "GET, HEAD"),
     ],
 )
@@ -60,15 +86,21 @@ def test_a_method_that_a_url_does_not_answer_gets_those_that_it_does(
     assert method not in reply.headers["allow"].split(", ")
 
 
-async def test_a_post_to_a_read_url_is_refused_whatever_its_type(service: FhirService) -> None:
+async def test_a_post_to_a_read_url_is_refused_whatever_its_type(
+    service: FhirService,
+) -> None:
     application = FhirApplication(service)
     for headers in ([], [FORM], [JSON]):
         reply = await ask(application, "POST", "/fhir/Patient/p1", b"{}", headers)
         assert reply.status == 405
-    assert (await ask(application, "POST", "/fhir/Patient", b"{}", [FORM])).status == 415
+    assert (
+        await ask(application, "POST", "/fhir/Patient", b"{}", [FORM])
+    ).status == 415
 
 
-async def test_a_head_has_the_headers_of_a_get_and_no_body(service: FhirService) -> None:
+async def test_a_head_has_the_headers_of_a_get_and_no_body(
+    service: FhirService,
+) -> None:
     application = FhirApplication(service)
     for headers in ([], [("accept-encoding", "gzip")]):
         get = await ask(application, "GET", "/fhir/Patient", headers=headers)
@@ -83,7 +115,10 @@ async def test_a_head_has_the_headers_of_a_get_and_no_body(service: FhirService)
     ("accept", "media_type"),
     [
         *(("", "application/fhir+json"), ("*/*", "application/fhir+json")),
-        *(("application/json", "application/json"), ("application/*", "application/fhir+json")),
+        *(
+            ("application/json", "application/json"),
+            ("application/*", "application/fhir+json"),
+        ),
         ("text/html,application/xhtml+xml,*/*;q=0.8", "application/fhir+json"),
         ("application/fhir+xml, application/fhir+json;q=0.1", "application/fhir+json"),
         ("application/json, application/fhir+json;q=0.9", "application/json"),
@@ -105,8 +140,16 @@ def test_the_media_type_is_the_best_that_the_client_accepts(
 @pytest.mark.parametrize(
     "accept",
     [
-        *("application/fhir+xml", "text/turtle", "text/html", "application/fhir+json;q=0"),
-        *("*/*;q=0", "application/fhir+json;q=0, application/json;q=0, text/json;q=0, */*"),
+        *(
+            "application/fhir+xml",
+            "text/turtle",
+            "text/html",
+            "application/fhir+json;q=0",
+        ),
+        *(
+            "*/*;q=0",
+            "application/fhir+json;q=0, application/json;q=0, text/json;q=0, */*",
+        ),
         *("application/fhir+json;fhirVersion=3.0", "application/json;q=2", "nonsense"),
     ],
 )
@@ -126,27 +169,50 @@ def test_formats_other_than_json_are_not_acceptable_on_any_url(
     ward_store: Store, profile: str
 ) -> None:
     service = FhirService(ward_store.as_profile(profile), BASE)
-    for text in ("xml", "ttl", "text/turtle", "application/fhir+xml", "application/fhir%2Bxml"):
+    for text in (
+        "xml",
+        "ttl",
+        "text/turtle",
+        "application/fhir+xml",
+        "application/fhir%2Bxml",
+    ):
         for url in ("Patient/p1", "Patient", "metadata", "Patient/p1/$everything"):
             assert service.get(f"{url}?_format={text}").status == 406
-        assert service.handle("POST", "Patient/_search", f"_format={text}").status == 406
-    for text in ("json", "application/json", "application/fhir+json", "application/fhir%2Bjson"):
+        assert (
+            service.handle("POST", "Patient/_search", f"_format={text}").status == 406
+        )
+    for text in (
+        "json",
+        "application/json",
+        "application/fhir+json",
+        "application/fhir%2Bjson",
+    ):
         assert service.get(f"Patient/p1?_format={text}").status == 200
         assert service.get(f"Patient?_format={text};fhirVersion=4.0").status == 200
 
 
-async def test_long_replies_are_compressed_for_those_who_take_gzip(service: FhirService) -> None:
+async def test_long_replies_are_compressed_for_those_who_take_gzip(
+    service: FhirService,
+) -> None:
     application = FhirApplication(service)
     target = "/fhir/metadata"
     plain = await ask(application, "GET", target)
     assert "Accept-Encoding" in plain.headers["vary"]
     for accepted in ("gzip", "deflate, gzip;q=0.5", "*", "x-gzip"):
-        reply = await ask(application, "GET", target, headers=[("accept-encoding", accepted)])
+        reply = await ask(
+            application, "GET", target, headers=[("accept-encoding", accepted)]
+        )
         assert reply.headers["content-encoding"] == "gzip"
-        assert int(reply.headers["content-length"]) == len(reply.body) < len(plain.body) / 2
+        assert (
+            int(reply.headers["content-length"])
+            == len(reply.body)
+            < len(plain.body) / 2
+        )
         assert gzip.decompress(reply.body) == plain.body
     for refused in ("", "br", "gzip;q=0, *", "gzip;q=0.2, identity", "gzip;q=x"):
-        reply = await ask(application, "GET", target, headers=[("accept-encoding", refused)])
+        reply = await ask(
+            application, "GET", target, headers=[("accept-encoding", refused)]
+        )
         assert "content-encoding" not in reply.headers
         assert reply.body == plain.body
 
@@ -157,7 +223,9 @@ async def test_a_compressed_search_or_write_is_read(ward_store: Store) -> None:
         application = FhirApplication(service)
         coded = ("content-encoding", "gzip")
         form = gzip.compress(b"patient=p1&code=GLU", mtime=0)
-        reply = await ask(application, "POST", "/fhir/Observation/_search", form, [FORM, coded])
+        reply = await ask(
+            application, "POST", "/fhir/Observation/_search", form, [FORM, coded]
+        )
         assert json.loads(reply.body)["total"] == 2
         write = gzip.compress(json.dumps(VITAL_SIGN).encode())
         assert (
@@ -184,7 +252,11 @@ async def test_a_small_body_that_unpacks_to_a_large_one_stops_at_the_limit(
 @pytest.mark.parametrize(
     ("coding", "body", "status"),
     [
-        *(("br", b"x", 415), ("deflate", zlib.compress(b"a=b"), 415), ("gzip", b"a=b", 400)),
+        *(
+            ("br", b"x", 415),
+            ("deflate", zlib.compress(b"a=b"), 415),
+            ("gzip", b"a=b", 400),
+        ),
         *(("gzip", gzip.compress(b"code=GLU", mtime=0)[:-4], 400), ("gzip", b"", 400)),
         *(("gzip", gzip.compress(b"a=b", mtime=0) * 2, 400), ("gzip, gzip", b"x", 415)),
         ("identity", b"code=GLU", 200),
@@ -193,7 +265,11 @@ async def test_a_small_body_that_unpacks_to_a_large_one_stops_at_the_limit(
 async def test_a_body_that_cannot_be_unpacked_whole_is_refused(
     service: FhirService, coding: str, body: bytes, status: int
 ) -> None:
-    headers = [FORM, ("content-encoding", coding), ("content-length", str(len(body) or 1))]
+    headers = [
+        FORM,
+        ("content-encoding", coding),
+        ("content-length", str(len(body) or 1)),
+    ]
     target = "/fhir/Observation/_search"
     reply = await ask(FhirApplication(service), "POST", target, body, headers)
     assert reply.status == status
@@ -203,7 +279,9 @@ async def test_a_body_that_cannot_be_unpacked_whole_is_refused(
 
 async def test_preferences_in_two_headers_both_count(service: FhirService) -> None:
     headers = [("prefer", "return=minimal"), ("prefer", "handling=lenient")]
-    reply = await ask(FhirApplication(service), "GET", "/fhir/Patient?x=1", headers=headers)
+    reply = await ask(
+        FhirApplication(service), "GET", "/fhir/Patient?x=1", headers=headers
+    )
     assert reply.status == 200
 
 
@@ -211,13 +289,19 @@ async def test_another_fhir_version_of_a_body_is_refused(service: FhirService) -
     for version, status in (("3.0", 415), ("4.0", 403)):
         header = ("content-type", f"application/fhir+json; fhirVersion={version}")
         body = json.dumps(VITAL_SIGN).encode()
-        reply = await ask(FhirApplication(service), "POST", "/fhir/Observation", body, [header])
+        reply = await ask(
+            FhirApplication(service), "POST", "/fhir/Observation", body, [header]
+        )
         assert reply.status == status
 
 
-async def test_paging_works_with_gzip_and_tokens(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_paging_works_with_gzip_and_tokens(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     store = build_store(tmp_path_factory.mktemp("many"), numbered_observations(30))
     application = FhirApplication(FhirService(store, BASE), token="secret")
     headers = [("authorization", "Bearer secret"), ("accept-encoding", "gzip")]
-    reply = await ask(application, "GET", "/fhir/Observation?_count=20", headers=headers)
+    reply = await ask(
+        application, "GET", "/fhir/Observation?_count=20", headers=headers
+    )
     assert len(json.loads(gzip.decompress(reply.body))["entry"]) == 20

@@ -32,7 +32,9 @@ def outcome_texts(reply: FhirResponse) -> list[str]:
     content = reply.json()
     resources = [content, *(entry["resource"] for entry in content.get("entry", []))]
     outcomes = [
-        resource for resource in resources if resource["resourceType"] == "OperationOutcome"
+        resource
+        for resource in resources
+        if resource["resourceType"] == "OperationOutcome"
     ]
     return [issue["diagnostics"] for outcome in outcomes for issue in outcome["issue"]]
 
@@ -84,14 +86,23 @@ def test_what_is_not_supported_is_refused_or_an_entry_of_the_outcome(
     name = params.partition("=")[0]
     remaining = links(lenient)["self"].partition("?")[2].split("&")
     assert remaining.count("patient=p1") == 1
-    assert [part for part in remaining if part.startswith(f"{name}=")] in ([], ["_count=3"])
+    assert [part for part in remaining if part.startswith(f"{name}=")] in (
+        [],
+        ["_count=3"],
+    )
     if profile != "gcp":
         assert get(whole, profile, url).status == 400
 
 
 @pytest.mark.parametrize(
     "params",
-    ["pateint=p1", "_cout=3", "_include:recurse=Observation:encounter", "_sort=colour", "id=o1"],
+    [
+        "pateint=p1",
+        "_cout=3",
+        "_include:recurse=Observation:encounter",
+        "_sort=colour",
+        "id=o1",
+    ],
 )
 def test_gcp_ignores_an_unknown_parameter_as_google_does_and_names_it_in_a_header(
     whole: Store, params: str
@@ -117,8 +128,16 @@ def test_no_value_of_the_request_comes_into_the_header(whole: Store) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_malformed_values_stay_errors_under_leniency(whole: Store, profile: str) -> None:
-    for params in ("date=x", "_count=ten", "code=,", "_include=Observation", "status:missing=1"):
+def test_malformed_values_stay_errors_under_leniency(
+    whole: Store, profile: str
+) -> None:
+    for params in (
+        "date=x",
+        "_count=ten",
+        "code=,",
+        "_include=Observation",
+        "status:missing=1",
+    ):
         assert get(whole, profile, f"Observation?{params}", "lenient").status == 400
 
 
@@ -141,7 +160,9 @@ def test_every_page_of_a_lenient_search_is_the_same_without_the_header(
     assert strict.json()["entry"] == followed.json()["entry"]
 
 
-def test_a_parameter_added_to_a_link_of_hapi_is_searched_by_or_refused(whole: Store) -> None:
+def test_a_parameter_added_to_a_link_of_hapi_is_searched_by_or_refused(
+    whole: Store,
+) -> None:
     service = FhirService(whole.as_profile("hapi"), BASE)
     next_url = links(service.get("Observation?_count=2"))["next"]
     assert service.get(next_url).status == 200
@@ -158,7 +179,11 @@ def test_reads_and_the_capabilities_refuse_unknown_parameters_or_name_them_in_a_
 ) -> None:
     assert get(whole, profile, url, "strict").status == 400
     name = "mode" if "mode" in url else "colour"
-    assert get(whole, profile, url, "lenient").headers["warning"].endswith(f'ignored: {name}"')
+    assert (
+        get(whole, profile, url, "lenient")
+        .headers["warning"]
+        .endswith(f'ignored: {name}"')
+    )
     default = get(whole, profile, url)
     is_ignored = profile == "gcp" and name == "colour"
     assert (default.status, "warning" in default.headers) == (
@@ -168,12 +193,17 @@ def test_reads_and_the_capabilities_refuse_unknown_parameters_or_name_them_in_a_
 
 def test_the_capabilities_have_parts(whole: Store) -> None:
     assert "rest" not in get(whole, "archqa", "metadata?_elements=status").json()
-    assert get(whole, "archqa", "metadata?mode=full&_summary=false&_pretty=true").status == 200
+    assert (
+        get(whole, "archqa", "metadata?mode=full&_summary=false&_pretty=true").status
+        == 200
+    )
     assert get(whole, "archqa", "metadata?_summary=count").status == 400
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_everything_treats_unknown_parameters_as_searches_do(whole: Store, profile: str) -> None:
+def test_everything_treats_unknown_parameters_as_searches_do(
+    whole: Store, profile: str
+) -> None:
     url = "Patient/p1/$everything?_typ=Observation&_count=50"
     strict = get(whole, profile, url, "strict")
     assert strict.status == 400
@@ -182,7 +212,9 @@ def test_everything_treats_unknown_parameters_as_searches_do(whole: Store, profi
     assert len(outcome_texts(lenient)) == 1
     assert "_typ" not in links(lenient)["self"]
     if profile == "gcp":
-        assert get(whole, profile, url).headers["warning"] == '299 archqa "ignored: _typ"'
+        assert (
+            get(whole, profile, url).headers["warning"] == '299 archqa "ignored: _typ"'
+        )
     else:
         assert get(whole, profile, url).status == 400
 
@@ -190,8 +222,13 @@ def test_everything_treats_unknown_parameters_as_searches_do(whole: Store, profi
 def test_a_write_with_unknown_parameters_is_not_stored(whole: Store) -> None:
     with Overlay.over(whole) as overlay:
         service = FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY))
-        assert service.post("Observation?colour=red", json.dumps(VITAL_SIGN)).status == 400
-        assert service.post("Observation?_format=json", json.dumps(VITAL_SIGN)).status == 201
+        assert (
+            service.post("Observation?colour=red", json.dumps(VITAL_SIGN)).status == 400
+        )
+        assert (
+            service.post("Observation?_format=json", json.dumps(VITAL_SIGN)).status
+            == 201
+        )
         assert service.get("Observation?_total=accurate").json()["total"] == 7
 
 
@@ -206,7 +243,9 @@ def test_a_batch_tells_what_its_reads_ignored(whole: Store) -> None:
     assert strict["entry"][0]["response"]["status"] == "400"
 
 
-def test_parameters_without_a_value_are_left_out_of_the_links_and_named(whole: Store) -> None:
+def test_parameters_without_a_value_are_left_out_of_the_links_and_named(
+    whole: Store,
+) -> None:
     for profile in PROFILES:
         reply = get(whole, profile, "Observation?code=&patient=p1")
         assert links(reply)["self"] == f"{BASE}/Observation?patient=p1"
@@ -225,27 +264,61 @@ def test_the_library_tells_what_a_search_ignored(whole: Store) -> None:
 
 @pytest.mark.parametrize("name", ["_sort", "_elements"])
 @pytest.mark.parametrize("value", ["", "%1F", "%20,", "-", ",,"])
-def test_a_list_without_a_name_is_named_as_ignored(whole: Store, name: str, value: str) -> None:
+def test_a_list_without_a_name_is_named_as_ignored(
+    whole: Store, name: str, value: str
+) -> None:
     url = f"Observation?{name}={value}"
-    assert outcome_texts(get(whole, "archqa", url)) == [f"{name} has no value: it was ignored."]
+    assert outcome_texts(get(whole, "archqa", url)) == [
+        f"{name} has no value: it was ignored."
+    ]
     assert name in get(whole, "hapi", url).headers["warning"]
 
 
 @pytest.mark.parametrize("name", ["_type", "_elements"])
 def test_everything_refuses_a_list_without_a_name(whole: Store, name: str) -> None:
     for value in ("", ",", "%20"):
-        assert get(whole, "hapi", f"Patient/p1/$everything?{name}={value}").status == 400
+        assert (
+            get(whole, "hapi", f"Patient/p1/$everything?{name}={value}").status == 400
+        )
 
 
 NAMES = st.sampled_from(
     [
-        *("pateint", "colour", "_foo", "_text", "code:txt", "code:exact", "_include:recurse"),
-        *("_sort:desc", "subject:Foo", "patient.foo", "_has:Observation:patient:foo", "_count:x"),
-        *("_summary", "_elements", "_total", "_pretty", "_include", "_revinclude", "_sort"),
+        *(
+            "pateint",
+            "colour",
+            "_foo",
+            "_text",
+            "code:txt",
+            "code:exact",
+            "_include:recurse",
+        ),
+        *(
+            "_sort:desc",
+            "subject:Foo",
+            "patient.foo",
+            "_has:Observation:patient:foo",
+            "_count:x",
+        ),
+        *(
+            "_summary",
+            "_elements",
+            "_total",
+            "_pretty",
+            "_include",
+            "_revinclude",
+            "_sort",
+        ),
     ]
 ) | st.text(min_size=1, max_size=15)
-VALUES = st.sampled_from(["", "x", "foo:bar", "*:foo", "Observation:foo"]) | st.text(max_size=15)
-BASES = ["Observation?patient=p1", "Patient?gender=female", "Patient/p1/$everything?_count=3"]
+VALUES = st.sampled_from(["", "x", "foo:bar", "*:foo", "Observation:foo"]) | st.text(
+    max_size=15
+)
+BASES = [
+    "Observation?patient=p1",
+    "Patient?gender=female",
+    "Patient/p1/$everything?_count=3",
+]
 
 
 @settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
@@ -283,7 +356,9 @@ def _is_without_effect(name: str, value: str) -> bool:
 def _content(reply: FhirResponse) -> Any:
     bundle = reply.json()
     entries = [entry["resource"] for entry in bundle.get("entry", [])]
-    return bundle.get("total"), [entry for entry in entries if entry["resourceType"] != _OUTCOME]
+    return bundle.get("total"), [
+        entry for entry in entries if entry["resourceType"] != _OUTCOME
+    ]
 
 
 _OUTCOME = "OperationOutcome"

@@ -45,7 +45,10 @@ def test_an_unknown_parameter_is_refused_with_near_names_or_ignored(
         ("Observation?status:missing=perhaps", "must be true or false"),
         ("Observation?code.name=1", "is no reference"),
         ("Observation?performer.name=1", "Say what performer refers to"),
-        ("Observation?patient.general-practitioner.name=1", "Say what general-practitioner"),
+        (
+            "Observation?patient.general-practitioner.name=1",
+            "Say what general-practitioner",
+        ),
         ("Observation?_has:Observation=1", "_has is written"),
         ("Observation?_include=Observation", "written Type:parameter"),
         ("Observation?_include=Observation:code", "is no reference"),

@@ -23,7 +23,9 @@ from tests.fhir.invented import (
 )
 
 
-def test_the_text_of_a_resource_comes_back_exactly(empty_store: Store, tmp_path: Path) -> None:
+def test_the_text_of_a_resource_comes_back_exactly(
+    empty_store: Store, tmp_path: Path
+) -> None:
     text = (
         '{"id": "o1",  "resourceType":"Observation", "b": 5.10, "a": 1e3, '
         '"c": 123456789012345.000, "é": "\\u00e9\\/"}'
@@ -41,7 +43,8 @@ json_values = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=8), inner, max_size=4)
     ),
     max_leaves=12,
 )
@@ -95,7 +98,9 @@ def test_whatever_a_resource_holds_it_is_loaded_and_comes_back(
 def test_resources_a_line_are_read_whatever_the_file_is_called(
     empty_store: Store, tmp_path: Path, name: str
 ) -> None:
-    report = empty_store.load([write_ndjson(tmp_path / name, ward_resources())], strict=True)
+    report = empty_store.load(
+        [write_ndjson(tmp_path / name, ward_resources())], strict=True
+    )
     assert report.added == len(ward_resources())
     assert ids_of(empty_store.search_all("Observation")) == [
         "o1",
@@ -144,7 +149,10 @@ def test_a_resource_without_an_id_in_a_bundle_gets_that_of_its_full_url(
     text = f'{{"resourceType": "Bundle", "entry": [{entry}]}}'
     (tmp_path / "b.json").write_text(text)
     empty_store.load([tmp_path / "b.json"], strict=True)
-    assert empty_store.get("Patient", "aa-1") == {"id": "aa-1", "resourceType": "Patient"}
+    assert empty_store.get("Patient", "aa-1") == {
+        "id": "aa-1",
+        "resourceType": "Patient",
+    }
 
 
 def test_a_record_that_another_load_writes_is_reported(
@@ -182,7 +190,11 @@ def test_loading_twice_changes_nothing_and_a_changed_resource_is_replaced_in_its
 ) -> None:
     store = build_store(tmp_path, ward_resources())
     again = store.load([tmp_path / "resources.ndjson"])
-    assert (again.added, again.replaced, again.unchanged) == (0, 0, len(ward_resources()))
+    assert (again.added, again.replaced, again.unchanged) == (
+        0,
+        0,
+        len(ward_resources()),
+    )
     changed = observation("o1", "p2", when="2140-01-01")
     assert store.load([write_ndjson(tmp_path / "more.ndjson", [changed])]).replaced == 1
     assert store.get("Observation", "o1") == changed
@@ -199,9 +211,13 @@ def test_only_its_owner_may_read_a_record(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "record.db").stat().st_mode) == 0o600
 
 
-def test_progress_is_reported_up_to_the_last_byte(empty_store: Store, tmp_path: Path) -> None:
+def test_progress_is_reported_up_to_the_last_byte(
+    empty_store: Store, tmp_path: Path
+) -> None:
     told: list[LoadProgress] = []
-    path = write_ndjson(tmp_path / "a.ndjson.gz", [patient(f"p{at}") for at in range(12_000)])
+    path = write_ndjson(
+        tmp_path / "a.ndjson.gz", [patient(f"p{at}") for at in range(12_000)]
+    )
     empty_store.load([path], progress=told.append)
     assert [progress.resources for progress in told] == [
         2000,
@@ -268,9 +284,13 @@ def test_a_load_succeeds_although_its_processes_die(
     ).added == len(ward_resources())
 
 
-def test_the_later_of_two_versions_in_a_file_is_stored(empty_store: Store, tmp_path: Path) -> None:
+def test_the_later_of_two_versions_in_a_file_is_stored(
+    empty_store: Store, tmp_path: Path
+) -> None:
     early, late = observation("o1", "p1"), observation("o1", "p2")
-    report = empty_store.load([write_ndjson(tmp_path / "a.ndjson", [early, patient("p1"), late])])
+    report = empty_store.load(
+        [write_ndjson(tmp_path / "a.ndjson", [early, patient("p1"), late])]
+    )
     assert (report.added, report.replaced) == (2, 1)
     assert empty_store.get("Observation", "o1") == late
     assert empty_store.search("Observation?patient=p1").total == 0

@@ -32,7 +32,9 @@ def test_bad_lines_are_reported_by_number_and_the_good_ones_are_loaded(
     path.write_text("\n".join(lines))
     report = empty_store.load([path])
     assert (report.added, report.bad) == (2, 6)
-    assert [mistake.removeprefix(str(path)).split(":")[1] for mistake in report.mistakes] == [
+    assert [
+        mistake.removeprefix(str(path)).split(":")[1] for mistake in report.mistakes
+    ] == [
         "2",
         "3",
         "4",
@@ -43,12 +45,16 @@ def test_bad_lines_are_reported_by_number_and_the_good_ones_are_loaded(
     assert "Did you mean Patient" in report.mistakes[3]
 
 
-def test_strict_reports_every_mistake_of_the_file_and_loads_nothing(tmp_path: Path) -> None:
+def test_strict_reports_every_mistake_of_the_file_and_loads_nothing(
+    tmp_path: Path,
+) -> None:
     store = build_store(tmp_path, [patient("p1")])
     path = tmp_path / "bad.ndjson"
     path.write_text(f"{json.dumps(patient('p2'))}\nnot json\n\n[]\n")
     with pytest.raises(InputError) as caught:
-        store.load([write_ndjson(tmp_path / "good.ndjson", [patient("p3")]), path], strict=True)
+        store.load(
+            [write_ndjson(tmp_path / "good.ndjson", [patient("p3")]), path], strict=True
+        )
     assert len(caught.value.mistakes) == 2
     assert store.counts() == {"Patient": 1}
 
@@ -59,7 +65,9 @@ def test_checksums_next_to_the_files_are_verified_before_anything_is_loaded(
     good = write_ndjson(tmp_path / "good.ndjson", [patient("p1")])
     bad = write_ndjson(tmp_path / "bad.ndjson", [patient("p2")])
     right = hashlib.sha256(good.read_bytes()).hexdigest()
-    (tmp_path / "SHA256SUMS").write_text(f"{right}  good.ndjson\n{'0' * 64}  bad.ndjson\n")
+    (tmp_path / "SHA256SUMS").write_text(
+        f"{right}  good.ndjson\n{'0' * 64}  bad.ndjson\n"
+    )
     assert empty_store.load([good]).checksums == 1
     with pytest.raises(InputError, match=r"bad\.ndjson: differs"):
         empty_store.load([good, bad])

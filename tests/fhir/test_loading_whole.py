@@ -37,7 +37,9 @@ def load(store: Store, path: Path) -> LoadReport:
     return store.load([path])
 
 
-def test_a_resource_of_every_type_comes_back_exactly(empty_store: Store, tmp_path: Path) -> None:
+def test_a_resource_of_every_type_comes_back_exactly(
+    empty_store: Store, tmp_path: Path
+) -> None:
     resources = resource_of_every_type()
     report = load(empty_store, write_ndjson(tmp_path / "all.ndjson", resources))
     assert (report.added, report.bad, len(report.by_type)) == (
@@ -72,7 +74,9 @@ def test_references_of_every_form_are_loaded_and_found_or_counted(
     assert (report.added, report.bad) == (len(resources), 0)
     found = ids_of(empty_store.search("Observation?patient=p1").resources)
     assert found == ["r0", "r2", "r3", "r4", "r9"]
-    assert ids_of(empty_store.search(f"Observation?patient={LONGEST_ID}").resources) == ["r1"]
+    assert ids_of(
+        empty_store.search(f"Observation?patient={LONGEST_ID}").resources
+    ) == ["r1"]
     assert report.unresolved == 2
     assert report.conditional == 0
 
@@ -81,7 +85,9 @@ def write_synthea(folder: Path, patients: int) -> None:
     for number in range(patients):
         write_json(folder / f"Ann{number}_Stone.json", synthea_patient(number))
     write_json(folder / "hospitalInformation1.json", synthea_hospitals())
-    write_json(folder / "practitionerInformation1.json", synthea_practitioners(patients))
+    write_json(
+        folder / "practitionerInformation1.json", synthea_practitioners(patients)
+    )
 
 
 def test_bundles_of_synthea_are_loaded_whole_with_their_references(
@@ -92,31 +98,45 @@ def test_bundles_of_synthea_are_loaded_whole_with_their_references(
     assert (report.added, report.bad, report.bundles) == (21, 0, 7)
     assert (report.unresolved, report.conditional, report.remarks) == (0, 0, ())
     (visit,) = empty_store.search("Encounter?participant=doctor3").resources
-    assert visit["subject"]["reference"] == "Patient/00000003-aaaa-4bbb-8ccc-000000000001"
+    assert (
+        visit["subject"]["reference"] == "Patient/00000003-aaaa-4bbb-8ccc-000000000001"
+    )
     assert empty_store.search("Encounter?service-provider=Organization/h1").total == 5
     person = visit["subject"]["reference"]
     assert empty_store.search(f"Observation?patient={person}").total == 1
-    page = empty_store.search(f"Encounter?_id={visit['id']}&_include=Encounter:participant")
+    page = empty_store.search(
+        f"Encounter?_id={visit['id']}&_include=Encounter:participant"
+    )
     assert ids_of(page.included) == ["doctor3"]
 
 
-def test_what_is_named_by_condition_may_be_loaded_later(empty_store: Store, tmp_path: Path) -> None:
+def test_what_is_named_by_condition_may_be_loaded_later(
+    empty_store: Store, tmp_path: Path
+) -> None:
     path = write_json(tmp_path / "patient.json", synthea_patient(0))
     report = load(empty_store, path)
     assert report.conditional == 2
-    assert "1 conditional references to Practitioner: no resource of the record fits" in (
-        report.remarks
+    assert (
+        "1 conditional references to Practitioner: no resource of the record fits"
+        in (report.remarks)
     )
     assert empty_store.search("Encounter?participant=doctor0").total == 0
     load(empty_store, write_json(tmp_path / "doctors.json", synthea_practitioners(1)))
     assert empty_store.search("Encounter?participant=doctor0").total == 1
-    report = load(empty_store, write_json(tmp_path / "hospitals.json", synthea_hospitals()))
+    report = load(
+        empty_store, write_json(tmp_path / "hospitals.json", synthea_hospitals())
+    )
     assert report.conditional == 0
 
 
-def test_a_patient_named_by_condition_has_the_record(empty_store: Store, tmp_path: Path) -> None:
+def test_a_patient_named_by_condition_has_the_record(
+    empty_store: Store, tmp_path: Path
+) -> None:
     subject = {"reference": "Patient?identifier=http://example.org/mrn|MRN-p1"}
-    resources = [observation("o1", "x", when="2130-01-01", subject=subject), patient("p1")]
+    resources = [
+        observation("o1", "x", when="2130-01-01", subject=subject),
+        patient("p1"),
+    ]
     load(empty_store, write_ndjson(tmp_path / "a.ndjson", resources))
     assert empty_store.search("Observation?patient=p1&code=GLU&date=2130").total == 1
     assert empty_store.counts("p1") == {"Observation": 1, "Patient": 1}
@@ -150,11 +170,15 @@ def test_a_condition_that_does_not_fit_one_resource_is_reported_without_its_text
     assert report.remarks == (f"1 conditional references to Practitioner: {reason}",)
 
 
-def test_a_changed_resource_leaves_no_condition_behind(empty_store: Store, tmp_path: Path) -> None:
+def test_a_changed_resource_leaves_no_condition_behind(
+    empty_store: Store, tmp_path: Path
+) -> None:
     performer = [{"reference": f"Practitioner?identifier={NPI}|1"}]
     load(
         empty_store,
-        write_ndjson(tmp_path / "a.ndjson", [observation("o1", "p", performer=performer)]),
+        write_ndjson(
+            tmp_path / "a.ndjson", [observation("o1", "p", performer=performer)]
+        ),
     )
     changed = write_ndjson(tmp_path / "b.ndjson", [observation("o1", "p")])
     assert load(empty_store, changed).conditional == 0
@@ -190,7 +214,8 @@ def test_entries_without_a_resource_are_counted_by_what_they_ask(
         {"fullUrl": "http://example.org/Patient/p9"},
     ]
     path = write_json(
-        tmp_path / "b.json", {"resourceType": "Bundle", "type": "batch", "entry": entries}
+        tmp_path / "b.json",
+        {"resourceType": "Bundle", "type": "batch", "entry": entries},
     )
     report = load(empty_store, path)
     assert (report.added, report.without_resource, report.bad) == (1, 5, 1)
@@ -212,7 +237,9 @@ def test_what_is_to_be_created_without_an_id_gets_the_same_at_each_load(
     assert load(empty_store, path).unchanged == 1
 
 
-def test_a_bundle_in_a_bundle_is_one_resource(empty_store: Store, tmp_path: Path) -> None:
+def test_a_bundle_in_a_bundle_is_one_resource(
+    empty_store: Store, tmp_path: Path
+) -> None:
     inner = {**collection([patient("hidden")]), "id": "inner"}
     path = write_json(tmp_path / "b.json", collection([inner, patient("p1")]))
     assert load(empty_store, path).added == 2
@@ -224,12 +251,22 @@ def test_versions_of_a_resource_in_several_files_are_named(
     empty_store: Store, tmp_path: Path
 ) -> None:
     folder = tmp_path / "data"
-    write_json(folder / "a.json", collection([patient("p1", "Old"), patient("p2"), patient("p3")]))
+    write_json(
+        folder / "a.json",
+        collection([patient("p1", "Old"), patient("p2"), patient("p3")]),
+    )
     write_json(folder / "b.json", patient("p1", "New"))
     write_json(folder / "c.json", patient("p2"))
     report = load(empty_store, folder)
-    assert (report.added, report.replaced, report.unchanged, report.conflicting) == (3, 1, 1, 1)
-    several = "1 resources are in the files in several versions; the last of each is stored"
+    assert (report.added, report.replaced, report.unchanged, report.conflicting) == (
+        3,
+        1,
+        1,
+        1,
+    )
+    several = (
+        "1 resources are in the files in several versions; the last of each is stored"
+    )
     assert report.remarks == (f"{several}: Patient/p1",)
     stored = empty_store.get("Patient", "p1")
     assert stored is not None
@@ -238,7 +275,9 @@ def test_versions_of_a_resource_in_several_files_are_named(
     assert (again.unchanged, again.conflicting) == (1, 0)
 
 
-@pytest.mark.parametrize("name", ["a.ndjson", "a.ndjson.gz", "a.jsonl", "a.json", "a.json.gz"])
+@pytest.mark.parametrize(
+    "name", ["a.ndjson", "a.ndjson.gz", "a.jsonl", "a.json", "a.json.gz"]
+)
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 def test_marks_line_ends_and_gzip_change_nothing(
@@ -257,14 +296,23 @@ def people() -> list[dict[str, Any]]:
     return [patient("p1", "Müller"), patient("p2"), observation("o1", "p1")]
 
 
-def test_lines_of_bundles_are_taken_apart_line_by_line(empty_store: Store, tmp_path: Path) -> None:
-    lines = [collection([patient("p1")]), transaction([observation("o1", "p1"), patient("p2")])]
+def test_lines_of_bundles_are_taken_apart_line_by_line(
+    empty_store: Store, tmp_path: Path
+) -> None:
+    lines = [
+        collection([patient("p1")]),
+        transaction([observation("o1", "p1"), patient("p2")]),
+    ]
     report = load(empty_store, write_ndjson(tmp_path / "a.ndjson", lines))
     assert (report.added, report.bundles, report.bad) == (3, 2, 0)
 
 
-def test_files_that_are_no_fhir_are_skipped_by_name(empty_store: Store, tmp_path: Path) -> None:
-    write_json(tmp_path / "package.json", {"name": "hl7.fhir.r4.examples", "version": "4.0.1"})
+def test_files_that_are_no_fhir_are_skipped_by_name(
+    empty_store: Store, tmp_path: Path
+) -> None:
+    write_json(
+        tmp_path / "package.json", {"name": "hl7.fhir.r4.examples", "version": "4.0.1"}
+    )
     write_json(tmp_path / "list.json", [1, 2])
     write_json(tmp_path / "Patient-p1.json", patient("p1"))
     report = load(empty_store, tmp_path)
@@ -279,7 +327,9 @@ def test_files_that_are_no_fhir_are_skipped_by_name(empty_store: Store, tmp_path
 def folder_of(variable: str) -> Path:
     folder = os.environ.get(variable)
     if not folder:
-        pytest.skip(f"{variable} names no folder: {__name__} says where to get the files")
+        pytest.skip(
+            f"{variable} names no folder: {__name__} says where to get the files"
+        )
     return Path(folder)
 
 
@@ -288,7 +338,9 @@ def test_the_official_examples_are_loaded_whole(empty_store: Store) -> None:
     folder = folder_of("ARCHQA_FHIR_EXAMPLES")
     report = load(empty_store, folder)
     assert_whole(empty_store, folder, report)
-    if (folder / "Bundle-resources.json").exists():  # The package of npm: its one mistake is R4's.
+    if (
+        folder / "Bundle-resources.json"
+    ).exists():  # The package of npm: its one mistake is R4's.
         assert report.stored == 13_496
         (mistake,) = report.mistakes
         assert "the SearchParameter's id is not 1 to 64 letters" in mistake

@@ -58,7 +58,14 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def test_the_small_files_hold_what_the_readme_says(small: Store) -> None:
     expected = counts_in_the_readme()
-    for name in ("Patient", "Location", "Encounter", "Condition", "Procedure", "Medication"):
+    for name in (
+        "Patient",
+        "Location",
+        "Encounter",
+        "Condition",
+        "Procedure",
+        "Medication",
+    ):
         assert small.counts()[name] == expected[name]
 
 
@@ -85,13 +92,17 @@ def test_each_icu_stay_lies_in_a_hospital_visit_and_each_mix_has_named_ingredien
         assert all(map(display_name, ingredients))
 
 
-def test_the_medagentbench_record_is_searched_as_its_server_does(tmp_path: Path) -> None:
+def test_the_medagentbench_record_is_searched_as_its_server_does(
+    tmp_path: Path,
+) -> None:
     store = Store.open(tmp_path / "record.db", "hapi", create=True)
     report = store.load([SHARED / "fhir" / "medagentbench"])
     assert report.by_type == {"Observation": 259, "Patient": 500}
     assert report.bad == 0
     assert store.search("Patient?identifier=S6426560&_format=json").total == 1
-    labs = store.search("Observation?patient=S0547588&code=A1C&_count=5000&_format=json")
+    labs = store.search(
+        "Observation?patient=S0547588&code=A1C&_count=5000&_format=json"
+    )
     assert labs.total
     assert len(labs.resources) == labs.total
 
@@ -109,7 +120,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, flo
 
 
 @pytest.mark.long
-def test_all_files_load_into_a_record_of_moderate_size(whole: tuple[Store, float]) -> None:
+def test_all_files_load_into_a_record_of_moderate_size(
+    whole: tuple[Store, float],
+) -> None:
     store, seconds = whole
     assert store.counts() == counts_in_the_readme()
     assert store.path.stat().st_size <= 650e6
@@ -149,6 +162,8 @@ def test_the_pages_of_a_patient_give_each_resource_once_and_in_the_same_order(
     store, _ = whole
     for patient in itertools.islice(store.search_all("Patient"), 0, 100, 20):
         query = f"Observation?patient={patient['id']}&_count=700"
-        once, twice = (ids_of(store.as_profile("gcp").search_all(query)) for _ in range(2))
+        once, twice = (
+            ids_of(store.as_profile("gcp").search_all(query)) for _ in range(2)
+        )
         assert once == twice
         assert len(set(once)) == len(once) == store.counts(patient["id"])["Observation"]

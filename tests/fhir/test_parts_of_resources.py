@@ -31,7 +31,10 @@ MANDATORY = {
 }
 """Elements of cardinality 1..1 and 1..* on the pages of the types (hl7.org/fhir/R4)."""
 
-NAME = {"family": "Stone", "_family": {"extension": [{"url": "http://x", "valueCode": "y"}]}}
+NAME = {
+    "family": "Stone",
+    "_family": {"extension": [{"url": "http://x", "valueCode": "y"}]},
+}
 
 
 def report() -> dict[str, Any]:
@@ -69,13 +72,19 @@ FORMS = {
     "_elements=language": KEPT | {"language"},
     "_summary=text": KEPT | {"text"},
     "_summary=data": set(report()) - {"text"},
-    "_summary=true": KEPT | {"subject", "effectiveDateTime", "_effectiveDateTime", "valueString"},
+    "_summary=true": KEPT
+    | {"subject", "effectiveDateTime", "_effectiveDateTime", "valueString"},
 }
 
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    patient = {"resourceType": "Patient", "id": "p1", "name": [NAME], "birthDate": "1950"}
+    patient = {
+        "resourceType": "Patient",
+        "id": "p1",
+        "name": [NAME],
+        "birthDate": "1950",
+    }
     return build_store(tmp_path_factory.mktemp("reports"), [patient, report()])
 
 
@@ -96,7 +105,9 @@ def test_a_part_has_what_is_asked_for_and_what_is_mandatory(
         assert part[name] == whole[name]
 
 
-@pytest.mark.parametrize("url", ["Observation?_summary=false", "Observation/o1?_summary=false"])
+@pytest.mark.parametrize(
+    "url", ["Observation?_summary=false", "Observation/o1?_summary=false"]
+)
 def test_a_whole_resource_keeps_its_text(reports: Store, url: str) -> None:
     text = reports.text("Observation", "o1")
     assert text is not None
@@ -108,7 +119,10 @@ def test_a_whole_resource_keeps_its_text(reports: Store, url: str) -> None:
     ("url", "message"),
     [
         ("Observation?_elements=colour", "colour is no element of Observation"),
-        ("Observation?_elements=note,colour,shape", "shape is no element of Observation"),
+        (
+            "Observation?_elements=note,colour,shape",
+            "shape is no element of Observation",
+        ),
         ("Observation/o1?_elements=statu", "Did you mean status"),
         ("Observation?_elements=Patient.name", "Patient is no element of Observation"),
         ("Observation?_elements=valueColour", "valueColour is no element"),
@@ -116,7 +130,10 @@ def test_a_whole_resource_keeps_its_text(reports: Store, url: str) -> None:
         ("Observation/o1?_elements=note&_summary=true", "cannot be combined"),
         ("Observation/o1?_summary=count", "is for searches"),
         ("Observation/o1?_summary=short", "_summary is one of"),
-        ("Observation?_summary=text&_include=Observation:subject", "cannot be combined"),
+        (
+            "Observation?_summary=text&_include=Observation:subject",
+            "cannot be combined",
+        ),
         ("Patient/p1/$everything?_elements=colour", "colour is no element"),
         ("Patient/p1/$everything?_elements=note&_summary=true", "cannot be combined"),
         ("Patient/p1/$everything?_summary=short", "_summary is one of"),
@@ -145,7 +162,9 @@ def test_an_unknown_element_is_reported_where_it_is_not_refused(
 
 
 def test_an_element_within_another_is_returned_with_all_of_it(reports: Store) -> None:
-    bundle = FhirService(reports, BASE).get("Observation?_elements=subject.reference").json()
+    bundle = (
+        FhirService(reports, BASE).get("Observation?_elements=subject.reference").json()
+    )
     assert bundle["entry"][0]["resource"]["subject"] == {"reference": "Patient/p1"}
     assert "subject is returned whole" in json.dumps(bundle["entry"][1])
 
@@ -162,7 +181,9 @@ def test_an_element_within_another_is_returned_with_all_of_it(reports: Store) ->
         "Patient/p1/$everything?_summary=count",
     ],
 )
-def test_a_count_has_a_total_and_nothing_else(reports: Store, profile: str, url: str) -> None:
+def test_a_count_has_a_total_and_nothing_else(
+    reports: Store, profile: str, url: str
+) -> None:
     service = FhirService(reports.as_profile(profile), BASE)
     bundles = [service.get(url).json()]
     path, _, query = url.partition("?")
@@ -175,7 +196,9 @@ def test_a_count_has_a_total_and_nothing_else(reports: Store, profile: str, url:
         assert [link["relation"] for link in bundle["link"]] == ["self"]
 
 
-def test_included_resources_stay_whole_where_elements_are_listed(reports: Store) -> None:
+def test_included_resources_stay_whole_where_elements_are_listed(
+    reports: Store,
+) -> None:
     url = "Observation?_elements=note&_include=Observation:subject"
     _, included = FhirService(reports, BASE).get(url).json()["entry"]
     assert included["resource"]["birthDate"] == "1950"
@@ -184,7 +207,9 @@ def test_included_resources_stay_whole_where_elements_are_listed(reports: Store)
 def test_the_table_of_elements_has_all_types_and_their_mandatory_elements() -> None:
     for resource_type, names in MANDATORY.items():
         table = resource_elements(resource_type)
-        members = frozenset[str]().union(*(table.members[name] for name in names.split()))
+        members = frozenset[str]().union(
+            *(table.members[name] for name in names.split())
+        )
         assert table.mandatory == members
     for resource_type in R4_RESOURCE_TYPES:
         table = resource_elements(resource_type)
@@ -195,19 +220,36 @@ def test_the_table_of_elements_has_all_types_and_their_mandatory_elements() -> N
 @pytest.mark.parametrize(
     "form", ["_elements=id", "_summary=true", "_summary=text", "_summary=data"]
 )
-def test_another_library_finds_that_parts_are_valid(ward_store: Store, form: str) -> None:
+def test_another_library_finds_that_parts_are_valid(
+    ward_store: Store, form: str
+) -> None:
     r4b = pytest.importorskip("fhir.resources.R4B", reason="needs fhir.resources")
     service = FhirService(ward_store, BASE)
-    for resource_type in ("Patient", "Encounter", "Observation", "MedicationRequest", "Condition"):
+    for resource_type in (
+        "Patient",
+        "Encounter",
+        "Observation",
+        "MedicationRequest",
+        "Condition",
+    ):
         for entry in service.get(f"{resource_type}?{form}").json()["entry"]:
             model = r4b.get_fhir_model_class(resource_type)
             assert model.model_validate(entry["resource"]).id == entry["resource"]["id"]
 
 
 def test_types_without_a_row_in_the_index_have_parts_as_well(tmp_path: Path) -> None:
-    flag = {"resourceType": "Flag", "id": "f1", "status": "active", "author": {"display": "A"}}
+    flag = {
+        "resourceType": "Flag",
+        "id": "f1",
+        "status": "active",
+        "author": {"display": "A"},
+    }
     store = build_store(
         tmp_path, [{**flag, "code": {"text": "falls"}, "subject": {"display": "B"}}]
     )
-    part = FhirService(store, BASE).get("Flag?_elements=period").json()["entry"][0]["resource"]
+    part = (
+        FhirService(store, BASE)
+        .get("Flag?_elements=period")
+        .json()["entry"][0]["resource"]
+    )
     assert set(part) == {"resourceType", "id", "meta", "status", "code", "subject"}

@@ -164,7 +164,12 @@ VALUES = [
 ]
 
 
-COMMON_TYPES = ["Observation"] * 6 + ["Patient", "Encounter", "Medication", "MedicationRequest"]
+COMMON_TYPES = ["Observation"] * 6 + [
+    "Patient",
+    "Encounter",
+    "Medication",
+    "MedicationRequest",
+]
 TYPES = st.sampled_from([*COMMON_TYPES * 10, *sorted(R4_RESOURCE_TYPES)])
 IDS = st.sampled_from(
     ["p1", "p1", "o1", "h1", "m1", "absent", "a b", "\x00", "é", "x" * 100, "..", "1,2"]
@@ -192,13 +197,20 @@ def joined(*parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 PATHS = st.one_of(
     TYPES,
-    st.sampled_from(["Patient/p1", "Patient/p1/$everything", "Patient/p1/Observation", "metadata"]),
+    st.sampled_from(
+        ["Patient/p1", "Patient/p1/$everything", "Patient/p1/Observation", "metadata"]
+    ),
     joined(TYPES, IDS),
     joined(TYPES, IDS, TYPES),
     joined(TYPES, st.just("_search")),
     joined(TYPES, IDS, TYPES, st.just("_search")),
     joined(TYPES, IDS, st.just("_history")),
-    joined(TYPES, IDS, st.just("_history"), st.sampled_from(["1", "2", "0", "-1", "x", "9" * 40])),
+    joined(
+        TYPES,
+        IDS,
+        st.just("_history"),
+        st.sampled_from(["1", "2", "0", "-1", "x", "9" * 40]),
+    ),
     joined(TYPES, st.just("_history")),
     OPERATIONS.map("${}".format),
     joined(TYPES, OPERATIONS.map("${}".format)),
@@ -343,13 +355,21 @@ BODIES: list[Any] = [
     {"resourceType": "Patient"},
     {"resourceType": ["Patient"]},
     {"resourceType": "Nothing"},
-    parameters_of({"name": "max", "valueInteger": 2}, {"name": "patient", "valueString": "p1"}),
+    parameters_of(
+        {"name": "max", "valueInteger": 2}, {"name": "patient", "valueString": "p1"}
+    ),
     parameters_of({"name": "resource", "resource": VITAL_SIGN}),
     parameters_of({"name": "start", "valueDate": "x"}, {"valueCode": 1}, {}),
     {"resourceType": "Parameters", "parameter": {"name": 1}},
-    bundle_of("batch", {"request": {"method": "GET", "url": "Observation?_count=1000000"}}),
-    bundle_of("batch", {"request": {"method": "GET", "url": "Patient/p1/$everything"}}, {}, 1),
-    bundle_of("transaction", {"resource": VITAL_SIGN, "request": {"method": "POST", "url": 1}}),
+    bundle_of(
+        "batch", {"request": {"method": "GET", "url": "Observation?_count=1000000"}}
+    ),
+    bundle_of(
+        "batch", {"request": {"method": "GET", "url": "Patient/p1/$everything"}}, {}, 1
+    ),
+    bundle_of(
+        "transaction", {"resource": VITAL_SIGN, "request": {"method": "POST", "url": 1}}
+    ),
     bundle_of(
         "transaction",
         {
@@ -402,7 +422,18 @@ class Request(NamedTuple):
     body: bytes
 
 
-METHODS = ["GET", "GET", "POST", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS", "TRACE"]
+METHODS = [
+    "GET",
+    "GET",
+    "POST",
+    "POST",
+    "PUT",
+    "DELETE",
+    "HEAD",
+    "PATCH",
+    "OPTIONS",
+    "TRACE",
+]
 
 
 @st.composite
@@ -411,18 +442,24 @@ def requests(draw: st.DrawFn) -> Request:
     method = draw(st.sampled_from(METHODS))
     path = _quoted(draw(PATHS))
     if draw(st.integers(0, 5)):
-        query = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in draw(QUERIES))
+        query = "&".join(
+            f"{_quoted(name)}={_quoted(value)}" for name, value in draw(QUERIES)
+        )
     else:
         query = _quoted(draw(st.text(max_size=30)))
     headers = [(b"host", b"localhost:8080")]
     if method == "POST" and draw(st.integers(0, 5)):
         is_search = path.endswith("_search")
         form = b"application/x-www-form-urlencoded"
-        headers.append((b"content-type", form if is_search else b"application/fhir+json"))
+        headers.append(
+            (b"content-type", form if is_search else b"application/fhir+json")
+        )
     more_headers = draw(st.just({}) | HEADERS)
     for name, value in more_headers.items():
         headers.append((name.encode(), value.encode("latin-1")))
-    return Request(method, f"/fhir/{path}".encode(), query.encode(), headers, draw(BODY_TEXTS))
+    return Request(
+        method, f"/fhir/{path}".encode(), query.encode(), headers, draw(BODY_TEXTS)
+    )
 
 
 PLAUSIBLE_PATHS = [
@@ -445,8 +482,14 @@ def plausible_request(chance: random.Random) -> Request:
     pairs = chance.sample(SENSIBLE, chance.randint(0, 3))
     if chance.random() < 0.3:
         name, value = chance.choice(NAMES), chance.choice(VALUES)
-        pairs.append((name, value) if chance.random() < 0.5 else ((pairs or SENSIBLE)[0][0], value))
-    query = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in pairs).encode()
+        pairs.append(
+            (name, value)
+            if chance.random() < 0.5
+            else ((pairs or SENSIBLE)[0][0], value)
+        )
+    query = "&".join(
+        f"{_quoted(name)}={_quoted(value)}" for name, value in pairs
+    ).encode()
     headers = [(b"host", b"localhost:8080"), (b"prefer", b"handling=lenient")]
     if chance.random() < 0.2 and "/" not in path:
         headers.append((b"content-type", b"application/x-www-form-urlencoded"))

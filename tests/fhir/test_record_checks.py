@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from archqa.fhir import AuditLog, FhirService, Overlay, Store, WriteMode, Writer, WriteResult
+from archqa.fhir import (
+    AuditLog,
+    FhirService,
+    Overlay,
+    Store,
+    WriteMode,
+    Writer,
+    WriteResult,
+)
 from tests.fhir.invented import (
     build_store,
     codeable_concept,
@@ -26,7 +34,9 @@ def dosage(value: Any, unit: str, **more: Any) -> list[dict[str, Any]]:
     return [{"doseAndRate": [{"doseQuantity": {"value": value, "unit": unit}}], **more}]
 
 
-def order(value: Any, unit: str, *, name: str = "Drug", code: str = "0338-1", **more: Any) -> Any:
+def order(
+    value: Any, unit: str, *, name: str = "Drug", code: str = "0338-1", **more: Any
+) -> Any:
     concept = codeable_concept(code, name, NDC, name)
     instruction = dosage(value, unit, **more)
     return {
@@ -36,11 +46,15 @@ def order(value: Any, unit: str, *, name: str = "Drug", code: str = "0338-1", **
     }
 
 
-def past_orders(*amounts: tuple[float, str], code: str = "0338-1") -> list[dict[str, Any]]:
+def past_orders(
+    *amounts: tuple[float, str], code: str = "0338-1"
+) -> list[dict[str, Any]]:
     """Completed orders of another patient."""
     resources = []
     for number, (value, unit) in enumerate(amounts):
-        resource = medication_request(f"past{number}", "p2", "absent", status="completed")
+        resource = medication_request(
+            f"past{number}", "p2", "absent", status="completed"
+        )
         del resource["medicationReference"]
         resource["medicationCodeableConcept"] = codeable_concept(code, "Drug", NDC)
         resource["dosageInstruction"] = dosage(value, unit)
@@ -52,7 +66,9 @@ def record(folder: Path, *resources: dict[str, Any]) -> Store:
     return build_store(folder / "store", [patient("p1"), patient("p2"), *resources])
 
 
-def write(store: Store, body: dict[str, Any], mode: WriteMode = WriteMode.VALIDATE) -> WriteResult:
+def write(
+    store: Store, body: dict[str, Any], mode: WriteMode = WriteMode.VALIDATE
+) -> WriteResult:
     return Writer(store, mode).post(body["resourceType"], json.dumps(body))
 
 
@@ -178,24 +194,35 @@ def test_an_open_order_of_the_same_is_warned_of(tmp_path: Path) -> None:
         {"medicationCodeableConcept": codeable_concept("other", "Other", NDC)},
     ],
 )
-def test_another_or_a_closed_order_is_no_double(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_another_or_a_closed_order_is_no_double(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
     store = record(tmp_path, {**order(2, "g"), "id": "open1", **change})
     assert warnings(store, order(1, "g")) == []
     assert (
-        warnings(record(tmp_path / "b", {**order(2, "g"), "id": "o"}), {**order(1, "g"), **change})
+        warnings(
+            record(tmp_path / "b", {**order(2, "g"), "id": "o"}),
+            {**order(1, "g"), **change},
+        )
         == []
     )
 
 
-def test_a_medication_is_the_same_by_reference_name_or_contained(tmp_path: Path) -> None:
-    store = record(tmp_path, medication("m1", "Heparin"), medication_request("open1", "p1", "m1"))
+def test_a_medication_is_the_same_by_reference_name_or_contained(
+    tmp_path: Path,
+) -> None:
+    store = record(
+        tmp_path, medication("m1", "Heparin"), medication_request("open1", "p1", "m1")
+    )
     base = {**order(1, "mg"), "status": "active"}
     by_name = {**base, "medicationCodeableConcept": {"text": "heparin"}}
     del base["medicationCodeableConcept"]
     by_reference = {**base, "medicationReference": {"reference": "Medication/m1"}}
     contained = {
         **base,
-        "contained": [{"resourceType": "Medication", "id": "x", "code": {"text": "HEPARIN"}}],
+        "contained": [
+            {"resourceType": "Medication", "id": "x", "code": {"text": "HEPARIN"}}
+        ],
         "medicationReference": {"reference": "#x"},
     }
     for body in (by_name, by_reference, contained):
@@ -205,7 +232,9 @@ def test_a_medication_is_the_same_by_reference_name_or_contained(tmp_path: Path)
 def test_an_order_that_was_just_written_counts(ward_store: Store) -> None:
     with Overlay.over(ward_store) as overlay:
         writer = Writer(overlay, WriteMode.APPLY)
-        results = [writer.post("ServiceRequest", json.dumps(REFERRAL)) for _ in range(2)]
+        results = [
+            writer.post("ServiceRequest", json.dumps(REFERRAL)) for _ in range(2)
+        ]
         assert [result.status for result in results] == [201, 201]
         assert [len(result.findings) for result in results] == [0, 1]
     writer = Writer(ward_store, WriteMode.VALIDATE)
@@ -251,7 +280,10 @@ def test_a_unit_that_the_record_does_not_have_for_the_code_is_warned_of(
 
 def test_a_code_without_results_says_nothing_about_units(tmp_path: Path) -> None:
     other_system = observation(
-        "g1", "p2", codeable_concept("2345-7"), valueQuantity={"value": 90, "unit": "mg/dL"}
+        "g1",
+        "p2",
+        codeable_concept("2345-7"),
+        valueQuantity={"value": 90, "unit": "mg/dL"},
     )
     store = record(tmp_path, other_system)
     assert warnings(store, glucose({"value": 1, "unit": "kg"})) == []
@@ -260,12 +292,18 @@ def test_a_code_without_results_says_nothing_about_units(tmp_path: Path) -> None
 def test_units_of_the_overlay_count_too(ward_store: Store) -> None:
     with Overlay.over(ward_store) as overlay:
         writer = Writer(overlay, WriteMode.APPLY)
-        first = writer.post("Observation", json.dumps(glucose({"value": 90, "unit": "mg/dL"})))
-        second = writer.post("Observation", json.dumps(glucose({"value": 5, "unit": "mmol/L"})))
+        first = writer.post(
+            "Observation", json.dumps(glucose({"value": 90, "unit": "mg/dL"}))
+        )
+        second = writer.post(
+            "Observation", json.dumps(glucose({"value": 5, "unit": "mmol/L"}))
+        )
         assert (len(first.findings), len(second.findings)) == (0, 1)
 
 
-def test_modes_that_check_nothing_against_the_record_warn_of_nothing(tmp_path: Path) -> None:
+def test_modes_that_check_nothing_against_the_record_warn_of_nothing(
+    tmp_path: Path,
+) -> None:
     store = record(tmp_path, {**order(2, "g"), "id": "open1"})
     recorded = write(store, order(2, "g"), WriteMode.RECORD)
     assert (recorded.status, recorded.findings) == (200, ())
@@ -295,7 +333,11 @@ def test_warnings_are_issues_of_the_reply_and_in_the_log(tmp_path: Path) -> None
                 {"doseAndRate": [{"doseRange": {"high": {"value": 9, "unit": "x"}}}]}
             ]
         },
-        {"dosageInstruction": [{"timing": {"repeat": {"period": 0, "periodUnit": []}}}]},
+        {
+            "dosageInstruction": [
+                {"timing": {"repeat": {"period": 0, "periodUnit": []}}}
+            ]
+        },
         {"dosageInstruction": [{"timing": 3, "doseAndRate": 4}, 5]},
         {"dosageInstruction": [{"timing": {"code": {"text": "Q0H"}}}]},
         {"contained": 3},

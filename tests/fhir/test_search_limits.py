@@ -71,7 +71,9 @@ def test_a_search_takes_two_hundred_thousand_characters(ward_store: Store) -> No
     assert caught.value.status == 414
 
 
-def test_ten_thousand_resources_are_included_and_the_rest_is_announced(tmp_path: Path) -> None:
+def test_ten_thousand_resources_are_included_and_the_rest_is_announced(
+    tmp_path: Path,
+) -> None:
     observations = numbered_observations(10_001)
     store = build_store(tmp_path, [patient("p1"), patient("p2"), *observations])
     query = "Patient?_id=p1&_revinclude=Observation:patient"
@@ -121,7 +123,9 @@ def test_three_near_names_are_suggested(ward_store: Store) -> None:
     assert "Did you mean" not in str(caught.value)
 
 
-def test_a_resolver_fetches_two_hundred_resources_in_one_search(large_store: Store) -> None:
+def test_a_resolver_fetches_two_hundred_resources_in_one_search(
+    large_store: Store,
+) -> None:
     counts: list[int] = []
 
     class CountedRecord:

@@ -29,13 +29,21 @@ def found(record: Store | Overlay, query: str) -> list[str]:
     return ids_of(record.search(query).resources)
 
 
-def blood_pressure(name: str, systolic: float, diastolic: float, **more: Any) -> Resource:
+def blood_pressure(
+    name: str, systolic: float, diastolic: float, **more: Any
+) -> Resource:
     components = []
     for code, value in (("8480-6", systolic), ("8462-4", diastolic)):
         quantity = {"value": value, "unit": "mmHg", "code": "mm[Hg]"}
-        components.append({"code": codeable_concept(code, system=LOINC), "valueQuantity": quantity})
+        components.append(
+            {"code": codeable_concept(code, system=LOINC), "valueQuantity": quantity}
+        )
     return observation(
-        name, "p1", codeable_concept("85354-9", system=LOINC), component=components, **more
+        name,
+        "p1",
+        codeable_concept("85354-9", system=LOINC),
+        component=components,
+        **more,
     )
 
 
@@ -44,7 +52,10 @@ def chart() -> list[Resource]:
     race = {
         "url": f"{US_CORE}/us-core-race",
         "extension": [
-            {"url": "ombCategory", "valueCoding": {"code": "2106-3", "display": "White"}},
+            {
+                "url": "ombCategory",
+                "valueCoding": {"code": "2106-3", "display": "White"},
+            },
             {"url": "detailed", "valueCoding": {"code": "2108-9"}},
             {"url": "text", "valueString": "White"},
         ],
@@ -70,7 +81,9 @@ def chart() -> list[Resource]:
             "resourceType": "Observation",
             "id": "elsewhere",
             "code": codeable_concept("GLU"),
-            "subject": {"identifier": {"system": "http://example.org/mrn", "value": "MRN-9"}},
+            "subject": {
+                "identifier": {"system": "http://example.org/mrn", "value": "MRN-9"}
+            },
         },
         {
             "resourceType": "Encounter",
@@ -113,7 +126,10 @@ def store(tmp_path: Path) -> Store:
         ("Observation?component-code-value-quantity=8480-6$gt140||mmHg", ["high"]),
         ("Observation?component-code-value-quantity=8480-6$gt140||kPa", []),
         (f"Observation?combo-code-value-quantity={LOINC}|8462-4$ge150", ["low"]),
-        ("Observation?combo-code-value-quantity=K\\$1$lt3.5,8480-6$lt100", ["low", "potassium"]),
+        (
+            "Observation?combo-code-value-quantity=K\\$1$lt3.5,8480-6$lt100",
+            ["low", "potassium"],
+        ),
         ("Observation?code-value-quantity=K\\$1$lt3.5", ["potassium"]),
         ("Observation?code-value-quantity=8480-6$gt140", []),
         ("Observation?patient=p1&code-value-quantity=k\\$1$3.1", ["potassium"]),
@@ -137,7 +153,9 @@ def store(tmp_path: Path) -> Store:
         ("AuditEvent?entity:Observation.encounter.class=IMP", ["a1"]),
     ],
 )
-def test_a_search_finds_what_r4_and_us_core_say(store: Store, query: str, ids: list[str]) -> None:
+def test_a_search_finds_what_r4_and_us_core_say(
+    store: Store, query: str, ids: list[str]
+) -> None:
     assert found(store, query) == ids
 
 
@@ -152,10 +170,14 @@ def test_the_halves_of_a_composite_must_hold_in_the_same_component_also_in_an_ov
         assert found(overlay, query) == ["high"]
 
 
-def test_a_changed_resource_has_its_new_components_alone(store: Store, tmp_path: Path) -> None:
+def test_a_changed_resource_has_its_new_components_alone(
+    store: Store, tmp_path: Path
+) -> None:
     build_store(tmp_path, [blood_pressure("high", 110, 80)])
     assert found(store, "Observation?component-code-value-quantity=8480-6$gt140") == []
-    assert found(store, "Observation?component-code-value-quantity=8480-6$110") == ["high"]
+    assert found(store, "Observation?component-code-value-quantity=8480-6$110") == [
+        "high"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -171,15 +193,24 @@ def test_a_changed_resource_has_its_new_components_alone(store: Store, tmp_path:
             "takes no modifier :missing; it takes none",
         ),
         ("Observation?_sort=code-value-quantity", "is a composite"),
-        ("Observation?code:in=http://example.org/ValueSet/labs", "no terminology server"),
-        ("Observation?code:not-in=http://example.org/ValueSet/labs", "no terminology server"),
+        (
+            "Observation?code:in=http://example.org/ValueSet/labs",
+            "no terminology server",
+        ),
+        (
+            "Observation?code:not-in=http://example.org/ValueSet/labs",
+            "no terminology server",
+        ),
         ("Observation?code:below=1", "no terminology server"),
         ("Observation?subject:below=1", "takes no modifier :below"),
         ("Observation?code:of-type=a|b|c", "takes no modifier :of-type"),
         ("Observation?identifier:text=a", "takes no modifier :text"),
         ("Patient?identifier:of-type=MR|7", "is written system|code|value"),
         ("ValueSet?url:below=urn:oid:1.2", "are for URLs"),
-        ("Observation?encounter.part-of.part-of.part-of.class=IMP", "may follow 3 references"),
+        (
+            "Observation?encounter.part-of.part-of.part-of.class=IMP",
+            "may follow 3 references",
+        ),
         (
             "Patient?_has:Observation:patient:encounter.part-of.part-of.class=IMP",
             "may follow 3 references",
@@ -198,7 +229,9 @@ def test_what_cannot_be_searched_is_refused(
     assert all(len(text) <= 600 for text in caught.value.diagnostics)
 
 
-def test_a_search_by_an_identifier_in_references_says_that_none_has_it(store: Store) -> None:
+def test_a_search_by_an_identifier_in_references_says_that_none_has_it(
+    store: Store,
+) -> None:
     page = store.search("Observation?patient:identifier=MRN-p2")
     assert page.resources == []
     assert "patient.identifier=" in page.notices[0]
@@ -216,7 +249,9 @@ def test_a_step_of_a_chain_finds_a_limited_number_of_resources(
 ) -> None:
     query = "Patient?_has:Observation:patient:_has:AuditEvent:entity:agent=d1"
     monkeypatch.setattr("archqa.fhir.search.filter_compiler.MAX_STEP_RESOURCES", 0)
-    with pytest.raises(FhirError, match="A step of the chain finds more than 0 Observations"):
+    with pytest.raises(
+        FhirError, match="A step of the chain finds more than 0 Observations"
+    ):
         store.search(query)
 
 
@@ -226,7 +261,11 @@ def test_amounts_of_money_and_ranges_are_compared(tmp_path: Path) -> None:
     resources = [
         {"resourceType": "Invoice", "id": "i1", "totalNet": total},
         {"resourceType": "Condition", "id": "c1", "onsetRange": age},
-        {"resourceType": "Condition", "id": "c2", "onsetAge": {"value": 30, "code": "a"}},
+        {
+            "resourceType": "Condition",
+            "id": "c2",
+            "onsetAge": {"value": 30, "code": "a"},
+        },
     ]
     store = build_store(tmp_path, resources)
     assert found(store, "Invoice?totalnet=gt100|urn:iso:std:iso:4217|EUR") == ["i1"]
@@ -248,7 +287,9 @@ def test_every_type_has_the_parameters_of_meta_and_each_path_can_be_compiled() -
 def test_the_capability_statement_declares_composites(store: Store) -> None:
     statement = FhirService(store, BASE).get("metadata").json()
     resources = {part["type"]: part for part in statement["rest"][0]["resource"]}
-    kinds = {part["name"]: part["type"] for part in resources["Observation"]["searchParam"]}
+    kinds = {
+        part["name"]: part["type"] for part in resources["Observation"]["searchParam"]
+    }
     assert kinds["component-code-value-quantity"] == Kind.COMPOSITE
     assert kinds["_profile"] == Kind.URI
 
@@ -258,6 +299,8 @@ def test_what_is_listed_as_codes_leaves_out_tags_and_extensions(store: Store) ->
     assert "HTEST" not in {code.code for code in store.codes("Observation")}
 
 
-def test_everything_that_an_observation_refers_to_is_included_once(store: Store) -> None:
+def test_everything_that_an_observation_refers_to_is_included_once(
+    store: Store,
+) -> None:
     page = store.search("AuditEvent?_include=*&_include:iterate=Observation:*")
     assert sorted(ids_of(page.included)) == ["d1", "e1", "p1", "potassium"]

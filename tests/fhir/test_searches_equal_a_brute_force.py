@@ -45,7 +45,13 @@ DATES = [
     "2130-02-01T00:00:00+05:30",
     "2130-12-31T23:59:59-05:00",
 ]
-SEARCHED_DATES = [*DATES, "2130-01-01T23:30", "2130-01-01T23:30:00", "2130-01-02T04:30Z", "2131"]
+SEARCHED_DATES = [
+    *DATES,
+    "2130-01-01T23:30",
+    "2130-01-01T23:30:00",
+    "2130-01-02T04:30Z",
+    "2131",
+]
 PREFIXES = ["", "eq", "ne", "gt", "ge", "lt", "le", "sa", "eb"]
 NUMBERS = [5, 5.4, 5.35, 5.45, 100, 99.5, -3.2, 0, 7.1]
 UNITS = [
@@ -99,7 +105,9 @@ concepts = st.builds(
     maybe(st.sampled_from(WORDS)),
 )
 quantities = st.builds(
-    lambda value, unit: {"value": value, **unit}, st.sampled_from(NUMBERS), st.sampled_from(UNITS)
+    lambda value, unit: {"value": value, **unit},
+    st.sampled_from(NUMBERS),
+    st.sampled_from(UNITS),
 )
 
 
@@ -141,7 +149,9 @@ components = st.builds(
     | concepts.map(lambda value: {"valueCodeableConcept": value})
     | st.just({}),
 )
-plain_subjects = references(["Patient/a", "Patient/b", "Patient/c", "Patient/absent", "Group/a"])
+plain_subjects = references(
+    ["Patient/a", "Patient/b", "Patient/c", "Patient/absent", "Group/a"]
+)
 subjects = st.builds(
     lambda reference, identifier: without_none({**reference, "identifier": identifier}),
     plain_subjects,
@@ -152,7 +162,9 @@ members = references([f"Observation/o{number}" for number in range(6)])
 
 def us_core_extension(name: str) -> st.SearchStrategy[dict[str, Any]]:
     """An extension with its text, and with codes of a broad and perhaps of a narrow category."""
-    coding = st.sampled_from(RACES).map(lambda code: {"system": SYSTEMS[0], "code": code})
+    coding = st.sampled_from(RACES).map(
+        lambda code: {"system": SYSTEMS[0], "code": code}
+    )
     return st.builds(
         lambda broad, detailed: {
             "url": f"http://hl7.org/fhir/us/core/StructureDefinition/us-core-{name}",
@@ -170,19 +182,21 @@ def us_core_extension(name: str) -> st.SearchStrategy[dict[str, Any]]:
 encounter_references = references(["Encounter/e0", "Encounter/e1", "Encounter/absent"])
 
 observations = st.builds(
-    lambda code, category, subject, encounter, when, value, parts, members, meta: without_none(
-        {
-            "status": "final",
-            "code": code,
-            "category": category,
-            "subject": subject,
-            "encounter": encounter,
-            **when,
-            **value,
-            "component": parts,
-            "hasMember": members,
-            "meta": meta,
-        }
+    lambda code, category, subject, encounter, when, value, parts, members, meta: (
+        without_none(
+            {
+                "status": "final",
+                "code": code,
+                "category": category,
+                "subject": subject,
+                "encounter": encounter,
+                **when,
+                **value,
+                "component": parts,
+                "hasMember": members,
+                "meta": meta,
+            }
+        )
     ),
     concepts,
     maybe(st.lists(concepts, min_size=1, max_size=2)),
@@ -200,21 +214,25 @@ observations = st.builds(
     maybe(metas),
 )
 patients = st.builds(
-    lambda family, given_names, gender, birth_date, identifiers, extensions: without_none(
-        {
-            "name": [{"family": family, "given": given_names}],
-            "gender": gender,
-            "birthDate": birth_date,
-            "identifier": identifiers,
-            "extension": extensions,
-        }
+    lambda family, given_names, gender, birth_date, identifiers, extensions: (
+        without_none(
+            {
+                "name": [{"family": family, "given": given_names}],
+                "gender": gender,
+                "birthDate": birth_date,
+                "identifier": identifiers,
+                "extension": extensions,
+            }
+        )
     ),
     st.sampled_from(NAMES),
     st.lists(st.sampled_from(NAMES), max_size=2),
     maybe(st.sampled_from(["male", "female"])),
     maybe(st.sampled_from(DATES[:5])),
     maybe(st.lists(identifiers, max_size=2)),
-    maybe(st.lists(us_core_extension("race") | us_core_extension("ethnicity"), max_size=2)),
+    maybe(
+        st.lists(us_core_extension("race") | us_core_extension("ethnicity"), max_size=2)
+    ),
 )
 visits = st.builds(
     lambda subject, period, part_of, encounter_class: without_none(
@@ -242,7 +260,9 @@ def records(draw: st.DrawFn) -> list[dict[str, Any]]:
         resources.append({"resourceType": "Encounter", "id": f"e{index}", **visit})
     drawn_observations = draw(st.lists(observations, min_size=4, max_size=14))
     for index, observation in enumerate(drawn_observations):
-        resources.append({"resourceType": "Observation", "id": f"o{index}", **observation})
+        resources.append(
+            {"resourceType": "Observation", "id": f"o{index}", **observation}
+        )
     return resources
 
 
@@ -250,7 +270,9 @@ def one_or_two(values: list[str]) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(values), min_size=1, max_size=2).map(",".join)
 
 
-dates = st.tuples(st.sampled_from(PREFIXES), st.sampled_from(SEARCHED_DATES)).map("".join)
+dates = st.tuples(st.sampled_from(PREFIXES), st.sampled_from(SEARCHED_DATES)).map(
+    "".join
+)
 tokens = one_or_two(
     [
         *CODES,
@@ -266,25 +288,47 @@ amounts = st.tuples(
     st.sampled_from(["5", "5.4", "5.40", "100", "1e2", "-3.2", "0"]),
     st.sampled_from(["", "||mg/dL", "|http://unitsofmeasure.org|mg/dL", "||g"]),
 ).map("".join)
-pairs_with_amounts = st.tuples(tokens.map(lambda code: code.split(",")[0]), amounts).map("$".join)
+pairs_with_amounts = st.tuples(
+    tokens.map(lambda code: code.split(",")[0]), amounts
+).map("$".join)
 single_tokens = tokens.map(lambda code: code.split(",")[0])
 pairs_with_codes = st.lists(
     st.tuples(single_tokens, single_tokens).map("$".join), min_size=1, max_size=2
 ).map(",".join)
-uris = st.sampled_from([*PROFILES, "http://one.example/fhir/", "http://one.example/absent"])
-urls = st.sampled_from([*PROFILES[:4], "http://one.example/fhir/", f"{PROFILES[0]}/_history/1"])
+uris = st.sampled_from(
+    [*PROFILES, "http://one.example/fhir/", "http://one.example/absent"]
+)
+urls = st.sampled_from(
+    [*PROFILES[:4], "http://one.example/fhir/", f"{PROFILES[0]}/_history/1"]
+)
 typed_identifiers = st.sampled_from(
-    [f"{system}|{code}|{value}" for system in SYSTEMS for code in ("MR", "SS") for value in "12"]
+    [
+        f"{system}|{code}|{value}"
+        for system in SYSTEMS
+        for code in ("MR", "SS")
+        for value in "12"
+    ]
 )
 patient_references = st.sampled_from(
-    ["a", "Patient/b", "http://elsewhere.example/fhir/Patient/c", "absent", "Group/a", "a,b"]
+    [
+        "a",
+        "Patient/b",
+        "http://elsewhere.example/fhir/Patient/c",
+        "absent",
+        "Group/a",
+        "a,b",
+    ]
 )
 yes_or_no = st.sampled_from(["true", "false"])
 words = st.sampled_from(["glucose", "GLUCOSE LEVEL", "magnesium", "rate", "Heart"])
-names = one_or_two(["sto", "Stone", "muller", "Ann", "anna m", "maria", "cruz de", "Stone Ann"])
+names = one_or_two(
+    ["sto", "Stone", "muller", "Ann", "anna m", "maria", "cruz de", "Stone Ann"]
+)
 
 
-def param(name: str, values: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[str, str]]:
+def param(
+    name: str, values: st.SearchStrategy[str]
+) -> st.SearchStrategy[tuple[str, str]]:
     return values.map(lambda value: (name, value))
 
 
@@ -327,14 +371,19 @@ FILTERS = {
         param("_tag:not", tokens),
         param("_security", tokens),
         param("_profile:missing", yes_or_no),
-        param("patient:identifier", one_or_two(["1", "ab", f"{SYSTEMS[0]}|2", "|1", "absent"])),
+        param(
+            "patient:identifier",
+            one_or_two(["1", "ab", f"{SYSTEMS[0]}|2", "|1", "absent"]),
+        ),
         param("encounter.patient.family", names),
         param("encounter.part-of.class", tokens),
         param("encounter.part-of.subject:Patient.race", one_or_two(RACES)),
         param("has-member:Observation.has-member:Observation.code", tokens),
         param("patient._has:Encounter:patient:class", tokens),
         param("_has:Observation:has-member:encounter.class", tokens),
-        param("_has:Observation:has-member:_has:Observation:has-member:code:not", tokens),
+        param(
+            "_has:Observation:has-member:_has:Observation:has-member:code:not", tokens
+        ),
     ),
     "Patient": st.one_of(
         param("family", names),
@@ -350,11 +399,17 @@ FILTERS = {
         param("race", one_or_two(RACES)),
         param("ethnicity", one_or_two([*RACES, f"{SYSTEMS[0]}|{RACES[0]}", "absent"])),
         param("_has:Observation:patient:_has:Observation:has-member:code", tokens),
-        param("_has:Encounter:patient:_has:Observation:encounter:combo-value-quantity", amounts),
         param(
-            "_has:Encounter:patient:_has:Encounter:part-of:_has:Observation:encounter:code", tokens
+            "_has:Encounter:patient:_has:Observation:encounter:combo-value-quantity",
+            amounts,
         ),
-        param("_has:Observation:patient:component-code-value-quantity", pairs_with_amounts),
+        param(
+            "_has:Encounter:patient:_has:Encounter:part-of:_has:Observation:encounter:code",
+            tokens,
+        ),
+        param(
+            "_has:Observation:patient:component-code-value-quantity", pairs_with_amounts
+        ),
     ),
     "Encounter": st.one_of(
         param("date", dates),
@@ -432,7 +487,9 @@ def ids_on_all_pages(
     params: list[tuple[str, str]],
 ) -> list[str]:
     """The ids on all pages of three, whose number must agree with the total."""
-    page = record.search(resource_type, [*params, ("_count", "3"), ("_total", "accurate")])
+    page = record.search(
+        resource_type, [*params, ("_count", "3"), ("_total", "accurate")]
+    )
     total = page.total
     ids = ids_of(page.resources)
     while page.next:

@@ -39,7 +39,12 @@ def test_patient_as_a_parameter_of_patients_and_wards_works_as_on_each_server(
 ) -> None:
     assert search_ids(ward_store, "Patient?patient=p1") == ["p1"]
     assert search_ids(ward_store, "Location?patient=p1") == ["w1", "w2"]
-    assert search_ids(ward_store, "Medication?patient=Patient/p1") == ["m1", "m2", "m3", "m4"]
+    assert search_ids(ward_store, "Medication?patient=Patient/p1") == [
+        "m1",
+        "m2",
+        "m3",
+        "m4",
+    ]
     assert search_ids(ward_store, "Medication?patient=p2") == ["m4"]
     assert gcp.search("Patient?patient=p1").total == 2
     assert gcp.search("Location?patient=p1").total == 3
@@ -95,7 +100,10 @@ def test_a_stay_in_the_doubled_hour_of_autumn_is_found_though_it_ends_before_it_
     tmp_path: Path,
 ) -> None:
     period = {"start": "2130-11-05T01:50:00-04:00", "end": "2130-11-05T01:10:00-05:00"}
-    backwards = {"start": "2130-11-06T00:00:00-05:00", "end": "2130-11-05T00:00:00-05:00"}
+    backwards = {
+        "start": "2130-11-06T00:00:00-05:00",
+        "end": "2130-11-05T00:00:00-05:00",
+    }
     store = build_store(
         tmp_path,
         [
@@ -122,7 +130,9 @@ def test_names_are_matched_by_word_here_and_by_part_elsewhere(
 ) -> None:
     assert search_ids(ward_store, "Patient?name=Ann Stone") == ["p1"]
     assert search_ids(hapi, "Patient?name=Ann Stone") == []
-    assert search_ids(hapi, "Patient?name=Ann&name=Stone&birthdate=1932-12-29") == ["p1"]
+    assert search_ids(hapi, "Patient?name=Ann&name=Stone&birthdate=1932-12-29") == [
+        "p1"
+    ]
     assert (
         search_ids(ward_store, "Patient?family=muller")
         == search_ids(ward_store, "Patient?given=JÜR")
@@ -133,7 +143,9 @@ def test_names_are_matched_by_word_here_and_by_part_elsewhere(
     assert search_ids(ward_store, "Patient?family:contains=tone") == ["p1"]
 
 
-def test_a_code_in_another_case_is_found_here_with_a_notice(ward_store: Store, hapi: Store) -> None:
+def test_a_code_in_another_case_is_found_here_with_a_notice(
+    ward_store: Store, hapi: Store
+) -> None:
     page = ward_store.search("Observation?code=glu")
     assert ids(page) == ["o1", "o2", "o4"]
     assert "without regard to case" in page.notices[0]
@@ -142,11 +154,17 @@ def test_a_code_in_another_case_is_found_here_with_a_notice(ward_store: Store, h
 
 
 def test_codes_are_found_by_system_and_by_words(ward_store: Store) -> None:
-    assert search_ids(ward_store, "Observation?code=http://example.org/items|HR") == ["o3"]
-    assert search_ids(ward_store, "Observation?code=http://example.org/items|") == ["o3"]
+    assert search_ids(ward_store, "Observation?code=http://example.org/items|HR") == [
+        "o3"
+    ]
+    assert search_ids(ward_store, "Observation?code=http://example.org/items|") == [
+        "o3"
+    ]
     assert search_ids(ward_store, "Observation?code=|HR") == []
     assert search_ids(ward_store, "Observation?code:text=rate") == ["o3"]
-    assert search_ids(ward_store, "Observation?category=Routine%20Vital%20Signs") == ["o3"]
+    assert search_ids(ward_store, "Observation?category=Routine%20Vital%20Signs") == [
+        "o3"
+    ]
     assert search_ids(ward_store, "Observation?code:not=GLU,HR") == ["o5", "o6"]
     assert search_ids(
         ward_store, "Encounter?identifier=http://example.org/identifier/encounter-icu|"
@@ -192,19 +210,25 @@ def test_a_patient_may_be_named_in_any_form(ward_store: Store, form: str) -> Non
 
 def test_references_are_followed_one_step(ward_store: Store) -> None:
     assert search_ids(ward_store, "Observation?patient.identifier=MRN-p2") == ["o4"]
-    assert search_ids(ward_store, "Observation?subject:Patient.name=stone&code=HR") == ["o3"]
-    assert search_ids(ward_store, f"MedicationRequest?medication.identifier={NAME}|Heparin") == [
+    assert search_ids(ward_store, "Observation?subject:Patient.name=stone&code=HR") == [
+        "o3"
+    ]
+    assert search_ids(
+        ward_store, f"MedicationRequest?medication.identifier={NAME}|Heparin"
+    ) == [
         "r2",
         "r3",
     ]
     assert search_ids(ward_store, "Patient?_has:Observation:patient:code=HR") == ["p1"]
-    assert search_ids(ward_store, "Medication?_has:MedicationRequest:medication:patient=p2") == [
-        "m4"
-    ]
+    assert search_ids(
+        ward_store, "Medication?_has:MedicationRequest:medication:patient=p2"
+    ) == ["m4"]
 
 
 def test_included_resources_come_with_the_matches(ward_store: Store) -> None:
-    page = ward_store.search("MedicationRequest?patient=p1&_include=MedicationRequest:medication")
+    page = ward_store.search(
+        "MedicationRequest?patient=p1&_include=MedicationRequest:medication"
+    )
     assert (ids_of(page.included), page.total) == (["m3", "m4"], 2)
     deeper = (
         "MedicationRequest?_id=r1&_include=MedicationRequest:medication"
@@ -216,16 +240,21 @@ def test_included_resources_come_with_the_matches(ward_store: Store) -> None:
     )
     assert ids_of(back.included) == ["o1", "o2", "c1"]
     assert {
-        resource["id"] for resource in ward_store.search("Observation?_id=o5&_include=*").included
+        resource["id"]
+        for resource in ward_store.search("Observation?_id=o5&_include=*").included
     } == {
         "p1",
         "o6",
         "s1",
     }
-    assert ids_of(ward_store.search("Observation?_id=o5&_include=*:subject").included) == ["p1"]
+    assert ids_of(
+        ward_store.search("Observation?_id=o5&_include=*:subject").included
+    ) == ["p1"]
 
 
-def test_results_are_sorted_by_several_keys_and_those_without_come_last(tmp_path: Path) -> None:
+def test_results_are_sorted_by_several_keys_and_those_without_come_last(
+    tmp_path: Path,
+) -> None:
     store = build_store(
         tmp_path,
         [
@@ -252,7 +281,10 @@ def test_parts_of_resources_keep_their_numbers(tmp_path: Path) -> None:
     assert set(part.resource) == {"resourceType", "id", "code", "valueQuantity", "meta"}
     assert part.resource["meta"]["tag"][0]["code"] == "SUBSETTED"
     assert "text" not in store.search("Observation?_summary=data").entries[0].resource
-    assert "valueQuantity" not in store.search("Observation?_summary=text").entries[0].resource
+    assert (
+        "valueQuantity"
+        not in store.search("Observation?_summary=text").entries[0].resource
+    )
     assert "code" in store.search("Observation?_summary=true").entries[0].resource
 
 

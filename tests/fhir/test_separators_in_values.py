@@ -46,7 +46,9 @@ def test_splitting_and_unescaping_undo_escaping() -> None:
 
 
 @pytest.mark.parametrize("character", ["&", "=", "#", "+", "%", " ", "?", "é"])
-def test_a_url_carries_every_character_of_a_value(ward_store: Store, character: str) -> None:
+def test_a_url_carries_every_character_of_a_value(
+    ward_store: Store, character: str
+) -> None:
     value = f"x{character}y"
     url = build_search_url("Observation", [("code", value)])
     assert ward_store.search(url).query == url

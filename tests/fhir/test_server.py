@@ -109,7 +109,10 @@ def test_writes_are_answered_by_their_mode(ward_store: Store) -> None:
         assert reply.status == 201
         new_id = reply.json()["id"]
         assert reply.headers["location"] == f"{BASE}/Observation/{new_id}/_history/1"
-        assert service.get("Observation?patient=p1&category=vital-signs").json()["total"] == 1
+        assert (
+            service.get("Observation?patient=p1&category=vital-signs").json()["total"]
+            == 1
+        )
 
 
 def test_entries_of_a_batch_are_stored_independently(ward_store: Store) -> None:
@@ -129,7 +132,9 @@ def test_entries_of_a_batch_are_stored_independently(ward_store: Store) -> None:
         assert service.get("Observation/v9").status == 200
 
 
-def test_the_answer_about_a_damaged_record_does_not_show_its_path(tmp_path: Path) -> None:
+def test_the_answer_about_a_damaged_record_does_not_show_its_path(
+    tmp_path: Path,
+) -> None:
     store = build_store(tmp_path, ward_resources())
     store.close()
     content = store.path.read_bytes()

@@ -25,8 +25,12 @@ MIB = 2**20
 async def test_a_request_body_may_have_16_mib(ward_store: Store) -> None:
     application = FhirApplication(FhirService(ward_store, BASE))
     largest = b" " * (16 * MIB)
-    assert (await send_request(application, "POST", "/fhir/Observation", largest))[0] == 403
-    assert (await send_request(application, "POST", "/fhir/Observation", largest + b" "))[0] == 413
+    assert (await send_request(application, "POST", "/fhir/Observation", largest))[
+        0
+    ] == 403
+    assert (
+        await send_request(application, "POST", "/fhir/Observation", largest + b" ")
+    )[0] == 413
 
 
 def test_the_server_gives_up_a_search_after_30_seconds(ward_store: Store) -> None:
@@ -52,16 +56,22 @@ async def test_the_server_runs_four_requests_at_once(ward_store: Store) -> None:
 
     service.handle = slow  # type: ignore[method-assign]
     application = FhirApplication(service)
-    await asyncio.gather(*(send_request(application, "GET", "/fhir/Patient/p1") for _ in range(16)))
+    await asyncio.gather(
+        *(send_request(application, "GET", "/fhir/Patient/p1") for _ in range(16))
+    )
     assert largest == 4
 
 
-async def test_a_request_waits_four_times_the_limit_of_a_search(ward_store: Store) -> None:
+async def test_a_request_waits_four_times_the_limit_of_a_search(
+    ward_store: Store,
+) -> None:
     service = FhirService(ward_store, BASE)
     release = threading.Event()
     service.handle = lambda *request: release.wait(20)  # type: ignore[method-assign,assignment,return-value]
     start = time.monotonic()
-    status, _ = await send_request(FhirApplication(service, seconds=0.1), "GET", "/fhir/Patient/p1")
+    status, _ = await send_request(
+        FhirApplication(service, seconds=0.1), "GET", "/fhir/Patient/p1"
+    )
     release.set()
     assert status == 503
     assert time.monotonic() - start >= 0.39

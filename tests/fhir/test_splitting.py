@@ -37,7 +37,9 @@ def open_shard(folder: Path, number: int) -> Store:
     return Store.open(folder / f"shard-{number}-of-4.db")
 
 
-def test_every_patients_record_is_whole_in_one_shard(store: Store, tmp_path: Path) -> None:
+def test_every_patients_record_is_whole_in_one_shard(
+    store: Store, tmp_path: Path
+) -> None:
     folder = tmp_path / "shards"
     written = split_by_patient(store, 4, folder)
     assert sum(shard.patients for shard in written) == 20
@@ -97,7 +99,9 @@ def test_a_resource_about_two_patients_is_in_the_shards_of_both(tmp_path: Path) 
         assert shards.of(patient_id).get("Appointment", "shared") == appointment
 
 
-def test_shards_are_private_and_leave_nothing_else_behind(store: Store, tmp_path: Path) -> None:
+def test_shards_are_private_and_leave_nothing_else_behind(
+    store: Store, tmp_path: Path
+) -> None:
     folder = tmp_path / "shards"
     split_by_patient(store, 2, folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -108,7 +112,9 @@ def test_shards_are_private_and_leave_nothing_else_behind(store: Store, tmp_path
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_a_folder_that_is_not_empty_or_no_shards_are_refused(store: Store, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_or_no_shards_are_refused(
+    store: Store, tmp_path: Path
+) -> None:
     with pytest.raises(CallerError, match="exists already"):
         split_by_patient(store, 2, tmp_path)
     with pytest.raises(CallerError, match="out of range"):
@@ -117,7 +123,9 @@ def test_a_folder_that_is_not_empty_or_no_shards_are_refused(store: Store, tmp_p
         ShardedStore.open(tmp_path)
 
 
-def test_a_shard_that_is_on_another_machine_is_named(store: Store, tmp_path: Path) -> None:
+def test_a_shard_that_is_on_another_machine_is_named(
+    store: Store, tmp_path: Path
+) -> None:
     split_by_patient(store, 4, tmp_path / "shards")
     shards = ShardedStore.open(tmp_path / "shards")
     number = shards.shard_number("p0")

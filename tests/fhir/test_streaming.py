@@ -45,7 +45,12 @@ async def ask(
         is_form = path.endswith("_search")
         form = b"application/x-www-form-urlencoded"
         headers.append((b"content-type", form if is_form else b"application/fhir+json"))
-    scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "headers": headers}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "headers": headers,
+    }
     scope["query_string"] = query.encode()
     messages: list[dict[str, Any]] = []
 
@@ -73,7 +78,9 @@ def is_complete(messages: list[dict[str, Any]]) -> bool:
     return not messages[-1].get("more_body", False)
 
 
-async def test_a_count_of_a_million_gives_every_match_in_chunks(hapi_store: Store) -> None:
+async def test_a_count_of_a_million_gives_every_match_in_chunks(
+    hapi_store: Store,
+) -> None:
     messages = await ask(application_of(hapi_store), "/fhir/Observation?_count=1000000")
     assert messages[0]["status"] == 200
     assert len(messages) > 4
@@ -90,7 +97,9 @@ async def test_a_streamed_search_by_post_is_sorted_and_summarised_as_any(
     hapi_store: Store,
 ) -> None:
     form = b"_count=1000000&_sort=-_id&_elements=status"
-    messages = await ask(application_of(hapi_store), "/fhir/Observation/_search", "POST", form)
+    messages = await ask(
+        application_of(hapi_store), "/fhir/Observation/_search", "POST", form
+    )
     resources = [entry["resource"] for entry in json.loads(text_of(messages))["entry"]]
     ids = [resource["id"] for resource in resources]
     assert ids == sorted(ids, reverse=True)
@@ -118,7 +127,9 @@ async def test_nothing_found_is_a_searchset_without_entries(hapi_store: Store) -
 
 
 async def test_a_head_request_is_answered_without_a_chunk(hapi_store: Store) -> None:
-    messages = await ask(application_of(hapi_store), "/fhir/Observation?_count=1000000", "HEAD")
+    messages = await ask(
+        application_of(hapi_store), "/fhir/Observation?_count=1000000", "HEAD"
+    )
     assert messages[0]["status"] == 200
     assert len(messages) == 2
     assert text_of(messages) == ""
@@ -151,14 +162,25 @@ def test_everything_says_how_many_resources_a_page_has_at_most(
     hapi_store: Store, profile: str, largest: int
 ) -> None:
     service = FhirService(hapi_store.as_profile(profile), BASE)
-    for count, notices in ((largest, []), (1_000_000, [f"_count is at most {largest}."])):
+    for count, notices in (
+        (largest, []),
+        (1_000_000, [f"_count is at most {largest}."]),
+    ):
         entries = service.get(f"Patient/p1/$everything?_count={count}").json()["entry"]
-        outcomes = [entry["resource"] for entry in entries if entry["search"]["mode"] == "outcome"]
-        texts = [issue["diagnostics"] for outcome in outcomes for issue in outcome["issue"]]
+        outcomes = [
+            entry["resource"]
+            for entry in entries
+            if entry["search"]["mode"] == "outcome"
+        ]
+        texts = [
+            issue["diagnostics"] for outcome in outcomes for issue in outcome["issue"]
+        ]
         assert texts == notices
 
 
-async def test_included_resources_and_batches_keep_the_limits(hapi_store: Store) -> None:
+async def test_included_resources_and_batches_keep_the_limits(
+    hapi_store: Store,
+) -> None:
     application = application_of(hapi_store)
     url = "Observation?_count=1000000&_include=Observation:patient"
     messages = await ask(application, f"/fhir/{url}")
@@ -173,10 +195,14 @@ async def test_included_resources_and_batches_keep_the_limits(hapi_store: Store)
     assert len(answer["resource"]["entry"]) == 100
 
 
-async def test_a_streamed_page_has_what_was_written_in_the_overlay(hapi_store: Store) -> None:
+async def test_a_streamed_page_has_what_was_written_in_the_overlay(
+    hapi_store: Store,
+) -> None:
     with Overlay.over(hapi_store) as overlay:
         created = overlay.create(observation("x", "p1"))
-        messages = await ask(application_of(overlay), "/fhir/Observation?_count=1000000")
+        messages = await ask(
+            application_of(overlay), "/fhir/Observation?_count=1000000"
+        )
         entries = json.loads(text_of(messages))["entry"]
         assert entries[-1]["resource"]["id"] == created["id"]
         assert len(entries) == OBSERVATIONS + 1
@@ -231,7 +257,9 @@ async def test_slow_clients_take_no_turn_from_others(hapi_store: Store) -> None:
     assert is_complete(await slow)
 
 
-async def test_the_time_limit_is_one_of_a_chunk_not_of_the_reply(hapi_store: Store) -> None:
+async def test_the_time_limit_is_one_of_a_chunk_not_of_the_reply(
+    hapi_store: Store,
+) -> None:
     async def read_slowly(message: dict[str, Any]) -> None:
         await asyncio.sleep(0.3)
 
@@ -253,7 +281,9 @@ async def test_a_reply_that_fails_half_way_has_no_end_and_no_text_in_the_log(
         if message.get("body"):
             overlay.reset()
 
-    messages = await ask(application_of(overlay), "/fhir/Basic?_count=1000000", send=reset)
+    messages = await ask(
+        application_of(overlay), "/fhir/Basic?_count=1000000", send=reset
+    )
     assert not is_complete(messages)
     assert "ended early" in caplog.text
     assert "b5" not in caplog.text
@@ -263,7 +293,9 @@ def basic(number: int) -> dict[str, Any]:
     return {"resourceType": "Basic", "id": f"b{number}"}
 
 
-async def test_a_page_of_four_times_the_size_needs_no_more_memory(hapi_store: Store) -> None:
+async def test_a_page_of_four_times_the_size_needs_no_more_memory(
+    hapi_store: Store,
+) -> None:
     application = application_of(hapi_store)
     await peak_of(application, OBSERVATIONS)
     small = await peak_of(application, OBSERVATIONS // 4)

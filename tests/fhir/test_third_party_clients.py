@@ -17,9 +17,18 @@ import pytest
 
 from archqa.fhir import FhirService, Overlay, Store
 from archqa.fhir.server.application import FhirApplication
-from archqa.fhir.views.answer_bundle import AnsweredLine, AnsweredQuestion, answer_bundle
+from archqa.fhir.views.answer_bundle import (
+    AnsweredLine,
+    AnsweredQuestion,
+    answer_bundle,
+)
 from archqa.fhir.write.writer import WriteMode, Writer
-from tests.fhir.invented import build_store, ids_of, numbered_observations, ward_resources
+from tests.fhir.invented import (
+    build_store,
+    ids_of,
+    numbered_observations,
+    ward_resources,
+)
 from tests.fhir.third_party import free_port
 from tests.fhir.writes import VITAL_SIGN
 
@@ -55,7 +64,9 @@ def served(request: pytest.FixtureRequest, large_ward: Store) -> Iterator[Served
 
 @contextmanager
 def served_as(store: Store, profile: str) -> Iterator[Served]:
-    uvicorn = pytest.importorskip("uvicorn", reason="the server needs uvicorn: archqa[server]")
+    uvicorn = pytest.importorskip(
+        "uvicorn", reason="the server needs uvicorn: archqa[server]"
+    )
     port = free_port()
     base = f"http://127.0.0.1:{port}/fhir"
     overlay = Overlay.over(store.as_profile(profile))
@@ -91,7 +102,9 @@ def models(*names: str) -> list[Any]:
     """Classes of fhirclient: that of `observation` is Observation."""
     classes = []
     for name in names:
-        module = pytest.importorskip(f"fhirclient.models.{name}", reason="pip install fhirclient")
+        module = pytest.importorskip(
+            f"fhirclient.models.{name}", reason="pip install fhirclient"
+        )
         classes.append(getattr(module, name.title()))
     return classes
 
@@ -112,7 +125,9 @@ def test_fhirclient_reads_searches_and_follows_every_page(smart: Any) -> None:
     assert len(ids) == len(set(ids)) == COUNT + 1
 
 
-def test_fhirclient_creates_and_finds_what_it_created(smart: Any, served: Served) -> None:
+def test_fhirclient_creates_and_finds_what_it_created(
+    smart: Any, served: Served
+) -> None:
     (observation,) = models("observation")
     created = observation(VITAL_SIGN).create(smart)
     assert created["id"]
@@ -151,7 +166,9 @@ def test_fhirpy_reads_searches_and_follows_every_page(fhirpy_client: Any) -> Non
     assert [resource.id for resource in found] == ["p1"]
     ids = [
         resource.id
-        for resource in fhirpy_client.resources("Observation").search(patient="p2").limit(50)
+        for resource in fhirpy_client.resources("Observation")
+        .search(patient="p2")
+        .limit(50)
     ]
     assert len(ids) == len(set(ids)) == COUNT + 1
     drug = fhirpy_client.resources("MedicationRequest").search(_id="r2").get()
@@ -159,14 +176,22 @@ def test_fhirpy_reads_searches_and_follows_every_page(fhirpy_client: Any) -> Non
 
 
 def test_fhirpy_sorts_includes_and_takes_the_first(fhirpy_client: Any) -> None:
-    observations = fhirpy_client.resources("Observation").search(patient="p1", code="GLU")
+    observations = fhirpy_client.resources("Observation").search(
+        patient="p1", code="GLU"
+    )
     assert observations.sort("-date").first().id == "o2"
-    visits = fhirpy_client.resources("Encounter").search(_id="h1").include("Encounter", "patient")
+    visits = (
+        fhirpy_client.resources("Encounter")
+        .search(_id="h1")
+        .include("Encounter", "patient")
+    )
     modes = {entry.search.mode for entry in visits.fetch_raw().entry}
     assert modes == {"match", "include"}
 
 
-def test_fhirpy_creates_and_finds_what_it_created(fhirpy_client: Any, served: Served) -> None:
+def test_fhirpy_creates_and_finds_what_it_created(
+    fhirpy_client: Any, served: Served
+) -> None:
     resource = fhirpy_client.resource("Observation", **VITAL_SIGN)
     resource.save()
     assert resource.id
@@ -234,14 +259,20 @@ def assert_valid(resource: dict[str, Any]) -> None:
         "Nothing?a=b",
     ],
 )
-def test_what_the_server_answers_is_valid(large_ward: Store, profile: str, url: str) -> None:
+def test_what_the_server_answers_is_valid(
+    large_ward: Store, profile: str, url: str
+) -> None:
     service = FhirService(large_ward.as_profile(profile), "http://localhost:8080/fhir")
     assert_valid(service.get(url).json())
 
 
 @pytest.mark.parametrize("mode", list(WriteMode))
-@pytest.mark.parametrize("body", [VITAL_SIGN, {**VITAL_SIGN, "status": "done"}, [], "{"])
-def test_answers_to_writes_are_valid(large_ward: Store, mode: WriteMode, body: Any) -> None:
+@pytest.mark.parametrize(
+    "body", [VITAL_SIGN, {**VITAL_SIGN, "status": "done"}, [], "{"]
+)
+def test_answers_to_writes_are_valid(
+    large_ward: Store, mode: WriteMode, body: Any
+) -> None:
     with Overlay.over(large_ward) as overlay:
         service = FhirService(overlay, writer=Writer(overlay, mode))
         text = body if body == "{" else json.dumps(body)
@@ -273,7 +304,9 @@ def test_an_answer_with_its_provenance_is_valid() -> None:
     asked = AnsweredQuestion(
         "What was the glucose?", "answered", lines, at, "1.0", patient="p1", model="m"
     )
-    refused = AnsweredQuestion("And?", "refused", (), at, "1.0", message="It names no test.")
+    refused = AnsweredQuestion(
+        "And?", "refused", (), at, "1.0", message="It names no test."
+    )
     bundle = answer_bundle([asked, refused], at)
     assert_valid(bundle)
     kinds = {entry["resource"]["resourceType"] for entry in bundle["entry"]}

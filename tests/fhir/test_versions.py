@@ -40,11 +40,15 @@ def test_a_read_tells_the_version_and_when_it_was_stored(service: FhirService) -
     assert (head.status, head.headers) == (200, reply.headers)
 
 
-def test_a_resource_without_meta_has_version_1_and_its_text_stays(service: FhirService) -> None:
+def test_a_resource_without_meta_has_version_1_and_its_text_stays(
+    service: FhirService,
+) -> None:
     reply = service.get("Patient/p1")
     assert reply.headers["etag"] == 'W/"1"'
     loaded = parsedate_to_datetime(reply.headers["last-modified"])
-    assert abs(loaded - datetime.datetime.now(datetime.UTC)) < datetime.timedelta(minutes=5)
+    assert abs(loaded - datetime.datetime.now(datetime.UTC)) < datetime.timedelta(
+        minutes=5
+    )
     assert reply.json() == patient("p1")
 
 
@@ -60,16 +64,24 @@ def test_a_resource_that_a_load_replaces_has_version_2(
 
 
 @pytest.mark.parametrize("tag", ['W/"7"', '"7"', "7", '"x", W/"7"', "*"])
-def test_a_version_that_the_client_has_is_not_sent_again(service: FhirService, tag: str) -> None:
+def test_a_version_that_the_client_has_is_not_sent_again(
+    service: FhirService, tag: str
+) -> None:
     for method in ("GET", "HEAD"):
         for url in ("Observation/v7", "Observation/v7/_history/7"):
             reply = service.handle(method, url, headers={"if-none-match": tag})
-            assert (reply.status, reply.body, reply.headers["etag"]) == (304, "", 'W/"7"')
+            assert (reply.status, reply.body, reply.headers["etag"]) == (
+                304,
+                "",
+                'W/"7"',
+            )
 
 
 @pytest.mark.parametrize("tag", ['W/"1"', '"17"', "", '"7'])
 def test_another_version_is_sent(service: FhirService, tag: str) -> None:
-    later = format_datetime(datetime.datetime(2140, 1, 1, tzinfo=datetime.UTC), usegmt=True)
+    later = format_datetime(
+        datetime.datetime(2140, 1, 1, tzinfo=datetime.UTC), usegmt=True
+    )
     headers = {"if-none-match": tag.replace('"7', '"8'), "if-modified-since": later}
     assert service.handle("GET", "Observation/v7", headers=headers).status == 200
 
@@ -84,8 +96,12 @@ def test_another_version_is_sent(service: FhirService, tag: str) -> None:
         ("", 200),
     ],
 )
-def test_if_modified_since_compares_seconds(service: FhirService, since: str, status: int) -> None:
-    reply = service.handle("GET", "Observation/v7", headers={"if-modified-since": since})
+def test_if_modified_since_compares_seconds(
+    service: FhirService, since: str, status: int
+) -> None:
+    reply = service.handle(
+        "GET", "Observation/v7", headers={"if-modified-since": since}
+    )
     assert reply.status == status
 
 
@@ -108,7 +124,9 @@ def test_searches_and_errors_carry_no_version(service: FhirService) -> None:
         ("Observation/v7/_history/7?colour=red", 400),
     ],
 )
-def test_versions_are_read_by_their_number(service: FhirService, url: str, status: int) -> None:
+def test_versions_are_read_by_their_number(
+    service: FhirService, url: str, status: int
+) -> None:
     reply = service.get(url)
     assert reply.status == status
     expected = "Observation" if status == 200 else "OperationOutcome"
@@ -127,7 +145,9 @@ def test_the_location_of_a_create_answers(applied: FhirService) -> None:
     "url", ["_history", "Patient/_history", "Patient/p1/_history", "_history/1"]
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_a_history_is_not_supported(service: FhirService, url: str, method: str) -> None:
+def test_a_history_is_not_supported(
+    service: FhirService, url: str, method: str
+) -> None:
     reply = service.handle(method, url)
     (issue,) = reply.json()["issue"]
     assert (reply.status, issue["code"]) == (404, "not-supported")
@@ -139,7 +159,9 @@ def test_there_is_no_update_and_no_deletion(applied: FhirService, method: str) -
     assert applied.handle(method, "Patient/p1", json.dumps(patient("p1"))).status == 405
 
 
-async def test_the_server_sends_304_without_body_and_length(service: FhirService) -> None:
+async def test_the_server_sends_304_without_body_and_length(
+    service: FhirService,
+) -> None:
     application = FhirApplication(service, on_loopback=True)
     for method in ("GET", "HEAD"):
         messages: list[Any] = []

@@ -17,7 +17,9 @@ from tests.fhir.invented import (
 )
 
 
-def test_a_lookup_gives_twenty_codes_and_near_ones_by_three_quarters(tmp_path: Path) -> None:
+def test_a_lookup_gives_twenty_codes_and_near_ones_by_three_quarters(
+    tmp_path: Path,
+) -> None:
     observations = observations_with_codes(25, "Culture")
     store = build_store(tmp_path, [patient("p"), *observations])
     assert len(lookup(store, "culture")) == 20
@@ -43,7 +45,9 @@ def test_a_projection_shows_fifty_rows_of_32_000_bytes_in_all() -> None:
     assert 30_000 < len(project_all(long).text) < 32_050
 
 
-def test_a_card_looks_at_forty_resources_and_shows_three_examples(tmp_path: Path) -> None:
+def test_a_card_looks_at_forty_resources_and_shows_three_examples(
+    tmp_path: Path,
+) -> None:
     observations = observations_with_codes(41, "Test")
     observations[39]["note"] = "x"
     observations[40]["comment"] = "x"

@@ -12,7 +12,13 @@ from archqa.fhir import (
     project_all,
 )
 from archqa.fhir.views.encounters import encounter_kind
-from tests.fhir.invented import Resource, codeable_concept, encounter, ids_of, observation
+from tests.fhir.invented import (
+    Resource,
+    codeable_concept,
+    encounter,
+    ids_of,
+    observation,
+)
 
 
 def test_a_projection_drops_narrative_and_says_codes_in_words() -> None:
@@ -38,7 +44,9 @@ def test_a_projection_drops_narrative_and_says_codes_in_words() -> None:
     }
 
 
-def test_a_projection_keeps_words_of_annotations_and_concepts_and_spoken_languages() -> None:
+def test_a_projection_keeps_words_of_annotations_and_concepts_and_spoken_languages() -> (
+    None
+):
     order = {
         "resourceType": "MedicationRequest",
         "id": "m1",
@@ -59,7 +67,8 @@ def test_a_projection_keeps_words_of_annotations_and_concepts_and_spoken_languag
 
 def test_a_projection_names_the_targets_of_references(ward_store: Store) -> None:
     shown = project_all(
-        ward_store.search("MedicationRequest?patient=p1").resources, Resolver(ward_store)
+        ward_store.search("MedicationRequest?patient=p1").resources,
+        Resolver(ward_store),
     )
     assert [row["medicationReference"] for row in shown.rows] == [
         "Medication/m3 (Insulin + 0.9% Sodium Chloride)",
@@ -97,7 +106,9 @@ def test_a_card_tells_types_codes_dates_and_references(ward_store: Store) -> Non
     assert "Glucose" in build_schema_card(ward_store).text
 
 
-def test_a_lookup_finds_codes_by_words_in_one_patients_record(ward_store: Store) -> None:
+def test_a_lookup_finds_codes_by_words_in_one_patients_record(
+    ward_store: Store,
+) -> None:
     (hit,) = lookup(ward_store, " heart  RATE ", patient="p1")
     assert (hit.match, hit.code.code, hit.code.count) == ("equal", "HR", 1)
     assert lookup(ward_store, "heart rate", patient="p2") == []
@@ -159,7 +170,10 @@ def test_visits_are_classified_and_counted_from_either_end(ward_store: Store) ->
 def test_without_known_identifiers_the_class_tells_what_a_visit_is() -> None:
     def kind(code: str, **more: object) -> EncounterKind:
         return encounter_kind(
-            {**encounter("e", "p", "2130", None, "other", **more), "class": {"code": code}}
+            {
+                **encounter("e", "p", "2130", None, "other", **more),
+                "class": {"code": code},
+            }
         )
 
     assert kind("EMER") is EncounterKind.EMERGENCY
@@ -167,9 +181,16 @@ def test_without_known_identifiers_the_class_tells_what_a_visit_is() -> None:
     assert kind("AMB") is EncounterKind.HOSPITAL
 
 
-def test_codes_are_counted_the_same_by_the_store_and_one_by_one(ward_store: Store) -> None:
+def test_codes_are_counted_the_same_by_the_store_and_one_by_one(
+    ward_store: Store,
+) -> None:
     from archqa.fhir.client.http_client import count_codes
 
-    for resource_type in ("Observation", "Encounter", "Medication", "MedicationRequest"):
+    for resource_type in (
+        "Observation",
+        "Encounter",
+        "Medication",
+        "MedicationRequest",
+    ):
         resources = ward_store.search_all(resource_type)
         assert count_codes(resource_type, resources) == ward_store.codes(resource_type)

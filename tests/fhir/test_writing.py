@@ -21,7 +21,9 @@ def test_a_record_is_read_only_unless_a_mode_is_chosen(ward_store: Store) -> Non
 
 
 @pytest.mark.parametrize(
-    "body", [VITAL_SIGN, MEDICATION_ORDER, REFERRAL], ids=lambda body: body["resourceType"]
+    "body",
+    [VITAL_SIGN, MEDICATION_ORDER, REFERRAL],
+    ids=lambda body: body["resourceType"],
 )
 def test_a_good_write_passes_in_every_mode_and_is_stored_in_one(
     ward_store: Store, body: dict[str, Any]
@@ -41,12 +43,15 @@ def test_a_good_write_passes_in_every_mode_and_is_stored_in_one(
         assert overlay.get(resource_type, new_id) == result.stored
     assert ward_store.counts() == counts
     assert ward_store.search(
-        body["resourceType"], {"subject": "p1", "status": body["status"], "_lastUpdated": "ge2025"}
+        body["resourceType"],
+        {"subject": "p1", "status": body["status"], "_lastUpdated": "ge2025"},
     ).total in {0, 2, 5}
 
 
 def changed(body: dict[str, Any], **members: Any) -> dict[str, Any]:
-    return {name: value for name, value in {**body, **members}.items() if value is not ...}
+    return {
+        name: value for name, value in {**body, **members}.items() if value is not ...
+    }
 
 
 FAULTS = [
@@ -63,7 +68,10 @@ FAULTS = [
     (changed(VITAL_SIGN, code={"coding": [{"code": "BP"}]}), "code.coding[0]"),
     (changed(MEDICATION_ORDER, medicationCodeableConcept=...), "medication[x]"),
     (changed(MEDICATION_ORDER, intent="wish"), "intent"),
-    (changed(MEDICATION_ORDER, dosageInstruction=[{"route": "IV"}]), "dosageInstruction[0].route"),
+    (
+        changed(MEDICATION_ORDER, dosageInstruction=[{"route": "IV"}]),
+        "dosageInstruction[0].route",
+    ),
     (changed(MEDICATION_ORDER, dosageInstruction={"text": "x"}), "dosageInstruction"),
     (
         changed(
@@ -98,7 +106,16 @@ def test_a_fault_is_an_error_where_it_counts_and_a_warning_in_mode_record(
 
 @pytest.mark.parametrize(
     "body",
-    ["", "{", "[]", "null", "NaN", '"\\ud800"', "[" * 100_000, '{"resourceType": "Patient"}'],
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "NaN",
+        '"\\ud800"',
+        "[" * 100_000,
+        '{"resourceType": "Patient"}',
+    ],
 )
 def test_a_body_that_is_no_such_resource_is_refused_with_findings(
     ward_store: Store, body: str
@@ -108,7 +125,9 @@ def test_a_body_that_is_no_such_resource_is_refused_with_findings(
     assert written.findings
 
 
-def test_a_type_or_a_record_that_cannot_be_written_is_refused(ward_store: Store) -> None:
+def test_a_type_or_a_record_that_cannot_be_written_is_refused(
+    ward_store: Store,
+) -> None:
     written = post(ward_store, WriteMode.VALIDATE, {"resourceType": "Patient"})
     assert "cannot be written" in written.findings[0].message
     with pytest.raises(FhirError, match="added to"):
@@ -124,7 +143,9 @@ def test_overlays_of_one_store_do_not_share_their_additions(ward_store: Store) -
         assert ward_store.search(query).total == 5
 
 
-def test_every_search_finds_what_an_overlay_adds_until_it_is_reset(ward_store: Store) -> None:
+def test_every_search_finds_what_an_overlay_adds_until_it_is_reset(
+    ward_store: Store,
+) -> None:
     with Overlay.over(ward_store) as overlay:
         stored = overlay.create(VITAL_SIGN)
         assert overlay.search("Observation?patient=p1").total == 6
@@ -132,7 +153,12 @@ def test_every_search_finds_what_an_overlay_adds_until_it_is_reset(ward_store: S
         assert overlay.search(vital_signs).resources == [stored]
         sorted_page = overlay.search("Observation?patient=p1&_sort=date")
         assert sorted_page.resources[0] == stored
-        assert overlay.search("Patient?_has:Observation:patient:category=vital-signs").total == 1
+        assert (
+            overlay.search(
+                "Patient?_has:Observation:patient:category=vital-signs"
+            ).total
+            == 1
+        )
         assert overlay.counts("p1")["Observation"] == 6
         with pytest.raises(FhirError, match="already") as caught:
             overlay.put(json.dumps(stored), stored)
@@ -155,7 +181,9 @@ def test_every_attempt_is_in_the_audit_log(ward_store: Store, tmp_path: Path) ->
         evidence=["Observation/o1"],
     )
     writer.post("Observation", "{")
-    Writer(ward_store, WriteMode.READ_ONLY, log).post("Observation", json.dumps(VITAL_SIGN))
+    Writer(ward_store, WriteMode.READ_ONLY, log).post(
+        "Observation", json.dumps(VITAL_SIGN)
+    )
     good, bad, refused = log.entries()
     assert good.who == "agent"
     assert good.url == "http://x/fhir/Observation"
@@ -167,8 +195,8 @@ def test_every_attempt_is_in_the_audit_log(ward_store: Store, tmp_path: Path) ->
 
 
 def test_findings_are_an_operation_outcome(ward_store: Store) -> None:
-    issue = post(ward_store, WriteMode.VALIDATE, changed(VITAL_SIGN, status="done")).outcome()[
-        "issue"
-    ][0]
+    issue = post(
+        ward_store, WriteMode.VALIDATE, changed(VITAL_SIGN, status="done")
+    ).outcome()["issue"][0]
     assert issue["severity"] == "error"
     assert issue["diagnostics"].startswith("status: must be one of registered")

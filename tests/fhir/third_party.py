@@ -40,7 +40,12 @@ def sekmet(folder: Path) -> Iterator[str]:
     """A sekmet server with nothing in it; its base URL."""
     port = free_port()
     (folder / "settings.yaml").write_text(_SETTINGS.format(port=port, folder=folder))
-    command = [str(sekmet_command()), "serve", "--config", str(folder / "settings.yaml")]
+    command = [
+        str(sekmet_command()),
+        "serve",
+        "--config",
+        str(folder / "settings.yaml"),
+    ]
     with _running(command, folder, f"http://127.0.0.1:{port}/fhir") as base:
         yield base
 
@@ -74,11 +79,16 @@ def fill(base: str, resources: Iterable[dict[str, Any]], at_once: int = 500) -> 
             entries = [
                 {
                     "resource": each,
-                    "request": {"method": "PUT", "url": f"{each['resourceType']}/{each['id']}"},
+                    "request": {
+                        "method": "PUT",
+                        "url": f"{each['resourceType']}/{each['id']}",
+                    },
                 }
                 for each in every[start : start + at_once]
             ]
-            body = json.dumps({"resourceType": "Bundle", "type": "transaction", "entry": entries})
+            body = json.dumps(
+                {"resourceType": "Bundle", "type": "transaction", "entry": entries}
+            )
             client.post(
                 base, content=body, headers={"content-type": "application/fhir+json"}
             ).raise_for_status()

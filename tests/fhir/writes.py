@@ -7,7 +7,14 @@ from tests.fhir.invented import codeable_concept
 VITAL_SIGN: dict[str, Any] = {
     "resourceType": "Observation",
     "category": [
-        {"coding": [{"system": "http://hl7.org/fhir/observation-category", "code": "vital-signs"}]}
+        {
+            "coding": [
+                {
+                    "system": "http://hl7.org/fhir/observation-category",
+                    "code": "vital-signs",
+                }
+            ]
+        }
     ],
     "code": {"text": "BP"},
     "effectiveDateTime": "2023-11-13T10:15:00+00:00",
@@ -24,7 +31,10 @@ MEDICATION_ORDER: dict[str, Any] = {
     ),
     "authoredOn": "2023-11-13T10:15:00Z",
     "dosageInstruction": [
-        {"route": {"text": "IV"}, "doseAndRate": [{"doseQuantity": {"value": 2, "unit": "g"}}]},
+        {
+            "route": {"text": "IV"},
+            "doseAndRate": [{"doseQuantity": {"value": 2, "unit": "g"}}],
+        },
     ],
     "status": "active",
     "intent": "order",

@@ -29,7 +29,9 @@ Turn = tuple[str, str]
 
 def test_definitions_take_the_place_of_their_references() -> None:
     schema = {
-        "properties": {"labels": {"items": {"$ref": "#/$defs/Label", "description": "one"}}},
+        "properties": {
+            "labels": {"items": {"$ref": "#/$defs/Label", "description": "one"}}
+        },
         "$defs": {"Label": {"enum": ["a", "b"], "description": "all"}},
     }
     inlined = {"items": {"enum": ["a", "b"], "description": "one"}}
@@ -83,11 +85,15 @@ def replay(recorder: Recorder) -> Callable[..., Any]:
     )
     from inspect_ai.tool import ToolCall
 
-    def output(messages: list[Any], tools: Any, tool_choice: Any, config: Any) -> ModelOutput:
+    def output(
+        messages: list[Any], tools: Any, tool_choice: Any, config: Any
+    ) -> ModelOutput:
         said = tuple((message.role, message.text) for message in messages)
         reply = recorder.replies[said]
         calls = [
-            ToolCall(id=call.id, function=call.name, arguments=json.loads(call.arguments))
+            ToolCall(
+                id=call.id, function=call.name, arguments=json.loads(call.arguments)
+            )
             for call in reply.tool_calls
         ]
         message = ChatMessageAssistant(content=reply.text, tool_calls=calls or None)
@@ -117,7 +123,9 @@ def inspect_scores(log: Any) -> dict[str, float]:
 
 
 def calls_in(log: Any) -> int:
-    return sum(event.event == "model" for sample in log.samples for event in sample.events)
+    return sum(
+        event.event == "model" for sample in log.samples for event in sample.events
+    )
 
 
 def assert_same_scores(log: Any, run: archqa.Run, **options: Any) -> None:
@@ -143,7 +151,10 @@ def cite_several(request: Request) -> Any:
     if "essential" not in fields:
         return default_reply(request)
     ids = fields["essential"]["items"]["enum"]
-    claims = [{"text": f"So says sentence {each}.", "citations": [each]} for each in ids[::3][:9]]
+    claims = [
+        {"text": f"So says sentence {each}.", "citations": [each]}
+        for each in ids[::3][:9]
+    ]
     return json.dumps({"answer": claims, "essential": ids[::3][:9]})
 
 
@@ -154,11 +165,15 @@ def test_archehr_has_the_scores_of_an_own_run_with_the_same_replies(
     recorder = Recorder(ScriptedModel(cite_several))
     options: dict[str, Any] = {"model": "inspect", "pipeline": "dmis", "cache": False}
     run = archqa.predict(MINI, out=tmp_path / "run", scripted=recorder, **options)
-    log = evaluate(tasks.archehr_2025(str(MINI), pipeline="dmis"), recorder, tmp_path / "logs")
+    log = evaluate(
+        tasks.archehr_2025(str(MINI), pipeline="dmis"), recorder, tmp_path / "logs"
+    )
     assert_same_scores(log, run)
     assert calls_in(log) == recorder.calls > 0
     answers = {str(sample.id): sample.output.completion for sample in log.samples}
-    assert answers == {each.id: each.answer.submission for each in run.records if each.answer}
+    assert answers == {
+        each.id: each.answer.submission for each in run.records if each.answer
+    }
 
 
 def fhir_reply(request: Request) -> Any:
@@ -174,11 +189,21 @@ def test_fhir_agentbench_has_them_with_the_records_tools(
     tasks: Any, tmp_path: Path, questions: Path, record: Path
 ) -> None:
     recorder = Recorder(ScriptedModel(fhir_reply))
-    options: dict[str, Any] = {"record": str(record), "pipeline": "multi-turn-retriever"}
+    options: dict[str, Any] = {
+        "record": str(record),
+        "pipeline": "multi-turn-retriever",
+    }
     run = archqa.predict(
-        questions, out=tmp_path / "run", scripted=recorder, model="inspect", cache=False, **options
+        questions,
+        out=tmp_path / "run",
+        scripted=recorder,
+        model="inspect",
+        cache=False,
+        **options,
     )
-    log = evaluate(tasks.fhir_agentbench(str(questions), **options), recorder, tmp_path / "logs")
+    log = evaluate(
+        tasks.fhir_agentbench(str(questions), **options), recorder, tmp_path / "logs"
+    )
     assert_same_scores(log, run)
     assert calls_in(log) == recorder.calls > 0
     assert inspect_scores(log)["recall"] > 0
@@ -207,7 +232,9 @@ def test_medagentbench_has_them_over_the_gateway(
         cache=False,
         **options,
     )
-    log = evaluate(tasks.medagentbench(str(benchmark.tasks), **options), recorder, tmp_path / "l")
+    log = evaluate(
+        tasks.medagentbench(str(benchmark.tasks), **options), recorder, tmp_path / "l"
+    )
     assert_same_scores(log, run)
     assert calls_in(log) == recorder.calls > 0
     assert 0 < inspect_scores(log)["success_rate"] < 100
@@ -235,7 +262,9 @@ def test_usage_and_provenance_are_kept(tasks: Any, tmp_path: Path) -> None:
     recorder = Recorder(ScriptedModel(default_reply))
     options: dict[str, Any] = {"model": "inspect", "pipeline": "dmis", "cache": False}
     archqa.predict(MINI, out=tmp_path / "run", scripted=recorder, **options)
-    log = evaluate(tasks.archehr_2025(str(MINI), pipeline="dmis"), recorder, tmp_path / "logs")
+    log = evaluate(
+        tasks.archehr_2025(str(MINI), pipeline="dmis"), recorder, tmp_path / "logs"
+    )
     provenance = log.eval.metadata["archqa"]
     assert provenance["pipeline"] == "dmis"
     assert provenance["versions"]["archqa"] == archqa.__version__
@@ -246,10 +275,19 @@ def test_usage_and_provenance_are_kept(tasks: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_the_command_line_of_inspect_finds_the_task_by_its_name(tasks: Any, tmp_path: Path) -> None:
+def test_the_command_line_of_inspect_finds_the_task_by_its_name(
+    tasks: Any, tmp_path: Path
+) -> None:
     from inspect_ai.log import read_eval_log
 
-    arguments = ["-T", f"cases={MINI}", "-T", "pipeline=embedded", "--log-dir", str(tmp_path)]
+    arguments = [
+        "-T",
+        f"cases={MINI}",
+        "-T",
+        "pipeline=embedded",
+        "--log-dir",
+        str(tmp_path),
+    ]
     inspect = [sys.executable, "-m", "inspect_ai", "eval", "archqa/archehr_2025"]
     result = subprocess.run(
         [*inspect, "--model", "none", "--display", "none", *arguments],

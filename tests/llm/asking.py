@@ -24,7 +24,10 @@ API_KEY = "sk-canary-8f3b"
 def make_request(text: str = RECORD_TEXT, **changed: Any) -> Request:
     """A request such as the general expert's."""
     schema = strict_schema(Verdict, {"label": ("essential", "not-relevant")})
-    messages = (Message(role="system", content="Judge."), Message(role="user", content=text))
+    messages = (
+        Message(role="system", content="Judge."),
+        Message(role="user", content=text),
+    )
     return Request(
         **{
             "model": "fake",
@@ -48,23 +51,31 @@ def cached_model(
 
 @asynccontextmanager
 async def server_model(
-    server: FakeServer | FakeServerProcess, patience: float = 5.0, price: Price | None = None
+    server: FakeServer | FakeServerProcess,
+    patience: float = 5.0,
+    price: Price | None = None,
 ) -> AsyncIterator[ServerModel]:
     """A model behind the fake server, asked once a request."""
-    model = ServerModel(server.base_url, API_KEY, timeout=patience, price_of=lambda _: price)
+    model = ServerModel(
+        server.base_url, API_KEY, timeout=patience, price_of=lambda _: price
+    )
     try:
         yield model
     finally:
         await model.close()
 
 
-async def ask_server(server: FakeServer, request: Request | None = None, **options: Any) -> Reply:
+async def ask_server(
+    server: FakeServer, request: Request | None = None, **options: Any
+) -> Reply:
     """The reply to one request."""
     async with server_model(server, **options) as model:
         return await model.ask(request or make_request())
 
 
-def model_replying_with(content: bytes, status: int = 200, **headers: str) -> ServerModel:
+def model_replying_with(
+    content: bytes, status: int = 200, **headers: str
+) -> ServerModel:
     """A model whose server always sends these very bytes; no socket is opened."""
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     transport = httpx2.MockTransport(

@@ -25,7 +25,17 @@ KEYWORDS = frozenset(
 )  # fmt: skip
 TYPES = frozenset({"string", "number", "boolean", "integer", "object", "array", "null"})
 FORMATS = frozenset(
-    {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+    {
+        "date-time",
+        "time",
+        "date",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "uuid",
+    }
 )
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -40,7 +50,9 @@ class Node(NamedTuple):
 def violations(name: str, root: Json) -> list[str]:
     """What OpenAI would refuse a strict schema for; nothing if it would take it."""
     nodes = list(_nodes("", root))
-    found = [f"{node.path}: {problem}" for node in nodes for problem in _problems(node, root)]
+    found = [
+        f"{node.path}: {problem}" for node in nodes for problem in _problems(node, root)
+    ]
     if not NAME.fullmatch(name):
         found.append(f"the name {name!r}")
     if root.get("type") != "object" or "anyOf" in root:
@@ -78,7 +90,10 @@ def _problems(node: Node, root: Json) -> Iterator[str]:
     if schema.get("type") == "object" or "properties" in schema:
         yield from _object_problems(schema)
     characters = sum(map(len, schema.get("enum", ())))
-    if len(schema.get("enum", ())) > LONG_ENUM and characters > MAX_CHARACTERS_OF_A_LONG_ENUM:
+    if (
+        len(schema.get("enum", ())) > LONG_ENUM
+        and characters > MAX_CHARACTERS_OF_A_LONG_ENUM
+    ):
         yield f"{characters} characters of an enum"
 
 
@@ -124,7 +139,11 @@ def _over_limits(nodes: list[Node], root: Json) -> Iterator[str]:
 
 
 def _characters_of_names(schema: Json) -> int:
-    names = [*schema.get("properties", ()), *schema.get("$defs", ()), *schema.get("enum", ())]
+    names = [
+        *schema.get("properties", ()),
+        *schema.get("$defs", ()),
+        *schema.get("enum", ()),
+    ]
     names += [schema["const"]] if "const" in schema else []
     return sum(len(str(name)) for name in names)
 

@@ -19,7 +19,9 @@ async def test_requests_are_answered_until_the_money_is_spent() -> None:
     model = BudgetedModel(script, Budget(0.10))
     for _ in range(3):
         assert (await model.ask(make_request())).text == "fine"
-    with pytest.raises(BudgetExceeded, match=r"\$0\.10 is spent \(\$0\.1200\).*\n.*--resume"):
+    with pytest.raises(
+        BudgetExceeded, match=r"\$0\.10 is spent \(\$0\.1200\).*\n.*--resume"
+    ):
         await model.ask(make_request())
     assert len(script.asked) == 3
 

@@ -22,7 +22,9 @@ from tests.llm.asking import API_KEY, cached_model, make_request, server_model
 
 PAID = Reply(
     text="fine",
-    usage=Usage(calls=1, prompt_tokens=100, completion_tokens=9, cost_usd=0.5, seconds=2.0),
+    usage=Usage(
+        calls=1, prompt_tokens=100, completion_tokens=9, cost_usd=0.5, seconds=2.0
+    ),
 )
 
 
@@ -44,7 +46,9 @@ class SlowModel:
         return PAID
 
 
-async def test_a_repeated_request_is_answered_from_the_cache_for_free(cache: SqliteCache) -> None:
+async def test_a_repeated_request_is_answered_from_the_cache_for_free(
+    cache: SqliteCache,
+) -> None:
     script = ScriptedModel([PAID])
     model = cached_model(script, cache)
     assert (await model.ask(make_request())).usage == PAID.usage
@@ -65,7 +69,10 @@ async def test_a_reply_outlives_the_process(tmp_path: Path) -> None:
 async def test_a_reply_is_on_disk_before_it_is_used(cache: SqliteCache) -> None:
     """A process that is killed while using a reply need not pay for it again."""
     await cached_model(ScriptedModel([PAID]), cache).ask(make_request())
-    assert ServerCache(SqliteCache(cache.path), "http://server/v1").get(make_request()) == PAID
+    assert (
+        ServerCache(SqliteCache(cache.path), "http://server/v1").get(make_request())
+        == PAID
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,9 @@ async def test_replies_that_may_be_better_next_time_are_not_cached(
     assert (await model.ask(make_request())).text == "fine"
 
 
-async def test_equal_concurrent_requests_are_sent_and_paid_once(cache: SqliteCache) -> None:
+async def test_equal_concurrent_requests_are_sent_and_paid_once(
+    cache: SqliteCache,
+) -> None:
     slow = SlowModel()
     model = cached_model(slow, cache)
     asking = [asyncio.create_task(model.ask(make_request())) for _ in range(5)]
@@ -137,7 +146,9 @@ async def test_equal_concurrent_requests_share_a_failure(cache: SqliteCache) -> 
     assert failing.count == 1
 
 
-async def test_a_cancelled_request_does_not_cancel_equal_ones(cache: SqliteCache) -> None:
+async def test_a_cancelled_request_does_not_cancel_equal_ones(
+    cache: SqliteCache,
+) -> None:
     """Another case waits for the same reply; it must get one, not a cancellation."""
     slow = SlowModel()
     model = cached_model(slow, cache)
@@ -148,7 +159,10 @@ async def test_a_cancelled_request_does_not_cancel_equal_ones(cache: SqliteCache
     slow.ready.set()
     cancelled, *replies = await asyncio.gather(*asking, return_exceptions=True)
     assert isinstance(cancelled, asyncio.CancelledError)
-    assert [reply.text for reply in replies if isinstance(reply, Reply)] == ["fine", "fine"]
+    assert [reply.text for reply in replies if isinstance(reply, Reply)] == [
+        "fine",
+        "fine",
+    ]
     assert slow.count == 2
 
 
@@ -204,9 +218,16 @@ for number in range(start, start + 100):
 def test_several_processes_write_one_cache_and_nothing_is_lost(tmp_path: Path) -> None:
     """They share half of their requests, and reopen the file repeatedly."""
     path = tmp_path / "replies.db"
-    commands = [[sys.executable, "-c", WRITER, str(path), str(start)] for start in (0, 40, 80)]
-    writers = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) for command in commands]
-    assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [(b"", 0)] * 3
+    commands = [
+        [sys.executable, "-c", WRITER, str(path), str(start)] for start in (0, 40, 80)
+    ]
+    writers = [
+        subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
+        for command in commands
+    ]
+    assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [
+        (b"", 0)
+    ] * 3
     assert len(SqliteCache(path)) == 180
 
 
@@ -229,7 +250,9 @@ def test_a_cleared_cache_is_empty_and_small(tmp_path: Path) -> None:
         assert cache.stats().size < 50_000
 
 
-def test_a_reply_that_another_version_stored_with_more_fields_is_used(tmp_path: Path) -> None:
+def test_a_reply_that_another_version_stored_with_more_fields_is_used(
+    tmp_path: Path,
+) -> None:
     with SqliteCache(tmp_path / "replies.db") as cache:
         cache.put("key", PAID)
     with sqlite3.connect(tmp_path / "replies.db") as connection:

@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archqa.core.usage import Usage
-from archqa.errors import AuthenticationFailed, ContextTooLong, ModelError, ModelNotFound
+from archqa.errors import (
+    AuthenticationFailed,
+    ContextTooLong,
+    ModelError,
+    ModelNotFound,
+)
 from archqa.llm.model import FinishReason, Reply, TransientError
 from archqa.llm.prices import Price
 from tests.fakes.faults import FAULTS
@@ -62,19 +67,25 @@ ENDS = {
     "wrong-schema": FinishReason.COMPLETE,
 }
 
-PRICE = Price(prompt=2.0, cached=0.5, completion=8.0, as_of=date(2026, 1, 1), source="a test")
+PRICE = Price(
+    prompt=2.0, cached=0.5, completion=8.0, as_of=date(2026, 1, 1), source="a test"
+)
 
 
 @pytest.mark.parametrize(("fault", "why"), PASSING.items())
 async def test_what_may_pass_is_transient(fault: str, why: str) -> None:
     with FakeServer(fault, drip_seconds=0.005) as server:
         with pytest.raises(TransientError, match=why):
-            await ask_server(server, patience=0.05 if fault in {"no-answer", "slow-drip"} else 5.0)
+            await ask_server(
+                server, patience=0.05 if fault in {"no-answer", "slow-drip"} else 5.0
+            )
         assert server.count == 1
 
 
 @pytest.mark.parametrize(("fault", "error"), LASTING.items())
-async def test_what_will_not_pass_has_a_type_of_its_own(fault: str, error: type[Exception]) -> None:
+async def test_what_will_not_pass_has_a_type_of_its_own(
+    fault: str, error: type[Exception]
+) -> None:
     with FakeServer(fault) as server, pytest.raises(error) as raised:
         await ask_server(server)
     assert type(raised.value) is error
@@ -113,7 +124,9 @@ async def test_seconds_to_wait_are_read_in_both_forms() -> None:
     assert as_date.value.retry_after == pytest.approx(100, abs=2)
 
 
-@pytest.mark.parametrize("header", ["soon", "-5", "nan", "", "Thu, 99 Foo 2026 10:00:00 GMT"])
+@pytest.mark.parametrize(
+    "header", ["soon", "-5", "nan", "", "Thu, 99 Foo 2026 10:00:00 GMT"]
+)
 async def test_a_senseless_retry_after_is_no_word_at_all(header: str) -> None:
     with pytest.raises(TransientError) as raised:
         await model_replying_with(b"{}", 429, retry_after=header).ask(make_request())
@@ -129,7 +142,9 @@ async def test_tokens_are_counted_and_priced_cached_ones_apart() -> None:
     assert second.usage.cached_prompt_tokens == second.usage.prompt_tokens // 128 * 128
     fresh = second.usage.prompt_tokens - second.usage.cached_prompt_tokens
     dollars = (
-        fresh * 2.0 + second.usage.cached_prompt_tokens * 0.5 + second.usage.completion_tokens * 8.0
+        fresh * 2.0
+        + second.usage.cached_prompt_tokens * 0.5
+        + second.usage.completion_tokens * 8.0
     )
     assert second.usage.cost_usd == pytest.approx(dollars / 1e6)
     assert second.usage.calls == 1
@@ -143,7 +158,8 @@ async def test_uncounted_tokens_cost_an_unknown_sum() -> None:
 
 
 @pytest.mark.parametrize(
-    "usage", [{}, [], {"total_tokens": 9}, {"prompt_tokens": None, "completion_tokens": "7"}]
+    "usage",
+    [{}, [], {"total_tokens": 9}, {"prompt_tokens": None, "completion_tokens": "7"}],
 )
 async def test_a_malformed_count_does_not_lose_the_reply(usage: Any) -> None:
     message = {"role": "assistant", "content": "fine"}
@@ -151,7 +167,9 @@ async def test_a_malformed_count_does_not_lose_the_reply(usage: Any) -> None:
         "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
         "usage": usage,
     }
-    reply = await model_replying_with(json.dumps(completion).encode()).ask(make_request())
+    reply = await model_replying_with(json.dumps(completion).encode()).ask(
+        make_request()
+    )
     assert reply.text == "fine"
     assert reply.usage.cost_usd is None
 
@@ -159,7 +177,8 @@ async def test_a_malformed_count_does_not_lose_the_reply(usage: Any) -> None:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
     ),
     max_leaves=8,
 )
@@ -167,7 +186,8 @@ MESSAGES = JSON | st.fixed_dictionaries(
     {}, optional={"role": JSON, "content": JSON, "refusal": JSON}
 )
 CHOICES = JSON | st.lists(
-    st.fixed_dictionaries({}, optional={"finish_reason": JSON, "message": MESSAGES}), max_size=2
+    st.fixed_dictionaries({}, optional={"finish_reason": JSON, "message": MESSAGES}),
+    max_size=2,
 )
 COMPLETIONS = JSON | st.fixed_dictionaries(
     {}, optional={"choices": CHOICES, "usage": JSON, "model": JSON}
@@ -175,16 +195,24 @@ COMPLETIONS = JSON | st.fixed_dictionaries(
 
 
 @given(COMPLETIONS)
-async def test_whatever_json_comes_it_is_a_reply_or_a_passing_fault(completion: Any) -> None:
+async def test_whatever_json_comes_it_is_a_reply_or_a_passing_fault(
+    completion: Any,
+) -> None:
     try:
-        reply = await model_replying_with(json.dumps(completion).encode()).ask(make_request())
+        reply = await model_replying_with(json.dumps(completion).encode()).ask(
+            make_request()
+        )
     except TransientError:
         return
     assert isinstance(reply, Reply)
 
 
-@given(st.binary(max_size=60), st.sampled_from([200, 204, 301, 400, 404, 418, 500, 599]))
-async def test_whatever_bytes_come_they_have_a_type(content: bytes, status: int) -> None:
+@given(
+    st.binary(max_size=60), st.sampled_from([200, 204, 301, 400, 404, 418, 500, 599])
+)
+async def test_whatever_bytes_come_they_have_a_type(
+    content: bytes, status: int
+) -> None:
     try:
         reply = await model_replying_with(content, status).ask(make_request())
     except (TransientError, ModelError, ContextTooLong):
@@ -203,10 +231,14 @@ async def test_no_word_of_the_prompt_and_no_key_is_in_an_error_or_a_log(
     said = ""
     with FakeServer(fault, quote_prompt=True, drip_seconds=0.005) as server:
         try:
-            await ask_server(server, patience=0.05 if fault in {"no-answer", "slow-drip"} else 5.0)
+            await ask_server(
+                server, patience=0.05 if fault in {"no-answer", "slow-drip"} else 5.0
+            )
         except Exception as error:
             said = f"{error!r} {error.__cause__!r} {error}"
-    assert not [canary for canary in (RECORD_TEXT, API_KEY) if canary in said + caplog.text]
+    assert not [
+        canary for canary in (RECORD_TEXT, API_KEY) if canary in said + caplog.text
+    ]
 
 
 async def test_a_code_that_quotes_the_prompt_is_not_passed_on() -> None:
@@ -233,14 +265,20 @@ async def test_a_key_refused_is_no_reason_to_ask_again_in_another_form() -> None
         "prompt is too long: 250000 tokens > 200000 maximum",
     ],
 )
-async def test_servers_say_in_different_words_that_a_prompt_does_not_fit(words: str) -> None:
+async def test_servers_say_in_different_words_that_a_prompt_does_not_fit(
+    words: str,
+) -> None:
     with pytest.raises(ContextTooLong, match="fake"):
-        await model_replying_with(json.dumps({"error": {"message": words}}).encode(), 400).ask(
-            make_request()
-        )
+        await model_replying_with(
+            json.dumps({"error": {"message": words}}).encode(), 400
+        ).ask(make_request())
 
 
-async def test_a_refusal_that_speaks_of_the_medical_context_is_not_about_length() -> None:
-    body = {"error": {"message": "Cannot parse <context> in the message.", "code": "bad"}}
+async def test_a_refusal_that_speaks_of_the_medical_context_is_not_about_length() -> (
+    None
+):
+    body = {
+        "error": {"message": "Cannot parse <context> in the message.", "code": "bad"}
+    }
     with pytest.raises(ModelError, match=r"HTTP 400 \(bad\)"):
         await model_replying_with(json.dumps(body).encode(), 400).ask(make_request())

@@ -104,7 +104,11 @@ async def test_a_server_that_always_crashes_is_given_up_in_every_form() -> None:
             for _ in range(2):
                 with pytest.raises(TransientError, match="HTTP 500"):
                     await model.ask(make_request())
-        assert {form(body) for body in server.bodies} == {"json_schema", "json_object", "text"}
+        assert {form(body) for body in server.bodies} == {
+            "json_schema",
+            "json_object",
+            "text",
+        }
 
 
 @pytest.mark.parametrize(
@@ -115,16 +119,24 @@ async def test_a_server_that_always_crashes_is_given_up_in_every_form() -> None:
         ("no-system-role", "system"),
     ],
 )
-async def test_what_a_server_refuses_is_left_out_from_then_on(gap: str, word: str) -> None:
+async def test_what_a_server_refuses_is_left_out_from_then_on(
+    gap: str, word: str
+) -> None:
     """Reasoning models take no temperature and want max_completion_tokens; some templates have no system role."""
     with FakeServer(gap, keep_bodies=True) as server:
         async with server_model(server) as model:
             for number in range(3):
                 await model.ask(make_request(f"question {number}", max_tokens=9))
-        said = [*server.bodies[0], *(message["role"] for message in server.bodies[0]["messages"])]
+        said = [
+            *server.bodies[0],
+            *(message["role"] for message in server.bodies[0]["messages"]),
+        ]
         assert word in said
         for body in server.bodies[1:]:
-            assert word not in [*body, *(message["role"] for message in body["messages"])]
+            assert word not in [
+                *body,
+                *(message["role"] for message in body["messages"]),
+            ]
         assert server.count == 4
 
 
@@ -180,7 +192,9 @@ async def test_many_first_questions_at_once_all_find_their_form() -> None:
     assert len({reply.text for reply in replies}) > 1
 
 
-async def test_whoever_learns_of_a_refusal_late_still_finds_the_form_that_works() -> None:
+async def test_whoever_learns_of_a_refusal_late_still_finds_the_form_that_works() -> (
+    None
+):
     """The slow question's refusal arrives when the quick one has long been answered in another form."""
     quick_is_done = asyncio.Event()
     server = FakeModel(Options(faults=("no-json-schema",)))

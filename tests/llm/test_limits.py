@@ -30,7 +30,9 @@ class Gate:
 async def test_no_more_are_in_flight_than_there_are_places(jobs: int) -> None:
     gate = Gate()
     model = RateLimitedModel(gate, RateLimiter(jobs))
-    asking = [asyncio.create_task(model.ask(make_request(str(number)))) for number in range(7)]
+    asking = [
+        asyncio.create_task(model.ask(make_request(str(number)))) for number in range(7)
+    ]
     for _ in range(3):
         await asyncio.sleep(0)
     assert gate.inside == [str(number) for number in range(jobs)]
@@ -70,7 +72,11 @@ def test_a_bucket_spreads_its_amounts_evenly_over_the_minute() -> None:
 async def test_requests_start_no_faster_than_the_paces_allow() -> None:
     watch = Watch()
     limiter = RateLimiter(
-        4, requests_per_minute=60, tokens_per_minute=600, clock=lambda: watch.now, sleep=watch.sleep
+        4,
+        requests_per_minute=60,
+        tokens_per_minute=600,
+        clock=lambda: watch.now,
+        sleep=watch.sleep,
     )
     for _ in range(4):
         await limiter.wait_for_rate_limit(tokens=20)
@@ -94,7 +100,9 @@ async def test_after_retry_after_nothing_starts_until_the_server_said() -> None:
 @pytest.mark.parametrize(
     ("reset", "seconds"), [("6m0s", 360.0), ("20ms", 0.02), ("3", 3.0), ("soon", 0.0)]
 )
-async def test_an_empty_rate_limit_header_holds_until_its_reset(reset: str, seconds: float) -> None:
+async def test_an_empty_rate_limit_header_holds_until_its_reset(
+    reset: str, seconds: float
+) -> None:
     watch = Watch()
     limiter = RateLimiter(2, clock=lambda: watch.now, sleep=watch.sleep)
     limiter.apply_rate_limit_headers(

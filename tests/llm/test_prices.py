@@ -14,7 +14,9 @@ def test_cached_tokens_are_a_cheaper_part_of_the_prompt() -> None:
     assert price.cost(0, 0, 0) == 0
 
 
-def test_every_listed_price_has_a_date_a_source_is_unverified_and_in_a_sensible_order() -> None:
+def test_every_listed_price_has_a_date_a_source_is_unverified_and_in_a_sensible_order() -> (
+    None
+):
     for name, price in listed_prices().items():
         assert 0 < price.cached <= price.prompt < price.completion, name
         assert price.as_of.year >= 2024, name

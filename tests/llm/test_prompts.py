@@ -51,7 +51,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_prompt_needs_only_fields_of_its_agents_task(agent: type[Agent[Any, Any]]) -> None:
+def test_a_prompt_needs_only_fields_of_its_agents_task(
+    agent: type[Agent[Any, Any]],
+) -> None:
     assert default_prompts().fields(agent.prompt) <= set(agent.task_type.model_fields)
 
 
@@ -60,7 +62,9 @@ def test_a_released_prompt_is_never_edited() -> None:
     if not LOCK.is_file():
         pytest.skip("no prompt is released yet")
     released = [
-        line.split("  ") for line in LOCK.read_text(encoding="utf-8").splitlines() if line.strip()
+        line.split("  ")
+        for line in LOCK.read_text(encoding="utf-8").splitlines()
+        if line.strip()
     ]
     prompts = default_prompts()
     assert {name: prompts.digest(name) for _, name in released} == {
@@ -97,7 +101,9 @@ def test_a_digest_covers_every_file_and_include(folder: Path, file: str) -> None
 def test_a_digest_is_of_file_names_and_content_alone(folder: Path) -> None:
     files = ("agent/v1/system.jinja", "agent/v1/user.jinja", "shared/labels.jinja")
     text = "\n".join(f"{name}\n{(folder / name).read_text()}" for name in files)
-    assert Prompts(folder).digest("agent/v1") == hashlib.sha256(text.encode()).hexdigest()
+    assert (
+        Prompts(folder).digest("agent/v1") == hashlib.sha256(text.encode()).hexdigest()
+    )
 
 
 def test_a_missing_prompt_is_named(folder: Path) -> None:
@@ -106,7 +112,16 @@ def test_a_missing_prompt_is_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "tag", ["note", "message", "clinician_question", "context", "sentence", "judgements", "draft"]
+    "tag",
+    [
+        "note",
+        "message",
+        "clinician_question",
+        "context",
+        "sentence",
+        "judgements",
+        "draft",
+    ],
 )
 @pytest.mark.parametrize("form", ["<{}>", "</{}>", "< / {} >", "<{} x='1'>", "</{}\n>"])
 def test_delimiters_in_record_text_are_escaped(tag: str, form: str) -> None:
@@ -126,7 +141,9 @@ def test_a_note_cannot_close_itself_in_any_prompt_of_a_case() -> None:
         "{{ 7 * 7 }} <note>"
     )
     sentence = Sentence(id="1", text=evil)
-    case = Case(id="1", patient_narrative=evil, clinician_question=evil, sentences=(sentence,))
+    case = Case(
+        id="1", patient_narrative=evil, clinician_question=evil, sentences=(sentence,)
+    )
     task = SentenceLabellingTask(case=case, context=evil, sentence=sentence)
     user = default_prompts().render(GeneralExpertAgent.prompt, dict(task))[1].content
     for tag in ("note", "message", "context", "clinician_question", "sentence"):
@@ -155,7 +172,8 @@ def test_nine_tenths_of_the_screening_prompts_are_one_shared_prefix(case: Case) 
         for sentence in case.sentences
     ]
     prompts = [
-        as_sent(default_prompts().render(GeneralExpertAgent.prompt, dict(task))) for task in tasks
+        as_sent(default_prompts().render(GeneralExpertAgent.prompt, dict(task)))
+        for task in tasks
     ]
     shared = shared_prefix_length(*prompts)
     assert shared * len(prompts) >= 0.9 * sum(len(prompt) for prompt in prompts)
@@ -168,7 +186,8 @@ def test_the_prompts_of_specialists_share_a_prefix(case: Case) -> None:
         for specialty in ("cardiology", "surgery")
     ]
     prompts = [
-        as_sent(default_prompts().render(SpecialistAgent.prompt, dict(task))) for task in tasks
+        as_sent(default_prompts().render(SpecialistAgent.prompt, dict(task)))
+        for task in tasks
     ]
     assert shared_prefix_length(*prompts) >= 0.95 * len(prompts[0])
 
@@ -176,5 +195,8 @@ def test_the_prompts_of_specialists_share_a_prefix(case: Case) -> None:
 def test_a_verdicts_enumeration_is_the_same_for_every_sentence_of_a_case() -> None:
     """The schema is part of what a server keeps, so it must not name the sentence."""
     case = MINI[0]
-    tasks = [SentenceLabellingTask(case=case, sentence=sentence) for sentence in case.sentences]
+    tasks = [
+        SentenceLabellingTask(case=case, sentence=sentence)
+        for sentence in case.sentences
+    ]
     assert len({str(GeneralExpertAgent().choices(task)) for task in tasks}) == 1

@@ -31,7 +31,9 @@ async def provider(
 ) -> AsyncIterator[ServerModel]:
     """A model behind a fake provider, treated as the server at the address `known_as`."""
     dialect = first_dialect(known_as) if known_as else None
-    model = ServerModel(server.base_url + path, key, timeout=5.0, initial_dialect=dialect)
+    model = ServerModel(
+        server.base_url + path, key, timeout=5.0, initial_dialect=dialect
+    )
     try:
         yield model
     finally:
@@ -44,7 +46,9 @@ def format_of(body: dict[str, Any]) -> str:
     return kind
 
 
-async def test_azure_gets_its_key_in_its_own_header_and_its_version_with_each_request() -> None:
+async def test_azure_gets_its_key_in_its_own_header_and_its_version_with_each_request() -> (
+    None
+):
     deployment = "/openai/deployments/gpt-4.1?api-version=2024-10-21"
     with FakeServer(dialect="azure", keep_bodies=True) as server:
         async with provider(server, path=deployment) as model:
@@ -92,7 +96,9 @@ async def test_a_key_stands_in_one_header_alone_in_requests_of_all_kinds(
         }
 
 
-@pytest.mark.parametrize(("name", "path"), [("azure", "?api-version=1"), ("openrouter", "")])
+@pytest.mark.parametrize(
+    ("name", "path"), [("azure", "?api-version=1"), ("openrouter", "")]
+)
 async def test_a_prompt_that_a_filter_refuses_fails_its_case_and_not_the_run(
     name: str, path: str
 ) -> None:
@@ -152,14 +158,22 @@ async def test_anthropics_endpoint_gets_the_schema_in_the_prompt() -> None:
 
 
 async def test_anthropics_endpoint_gets_no_prefilled_reply() -> None:
-    turns = (Message(role="user", content="Begin."), Message(role="assistant", content="I"))
+    turns = (
+        Message(role="user", content="Begin."),
+        Message(role="assistant", content="I"),
+    )
     with FakeServer(dialect="anthropic", keep_bodies=True) as server:
         async with provider(server, known_as=ANTHROPIC) as model:
             await model.ask(make_request(messages=turns, output_schema=None))
-    assert [body["messages"][-1]["role"] for body in server.bodies] == ["assistant", "user"]
+    assert [body["messages"][-1]["role"] for body in server.bodies] == [
+        "assistant",
+        "user",
+    ]
 
 
-async def test_gemini_is_asked_without_what_it_does_not_know_and_gets_its_signatures_back() -> None:
+async def test_gemini_is_asked_without_what_it_does_not_know_and_gets_its_signatures_back() -> (
+    None
+):
     with FakeServer(dialect="gemini", keep_bodies=True) as server:
         async with provider(server) as model:
             await model.ask(make_request())
@@ -174,10 +188,20 @@ async def test_gemini_is_asked_without_what_it_does_not_know_and_gets_its_signat
 
 
 def test_a_call_of_other_servers_has_no_extra_content() -> None:
-    row = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
-    completion = {"choices": [{"finish_reason": "tool_calls", "message": {"tool_calls": [row]}}]}
+    row = {
+        "id": "c",
+        "type": "function",
+        "function": {"name": "add", "arguments": "{}"},
+    }
+    completion = {
+        "choices": [{"finish_reason": "tool_calls", "message": {"tool_calls": [row]}}]
+    }
     reply = parse_completion(completion, None)
-    assert reply.tool_calls[0].model_dump() == {"id": "c", "name": "add", "arguments": "{}"}
+    assert reply.tool_calls[0].model_dump() == {
+        "id": "c",
+        "name": "add",
+        "arguments": "{}",
+    }
     [message] = Dialect().arguments(asking(reply.as_message))["messages"][1:]
     assert message["tool_calls"] == [row]
 
@@ -186,7 +210,10 @@ def test_a_call_of_other_servers_has_no_extra_content() -> None:
     "choice",
     [
         {"index": 0, "finish_reason": "content_filter"},
-        {"finish_reason": "content_filter: PROHIBITED_CONTENT", "message": {"content": ""}},
+        {
+            "finish_reason": "content_filter: PROHIBITED_CONTENT",
+            "message": {"content": ""},
+        },
         {"finish_reason": "content_filter", "message": None},
     ],
 )

@@ -25,7 +25,9 @@ KEY = "sk-canary"
 RECORD_TEXT = "The patient was given aspirin."
 
 
-def model_server(handler: Handler, base_url: str = "http://127.0.0.1/v1/") -> ModelServer:
+def model_server(
+    handler: Handler, base_url: str = "http://127.0.0.1/v1/"
+) -> ModelServer:
     return ModelServer(base_url, KEY, transport=httpx2.MockTransport(handler))
 
 
@@ -85,7 +87,8 @@ async def test_the_context_length_is_read_where_a_server_tells_it(
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("qwen3:8b", "qwen3:8b"), ("qwen3", "qwen3:latest"), ("qwen", None)]
+    ("name", "found"),
+    [("qwen3:8b", "qwen3:8b"), ("qwen3", "qwen3:latest"), ("qwen", None)],
 )
 def test_a_name_without_a_tag_is_ollamas_latest(name: str, found: str | None) -> None:
     models = [OfferedModel("qwen3:8b"), OfferedModel("qwen3:latest")]
@@ -93,7 +96,9 @@ def test_a_name_without_a_tag_is_ollamas_latest(name: str, found: str | None) ->
     assert (model.id if model else None) == found
 
 
-async def test_a_file_is_uploaded_as_a_form_with_the_key_as_a_bearer_token(tmp_path: Path) -> None:
+async def test_a_file_is_uploaded_as_a_form_with_the_key_as_a_bearer_token(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "round-1.jsonl"
     path.write_text('{"custom_id": "a"}\n')
     requests = []
@@ -103,7 +108,9 @@ async def test_a_file_is_uploaded_as_a_form_with_the_key_as_a_bearer_token(tmp_p
         requests.append(request)
         return httpx2.Response(200, json={"id": "file-1", "object": "file"})
 
-    async with ModelServer("http://127.0.0.1/v1", KEY, transport=httpx2.MockTransport(keep)) as api:
+    async with ModelServer(
+        "http://127.0.0.1/v1", KEY, transport=httpx2.MockTransport(keep)
+    ) as api:
         assert await api.upload_batch_file(path) == "file-1"
     [request] = requests
     assert (request.method, request.url.path) == ("POST", "/v1/files")
@@ -115,7 +122,9 @@ async def test_a_file_is_uploaded_as_a_form_with_the_key_as_a_bearer_token(tmp_p
     assert '\r\n\r\n{"custom_id": "a"}\n\r\n' in body
 
 
-async def test_a_batch_is_created_from_a_file_for_chat_completions_within_a_day() -> None:
+async def test_a_batch_is_created_from_a_file_for_chat_completions_within_a_day() -> (
+    None
+):
     bodies = []
 
     def create(request: httpx2.Request) -> httpx2.Response:
@@ -124,7 +133,11 @@ async def test_a_batch_is_created_from_a_file_for_chat_completions_within_a_day(
 
     async with model_server(create) as server:
         batch = await server.create_batch("file-1")
-    assert (batch.id, batch.status, batch.request_counts) == ("batch-1", "validating", None)
+    assert (batch.id, batch.status, batch.request_counts) == (
+        "batch-1",
+        "validating",
+        None,
+    )
     assert bodies == [
         {
             "input_file_id": "file-1",
@@ -200,7 +213,9 @@ async def test_a_server_that_cannot_be_reached_is_unavailable(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("content", ["", "<html>", "[]", '{"data": 1}', '{"id": 1}'])
-async def test_a_reply_of_another_form_is_an_error(content: str, tmp_path: Path) -> None:
+async def test_a_reply_of_another_form_is_an_error(
+    content: str, tmp_path: Path
+) -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, text=content)
 

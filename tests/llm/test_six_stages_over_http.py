@@ -17,7 +17,13 @@ from tests.llm.asking import API_KEY
 
 STAGES = ["context", "general_expert", "recruiting", "specialist", "decision"]
 PRICES = {
-    "fake": {"prompt": 2, "cached": 0.5, "completion": 8, "as_of": "2026-01-01", "source": "a test"}
+    "fake": {
+        "prompt": 2,
+        "cached": 0.5,
+        "completion": 8,
+        "as_of": "2026-01-01",
+        "source": "a test",
+    }
 }
 
 
@@ -84,7 +90,9 @@ def test_three_of_three_are_answered_through_all_six_stages(run_on: Any) -> None
     assert run.count(CaseStatus.ANSWERED) == 3
     check_answers(run)
     assert set(asked.agents) == set(STAGES)
-    assert asked.agents["general_expert"] == sum(len(case.sentences) for case in run.cases)
+    assert asked.agents["general_expert"] == sum(
+        len(case.sentences) for case in run.cases
+    )
     assert run.usage.calls == asked.asked
 
 
@@ -111,11 +119,15 @@ def test_the_trace_tells_each_stages_words_reply_parse_and_cost(run_on: Any) -> 
         )
 
 
-def test_most_of_the_prompt_tokens_come_from_the_servers_prefix_cache(run_on: Any) -> None:
+def test_most_of_the_prompt_tokens_come_from_the_servers_prefix_cache(
+    run_on: Any,
+) -> None:
     with FakeServer() as server:
         run = run_on(server)
     screened = [
-        step.usage for step in run.folder.steps(run.cases[0].id) if step.agent == "general_expert"
+        step.usage
+        for step in run.folder.steps(run.cases[0].id)
+        if step.agent == "general_expert"
     ]
     assert sum(usage.cached_prompt_tokens for usage in screened) > 0.7 * sum(
         usage.prompt_tokens for usage in screened
@@ -129,11 +141,22 @@ def test_a_rerun_calls_nobody_and_says_the_same(run_on: Any) -> None:
         second = run_on(server, out="again")
         assert server.count == asked
     assert answers(first) == answers(second)
-    assert (second.usage.calls, second.usage.cached_calls, second.usage.cost_usd) == (0, asked, 0.0)
+    assert (second.usage.calls, second.usage.cached_calls, second.usage.cost_usd) == (
+        0,
+        asked,
+        0.0,
+    )
 
 
 @pytest.mark.parametrize(
-    "gap", ["no-json-schema", "no-json-schema-500", "no-temperature", "no-system-role", "no-usage"]
+    "gap",
+    [
+        "no-json-schema",
+        "no-json-schema-500",
+        "no-temperature",
+        "no-system-role",
+        "no-usage",
+    ],
 )
 def test_a_lesser_server_answers_all_the_same(gap: str, run_on: Any) -> None:
     with FakeServer(gap) as server:
@@ -154,7 +177,9 @@ def test_a_lesser_server_answers_all_the_same(gap: str, run_on: Any) -> None:
         ("empty-content,first=1,only=decision", "Your reply was empty"),
     ],
 )
-def test_what_is_wrong_with_a_reply_is_said_and_repaired(fault: str, why: str, run_on: Any) -> None:
+def test_what_is_wrong_with_a_reply_is_said_and_repaired(
+    fault: str, why: str, run_on: Any
+) -> None:
     screen = "batched" if "sentences" in fault else "per-sentence"
     with FakeServer(fault) as server:
         run = run_on(server, screen=screen)
@@ -165,7 +190,9 @@ def test_what_is_wrong_with_a_reply_is_said_and_repaired(fault: str, why: str, r
     assert all(why in step.rejected for step in rejected)
     repaired = [step for step in steps if len(step.messages) == 4]
     assert len(repaired) == len(rejected)
-    assert all(why in step.messages[3]["content"] and not step.rejected for step in repaired)
+    assert all(
+        why in step.messages[3]["content"] and not step.rejected for step in repaired
+    )
 
 
 @pytest.mark.parametrize("fault", ["fenced", "trailing-prose", "thinking"])
@@ -173,11 +200,17 @@ def test_dressed_up_replies_need_no_repair(fault: str, run_on: Any) -> None:
     with FakeServer(fault) as server:
         run = run_on(server)
     assert run.count(CaseStatus.ANSWERED) == 1
-    assert not [step for case in run.cases for step in run.folder.steps(case.id) if step.rejected]
+    assert not [
+        step
+        for case in run.cases
+        for step in run.folder.steps(case.id)
+        if step.rejected
+    ]
 
 
 @pytest.mark.parametrize(
-    "fault", ["invented-ids,always", "duplicate-sentences,always", "missing-sentences,always"]
+    "fault",
+    ["invented-ids,always", "duplicate-sentences,always", "missing-sentences,always"],
 )
 def test_what_cannot_be_repaired_is_mended_and_no_invented_id_gets_out(
     fault: str, run_on: Any
@@ -187,10 +220,14 @@ def test_what_cannot_be_repaired_is_mended_and_no_invented_id_gets_out(
         run = run_on(server, screen=screen)
     assert run.count(CaseStatus.ANSWERED) == 1
     check_answers(run)
-    assert any(step.repaired for case in run.cases for step in run.folder.steps(case.id))
+    assert any(
+        step.repaired for case in run.cases for step in run.folder.steps(case.id)
+    )
 
 
-def test_an_answer_that_is_too_long_is_compressed_with_its_citations(run_on: Any) -> None:
+def test_an_answer_that_is_too_long_is_compressed_with_its_citations(
+    run_on: Any,
+) -> None:
     with FakeServer("too-many-words,only=decision") as server:
         run = run_on(server)
         assert server.requests.agents["answer"] == 1
@@ -204,13 +241,17 @@ def test_an_answer_nobody_can_shorten_is_taken_from_the_note(run_on: Any) -> Non
         run = run_on(server)
     assert run.count(CaseStatus.ANSWERED) == 1
     check_answers(run)
-    assert all("extracted from the note" in " ".join(record.remarks) for record in run.records)
+    assert all(
+        "extracted from the note" in " ".join(record.remarks) for record in run.records
+    )
 
 
 @pytest.mark.parametrize(
     "fault", ["length", "refusal", "content-filter", "400-context", "wrong-schema"]
 )
-def test_specialists_who_fail_are_left_out_and_remarked(fault: str, run_on: Any) -> None:
+def test_specialists_who_fail_are_left_out_and_remarked(
+    fault: str, run_on: Any
+) -> None:
     with FakeServer(f"{fault},always,only=specialist") as server:
         run = run_on(server)
     assert run.count(CaseStatus.ANSWERED) == 1
@@ -220,14 +261,21 @@ def test_specialists_who_fail_are_left_out_and_remarked(fault: str, run_on: Any)
         assert set(record.judgements) == {"general expert"}
 
 
-def test_sentences_the_general_expert_fails_on_are_left_to_the_specialists(run_on: Any) -> None:
+def test_sentences_the_general_expert_fails_on_are_left_to_the_specialists(
+    run_on: Any,
+) -> None:
     with FakeServer("length@0.3,always,only=general_expert") as server:
         run = run_on(server)
     assert run.count(CaseStatus.ANSWERED) == 1
-    assert all("is left to the specialists" in " ".join(record.remarks) for record in run.records)
+    assert all(
+        "is left to the specialists" in " ".join(record.remarks)
+        for record in run.records
+    )
 
 
-def test_a_refused_decision_is_unanswerable_and_a_cut_off_one_failed(run_on: Any) -> None:
+def test_a_refused_decision_is_unanswerable_and_a_cut_off_one_failed(
+    run_on: Any,
+) -> None:
     with FakeServer("refusal,only=decision") as server:
         assert run_on(server, out="refused").count(CaseStatus.UNANSWERABLE) == 1
     with FakeServer("length,only=decision") as server:
@@ -293,7 +341,9 @@ def test_the_key_and_the_note_are_in_no_log_and_the_key_in_no_file(
     run_on: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with FakeServer("500@0.2", "wrong-schema@0.1", "refusal@0.05", quote_prompt=True) as server:
+    with FakeServer(
+        "500@0.2", "wrong-schema@0.1", "refusal@0.05", quote_prompt=True
+    ) as server:
         run = run_on(server)
     assert API_KEY not in caplog.text
     assert not [

@@ -49,19 +49,27 @@ def test_a_schema_is_taken_for_notes_of_any_length(
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.__name__)
-def test_long_ids_are_listed_only_up_to_their_limit(agent: type[Agent[Any, Any]]) -> None:
+def test_long_ids_are_listed_only_up_to_their_limit(
+    agent: type[Agent[Any, Any]],
+) -> None:
     """300 ids of 60 characters, such as `DocumentReference/…#12`, are 18,000 characters."""
-    assert violations(agent.name, strict_schema(agent.output_type, choices_for(300, 60))) == []
+    assert (
+        violations(agent.name, strict_schema(agent.output_type, choices_for(300, 60)))
+        == []
+    )
 
 
 @pytest.mark.parametrize(("sentences", "listed"), [(450, 900), (600, 600), (1200, 0)])
 async def test_a_note_of_any_length_is_decided_and_invented_ids_are_sent_back(
     sentences: int, listed: int
 ) -> None:
-    note = [Sentence(id=str(number), text="Fine.") for number in range(1, sentences + 1)]
+    note = [
+        Sentence(id=str(number), text="Fine.") for number in range(1, sentences + 1)
+    ]
     judgement = Judgement(sentence_id="7", label=Relevance.ESSENTIAL)
     task = DecisionTask(
-        case=Case(id="1", sentences=tuple(note)), judgements={"general expert": (judgement,)}
+        case=Case(id="1", sentences=tuple(note)),
+        judgements={"general expert": (judgement,)},
     )
     steps: list[Step] = []
     with FakeServer("invented-ids,first=1", keep_bodies=True) as server:
@@ -89,7 +97,9 @@ class Cited(FrozenModel):
 
 
 def ids_listed(sentences: int, length: int = 0) -> int:
-    return strict_rules.enum_values(strict_schema(Cited, choices_for(sentences, length)))
+    return strict_rules.enum_values(
+        strict_schema(Cited, choices_for(sentences, length))
+    )
 
 
 def test_a_short_notes_ids_stand_where_they_are_used() -> None:
@@ -102,7 +112,10 @@ def test_ids_that_would_be_too_many_are_listed_once() -> None:
     schema = strict_schema(Cited, choices_for(400))
     assert ids_listed(400) == 400
     [(name, listed)] = schema["$defs"].items()
-    assert listed == {"type": "string", "enum": [str(number) for number in range(1, 401)]}
+    assert listed == {
+        "type": "string",
+        "enum": [str(number) for number in range(1, 401)],
+    }
     assert schema["properties"]["first"] == {"$ref": f"#/$defs/{name}"}
     assert schema["properties"]["others"]["items"] == {"$ref": f"#/$defs/{name}"}
 
@@ -136,12 +149,24 @@ def test_the_choices_of_a_schema_are_not_kept_for_the_next() -> None:
         {"type": "array"},
         {"properties": {"rationale": {"enum": ["a"]}}, "required": ["rationale"]},
         {"properties": {"rationale": {"type": "array"}}, "required": ["rationale"]},
-        {"properties": {"rationale": {"$ref": "#/$defs/None"}}, "required": ["rationale"]},
+        {
+            "properties": {"rationale": {"$ref": "#/$defs/None"}},
+            "required": ["rationale"],
+        },
         {"properties": {"a": {"type": "string", "minLength": 1}}, "required": ["a"]},
         {"properties": {"a": {"type": "string", "format": "uri"}}, "required": ["a"]},
-        {"properties": {"a": {"type": "string", "enum": ["x"] * 1001}}, "required": ["a"]},
-        {"properties": {"a": {"type": "string", "enum": ["x" * 61] * 251}}, "required": ["a"]},
-        {"properties": {"x" * 120_001: {"type": "string"}}, "required": ["x" * 120_001]},
+        {
+            "properties": {"a": {"type": "string", "enum": ["x"] * 1001}},
+            "required": ["a"],
+        },
+        {
+            "properties": {"a": {"type": "string", "enum": ["x" * 61] * 251}},
+            "required": ["a"],
+        },
+        {
+            "properties": {"x" * 120_001: {"type": "string"}},
+            "required": ["x" * 120_001],
+        },
     ],
 )
 def test_the_rules_refuse_what_the_documentation_does(change: dict[str, Any]) -> None:

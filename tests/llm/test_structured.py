@@ -34,7 +34,9 @@ def objects(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_every_property_is_required_and_no_other_allowed(output: type[FrozenModel]) -> None:
+def test_every_property_is_required_and_no_other_allowed(
+    output: type[FrozenModel],
+) -> None:
     nodes = list(objects(strict_schema(output, CHOICES)))
     assert nodes
     for node in nodes:
@@ -64,7 +66,9 @@ def test_the_schema_enumerates_the_ids_and_labels_of_the_task() -> None:
 
 
 def test_without_choices_an_id_is_any_string() -> None:
-    assert strict_schema(DecisionOutput)["properties"]["essential"]["items"] == {"type": "string"}
+    assert strict_schema(DecisionOutput)["properties"]["essential"]["items"] == {
+        "type": "string"
+    }
 
 
 def test_the_rationale_comes_before_the_label() -> None:
@@ -121,7 +125,9 @@ def test_an_object_is_parsed_out_of_fences_thoughts_and_prose(reply: str) -> Non
         "<think>",
     ],
 )
-def test_a_reply_without_an_object_is_rejected_with_a_message_for_the_model(reply: str) -> None:
+def test_a_reply_without_an_object_is_rejected_with_a_message_for_the_model(
+    reply: str,
+) -> None:
     with pytest.raises(Rejected, match="Your reply holds no complete JSON object"):
         parse_output(reply, Verdict)
 
@@ -135,11 +141,16 @@ def test_a_reply_without_an_object_is_rejected_with_a_message_for_the_model(repl
             '{"rationale": "x", "label": "essential", "mood": "good"}',
             "mood: Extra inputs are not permitted",
         ),
-        ('{"rationale": null, "label": "essential"}', "rationale: Input should be a valid string"),
+        (
+            '{"rationale": null, "label": "essential"}',
+            "rationale: Input should be a valid string",
+        ),
     ],
 )
 def test_a_rejection_names_the_fields_that_do_not_fit(reply: str, words: str) -> None:
-    with pytest.raises(Rejected, match=r"Your JSON does not fit the schema\.") as raised:
+    with pytest.raises(
+        Rejected, match=r"Your JSON does not fit the schema\."
+    ) as raised:
         parse_output(reply, Verdict)
     assert words in str(raised.value)
 
@@ -165,4 +176,7 @@ def test_an_output_is_parsed_back_from_surrounding_text(
 ) -> None:
     verdict = Verdict(rationale=rationale, label=Relevance.ESSENTIAL)
     if "</think>" not in after and "```" not in before + after + rationale:
-        assert parse_output(f"{before}{verdict.model_dump_json()}{after}", Verdict) == verdict
+        assert (
+            parse_output(f"{before}{verdict.model_dump_json()}{after}", Verdict)
+            == verdict
+        )

@@ -27,13 +27,19 @@ from tests.llm.asking import ask_server, cached_model, model_replying_with
 ADD = ToolSpec(
     name="add",
     description="Adds.",
-    parameters={"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+    parameters={
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "required": ["a"],
+    },
 )
 
 
 def asking(*turns: Message, tools: tuple[ToolSpec, ...] = (ADD,)) -> Request:
     return Request(
-        model="fake", messages=(Message(role="user", content="Add."), *turns), tools=tools
+        model="fake",
+        messages=(Message(role="user", content="Add."), *turns),
+        tools=tools,
     )
 
 
@@ -94,21 +100,29 @@ def test_tools_and_results_are_sent_in_the_protocols_form() -> None:
 
 
 def test_a_request_without_tools_has_no_tool_parameters() -> None:
-    assert not {"tools", "parallel_tool_calls"} & set(Dialect().arguments(asking(tools=())))
+    assert not {"tools", "parallel_tool_calls"} & set(
+        Dialect().arguments(asking(tools=()))
+    )
 
 
 def test_a_reply_that_only_calls_tools_is_complete() -> None:
     function = {"name": "add", "arguments": '{"a": 1}'}
     reply = parse_completion(
-        completion(tool_calls=[{"id": "x", "type": "function", "function": function}]), None
+        completion(tool_calls=[{"id": "x", "type": "function", "function": function}]),
+        None,
     )
     assert reply.finish is FinishReason.COMPLETE
     assert reply.tool_calls == (ToolCall(id="x", name="add", arguments='{"a": 1}'),)
-    assert parse_completion(completion(tool_calls=[]), None).finish is FinishReason.EMPTY
+    assert (
+        parse_completion(completion(tool_calls=[]), None).finish is FinishReason.EMPTY
+    )
 
 
 def test_calls_without_ids_and_with_arguments_as_objects_are_read() -> None:
-    calls = [{"function": {"name": "add", "arguments": {"a": 1}}}, {"function": {"name": "now"}}]
+    calls = [
+        {"function": {"name": "add", "arguments": {"a": 1}}},
+        {"function": {"name": "now"}},
+    ]
     reply = parse_completion(completion(tool_calls=calls), None)
     assert [call.id for call in reply.tool_calls] == ["call_1", "call_2"]
     assert [call.arguments for call in reply.tool_calls] == ['{"a": 1}', "{}"]
@@ -119,7 +133,9 @@ def test_calls_without_ids_and_with_arguments_as_objects_are_read() -> None:
 )
 async def test_a_malformed_tool_call_is_a_transient_error(calls: Any) -> None:
     with pytest.raises(TransientError):
-        await model_replying_with(json.dumps(completion(tool_calls=calls)).encode()).ask(asking())
+        await model_replying_with(
+            json.dumps(completion(tool_calls=calls)).encode()
+        ).ask(asking())
 
 
 async def test_a_cached_reply_still_calls_its_tools(tmp_path: Path) -> None:
@@ -133,7 +149,9 @@ async def test_a_cached_reply_still_calls_its_tools(tmp_path: Path) -> None:
 
 
 def test_a_reply_cached_by_an_earlier_version_can_be_read() -> None:
-    stored = '{"text": "x", "finish": "complete", "usage": {"calls": 1}, "served_by": ""}'
+    stored = (
+        '{"text": "x", "finish": "complete", "usage": {"calls": 1}, "served_by": ""}'
+    )
     assert Reply.model_validate_json(stored).tool_calls == ()
 
 
@@ -142,7 +160,10 @@ async def test_the_fake_server_calls_tools_and_then_answers() -> None:
     with FakeServer() as server:
         for _ in range(5):
             reply = await ask_server(server, asking(*turns))
-            turns += [reply.as_message, *(tool_result("3", call.id) for call in reply.tool_calls)]
+            turns += [
+                reply.as_message,
+                *(tool_result("3", call.id) for call in reply.tool_calls),
+            ]
             if not reply.tool_calls:
                 break
     assert reply.text
@@ -152,7 +173,10 @@ async def test_the_fake_server_calls_tools_and_then_answers() -> None:
 async def test_parallel_tool_calls_are_not_requested_after_a_refusal() -> None:
     with FakeServer("no-parallel-tools", keep_bodies=True) as server:
         reply = await ask_server(server, asking())
-        assert ["parallel_tool_calls" in body for body in server.bodies] == [True, False]
+        assert ["parallel_tool_calls" in body for body in server.bodies] == [
+            True,
+            False,
+        ]
     assert len(reply.tool_calls) == 1
 
 
@@ -169,7 +193,10 @@ async def test_a_server_that_requires_a_final_user_message_gets_one() -> None:
     thinking = Message(role="assistant", content="Let me think.")
     with FakeServer("no-assistant-last", keep_bodies=True) as server:
         assert (await ask_server(server, asking(thinking, thinking))).tool_calls
-        assert [body["messages"][-1]["role"] for body in server.bodies] == ["assistant", "user"]
+        assert [body["messages"][-1]["role"] for body in server.bodies] == [
+            "assistant",
+            "user",
+        ]
 
 
 @pytest.mark.parametrize(

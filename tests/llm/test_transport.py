@@ -20,7 +20,14 @@ from tests.llm.asking import API_KEY, ask_server, make_request
 from tests.safety.raw_server import RawServer, Request, json_response
 
 BODY: dict[str, Any] = {"model": "m", "messages": []}
-PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+PROXY_VARIABLES = (
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +40,11 @@ def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     ("set_to", "url", "proxy"),
     [
         ({}, "https://model.example/v1", None),
-        ({"https_proxy": "http://proxy:3128"}, "https://model.example/v1", "http://proxy:3128"),
+        (
+            {"https_proxy": "http://proxy:3128"},
+            "https://model.example/v1",
+            "http://proxy:3128",
+        ),
         ({"https_proxy": "http://proxy:3128"}, "http://model.example/v1", None),
         (
             {"http_proxy": "http://proxy:3128", "no_proxy": "model.example"},
@@ -56,7 +67,9 @@ def test_the_proxy_is_the_one_the_environment_names(
     assert proxy_for(url) == proxy
 
 
-async def test_completions_go_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_completions_go_through_the_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     heard: list[bytes] = []
 
     async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -67,7 +80,9 @@ async def test_completions_go_through_the_proxy(monkeypatch: pytest.MonkeyPatch)
     async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
-        async with ModelServer("http://model.example/v1", API_KEY, timeout=5) as model_server:
+        async with ModelServer(
+            "http://model.example/v1", API_KEY, timeout=5
+        ) as model_server:
             response = await model_server.chat(BODY)
     assert response.content == b"{}"
     assert heard == [b"POST http://model.example/v1/chat/completions HTTP/1.1\r\n"]
@@ -95,7 +110,9 @@ async def test_a_server_learns_no_more_of_this_machine_than_it_needs() -> None:
 
 async def test_a_mistyped_key_is_sent_as_it_is() -> None:
     with RawServer(lambda _: json_response("{}")) as server:
-        async with ModelServer(server.url, "sk-\N{EN DASH}1", timeout=5) as model_server:
+        async with ModelServer(
+            server.url, "sk-\N{EN DASH}1", timeout=5
+        ) as model_server:
             await model_server.chat(BODY)
     sent = server.requests[0].headers["authorization"].encode("latin-1")
     assert sent == "Bearer sk-\N{EN DASH}1".encode()
@@ -111,14 +128,18 @@ async def test_connections_are_kept_between_requests() -> None:
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        async with ModelServer(f"http://127.0.0.1:{port}", API_KEY, timeout=5) as model_server:
+        async with ModelServer(
+            f"http://127.0.0.1:{port}", API_KEY, timeout=5
+        ) as model_server:
             for _ in range(3):
                 await model_server.chat(BODY)
         assert len(opened) == 1
         opened[0].close()
 
 
-async def test_the_sdk_takes_nothing_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_sdk_takes_nothing_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plain = await requests_of_all_kinds()
     variables = {
         "OPENAI_API_KEY": "sk-ambient",
@@ -139,7 +160,9 @@ async def test_the_sdk_takes_nothing_from_the_environment(monkeypatch: pytest.Mo
     assert [_without_host(request) for request in await requests_of_all_kinds()] == [
         _without_host(request) for request in plain
     ]
-    azure = await requests_of_all_kinds(path="/openai/deployments/d?api-version=2026-01-01")
+    azure = await requests_of_all_kinds(
+        path="/openai/deployments/d?api-version=2026-01-01"
+    )
     assert "ambient" not in str(azure)
     assert all(request.headers["api-key"] == API_KEY for request in azure)
 
@@ -164,8 +187,12 @@ def test_the_sdks_own_log_is_not_turned_on_by_the_environment() -> None:
     assert process.stdout.split() == ["0", "[]", "debug"]
 
 
-ADD = ToolSpec(name="add", description="Adds.", parameters={"type": "object", "properties": {}})
-CALL = ToolCall(id="c", name="add", arguments='{"a": 1}', extra_content={"google": {"x": "y"}})
+ADD = ToolSpec(
+    name="add", description="Adds.", parameters={"type": "object", "properties": {}}
+)
+CALL = ToolCall(
+    id="c", name="add", arguments='{"a": 1}', extra_content={"google": {"x": "y"}}
+)
 CONVERSATION = (
     Message(role="user", content="Wie groß?\n\u2028\N{PILL}"),
     Message(role="assistant", content="", tool_calls=(CALL,)),
@@ -221,7 +248,9 @@ async def test_half_a_character_of_a_prompt_is_replaced() -> None:
         ),
     ],
 )
-async def test_paths_are_joined_to_the_base_url(path: str, chat: str, models: str) -> None:
+async def test_paths_are_joined_to_the_base_url(
+    path: str, chat: str, models: str
+) -> None:
     targets = [request.target for request in await requests_of_all_kinds(path=path)]
     assert targets == [chat, models]
 
@@ -239,7 +268,9 @@ async def test_an_id_of_a_server_stays_one_part_of_the_path(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("file_id", [".", "..", "\ud800"])
-async def test_an_id_that_no_path_can_have_is_an_error(file_id: str, tmp_path: Path) -> None:
+async def test_an_id_that_no_path_can_have_is_an_error(
+    file_id: str, tmp_path: Path
+) -> None:
     async with ModelServer("http://127.0.0.1:9/v1", API_KEY) as model_server:
         with pytest.raises(ModelError, match="does not have"):
             await model_server.save_file(file_id, tmp_path / "lines")

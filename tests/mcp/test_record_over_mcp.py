@@ -85,7 +85,9 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> str:
             "id": "g1",
             "type": "person",
             "actual": True,
-            "member": [{"entity": {"reference": f"Patient/{name}"}} for name in ("p1", "p2")],
+            "member": [
+                {"entity": {"reference": f"Patient/{name}"}} for name in ("p1", "p2")
+            ],
         },
         OTHERS_NOTE,
     )
@@ -116,7 +118,9 @@ def _server(tools: RecordTools, limits: CallLimits) -> Any:
     return build_server(tools, limits)
 
 
-async def test_every_tool_says_what_it_returns_and_whether_it_writes(record: str) -> None:
+async def test_every_tool_says_what_it_returns_and_whether_it_writes(
+    record: str,
+) -> None:
     async with session(record) as opened:
         tools = (await opened.client.list_tools()).tools
     assert {tool.name for tool in tools} == TOOLS
@@ -127,8 +131,12 @@ async def test_every_tool_says_what_it_returns_and_whether_it_writes(record: str
 
 async def test_notes_are_found_with_ids_that_answers_cite(record: str) -> None:
     async with session(record) as opened:
-        found = await opened.call("search_notes", query="recheck potassium", patient="Ann Stone")
-        late = await opened.call("search_notes", query="RTC", patient="p1", until="2030-03")
+        found = await opened.call(
+            "search_notes", query="recheck potassium", patient="Ann Stone"
+        )
+        late = await opened.call(
+            "search_notes", query="RTC", patient="p1", until="2030-03"
+        )
     first = found["sentences"][0]
     assert (first["id"], first["text"]) == (
         "DocumentReference/n1#3",
@@ -142,7 +150,9 @@ async def test_notes_are_found_with_ids_that_answers_cite(record: str) -> None:
 
 async def test_a_search_has_ids_total_and_the_next_page(record: str) -> None:
     async with session(record, CallLimits(rows=3)) as opened:
-        first = await opened.call("search_resources", query="Condition?patient=p1&_count=100")
+        first = await opened.call(
+            "search_resources", query="Condition?patient=p1&_count=100"
+        )
         second = await opened.call("search_resources", query=first["next"])
     assert len(first["ids"]) == len(first["resources"]) == 3
     assert first["total"] == 7
@@ -166,10 +176,16 @@ async def test_a_resource_is_read_whole_or_is_not_there(record: str) -> None:
 async def test_a_question_becomes_a_query_with_rows_and_evidence(record: str) -> None:
     async with session(record) as opened:
         understood = await opened.call(
-            "query_record", question="What allergies does she have?", patient="p1", now=NOW
+            "query_record",
+            question="What allergies does she have?",
+            patient="p1",
+            now=NOW,
         )
         unread = await opened.call(
-            "query_record", question="How sesquipedalian is her gait?", patient="p1", now=NOW
+            "query_record",
+            question="How sesquipedalian is her gait?",
+            patient="p1",
+            now=NOW,
         )
     (query,) = understood["queries"]
     assert (understood["status"], query["query"]["what"]) == ("understood", "allergy")
@@ -183,7 +199,9 @@ async def test_an_answer_and_a_brief_are_those_of_the_commands(record: str) -> N
     question = "Is she on lisinopril?"
     async with session(record) as opened:
         answer = await opened.call("ask", question=question, patient="p1", now=NOW)
-        summary = await opened.call("brief", patient="p1", now=NOW, sections=["allergies"])
+        summary = await opened.call(
+            "brief", patient="p1", now=NOW, sections=["allergies"]
+        )
     place = ("--patient", "p1", "--record", record, "--now", NOW, "--json")
     asked = json.loads(archqa("ask", question, *place).stdout)
     briefed = json.loads(archqa("brief", *place, "--sections", "allergies").stdout)
@@ -192,8 +210,12 @@ async def test_an_answer_and_a_brief_are_those_of_the_commands(record: str) -> N
 
 
 @pytest.mark.parametrize("tool", ["search_notes", "query_record", "ask", "brief"])
-async def test_an_unknown_patient_is_an_error_of_the_call(record: str, tool: str) -> None:
-    arguments = {"search_notes": {"query": "x"}, "brief": {}}.get(tool, {"question": "x"})
+async def test_an_unknown_patient_is_an_error_of_the_call(
+    record: str, tool: str
+) -> None:
+    arguments = {"search_notes": {"query": "x"}, "brief": {}}.get(
+        tool, {"question": "x"}
+    )
     async with session(record) as opened:
         unknown = await opened.reply(tool, patient="Nobody", **arguments)
         unnamed = await opened.reply(tool, **arguments)
@@ -208,8 +230,12 @@ async def test_a_write_is_refused_unless_it_was_allowed(record: str) -> None:
     async with session(record, writes=True) as opened:
         written = await opened.call("create_resource", resource=GLUCOSE)
         found = await opened.call("search_resources", query=query)
-        answer = await opened.call("ask", question="Last glucose?", patient="p1", now=NOW)
-        invalid = await opened.reply("create_resource", resource={"resourceType": "Observation"})
+        answer = await opened.call(
+            "ask", question="Last glucose?", patient="p1", now=NOW
+        )
+        invalid = await opened.reply(
+            "create_resource", resource={"resourceType": "Observation"}
+        )
     async with session(record) as opened:
         later = await opened.call("search_resources", query=query)
     assert "read-only" in refused.error
@@ -246,7 +272,9 @@ async def test_one_patient_is_served_and_nothing_is_told_of_others(
     async with session(record, only="p1") as opened:
         reply = await opened.reply(tool, **arguments)
     assert reply.error
-    assert not any(word in reply.error for word in ("Moss", "Bo ", "Potassium of", "o99", "e99"))
+    assert not any(
+        word in reply.error for word in ("Moss", "Bo ", "Potassium of", "o99", "e99")
+    )
 
 
 @pytest.mark.parametrize(
@@ -277,7 +305,9 @@ async def test_searches_find_the_served_patients_own(record: str, query: str) ->
 
 async def test_the_served_patient_need_not_be_named(record: str) -> None:
     async with session(record, only="MRN-p1") as opened:
-        answer = await opened.call("ask", question="Is she allergic to penicillin?", now=NOW)
+        answer = await opened.call(
+            "ask", question="Is she allergic to penicillin?", now=NOW
+        )
         ward = await opened.call("get_resource", reference="Location/w1")
         own = await opened.call("get_resource", reference="Encounter/e98")
         assert "p1" in str(opened.client.instructions)
@@ -286,12 +316,15 @@ async def test_the_served_patient_need_not_be_named(record: str) -> None:
     assert (ward["id"], own["id"]) == ("Location/w1", "Encounter/e98")
 
 
-async def test_a_write_about_another_than_the_served_patient_is_refused(record: str) -> None:
+async def test_a_write_about_another_than_the_served_patient_is_refused(
+    record: str,
+) -> None:
     others = {**GLUCOSE, "subject": {"reference": "Patient/p2"}}
     mentioned = {**GLUCOSE, "focus": [{"reference": "Patient/p2"}]}
     async with session(record, only="p1", writes=True) as opened:
         replies = [
-            await opened.reply("create_resource", resource=one) for one in (others, mentioned)
+            await opened.reply("create_resource", resource=one)
+            for one in (others, mentioned)
         ]
         own = await opened.reply("create_resource", resource=GLUCOSE)
     assert all("not about the patient served" in reply.error for reply in replies)
@@ -302,7 +335,9 @@ async def test_a_reply_has_no_more_bytes_than_allowed(record: str) -> None:
     limits = CallLimits(bytes=1024)
     async with session(record, limits) as opened:
         page = await opened.call("search_resources", query="Condition?patient=p1")
-        notes = await opened.call("search_notes", query="potassium", patient="p1", limit=50)
+        notes = await opened.call(
+            "search_notes", query="potassium", patient="p1", limit=50
+        )
         brief = await opened.reply("brief", patient="p1", now=NOW)
     assert 0 < len(page["ids"]) < 7
     assert "reply is full" in " ".join(page["remarks"])
@@ -340,7 +375,9 @@ async def test_an_unexpected_failure_tells_and_logs_nothing_of_the_record(
     assert "RuntimeError" in caplog.text
 
 
-async def test_the_command_speaks_the_protocol_by_stdio(record: str, tmp_path: Path) -> None:
+async def test_the_command_speaks_the_protocol_by_stdio(
+    record: str, tmp_path: Path
+) -> None:
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     arguments = ["-m", "archqa", "mcp", "--record", record, "--patient", "p1"]
@@ -401,12 +438,17 @@ async def test_over_http_a_client_needs_the_token(record: str) -> None:
             async with httpx2.AsyncClient() as http:
                 refused = [
                     await http.post(url, json={}),
-                    await http.post(url, json={}, headers={"authorization": "Bearer other"}),
+                    await http.post(
+                        url, json={}, headers={"authorization": "Bearer other"}
+                    ),
                     await http.get(f"{url}?token=secret"),
                     await http.post(
                         url,
                         json={},
-                        headers={"authorization": "Bearer secret", "host": "evil.example"},
+                        headers={
+                            "authorization": "Bearer secret",
+                            "host": "evil.example",
+                        },
                     ),
                 ]
             header = {"authorization": "Bearer secret"}
@@ -414,7 +456,9 @@ async def test_over_http_a_client_needs_the_token(record: str) -> None:
                 httpx2.AsyncClient(headers=header) as http,
                 mcp.Client(streamable_http_client(url, http_client=http)) as client,
             ):
-                found = await Session(client).call("get_resource", reference="Patient/p1")
+                found = await Session(client).call(
+                    "get_resource", reference="Patient/p1"
+                )
         finally:
             http_server.should_exit = True
             await serving
@@ -458,7 +502,9 @@ def test_a_server_that_ignores_the_patient_tells_nothing_of_others(record: str) 
     def careless(request: httpx2.Request) -> httpx2.Response:
         url = str(request.url).removeprefix(BASE).lstrip("/")
         kept = [part for part in url.split("&") if not part.startswith("patient=")]
-        reply = service.handle("GET", "&".join(kept).replace("?patient=p1", "?"), "", {})
+        reply = service.handle(
+            "GET", "&".join(kept).replace("?patient=p1", "?"), "", {}
+        )
         return httpx2.Response(reply.status, content=reply.body.encode())
 
     with fhir.Store.open(record) as store:

@@ -30,7 +30,9 @@ def read(folder: Path, content: bytes, media_type: str) -> tuple[list[str], int]
     with Store.open(folder / "record.db", create=True) as store:
         store.load([file])
         documents = patient_documents(store, "p1")
-    return [document.text.strip() for document in documents.readable], len(documents.unread)
+    return [document.text.strip() for document in documents.readable], len(
+        documents.unread
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,13 +43,19 @@ def read(folder: Path, content: bytes, media_type: str) -> tuple[list[str], int]
         (rb"{\rtf1\ansi M\'fcller is well.}", "application/rtf"),
     ],
 )
-def test_a_document_in_html_or_rtf_is_read(tmp_path: Path, content: bytes, media_type: str) -> None:
+def test_a_document_in_html_or_rtf_is_read(
+    tmp_path: Path, content: bytes, media_type: str
+) -> None:
     assert read(tmp_path, content, media_type) == (["Müller is well."], 0)
 
 
 @pytest.mark.parametrize(
     ("content", "media_type"),
-    [(b"%PDF-1.7 damaged", "application/pdf"), (b"\x89PNG", "image/png"), (b"", "text/html")],
+    [
+        (b"%PDF-1.7 damaged", "application/pdf"),
+        (b"\x89PNG", "image/png"),
+        (b"", "text/html"),
+    ],
 )
 def test_a_document_that_cannot_be_read_is_counted(
     tmp_path: Path, content: bytes, media_type: str

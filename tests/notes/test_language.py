@@ -47,6 +47,8 @@ def test_notes_in_english_are_not_taken_for_another_language(note: str) -> None:
     assert is_english(note) is not False
 
 
-@pytest.mark.parametrize("note", ["", "Na 140 K 4.0", "Aspirin 81 mg, Lasix 40 mg, K-Dur 20 mEq"])
+@pytest.mark.parametrize(
+    "note", ["", "Na 140 K 4.0", "Aspirin 81 mg, Lasix 40 mg, K-Dur 20 mEq"]
+)
 def test_a_note_with_few_words_has_no_language(note: str) -> None:
     assert is_english(note) is None

@@ -94,7 +94,9 @@ def test_a_name_with_a_degree_is_a_signature_only_where_the_note_closes() -> Non
     body = "\n".join(f"He slept on day {day}." for day in range(8))
     assert excluded(f"John Smith, M.D.\n{body}") == []
     assert excluded(f"{body}\nJohn Smith, M.D.") == ["John Smith, M.D."]
-    assert excluded(f"{body}\nAttending physician:\nJohn Smith, M.D.") == ["Attending physician:"]
+    assert excluded(f"{body}\nAttending physician:\nJohn Smith, M.D.") == [
+        "Attending physician:"
+    ]
 
 
 TABLES = [
@@ -110,7 +112,9 @@ TABLES = [
 def test_rows_of_a_table_are_evidence_but_not_its_header_and_rules(table: str) -> None:
     case = case_from_text("Why?", f"LABS:\n{table}")
     evidence = set(range(len(case.sentences))) - non_evidence_indices(case)
-    assert [case.sentences[index].text for index in sorted(evidence)] == table.split("\n")[-2:]
+    assert [case.sentences[index].text for index in sorted(evidence)] == table.split(
+        "\n"
+    )[-2:]
 
 
 def test_a_table_of_names_and_values_has_no_header() -> None:

@@ -68,7 +68,9 @@ def pdf(*pages: str, encrypt: str = "") -> bytes:
         "Fieber 38,5 °C – Müller".encode("utf-32"),
     ],
 )
-def test_text_in_unicode_is_read_whatever_its_encoding(tmp_path: Path, content: bytes) -> None:
+def test_text_in_unicode_is_read_whatever_its_encoding(
+    tmp_path: Path, content: bytes
+) -> None:
     note = read_note(write(tmp_path, "note.txt", content))
     assert note == ("Fieber 38,5 °C – Müller", ())
 
@@ -79,7 +81,9 @@ def test_text_in_windows_1252_is_read_with_a_remark(tmp_path: Path) -> None:
 
 
 def test_a_note_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{\\rtf1 He is well.}")))
+    monkeypatch.setattr(
+        sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{\\rtf1 He is well.}"))
+    )
     assert read_note("-").text.strip() == "He is well."
 
 
@@ -117,7 +121,9 @@ def test_html_becomes_lines_items_and_rows() -> None:
 
 def test_a_table_that_only_places_prose_is_no_row() -> None:
     prose = "<p>He walks every day.</p>" * 30
-    text = note_text(f"<table><tr><td>HPI</td><td>{prose}</td></tr></table>".encode(), ".html")
+    text = note_text(
+        f"<table><tr><td>HPI</td><td>{prose}</td></tr></table>".encode(), ".html"
+    )
     assert text.count("He walks every day.\n") == 29
     assert "|" not in text
 
@@ -132,7 +138,9 @@ def test_html_is_decoded_by_the_charset_that_it_names(charset: str) -> None:
 
 def test_html_nested_in_tables_is_read_in_time() -> None:
     nested = "<table><tr><td>a</td><td>" * 60 + "x"
-    assert note_text(nested.encode(), ".html").replace("|", "").split() == ["a"] * 60 + ["x"]
+    assert note_text(nested.encode(), ".html").replace("|", "").split() == [
+        "a"
+    ] * 60 + ["x"]
 
 
 def test_rtf_becomes_lines_and_rows() -> None:
@@ -189,7 +197,11 @@ def test_a_pdf_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_no_note_gets_one_sentence_and_the_way_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, content: bytes, says: str
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    content: bytes,
+    says: str,
 ) -> None:
     if name == "note.pdf":
         pytest.importorskip("pypdf")
@@ -201,8 +213,12 @@ def test_what_is_no_note_gets_one_sentence_and_the_way_out(
     assert caplog.record_tuples == []
 
 
-@pytest.mark.parametrize(("password", "says"), [("secret", "encrypted"), ("", "without text")])
-def test_a_pdf_that_is_locked_or_has_no_text_is_refused(password: str, says: str) -> None:
+@pytest.mark.parametrize(
+    ("password", "says"), [("secret", "encrypted"), ("", "without text")]
+)
+def test_a_pdf_that_is_locked_or_has_no_text_is_refused(
+    password: str, says: str
+) -> None:
     with pytest.raises(InputError, match=says):
         note_text(pdf("", encrypt=password) if password else pdf(""))
 

@@ -17,10 +17,16 @@ def sentence_texts(note: str) -> list[str]:
 @pytest.mark.parametrize(
     ("note", "sentences"),
     [
-        ("Pt c/o SOB x 3 d. Dr. Smith saw him.", ["Pt c/o SOB x 3 d.", "Dr. Smith saw him."]),
+        (
+            "Pt c/o SOB x 3 d. Dr. Smith saw him.",
+            ["Pt c/o SOB x 3 d.", "Dr. Smith saw him."],
+        ),
         ("Took 40 mg p.o. daily. He slept.", ["Took 40 mg p.o. daily.", "He slept."]),
         ("Lasix 20 mg b.i.d. He improved.", ["Lasix 20 mg b.i.d.", "He improved."]),
-        ("K was 3.5 mEq/L. Hgb 10.2, plt. 180.", ["K was 3.5 mEq/L.", "Hgb 10.2, plt. 180."]),
+        (
+            "K was 3.5 mEq/L. Hgb 10.2, plt. 180.",
+            ["K was 3.5 mEq/L.", "Hgb 10.2, plt. 180."],
+        ),
         (
             "Hospital course: went well. Pt. was d/c'd home.",
             ["Hospital course: went well.", "Pt. was d/c'd home."],
@@ -36,7 +42,9 @@ def sentence_texts(note: str) -> list[str]:
         ),
     ],
 )
-def test_abbreviations_and_numbers_do_not_end_sentences(note: str, sentences: list[str]) -> None:
+def test_abbreviations_and_numbers_do_not_end_sentences(
+    note: str, sentences: list[str]
+) -> None:
     assert sentence_texts(note) == sentences
 
 
@@ -71,7 +79,9 @@ def test_a_wrapped_line_continues_on_the_next_line() -> None:
 
 def test_a_sentence_ends_with_its_paragraph_and_paragraphs_are_numbered() -> None:
     sentences = split_note("One line\r\n\r\nAnother. And more.\n \nThird")
-    assert [(sentence.id, sentence.paragraph_id, sentence.text) for sentence in sentences] == [
+    assert [
+        (sentence.id, sentence.paragraph_id, sentence.text) for sentence in sentences
+    ] == [
         ("1", "0", "One line"),
         ("2", "1", "Another."),
         ("3", "1", "And more."),
@@ -155,7 +165,9 @@ def test_a_case_from_text_needs_a_question_and_a_note() -> None:
         ),
     ],
 )
-def test_a_title_stays_with_its_name_or_what_stands_for_it(note: str, sentences: list[str]) -> None:
+def test_a_title_stays_with_its_name_or_what_stands_for_it(
+    note: str, sentences: list[str]
+) -> None:
     assert sentence_texts(note) == sentences
 
 
@@ -171,7 +183,10 @@ def test_a_title_stays_with_its_name_or_what_stands_for_it(note: str, sentences:
         ("He may call me. I will see him.", 2),
         ("Fever today.The patient left.", 2),
         ("He is 5'2\" tall. She is 5'9\" tall. They left.", 3),
-        ("He (see above. He fell. He rose. " + "He slept well at night. " * 9 + ")", 12),
+        (
+            "He (see above. He fell. He rose. " + "He slept well at night. " * 9 + ")",
+            12,
+        ),
         ('He said "I am well." He left.', 2),
     ],
 )
@@ -214,20 +229,46 @@ def test_the_number_of_an_item_travels_with_it(note: str, items: list[str]) -> N
 
 
 def test_every_kind_of_bullet_opens_an_item() -> None:
-    markers = ["•", "▪", "◦", "–", "-", "*", "‑", "o", "1)", "1.", "(2)", "a)", "i.", "iv)", "☐"]
-    lines = [f"{marker} the dose of that medicine was not changed" for marker in markers]
+    markers = [
+        "•",
+        "▪",
+        "◦",
+        "–",
+        "-",
+        "*",
+        "‑",
+        "o",
+        "1)",
+        "1.",
+        "(2)",
+        "a)",
+        "i.",
+        "iv)",
+        "☐",
+    ]
+    lines = [
+        f"{marker} the dose of that medicine was not changed" for marker in markers
+    ]
     assert sentence_texts("\n".join(lines)) == lines
 
 
 @pytest.mark.parametrize(
     "rows",
     [
-        ["Test | Result", "---|---", "K. Serum | 4.0", "Na | 140. High | see Dr. X. Today"],
+        [
+            "Test | Result",
+            "---|---",
+            "K. Serum | 4.0",
+            "Na | 140. High | see Dr. X. Today",
+        ],
         ["| Na | 140 |", "|---|---|", "| K | 4.0 |"],
         ["+-----+-----+", "| Na  | 140 |", "+-----+-----+"],
         ["Glucose\t110\tmg/dL", "Na\t140"],
         ["Test         Result    Flag", "Glucose      110       H", "Sodium       140"],
-        ["Platelets after transfusion on Monday   38,000", "Potassium on the same day     4.0"],
+        [
+            "Platelets after transfusion on Monday   38,000",
+            "Potassium on the same day     4.0",
+        ],
     ],
 )
 def test_each_row_and_rule_of_a_table_is_one_sentence(rows: list[str]) -> None:
@@ -240,9 +281,7 @@ def test_prose_with_tabs_and_wide_spaces_is_no_table() -> None:
 
 
 def test_a_heading_in_capitals_stands_alone_in_wrapped_text() -> None:
-    note = (
-        "DISCHARGE CONDITION AND ACTIVITY LEVEL\nThe patient walks with a cane, he is in no pain."
-    )
+    note = "DISCHARGE CONDITION AND ACTIVITY LEVEL\nThe patient walks with a cane, he is in no pain."
     assert len(sentence_texts(note)) == 2
 
 

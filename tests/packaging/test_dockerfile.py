@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-INSTRUCTIONS = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+INSTRUCTIONS = (
+    (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+)
 CONTEXT = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
 SLIM = r"python:3\.\d+-slim"
 
@@ -73,4 +75,6 @@ def _arguments(instruction: str) -> list[str]:
 
 def _last(instruction: str) -> int:
     """Return the index of the last line with an instruction."""
-    return max(i for i, line in enumerate(INSTRUCTIONS) if line.startswith(f"{instruction} "))
+    return max(
+        i for i, line in enumerate(INSTRUCTIONS) if line.startswith(f"{instruction} ")
+    )

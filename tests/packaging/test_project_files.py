@@ -11,7 +11,9 @@ import archqa
 
 ROOT = Path(__file__).resolve().parents[2]
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
-HEADING = re.compile(r"## (?P<version>\d+\.\d+\.\d+) \((?P<when>unreleased|\d{4}-\d\d-\d\d)\)")
+HEADING = re.compile(
+    r"## (?P<version>\d+\.\d+\.\d+) \((?P<when>unreleased|\d{4}-\d\d-\d\d)\)"
+)
 
 
 def test_the_top_section_of_the_changelog_is_of_this_version() -> None:
@@ -52,7 +54,9 @@ def test_an_issue_form_has_fields_with_names_of_their_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["bug", "wrong-answer"])
-def test_a_form_that_may_tempt_to_paste_a_record_warns_first_and_asks_at_the_end(name: str) -> None:
+def test_a_form_that_may_tempt_to_paste_a_record_warns_first_and_asks_at_the_end(
+    name: str,
+) -> None:
     body = _yaml(ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml")["body"]
     assert body[0]["type"] == "markdown"
     assert re.search(r"patient", body[0]["attributes"]["value"])

@@ -49,7 +49,9 @@ def test_the_wheel_holds_no_tests_no_training_and_no_development_cases(
     assert parts.isdisjoint({"tests", "training", "dev.json", "private", "examples"})
 
 
-def test_the_wheel_holds_every_other_file_of_the_packages(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_holds_every_other_file_of_the_packages(
+    wheel: zipfile.ZipFile,
+) -> None:
     names = set(wheel.namelist())
     files = [*_files("archqa"), *_files("scoring")]
     left_out = [name for name in files if name not in names]
@@ -68,7 +70,9 @@ def test_the_wheel_holds_the_prompts_and_the_bundled_cases(
 
 
 def test_the_wheel_is_no_larger_than_its_networks_need(wheel: zipfile.ZipFile) -> None:
-    weights = [each for each in wheel.infolist() if each.filename.endswith((".npz", ".onnx"))]
+    weights = [
+        each for each in wheel.infolist() if each.filename.endswith((".npz", ".onnx"))
+    ]
     all_bytes = sum(each.compress_size for each in wheel.infolist())
     assert all_bytes < MAX_WHEEL_MB * 1e6
     assert all_bytes - sum(each.compress_size for each in weights) < MAX_REST_MB * 1e6
@@ -83,15 +87,36 @@ def test_the_wheel_has_the_version_the_licences_and_the_command(
     assert {"LICENSE", "LICENSE-apache-2.0.txt", "entry_points.txt"} <= names
 
 
-def test_a_base_install_asks_for_nothing_that_only_an_extra_needs(metadata: Message) -> None:
-    base = {_name(line) for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line}
-    optional = {"torch", "transformers", "fastapi", "uvicorn", "mcp", "ray", "pypdf", "inspect-ai"}
+def test_a_base_install_asks_for_nothing_that_only_an_extra_needs(
+    metadata: Message,
+) -> None:
+    base = {
+        _name(line)
+        for line in metadata.get_all("Requires-Dist", [])
+        if "extra ==" not in line
+    }
+    optional = {
+        "torch",
+        "transformers",
+        "fastapi",
+        "uvicorn",
+        "mcp",
+        "ray",
+        "pypdf",
+        "inspect-ai",
+    }
     assert base
     assert base.isdisjoint(optional)
 
 
 def test_the_sdist_holds_what_its_tests_read(sdist_names: set[str]) -> None:
-    needed = ["Makefile", "pyproject.toml", "CONTRIBUTING.md", "data/dev.json", ".ci/run"]
+    needed = [
+        "Makefile",
+        "pyproject.toml",
+        "CONTRIBUTING.md",
+        "data/dev.json",
+        ".ci/run",
+    ]
     folders = ["tests", "docs", "examples", "prompts", "training"]
     for folder in folders:
         needed.extend(_files(folder))
@@ -103,9 +128,17 @@ def test_the_sdist_holds_no_private_notes_and_no_runs(sdist_names: set[str]) -> 
     assert [name for name in sdist_names if name.startswith(private)] == []
 
 
-def test_the_python_versions_named_are_those_that_can_install_it(metadata: Message) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = [line.rsplit(" ", 1)[1] for line in project["classifiers"] if "Python :: 3." in line]
+def test_the_python_versions_named_are_those_that_can_install_it(
+    metadata: Message,
+) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
+    named = [
+        line.rsplit(" ", 1)[1]
+        for line in project["classifiers"]
+        if "Python :: 3." in line
+    ]
     assert named == ["3.11", "3.12", "3.13"]
     assert metadata["Requires-Python"] == f">={named[0]}"
 

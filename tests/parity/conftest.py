@@ -27,9 +27,15 @@ def score_golden(golden: Path) -> ScoreGolden:
     """Score a submission of the goldens as one official output says it was; our scores and that output."""
 
     def score(output: str, **settings: Any) -> tuple[Scores, Any]:
-        name, _, order = output.removesuffix(".json").removeprefix("official_").rpartition("_")
+        name, _, order = (
+            output.removesuffix(".json").removeprefix("official_").rpartition("_")
+        )
         name, _, changed_key = name.partition("_")
-        key = f"archehr-qa_key_{changed_key}.json" if changed_key else "archehr-qa_key.json"
+        key = (
+            f"archehr-qa_key_{changed_key}.json"
+            if changed_key
+            else "archehr-qa_key.json"
+        )
         references = load_references_2025(golden / "archehr-qa.xml", golden / key)
         submission = read_json(golden / f"submission_{name}.json")
         reference_order = {"noteorder": "note", "hashseed0": "hash:0"}[order]

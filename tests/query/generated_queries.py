@@ -83,7 +83,9 @@ def spans(draw: Any) -> Span:
 
 def whens() -> st.SearchStrategy[When]:
     """Any visit, up to two spans, any position."""
-    which: Any = st.sampled_from(["first", "last", "second", "second_to_last", "current"])
+    which: Any = st.sampled_from(
+        ["first", "last", "second", "second_to_last", "current"]
+    )
     visit = st.builds(Visit, kind=st.sampled_from(["hospital", "icu"]), which=which)
     return st.builds(
         When,
@@ -123,10 +125,14 @@ def queries(draw: Any, what: str) -> Query:
 def companions(draw: Any) -> Companion:
     """Any kind of rows that the rows of a query may have to be near."""
     what = draw(st.sampled_from(sorted(set(BENCHMARK_KINDS) - {"patient"})))
-    within = draw(st.sampled_from(["same_time", "same_day", "same_month", "same_visit", "ever"]))
+    within = draw(
+        st.sampled_from(["same_time", "same_day", "same_month", "same_visit", "ever"])
+    )
     order = draw(st.sampled_from(["any", "after", "before"]))
     names = _names(draw, NAMES.get(what, []))
-    return Companion(what=what, names=names, within=within, order=order, when=draw(whens()))
+    return Companion(
+        what=what, names=names, within=within, order=order, when=draw(whens())
+    )
 
 
 def _aggregations(returns: str) -> list[str]:
@@ -175,5 +181,9 @@ def _limits(draw: Any, what: str) -> dict[str, Any]:
 
 
 def _value_tests() -> st.SearchStrategy[ValueTest]:
-    comparisons: Any = st.sampled_from(["greater", "less", "at_least", "at_most", "equal"])
-    return st.builds(ValueTest, comparison=comparisons, number=st.sampled_from([1, 2.5, 50]))
+    comparisons: Any = st.sampled_from(
+        ["greater", "less", "at_least", "at_most", "equal"]
+    )
+    return st.builds(
+        ValueTest, comparison=comparisons, number=st.sampled_from([1, 2.5, 50])
+    )

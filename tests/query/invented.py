@@ -6,7 +6,13 @@ They are small and full of edge cases: simultaneous results, open visits, missin
 import random
 from typing import Any
 
-from tests.fhir.invented import Resource, codeable_concept, location, medication, patient
+from tests.fhir.invented import (
+    Resource,
+    codeable_concept,
+    location,
+    medication,
+    patient,
+)
 
 SYSTEM = "http://mimic.mit.edu/fhir/mimic/CodeSystem/"
 DAYS = (
@@ -213,11 +219,15 @@ class RandomRecord:
 
     def _add_susceptibility(self) -> str:
         result = codeable_concept(self.random.choice("RS"), None, "x")
-        return self._add_microbiology("antibiotic", ANTIBIOTICS, valueCodeableConcept=result)
+        return self._add_microbiology(
+            "antibiotic", ANTIBIOTICS, valueCodeableConcept=result
+        )
 
     def _add_microbiology(self, kind: str, codes: dict[str, str], **fields: Any) -> str:
         code = self.random.choice(list(codes))
-        concept = codeable_concept(code, codes[code], f"{SYSTEM}mimic-microbiology-{kind}")
+        concept = codeable_concept(
+            code, codes[code], f"{SYSTEM}mimic-microbiology-{kind}"
+        )
         return self._add_observation("u", concept, **fields)
 
     def _add_order(self) -> None:
@@ -226,7 +236,9 @@ class RandomRecord:
         period: Resource = {}
         if pick.random() >= 0.2:
             period["validityPeriod"] = {"start": self._time()}
-        dosage: Resource = {"route": codeable_concept(pick.choice(ROUTES), None, SYSTEM)}
+        dosage: Resource = {
+            "route": codeable_concept(pick.choice(ROUTES), None, SYSTEM)
+        }
         if pick.random() < 0.5:
             quantity = {"value": pick.choice([1, 0.5, 400]), "unit": "mg"}
             dosage["doseAndRate"] = [{"doseQuantity": quantity}]
@@ -254,7 +266,9 @@ class RandomRecord:
         condition = {
             "resourceType": "Condition",
             "id": self._new_id("c"),
-            "code": codeable_concept(code, DIAGNOSES[code], f"{SYSTEM}mimic-diagnosis-icd9"),
+            "code": codeable_concept(
+                code, DIAGNOSES[code], f"{SYSTEM}mimic-diagnosis-icd9"
+            ),
             "subject": self._subject,
             "encounter": visit,
         }
@@ -273,7 +287,9 @@ class RandomRecord:
         else:
             system = "mimic-procedure-icd9"
             procedure["performedDateTime"] = self._time()
-        procedure["code"] = codeable_concept(code, PROCEDURES[code], f"{SYSTEM}{system}")
+        procedure["code"] = codeable_concept(
+            code, PROCEDURES[code], f"{SYSTEM}{system}"
+        )
         self._add(procedure)
 
 
@@ -297,9 +313,14 @@ def random_record(seed: int) -> list[Resource]:
 
 
 def _drug(medication_id: str, name: str) -> Resource:
-    code = codeable_concept(f"000{medication_id}", None, f"{SYSTEM}mimic-medication-ndc")
+    code = codeable_concept(
+        f"000{medication_id}", None, f"{SYSTEM}mimic-medication-ndc"
+    )
     return {**medication(medication_id, name), "code": code}
 
 
 def _references(observation_ids: list[str]) -> list[Resource]:
-    return [{"reference": f"Observation/{observation_id}"} for observation_id in observation_ids]
+    return [
+        {"reference": f"Observation/{observation_id}"}
+        for observation_id in observation_ids
+    ]

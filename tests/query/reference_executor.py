@@ -66,7 +66,9 @@ class ReferenceExecutor:
         rows = [row for row in rows if self._is_in_visit(row, when["visit"])]
         if query["returns"] == "end_time" and query["what"] in _STAYS:
             rows = [{**row, "start": row["time"], "time": row["end"]} for row in rows]
-        rows = [row for row in rows if is_in_spans(row["time"], when["spans"], query["now"])]
+        rows = [
+            row for row in rows if is_in_spans(row["time"], when["spans"], query["now"])
+        ]
         rows = [row for row in rows if passes_limits(row, query)]
         if query["companion"]:
             rows = self._near_companion(rows, query["companion"], query["now"])
@@ -86,7 +88,10 @@ class ReferenceExecutor:
         companion_rows = self._select(query, companion["names"], companion["when"])
         near_rows = []
         for row in rows:
-            if any(is_near(row, companion_row, companion) for companion_row in companion_rows):
+            if any(
+                is_near(row, companion_row, companion)
+                for companion_row in companion_rows
+            ):
                 near_rows.append(row)
         return near_rows
 

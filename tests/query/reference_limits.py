@@ -62,7 +62,9 @@ def _passes_value_test(value: float, test: Json) -> bool:
     return value == number
 
 
-def with_extreme_value(extreme: str | None, rows: list[ReferenceRow]) -> list[ReferenceRow]:
+def with_extreme_value(
+    extreme: str | None, rows: list[ReferenceRow]
+) -> list[ReferenceRow]:
     """The rows with the smallest or largest value; all rows if neither is requested."""
     if extreme is None:
         return rows

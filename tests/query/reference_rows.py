@@ -38,7 +38,11 @@ class ReferenceRows:
 
     def of_type(self, resource_type: str) -> list[Resource]:
         """The patient's resources of one type."""
-        return [resource for resource in self._own if resource["resourceType"] == resource_type]
+        return [
+            resource
+            for resource in self._own
+            if resource["resourceType"] == resource_type
+        ]
 
     def encounters(self, kind: str) -> list[Resource]:
         """Hospital visits (`hosp`) or ICU stays (`icu`)."""
@@ -118,7 +122,9 @@ class ReferenceRows:
                         "ids": {*row["ids"], _ref(organism), _ref(susceptibility)},
                         "name": _display(susceptibility),
                         "organism": [_display(organism)],
-                        "result": susceptibility["valueCodeableConcept"]["coding"][0]["code"],
+                        "result": susceptibility["valueCodeableConcept"]["coding"][0][
+                            "code"
+                        ],
                     }
 
     def _tests(self) -> Iterator[tuple[ReferenceRow, Resource]]:
@@ -132,14 +138,19 @@ class ReferenceRows:
                 yield row, test
 
     def _members(self, observation: Resource) -> list[Resource]:
-        return [self._by_ref[member["reference"]] for member in observation.get("hasMember", [])]
+        return [
+            self._by_ref[member["reference"]]
+            for member in observation.get("hasMember", [])
+        ]
 
     def medication(self) -> Iterator[ReferenceRow]:
         for order in self.of_type("MedicationRequest"):
             medication = self._by_ref[order["medicationReference"]["reference"]]
             ingredients = []
             for ingredient in medication.get("ingredient", []):
-                ingredients.append(self._by_ref[ingredient["itemReference"]["reference"]])
+                ingredients.append(
+                    self._by_ref[ingredient["itemReference"]["reference"]]
+                )
             if not ingredients:
                 yield self._order_row(order, medication)
             for drug in ingredients:
@@ -212,7 +223,9 @@ class ReferenceRows:
         for patient in self.of_type("Patient"):
             sex = patient["gender"][0].upper()
             identifiers = [each["value"] for each in patient.get("identifier", [])]
-            names = [" ".join([*each["given"], each["family"]]) for each in patient["name"]]
+            names = [
+                " ".join([*each["given"], each["family"]]) for each in patient["name"]
+            ]
             yield {
                 "ids": {_ref(patient)},
                 "name": "",

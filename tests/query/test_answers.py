@@ -44,8 +44,18 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         ("number", (-2.0,), "[[-2.]]", "-2"),
         ("number", (100.0,), "[[100]]", "100"),
         ("number", (36.8, 36.8), "[[36.8]\n [36.8]]", "[36.8, 36.8]"),
-        ("time", ("2133-12-31 02:00:00",), "[['2133-12-31 02:00:00']]", "2133-12-31 02:00:00"),
-        ("time", ("2133-12-31 00:00:00",), "[['2133-12-31 00:00:00']]", "2133-12-31 00:00:00"),
+        (
+            "time",
+            ("2133-12-31 02:00:00",),
+            "[['2133-12-31 02:00:00']]",
+            "2133-12-31 02:00:00",
+        ),
+        (
+            "time",
+            ("2133-12-31 00:00:00",),
+            "[['2133-12-31 00:00:00']]",
+            "2133-12-31 00:00:00",
+        ),
         ("text", ("F",), "[['F']]", "F"),
         ("text", ("5% Dextrose",), "[['5% Dextrose']]", "5% Dextrose"),
         (
@@ -54,7 +64,12 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
             "[['Sodium Chloride 0.9%  Flush']]",
             "Sodium Chloride 0.9%  Flush",
         ),
-        ("text", ("A, B and C", "D"), "[['D']\n ['A, B and C']]", '["A, B and C", "D"]'),
+        (
+            "text",
+            ("A, B and C", "D"),
+            "[['D']\n ['A, B and C']]",
+            '["A, B and C", "D"]',
+        ),
         ("text", ("400",), "[['400']]", "400"),
     ],
 )
@@ -83,7 +98,9 @@ def test_both_judges_accept_an_answer_without_a_value(
 ) -> None:
     text = format_agent_answer(result_with(kind, values))
     gold_answer = parse_gold_answer(gold)
-    assert is_correct("Was there any?", gold_answer, text, no_answer=True, strict=strict)
+    assert is_correct(
+        "Was there any?", gold_answer, text, no_answer=True, strict=strict
+    )
 
 
 def result_with(kind: Any, values: Any) -> QueryResult:
@@ -91,7 +108,9 @@ def result_with(kind: Any, values: Any) -> QueryResult:
     return QueryResult(query=QUERY, patient="p", conventions="x", answer=answer)
 
 
-def explanation(ward: Record, query: Query, conventions: str = "clinical") -> Explanation:
+def explanation(
+    ward: Record, query: Query, conventions: str = "clinical"
+) -> Explanation:
     return explain(execute(query, ward, "p", conventions), ward)
 
 
@@ -102,7 +121,10 @@ def test_each_row_is_cited_and_verified(ward: Store) -> None:
     sentence = "The time of the last prescribed drug 'vancomycin': 2131-03-10 15:00:00."
     assert answer.sentence == sentence
     assert answer.claims[0].refs == ("MedicationRequest/r2", "Medication/m2")
-    assert "- vancomycin (2131-03-10 15:00:00) [MedicationRequest/r2, Medication/m2]" in answer.text
+    assert (
+        "- vancomycin (2131-03-10 15:00:00) [MedicationRequest/r2, Medication/m2]"
+        in answer.text
+    )
     assert answer.verified
 
 
@@ -140,7 +162,9 @@ def test_each_row_is_cited_and_verified(ward: Store) -> None:
         ),
     ],
 )
-def test_every_kind_of_answer_is_a_sentence(ward: Store, query: Query, sentence: str) -> None:
+def test_every_kind_of_answer_is_a_sentence(
+    ward: Store, query: Query, sentence: str
+) -> None:
     answer = explanation(ward, query)
     assert answer.sentence == sentence
     assert answer.verified
@@ -160,8 +184,13 @@ def test_an_impossible_comparison_is_explained(ward: Store) -> None:
     against = Against(relation="difference", when=When(position="third"))
     query = FIRST_SODIUM.model_copy(update={"against": against})
     answer = explanation(ward, query)
-    assert answer.sentence.startswith("This cannot be told from the record: The difference: ")
-    assert "There is no number for the second of the two that are compared." in answer.warnings
+    assert answer.sentence.startswith(
+        "This cannot be told from the record: The difference: "
+    )
+    assert (
+        "There is no number for the second of the two that are compared."
+        in answer.warnings
+    )
 
 
 def test_the_row_with_the_extreme_value_is_the_first_claim(ward: Store) -> None:
@@ -172,7 +201,9 @@ def test_the_row_with_the_extreme_value_is_the_first_claim(ward: Store) -> None:
 def test_more_than_twelve_claims_are_counted(tmp_path: Path) -> None:
     results = []
     for day in range(1, 16):
-        results.append(lab(f"n{day}", "Sodium", f"2131-01-{day:02}T08:00:00-05:00", day))
+        results.append(
+            lab(f"n{day}", "Sodium", f"2131-01-{day:02}T08:00:00-05:00", day)
+        )
     with build_store(tmp_path / "record", [*ward_resources()[:1], *results]) as store:
         answer = explanation(store, Query(what="lab", summary="count"))
     assert (len(answer.claims), answer.omitted) == (12, 3)
@@ -201,7 +232,9 @@ def test_a_claim_that_its_resource_contradicts_is_marked(
     assert message in answer.text
 
 
-def test_a_claim_whose_resource_is_missing_is_marked(ward: Store, tmp_path: Path) -> None:
+def test_a_claim_whose_resource_is_missing_is_marked(
+    ward: Store, tmp_path: Path
+) -> None:
     result = execute(FIRST_SODIUM, ward, "p")
     with build_store(tmp_path / "only_patient", ward_resources()[:1]) as only_patient:
         answer = explain(result, only_patient)

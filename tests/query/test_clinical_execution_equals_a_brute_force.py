@@ -44,7 +44,9 @@ def random_results(pick: random.Random) -> list[Resource]:
         }
         if pick.random() < 0.7:
             fields["interpretation"] = interpretation(pick.choice("HLN"))
-        resources.append(result(f"o{number}", code, f"Test {code}", time, (value, "u"), **fields))
+        resources.append(
+            result(f"o{number}", code, f"Test {code}", time, (value, "u"), **fields)
+        )
     return resources
 
 
@@ -61,7 +63,14 @@ def readings_of(resources: list[Resource]) -> list[Reading]:
             time = resource["effectiveDateTime"]
             key = (code, time, value, unit, resource["status"])
             reading = readings.setdefault(
-                key, {"code": code, "time": time, "value": value, "ids": set(), "flags": set()}
+                key,
+                {
+                    "code": code,
+                    "time": time,
+                    "value": value,
+                    "ids": set(),
+                    "flags": set(),
+                },
             )
             reading["ids"].add(resource["id"])
             for coding in part.get("interpretation", [{"coding": []}])[0]["coding"]:
@@ -102,8 +111,12 @@ def test_results_equal_those_of_plain_loops(tmp_path: Path, seed: int) -> None:
             position = pick.choice([None, "first", "last"])
             summary = pick.choice(["each", "count", "exists", "maximum", "minimum"])
             flag = pick.choice([None, None, "high", "low"])
-            wanted = [reading for reading in everything if reading["code"] in _CODES[concept]]
-            if flag is not None and any(len(reading["flags"]) > 1 for reading in wanted):
+            wanted = [
+                reading for reading in everything if reading["code"] in _CODES[concept]
+            ]
+            if flag is not None and any(
+                len(reading["flags"]) > 1 for reading in wanted
+            ):
                 continue  # One reading that is marked high and low: either may be told.
             if flag is not None:
                 wanted = [reading for reading in wanted if flag in reading["flags"]]
@@ -117,7 +130,9 @@ def test_results_equal_those_of_plain_loops(tmp_path: Path, seed: int) -> None:
                 now=NOW,
             )
             answer = execute(query, store, "p")
-            assert ids_of(answer) == {each for reading in chosen for each in reading["ids"]}
+            assert ids_of(answer) == {
+                each for reading in chosen for each in reading["ids"]
+            }
             expected = expected_values(chosen, summary)
             assert sorted(map(str, answer.answer.values)) == sorted(map(str, expected))
 
@@ -125,22 +140,37 @@ def test_results_equal_those_of_plain_loops(tmp_path: Path, seed: int) -> None:
 def random_order(pick: random.Random, number: int) -> Resource:
     period = {}
     if pick.random() < 0.8:
-        period["start"] = pick.choice(["2026-01-01", "2026-11-23T11:59:00", "2026-12-01"])
+        period["start"] = pick.choice(
+            ["2026-01-01", "2026-11-23T11:59:00", "2026-12-01"]
+        )
     if pick.random() < 0.5:
         period["end"] = pick.choice(
             ["2026-11-22", "2026-11-23", "2026-11-23T12:00:00", "2027-01-01"]
         )
     status = pick.choice(
-        ["active", "active", "stopped", "completed", "on-hold", "cancelled", "entered-in-error"]
+        [
+            "active",
+            "active",
+            "stopped",
+            "completed",
+            "on-hold",
+            "cancelled",
+            "entered-in-error",
+        ]
     )
     intent = pick.choice(["order", "order", "plan", "proposal"])
     request = {"validityPeriod": period}
-    return order(f"r{number}", "Aspirin", status, intent=intent, dispenseRequest=request)
+    return order(
+        f"r{number}", "Aspirin", status, intent=intent, dispenseRequest=request
+    )
 
 
 def state_of(held: Resource) -> str:
     """What the order is on the day of the question at noon, by the rules of its status and dates."""
-    if held["status"] in {"cancelled", "entered-in-error"} or held["intent"] == "proposal":
+    if (
+        held["status"] in {"cancelled", "entered-in-error"}
+        or held["intent"] == "proposal"
+    ):
         return "no fact"
     period = held["dispenseRequest"]["validityPeriod"]
     if held["status"] in {"stopped", "completed"}:
@@ -152,13 +182,17 @@ def state_of(held: Resource) -> str:
 
 
 @pytest.mark.parametrize("seed", range(_RECORDS))
-def test_the_state_of_orders_equals_that_of_plain_rules(tmp_path: Path, seed: int) -> None:
+def test_the_state_of_orders_equals_that_of_plain_rules(
+    tmp_path: Path, seed: int
+) -> None:
     pick = random.Random(seed)
     orders = [random_order(pick, number) for number in range(20)]
     with build_store(tmp_path / "orders", [patient("p"), *orders]) as store:
         for state in ("current", "ended", None):
             query = Query(what="medication", returns="name", state=state, now=NOW)
-            found = set(execute(query, store, "p").evidence.get("MedicationRequest", ()))
+            found = set(
+                execute(query, store, "p").evidence.get("MedicationRequest", ())
+            )
             expected = {
                 held["id"]
                 for held in orders

@@ -49,17 +49,23 @@ def test_an_allergy_to_a_class_is_one_to_its_drugs(
     assert answer.answer.values == (found,)
 
 
-@pytest.mark.parametrize(("field", "value"), [("reaction", "Hives"), ("severity", "severe")])
+@pytest.mark.parametrize(
+    ("field", "value"), [("reaction", "Hives"), ("severity", "severe")]
+)
 def test_an_allergy_tells_its_reaction(ask: Ask, field: str, value: str) -> None:
     assert ask([allergy("Latex")], "allergy", returns=field).answer.values == (value,)
 
 
-def sugar(result_id: str, display: str, time: str, value: Any, code: str = "2339-0") -> Resource:
+def sugar(
+    result_id: str, display: str, time: str, value: Any, code: str = "2339-0"
+) -> Resource:
     return result(result_id, code, display, time, value)
 
 
 SUGARS = [
-    sugar("o1", "Glucose [Mass/volume] in Blood", "2020-01-01T10:00:00Z", (90, "mg/dL")),
+    sugar(
+        "o1", "Glucose [Mass/volume] in Blood", "2020-01-01T10:00:00Z", (90, "mg/dL")
+    ),
     sugar("o2", "Sugar, blood", "2021-01-01T10:00:00Z", (200, "mg/dL")),
     sugar("o3", "Glucose, serum", "2022-01-01T10:00:00Z", (110, "mg/dL"), "2345-7"),
     sugar("o4", "Glucose in urine", "2023-01-01T10:00:00Z", (300, "mg/dL"), "5792-7"),
@@ -89,7 +95,9 @@ def test_an_unknown_concept_cannot_be_executed(ask: Ask) -> None:
 def test_the_newest_are_the_rows_of_the_latest_times(ask: Ask) -> None:
     answer = ask(SUGARS, "observation", concepts=["glucose"], newest=2)
     assert refs(answer) == ["Observation/o2", "Observation/o3"]
-    average = ask(SUGARS, "observation", concepts=["glucose"], newest=2, summary="average")
+    average = ask(
+        SUGARS, "observation", concepts=["glucose"], newest=2, summary="average"
+    )
     assert average.answer.values == (155,)
 
 
@@ -124,7 +132,9 @@ def test_a_class_of_drugs_is_its_ingredients(ask: Ask) -> None:
         "MedicationRequest/r1",
         "MedicationRequest/r2",
     ]
-    current = ask(held, "medication", concepts=["statin"], returns="dose", state="current")
+    current = ask(
+        held, "medication", concepts=["statin"], returns="dose", state="current"
+    )
     assert current.answer.values == ("40 MG",)
     assert current.steps == (
         ("prescribed drugs in the record", 3),
@@ -160,7 +170,9 @@ def test_the_last_blood_pressure_has_both_parts(ask: Ask) -> None:
 def test_each_part_of_a_blood_pressure_has_a_number_of_its_own(
     ask: Ask, summary: str, values: tuple[float, ...]
 ) -> None:
-    answer = ask(PRESSURES, "observation", concepts=["blood pressure"], summary=summary).answer
+    answer = ask(
+        PRESSURES, "observation", concepts=["blood pressure"], summary=summary
+    ).answer
     assert answer.values == values
     if summary != "count":
         assert answer.names == ("systolic blood pressure", "diastolic blood pressure")
@@ -173,8 +185,12 @@ def test_the_average_of_a_year_is_one_for_each_part(ask: Ask) -> None:
     assert answer.periods == ("2020", "2021", "2020", "2021")
 
 
-def test_the_highest_blood_pressure_is_the_one_with_the_highest_first_part(ask: Ask) -> None:
-    answer = ask(PRESSURES, "observation", concepts=["blood pressure"], extreme="maximum")
+def test_the_highest_blood_pressure_is_the_one_with_the_highest_first_part(
+    ask: Ask,
+) -> None:
+    answer = ask(
+        PRESSURES, "observation", concepts=["blood pressure"], extreme="maximum"
+    )
     assert answer.answer.values == (160, 90)
 
 
@@ -221,7 +237,9 @@ def test_a_result_without_a_value_is_no_result(ask: Ask) -> None:
 def test_a_companion_may_be_a_concept(ask: Ask) -> None:
     held = [order("r1", "Aspirin 81 MG"), order("r2", "Simvastatin 20 MG Oral Tablet")]
     companion = Companion(what="medication", concepts=("statin",), within="same_day")
-    answer = ask(held, "medication", names=["aspirin"], companion=companion, returns="name")
+    answer = ask(
+        held, "medication", names=["aspirin"], companion=companion, returns="name"
+    )
     assert names(answer) == ["Aspirin 81 MG"]
 
 
@@ -238,7 +256,9 @@ def test_results_of_a_patient_with_very_many_are_searched_by_code(
     assert by_code.steps[0] == ("results in the record", 8)
 
 
-def test_rows_are_read_once_for_a_chart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_read_once_for_a_chart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("The record was searched again.")
 
@@ -277,14 +297,20 @@ def test_an_uncertain_code_counts_only_where_the_display_fits(
     ask: Ask, code: str, display: str, counts: bool
 ) -> None:
     answer = ask(
-        [shot("i", code, display)], "immunization", concepts=["covid-19 vaccine"], summary="exists"
+        [shot("i", code, display)],
+        "immunization",
+        concepts=["covid-19 vaccine"],
+        summary="exists",
     )
     assert answer.answer.values == (counts,)
 
 
 @pytest.mark.parametrize(
     ("display", "counts"),
-    [("furosemide 40 MG Oral Tablet", True), ("metformin hydrochloride 500 MG Oral Tablet", False)],
+    [
+        ("furosemide 40 MG Oral Tablet", True),
+        ("metformin hydrochloride 500 MG Oral Tablet", False),
+    ],
 )
 def test_an_uncertain_code_of_a_medicine_counts_only_with_its_ingredient(
     ask: Ask, display: str, counts: bool

@@ -8,11 +8,29 @@ import pytest
 
 from archqa.fhir import Store
 from archqa.query import Chart, Query, execute
-from archqa.query.contents import MAX_CARD_CHARACTERS, RecordContents, contents_card, contents_of
+from archqa.query.contents import (
+    MAX_CARD_CHARACTERS,
+    RecordContents,
+    contents_card,
+    contents_of,
+)
 from archqa.query.kinds import KINDS
 from archqa.query.lookup import explain_empty, look_up
-from tests.fhir.invented import build_store, numbered_observations, patient, ward_resources
-from tests.query.clinic import NOW, RXNORM, Resource, clinic_record, coded, order, result
+from tests.fhir.invented import (
+    build_store,
+    numbered_observations,
+    patient,
+    ward_resources,
+)
+from tests.query.clinic import (
+    NOW,
+    RXNORM,
+    Resource,
+    clinic_record,
+    coded,
+    order,
+    result,
+)
 from tests.query.invented import random_record
 
 Charted = Callable[[list[Resource]], Chart]
@@ -49,7 +67,9 @@ def explained(chart: Chart, **fields: Any) -> str:
 
 
 def glucose(place: int, time: str) -> Resource:
-    return result(f"o{place}", "2339-0", "Glucose [Mass/volume] in Blood", time, (90, "mg/dL"))
+    return result(
+        f"o{place}", "2339-0", "Glucose [Mass/volume] in Blood", time, (90, "mg/dL")
+    )
 
 
 def test_the_card_counts_every_kind_of_rows_with_its_dates(charted: Charted) -> None:
@@ -79,11 +99,19 @@ def test_the_card_holds_wards_specimens_and_routes(
 
 
 @pytest.mark.parametrize("characters", [200, 2500])
-def test_the_card_is_never_longer_than_its_limit(charted: Charted, characters: int) -> None:
+def test_the_card_is_never_longer_than_its_limit(
+    charted: Charted, characters: int
+) -> None:
     """Whatever the record calls things: long names, many names, many kinds."""
     many = [order(f"m{place}", f"{place} {'x' * characters}") for place in range(150)]
     results = [
-        result(f"o{place}", str(place), f"{place} {'y' * characters}", "2020-01-01", (1, "1"))
+        result(
+            f"o{place}",
+            str(place),
+            f"{place} {'y' * characters}",
+            "2020-01-01",
+            (1, "1"),
+        )
         for place in range(150)
     ]
     card = contents_card(contents(charted([*clinic_record(), *many, *results])))
@@ -129,7 +157,9 @@ def test_a_whole_word_counts_before_a_part_of_one(charted: Charted) -> None:
     assert "Potassium" in hit
 
 
-def test_nothing_found_says_after_which_limit_and_what_there_is_instead(charted: Charted) -> None:
+def test_nothing_found_says_after_which_limit_and_what_there_is_instead(
+    charted: Charted,
+) -> None:
     text = explained(
         charted(clinic_record()),
         what="medication",
@@ -137,15 +167,23 @@ def test_nothing_found_says_after_which_limit_and_what_there_is_instead(charted:
         routes=["IV"],
         returns="name",
     )
-    assert "3 prescribed drugs; 1 prescribed drugs 'lisinopril'; 0 prescribed drugs" in text
+    assert (
+        "3 prescribed drugs; 1 prescribed drugs 'lisinopril'; 0 prescribed drugs"
+        in text
+    )
     assert "No row is left after the route." in text
     assert 'by routes: "Oral" 1' in text
 
 
-def test_nothing_found_in_a_span_or_a_visit_says_when_there_is_something(charted: Charted) -> None:
+def test_nothing_found_in_a_span_or_a_visit_says_when_there_is_something(
+    charted: Charted,
+) -> None:
     chart = charted([*clinic_record(), glucose(1, "2021-05-01")])
     text = explained(
-        chart, what="observation", concepts=["glucose"], when={"spans": [{"year": 2019}]}
+        chart,
+        what="observation",
+        concepts=["glucose"],
+        when={"spans": [{"year": 2019}]},
     )
     assert "No row is left after the span." in text
     assert "2 rows, 2020-01-01 to 2021-05-01" in text
@@ -153,27 +191,36 @@ def test_nothing_found_in_a_span_or_a_visit_says_when_there_is_something(charted
     text = explained(chart, what="observation", names=["Latex"], when={"visit": visit})
     assert "No row is left after the name." in text
     text = explained(
-        chart, what="procedure", returns="time", when={"visit": {**visit, "which": "third"}}
+        chart,
+        what="procedure",
+        returns="time",
+        when={"visit": {**visit, "which": "third"}},
     )
     assert "No row is left after the visit." in text
 
 
 def test_nothing_found_at_a_position_says_how_many_there_are(charted: Charted) -> None:
     chart = charted([glucose(1, "2020-01-01"), glucose(2, "2020-03-02")])
-    text = explained(chart, what="observation", concepts=["glucose"], when={"position": "third"})
+    text = explained(
+        chart, what="observation", concepts=["glucose"], when={"position": "third"}
+    )
     assert "2 results of glucose; 0 results of glucose at the third time" in text
     assert "No row is left after the position." in text
 
 
 def test_a_name_of_another_kind_is_told_with_its_rows(charted: Charted) -> None:
-    text = explained(charted(clinic_record()), what="diagnosis", names=["Latex"], returns="time")
+    text = explained(
+        charted(clinic_record()), what="diagnosis", names=["Latex"], returns="time"
+    )
     assert "All diagnoses: 1 row, 2019-01-01." in text
     assert "Rows of that name under other kinds: 1." in text
     assert '\nallergy "Latex" (1 row)' in text
 
 
 def test_a_misspelt_name_is_told_its_neighbours(charted: Charted) -> None:
-    text = explained(charted(clinic_record()), what="allergy", names=["Latx"], returns="name")
+    text = explained(
+        charted(clinic_record()), what="allergy", names=["Latx"], returns="name"
+    )
     assert 'Called so, or similarly:\nallergy "Latex" (1 row)' in text
 
 
@@ -181,7 +228,9 @@ def test_a_state_that_no_row_has_is_told_the_statuses(charted: Charted) -> None:
     chart = charted(
         [order("1", "Warfarin 5 MG", "stopped", concept=coded("1", "Warfarin", RXNORM))]
     )
-    text = explained(chart, what="medication", names=["warfarin"], state="current", returns="name")
+    text = explained(
+        chart, what="medication", names=["warfarin"], state="current", returns="name"
+    )
     assert "No row is left after the state." in text
     assert 'by status: "stopped" 1' in text
 

@@ -45,7 +45,9 @@ CURRENT_VISIT = When(visit=Visit(kind="hospital", which="current"))
 LAST_ICU_STAY = When(visit=Visit(kind="icu", which="last"))
 
 
-def lab(resource_id: str, name: str, time: str, value: Any = 5, **fields: Any) -> Resource:
+def lab(
+    resource_id: str, name: str, time: str, value: Any = 5, **fields: Any
+) -> Resource:
     code = codeable_concept(name, name, LAB_SYSTEM)
     if isinstance(value, str):
         result: dict[str, Any] = {"valueString": value}
@@ -59,10 +61,14 @@ def order(order_id: str, medication_id: str, start: str | None) -> Resource:
     fields: dict[str, Any] = dict(IN_H2)
     if start is not None:
         fields["dispenseRequest"] = {"validityPeriod": {"start": start}}
-    return medication_request(order_id, "p", medication_id, "2131-01-05T08:00:00-05:00", **fields)
+    return medication_request(
+        order_id, "p", medication_id, "2131-01-05T08:00:00-05:00", **fields
+    )
 
 
-def procedure(procedure_id: str, system: str, encounter_id: str, **performed: Any) -> Resource:
+def procedure(
+    procedure_id: str, system: str, encounter_id: str, **performed: Any
+) -> Resource:
     return {
         "resourceType": "Procedure",
         "id": procedure_id,
@@ -84,10 +90,27 @@ def visits() -> list[Resource]:
     emergency = {**source, "class": {"code": "EMER", "display": "emergency"}}
     part_of_h2 = {"partOf": {"reference": "Encounter/h2"}}
     return [
-        encounter("h1", "p", "2130-01-01T08:00:00-05:00", "2130-01-09T12:00:00-05:00", **source),
-        encounter("h2", "p", "2131-03-10T12:00:00-05:00", "2131-03-11T12:00:00-04:00", **emergency),
         encounter(
-            "i1", "p", "2131-03-10T13:00:00-05:00", "2131-03-10T20:00:00-05:00", "icu", **part_of_h2
+            "h1",
+            "p",
+            "2130-01-01T08:00:00-05:00",
+            "2130-01-09T12:00:00-05:00",
+            **source,
+        ),
+        encounter(
+            "h2",
+            "p",
+            "2131-03-10T12:00:00-05:00",
+            "2131-03-11T12:00:00-04:00",
+            **emergency,
+        ),
+        encounter(
+            "i1",
+            "p",
+            "2131-03-10T13:00:00-05:00",
+            "2131-03-10T20:00:00-05:00",
+            "icu",
+            **part_of_h2,
         ),
     ]
 
@@ -132,10 +155,16 @@ def ward_resources() -> list[Resource]:
         order("r2", "m2", "2131-03-10T15:00:00-05:00"),
         order("r3", "m3", None),
         procedure(
-            "q1", "mimic-procedure-icd9", "h2", performedDateTime="2131-03-10T00:00:00-05:00"
+            "q1",
+            "mimic-procedure-icd9",
+            "h2",
+            performedDateTime="2131-03-10T00:00:00-05:00",
         ),
         procedure(
-            "q2", "mimic-d-items", "i1", performedPeriod={"start": "2131-03-10T15:00:00-05:00"}
+            "q2",
+            "mimic-d-items",
+            "i1",
+            performedPeriod={"start": "2131-03-10T15:00:00-05:00"},
         ),
     ]
 
@@ -146,9 +175,13 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield store
 
 
-def answer(ward: Store, query: Query, conventions: Conventions = CLINICAL, **switches: Any) -> Any:
+def answer(
+    ward: Store, query: Query, conventions: Conventions = CLINICAL, **switches: Any
+) -> Any:
     """The values, by conventions of which the given switches are set."""
-    return execute(query, ward, "p", conventions.model_copy(update=switches)).answer.values
+    return execute(
+        query, ward, "p", conventions.model_copy(update=switches)
+    ).answer.values
 
 
 def count_query(what: Any, *names: str, **fields: Any) -> Query:
@@ -159,7 +192,9 @@ def test_the_current_visit_is_an_open_one_or_else_the_latest(ward: Store) -> Non
     query = count_query("lab", "Lactate", when=CURRENT_VISIT)
     assert answer(ward, query) == (2,)
     assert answer(ward, query, current_visit="without_end") == (0,)
-    assert any("most recent" in warning for warning in execute(query, ward, "p").warnings)
+    assert any(
+        "most recent" in warning for warning in execute(query, ward, "p").warnings
+    )
 
 
 def test_the_clock_can_be_turned_back_to_midnight(ward: Store) -> None:
@@ -177,10 +212,14 @@ def test_the_clock_can_be_turned_back_to_midnight(ward: Store) -> None:
 
 
 def test_since_may_end_with_the_day_of_the_clock(ward: Store) -> None:
-    query = count_query("lab", "glucose", when=When(spans=(Span(relation="since", year=2131),)))
+    query = count_query(
+        "lab", "glucose", when=When(spans=(Span(relation="since", year=2131),))
+    )
     assert answer(ward, query) == (3,)
     assert answer(ward, query, since_window_end="with_the_clock") == (2,)
-    open_ended = query.model_copy(update={"when": When(spans=(Span(relation="in", year=2132),))})
+    open_ended = query.model_copy(
+        update={"when": When(spans=(Span(relation="in", year=2132),))}
+    )
     assert answer(ward, open_ended, since_window_end="with_the_clock") == (1,)
 
 
@@ -193,7 +232,9 @@ def test_a_month_before_the_31st_ends_or_overflows(ward: Store) -> None:
 
 def test_names_match_as_a_whole_or_by_their_words(ward: Store) -> None:
     assert answer(ward, count_query("medication", "VANCOMYCIN ")) == (3,)
-    assert answer(ward, count_query("medication", "VANCOMYCIN "), name_matching="equal") == (2,)
+    assert answer(
+        ward, count_query("medication", "VANCOMYCIN "), name_matching="equal"
+    ) == (2,)
     assert answer(ward, count_query("lab", "glucose")) == (3,)
     assert answer(ward, count_query("lab", "csf")) == (1,)
     assert answer(ward, count_query("lab", "csf"), name_matching="equal") == (0,)
@@ -208,7 +249,10 @@ def test_different_names_may_differ_in_case_only(ward: Store) -> None:
 
 def test_durations_are_true_or_by_the_local_clock(ward: Store) -> None:
     query = Query(
-        what="hospital_visit", returns="length_of_stay", unit="hour", when=When(position="last")
+        what="hospital_visit",
+        returns="length_of_stay",
+        unit="hour",
+        when=When(position="last"),
     )
     assert answer(ward, query) == (pytest.approx(23),)
     assert answer(ward, query, time_comparison="wall_clock") == (pytest.approx(24),)
@@ -217,8 +261,13 @@ def test_durations_are_true_or_by_the_local_clock(ward: Store) -> None:
 def test_results_outside_of_encounters_can_be_left_out(ward: Store) -> None:
     query = count_query("lab", "glucose")
     assert answer(ward, query, requires_encounter=True) == (2,)
-    result = execute(query, ward, "p", CLINICAL.model_copy(update={"requires_encounter": True}))
-    assert "1 of 3 lab results (33 %) have no encounter and are left out." in result.warnings
+    result = execute(
+        query, ward, "p", CLINICAL.model_copy(update={"requires_encounter": True})
+    )
+    assert (
+        "1 of 3 lab results (33 %) have no encounter and are left out."
+        in result.warnings
+    )
     inside = count_query("lab", "glucose", when=LAST_ICU_STAY)
     assert answer(ward, inside) == (2,)
     assert answer(ward, inside, requires_encounter=True) == (1,)
@@ -238,7 +287,9 @@ def test_fahrenheit_is_converted_or_not(ward: Store) -> None:
     as_charted = execute(
         query, ward, "p", CLINICAL.model_copy(update={"convert_to_celsius": False})
     )
-    [caveat] = (caveat for caveat in as_charted.caveats if "different units" in caveat.text)
+    [caveat] = (
+        caveat for caveat in as_charted.caveats if "different units" in caveat.text
+    )
     assert caveat.kind == "mixed_units"
 
 
@@ -258,14 +309,18 @@ def test_a_prescription_without_a_start_has_the_time_of_writing(ward: Store) -> 
     first_drug = Query(what="medication", returns="name", when=When(position="first"))
     january = count_query("medication", when=When(spans=(Span(year=2131, month=1),)))
     assert answer(ward, first_drug) == ("Vancomycin HCl",)
-    without_authored = answer(ward, first_drug, missing_start_policy="authored_unless_ordered")
+    without_authored = answer(
+        ward, first_drug, missing_start_policy="authored_unless_ordered"
+    )
     assert without_authored == ("Vancomycin",)
     assert answer(ward, january) == (1,)
     assert answer(ward, january, missing_start_policy="authored_unless_ordered") == (1,)
 
 
 def test_the_admission_type_is_recorded_or_inferred(ward: Store) -> None:
-    query = Query(what="hospital_visit", returns="admission_type", when=When(position="last"))
+    query = Query(
+        what="hospital_visit", returns="admission_type", when=When(position="last")
+    )
     assert answer(ward, query) == ("emergency",)
     assert answer(ward, query, admission_types="mimic") == ("DIRECT EMER.",)
 
@@ -308,7 +363,9 @@ def test_unknown_conventions_are_refused_with_the_known_names() -> None:
         (Span(year=2131, month=2, day=30), "no such day"),
     ],
 )
-def test_a_span_that_has_no_meaning_is_refused(ward: Store, span: Span, message: str) -> None:
+def test_a_span_that_has_no_meaning_is_refused(
+    ward: Store, span: Span, message: str
+) -> None:
     with pytest.raises(CannotExecute, match=message):
         execute(Query(what="lab", when=When(spans=(span,))), ward, "p")
 
@@ -319,7 +376,9 @@ def test_rows_are_plain_values(ward: Store, tmp_path: Path) -> None:
     assert '"chosen":true' in result.model_dump_json()
 
 
-def rows_at(store: Store, now: str, conventions: Conventions) -> tuple[list[str], tuple[str, ...]]:
+def rows_at(
+    store: Store, now: str, conventions: Conventions
+) -> tuple[list[str], tuple[str, ...]]:
     query = Query(what="lab", names=("Later",), now=now)
     result = execute(query, store, "p", conventions)
     return [ref for row in result.chosen for ref in row.refs], result.warnings
@@ -330,7 +389,10 @@ def rows_at(store: Store, now: str, conventions: Conventions) -> tuple[list[str]
     [
         ("2130-06-01T12:00:00", ["Observation/early"]),
         ("2130-06-01T00:00:00", ["Observation/early", "Observation/evening"]),
-        ("2131-01-01T00:00:00", ["Observation/early", "Observation/evening", "Observation/late"]),
+        (
+            "2131-01-01T00:00:00",
+            ["Observation/early", "Observation/evening", "Observation/late"],
+        ),
     ],
 )
 def test_what_is_dated_after_a_stated_time_is_left_out_and_counted(
@@ -348,12 +410,21 @@ def test_what_is_dated_after_a_stated_time_is_left_out_and_counted(
     assert found == kept
     missing = 3 - len(kept)
     noun = "lab result" if missing == 1 else "lab results"
-    said = (f"Left out, since dated after the question: {missing} {noun}.",) if missing else ()
+    said = (
+        (f"Left out, since dated after the question: {missing} {noun}.",)
+        if missing
+        else ()
+    )
     assert warnings == said
     later = execute(
-        Query(what="lab", names=("Later",), now=now), store, "p", at_stated_time("clinical")
+        Query(what="lab", names=("Later",), now=now),
+        store,
+        "p",
+        at_stated_time("clinical"),
     )
-    assert [caveat.text for caveat in later.caveats if caveat.kind == "dated_later"] == list(said)
+    assert [
+        caveat.text for caveat in later.caveats if caveat.kind == "dated_later"
+    ] == list(said)
     for conventions in (CLINICAL, at_stated_time("mimic-ehrsql")):
         assert rows_at(store, now, conventions) == (
             ["Observation/early", "Observation/evening", "Observation/late"],
@@ -368,6 +439,8 @@ def test_the_last_visit_is_the_last_one_that_had_begun(tmp_path: Path) -> None:
     ]
     store = build_store(tmp_path / "visits", [patient("p"), *stays])
     last = When(visit=Visit(kind="hospital", which="last"))
-    query = Query(what="hospital_visit", when=last, returns="time", now="2130-06-01T00:00:00")
+    query = Query(
+        what="hospital_visit", when=last, returns="time", now="2130-06-01T00:00:00"
+    )
     chosen = execute(query, store, "p", at_stated_time("clinical")).chosen
     assert [row.refs for row in chosen] == [("Encounter/one",)]

@@ -26,7 +26,9 @@ def pressures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("number", [100, 105, 117])
-def test_a_single_number_from_100_on_is_a_systolic_pressure(pressures: Path, number: int) -> None:
+def test_a_single_number_from_100_on_is_a_systolic_pressure(
+    pressures: Path, number: int
+) -> None:
     question = f"Has her blood pressure ever been above {number}?"
     answer = archqa.ask(question, patient="p", record=pressures)
     assert answer.text.startswith("Yes")
@@ -61,7 +63,11 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     rows = []
     for number, question in enumerate(questions):
         row = dict.fromkeys(question_rows()[0], "")
-        row |= {"question_id": f"q{number}", "question": question, "patient_fhir_id": "p1"}
+        row |= {
+            "question_id": f"q{number}",
+            "question": question,
+            "patient_fhir_id": "p1",
+        }
         row["assumption"] = "Assume the current time is 2131-12-31 23:59:00."
         rows.append(row)
     run = archqa.predict(
@@ -75,11 +81,18 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     ("question", "answer", "cited"),
     [
         ("How many visits?", "2", {"Encounter": ["h1", "h2"]}),
-        ("Which drugs were prescribed on 2130-01-02?", "Insulin", {"MedicationRequest": ["r1"]}),
+        (
+            "Which drugs were prescribed on 2130-01-02?",
+            "Insulin",
+            {"MedicationRequest": ["r1"]},
+        ),
     ],
 )
 def test_a_question_that_says_what_it_is_about_is_answered(
-    answers: dict[str, dict[str, Any]], question: str, answer: str, cited: dict[str, list[str]]
+    answers: dict[str, dict[str, Any]],
+    question: str,
+    answer: str,
+    cited: dict[str, list[str]],
 ) -> None:
     row = answers[question]
     assert answer in str(row["agent_answer"])

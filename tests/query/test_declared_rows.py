@@ -35,7 +35,10 @@ from tests.query.clinic import (
         ({"repeat": {"frequency": 2, "period": 1, "periodUnit": "d"}}, "twice a day"),
         ({"repeat": {"frequency": 3, "period": 1, "periodUnit": "d"}}, "3 times a day"),
         ({"repeat": {"frequency": 1, "period": 8, "periodUnit": "h"}}, "every 8 hours"),
-        ({"repeat": {"frequency": 2, "period": 3, "periodUnit": "wk"}}, "twice every 3 weeks"),
+        (
+            {"repeat": {"frequency": 2, "period": 3, "periodUnit": "wk"}},
+            "twice every 3 weeks",
+        ),
         ({"repeat": {"when": ["HS"]}}, "at bedtime"),
         ({"code": {"text": "BID"}}, "twice a day"),
         ({"code": {"coding": [{"code": "Q6H"}]}}, "every 6 hours"),
@@ -49,8 +52,16 @@ def test_a_frequency_is_told_in_words(ask: Ask, timing: Resource, words: str) ->
 
 def test_as_needed_is_told_beside_the_frequency(ask: Ask) -> None:
     repeat = {"frequency": 1, "period": 4, "periodUnit": "h"}
-    dosage = {"timing": {"repeat": repeat}, "asNeededBoolean": True, "text": "1 tablet for pain"}
-    answer = ask([order("r", "Aspirin", dosageInstruction=[dosage])], "medication", returns="dose")
+    dosage = {
+        "timing": {"repeat": repeat},
+        "asNeededBoolean": True,
+        "text": "1 tablet for pain",
+    }
+    answer = ask(
+        [order("r", "Aspirin", dosageInstruction=[dosage])],
+        "medication",
+        returns="dose",
+    )
     assert answer.chosen[0].facts["frequency"] == ("every 4 hours, as needed",)
     assert answer.chosen[0].facts["dosage"] == ("1 tablet for pain",)
 
@@ -61,7 +72,9 @@ def test_an_order_without_validity_begins_when_it_was_written(ask: Ask) -> None:
     assert answer.warnings == ()
 
 
-def test_what_a_patient_is_said_to_take_and_was_handed_is_a_medication(ask: Ask) -> None:
+def test_what_a_patient_is_said_to_take_and_was_handed_is_a_medication(
+    ask: Ask,
+) -> None:
     aspirin = {"medicationCodeableConcept": {"text": "Aspirin"}}
     held = [
         resource("MedicationStatement", "t1", status="active", **aspirin),
@@ -77,7 +90,9 @@ def test_what_a_patient_is_said_to_take_and_was_handed_is_a_medication(ask: Ask)
     ]
     found = ask(held, "medication", returns="name")
     assert refs(found) == ["MedicationStatement/t1", "MedicationDispense/s1"]
-    assert ask(held, "medication", conventions="mimic-ehrsql", returns="name").chosen == ()
+    assert (
+        ask(held, "medication", conventions="mimic-ehrsql", returns="name").chosen == ()
+    )
 
 
 def test_a_drug_is_found_within_its_order_or_in_the_transaction(ask: Ask) -> None:
@@ -86,7 +101,11 @@ def test_a_drug_is_found_within_its_order_or_in_the_transaction(ask: Ask) -> Non
         {"resourceType": "Medication", "id": "m", "code": {"text": "Aspirin"}}
     ]
     by_urn = order("r2", "", medicationReference={"reference": "urn:uuid:m2"})
-    drug = {"resourceType": "Medication", "id": "m2", "code": coded("1", "Ibuprofen", RXNORM)}
+    drug = {
+        "resourceType": "Medication",
+        "id": "m2",
+        "code": coded("1", "Ibuprofen", RXNORM),
+    }
     for held in (contained, by_urn):
         del held["medicationCodeableConcept"]
     assert names(ask([contained, by_urn, drug], "medication", returns="name")) == [
@@ -120,7 +139,10 @@ FAMILY: Resource = {
     "status": "completed",
     "patient": SUBJECT,
     "relationship": {"text": "mother"},
-    "condition": [{"code": {"text": "Breast cancer"}}, {"code": {"text": "Type 2 diabetes"}}],
+    "condition": [
+        {"code": {"text": "Breast cancer"}},
+        {"code": {"text": "Type 2 diabetes"}},
+    ],
 }
 
 
@@ -135,24 +157,48 @@ def test_each_condition_of_a_relative_is_a_row(ask: Ask) -> None:
 
 def test_a_care_plan_tells_activities_and_goals_but_not_its_profile(ask: Ask) -> None:
     detail = {"detail": {"code": {"text": "Low salt diet"}, "status": "in-progress"}}
-    goal = resource("Goal", "g", lifecycleStatus="active", description={"text": "BP below 140/90"})
+    goal = resource(
+        "Goal", "g", lifecycleStatus="active", description={"text": "BP below 140/90"}
+    )
     held = [
         goal,
-        care_plan("c", "Hypertension", "active", activity=[detail], goal=[{"reference": "Goal/g"}]),
+        care_plan(
+            "c",
+            "Hypertension",
+            "active",
+            activity=[detail],
+            goal=[{"reference": "Goal/g"}],
+        ),
     ]
     assert names(ask(held, "care_plan", returns="name")) == ["Hypertension"]
-    assert ask(held, "care_plan", returns="activity").answer.values == ("Low salt diet",)
-    assert ask(held, "care_plan", returns="target").answer.values == ("BP below 140/90",)
-    assert names(ask(held, "goal", state="current", returns="name")) == ["BP below 140/90"]
+    assert ask(held, "care_plan", returns="activity").answer.values == (
+        "Low salt diet",
+    )
+    assert ask(held, "care_plan", returns="target").answer.values == (
+        "BP below 140/90",
+    )
+    assert names(ask(held, "goal", state="current", returns="name")) == [
+        "BP below 140/90"
+    ]
 
 
 def test_the_measure_and_the_value_of_a_goal_are_its_target(ask: Ask) -> None:
     quantity = {"value": 7, "unit": "%", "comparator": "<"}
-    target = {"measure": coded("4548-4", "Hemoglobin A1c", LOINC), "detailQuantity": quantity}
+    target = {
+        "measure": coded("4548-4", "Hemoglobin A1c", LOINC),
+        "detailQuantity": quantity,
+    }
     goal = resource(
-        "Goal", "g", lifecycleStatus="active", description={"text": "A1c"}, target=[target]
+        "Goal",
+        "g",
+        lifecycleStatus="active",
+        description={"text": "A1c"},
+        target=[target],
     )
-    assert ask([goal], "goal", returns="target").answer.values == ("Hemoglobin A1c", "<7 %")
+    assert ask([goal], "goal", returns="target").answer.values == (
+        "Hemoglobin A1c",
+        "<7 %",
+    )
 
 
 def test_an_insurance_is_named_by_its_plan_and_payer(ask: Ask) -> None:
@@ -165,14 +211,23 @@ def test_an_insurance_is_named_by_its_plan_and_payer(ask: Ask) -> None:
         "class": [{"name": "Gold plan"}],
         "period": {"start": "2020-01-01"},
     }
-    assert names(ask([held, *PEOPLE], "coverage", state="current", returns="name")) == ["Gold plan"]
-    assert ask([held, *PEOPLE], "coverage", returns="payer").answer.values == ("Hill Clinic",)
+    assert names(ask([held, *PEOPLE], "coverage", state="current", returns="name")) == [
+        "Gold plan"
+    ]
+    assert ask([held, *PEOPLE], "coverage", returns="payer").answer.values == (
+        "Hill Clinic",
+    )
 
 
 def test_the_team_names_its_practitioners_but_not_the_patient(ask: Ask) -> None:
     members = [{"member": SUBJECT}, {"member": {"reference": "Practitioner/d1"}}]
-    held = [resource("CareTeam", "k", status="active", name="Team", participant=members), *PEOPLE]
-    assert ask(held, "care_team", returns="practitioner").answer.values == ("Dr. Okafor",)
+    held = [
+        resource("CareTeam", "k", status="active", name="Team", participant=members),
+        *PEOPLE,
+    ]
+    assert ask(held, "care_team", returns="practitioner").answer.values == (
+        "Dr. Okafor",
+    )
 
 
 def test_a_device_in_use_has_the_name_of_its_device(ask: Ask) -> None:
@@ -222,14 +277,18 @@ CONTACTS = {
         ({"birthDate": "1980-11-23"}, "age", 46),
     ],
 )
-def test_a_patient_is_described(ask: Ask, fields: Resource, returns: str, value: Any) -> None:
+def test_a_patient_is_described(
+    ask: Ask, fields: Resource, returns: str, value: Any
+) -> None:
     answer = ask([patient("p", **fields)], "patient", returns=returns)
     assert answer.answer.values == (value,)
     assert answer.evidence == {"Patient": ("p",)}
 
 
 @pytest.mark.parametrize(("fields", "died"), [({}, False), (DEAD, True)])
-def test_a_death_exists_only_if_the_patient_died(ask: Ask, fields: Resource, died: bool) -> None:
+def test_a_death_exists_only_if_the_patient_died(
+    ask: Ask, fields: Resource, died: bool
+) -> None:
     held = [patient("p", **fields)]
     answer = ask(held, "patient", returns="death_time", summary="exists")
     assert answer.answer.values == (died,)
@@ -240,8 +299,12 @@ def test_a_server_gives_the_same_rows_of_every_kind_as_the_file(
     tmp_path: Path, profile: str
 ) -> None:
     with build_store(tmp_path / "clinic", [patient("p"), *clinic_record()]) as store:
-        server = client_of(FhirService(store.as_profile(profile), "http://localhost/fhir"))
+        server = client_of(
+            FhirService(store.as_profile(profile), "http://localhost/fhir")
+        )
         for what, kind in KINDS.items():
-            query = Query.model_validate({"what": what, "returns": min(kind.returns), "now": NOW})
+            query = Query.model_validate(
+                {"what": what, "returns": min(kind.returns), "now": NOW}
+            )
             local = execute(query, store, "p")
             assert execute(query, server, "p").evidence == local.evidence

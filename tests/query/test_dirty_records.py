@@ -87,7 +87,12 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Store]]:
 
 
 @pytest.mark.parametrize("what", BENCHMARK_KINDS)
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
 @given(data=st.data())
 def test_a_question_about_a_malformed_record_has_an_answer(
     what: str, data: st.DataObject, records: list[Store]
@@ -100,7 +105,9 @@ def test_a_question_about_a_malformed_record_has_an_answer(
     assert format_agent_answer(result)
 
 
-CLINIC_KINDS = sorted(set(RETURNABLE_FIELDS) - {"output", "microbiology_test", "organism"})
+CLINIC_KINDS = sorted(
+    set(RETURNABLE_FIELDS) - {"output", "microbiology_test", "organism"}
+)
 
 CLINIC_ROWS = sorted(
     set(CLINIC_KINDS) - {"lab", "vital", "susceptibility", "icu_stay", "care_unit"}
@@ -117,13 +124,25 @@ def random_clinical_query(what: str, pick: random.Random) -> Query | None:
         "classes": [[], ["icu"]],
         "reasons": [[], ["asthma"]],
     }
-    fields = {name: pick.choice(choices) for name, choices in limits.items() if pick.random() < 0.4}
+    fields = {
+        name: pick.choice(choices)
+        for name, choices in limits.items()
+        if pick.random() < 0.4
+    }
     returns = pick.choice(sorted(RETURNABLE_FIELDS[what]))
-    summary = pick.choice(["each", "each", "count", "exists", "count_distinct", "change"])
+    summary = pick.choice(
+        ["each", "each", "count", "exists", "count_distinct", "change"]
+    )
     when = {"position": pick.choice([None, "first", "last"])}
     try:
         return Query.model_validate(
-            {"what": what, "returns": returns, "summary": summary, "when": when, **fields}
+            {
+                "what": what,
+                "returns": returns,
+                "summary": summary,
+                "when": when,
+                **fields,
+            }
             | {"now": "2026-11-23T12:00:00"}
         )
     except ValidationError:
@@ -162,7 +181,11 @@ def test_a_clinical_question_about_a_malformed_record_has_an_answer(
 
 
 @pytest.mark.parametrize("what", CLINIC_ROWS)
-def test_a_record_of_every_kind_has_a_row_of_each(what: str, clinics: list[Store]) -> None:
+def test_a_record_of_every_kind_has_a_row_of_each(
+    what: str, clinics: list[Store]
+) -> None:
     returns = min(KINDS[what].returns)
-    query = Query.model_validate({"what": what, "returns": returns, "now": "2026-11-23T12:00:00"})
+    query = Query.model_validate(
+        {"what": what, "returns": returns, "now": "2026-11-23T12:00:00"}
+    )
     assert execute(query, clinics[0], "p").rows

@@ -88,7 +88,9 @@ def clinic_resources() -> list[Resource]:
         loinc_result("o1", "p", "Potassium", "laboratory", "2023-01-02T08:00:00Z", 4.1),
         loinc_result("o2", "p", "Potassium", "laboratory", "2023-01-03T08:00:00Z", 5.1),
         loinc_result("o3", "p", "Potassium", "laboratory", "2022-01-03T08:00:00Z", 3.1),
-        loinc_result("o4", "p", "Heart rate", "vital-signs", "2023-01-03T08:00:00Z", 80),
+        loinc_result(
+            "o4", "p", "Heart rate", "vital-signs", "2023-01-03T08:00:00Z", 80
+        ),
         loinc_result("o5", "q", "Potassium", "laboratory", "2023-01-03T08:00:00Z", 9.9),
         condition("c1", "Sepsis", onsetDateTime="2023-01-04"),
         condition("c2", "Hypertension"),
@@ -110,7 +112,9 @@ def values(clinic: Store, query: Query) -> tuple[Any, ...]:
     return execute(query, clinic, "p").answer.values
 
 
-def test_a_record_without_mimics_systems_is_read_by_its_categories(clinic: Store) -> None:
+def test_a_record_without_mimics_systems_is_read_by_its_categories(
+    clinic: Store,
+) -> None:
     year = When(spans=(Span(year=2023),))
     potassium = Query(what="lab", names=("potassium",), summary="average", when=year)
     assert values(clinic, potassium) == (pytest.approx(4.6),)
@@ -118,13 +122,19 @@ def test_a_record_without_mimics_systems_is_read_by_its_categories(clinic: Store
     assert values(clinic, Query(what="microbiology_test", summary="count")) == (0,)
 
 
-def test_results_without_an_encounter_belong_to_the_visit_of_their_time(clinic: Store) -> None:
+def test_results_without_an_encounter_belong_to_the_visit_of_their_time(
+    clinic: Store,
+) -> None:
     current_visit = When(visit=Visit(kind="hospital", which="current"))
-    assert values(clinic, Query(what="lab", summary="count", when=current_visit)) == (2,)
+    assert values(clinic, Query(what="lab", summary="count", when=current_visit)) == (
+        2,
+    )
 
 
 def test_a_drug_may_be_known_by_its_code_only(clinic: Store) -> None:
-    result = execute(Query(what="medication", names=("metoprolol",), returns="name"), clinic, "p")
+    result = execute(
+        Query(what="medication", names=("metoprolol",), returns="name"), clinic, "p"
+    )
     assert result.answer.values == ("Metoprolol",)
     assert result.evidence == {"MedicationRequest": ("r3",)}
 
@@ -142,23 +152,35 @@ def test_a_drug_may_be_known_by_its_code_only(clinic: Store) -> None:
 def test_drugs_near_a_diagnosis(
     clinic: Store, order_in_time: Any, within: Any, names: list[str]
 ) -> None:
-    sepsis = Companion(what="diagnosis", names=("sepsis",), within=within, order=order_in_time)
+    sepsis = Companion(
+        what="diagnosis", names=("sepsis",), within=within, order=order_in_time
+    )
     drugs = values(clinic, Query(what="medication", returns="name", companion=sepsis))
     assert sorted(drugs) == names
 
 
 def test_drugs_at_the_same_time_as_another(clinic: Store) -> None:
-    ceftriaxone = Companion(what="medication", names=("Ceftriaxone",), within="same_time")
-    drugs = values(clinic, Query(what="medication", returns="name", companion=ceftriaxone))
+    ceftriaxone = Companion(
+        what="medication", names=("Ceftriaxone",), within="same_time"
+    )
+    drugs = values(
+        clinic, Query(what="medication", returns="name", companion=ceftriaxone)
+    )
     assert drugs == ("Metoprolol",)
 
 
 def test_a_companion_row_is_cited_but_is_no_evidence(clinic: Store) -> None:
     sepsis = Companion(what="diagnosis", names=("sepsis",), order="before")
-    result = execute(Query(what="medication", returns="name", companion=sepsis), clinic, "p")
+    result = execute(
+        Query(what="medication", returns="name", companion=sepsis), clinic, "p"
+    )
     assert result.evidence == {"Medication": ("m1",), "MedicationRequest": ("r1",)}
     explanation = explain(result, clinic)
-    assert explanation.claims[0].refs == ("MedicationRequest/r1", "Medication/m1", "Condition/c1")
+    assert explanation.claims[0].refs == (
+        "MedicationRequest/r1",
+        "Medication/m1",
+        "Condition/c1",
+    )
     assert explanation.verified
 
 
@@ -172,8 +194,12 @@ def test_two_names_can_be_compared_at_one_time(clinic: Store) -> None:
 def test_an_age_is_that_at_the_clock_at_a_visit_or_at_death(clinic: Store) -> None:
     age = Query(what="patient", returns="age", now="2023-06-14T12:00:00")
     assert values(clinic, age) == (62,)
-    assert values(clinic, age.model_copy(update={"now": "2023-06-15T00:00:00"})) == (63,)
-    assert values(clinic, age.model_copy(update={"now": "2050-06-15T00:00:00"})) == (63,)
+    assert values(clinic, age.model_copy(update={"now": "2023-06-15T00:00:00"})) == (
+        63,
+    )
+    assert values(clinic, age.model_copy(update={"now": "2050-06-15T00:00:00"})) == (
+        63,
+    )
     assert values(clinic, Query(what="hospital_visit", returns="age")) == (62,)
     visit = When(visit=Visit(kind="hospital", which="first"))
     assert values(clinic, Query(what="patient", returns="age", when=visit)) == (62,)
@@ -198,8 +224,16 @@ def test_neither_an_emergency_visit_nor_an_emergency_class_is_an_admission_by_th
         "class": {"code": "OBSENC"},
     }
     encounters = [
-        encounter("h1", "p", "2130-01-01T08:00:00Z", "2130-01-09T08:00:00Z", **by_physician),
-        encounter("h2", "p", "2131-01-01T08:00:00Z", "2131-01-09T08:00:00Z", **by_emergency_room),
+        encounter(
+            "h1", "p", "2130-01-01T08:00:00Z", "2130-01-09T08:00:00Z", **by_physician
+        ),
+        encounter(
+            "h2",
+            "p",
+            "2131-01-01T08:00:00Z",
+            "2131-01-09T08:00:00Z",
+            **by_emergency_room,
+        ),
         encounter("e1", "p", "2132-01-01T08:00:00Z", "2132-01-02T08:00:00Z", "ed"),
     ]
     with build_store(tmp_path / "visits", [patient("p"), *encounters]) as store:
@@ -210,11 +244,15 @@ def test_neither_an_emergency_visit_nor_an_emergency_class_is_an_admission_by_th
 
 
 def test_days_are_those_of_the_local_clock(tmp_path: Path) -> None:
-    evening = loinc_result("o1", "p", "Potassium", "laboratory", "2131-12-31T23:30:00-05:00", 4)
+    evening = loinc_result(
+        "o1", "p", "Potassium", "laboratory", "2131-12-31T23:30:00-05:00", 4
+    )
     with build_store(tmp_path / "evening", [patient("p"), evening]) as store:
         for day, count in ((31, 1), (30, 0)):
             when = When(spans=(Span(year=2131, month=12, day=day),))
-            assert values(store, Query(what="lab", summary="count", when=when)) == (count,)
+            assert values(store, Query(what="lab", summary="count", when=when)) == (
+                count,
+            )
 
 
 def test_a_mixture_is_evidence_only_if_all_its_drugs_are(tmp_path: Path) -> None:
@@ -229,12 +267,17 @@ def test_a_mixture_is_evidence_only_if_all_its_drugs_are(tmp_path: Path) -> None
     with build_store(tmp_path / "mixture", resources) as store:
         insulin_result = execute(only_insulin, store, "p")
         result = execute(all_drugs, store, "p")
-    assert insulin_result.evidence == {"Medication": ("m1",), "MedicationRequest": ("r1",)}
+    assert insulin_result.evidence == {
+        "Medication": ("m1",),
+        "MedicationRequest": ("r1",),
+    }
     assert result.answer.values == (2,)
     assert set(result.evidence["Medication"]) == {"m1", "m2", "x"}
 
 
-def test_rows_are_only_the_patients_own_and_an_unknown_patient_has_none(clinic: Store) -> None:
+def test_rows_are_only_the_patients_own_and_an_unknown_patient_has_none(
+    clinic: Store,
+) -> None:
     assert execute(Query(what="lab"), clinic, "q").answer.values == (9.9,)
     result = execute(Query(what="lab", summary="count"), clinic, "nobody")
     assert result.answer.values == (0,)
@@ -294,7 +337,12 @@ def test_susceptibilities_are_found_by_their_result(invented: Store) -> None:
 
 
 @pytest.mark.parametrize("profile", ["archqa", "gcp", "hapi"])
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
 @given(data=st.data())
 def test_a_server_gives_the_same_answers_and_evidence_as_the_file(
     profile: str, data: st.DataObject, invented: Store

@@ -41,7 +41,10 @@ def wards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wards]:
 
 @pytest.mark.parametrize("what", BENCHMARK_KINDS)
 @settings(
-    max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 @given(data=st.data())
 def test_answer_and_evidence_equal_those_of_the_reference_executor(
@@ -52,10 +55,14 @@ def test_answer_and_evidence_equal_those_of_the_reference_executor(
     result = execute(query, wards.stores[seed], "p", "mimic-ehrsql")
     reference = ReferenceExecutor(wards.resources[seed], "p")
     values, ids = reference.answer(json.loads(query.model_dump_json()))
-    evidence = {resource_type: set(names) for resource_type, names in result.evidence.items()}
+    evidence = {
+        resource_type: set(names) for resource_type, names in result.evidence.items()
+    }
     assert evidence == ids
     if not _is_ambiguous(query, result.rows):
-        assert sorted(map(_rounded, result.answer.values)) == sorted(map(_rounded, values))
+        assert sorted(map(_rounded, result.answer.values)) == sorted(
+            map(_rounded, values)
+        )
     assert Query.model_validate_json(query.model_dump_json()) == query
     assert query_text(query)[0].isupper()
     assert query_text(query)[-1] in ".?"

@@ -19,7 +19,10 @@ from tests.query.clinic import (
         ({"valueBoolean": True}, "yes"),
         ({"valueInteger": 15}, 15),
         ({"valueCodeableConcept": {"text": "Ex-smoker"}}, "Ex-smoker"),
-        ({"valueRatio": {"numerator": {"value": 1}, "denominator": {"value": 128}}}, "1:128"),
+        (
+            {"valueRatio": {"numerator": {"value": 1}, "denominator": {"value": 128}}},
+            "1:128",
+        ),
         (
             {"valueRange": {"low": {"value": 1}, "high": {"value": 5, "unit": "/HPF"}}},
             "1 to 5 /HPF",
@@ -32,7 +35,9 @@ def test_a_value_of_any_type_is_told(ask: Ask, value: Resource, text: Any) -> No
 
 
 def flagged(**fields: Any) -> Resource:
-    return result("o", "1-1", "Sodium", "2020-01-01T10:00:00Z", (140, "mmol/L"), **fields)
+    return result(
+        "o", "1-1", "Sodium", "2020-01-01T10:00:00Z", (140, "mmol/L"), **fields
+    )
 
 
 def in_range(low: float | None, high: float | None, unit: str = "mmol/L") -> Resource:
@@ -50,7 +55,10 @@ FLAGS: list[tuple[Resource, set[str]]] = [
     (in_range(None, 135), {"high", "abnormal"}),
     (in_range(145, None), {"low", "abnormal"}),
     (in_range(145, 150, "mg/dL"), set()),
-    ({"interpretation": interpretation("A"), **in_range(None, 135)}, {"high", "abnormal"}),
+    (
+        {"interpretation": interpretation("A"), **in_range(None, 135)},
+        {"high", "abnormal"},
+    ),
     ({"interpretation": interpretation("A"), **in_range(135, 145)}, {"abnormal"}),
     ({"interpretation": interpretation("N"), **in_range(None, 135)}, {"normal"}),
     ({}, set()),
@@ -80,7 +88,9 @@ def test_a_result_is_flagged_by_its_interpretation_or_else_its_range(
         ("Reactive", "positive"),
     ],
 )
-def test_an_answer_in_words_is_positive_or_negative(ask: Ask, text: str, flag: str) -> None:
+def test_an_answer_in_words_is_positive_or_negative(
+    ask: Ask, text: str, flag: str
+) -> None:
     held = [result("o", "1-1", "C. difficile toxin", "2020-01-01T10:00:00Z", text)]
     for asked in ("positive", "negative"):
         answer = ask(held, "observation", flag=asked, summary="exists")

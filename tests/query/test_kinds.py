@@ -40,7 +40,12 @@ def test_every_declared_field_can_be_returned(kind: KindOfRows) -> None:
 def test_a_status_means_one_thing(kind: KindOfRows) -> None:
     for source in kind.sources:
         statuses = source.statuses
-        meanings = (statuses.no_fact, statuses.current, statuses.ended, frozenset({ERROR}))
+        meanings = (
+            statuses.no_fact,
+            statuses.current,
+            statuses.ended,
+            frozenset({ERROR}),
+        )
         for one, other in itertools.combinations(meanings, 2):
             assert one.isdisjoint(other)
 
@@ -48,4 +53,6 @@ def test_a_status_means_one_thing(kind: KindOfRows) -> None:
 @pytest.mark.parametrize("kind", DECLARATIONS, ids=lambda kind: kind.what)
 def test_every_kind_of_row_stands_in_a_sentence(kind: KindOfRows) -> None:
     query = Query(what=kind.what, summary="count", now="2026-01-01")
-    assert (kind.plural if kind.what != "patient" else "the patient") in query_text(query)
+    assert (kind.plural if kind.what != "patient" else "the patient") in query_text(
+        query
+    )

@@ -7,7 +7,13 @@ import pytest
 
 from archqa.fhir import FhirClient, FhirService, Resource
 from archqa.query import Query, execute
-from tests.fhir.invented import build_store, codeable_concept, encounter, observation, patient
+from tests.fhir.invented import (
+    build_store,
+    codeable_concept,
+    encounter,
+    observation,
+    patient,
+)
 from tests.fhir.serving import client_of
 
 SEPARATORS = ["|", ",", "$", "\\", "\\|", "\\,"]

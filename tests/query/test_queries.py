@@ -27,8 +27,14 @@ FIRST_ICU = Visit(kind="icu", which="first")
     ("fields", "message"),
     [
         ({"what": "lab", "returns": "route"}, "a lab has no route"),
-        ({"what": "medication", "returns": "name", "summary": "sum"}, "name is no number"),
-        ({"what": "medication", "returns": "name", "summary": "maximum"}, "name has no maximum"),
+        (
+            {"what": "medication", "returns": "name", "summary": "sum"},
+            "name is no number",
+        ),
+        (
+            {"what": "medication", "returns": "name", "summary": "maximum"},
+            "name has no maximum",
+        ),
         ({"what": "lab", "per": "day"}, "per needs"),
         (
             {"what": "patient", "returns": "age", "summary": "maximum", "per": "day"},
@@ -46,13 +52,22 @@ FIRST_ICU = Visit(kind="icu", which="first")
             "against compares single numbers",
         ),
         ({"what": "lab", "when": {"spans": [{"month": 3}]}}, "exactly one of"),
-        ({"what": "lab", "when": {"spans": [{"year": 2131, "years_back": 0}]}}, "exactly one of"),
-        ({"what": "lab", "when": {"spans": [{"year": 2131, "day": 3}]}}, "a day needs its month"),
+        (
+            {"what": "lab", "when": {"spans": [{"year": 2131, "years_back": 0}]}},
+            "exactly one of",
+        ),
+        (
+            {"what": "lab", "when": {"spans": [{"year": 2131, "day": 3}]}},
+            "a day needs its month",
+        ),
         (
             {"what": "lab", "when": {"spans": [{"days_back": 0, "month": 3}]}},
             "a month needs its year",
         ),
-        ({"what": "lab", "when": {"spans": [{"year": 2131, "clock": "21:00"}]}}, "needs its day"),
+        (
+            {"what": "lab", "when": {"spans": [{"year": 2131, "clock": "21:00"}]}},
+            "needs its day",
+        ),
         (
             {"what": "lab", "when": {"spans": [{"days_back": 0, "clock": "25:00"}]}},
             "no time of day",
@@ -87,7 +102,10 @@ def test_contradictory_fields_are_refused_with_a_reason(
         ),
         (
             Query(
-                what="organism", specimens=("URINE",), summary="exists", when=When(position="first")
+                what="organism",
+                specimens=("URINE",),
+                summary="exists",
+                when=When(position="first"),
             ),
             "Is there the first organism grown in a microbiology test on 'URINE'?",
         ),
@@ -108,7 +126,9 @@ def test_contradictory_fields_are_refused_with_a_reason(
                 names=("Heart Rate",),
                 value=ValueTest(comparison="greater", number=100),
                 returns="time",
-                when=When(spans=(Span(years_back=0, month=3, day=12),), position="last"),
+                when=When(
+                    spans=(Span(years_back=0, month=3, day=12),), position="last"
+                ),
             ),
             "The time of the last charted measurement 'Heart Rate' with a value greater than 100 on 12 March of this "
             "year.",
@@ -127,7 +147,10 @@ def test_contradictory_fields_are_refused_with_a_reason(
                 what="medication",
                 returns="name",
                 companion=Companion(
-                    what="diagnosis", names=("Sepsis",), order="after", within="same_day"
+                    what="diagnosis",
+                    names=("Sepsis",),
+                    order="after",
+                    within="same_day",
                 ),
             ),
             "The name of prescribed drugs after and on the same day as diagnoses 'Sepsis'.",

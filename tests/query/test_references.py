@@ -70,7 +70,9 @@ def test_the_place_and_the_people_of_an_encounter_stand_in(ask: Ask) -> None:
         ("HH", "home"),
     ],
 )
-def test_an_encounter_is_of_its_class(ask: Ask, class_code: str, visit_class: str) -> None:
+def test_an_encounter_is_of_its_class(
+    ask: Ask, class_code: str, visit_class: str
+) -> None:
     held = [contact("e", class_code, "2020-01-01")]
     for asked in ("ambulatory", "emergency", "inpatient", "icu", "virtual", "home"):
         answer = ask(held, "encounter", classes=[asked], summary="count")
@@ -93,7 +95,9 @@ def test_only_inpatients_visit_a_hospital(ask: Ask) -> None:
 
 
 REASONED = [
-    problem("c1", "Essential hypertension", code=coded("59621000", "Essential hypertension")),
+    problem(
+        "c1", "Essential hypertension", code=coded("59621000", "Essential hypertension")
+    ),
     problem("c2", "Sprain of ankle", encounter={"reference": "Encounter/e"}),
     contact("e", "EMER", "2020-01-01", reasonCode=[{"text": "fell_on_stairs"}]),
     order("r1", "Lisinopril", reasonReference=[{"reference": "Condition/c1"}]),
@@ -122,5 +126,7 @@ def test_the_diagnoses_of_an_encounter_are_among_its_reasons(ask: Ask) -> None:
         ("asthma", []),
     ],
 )
-def test_drugs_are_found_by_their_reason(ask: Ask, reason: str, found: list[str]) -> None:
+def test_drugs_are_found_by_their_reason(
+    ask: Ask, reason: str, found: list[str]
+) -> None:
     assert names(ask(REASONED, "medication", reasons=[reason], returns="name")) == found

@@ -34,7 +34,11 @@ STATUSES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         },
     ),
     "administration": (
-        resource("MedicationAdministration", "a", medicationCodeableConcept={"text": "Aspirin"}),
+        resource(
+            "MedicationAdministration",
+            "a",
+            medicationCodeableConcept={"text": "Aspirin"},
+        ),
         {"completed": "ended", "not-done": "none", "entered-in-error": "error"},
     ),
     "procedure": (
@@ -48,7 +52,10 @@ STATUSES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         },
     ),
     "immunization": (
-        {**resource("Immunization", "i", vaccineCode={"text": "MMR"}), "patient": SUBJECT},
+        {
+            **resource("Immunization", "i", vaccineCode={"text": "MMR"}),
+            "patient": SUBJECT,
+        },
         {"completed": "fact", "not-done": "none", "entered-in-error": "error"},
     ),
     "encounter": (
@@ -76,12 +83,21 @@ STATUSES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         {"active": "current", "inactive": "ended", "entered-in-error": "error"},
     ),
     "supply": (
-        resource("SupplyDelivery", "s", suppliedItem={"itemCodeableConcept": {"text": "Strips"}}),
+        resource(
+            "SupplyDelivery",
+            "s",
+            suppliedItem={"itemCodeableConcept": {"text": "Strips"}},
+        ),
         {"completed": "ended", "abandoned": "none", "entered-in-error": "error"},
     ),
     "report": (
         resource("DiagnosticReport", "t", code={"text": "Chest X-ray"}),
-        {"final": "fact", "registered": "none", "cancelled": "none", "entered-in-error": "error"},
+        {
+            "final": "fact",
+            "registered": "none",
+            "cancelled": "none",
+            "entered-in-error": "error",
+        },
     ),
     "imaging": (
         resource("ImagingStudy", "m", description="Chest X-ray"),
@@ -89,7 +105,12 @@ STATUSES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     ),
     "coverage": (
         {**resource("Coverage", "v", type={"text": "HMO"}), "beneficiary": SUBJECT},
-        {"active": "current", "cancelled": "ended", "draft": "none", "entered-in-error": "error"},
+        {
+            "active": "current",
+            "cancelled": "ended",
+            "draft": "none",
+            "entered-in-error": "error",
+        },
     ),
     "observation": (
         result("o", "1-1", "Sodium", "2020-01-01T10:00:00Z", (140, "mmol/L")),
@@ -117,13 +138,17 @@ def test_a_status_says_whether_a_row_is_a_fact_and_whether_it_is_current(
 ) -> None:
     template, _ = STATUSES[what]
     if "patient" in template or "beneficiary" in template:
-        template = {name: value for name, value in template.items() if name != "subject"}
+        template = {
+            name: value for name, value in template.items() if name != "subject"
+        }
     if what == "supply":
         template = {**template, "patient": SUBJECT}
     held = [{**template, "status": status}]
     answer = ask(held, what, summary="exists")
     assert answer.answer.values == (meaning in {"fact", "current", "ended"},)
-    assert [row.facts["status"] for row in answer.left_out] == [(status,)] * (meaning == "none")
+    assert [row.facts["status"] for row in answer.left_out] == [(status,)] * (
+        meaning == "none"
+    )
     if meaning in {"current", "ended"}:
         for state in ("current", "ended"):
             in_state = ask(held, what, summary="exists", state=state)
@@ -156,7 +181,9 @@ def test_a_problem_is_current_by_its_clinical_and_verification_status(
         del held["subject"]
     for asked in (None, "current", "ended"):
         answer = ask([held], what, state=asked, summary="exists")
-        assert answer.answer.values == ((asked == state if asked else state is not None),)
+        assert answer.answer.values == (
+            (asked == state if asked else state is not None),
+        )
 
 
 def test_a_tentative_diagnosis_is_told_as_such(ask: Ask) -> None:
@@ -201,7 +228,9 @@ def test_an_active_order_ends_with_its_validity(
 
 
 def test_an_order_that_has_not_begun_is_neither_current_nor_ended(ask: Ask) -> None:
-    held = order("r", "Aspirin", dispenseRequest={"validityPeriod": {"start": "2026-12-01"}})
+    held = order(
+        "r", "Aspirin", dispenseRequest={"validityPeriod": {"start": "2026-12-01"}}
+    )
     for state in ("current", "ended"):
         assert ask([held], "medication", state=state, returns="name").chosen == ()
 
@@ -260,7 +289,12 @@ def test_the_steps_say_where_the_rows_went(ask: Ask) -> None:
         order("r3", "Aspirin"),
     ]
     when = When(spans=(Span(year=2020),))
-    asked = {"names": ["lisinopril"], "state": "current", "when": when, "returns": "name"}
+    asked = {
+        "names": ["lisinopril"],
+        "state": "current",
+        "when": when,
+        "returns": "name",
+    }
     answer = ask(held, "medication", **asked)
     assert answer.steps == (
         ("prescribed drugs in the record", 3),
@@ -274,5 +308,7 @@ def test_the_steps_say_where_the_rows_went(ask: Ask) -> None:
 def test_a_companion_that_was_cancelled_is_none(ask: Ask) -> None:
     held = [order("r1", "Aspirin"), order("r2", "Ibuprofen", "cancelled")]
     companion = Companion(what="medication", names=("ibuprofen",), within="same_day")
-    answer = ask(held, "medication", names=["aspirin"], companion=companion, returns="name")
+    answer = ask(
+        held, "medication", names=["aspirin"], companion=companion, returns="name"
+    )
     assert answer.chosen == ()

@@ -65,7 +65,9 @@ def create_run(
     return run.path
 
 
-def create_judged_run(folder: Path, sentences: Sequence[tuple[float, bool, bool]]) -> Path:
+def create_judged_run(
+    folder: Path, sentences: Sequence[tuple[float, bool, bool]]
+) -> Path:
     """Create a run of one case, with one agent: its probability of each sentence, whether the
     answer cites the sentence (at least one), and whether the key calls it essential.
     """
@@ -86,12 +88,16 @@ def create_judged_run(folder: Path, sentences: Sequence[tuple[float, bool, bool]
                 probability=probability,
             )
         )
-        gold[sentence_id] = Relevance.ESSENTIAL if is_essential else Relevance.NOT_RELEVANT
+        gold[sentence_id] = (
+            Relevance.ESSENTIAL if is_essential else Relevance.NOT_RELEVANT
+        )
         if is_cited:
             cited.append(sentence_id)
     (folder / "cases_key.json").write_text(json.dumps([_key(case, gold)]))
     run = _folder(folder / "run", "archehr-2025", "dmis", data, [case])
-    claims = tuple(Claim(text="So it is.", citations=(sentence_id,)) for sentence_id in cited)
+    claims = tuple(
+        Claim(text="So it is.", citations=(sentence_id,)) for sentence_id in cited
+    )
     run.add(
         CaseRecord(
             id=case.id,
@@ -116,7 +122,9 @@ def create_fhir_run(
     return run.path
 
 
-def create_fhir_run_of_questions(folder: Path, count: int, name: str = "questions") -> Path:
+def create_fhir_run_of_questions(
+    folder: Path, count: int, name: str = "questions"
+) -> Path:
     """Create a run of questions of FHIR-AgentBench with their gold: every fifth is answered wrongly.
 
     Every hundredth failed.
@@ -124,12 +132,18 @@ def create_fhir_run_of_questions(folder: Path, count: int, name: str = "question
     data = folder / "questions.csv"
     with data.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(("split", *_QUESTION_FIELDS, "true_answer", "true_fhir_ids", "template"))
+        writer.writerow(
+            ("split", *_QUESTION_FIELDS, "true_answer", "true_fhir_ids", "template")
+        )
         for at in range(count):
             gold = (f"[[{at}]]", f"{{'Observation': ['o{at}']}}")
-            writer.writerow(("dev", f"q{at:04}", _question(at), "", f"p{at % 90}", *gold, "t"))
+            writer.writerow(
+                ("dev", f"q{at:04}", _question(at), "", f"p{at % 90}", *gold, "t")
+            )
     items = [
-        RecordQuestion(id=f"q{at:04}", question=_question(at), patient_fhir_id=f"p{at % 90}")
+        RecordQuestion(
+            id=f"q{at:04}", question=_question(at), patient_fhir_id=f"p{at % 90}"
+        )
         for at in range(count)
     ]
     run = _folder(folder / name, "fhir-agentbench", "embedded", data, items)
@@ -148,13 +162,20 @@ def _question(at: int) -> str:
 
 def _answered_question(at: int, item: RecordQuestion) -> CaseRecord:
     if at % 100 == 99:
-        return CaseRecord(id=item.id, status=CaseStatus.FAILED, error="ModelError: no reply.")
+        return CaseRecord(
+            id=item.id, status=CaseStatus.FAILED, error="ModelError: no reply."
+        )
     answer = "nothing" if at % 5 == 0 else str(at)
-    rows = ({"time": "2150-01-01T06:00:00", "name": "Glucose", "value": at, "chosen": True},)
+    rows = (
+        {"time": "2150-01-01T06:00:00", "name": "Glucose", "value": at, "chosen": True},
+    )
     cited = {"Observation": (f"o{at}",)}
     result = RecordResult(answer=answer, retrieved=cited, cited=cited, rows=rows)
     return CaseRecord(
-        id=item.id, status=CaseStatus.ANSWERED, result=result, seconds=(at * 37 % 1000) / 100
+        id=item.id,
+        status=CaseStatus.ANSWERED,
+        result=result,
+        seconds=(at * 37 % 1000) / 100,
     )
 
 
@@ -177,7 +198,9 @@ def gold_of(case: Case) -> dict[str, Relevance]:
     }
 
 
-def _folder(path: Path, task: str, pipeline: str, data: Path, items: Sequence[Item]) -> RunFolder:
+def _folder(
+    path: Path, task: str, pipeline: str, data: Path, items: Sequence[Item]
+) -> RunFolder:
     run = RunFolder.create(path)
     now = datetime(2026, 3, 1, 12, tzinfo=UTC)
     run.write_manifest(
@@ -191,7 +214,11 @@ def _folder(path: Path, task: str, pipeline: str, data: Path, items: Sequence[It
             data=DataFingerprint(path=str(data), sha256="0" * 64),
             case_ids=tuple(item.id for item in items),
             settings={"model": "m1"},
-            backends={"decision": AgentBackend(kind="model", name="m1", server="http://127.0.0.1")},
+            backends={
+                "decision": AgentBackend(
+                    kind="model", name="m1", server="http://127.0.0.1"
+                )
+            },
             prompts={},
             versions={"archqa": "0.1.0"},
             seconds=12.0,
@@ -215,17 +242,27 @@ def _end(
             for sentence_id in case.sentence_ids
         )
     means = mean_probabilities(judgements)
-    above = [sentence_id for sentence_id in case.sentence_ids if means[sentence_id] >= threshold]
+    above = [
+        sentence_id
+        for sentence_id in case.sentence_ids
+        if means[sentence_id] >= threshold
+    ]
     cited = tuple(above) or case.sentence_ids[:1]
     claims = tuple(
         Claim(text=f"As sentence {sentence_id} says.", citations=(sentence_id,))
         for sentence_id in cited
     )
-    usage = Usage(calls=2, prompt_tokens=900, completion_tokens=80, cost_usd=0.01, seconds=1.5)
+    usage = Usage(
+        calls=2, prompt_tokens=900, completion_tokens=80, cost_usd=0.01, seconds=1.5
+    )
     run.add_step(
         case.id,
         Step(
-            agent="decision", backend="model", model="m1", reply="What the model said.", usage=usage
+            agent="decision",
+            backend="model",
+            model="m1",
+            reply="What the model said.",
+            usage=usage,
         ),
     )
     run.add(
@@ -244,7 +281,8 @@ def _end(
 
 def _judgement(sentence: str, label: Relevance, generator: random.Random) -> Judgement:
     probability = min(
-        max(generator.gauss(0.7 if label is Relevance.ESSENTIAL else 0.3, 0.2), 0.01), 0.99
+        max(generator.gauss(0.7 if label is Relevance.ESSENTIAL else 0.3, 0.2), 0.01),
+        0.99,
     )
     return Judgement(
         sentence_id=sentence,

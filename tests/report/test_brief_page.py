@@ -14,7 +14,9 @@ BRIEF = Brief(
             name="problems",
             title="Problems",
             lines=(
-                BriefLine(text="Asthma <b> *x* [a](http://x)", citations=("A/1", "A/2", "A/3")),
+                BriefLine(
+                    text="Asthma <b> *x* [a](http://x)", citations=("A/1", "A/2", "A/3")
+                ),
                 BriefLine(text="1. Gout", citations=("A/5",)),
             ),
         ),

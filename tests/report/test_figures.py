@@ -27,8 +27,12 @@ def timelines(folder: Path, rows: Sequence[dict[str, Any]]) -> list[str]:
     """The timelines of a question with these rows."""
     folder.mkdir(exist_ok=True)
     item = RecordQuestion(id="q", question="What?", patient_fhir_id="p")
-    run = create_fhir_run(folder, "fhir-agentbench", [item], [{"agent_answer": "1", "rows": rows}])
-    return re.findall(r'<figure class="timeline">.*?</figure>', report_html([run]), re.DOTALL)
+    run = create_fhir_run(
+        folder, "fhir-agentbench", [item], [{"agent_answer": "1", "rows": rows}]
+    )
+    return re.findall(
+        r'<figure class="timeline">.*?</figure>', report_html([run]), re.DOTALL
+    )
 
 
 def labels(timeline: str, axis: str) -> list[str]:
@@ -40,7 +44,9 @@ def labels(timeline: str, axis: str) -> list[str]:
 def positions(timeline: str) -> dict[str, tuple[float, float]]:
     """Where each value is drawn, by its tooltip."""
     drawn = {}
-    for x, y, tooltip in re.findall(r'cx="([^"]+)" cy="([^"]+)"[^>]*><title>([^<]*)<', timeline):
+    for x, y, tooltip in re.findall(
+        r'cx="([^"]+)" cy="([^"]+)"[^>]*><title>([^<]*)<', timeline
+    ):
         drawn[tooltip] = (float(x), float(y))
     for x, y, tooltip in re.findall(
         r'class="pick" d="M([\d.-]+) ([\d.-]+)l[^>]*><title>([^<]*)<', timeline
@@ -50,7 +56,17 @@ def positions(timeline: str) -> dict[str, tuple[float, float]]:
 
 
 @pytest.mark.parametrize(
-    "values", [(0, 4), (0, 7), (3, 13), (-20, 17), (1e-3, 2e-3), (1e5, 9.5e5), (7.1, 7.4), (5, 5)]
+    "values",
+    [
+        (0, 4),
+        (0, 7),
+        (3, 13),
+        (-20, 17),
+        (1e-3, 2e-3),
+        (1e5, 9.5e5),
+        (7.1, 7.4),
+        (5, 5),
+    ],
 )
 def test_the_axis_of_values_has_few_round_ticks_in_order(
     tmp_path: Path, values: tuple[float, float]
@@ -81,7 +97,12 @@ def test_the_intervals_of_calibration_are_the_published_ones(tmp_path: Path) -> 
 
 def test_kappa_matches_a_worked_example() -> None:
     # 50 sentences: 20 yes by both judges, 5 by a only, 10 by b only, 15 no by both; kappa 0.4.
-    pairs = [(True, True)] * 20 + [(True, False)] * 5 + [(False, True)] * 10 + [(False, False)] * 15
+    pairs = (
+        [(True, True)] * 20
+        + [(True, False)] * 5
+        + [(False, True)] * 10
+        + [(False, False)] * 15
+    )
     assert cohens_kappa(pairs) == pytest.approx(0.4)
     assert cohens_kappa([(True, True)] * 10) is None
 
@@ -96,7 +117,9 @@ def test_a_perfect_forecast_has_no_calibration_error(tmp_path: Path) -> None:
     assert "Brier score 0.000, expected calibration error 0.010, 100 sentences" in page
 
 
-def test_few_sentences_or_probabilities_have_no_calibration_plot(tmp_path: Path) -> None:
+def test_few_sentences_or_probabilities_have_no_calibration_plot(
+    tmp_path: Path,
+) -> None:
     few = [(index / 10, True, True) for index in range(10)]
     alike = [(float(index % 2), True, True) for index in range(100)]
     for name, sentences in (("few", few), ("alike", alike)):
@@ -107,7 +130,8 @@ def test_few_sentences_or_probabilities_have_no_calibration_plot(tmp_path: Path)
 def test_the_operating_point_is_that_of_the_citations(tmp_path: Path) -> None:
     # 10 of 40 essential; 8 cited, 6 of them essential: precision 6/8, recall 6/10.
     sentences = [
-        (1 - index / 40, index < 6 or index in (20, 21), index < 10) for index in range(40)
+        (1 - index / 40, index < 6 or index in (20, 21), index < 10)
+        for index in range(40)
     ]
     page = figures(tmp_path, sentences)
     assert "this run (75.0 / 60.0)" in page
@@ -136,7 +160,9 @@ def test_a_timeline_draws_dated_numbers_and_marks_the_chosen(tmp_path: Path) -> 
     }
     day_1, day_2, day_3 = (drawn[tooltip] for tooltip in sorted(drawn))
     assert day_1[0] < day_2[0] < day_3[0]
-    assert day_2[1] < day_3[1] < day_1[1]  # Larger values are higher, which is a smaller y.
+    assert (
+        day_2[1] < day_3[1] < day_1[1]
+    )  # Larger values are higher, which is a smaller y.
 
 
 def test_a_timeline_has_the_times_of_the_record_and_not_utc(tmp_path: Path) -> None:
@@ -153,7 +179,9 @@ def test_a_timeline_has_the_times_of_the_record_and_not_utc(tmp_path: Path) -> N
     assert labels(short, "x")[0] == "02 Jan 02:30"
 
 
-def test_a_timeline_follows_the_clock_of_the_record_into_summer_time(tmp_path: Path) -> None:
+def test_a_timeline_follows_the_clock_of_the_record_into_summer_time(
+    tmp_path: Path,
+) -> None:
     rows = [
         {"time": "2150-03-13T12:00:00-05:00", "name": "Glucose", "value": 1},
         {"time": "2150-03-14T12:00:00-04:00", "name": "Glucose", "value": 2},
@@ -161,12 +189,20 @@ def test_a_timeline_follows_the_clock_of_the_record_into_summer_time(tmp_path: P
     ]
     [timeline] = timelines(tmp_path, rows)
     # The first is before noon of the 14th, the first time that is on summer time.
-    assert labels(timeline, "x") == ["13 Mar 17:52", "14 Mar 05:37", "14 Mar 18:22", "15 Mar 06:07"]
+    assert labels(timeline, "x") == [
+        "13 Mar 17:52",
+        "14 Mar 05:37",
+        "14 Mar 18:22",
+        "15 Mar 06:07",
+    ]
     assert "whose offset from UTC changes" in timeline
 
 
 def test_times_without_an_offset_are_drawn_as_they_stand(tmp_path: Path) -> None:
-    rows = [{"time": f"2150-01-01T0{hour}:00:00", "name": "Glucose", "value": 1} for hour in (1, 9)]
+    rows = [
+        {"time": f"2150-01-01T0{hour}:00:00", "name": "Glucose", "value": 1}
+        for hour in (1, 9)
+    ]
     [timeline] = timelines(tmp_path, rows)
     assert labels(timeline, "x")[0] == "01 Jan 02:00"
     assert "Times as in the record" not in timeline
@@ -174,7 +210,11 @@ def test_times_without_an_offset_are_drawn_as_they_stand(tmp_path: Path) -> None
 
 def test_the_labels_of_large_values_have_room(tmp_path: Path) -> None:
     rows = [
-        {"time": f"2150-01-0{day}", "name": "Platelets", "value": 150_000 + day * 10_000}
+        {
+            "time": f"2150-01-0{day}",
+            "name": "Platelets",
+            "value": 150_000 + day * 10_000,
+        }
         for day in range(1, 8)
     ]
     [timeline] = timelines(tmp_path, rows)

@@ -10,7 +10,11 @@ from archqa.core.tables import read_mapping
 from archqa.report import report_html
 from scoring.tasks import archehr2025, archehr2026, fhir_agentbench, medagentbench
 from tests.conftest import ROOT
-from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
+from tests.report.synthetic_runs import (
+    cases_with_specialties,
+    create_fhir_run,
+    create_run,
+)
 
 
 def _leaderboard_names() -> set[str]:
@@ -63,7 +67,9 @@ def test_an_answer_that_is_a_list_is_shown_as_its_values(tmp_path: Path) -> None
     ]
     results = [{"agent_answer": answer} for answer in ANSWERS]
     page = report_html([create_fhir_run(tmp_path, "fhir-agentbench", items, results)])
-    shown = re.findall(r'<p class="question record keep"><bdi dir="auto">(.*?)</bdi>', page)
+    shown = re.findall(
+        r'<p class="question record keep"><bdi dir="auto">(.*?)</bdi>', page
+    )
     assert [html.unescape(text) for text in shown] == list(ANSWERS.values())
 
 
@@ -78,14 +84,23 @@ def test_only_the_id_of_a_resource_that_is_long_is_cut(tmp_path: Path) -> None:
 
 
 def test_the_style_has_one_type_scale_and_one_face() -> None:
-    style = (ROOT / "archqa" / "report" / "templates" / "style.css").read_text(encoding="utf-8")
+    style = (ROOT / "archqa" / "report" / "templates" / "style.css").read_text(
+        encoding="utf-8"
+    )
     sizes = set(re.findall(r"font-size: ([^;]+?)[;\s]*(?:;|})", style))
-    sizes = {size for size in sizes if not size.endswith("pt")}  # Points are of the printed page.
+    sizes = {
+        size for size in sizes if not size.endswith("pt")
+    }  # Points are of the printed page.
     assert sizes == {f"var(--text-{step})" for step in (1, 2, 3, 4, 5)}
     assert not re.search(r"(?<!sans-)serif\b", style)
 
 
 def test_no_page_needs_an_emoji_font() -> None:
     emoji = re.compile("[\U0001f000-\U0001faff\ufe0f]")
-    files = [*Path(ROOT / "archqa").rglob("*.jinja"), *Path(ROOT / "archqa").rglob("*.js")]
-    assert [path.name for path in files if emoji.search(path.read_text(encoding="utf-8"))] == []
+    files = [
+        *Path(ROOT / "archqa").rglob("*.jinja"),
+        *Path(ROOT / "archqa").rglob("*.js"),
+    ]
+    assert [
+        path.name for path in files if emoji.search(path.read_text(encoding="utf-8"))
+    ] == []

@@ -12,9 +12,13 @@ from archqa.runs.run import Run
 from tests.report.synthetic_runs import cases_with_specialties, create_run
 
 
-@pytest.mark.parametrize("words", ["<script>alert(1)</script>", "a & b < c", '"quoted"'])
+@pytest.mark.parametrize(
+    "words", ["<script>alert(1)</script>", "a & b < c", '"quoted"']
+)
 def test_a_case_and_an_answer_show_text_as_text(words: str) -> None:
-    case = Case(id="1", patient_narrative=words, sentences=(Sentence(id="<i>", text=words),))
+    case = Case(
+        id="1", patient_narrative=words, sentences=(Sentence(id="<i>", text=words),)
+    )
     answer = CitedAnswer(claims=(Claim(text=words, citations=("<b>",)),))
     for html in (case._repr_html_(), answer._repr_html_()):
         assert "<script>" not in html
@@ -28,10 +32,19 @@ def test_a_run_gives_tables_of_cases_and_of_judgements(tmp_path: Path) -> None:
     assert list(run.to_pandas()["case_id"]) == ["s1", "s2"]
     held = run.judgements_to_pandas()
     assert len(held) == 2 * 5 * 4  # cases, sentences, agents
-    assert set(held.columns) >= {"case_id", "sentence_id", "agent", "label", "probability", "cited"}
+    assert set(held.columns) >= {
+        "case_id",
+        "sentence_id",
+        "agent",
+        "label",
+        "probability",
+        "cited",
+    }
     record = run.get_record("s1")
     assert record is not None
-    assert set(held[(held.case_id == "s1") & held.cited].sentence_id) == set(record.evidence)
+    assert set(held[(held.case_id == "s1") & held.cited].sentence_id) == set(
+        record.evidence
+    )
     assert "As sentence" in record._repr_html_()
     assert "archehr-2025" in run._repr_html_()
 

@@ -81,18 +81,25 @@ def html(run: Path) -> str:
     return report_html([run])
 
 
-def test_the_report_and_archqa_show_have_the_remarks_on_the_whole_run(tmp_path: Path) -> None:
+def test_the_report_and_archqa_show_have_the_remarks_on_the_whole_run(
+    tmp_path: Path,
+) -> None:
     run = create_run(tmp_path, cases_with_specialties(2))
     manifest = json.loads((run / "run.json").read_text())
     manifest["remarks"] = ["the wording is <b>archqa's own</b>"]
     (run / "run.json").write_text(json.dumps(manifest))
     html = report_html([run])
-    assert "<dt>Remarks</dt><dd>the wording is &lt;b&gt;archqa&#39;s own&lt;/b&gt;</dd>" in html
+    assert (
+        "<dt>Remarks</dt><dd>the wording is &lt;b&gt;archqa&#39;s own&lt;/b&gt;</dd>"
+        in html
+    )
     output = CliRunner().invoke(app, ["show", str(run)]).output
     assert "remark: the wording is <b>archqa's own</b>" in output
 
 
-def test_a_report_stands_alone_with_one_script_that_its_policy_allows_by_hash(html: str) -> None:
+def test_a_report_stands_alone_with_one_script_that_its_policy_allows_by_hash(
+    html: str,
+) -> None:
     page = Page(html)
     assert page.open == []
     [script] = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
@@ -121,7 +128,9 @@ def test_scores_have_intervals_signatures_and_figures(html: str) -> None:
     details = html[html.index("with signatures</summary>") :]
     assert "citation_f1|credit:strict|avg:micro" in details
     cards = html[html.index('<div class="heads">') :].split("<details", 1)[0]
-    assert "citation_f1" not in cards  # The cards of the headline scores have no signature.
+    assert (
+        "citation_f1" not in cards
+    )  # The cards of the headline scores have no signature.
     assert "Factuality F1 (strict, micro)" in html
     assert "95 % interval" in html
     for words in (
@@ -134,8 +143,12 @@ def test_scores_have_intervals_signatures_and_figures(html: str) -> None:
         assert words in html
 
 
-def test_a_mark_is_told_in_words_and_signs_and_counts_what_is_there(tmp_path: Path) -> None:
-    [case] = cases_with_specialties(1, sentences=10)  # Essential: 1 and 6; supplementary: 2 and 7.
+def test_a_mark_is_told_in_words_and_signs_and_counts_what_is_there(
+    tmp_path: Path,
+) -> None:
+    [case] = cases_with_specialties(
+        1, sentences=10
+    )  # Essential: 1 and 6; supplementary: 2 and 7.
     html = report_html([create_run(tmp_path, [case], threshold=0.0)])
     assert html.count('<li id="c1-s') == 10
     assert html.count("m-right") - html.count("m-right {") == 2
@@ -160,13 +173,18 @@ def test_a_line_that_states_nothing_is_not_marked_as_right(tmp_path: Path) -> No
 
 
 def test_cases_come_worst_first(html: str) -> None:
-    shown = [float(each) for each in re.findall(r'class="pill answered">answered · ([\d.]+)', html)]
+    shown = [
+        float(each)
+        for each in re.findall(r'class="pill answered">answered · ([\d.]+)', html)
+    ]
     assert len(shown) == 12
     assert shown == sorted(shown)
 
 
 def test_a_run_without_a_key_is_shown_without_judging_it(tmp_path: Path) -> None:
-    html = report_html([create_run(tmp_path, cases_with_specialties(2), with_key=False)])
+    html = report_html(
+        [create_run(tmp_path, cases_with_specialties(2), with_key=False)]
+    )
     assert "This run has no scores" in html
     assert "m-cited" in html
     assert 'class="m-right' not in html
@@ -181,7 +199,9 @@ def test_without_text_no_word_of_the_record_is_left(run: Path) -> None:
         for word in each.text.lower().split()
     }
     assert not [
-        word for word in words if re.search(rf">[^<]*\b{re.escape(word.strip('.'))}\b", html)
+        word
+        for word in words
+        if re.search(rf">[^<]*\b{re.escape(word.strip('.'))}\b", html)
     ]
     assert "As sentence" not in html
     assert "Because of" not in html
@@ -189,7 +209,9 @@ def test_without_text_no_word_of_the_record_is_left(run: Path) -> None:
     assert 'href="#c1-s0"' in html
 
 
-def test_without_text_neither_errors_nor_remarks_nor_questions_are_left(tmp_path: Path) -> None:
+def test_without_text_neither_errors_nor_remarks_nor_questions_are_left(
+    tmp_path: Path,
+) -> None:
     run = create_run(tmp_path, cases_with_specialties(2))
     records = run / "cases.jsonl"
     first, second = map(json.loads, records.read_text().splitlines())
@@ -213,13 +235,22 @@ def test_what_is_wrong_stands_before_scores_cases_and_figures(tmp_path: Path) ->
     lines[4] = json.dumps(failed)
     records.write_text("\n".join(lines) + "\n")
     body = report_html([run]).split("</style>")[1]
-    parts = ["1 failed", 'id="scores"', "data-case-table", "<article", 'id="figures"', 'id="cost"']
+    parts = [
+        "1 failed",
+        'id="scores"',
+        "data-case-table",
+        "<article",
+        'id="figures"',
+        'id="cost"',
+    ]
     places = [body.index(part) for part in parts]
     assert places == sorted(places)
     assert "Scores over 12 cases" in body
 
 
-def test_a_run_that_runs_is_scored_over_what_is_there_whatever_was_stored(tmp_path: Path) -> None:
+def test_a_run_that_runs_is_scored_over_what_is_there_whatever_was_stored(
+    tmp_path: Path,
+) -> None:
     run = create_run(tmp_path, cases_with_specialties(12))
     score(run, settings=ScoreSettings(bootstrap=0))
     whole = report_html([run])
@@ -235,7 +266,9 @@ def test_a_run_that_runs_is_scored_over_what_is_there_whatever_was_stored(tmp_pa
     assert html.count('class="status not-reached"') == 8
 
 
-def test_a_large_report_has_a_table_of_all_and_the_worst_in_full(tmp_path: Path) -> None:
+def test_a_large_report_has_a_table_of_all_and_the_worst_in_full(
+    tmp_path: Path,
+) -> None:
     html = report_html([create_fhir_run_of_questions(tmp_path, 310)])
     page = Page(html)
     assert html.count("<tr data-row=") == 310
@@ -269,7 +302,9 @@ def test_a_hostile_note_is_inert_and_legible(tmp_path: Path) -> None:
 
 
 def test_a_note_of_two_thousand_sentences_is_shown_whole(tmp_path: Path) -> None:
-    html = report_html([create_run(tmp_path, cases_with_specialties(1, sentences=2000))])
+    html = report_html(
+        [create_run(tmp_path, cases_with_specialties(1, sentences=2000))]
+    )
     assert html.count('<li id="c1-s') == 2000
     assert "1\u202f600 more sentences" in html
     assert len(html.encode()) < 5_000_000
@@ -288,7 +323,9 @@ def test_the_file_is_its_owner_s_alone(run: Path, tmp_path: Path) -> None:
 def test_reporting_changes_nothing_in_the_run(run: Path) -> None:
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     report_html([run])
-    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in run.rglob("*") if path.is_file()
+    } == before
 
 
 def test_of_two_runs_the_differences_come_first(tmp_path: Path) -> None:
@@ -309,9 +346,13 @@ def test_of_two_runs_the_differences_come_first(tmp_path: Path) -> None:
     assert float(recall[1]) < float(recall[2])  # A lower threshold cites more.
 
 
-def test_runs_of_different_tasks_are_not_laid_side_by_side(run: Path, tmp_path: Path) -> None:
+def test_runs_of_different_tasks_are_not_laid_side_by_side(
+    run: Path, tmp_path: Path
+) -> None:
     item = RecordQuestion(id="q", question="How many?", patient_fhir_id="p")
-    other = create_fhir_run(tmp_path, "fhir-agentbench", [item], [{"agent_answer": "3"}])
+    other = create_fhir_run(
+        tmp_path, "fhir-agentbench", [item], [{"agent_answer": "3"}]
+    )
     with pytest.raises(CallerError, match="one task"):
         report_html([run, other])
 
@@ -352,7 +393,9 @@ def test_a_question_to_a_record_shows_query_rows_and_timeline(tmp_path: Path) ->
 
 
 def test_a_task_shows_its_conversation(tmp_path: Path) -> None:
-    item = ClinicalTask(id="task2_1", instruction="How old is she?", context="It is 2023.")
+    item = ClinicalTask(
+        id="task2_1", instruction="How old is she?", context="It is 2023."
+    )
     history = [
         {"role": "user", "content": "You may call functions."},
         {"role": "agent", "content": "GET http://localhost/Patient?identifier=S1"},
@@ -362,7 +405,10 @@ def test_a_task_shows_its_conversation(tmp_path: Path) -> None:
     html = report_html(
         [
             create_fhir_run(
-                tmp_path, "medagentbench", [item], [{"result": "[42]", "history": history}]
+                tmp_path,
+                "medagentbench",
+                [item],
+                [{"result": "[42]", "history": history}],
             )
         ]
     )
@@ -379,7 +425,9 @@ def test_a_task_shows_its_conversation(tmp_path: Path) -> None:
 
 def test_the_command_writes_where_it_is_told(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    done = CliRunner().invoke(app, ["report", str(run), "--out", str(out), "--without-text"])
+    done = CliRunner().invoke(
+        app, ["report", str(run), "--out", str(out), "--without-text"]
+    )
     assert done.exit_code == 0
     assert done.stdout.strip().endswith("page.html")
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -410,27 +458,44 @@ def test_scores_that_are_there_are_shown_and_not_computed_anew(tmp_path: Path) -
 def test_links_of_2026_are_shown_with_the_answer_they_align(tmp_path: Path) -> None:
     rows = tuple(Sentence(id=str(at), text=f"Fact {at}.") for at in range(1, 4))
     given = (Phrase(id="a1", text="First said."), Phrase(id="a2", text="Then said."))
-    case = Case(id="1", clinician_question="Why?", sentences=rows, answer_sentences=given)
-    links = [{"answer_id": "a1", "evidence_id": ["1", "3"]}, {"answer_id": "a2", "evidence_id": []}]
+    case = Case(
+        id="1", clinician_question="Why?", sentences=rows, answer_sentences=given
+    )
+    links = [
+        {"answer_id": "a1", "evidence_id": ["1", "3"]},
+        {"answer_id": "a2", "evidence_id": []},
+    ]
     run = create_fhir_run(tmp_path, "archehr-2026-st4", [case], [{"links": links}])
     key = tmp_path / "key.json"
     answers = [
         {"id": "a1", "text": "First said.", "citations": ["1"]},
         {"id": "a2", "text": "x", "citations": ["2"]},
     ]
-    key.write_text(json.dumps([{"case_id": "1", "clinician_answer_sentences": answers}]))
+    key.write_text(
+        json.dumps([{"case_id": "1", "clinician_answer_sentences": answers}])
+    )
     html = report_html([run], key=key)
     assert "First said." in html
-    for words in ("✓ cited, essential · 1", "✕ cited, not relevant · 1", "○ missed · 1"):
+    for words in (
+        "✓ cited, essential · 1",
+        "✕ cited, not relevant · 1",
+        "○ missed · 1",
+    ):
         assert words in html
 
 
-def test_a_question_of_2026_is_shown_and_no_sentence_is_called_missed(tmp_path: Path) -> None:
+def test_a_question_of_2026_is_shown_and_no_sentence_is_called_missed(
+    tmp_path: Path,
+) -> None:
     [case] = cases_with_specialties(1, sentences=5)
-    run = create_fhir_run(tmp_path, "archehr-2026-st1", [case], [{"question": "What is asked?"}])
+    run = create_fhir_run(
+        tmp_path, "archehr-2026-st1", [case], [{"question": "What is asked?"}]
+    )
     key = tmp_path / "key.json"
     labels = [{"sentence_id": "1", "relevance": "essential"}]
-    key.write_text(json.dumps([{"case_id": case.id, "answers": labels, "clinician_answer": "x"}]))
+    key.write_text(
+        json.dumps([{"case_id": case.id, "answers": labels, "clinician_answer": "x"}])
+    )
     html = report_html([run], key=key)
     assert "What is asked?" in html
     assert 'class="m-missed' not in html

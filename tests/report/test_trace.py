@@ -18,10 +18,14 @@ from tests.report.synthetic_runs import cases_with_specialties, create_run
 
 SYSTEM = {"role": "system", "content": "You judge."}
 QUESTION = {"role": "user", "content": "Why?"}
-USAGE = Usage(calls=1, prompt_tokens=100, completion_tokens=10, cost_usd=0.01, seconds=2.0)
+USAGE = Usage(
+    calls=1, prompt_tokens=100, completion_tokens=10, cost_usd=0.01, seconds=2.0
+)
 
 
-def model_step(agent: str, messages: Sequence[dict[str, Any]], reply: str, **fields: Any) -> Step:
+def model_step(
+    agent: str, messages: Sequence[dict[str, Any]], reply: str, **fields: Any
+) -> Step:
     return Step(
         agent=agent,
         backend="model",
@@ -34,7 +38,9 @@ def model_step(agent: str, messages: Sequence[dict[str, Any]], reply: str, **fie
 
 
 def engine_step(agent: str, parsed: dict[str, Any], about: str = "") -> Step:
-    return Step(agent=agent, about=about, backend="embedded", model="embedded:0", parsed=parsed)
+    return Step(
+        agent=agent, about=about, backend="embedded", model="embedded:0", parsed=parsed
+    )
 
 
 def run_with(folder: Path, steps: Sequence[Step], sentences: int = 5) -> Path:
@@ -51,8 +57,12 @@ async def trace_page(folder: Path, steps: Sequence[Step], sentences: int = 5) ->
     from archqa.web import WebConfig, create_app
 
     run = run_with(folder, steps, sentences)
-    transport = httpx2.ASGITransport(app=create_app(WebConfig([run]), settings=Settings()))
-    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8484") as client:
+    transport = httpx2.ASGITransport(
+        app=create_app(WebConfig([run]), settings=Settings())
+    )
+    async with httpx2.AsyncClient(
+        transport=transport, base_url="http://127.0.0.1:8484"
+    ) as client:
         page = (await client.get(f"/runs/{run.name}/cases/0/trace")).text
     return page.split("</style>")[1]
 
@@ -70,12 +80,18 @@ def repaired(agent: str, about: str, first_reply: str) -> tuple[Step, Step]:
         {"role": "assistant", "content": first_reply},
         {"role": "user", "content": f"Not {first_reply}: name a sentence."},
     )
-    rejected = model_step(agent, prompt, first_reply, about=about, rejected="No sentence.")
-    accepted = model_step(agent, (*prompt, *repair), "3", about=about, parsed={"answer": "3"})
+    rejected = model_step(
+        agent, prompt, first_reply, about=about, rejected="No sentence."
+    )
+    accepted = model_step(
+        agent, (*prompt, *repair), "3", about=about, parsed={"answer": "3"}
+    )
     return rejected, accepted
 
 
-async def test_a_repair_is_an_attempt_of_its_call_and_repeats_no_message(tmp_path: Path) -> None:
+async def test_a_repair_is_an_attempt_of_its_call_and_repeats_no_message(
+    tmp_path: Path,
+) -> None:
     page = await trace_page(tmp_path, repaired("decision", "", "none"))
     assert "1 agent call on models, 2 requests, 1 sent back" in words(page)
     assert "✓ accepted after repair" in words(page)
@@ -87,7 +103,10 @@ async def test_a_repair_is_an_attempt_of_its_call_and_repeats_no_message(tmp_pat
         "No sentence.",
     ]
     assert "Rejection No sentence." in words(first)
-    assert re.findall(r"<pre[^>]*>(.*?)</pre>", second) == ["Not none: name a sentence.", "3"]
+    assert re.findall(r"<pre[^>]*>(.*?)</pre>", second) == [
+        "Not none: name a sentence.",
+        "3",
+    ]
     assert "Repair Not none: name a sentence." in words(second)
     assert "220 tokens" in words(page)
     assert "$0.02" in words(page)
@@ -99,7 +118,9 @@ async def test_repairs_of_calls_side_by_side_do_not_mix(tmp_path: Path) -> None:
     steps = (cardiology[0], surgery[0], surgery[1], cardiology[1])
     page = await trace_page(tmp_path, steps)
     calls = page.split('<details class="t-call"')[1:]
-    assert [re.findall(r"Not \w: name|cardiology|surgery", words(call)) for call in calls] == [
+    assert [
+        re.findall(r"Not \w: name|cardiology|surgery", words(call)) for call in calls
+    ] == [
         ["cardiology", "Not a: name", "Not a: name"],
         ["surgery", "Not b: name", "Not b: name"],
     ]
@@ -108,8 +129,12 @@ async def test_repairs_of_calls_side_by_side_do_not_mix(tmp_path: Path) -> None:
 async def test_the_same_prompt_asked_twice_is_two_calls_unless_it_was_sent_back(
     tmp_path: Path,
 ) -> None:
-    accepted = model_step("decision", (SYSTEM, QUESTION), "yes", parsed={"answer": "yes"})
-    declined = accepted.model_copy(update={"rejected": "The model declined.", "parsed": None})
+    accepted = model_step(
+        "decision", (SYSTEM, QUESTION), "yes", parsed={"answer": "yes"}
+    )
+    declined = accepted.model_copy(
+        update={"rejected": "The model declined.", "parsed": None}
+    )
     twice = await trace_page(tmp_path, (accepted, accepted))
     (tmp_path / "again").mkdir()
     again = await trace_page(tmp_path / "again", (declined, accepted))
@@ -117,7 +142,9 @@ async def test_the_same_prompt_asked_twice_is_two_calls_unless_it_was_sent_back(
     assert "1 agent call on models" in words(again)
 
 
-async def test_the_tools_of_a_conversation_stand_with_their_results(tmp_path: Path) -> None:
+async def test_the_tools_of_a_conversation_stand_with_their_results(
+    tmp_path: Path,
+) -> None:
     searched = {"id": "1", "name": "search", "arguments": '{"code": "GLU"}'}
     finished = {"id": "2", "name": "finish", "arguments": "{}"}
     later_messages = (
@@ -131,15 +158,23 @@ async def test_the_tools_of_a_conversation_stand_with_their_results(tmp_path: Pa
     page = await trace_page(tmp_path, steps)
     assert "conversation: 2 turns , 2 tool calls" in words(page)
     search, finish = page.split("<b>Turn ")[1:]
-    assert 'Tool search Call {"code": "GLU"} {"code": "GLU"} Result 93 mg/dL' in words(search)
-    assert "The trace has no result: nothing was asked after this call." in words(finish)
+    assert 'Tool search Call {"code": "GLU"} {"code": "GLU"} Result 93 mg/dL' in words(
+        search
+    )
+    assert "The trace has no result: nothing was asked after this call." in words(
+        finish
+    )
     assert "93 mg/dL" not in finish
     assert "Message to the agent" not in words(page)
 
 
-async def test_what_the_engine_judged_sentence_by_sentence_is_one_step(tmp_path: Path) -> None:
+async def test_what_the_engine_judged_sentence_by_sentence_is_one_step(
+    tmp_path: Path,
+) -> None:
     steps = [
-        engine_step("general_expert", {"label": "essential", "probability": 0.8}, str(sentence))
+        engine_step(
+            "general_expert", {"label": "essential", "probability": 0.8}, str(sentence)
+        )
         for sentence in range(1, 30)
     ]
     page = await trace_page(tmp_path, steps, sentences=29)
@@ -202,7 +237,9 @@ def test_the_engine_is_not_compared_with_itself(tmp_path: Path) -> None:
     assert "Judgements of the agents" not in page
 
 
-def test_the_engine_in_several_roles_is_one_agent_beside_a_model(tmp_path: Path) -> None:
+def test_the_engine_in_several_roles_is_one_agent_beside_a_model(
+    tmp_path: Path,
+) -> None:
     run = create_run(tmp_path, cases_with_specialties(2))
     model = {"kind": "model", "name": "m1", "server": "http://127.0.0.1"}
     backends = {"general_expert": model, "specialist": ENGINE}
@@ -210,4 +247,6 @@ def test_the_engine_in_several_roles_is_one_agent_beside_a_model(tmp_path: Path)
     [heat] = re.findall(r'<table class="heat">\s*<thead>(.*?)</thead>', page)
     assert words(heat) == "embedded engine general expert the key"
     grids = re.findall(r'<table class="grid">.*?<thead>(.*?)</thead>', page, re.DOTALL)
-    assert [words(head) for head in grids] == ["Sentence general expert embedded engine key"] * 2
+    assert [words(head) for head in grids] == [
+        "Sentence general expert embedded engine key"
+    ] * 2

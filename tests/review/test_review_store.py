@@ -47,7 +47,9 @@ def said(store: ReviewStore, reviewer: str = "Ann", run: str = "one") -> dict[st
     return {field: event.value for field, event in words.items()}
 
 
-def test_only_what_was_set_is_stored_with_who_when_and_what_was_seen(store: ReviewStore) -> None:
+def test_only_what_was_set_is_stored_with_who_when_and_what_was_seen(
+    store: ReviewStore,
+) -> None:
     save(store, {S2: "essential"})
     [event] = store.history("set", CASE.id)
     assert (event.field, event.value, event.reviewer) == (S2, "essential", "Ann")
@@ -80,7 +82,9 @@ def test_two_tabs_that_say_the_same_do_not_conflict(store: ReviewStore) -> None:
     assert len(store.history("set", CASE.id)) == 1
 
 
-def test_a_field_that_was_cleared_meanwhile_is_a_conflict_too(store: ReviewStore) -> None:
+def test_a_field_that_was_cleared_meanwhile_is_a_conflict_too(
+    store: ReviewStore,
+) -> None:
     save(store, {S1: "essential"})
     save(store, {S1: ""}, {S1: "essential"})
     assert said(store) == {}
@@ -111,7 +115,9 @@ def test_undo_leaves_other_reviewers_and_other_cases_alone(store: ReviewStore) -
     assert store.reviews("set").case(OTHER_CASE.id).reviewers == ("Ann",)
 
 
-def test_after_an_undo_a_new_save_is_the_next_to_be_taken_back(store: ReviewStore) -> None:
+def test_after_an_undo_a_new_save_is_the_next_to_be_taken_back(
+    store: ReviewStore,
+) -> None:
     save(store, {S1: "essential"})
     store.undo("set", CASE.id, "Ann")
     save(store, {S2: "essential"})
@@ -145,11 +151,16 @@ def test_what_cannot_be_said_of_a_case_is_refused_as_a_whole(
     assert not store.folder.exists()
 
 
-def test_a_question_on_a_record_takes_verdicts_but_no_labels(store: ReviewStore) -> None:
+def test_a_question_on_a_record_takes_verdicts_but_no_labels(
+    store: ReviewStore,
+) -> None:
     question = RecordQuestion(id="q1", question="How many visits?")
     edits = {"answer_right": "partly", "query_right": "no"}
     store.save("set", question, SubmittedReview("Ann", edits, version=SEEN))
-    assert store.reviews("set").case("q1").reviewer_events("Ann", "one").keys() == edits.keys()
+    assert (
+        store.reviews("set").case("q1").reviewer_events("Ann", "one").keys()
+        == edits.keys()
+    )
     assert store.write_key("set") is None
     with pytest.raises(CallerError):
         store.save("set", question, SubmittedReview("Ann", {"sentence/1": "essential"}))
@@ -169,7 +180,9 @@ def _save_often(folder: Path, reviewer: str) -> None:
 def test_processes_that_save_at_once_lose_nothing(store: ReviewStore) -> None:
     context = multiprocessing.get_context("fork")
     names = ("Ann", "Ben", "Cem")
-    writers = [context.Process(target=_save_often, args=(store.folder, name)) for name in names]
+    writers = [
+        context.Process(target=_save_often, args=(store.folder, name)) for name in names
+    ]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -184,7 +197,9 @@ def test_processes_that_save_at_once_lose_nothing(store: ReviewStore) -> None:
     ]
 
 
-def test_a_line_that_a_kill_cut_short_is_dropped_and_others_stay(store: ReviewStore) -> None:
+def test_a_line_that_a_kill_cut_short_is_dropped_and_others_stay(
+    store: ReviewStore,
+) -> None:
     save(store, {S1: "essential"})
     path = store.log_path("set")
     path.write_bytes(path.read_bytes() + b'{"case_id": "s1", "fie')
@@ -194,7 +209,9 @@ def test_a_line_that_a_kill_cut_short_is_dropped_and_others_stay(store: ReviewSt
 
 
 @pytest.mark.parametrize("damage", ["{}\n", "[1]\n", "\n", "[" * 100_000 + "\n"])
-def test_a_damaged_log_is_named_and_not_overwritten(store: ReviewStore, damage: str) -> None:
+def test_a_damaged_log_is_named_and_not_overwritten(
+    store: ReviewStore, damage: str
+) -> None:
     save(store, {S1: "essential"})
     store.log_path("set").write_text(damage)
     with pytest.raises(InputError, match="not a log of reviews"):
@@ -206,20 +223,32 @@ def test_the_key_holds_agreed_and_adjudicated_sentences_and_counts_the_others(
     store: ReviewStore,
 ) -> None:
     save(store, {S1: "essential", S2: "essential", S3: "supplementary"})
-    save(store, {S1: "essential", S2: "not-relevant", S3: "essential"}, by="Ben", version=BLIND)
-    assert [disagreement.field for disagreement in store.reviews("set").disagreements] == [S2, S3]
+    save(
+        store,
+        {S1: "essential", S2: "not-relevant", S3: "essential"},
+        by="Ben",
+        version=BLIND,
+    )
+    assert [
+        disagreement.field for disagreement in store.reviews("set").disagreements
+    ] == [S2, S3]
     save(store, {S3: "essential"}, by="Cem", adjudicates=True)
     key = store.write_key("set")
     assert key is not None
     assert (key.cases, key.sentences, key.disagreements) == (1, 2, 1)
     labels = tasks.load_key(key.path).keys[CASE.id].labels
-    assert labels == {CASE.sentence_ids[0]: "essential", CASE.sentence_ids[2]: "essential"}
+    assert labels == {
+        CASE.sentence_ids[0]: "essential",
+        CASE.sentence_ids[2]: "essential",
+    }
     [row] = json.loads(key.path.read_text())
     review = row["review"]
     assert review["reviewers"] == ["Ann", "Ben", "Cem"]
     assert (review["runs"], review["run_versions"]) == (["one"], ["0123456789ab"])
     assert (review["blind"], review["disagreements"]) == (False, 1)
-    assert [case.id for case in tasks.load_cases(store.case_path("set")).cases] == [CASE.id]
+    assert [case.id for case in tasks.load_cases(store.case_path("set")).cases] == [
+        CASE.id
+    ]
 
 
 def test_a_blind_key_names_no_run(store: ReviewStore) -> None:
@@ -240,9 +269,13 @@ def test_a_key_whose_labels_were_all_cleared_is_removed(store: ReviewStore) -> N
     assert not store.key_path("set").exists()
 
 
-def test_a_key_from_before_the_log_is_kept_beside_the_new_one(store: ReviewStore) -> None:
+def test_a_key_from_before_the_log_is_kept_beside_the_new_one(
+    store: ReviewStore,
+) -> None:
     store.folder.mkdir()
-    old = json.dumps([{"case_id": "s1", "answers": [], "review": {"thumb": "up", "run": "one"}}])
+    old = json.dumps(
+        [{"case_id": "s1", "answers": [], "review": {"thumb": "up", "run": "one"}}]
+    )
     store.key_path("set").write_text(old)
     save(store, {S1: "essential"})
     assert store.write_key("set")
@@ -271,7 +304,11 @@ def test_agreement_is_percent_and_kappa_by_pair_and_label(store: ReviewStore) ->
     save(store, dict(zip(fields, (e, e, n, n), strict=True)))
     save(store, dict(zip(fields, (e, s, n, n), strict=True)), by="Ben")
     rows = {row.label: row for row in agreement(store.reviews("set"))}
-    assert (rows[""].kind, rows[""].field_count, rows[""].percent) == ("sentence", 4, 75.0)
+    assert (rows[""].kind, rows[""].field_count, rows[""].percent) == (
+        "sentence",
+        4,
+        75.0,
+    )
     # By chance: essential .5 * .25, not relevant .5 * .5, together .375.
     assert rows[""].kappa == pytest.approx((0.75 - 0.375) / (1 - 0.375))
     assert rows["not-relevant"].kappa == 1.0

@@ -21,10 +21,16 @@ def default_reply(request: Request) -> str:
         claim = {"text": "As the note says.", "citations": [sentence_id]}
         return json.dumps({"answer": [claim], "essential": [sentence_id]})
     if "verdicts" in fields:
-        sentence_ids = definitions["SentenceVerdict"]["properties"]["sentence_id"]["enum"]
+        sentence_ids = definitions["SentenceVerdict"]["properties"]["sentence_id"][
+            "enum"
+        ]
         verdicts = []
         for sentence_id in sentence_ids:
-            verdict = {"rationale": "r", "label": "not-relevant", "sentence_id": sentence_id}
+            verdict = {
+                "rationale": "r",
+                "label": "not-relevant",
+                "sentence_id": sentence_id,
+            }
             verdicts.append(verdict)
         return json.dumps({"verdicts": verdicts})
     if "label" in fields:
@@ -44,7 +50,9 @@ def make_scripted_model() -> Callable[[Callable[[Request], object]], ScriptedMod
     """Make a model that replies with `override`, or with `default_reply` where that is None."""
 
     def make(override: Callable[[Request], object]) -> ScriptedModel:
-        return ScriptedModel(lambda request: override(request) or default_reply(request))  # type: ignore[arg-type,return-value]
+        return ScriptedModel(
+            lambda request: override(request) or default_reply(request)
+        )  # type: ignore[arg-type,return-value]
 
     return make
 

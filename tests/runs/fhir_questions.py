@@ -48,7 +48,9 @@ def ids_of_patient(resource_type: str, system_ending: str = "") -> list[str]:
             continue
         if resource["subject"]["reference"] != "Patient/p":
             continue
-        if system_ending and not resource["identifier"][0]["system"].endswith(system_ending):
+        if system_ending and not resource["identifier"][0]["system"].endswith(
+            system_ending
+        ):
             continue
         ids.append(resource["id"])
     return ids
@@ -63,7 +65,12 @@ QUESTIONS: tuple[tuple[str, str, dict[str, list[str]], str], ...] = (
         {"Encounter": VISITS},
         "visits",
     ),
-    ("What is the gender of patient 1?", f"[['{SEX[0].upper()}']]", {"Patient": ["p"]}, "gender"),
+    (
+        "What is the gender of patient 1?",
+        f"[['{SEX[0].upper()}']]",
+        {"Patient": ["p"]},
+        "gender",
+    ),
     ("Has patient 1 been prescribed dragon blood?", "[[0]]", {}, "drug"),
 )
 """Question, true answer, true resource ids by type, and template."""

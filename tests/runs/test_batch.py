@@ -59,7 +59,8 @@ def answered(line: str, reply: Reply = default_reply) -> str:
 
 def rounds_of(run: Path) -> list[Path]:
     return sorted(
-        (run / "batch").glob("round-*.jsonl"), key=lambda path: int(path.stem.split("-")[1])
+        (run / "batch").glob("round-*.jsonl"),
+        key=lambda path: int(path.stem.split("-")[1]),
     )
 
 
@@ -86,7 +87,10 @@ def answer_rounds(
         path = rounds_of(run)[-1]
         lines = path.read_text().splitlines()
         asked.append(
-            {json.loads(line)["body"]["response_format"]["json_schema"]["name"] for line in lines}
+            {
+                json.loads(line)["body"]["response_format"]["json_schema"]["name"]
+                for line in lines
+            }
         )
         output = run.parent / f"out-{len(asked)}.jsonl"
         output.write_text("\n".join(answered(line, reply) for line in lines))
@@ -101,7 +105,12 @@ def test_a_batched_run_goes_stage_by_stage_and_ends_as_an_ordinary_one(
 ) -> None:
     begin(tmp_path / "run", capsys)
     stages = answer_rounds(tmp_path / "run", capsys)
-    assert stages == [{"context"}, {"general_expert", "recruiting"}, {"specialist"}, {"decision"}]
+    assert stages == [
+        {"context"},
+        {"general_expert", "recruiting"},
+        {"specialist"},
+        {"decision"},
+    ]
     run = Run.open(tmp_path / "run")
     ordinary = predict(
         "mini",
@@ -116,11 +125,15 @@ def test_a_batched_run_goes_stage_by_stage_and_ends_as_an_ordinary_one(
     assert (run.path / "submission.json").is_file()
 
 
-def test_batched_tokens_cost_half(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_batched_tokens_cost_half(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     begin(tmp_path / "run", capsys)
     answer_rounds(tmp_path / "run", capsys)
     summary = Run.open(tmp_path / "run").summary()
-    dollars_a_call = (1000 * 2.0 + 100 * 8.0) / 1e6 / 2  # gpt-4.1: $2 in, $8 out per million tokens
+    dollars_a_call = (
+        (1000 * 2.0 + 100 * 8.0) / 1e6 / 2
+    )  # gpt-4.1: $2 in, $8 out per million tokens
     assert summary["cost_usd"] == pytest.approx(summary["calls"] * dollars_a_call)
 
 
@@ -157,7 +170,9 @@ def test_a_file_of_another_run_is_refused(
     with pytest.raises(InputError, match="1 replies belong to another run"):
         run.take(tmp_path / "other.jsonl")
     (tmp_path / "nonsense.jsonl").write_text("{}\nnot a line")
-    with pytest.raises(InputError, match=r"nonsense.jsonl:1: is not a line of a batch output file"):
+    with pytest.raises(
+        InputError, match=r"nonsense.jsonl:1: is not a line of a batch output file"
+    ):
         run.take(tmp_path / "nonsense.jsonl")
 
 
@@ -169,10 +184,16 @@ def test_a_request_that_fails_round_after_round_fails_its_stage(
         path = rounds_of(tmp_path / "run")[-1]
         rows = [json.loads(line)["custom_id"] for line in path.read_text().splitlines()]
         failed = [
-            {"custom_id": row, "response": {"status_code": 500, "body": {}}, "error": None}
+            {
+                "custom_id": row,
+                "response": {"status_code": 500, "body": {}},
+                "error": None,
+            }
             for row in rows
         ]
-        (tmp_path / f"{number}.jsonl").write_text("\n".join(json.dumps(row) for row in failed))
+        (tmp_path / f"{number}.jsonl").write_text(
+            "\n".join(json.dumps(row) for row in failed)
+        )
         archqa_command(
             "batch",
             "fetch",
@@ -181,7 +202,9 @@ def test_a_request_that_fails_round_after_round_fails_its_stage(
             str(tmp_path / f"{number}.jsonl"),
             capsys=capsys,
         )
-        archqa_command("batch", "submit", str(tmp_path / "run"), "--offline", capsys=capsys)
+        archqa_command(
+            "batch", "submit", str(tmp_path / "run"), "--offline", capsys=capsys
+        )
     run = Run.open(tmp_path / "run")
     assert [record.status.value for record in run.records] == ["failed"] * 3
     assert "again and again" in run.records[0].error
@@ -207,7 +230,9 @@ class BatchServer:
     def finish(self) -> None:
         for batch in self.batches.values():
             lines = self.files[batch["input_file_id"]].splitlines()
-            self.files[f"{batch['id']}-out"] = "\n".join(answered(line) for line in lines)
+            self.files[f"{batch['id']}-out"] = "\n".join(
+                answered(line) for line in lines
+            )
             batch |= {"status": "completed", "output_file_id": f"{batch['id']}-out"}
 
     def _upload(self, request: httpx2.Request) -> httpx2.Response:
@@ -247,12 +272,21 @@ def test_a_server_is_handed_the_files_and_asked_for_what_came(
     server = BatchServer()
 
     def open_server(settings: Settings) -> ModelServer:
-        return ModelServer("http://127.0.0.1/v1", "none", transport=httpx2.MockTransport(server))
+        return ModelServer(
+            "http://127.0.0.1/v1", "none", transport=httpx2.MockTransport(server)
+        )
 
     monkeypatch.setattr("archqa.runs.batch.open_server", open_server)
     run = tmp_path / "run"
     archqa_command(
-        "batch", "submit", "mini", "--model", "gpt-4.1", "--out", str(run), capsys=capsys
+        "batch",
+        "submit",
+        "mini",
+        "--model",
+        "gpt-4.1",
+        "--out",
+        str(run),
+        capsys=capsys,
     )
     for _ in range(4):
         assert "in_progress, 0 of 3 done" in archqa_command(

@@ -14,7 +14,13 @@ from archqa.runs.predict import predict
 from archqa.settings import Settings, load_settings
 from tests.fakes.server import FakeServer
 
-PRICE = {"prompt": 1.0, "cached": 1.0, "completion": 1.0, "as_of": "2026-11-01", "source": "a test"}
+PRICE = {
+    "prompt": 1.0,
+    "cached": 1.0,
+    "completion": 1.0,
+    "as_of": "2026-11-01",
+    "source": "a test",
+}
 
 
 def settings_of(record: Path, **typed: Any) -> Settings:
@@ -25,7 +31,9 @@ def settings_of(record: Path, **typed: Any) -> Settings:
 
 def estimate_questions(questions: Path, name: str, settings: Settings) -> CostEstimate:
     """The estimate for the questions of a file by one of the pipelines for records."""
-    return estimate_cost(plan_run(questions, None, Selection(), settings.replace(pipeline=name)))
+    return estimate_cost(
+        plan_run(questions, None, Selection(), settings.replace(pipeline=name))
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,14 +54,21 @@ def test_a_conversation_is_estimated_with_all_its_turns(
     costs = [amount.cost_usd or 0 for amount in estimate.amounts]
     assert costs == sorted(costs)
     assert estimate.cost_usd == pytest.approx(
-        (estimate.amounts.expected.prompt_tokens + estimate.amounts.expected.completion_tokens)
+        (
+            estimate.amounts.expected.prompt_tokens
+            + estimate.amounts.expected.completion_tokens
+        )
         / 1_000_000
     )
 
 
-def test_each_turn_sends_the_turns_before_it_again(questions: Path, record: Path) -> None:
+def test_each_turn_sends_the_turns_before_it_again(
+    questions: Path, record: Path
+) -> None:
     assumed = conversation_turns()["fhir_retriever_code"]
-    once = estimate_questions(questions, "single-turn-retriever-code", settings_of(record))
+    once = estimate_questions(
+        questions, "single-turn-retriever-code", settings_of(record)
+    )
     tokens = once.amounts.expected.prompt_tokens
     grown = (
         3 * (1 + 2) * assumed.added_tokens
@@ -71,7 +86,9 @@ def test_the_pipelines_own_limits_hold(questions: Path, record: Path) -> None:
     assert "4 turns a conversation (assumed; 3 to 4)" in estimate.remarks[0]
     short = settings_of(record, context_limit=15_000)
     estimate = estimate_questions(questions, "multi-turn-retriever", short)
-    assert estimate.amounts.high.calls == 2 * 3, "8,000 tokens a turn: the third would be too long"
+    assert estimate.amounts.high.calls == 2 * 3, (
+        "8,000 tokens a turn: the third would be too long"
+    )
 
 
 def test_turns_that_are_in_the_cache_are_not_paid_again(
@@ -86,7 +103,11 @@ def test_turns_that_are_in_the_cache_are_not_paid_again(
             settings=settings.replace(pipeline=pipeline, iterations=1),
         )
         begun = estimate_questions(questions, pipeline, settings)
-        predict(questions, out=tmp_path / "whole", settings=settings.replace(pipeline=pipeline))
+        predict(
+            questions,
+            out=tmp_path / "whole",
+            settings=settings.replace(pipeline=pipeline),
+        )
         whole = estimate_questions(questions, pipeline, settings)
     assert begun.cached_calls == 3
     assert begun.calls == 3 * (6 - 1)
@@ -122,8 +143,12 @@ def test_the_table_of_turns_names_agents_that_there_are_in_a_sensible_order() ->
         assert len(assumed.source) > 20
 
 
-def test_json_has_the_range_and_the_expected_numbers(questions: Path, record: Path) -> None:
-    estimate = estimate_questions(questions, "multi-turn-retriever-code", settings_of(record))
+def test_json_has_the_range_and_the_expected_numbers(
+    questions: Path, record: Path
+) -> None:
+    estimate = estimate_questions(
+        questions, "multi-turn-retriever-code", settings_of(record)
+    )
     whole = estimate.as_json()
     for part in (whole, whole["by_agent"][0]):
         assert part["low"]["calls"] < part["expected"]["calls"] < part["high"]["calls"]

@@ -32,7 +32,9 @@ def record_run(questions: Path, record: Path, tmp_path: Path) -> Run:
     return run_embedded(questions, record, tmp_path / "record-run")
 
 
-def test_a_row_has_the_question_the_answer_and_the_text_of_what_it_cites(note_run: Run) -> None:
+def test_a_row_has_the_question_the_answer_and_the_text_of_what_it_cites(
+    note_run: Run,
+) -> None:
     rows = [json.loads(line) for line in export(note_run.path, "jsonl").splitlines()]
     cases = {case.id: case for case in note_run.notes}
     assert [row["id"] for row in rows] == list(cases)
@@ -49,7 +51,9 @@ def test_a_row_has_the_question_the_answer_and_the_text_of_what_it_cites(note_ru
 def test_rows_of_a_scored_run_have_the_scores_of_their_cases(note_run: Run) -> None:
     report = score(note_run.path)
     out = note_run.path.parent / "data.jsonl"
-    result = archqa("export", str(note_run.path), "--format", "jsonl", "--out", str(out))
+    result = archqa(
+        "export", str(note_run.path), "--format", "jsonl", "--out", str(out)
+    )
     assert result.returncode == 0, result.stderr
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     for row in rows:
@@ -57,7 +61,9 @@ def test_rows_of_a_scored_run_have_the_scores_of_their_cases(note_run: Run) -> N
         assert row["scores"]["strict_micro_f1"] == pytest.approx(expected)
 
 
-def test_rows_of_questions_to_a_record_have_patient_and_resources(record_run: Run) -> None:
+def test_rows_of_questions_to_a_record_have_patient_and_resources(
+    record_run: Run,
+) -> None:
     rows = pd.read_json(StringIO(export(record_run.path, "jsonl")), lines=True)
     assert list(rows["patient"]) == ["p", "p", "p"]
     visits = rows["evidence"][0]
@@ -75,7 +81,9 @@ def test_every_row_has_the_same_keys(record_run: Run, note_run: Run) -> None:
 
 def test_rows_are_readable_by_their_owner_alone(note_run: Run, tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
-    result = archqa("export", str(note_run.path), "--format", "jsonl", "--out", str(out))
+    result = archqa(
+        "export", str(note_run.path), "--format", "jsonl", "--out", str(out)
+    )
     assert result.returncode == 0, result.stderr
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
@@ -86,7 +94,9 @@ def test_a_run_on_notes_has_no_bundle(note_run: Run) -> None:
     assert "run on notes" in result.stderr
 
 
-def test_a_record_runs_bundle_says_which_resources_each_answer_cites(record_run: Run) -> None:
+def test_a_record_runs_bundle_says_which_resources_each_answer_cites(
+    record_run: Run,
+) -> None:
     bundle = json.loads(export(record_run.path, "fhir-bundle"))
     resources = {entry["fullUrl"]: entry["resource"] for entry in bundle["entry"]}
     cited = {}
@@ -102,11 +112,17 @@ def test_a_record_runs_bundle_says_which_resources_each_answer_cites(record_run:
     visits, gender, _ = (item.question for item in record_run.cases)  # type: ignore[union-attr]
     assert cited[visits] == {f"Encounter/{visit}" for visit in VISITS}
     assert cited[gender] == {"Patient/p"}
-    assert export(record_run.path, "fhir-bundle") == export(record_run.path, "fhir-bundle")
+    assert export(record_run.path, "fhir-bundle") == export(
+        record_run.path, "fhir-bundle"
+    )
 
 
-def test_a_bundle_is_valid_fhir_and_can_be_loaded(record_run: Run, tmp_path: Path) -> None:
-    r4b = pytest.importorskip("fhir.resources.R4B.bundle", reason="needs fhir.resources")
+def test_a_bundle_is_valid_fhir_and_can_be_loaded(
+    record_run: Run, tmp_path: Path
+) -> None:
+    r4b = pytest.importorskip(
+        "fhir.resources.R4B.bundle", reason="needs fhir.resources"
+    )
     text = export(record_run.path, "fhir-bundle")
     bundle = r4b.Bundle.model_validate_json(text)
     assert bundle.type == "collection"

@@ -112,7 +112,9 @@ def test_nothing_but_question_patient_and_assumption_reaches_a_pipeline(
     assert read_submission(run_embedded(path, record, tmp_path / "used")) == whole
 
 
-def test_csv_json_and_lines_hold_the_same_questions(questions: Path, tmp_path: Path) -> None:
+def test_csv_json_and_lines_hold_the_same_questions(
+    questions: Path, tmp_path: Path
+) -> None:
     benchmark = find("fhir-agentbench")
     loaded = load_cases(questions).cases
     as_json = tmp_path / "questions.json"
@@ -167,7 +169,9 @@ def test_failed_questions_are_submitted_with_their_error_and_the_retrieved_resou
         {"resource_type": "Encounter", "patient_fhir_id": "p"},
     )
     model = ScriptedModel(
-        lambda request: tool_call_reply(*[retrieve] * 300) if request.tools else "never asked"
+        lambda request: (
+            tool_call_reply(*[retrieve] * 300) if request.tools else "never asked"
+        )
     )
     settings = load_settings(
         typed={
@@ -193,13 +197,20 @@ def test_failed_questions_are_submitted_with_their_error_and_the_retrieved_resou
 def serve(record: Path) -> Iterator[str]:
     """Serve the record over HTTP on loopback; yield its base URL."""
     uvicorn = pytest.importorskip("uvicorn")
-    with socket.create_server(("127.0.0.1", 0)) as listening, Store.open(record) as store:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        Store.open(record) as store,
+    ):
         base = f"http://127.0.0.1:{listening.getsockname()[1]}/fhir"
         config = uvicorn.Config(
-            FhirApplication(FhirService(store, base)), log_level="critical", lifespan="off"
+            FhirApplication(FhirService(store, base)),
+            log_level="critical",
+            lifespan="off",
         )
         server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread = threading.Thread(
+            target=server.run, kwargs={"sockets": [listening]}, daemon=True
+        )
         thread.start()
         try:
             yield base
@@ -213,7 +224,9 @@ def test_a_record_on_a_server_gives_the_same_answers_as_the_file(
 ) -> None:
     from_file = read_submission(run_embedded(questions, record, tmp_path / "file"))
     with serve(record) as url:
-        from_server = read_submission(predict(questions, out=tmp_path / "server", record=url))
+        from_server = read_submission(
+            predict(questions, out=tmp_path / "server", record=url)
+        )
     assert from_server == from_file
 
 
@@ -240,7 +253,8 @@ def test_every_agent_ends_every_question_against_a_server(
 
 
 @pytest.mark.parametrize(
-    "fault", ["bad-tool-arguments", "unknown-tool", "arguments-as-object", "no-parallel-tools"]
+    "fault",
+    ["bad-tool-arguments", "unknown-tool", "arguments-as-object", "no-parallel-tools"],
 )
 def test_malformed_tool_calls_of_a_server_end_no_run(
     questions: Path, record: Path, tmp_path: Path, fault: str

@@ -45,7 +45,9 @@ def assert_perfect(report: ScoreReport) -> None:
 def test_an_oracle_scores_one_in_every_form(questions: Path, tmp_path: Path) -> None:
     submission = tmp_path / "oracle.json"
     submission.write_text(
-        json.dumps([oracle(question) for question in load_questions(questions).questions])
+        json.dumps(
+            [oracle(question) for question in load_questions(questions).questions]
+        )
     )
     assert_perfect(score(submission, key=questions))
 
@@ -104,7 +106,9 @@ def test_retrieving_everything_has_the_papers_precision_on_dev(
             separator = ","
         file.write("]")
     scores = score(
-        submission, key=key, settings=ScoreSettings(metrics=("precision", "recall"), bootstrap=0)
+        submission,
+        key=key,
+        settings=ScoreSettings(metrics=("precision", "recall"), bootstrap=0),
     ).scores
     by_type = scores.tables["by_resource_type"]
     assert by_type["{Patient}"]["precision"] == pytest.approx(0.0100, abs=5e-5)

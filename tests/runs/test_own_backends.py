@@ -48,13 +48,17 @@ class Mistaken(Engine):
 
 
 def predict(out: Path, backend: Any, **options: Any) -> archqa.Run:
-    return archqa.predict("mini", out=out, backend=backend, selection=Selection(limit=1), **options)
+    return archqa.predict(
+        "mini", out=out, backend=backend, selection=Selection(limit=1), **options
+    )
 
 
 def test_an_object_runs_the_pipeline_for_models_and_is_closed(tmp_path: Path) -> None:
     backend = Engine()
     run = predict(tmp_path / "own", backend)
-    embedded = archqa.predict("mini", out=tmp_path / "embedded", selection=Selection(limit=1))
+    embedded = archqa.predict(
+        "mini", out=tmp_path / "embedded", selection=Selection(limit=1)
+    )
     assert run.manifest.pipeline == "dmis"
     assert run.records[0].answer == embedded.records[0].answer
     assert backend.closed
@@ -83,11 +87,15 @@ def test_an_output_of_another_type_is_refused_and_traced(tmp_path: Path) -> None
 
 async def test_an_output_that_fails_the_agents_check_is_refused_and_traced() -> None:
     class Empty(Engine):
-        async def run(self, agent: Agent[Any, Any], task: Any, context: RunContext) -> Any:
+        async def run(
+            self, agent: Agent[Any, Any], task: Any, context: RunContext
+        ) -> Any:
             return MedicalContext(context=" ")
 
     steps: list[Step] = []
-    task = CaseTask(case=Case(id="1", sentences=(Sentence(id="1", text="She was well."),)))
+    task = CaseTask(
+        case=Case(id="1", sentences=(Sentence(id="1", text="She was well."),))
+    )
     with pytest.raises(Unusable, match="fails its check"):
         await CheckedBackend(Empty(), "empty").run(
             MedicalContextAgent(), task, RunContext({}, steps.append)
@@ -127,7 +135,9 @@ async def test_its_turns_of_a_conversation_are_recorded() -> None:
 async def test_one_that_cannot_converse_says_so() -> None:
     agent: Any = FhirRequestAgent()
     with pytest.raises(Unusable, match="cannot converse"):
-        await CheckedBackend(Engine(), "engine").converse(agent, None, RunContext({}), ())
+        await CheckedBackend(Engine(), "engine").converse(
+            agent, None, RunContext({}), ()
+        )
 
 
 def test_a_folder_that_somebody_handed_over_chooses_no_backend(

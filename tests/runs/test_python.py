@@ -45,7 +45,9 @@ def test_cases_of_a_file_are_answered_alike_as_a_list_as_dicts_and_as_a_frame(
 
 
 def test_a_frame_of_questions_and_notes_is_answered(tmp_path: Path) -> None:
-    table = pandas.DataFrame({"question": [QUESTION], "note": [NOTE]}, index=["visit-7"])
+    table = pandas.DataFrame(
+        {"question": [QUESTION], "note": [NOTE]}, index=["visit-7"]
+    )
     run = archqa.predict(table, out=tmp_path / "run")
     assert run.manifest.data.path == "(table)"
     assert [case.id for case in run.cases] == ["visit-7"]
@@ -67,13 +69,17 @@ def test_numbers_of_pandas_and_numpy_are_ids() -> None:
 
 
 def test_an_index_with_repeated_labels_is_not_taken_for_ids() -> None:
-    table = pandas.DataFrame({"question": [QUESTION] * 2, "note": [NOTE] * 2}, index=[0, 0])
+    table = pandas.DataFrame(
+        {"question": [QUESTION] * 2, "note": [NOTE] * 2}, index=[0, 0]
+    )
     assert archqa.load_cases(table).ids == ("1", "2")
 
 
 def test_the_columns_tell_the_benchmark() -> None:
     of_record = archqa.load_cases([{"question": "When?", "patient": "p1"}])
-    to_do = archqa.load_cases([{"instruction": "Order magnesium.", "context": "It is May."}])
+    to_do = archqa.load_cases(
+        [{"instruction": "Order magnesium.", "context": "It is May."}]
+    )
     assert isinstance(of_record.cases[0], RecordQuestion)
     assert isinstance(to_do.cases[0], ClinicalTask)
 
@@ -149,10 +155,18 @@ def test_two_runs_are_compared_as_runs(run: Run) -> None:
 # What a notebook shows
 
 
-def test_a_run_shows_what_it_is_how_it_stands_its_scores_and_its_first_cases(run: Run) -> None:
+def test_a_run_shows_what_it_is_how_it_stands_its_scores_and_its_first_cases(
+    run: Run,
+) -> None:
     archqa.score(run, key=MINI_KEY)
     page = run._repr_html_()
-    for part in ("archehr-2025", "embedded", "finished", "3 answered", "strict_micro_f1"):
+    for part in (
+        "archehr-2025",
+        "embedded",
+        "finished",
+        "3 answered",
+        "strict_micro_f1",
+    ):
         assert part in page, part
     assert "Scored against the key file mini_key.json." in page
     assert run.cases[0].id in page
@@ -174,7 +188,9 @@ def test_damaged_scores_do_not_stop_a_run_from_being_shown(tmp_path: Path) -> No
 def test_everything_that_is_shown_is_escaped(tmp_path: Path) -> None:
     note = f"{NOTE} {HOSTILE} apixaban was stopped because of bleeding {HOSTILE}."
     question = f"{QUESTION} {HOSTILE}"
-    run = archqa.predict([{"id": HOSTILE, "question": question, "note": note}], out=tmp_path / "r")
+    run = archqa.predict(
+        [{"id": HOSTILE, "question": question, "note": note}], out=tmp_path / "r"
+    )
     scores = archqa.score(archqa.predict("mini", out=tmp_path / "mini"), keep=False)
     scores.scores.warnings.append(HOSTILE)
     answer = archqa.ask(question, note=note)
@@ -223,7 +239,9 @@ def test_a_thousand_wrong_rows_name_ten() -> None:
 def test_answers_have_their_evidence_as_plain_columns() -> None:
     table = archqa.ask_many([{"question": QUESTION, "note": NOTE}])
     assert table["evidence_ids"].tolist() == [["1"]]
-    assert table["evidence_text"].tolist() == ["Apixaban was stopped because of bleeding."]
+    assert table["evidence_text"].tolist() == [
+        "Apixaban was stopped because of bleeding."
+    ]
 
 
 def test_progress_is_shown_in_a_notebook_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +255,9 @@ def test_progress_is_shown_in_a_notebook_alone(monkeypatch: pytest.MonkeyPatch) 
         progress.advance()
     assert shown == []
     monkeypatch.setattr("archqa.runs.notebook_progress.is_notebook", lambda: True)
-    display = type("display", (), {"display": staticmethod(lambda line, display_id: Handle())})
+    display = type(
+        "display", (), {"display": staticmethod(lambda line, display_id: Handle())}
+    )
     monkeypatch.setitem(__import__("sys").modules, "IPython.display", display)
     with NotebookProgress("cases", 2) as progress:
         progress.advance()

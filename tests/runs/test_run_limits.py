@@ -29,7 +29,17 @@ def test_a_run_stops_at_the_fifth_case_in_a_row_that_an_outage_costs() -> None:
 
 def test_a_case_that_survives_starts_the_count_anew() -> None:
     outages = OutageTracker()
-    for failure in (OUTAGE, OUTAGE, OUTAGE, OUTAGE, None, OUTAGE, OUTAGE, OUTAGE, OUTAGE):
+    for failure in (
+        OUTAGE,
+        OUTAGE,
+        OUTAGE,
+        OUTAGE,
+        None,
+        OUTAGE,
+        OUTAGE,
+        OUTAGE,
+        OUTAGE,
+    ):
         outages.after(failure)
     outages.raise_if_all_failed()
 
@@ -45,7 +55,9 @@ class Unreachable:
         raise OUTAGE
 
 
-def test_a_run_without_a_server_ends_after_five_cases_and_can_be_resumed(tmp_path: Path) -> None:
+def test_a_run_without_a_server_ends_after_five_cases_and_can_be_resumed(
+    tmp_path: Path,
+) -> None:
     model = Unreachable()
     settings = load_settings(
         typed={
@@ -73,7 +85,9 @@ def test_the_fifth_worker_in_a_row_that_does_not_start_ends_the_run() -> None:
 
 def test_a_batched_request_fails_for_good_after_three_rounds(tmp_path: Path) -> None:
     settings = load_settings(typed={"model": "m", "pipeline": "dmis"})
-    run = BatchRun.create(plan_run("mini", None, Selection(), settings), tmp_path / "run")
+    run = BatchRun.create(
+        plan_run("mini", None, Selection(), settings), tmp_path / "run"
+    )
     for number in (1, 2):
         run.replace(BatchRound(number=number, digests=("request",), status="fetched"))
     assert run._failed_too_often() == frozenset()

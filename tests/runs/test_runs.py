@@ -28,12 +28,17 @@ from archqa.runs.stage_usage import stage_usage
 from archqa.tasks.archehr_2025 import task as archehr_2025
 
 Scripted = Callable[[Callable[[Request], object]], ScriptedModel]
-NARRATIVES = {case.id: case.patient_narrative for case in archqa.load_cases("mini").cases}
+NARRATIVES = {
+    case.id: case.patient_narrative for case in archqa.load_cases("mini").cases
+}
 
 
 def by_model(out: Path, model: ScriptedModel, **options: Any) -> Run:
     return predict(
-        "mini", out=out, scripted=model, **{"pipeline": "dmis", "cache": False, **options}
+        "mini",
+        out=out,
+        scripted=model,
+        **{"pipeline": "dmis", "cache": False, **options},
     )
 
 
@@ -92,11 +97,15 @@ def test_the_trace_holds_each_stages_prompt_reply_and_parse(
         assert json.loads(step.reply)
 
 
-def test_a_run_folder_is_readable_by_its_owner_only(tmp_path: Path, model: ScriptedModel) -> None:
+def test_a_run_folder_is_readable_by_its_owner_only(
+    tmp_path: Path, model: ScriptedModel
+) -> None:
     run = by_model(tmp_path / "run", model)
     assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
     assert all(
-        stat.S_IMODE(path.stat().st_mode) == 0o600 for path in run.path.rglob("*") if path.is_file()
+        stat.S_IMODE(path.stat().st_mode) == 0o600
+        for path in run.path.rglob("*")
+        if path.is_file()
     )
 
 
@@ -154,8 +163,13 @@ def test_a_server_that_stays_away_ends_the_run(
     tmp_path: Path, make_scripted_model: Scripted
 ) -> None:
     with pytest.raises(ServerUnavailable):
-        by_model(tmp_path / "run", make_scripted_model(lambda _: ServerUnavailable("down")))
-    assert all(record.status is CaseStatus.FAILED for record in Run.open(tmp_path / "run").records)
+        by_model(
+            tmp_path / "run", make_scripted_model(lambda _: ServerUnavailable("down"))
+        )
+    assert all(
+        record.status is CaseStatus.FAILED
+        for record in Run.open(tmp_path / "run").records
+    )
 
 
 def test_resuming_asks_only_for_what_is_missing_and_ends_with_the_same_predictions(
@@ -167,7 +181,9 @@ def test_resuming_asks_only_for_what_is_missing_and_ends_with_the_same_predictio
         by_model(
             tmp_path / "cut",
             make_scripted_model(
-                lambda request: AuthenticationFailed("no") if about(second, request) else None
+                lambda request: (
+                    AuthenticationFailed("no") if about(second, request) else None
+                )
             ),
             jobs=1,
         )
@@ -198,20 +214,31 @@ def test_failed_cases_are_tried_again_on_resumption_and_the_tries_are_counted(
     bad = next(iter(NARRATIVES))
     by_model(
         tmp_path / "run",
-        make_scripted_model(lambda request: KeyError() if about(bad, request) else None),
+        make_scripted_model(
+            lambda request: KeyError() if about(bad, request) else None
+        ),
     )
-    resumed = by_model(tmp_path / "run", make_scripted_model(lambda _: None), resume=True)
-    assert (resumed.records[0].status, resumed.records[0].tries) == (CaseStatus.ANSWERED, 2)
+    resumed = by_model(
+        tmp_path / "run", make_scripted_model(lambda _: None), resume=True
+    )
+    assert (resumed.records[0].status, resumed.records[0].tries) == (
+        CaseStatus.ANSWERED,
+        2,
+    )
 
 
-def test_a_finished_run_resumed_makes_no_call(tmp_path: Path, model: ScriptedModel) -> None:
+def test_a_finished_run_resumed_makes_no_call(
+    tmp_path: Path, model: ScriptedModel
+) -> None:
     by_model(tmp_path / "run", model)
     calls = len(model.asked)
     by_model(tmp_path / "run", model, resume=True)
     assert len(model.asked) == calls
 
 
-def test_replies_in_the_cache_are_not_paid_again(tmp_path: Path, model: ScriptedModel) -> None:
+def test_replies_in_the_cache_are_not_paid_again(
+    tmp_path: Path, model: ScriptedModel
+) -> None:
     first = by_model(tmp_path / "one", model, cache=True)
     calls = len(model.asked)
     second = by_model(tmp_path / "two", model, cache=True)
@@ -224,13 +251,19 @@ def test_replies_in_the_cache_are_not_paid_again(tmp_path: Path, model: Scripted
     assert second.submission() == first.submission()
 
 
-def test_a_run_is_resumed_only_as_it_was_begun(tmp_path: Path, model: ScriptedModel) -> None:
+def test_a_run_is_resumed_only_as_it_was_begun(
+    tmp_path: Path, model: ScriptedModel
+) -> None:
     by_model(tmp_path / "run", model)
-    with pytest.raises(CallerError, match=r"was another run: .*settings\.labels differ"):
+    with pytest.raises(
+        CallerError, match=r"was another run: .*settings\.labels differ"
+    ):
         by_model(tmp_path / "run", model, resume=True, labels="multiclass")
 
 
-def test_an_existing_folder_is_never_overwritten(tmp_path: Path, model: ScriptedModel) -> None:
+def test_an_existing_folder_is_never_overwritten(
+    tmp_path: Path, model: ScriptedModel
+) -> None:
     by_model(tmp_path / "run", model)
     with pytest.raises(CallerError, match="exists already"):
         by_model(tmp_path / "run", model)
@@ -243,12 +276,18 @@ def test_a_budget_stops_the_run_and_the_run_can_go_on(
         from tests.runs.conftest import default_reply
 
         return Reply(
-            text=default_reply(request), usage=archqa.runs.record.Usage(calls=1, cost_usd=0.01)
+            text=default_reply(request),
+            usage=archqa.runs.record.Usage(calls=1, cost_usd=0.01),
         )
 
     with pytest.raises(BudgetExceeded, match=r"budget of \$0.05 is spent"):
         by_model(tmp_path / "run", ScriptedModel(priced), max_cost=0.05, jobs=1)
-    assert by_model(tmp_path / "run", ScriptedModel(priced), resume=True).summary()["answered"] == 3
+    assert (
+        by_model(tmp_path / "run", ScriptedModel(priced), resume=True).summary()[
+            "answered"
+        ]
+        == 3
+    )
 
 
 def test_each_stages_calls_tokens_and_latency_can_be_told(
@@ -256,17 +295,27 @@ def test_each_stages_calls_tokens_and_latency_can_be_told(
 ) -> None:
     run = by_model(tmp_path / "run", model)
     stages = {each.agent: each for each in stage_usage(run)}
-    assert set(stages) == {"context", "general_expert", "recruiting", "specialist", "decision"}
+    assert set(stages) == {
+        "context",
+        "general_expert",
+        "recruiting",
+        "specialist",
+        "decision",
+    }
     assert sum(each.usage.calls for each in stages.values()) == run.summary()["calls"]
     assert (
-        sum(each.usage.prompt_tokens for each in stages.values()) == run.summary()["prompt_tokens"]
+        sum(each.usage.prompt_tokens for each in stages.values())
+        == run.summary()["prompt_tokens"]
     )
     assert stages["context"].p95 is not None
 
 
-def test_shards_part_the_cases_without_overlap(tmp_path: Path, model: ScriptedModel) -> None:
+def test_shards_part_the_cases_without_overlap(
+    tmp_path: Path, model: ScriptedModel
+) -> None:
     parts = [
-        by_model(tmp_path / str(n), model, selection=Selection(shard=Shard(n, 2))) for n in (1, 2)
+        by_model(tmp_path / str(n), model, selection=Selection(shard=Shard(n, 2)))
+        for n in (1, 2)
     ]
     ids = [record.id for run in parts for record in run.records]
     assert sorted(ids) == sorted(NARRATIVES)
@@ -284,7 +333,18 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_ids_of_any_kind_make_safe_and_distinct_file_names() -> None:
-    ids = ["1", "01", "../../etc/passwd", "a/b", "..", ".", "ä", "a b", "x" * 400, "x" * 401]
+    ids = [
+        "1",
+        "01",
+        "../../etc/passwd",
+        "a/b",
+        "..",
+        ".",
+        "ä",
+        "a b",
+        "x" * 400,
+        "x" * 401,
+    ]
     names = [trace_name(each) for each in ids]
     assert len(set(names)) == len(ids)
     assert all(Path(name).parent == Path("trace") and len(name) < 200 for name in names)
@@ -296,5 +356,7 @@ def test_a_run_becomes_a_table(tmp_path: Path, model: ScriptedModel) -> None:
     assert set(table["status"]) == {"answered"}
 
 
-async def test_predict_works_where_a_loop_is_running(tmp_path: Path, model: ScriptedModel) -> None:
+async def test_predict_works_where_a_loop_is_running(
+    tmp_path: Path, model: ScriptedModel
+) -> None:
     assert by_model(tmp_path / "run", model).summary()["answered"] == 3

@@ -12,12 +12,16 @@ from tests.fakes.cases import write_synthetic_cases
 from tests.fakes.server import FakeServer
 
 
-def test_nearly_every_case_is_answered_when_three_calls_in_ten_fail(tmp_path: Path) -> None:
+def test_nearly_every_case_is_answered_when_three_calls_in_ten_fail(
+    tmp_path: Path,
+) -> None:
     assert_nearly_all_answered(faults.run_with_faults(tmp_path, count=20, sentences=10))
 
 
 @pytest.mark.long
-def test_nearly_all_of_200_cases_are_answered_when_three_calls_in_ten_fail(tmp_path: Path) -> None:
+def test_nearly_all_of_200_cases_are_answered_when_three_calls_in_ten_fail(
+    tmp_path: Path,
+) -> None:
     run = faults.run_with_faults(tmp_path, count=200)
     assert run.calls > 5000
     assert_nearly_all_answered(run)

@@ -89,16 +89,26 @@ def test_what_is_typed_wins_over_the_environment_and_that_over_the_file(
     assert multi_turn.model_dump()["iterations"] == 7
 
 
-def test_a_full_name_in_a_file_takes_precedence_over_a_short_one(tmp_path: Path) -> None:
+def test_a_full_name_in_a_file_takes_precedence_over_a_short_one(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "archqa.toml"
     file.write_text("word_limit = 60\n[pipelines.embedded]\nword_limit = 50\n")
     settings = load_settings(file)
-    limits = {name: settings.for_pipeline(find(name)).model_dump() for name in ("embedded", "dmis")}
-    assert {name: own["word_limit"] for name, own in limits.items()} == {"embedded": 50, "dmis": 60}
+    limits = {
+        name: settings.for_pipeline(find(name)).model_dump()
+        for name in ("embedded", "dmis")
+    }
+    assert {name: own["word_limit"] for name, own in limits.items()} == {
+        "embedded": 50,
+        "dmis": 60,
+    }
 
 
 def test_the_last_assignment_wins() -> None:
-    assert load_settings(None, {"jobs": 2}, ["limits.jobs=3", "jobs=4"]).limits.jobs == 4
+    assert (
+        load_settings(None, {"jobs": 2}, ["limits.jobs=3", "jobs=4"]).limits.jobs == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,13 +119,22 @@ def test_the_last_assignment_wins() -> None:
         ("limits.jbs=3", "jobs"),
     ],
 )
-def test_an_unknown_nested_setting_comes_with_a_suggestion(assignment: str, meant: str) -> None:
-    with pytest.raises(CallerError, match=f"there is no such setting; did you mean {meant}"):
+def test_an_unknown_nested_setting_comes_with_a_suggestion(
+    assignment: str, meant: str
+) -> None:
+    with pytest.raises(
+        CallerError, match=f"there is no such setting; did you mean {meant}"
+    ):
         load_settings(assignments=[assignment])
 
 
 def test_all_invalid_settings_are_named_at_once_with_what_was_meant() -> None:
-    wrong = ["lables=binary", "limits.job=2", "batch_size=many", "agents.nobody.model=x"]
+    wrong = [
+        "lables=binary",
+        "limits.job=2",
+        "batch_size=many",
+        "agents.nobody.model=x",
+    ]
     with pytest.raises(CallerError) as caught:
         load_settings(assignments=[*wrong, "pipelines.dmis.sreen=batched"])
     message = str(caught.value)
@@ -135,11 +154,19 @@ def test_a_wrong_value_of_a_short_name_is_reported_once() -> None:
 
 def test_typed_settings_without_effect_are_refused_all_at_once() -> None:
     with pytest.raises(CallerError) as caught:
-        predict("mini", pipeline="dmis", writes="apply", rounds=7, operating_point="recall")
+        predict(
+            "mini", pipeline="dmis", writes="apply", rounds=7, operating_point="recall"
+        )
     message = str(caught.value)
     assert message.startswith("Invalid settings:\n")
-    assert "operating_point: dmis does not use it. Pipelines that use it: embedded." in message
-    assert "rounds: dmis does not use it. Pipelines that use it: paper (medagentbench)" in message
+    assert (
+        "operating_point: dmis does not use it. Pipelines that use it: embedded."
+        in message
+    )
+    assert (
+        "rounds: dmis does not use it. Pipelines that use it: paper (medagentbench)"
+        in message
+    )
     assert "writes: dmis does not use it." in message
     assert "paper (medagentbench), typed (medagentbench)" in message
 
@@ -154,7 +181,9 @@ def test_typed_settings_without_effect_are_refused_all_at_once() -> None:
         ),
     ],
 )
-def test_settings_of_another_pipeline_or_agent_are_refused(assignment: str, problem: str) -> None:
+def test_settings_of_another_pipeline_or_agent_are_refused(
+    assignment: str, problem: str
+) -> None:
     settings = load_settings(None, {"pipeline": "embedded"}, [assignment])
     with pytest.raises(CallerError) as caught:
         plan_run("mini", None, Selection(), settings)
@@ -162,7 +191,9 @@ def test_settings_of_another_pipeline_or_agent_are_refused(assignment: str, prob
 
 
 def test_the_command_line_refuses_them_with_exit_code_2(tmp_path: Path) -> None:
-    done = command("predict", "mini", "--set", "writes=apply", "--set", "rounds=7", cwd=tmp_path)
+    done = command(
+        "predict", "mini", "--set", "writes=apply", "--set", "rounds=7", cwd=tmp_path
+    )
     assert done.returncode == 2
     assert "writes: embedded does not use it" in done.stderr
     assert "rounds: embedded does not use it" in done.stderr
@@ -173,13 +204,17 @@ def test_an_operating_point_changes_what_the_engine_selects(tmp_path: Path) -> N
     counts = []
     for point in ("precision", "f1", "recall"):
         folder = tmp_path / point
-        done = command("predict", "mini", "--operating-point", point, "--out", str(folder))
+        done = command(
+            "predict", "mini", "--operating-point", point, "--out", str(folder)
+        )
         assert done.returncode == 0, done.stderr
         counts.append(sum(len(record.evidence) for record in Run.open(folder).records))
     assert counts[0] < counts[1] < counts[2]
 
 
-@pytest.mark.parametrize("task", ["archehr-2025", "archehr-2026-st2", "archehr-2026-st3"])
+@pytest.mark.parametrize(
+    "task", ["archehr-2025", "archehr-2026-st2", "archehr-2026-st3"]
+)
 def test_an_operating_point_without_the_engine_is_an_error_that_names_who_has_one(
     task: str, tmp_path: Path
 ) -> None:
@@ -190,7 +225,9 @@ def test_an_operating_point_without_the_engine_is_an_error_that_names_who_has_on
     assert problem in done.stderr
 
 
-def test_a_pipeline_of_the_same_name_for_another_task_is_told_apart(tmp_path: Path) -> None:
+def test_a_pipeline_of_the_same_name_for_another_task_is_told_apart(
+    tmp_path: Path,
+) -> None:
     words = ("--task", "archehr-2026-st1", "--operating-point", "recall")
     done = command("predict", "mini", *words, cwd=tmp_path)
     assert done.returncode == 2
@@ -216,7 +253,9 @@ def test_settings_and_keywords_together_are_refused() -> None:
         predict("mini", settings=load_settings(), labels="multiclass")
 
 
-def test_a_run_keeps_the_settings_of_its_own_pipeline_and_no_secret(tmp_path: Path) -> None:
+def test_a_run_keeps_the_settings_of_its_own_pipeline_and_no_secret(
+    tmp_path: Path,
+) -> None:
     typed = {
         "pipeline": "embedded",
         "labels": "multiclass",
@@ -233,11 +272,15 @@ def test_a_run_keeps_the_settings_of_its_own_pipeline_and_no_secret(tmp_path: Pa
     assert "api_key" not in text
 
 
-def test_a_run_from_before_the_first_release_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_run_from_before_the_first_release_is_refused_with_the_reason(
+    tmp_path: Path,
+) -> None:
     out = tmp_path / "run"
     predict("mini", out=out, pipeline="embedded")
     manifest = json.loads((out / "run.json").read_text())
-    manifest["backends"] = dict.fromkeys(manifest["backends"], "gpt-4.1 at api.openai.com")
+    manifest["backends"] = dict.fromkeys(
+        manifest["backends"], "gpt-4.1 at api.openai.com"
+    )
     (out / "run.json").write_text(json.dumps(manifest))
     for words in (["show"], ["score"], ["export", "--format", "csv"]):
         result = command(*words, str(out))
@@ -246,8 +289,15 @@ def test_a_run_from_before_the_first_release_is_refused_with_the_reason(tmp_path
 
 
 def test_a_worker_of_a_cluster_gets_the_same_settings(tmp_path: Path) -> None:
-    typed = {"labels": "multiclass", "cache_url": "postgresql://u:p@h/d", "api_key": "k", "jobs": 9}
-    settings = load_settings(typed=typed, assignments=["agents.decision.backend=embedded"])
+    typed = {
+        "labels": "multiclass",
+        "cache_url": "postgresql://u:p@h/d",
+        "api_key": "k",
+        "jobs": 9,
+    }
+    settings = load_settings(
+        typed=typed, assignments=["agents.decision.backend=embedded"]
+    )
     manifest = predict("mini", out=tmp_path / "run", pipeline="embedded").manifest
     config = WorkerConfig.of(manifest, settings, 2)
     assert "u:p" not in json.dumps(config.settings)
@@ -269,7 +319,9 @@ def test_the_settings_of_every_pipeline_are_in_the_registry() -> None:
 
 def test_short_names_are_unambiguous() -> None:
     for name in RUN_SHORT_NAMES:
-        assert not any(name in section.model_fields for section in pipeline_sections().values())
+        assert not any(
+            name in section.model_fields for section in pipeline_sections().values()
+        )
     for section in pipeline_sections().values():
         assert not set(section.model_fields) & set(Settings.model_fields)
         assert all(full_names(name) for name in section.model_fields)
@@ -286,7 +338,10 @@ def test_list_settings_shows_type_default_description_and_owner() -> None:
     lines = command("list", "settings").stdout.replace("\n", " ")
     assert "limits.jobs (jobs): integer [default: 8]" in lines
     embedded = command("list", "settings", "--pipeline", "embedded")
-    assert "pipelines.embedded.operating_point (operating_point): f1 | precision" in embedded.stdout
+    assert (
+        "pipelines.embedded.operating_point (operating_point): f1 | precision"
+        in embedded.stdout
+    )
     assert "(writes)" not in embedded.stdout
     assert command("list", "settings", "--pipeline", "nope").returncode == 2
 
@@ -298,8 +353,19 @@ def test_agents_are_those_of_the_pipelines() -> None:
 
 
 def test_settings_are_imported_without_slow_libraries() -> None:
-    slow = ("numpy", "onnxruntime", "aiohttp", "openai", "pandas", "lxml", "httpx2", "archqa.fhir")
-    code = f"import archqa.settings, sys; print([m for m in {slow} if m in sys.modules])"
+    slow = (
+        "numpy",
+        "onnxruntime",
+        "aiohttp",
+        "openai",
+        "pandas",
+        "lxml",
+        "httpx2",
+        "archqa.fhir",
+    )
+    code = (
+        f"import archqa.settings, sys; print([m for m in {slow} if m in sys.modules])"
+    )
     environment = {**os.environ, "PYTHONPATH": str(Path(archqa.__file__).parent.parent)}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment

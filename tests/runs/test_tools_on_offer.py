@@ -46,7 +46,9 @@ def strict_form(parameters: dict[str, Any]) -> dict[str, Any]:
     assert set(parameters["required"]) <= set(parameters["properties"])
     properties = {}
     for name, schema in parameters["properties"].items():
-        properties[name] = {key: value for key, value in schema.items() if key != "default"}
+        properties[name] = {
+            key: value for key, value in schema.items() if key != "default"
+        }
     return {
         **parameters,
         "properties": properties,

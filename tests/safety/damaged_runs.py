@@ -105,7 +105,10 @@ def _mutations(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"{name} is {str(value)[:12]!a}", {**document, name: value}
         if isinstance(member, list) and member and isinstance(member[0], dict):
             for description, value in _mutations(member[0]):
-                yield f"{name}[0] {description}", {**document, name: [value, *member[1:]]}
+                yield (
+                    f"{name}[0] {description}",
+                    {**document, name: [value, *member[1:]]},
+                )
         if isinstance(member, dict) and member:
             for inner in list(member)[:6]:
                 for value in VALUES:

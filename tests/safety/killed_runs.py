@@ -43,7 +43,11 @@ class Killer:
         return self._left == 1 and self._concerns(target)
 
     def _concerns(self, target: Any) -> bool:
-        path = Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else target
+        path = (
+            Path(f"/proc/self/fd/{target}").readlink()
+            if isinstance(target, int)
+            else target
+        )
         return os.fspath(path).startswith(self._folder)
 
 
@@ -125,7 +129,11 @@ def main() -> None:
             different.append(operation)
         leftovers += [path.name for path in out.iterdir() if is_leftover(path)]
         operation += 1 if operation < OPERATIONS_OF_THE_START else stride
-    result = {"not_resumed": not_resumed, "different": different, "leftovers": leftovers}
+    result = {
+        "not_resumed": not_resumed,
+        "different": different,
+        "leftovers": leftovers,
+    }
     sys.stdout.write(json.dumps({"kills": kills, **result}))
 
 

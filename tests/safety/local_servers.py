@@ -60,14 +60,18 @@ class LocalServer:
         body: bytes | None = None,
     ) -> Answer:
         """Send one request; `Host` is this server's own unless the headers have one."""
-        pairs = list(headers.items()) if isinstance(headers, dict) else list(headers or [])
+        pairs = (
+            list(headers.items()) if isinstance(headers, dict) else list(headers or [])
+        )
         if not any(name.lower() == "host" for name, _ in pairs):
             pairs.insert(0, ("Host", f"{self.host}:{self.port}"))
         if body is not None:
             pairs.append(("Content-Length", str(len(body))))
         connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
         try:
-            connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+            connection.putrequest(
+                method, target, skip_host=True, skip_accept_encoding=True
+            )
             for name, value in pairs:
                 connection.putheader(name, value)
             connection.endheaders(body)
@@ -79,7 +83,9 @@ class LocalServer:
 
 
 @contextmanager
-def started(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[LocalServer]:
+def started(
+    *arguments: str, environment: dict[str, str] | None = None
+) -> Iterator[LocalServer]:
     """Run a command that serves, until the block ends."""
     process = subprocess.Popen(
         [*ARCHQA, *arguments],

@@ -41,7 +41,9 @@ class RawServer:
             def _serve(self) -> None:
                 length = int(self.headers.get("content-length") or 0)
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                request = Request(self.command, self.path, headers, self.rfile.read(length))
+                request = Request(
+                    self.command, self.path, headers, self.rfile.read(length)
+                )
                 owner.requests.append(request)
                 owner._write(self, owner.answer(request))
 
@@ -69,7 +71,9 @@ class RawServer:
         handler.close_connection = True
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), daemon=True
+        ).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -84,7 +88,9 @@ def redirect_to(url: str, status: int = 307) -> Answer:
 
 def json_response(text: str, *headers: tuple[str, str]) -> Response:
     """A reply of JSON."""
-    return Response(200, (text.encode(),), (("content-type", "application/json"), *headers))
+    return Response(
+        200, (text.encode(),), (("content-type", "application/json"), *headers)
+    )
 
 
 def endless(_: Request) -> Response:

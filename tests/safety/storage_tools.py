@@ -20,7 +20,9 @@ class CommandResult(NamedTuple):
     stderr: str
 
 
-def archqa(*arguments: object, cwd: Path | None = None, **environment: str) -> CommandResult:
+def archqa(
+    *arguments: object, cwd: Path | None = None, **environment: str
+) -> CommandResult:
     """Run the command line in this process; an exception that is not an exit is raised."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch:

@@ -27,7 +27,9 @@ def note(tmp_path: Path) -> Path:
     return file
 
 
-def with_ambient_key(*arguments: str, cwd: Path, url: str, **variables: str) -> CommandResult:
+def with_ambient_key(
+    *arguments: str, cwd: Path, url: str, **variables: str
+) -> CommandResult:
     ambient = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url, **variables}
     return command(*arguments, cwd=cwd, **ambient)
 
@@ -38,7 +40,9 @@ def test_ask_about_a_note_is_answered_on_this_machine_and_says_so(note: Path) ->
         result = with_ambient_key(*question, cwd=note.parent, url=trap.base_url)
     assert result.returncode == 0, result.stderr
     assert trap.connections == 0
-    lines = [line for line in result.stderr.splitlines() if "embedded engine answers" in line]
+    lines = [
+        line for line in result.stderr.splitlines() if "embedded engine answers" in line
+    ]
     assert len(lines) == 1
     assert "OPENAI_API_KEY" in lines[0]
 
@@ -63,12 +67,21 @@ def test_predict_is_answered_on_this_machine_and_says_so(tmp_path: Path) -> None
         ["ablate", "mini", "--pipeline", "dmis"],
         ["tune", "mini", "--agent", "decision", "--prompts", "decision/v2,compress/v2"],
         ["batch", "submit", "mini"],
-        ["ask", "Why?", "--note", "note.txt", "--set", "agents.note_answer.backend=model"],
+        [
+            "ask",
+            "Why?",
+            "--note",
+            "note.txt",
+            "--set",
+            "agents.note_answer.backend=model",
+        ],
         ["predict", "mini", "--set", "agents.decision.backend=model"],
         ["predict", "mini", "--pipeline", "dmis", "--set", "api_key=sk-typed"],
     ],
 )
-def test_what_needs_a_model_is_refused_with_the_remedy(arguments: list[str], note: Path) -> None:
+def test_what_needs_a_model_is_refused_with_the_remedy(
+    arguments: list[str], note: Path
+) -> None:
     with Trap() as trap:
         result = with_ambient_key(*arguments, cwd=note.parent, url=trap.base_url)
     assert trap.connections == 0
@@ -89,17 +102,33 @@ def test_the_list_of_models_needs_a_server_that_is_named(tmp_path: Path) -> None
 
 
 def test_medagentbench_says_how_to_ask_for_a_model(tmp_path: Path) -> None:
-    task = {"id": "task1_1", "instruction": "What is the MRN?", "eval_MRN": "S1", "context": ""}
+    task = {
+        "id": "task1_1",
+        "instruction": "What is the MRN?",
+        "eval_MRN": "S1",
+        "context": "",
+    }
     (tmp_path / "tasks.json").write_text(json.dumps([task]))
     with Trap() as trap:
-        result = with_ambient_key("predict", "tasks.json", cwd=tmp_path, url=trap.base_url)
+        result = with_ambient_key(
+            "predict", "tasks.json", cwd=tmp_path, url=trap.base_url
+        )
     assert (result.returncode, trap.connections) == (2, 0)
     assert "--model NAME" in result.stderr
     assert "--pipeline do-nothing" in result.stderr
 
 
 def test_a_dry_run_of_a_model_pipeline_needs_no_server(tmp_path: Path) -> None:
-    arguments = ["predict", "mini", "--pipeline", "dmis", "--limit", "1", "--dry-run", "--json"]
+    arguments = [
+        "predict",
+        "mini",
+        "--pipeline",
+        "dmis",
+        "--limit",
+        "1",
+        "--dry-run",
+        "--json",
+    ]
     with Trap() as trap:
         result = with_ambient_key(*arguments, cwd=tmp_path, url=trap.base_url)
     assert trap.connections == 0
@@ -116,13 +145,17 @@ def test_the_doctor_sends_no_key(tmp_path: Path) -> None:
 
 
 def test_config_show_says_that_the_key_is_not_used(tmp_path: Path) -> None:
-    result = with_ambient_key("config", "show", cwd=tmp_path, url="http://127.0.0.1:9/v1")
+    result = with_ambient_key(
+        "config", "show", cwd=tmp_path, url="http://127.0.0.1:9/v1"
+    )
     assert "127.0.0.1:9" not in result.stdout
     assert "no model server was asked for" in result.stderr
     assert KEY not in result.stdout + result.stderr
 
 
-def test_python_calls_send_nothing_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_calls_send_nothing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Trap() as trap:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", trap.base_url)
@@ -131,7 +164,9 @@ def test_python_calls_send_nothing_either(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(CallerError, match="--model NAME"):
             archqa.predict("mini", out=tmp_path / "model", pipeline="dmis")
         with pytest.raises(CallerError, match="--model NAME"):
-            archqa.predict("mini", out=tmp_path / "key", pipeline="dmis", api_key="sk-typed")
+            archqa.predict(
+                "mini", out=tmp_path / "key", pipeline="dmis", api_key="sk-typed"
+            )
     assert trap.connections == 0
     assert run.manifest.pipeline == "embedded"
     assert answer.answered_by.reader == "engine"
@@ -154,7 +189,9 @@ async def test_the_form_of_serve_names_the_server_that_gets_the_note(
     monkeypatch.setenv("https_proxy", "http://user:geheim@proxy.example:3128")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     settings = Settings(model="gpt-4.1")
-    async with web_client(create_app(WebConfig([tmp_path]), settings=settings)) as client:
+    async with web_client(
+        create_app(WebConfig([tmp_path]), settings=settings)
+    ) as client:
         page = (await client.get("/")).text
     assert "sent to api.openai.com through the proxy proxy.example:3128" in page
     assert "Answered on this machine" not in page
@@ -179,7 +216,9 @@ def test_a_typed_model_or_a_named_file_asks_for_the_server(
 
 
 @pytest.mark.parametrize("variable", ["ARCHQA_MODEL", "ARCHQA_AGENTS__CONTEXT__MODEL"])
-def test_a_variable_of_archqa_asks_for_the_server(variable: str, tmp_path: Path) -> None:
+def test_a_variable_of_archqa_asks_for_the_server(
+    variable: str, tmp_path: Path
+) -> None:
     assert with_key_and_server(tmp_path, **{variable: "m"}) > 0
 
 
@@ -231,9 +270,16 @@ def test_a_url_of_archqa_wins_over_that_of_the_environment(
 def test_an_agents_own_server_does_not_send_the_others_to_openai(
     tmp_path: Path, note: Path
 ) -> None:
-    own = ["--pipeline", "dmis", "--set", "agents.specialist.base_url=http://127.0.0.1:9/v1"]
+    own = [
+        "--pipeline",
+        "dmis",
+        "--set",
+        "agents.specialist.base_url=http://127.0.0.1:9/v1",
+    ]
     with Trap() as trap:
-        result = with_ambient_key("predict", "mini", *own, cwd=tmp_path, url=trap.base_url)
+        result = with_ambient_key(
+            "predict", "mini", *own, cwd=tmp_path, url=trap.base_url
+        )
     assert (result.returncode, trap.connections) == (2, 0)
     assert "--model NAME" in result.stderr
 

@@ -31,7 +31,11 @@ def planted_run(tmp_path: Path) -> Path:
 
 def point_to(run: Path, url: str) -> None:
     manifest = json.loads((run / "run.json").read_text())
-    manifest |= {"task": "fhir-agentbench", "pipeline": "retrieve-all", "case_ids": ["q1"]}
+    manifest |= {
+        "task": "fhir-agentbench",
+        "pipeline": "retrieve-all",
+        "case_ids": ["q1"],
+    }
     manifest["settings"] |= {"record": url, "pipelines": {}}
     (run / "run.json").write_text(json.dumps(manifest))
     (run / "input.jsonl").write_text(json.dumps(QUESTION) + "\n")
@@ -42,7 +46,9 @@ def go_on(run: Path, **variables: str) -> CommandResult:
     return archqa(*words, ARCHQA_FHIR_TOKEN=TOKEN, **variables)
 
 
-def test_a_batch_does_not_search_a_record_that_only_its_folder_names(planted_run: Path) -> None:
+def test_a_batch_does_not_search_a_record_that_only_its_folder_names(
+    planted_run: Path,
+) -> None:
     with RawServer(lambda _: json_response(BUNDLE)) as server:
         point_to(planted_run, f"{server.url}/fhir?key=canary")
         result = go_on(planted_run)
@@ -67,7 +73,10 @@ def test_a_batch_does_not_write_to_the_record_that_its_folder_names(
 ) -> None:
     manifest = json.loads((planted_run / "run.json").read_text())
     manifest |= {"task": "medagentbench", "pipeline": "typed"}
-    settings = {"record": str(tmp_path / "mine.db"), "pipelines": {"typed": {"writes": "apply"}}}
+    settings = {
+        "record": str(tmp_path / "mine.db"),
+        "pipelines": {"typed": {"writes": "apply"}},
+    }
     manifest["settings"] |= settings
     (planted_run / "run.json").write_text(json.dumps(manifest))
     result = go_on(planted_run)

@@ -52,12 +52,18 @@ def planted(assignment: str, folder: Path) -> tuple[Settings, list[str]]:
 
 
 def ignored_line(result: CommandResult) -> str:
-    lines = [line for line in result.stderr.splitlines() if line.endswith("--config archqa.toml")]
+    lines = [
+        line
+        for line in result.stderr.splitlines()
+        if line.endswith("--config archqa.toml")
+    ]
     assert len(lines) == 1, result.stderr
     return lines[0]
 
 
-def test_the_attack_that_was_seen_gets_neither_note_nor_keys(folder: Path, trap: Trap) -> None:
+def test_the_attack_that_was_seen_gets_neither_note_nor_keys(
+    folder: Path, trap: Trap
+) -> None:
     plant(
         folder,
         f'model = "m"\nbase_url = "{trap.base_url}"\n'
@@ -68,7 +74,9 @@ def test_the_attack_that_was_seen_gets_neither_note_nor_keys(folder: Path, trap:
     assert trap.connections == 0
     assert result.returncode == 0, result.stderr
     line = ignored_line(result)
-    assert "agents.context.base_url, agents.context.key_variable, base_url, model" in line
+    assert (
+        "agents.context.base_url, agents.context.key_variable, base_url, model" in line
+    )
     assert "--config archqa.toml" in line
 
 
@@ -85,7 +93,9 @@ def test_the_attack_that_was_seen_gets_neither_note_nor_keys(folder: Path, trap:
         '"base_url" = "{url}"\n"model" = "m"',
     ],
 )
-def test_no_setting_of_the_file_sends_anything(content: str, folder: Path, trap: Trap) -> None:
+def test_no_setting_of_the_file_sends_anything(
+    content: str, folder: Path, trap: Trap
+) -> None:
     host = trap.base_url.removeprefix("http://").removesuffix("/v1")
     plant(folder, content.format(url=trap.base_url, host=host))
     for words in (
@@ -153,12 +163,20 @@ def test_a_typed_embedded_pipeline_stays_on_this_machine(
         ('functions = "../functions.json"', "pipelines.paper.functions"),
         ('functions = "linked.json"', "pipelines.paper.functions"),
         ('[prices."gpt-4.1"]\nprompt = 0.0', "prices.gpt-4.1.prompt"),
-        ('[agents.planner]\nbase_url = "https://evil.example"', "agents.planner.base_url"),
+        (
+            '[agents.planner]\nbase_url = "https://evil.example"',
+            "agents.planner.base_url",
+        ),
         ('[agents.note_answer]\nmodel = "m"', "agents.note_answer.model"),
-        ('[agents.planner]\nkey_variable = "AWS_SECRET"', "agents.planner.key_variable"),
+        (
+            '[agents.planner]\nkey_variable = "AWS_SECRET"',
+            "agents.planner.key_variable",
+        ),
     ],
 )
-def test_what_could_do_harm_is_ignored_and_named(assignment: str, name: str, folder: Path) -> None:
+def test_what_could_do_harm_is_ignored_and_named(
+    assignment: str, name: str, folder: Path
+) -> None:
     (folder / "linked.json").symlink_to("/etc/passwd")
     before = load_settings().model_dump()
     settings, lines = planted(assignment, folder)
@@ -174,27 +192,48 @@ def test_harmless_settings_still_work_and_nothing_is_said(folder: Path) -> None:
         folder,
     )
     assert lines == []
-    assert (settings.pipeline, settings.limits.jobs, settings.retries.tries) == ("dmis", 3, 2)
+    assert (settings.pipeline, settings.limits.jobs, settings.retries.tries) == (
+        "dmis",
+        3,
+        2,
+    )
     assert settings.cache.enabled is False
     assert settings.agent("decision").backend == "embedded"
-    assert settings.model_dump()["pipelines"]["paper"]["functions"] == Path("funcs.json")
+    assert settings.model_dump()["pipelines"]["paper"]["functions"] == Path(
+        "funcs.json"
+    )
 
 
 def test_the_folder_sets_what_is_harmless_and_the_user_has_not_set(
     folder: Path, user_config: Path
 ) -> None:
-    user_config.write_text('model = "own"\njobs = 2\ntries = 4\n[agents.context]\nmodel = "o3"\n')
-    planted_text = 'model = "evil"\njobs = 3\ntimeout = 9\n[agents.context]\nturns = 2\n'
+    user_config.write_text(
+        'model = "own"\njobs = 2\ntries = 4\n[agents.context]\nmodel = "o3"\n'
+    )
+    planted_text = (
+        'model = "evil"\njobs = 3\ntimeout = 9\n[agents.context]\nturns = 2\n'
+    )
     settings, lines = planted(planted_text, folder)
-    assert (settings.model, settings.limits.jobs, settings.retries.tries) == ("own", 2, 4)
+    assert (settings.model, settings.limits.jobs, settings.retries.tries) == (
+        "own",
+        2,
+        4,
+    )
     assert settings.limits.timeout == 9
-    assert (settings.agent("context").model, settings.agent("context").turns) == ("o3", 2)
+    assert (settings.agent("context").model, settings.agent("context").turns) == (
+        "o3",
+        2,
+    )
     assert len(lines) == 1
     assert "model" in lines[0]
 
 
-def test_the_folder_lifts_no_limit_that_the_user_has_set(folder: Path, user_config: Path) -> None:
-    user_config.write_text('pipeline = "embedded"\nmodel = "own"\nmax_cost = 1\ncache = false\n')
+def test_the_folder_lifts_no_limit_that_the_user_has_set(
+    folder: Path, user_config: Path
+) -> None:
+    user_config.write_text(
+        'pipeline = "embedded"\nmodel = "own"\nmax_cost = 1\ncache = false\n'
+    )
     settings, _ = planted('pipeline = "dmis"\nmax_cost = 1000\ncache = true\n', folder)
     assert (settings.pipeline, settings.limits.max_cost) == ("embedded", 1)
     assert not settings.cache.enabled
@@ -236,7 +275,9 @@ def test_names_in_the_file_cannot_write_to_the_terminal(folder: Path) -> None:
     assert "prices." in ignored_line(result)
 
 
-def test_unknown_names_in_the_file_cannot_write_to_the_terminal_either(folder: Path) -> None:
+def test_unknown_names_in_the_file_cannot_write_to_the_terminal_either(
+    folder: Path,
+) -> None:
     plant(folder, '"\\u001b[2J\\narchqa: all is well" = 1\n')
     result = command("config", "show")
     assert result.returncode == 2
@@ -245,7 +286,8 @@ def test_unknown_names_in_the_file_cannot_write_to_the_terminal_either(folder: P
 
 
 @pytest.mark.parametrize(
-    "content", ["a = " + "[" * 5000, "a = 1" + "0" * 5000, "a = \udcff", "prices = 1\nagents = 2"]
+    "content",
+    ["a = " + "[" * 5000, "a = 1" + "0" * 5000, "a = \udcff", "prices = 1\nagents = 2"],
 )
 def test_a_damaged_file_is_one_clear_error(content: str, folder: Path) -> None:
     (folder / "archqa.toml").write_bytes(content.encode("utf-8", "surrogateescape"))
@@ -257,5 +299,10 @@ def test_a_damaged_file_is_one_clear_error(content: str, folder: Path) -> None:
 
 def test_every_command_says_what_is_ignored(folder: Path) -> None:
     plant(folder, 'base_url = "https://evil.example/v1"\n')
-    for words in (ASK, ["predict", "mini", "--limit", "1"], ["doctor"], ["cache", "info"]):
+    for words in (
+        ASK,
+        ["predict", "mini", "--limit", "1"],
+        ["doctor"],
+        ["cache", "info"],
+    ):
         assert "base_url" in ignored_line(command(*words))

@@ -37,9 +37,13 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", LIST_NAMES)
-def test_a_named_file_that_is_absent_stops_the_load(name: str, data: Path, tmp_path: Path) -> None:
+def test_a_named_file_that_is_absent_stops_the_load(
+    name: str, data: Path, tmp_path: Path
+) -> None:
     listed = (
-        line(data, "A.ndjson") + line(data, "B.ndjson") + line(data, "gone.ndjson.gz", "0" * 64)
+        line(data, "A.ndjson")
+        + line(data, "B.ndjson")
+        + line(data, "gone.ndjson.gz", "0" * 64)
     )
     (data / name).write_text(listed + line(data, "LICENSE.txt", "1" * 64))
     result = load(data, cwd=tmp_path)
@@ -52,7 +56,9 @@ def test_a_named_file_that_is_absent_stops_the_load(name: str, data: Path, tmp_p
 
 @pytest.mark.parametrize("name", LIST_NAMES)
 @pytest.mark.parametrize("spelling", ["fhir", ".", "../fhir", "absolute"])
-def test_a_list_in_the_parent_folder_counts(name: str, spelling: str, data: Path) -> None:
+def test_a_list_in_the_parent_folder_counts(
+    name: str, spelling: str, data: Path
+) -> None:
     sums = data.parent / name
     names = ["fhir/A.ndjson", "fhir/B.ndjson"]
     cwd = data.parent if spelling == "fhir" else data
@@ -87,7 +93,9 @@ def test_one_file_of_a_folder_is_checked_alone(data: Path, tmp_path: Path) -> No
 
 def test_lists_in_subfolders_and_both_names_count(data: Path, tmp_path: Path) -> None:
     (data / "SHA256SUMS").write_text(line(data, "A.ndjson") + line(data, "B.ndjson"))
-    (data.parent / "SHA256SUMS.txt").write_text(line(data.parent, "fhir/B.ndjson", "0" * 64))
+    (data.parent / "SHA256SUMS.txt").write_text(
+        line(data.parent, "fhir/B.ndjson", "0" * 64)
+    )
     result = load(data.parent, cwd=tmp_path)
     assert result.returncode == 3
     assert "fhir/B.ndjson: differs from its SHA-256 in SHA256SUMS.txt" in result.stderr
@@ -95,10 +103,14 @@ def test_lists_in_subfolders_and_both_names_count(data: Path, tmp_path: Path) ->
     empty.mkdir()
     (data.parent / "SHA256SUMS.txt").unlink()
     (empty / "SHA256SUMS").write_text(line(empty, "gone.ndjson", "0" * 64))
-    assert "gone.ndjson: is named in SHA256SUMS" in load(data.parent, cwd=tmp_path).stderr
+    assert (
+        "gone.ndjson: is named in SHA256SUMS" in load(data.parent, cwd=tmp_path).stderr
+    )
 
 
-def test_a_file_that_the_list_does_not_name_is_remarked(data: Path, tmp_path: Path) -> None:
+def test_a_file_that_the_list_does_not_name_is_remarked(
+    data: Path, tmp_path: Path
+) -> None:
     (data / "SHA256SUMS").write_text(line(data, "A.ndjson"))
     result = load(data, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
@@ -120,7 +132,12 @@ def test_thousands_of_unnamed_files_are_summed_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    ["no checksum here", "0" * 63 + "  A.ndjson", "0" * 64 + " ", "g" * 64 + "  A.ndjson"],
+    [
+        "no checksum here",
+        "0" * 63 + "  A.ndjson",
+        "0" * 64 + " ",
+        "g" * 64 + "  A.ndjson",
+    ],
 )
 def test_a_malformed_line_is_named(bad: str, data: Path, tmp_path: Path) -> None:
     (data / "SHA256SUMS").write_text(f"{line(data, 'A.ndjson')}\n{bad}\n")
@@ -129,13 +146,24 @@ def test_a_malformed_line_is_named(bad: str, data: Path, tmp_path: Path) -> None
     assert "SHA256SUMS:3: is no line of a checksum list" in result.stderr
 
 
-def test_two_checksums_of_one_file_contradict_each_other(data: Path, tmp_path: Path) -> None:
-    text = line(data, "A.ndjson") + line(data, "B.ndjson") + line(data, "./A.ndjson", "0" * 64)
+def test_two_checksums_of_one_file_contradict_each_other(
+    data: Path, tmp_path: Path
+) -> None:
+    text = (
+        line(data, "A.ndjson")
+        + line(data, "B.ndjson")
+        + line(data, "./A.ndjson", "0" * 64)
+    )
     (data / "SHA256SUMS").write_text(text)
-    assert "SHA256SUMS:3: has another checksum of A.ndjson" in load(data, cwd=tmp_path).stderr
+    assert (
+        "SHA256SUMS:3: has another checksum of A.ndjson"
+        in load(data, cwd=tmp_path).stderr
+    )
 
 
-@pytest.mark.parametrize("outside", ["../secret", "/etc/passwd", "sub/../../secret", "..", "../1"])
+@pytest.mark.parametrize(
+    "outside", ["../secret", "/etc/passwd", "sub/../../secret", "..", "../1"]
+)
 def test_names_outside_of_the_folder_are_not_followed(
     outside: str, data: Path, tmp_path: Path
 ) -> None:
@@ -144,7 +172,9 @@ def test_names_outside_of_the_folder_are_not_followed(
     result = load(data, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     (remark,) = json.loads(result.stdout)["remarks"]
-    assert remark.endswith("SHA256SUMS:3: names a path outside of its folder; it is ignored")
+    assert remark.endswith(
+        "SHA256SUMS:3: names a path outside of its folder; it is ignored"
+    )
 
 
 def test_a_dotted_name_that_stays_inside_counts(data: Path, tmp_path: Path) -> None:
@@ -171,7 +201,9 @@ def test_unusual_but_valid_lines_are_read(data: Path, tmp_path: Path) -> None:
 def test_an_unrelated_list_above_the_folder_is_not_read_as_its_own(
     data: Path, tmp_path: Path
 ) -> None:
-    (data.parent / "SHA256SUMS").write_text("not a list\n" + line(data, "B.ndjson", "0" * 64))
+    (data.parent / "SHA256SUMS").write_text(
+        "not a list\n" + line(data, "B.ndjson", "0" * 64)
+    )
     result = load(data, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["remarks"] == []

@@ -30,16 +30,21 @@ def exported_row(folder: Path, case_id: str, answer: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "text", [FORMULA, "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\n=1", "＝1+1", "--1"]
+    "text",
+    [FORMULA, "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\n=1", "＝1+1", "--1"],
 )
-def test_a_cell_that_starts_like_a_formula_gets_an_apostrophe(tmp_path: Path, text: str) -> None:
+def test_a_cell_that_starts_like_a_formula_gets_an_apostrophe(
+    tmp_path: Path, text: str
+) -> None:
     row = exported_row(tmp_path, text, text)
     assert row["case_id"] == f"'{text}"
     assert row["answer"] == f"'{text}"
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+3", "-2e-3", "1=2", "a note", "", "7"])
-def test_plain_numbers_and_other_text_stay_as_they_are(tmp_path: Path, text: str) -> None:
+def test_plain_numbers_and_other_text_stay_as_they_are(
+    tmp_path: Path, text: str
+) -> None:
     assert exported_row(tmp_path, "1", text)["answer"] == text
 
 

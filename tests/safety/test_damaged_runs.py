@@ -33,7 +33,9 @@ def test_the_examples_of_damages_are_made(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["report", "show", "show case", "compare"])
-def test_a_command_on_a_damaged_run_ends_with_one_error(runs: Path, command: str) -> None:
+def test_a_command_on_a_damaged_run_ends_with_one_error(
+    runs: Path, command: str
+) -> None:
     name, _, case = command.partition(" ")
     arguments = ["s1"] if case else [str(runs / "two")] if name == "compare" else []
     refused = 0
@@ -41,7 +43,9 @@ def test_a_command_on_a_damaged_run_ends_with_one_error(runs: Path, command: str
         result = archqa(name, str(run), *arguments)
         assert result.returncode in {0, 2, 3}, description
         if result.returncode == 2:
-            is_right = "has no case" in result.stderr or "Name it with --key" in result.stderr
+            is_right = (
+                "has no case" in result.stderr or "Name it with --key" in result.stderr
+            )
             assert is_right, description
         if result.returncode:
             assert len(result.stderr.splitlines()) <= 4, (description, result.stderr)
@@ -62,7 +66,9 @@ def test_a_damaged_run_is_listed_with_the_others(
     assert damaged >= 3
 
 
-async def test_pages_of_a_damaged_run_say_so_and_those_of_others_are_shown(runs: Path) -> None:
+async def test_pages_of_a_damaged_run_say_so_and_those_of_others_are_shown(
+    runs: Path,
+) -> None:
     refused = 0
     for description, _ in damages(runs / "one"):
         app = create_app(WebConfig([runs]), settings=Settings())

@@ -51,7 +51,9 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "Store.open": fhir.Store.open,
     "ask": lambda value: archqa.ask("Why?", patient="p", record=value),
     "ask, patient": lambda value: archqa.ask("Why?", patient=value, record=value),
-    "ask, now": lambda value: archqa.ask("Why?", patient="p", record="absent", now=value),
+    "ask, now": lambda value: archqa.ask(
+        "Why?", patient="p", record="absent", now=value
+    ),
 }
 
 
@@ -60,7 +62,12 @@ def everything_in(error: BaseException) -> str:
     texts = ["".join(traceback.format_exception(error))]
     link: BaseException | None = error
     while link is not None:
-        texts += [str(link), repr(link), repr(vars(link)), str(getattr(link, "doc", ""))]
+        texts += [
+            str(link),
+            repr(link),
+            repr(vars(link)),
+            str(getattr(link, "doc", "")),
+        ]
         if hasattr(link, "errors"):
             texts.append(repr(link.errors(include_input=False)))
         link = link.__cause__ or link.__context__
@@ -71,7 +78,10 @@ def everything_in(error: BaseException) -> str:
 @pytest.mark.parametrize("value", WRONG_VALUES.values(), ids=WRONG_VALUES)
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 def test_a_wrong_value_is_named_by_its_type(
-    door: Callable[[Any], Any], value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: Callable[[Any], Any],
+    value: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises((ArchqaError, ValueError)) as caught:
@@ -101,14 +111,22 @@ MALFORMED = {
     "cut off": f'[{{"case_id": "1", "note_excerpt": "{SECRET}',
     "a word": f"[{SECRET}]",
     "wrong types": json.dumps(
-        [{"case_id": "1", "note_excerpt": [SECRET], "sentences": [{"id": SECRET * 9, "text": 1}]}]
+        [
+            {
+                "case_id": "1",
+                "note_excerpt": [SECRET],
+                "sentences": [{"id": SECRET * 9, "text": 1}],
+            }
+        ]
     ),
     "no list": json.dumps({"case_id": "1", "sentences": SECRET}),
     "broken xml": f"<annotations><case id='1'><{SECRET}</case>",
     "csv": f"question,answer\n{SECRET},{SECRET}",
     "key": json.dumps([{"case_id": "1", "answers": SECRET}]),
     "NaN": f'[{{"case_id": "1", "note": "{SECRET}", "x": NaN}}]',
-    "half a character": json.dumps([{"case_id": "1", "note_excerpt": f"{SECRET}\ud800"}]),
+    "half a character": json.dumps(
+        [{"case_id": "1", "note_excerpt": f"{SECRET}\ud800"}]
+    ),
 }
 
 
@@ -153,9 +171,13 @@ def record_without_notes(folder: Path) -> Path:
 QUESTION = f"What was the last {SECRET} glork?"
 
 
-def test_a_question_that_is_not_understood_is_not_repeated_on_stderr(tmp_path: Path) -> None:
+def test_a_question_that_is_not_understood_is_not_repeated_on_stderr(
+    tmp_path: Path,
+) -> None:
     record = small_record(tmp_path)
-    result = command_line.archqa("ask", QUESTION, "--patient", "p1", "--record", str(record), "-v")
+    result = command_line.archqa(
+        "ask", QUESTION, "--patient", "p1", "--record", str(record), "-v"
+    )
     assert SECRET not in result.stderr
     assert "answer" in result.stderr or result.returncode == 0
 
@@ -199,7 +221,12 @@ def test_the_progress_of_a_run_does_not_repeat_a_question(
 
     record = small_record(tmp_path)
     cases = tmp_path / "questions.csv"
-    row = {"question_id": "q1", "question": question, "patient_fhir_id": "p1", "split": "test"}
+    row = {
+        "question_id": "q1",
+        "question": question,
+        "patient_fhir_id": "p1",
+        "split": "test",
+    }
     values = ",".join(row.get(name, "") for name in COLUMNS)
     cases.write_text(f"{','.join(COLUMNS)}\n{values}\n")
     out = tmp_path / "run"

@@ -22,13 +22,21 @@ from archqa.settings import load_settings
 from tests.asking.scripted import answering, scripted_answers
 from tests.llm.asking import make_request
 from tests.runs.conftest import default_reply
-from tests.safety.storage_tools import archqa, assert_one_storage_error, files_of_at_most
+from tests.safety.storage_tools import (
+    archqa,
+    assert_one_storage_error,
+    files_of_at_most,
+)
 
 OPTIONS = {"pipeline": "dmis", "screen": "batched", "experts": False}
 
 
-def run_with(folder: Path, out: Path, reply: Callable[[Request], str] = default_reply) -> Run:
-    return predict("mini", out=out, scripted=ScriptedModel(reply), cache_dir=folder, **OPTIONS)
+def run_with(
+    folder: Path, out: Path, reply: Callable[[Request], str] = default_reply
+) -> Run:
+    return predict(
+        "mini", out=out, scripted=ScriptedModel(reply), cache_dir=folder, **OPTIONS
+    )
 
 
 def cache_remarks(run: Run) -> list[str]:
@@ -52,7 +60,9 @@ def no_database(folder: Path) -> None:
 def cut_short(folder: Path) -> None:
     working_cache(folder).execute("PRAGMA journal_mode=DELETE").connection.close()
     content = (folder / "replies.db").read_bytes()
-    (folder / "replies.db").write_bytes(content[:4096] + os.urandom(4096) + content[8192:20_000])
+    (folder / "replies.db").write_bytes(
+        content[:4096] + os.urandom(4096) + content[8192:20_000]
+    )
 
 
 def other_columns(folder: Path) -> None:
@@ -63,7 +73,9 @@ def other_columns(folder: Path) -> None:
 
 
 def more_columns(folder: Path) -> None:
-    working_cache(folder).execute("ALTER TABLE reply ADD COLUMN why TEXT NOT NULL DEFAULT ''")
+    working_cache(folder).execute(
+        "ALTER TABLE reply ADD COLUMN why TEXT NOT NULL DEFAULT ''"
+    )
 
 
 def full(folder: Path) -> None:
@@ -92,7 +104,9 @@ BROKEN = [
 
 @pytest.mark.parametrize("break_cache", BROKEN, ids=lambda broken: broken.__name__)
 def test_a_run_goes_on_without_a_broken_cache(
-    break_cache: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    break_cache: Callable[[Path], None],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     break_cache(tmp_path / "cache")
     with caplog.at_level(logging.WARNING):
@@ -104,9 +118,13 @@ def test_a_run_goes_on_without_a_broken_cache(
 
 
 @pytest.mark.parametrize(
-    "break_cache", [broken for broken in BROKEN if broken is not full], ids=lambda it: it.__name__
+    "break_cache",
+    [broken for broken in BROKEN if broken is not full],
+    ids=lambda it: it.__name__,
 )
-@pytest.mark.parametrize("command", [["info"], ["clear", "--yes"]], ids=["info", "clear"])
+@pytest.mark.parametrize(
+    "command", [["info"], ["clear", "--yes"]], ids=["info", "clear"]
+)
 def test_a_broken_cache_is_one_error_of_the_cache_commands(
     command: list[str], break_cache: Callable[[Path], None], tmp_path: Path
 ) -> None:
@@ -136,7 +154,9 @@ def test_a_cache_that_another_process_keeps_locked_is_switched_off(
     assert "locked" in remark
 
 
-def test_a_cache_that_fails_in_the_middle_of_a_run_loses_no_reply(tmp_path: Path) -> None:
+def test_a_cache_that_fails_in_the_middle_of_a_run_loses_no_reply(
+    tmp_path: Path,
+) -> None:
     asked = []
 
     def reply(request: Request) -> str:
@@ -155,10 +175,14 @@ def test_a_cache_that_fails_in_the_middle_of_a_run_loses_no_reply(tmp_path: Path
 def test_a_single_damaged_reply_is_asked_for_again(tmp_path: Path) -> None:
     assert run_with(tmp_path / "cache", tmp_path / "run").summary()["answered"] == 3
     connection = sqlite3.connect(tmp_path / "cache" / "replies.db")
-    rows = connection.execute("SELECT digest FROM reply ORDER BY digest LIMIT 3").fetchall()
+    rows = connection.execute(
+        "SELECT digest FROM reply ORDER BY digest LIMIT 3"
+    ).fetchall()
     damages = ["'{\"text\": 1'", "CAST(x'ff00fe' AS TEXT)", "''"]
     for (digest,), damage in zip(rows, damages, strict=True):
-        connection.execute(f"UPDATE reply SET reply = {damage} WHERE digest = '{digest}'")
+        connection.execute(
+            f"UPDATE reply SET reply = {damage} WHERE digest = '{digest}'"
+        )
     connection.commit()
     connection.close()
     again = run_with(tmp_path / "cache", tmp_path / "again")
@@ -171,7 +195,9 @@ def test_an_answer_to_one_question_says_that_the_cache_failed(tmp_path: Path) ->
     no_database(tmp_path / "cache")
     settings = load_settings(typed={"cache_dir": str(tmp_path / "cache")})
     model = scripted_answers(lambda _: answering(("He was given furosemide.", "1")))
-    result = ask("Why furosemide?", "He was given furosemide.", settings=settings, scripted=model)
+    result = ask(
+        "Why furosemide?", "He was given furosemide.", settings=settings, scripted=model
+    )
     assert result.lines
     assert [remark for remark in result.remarks if "switched off" in remark]
 
@@ -195,7 +221,9 @@ class CacheOnAServer:
         self.accesses += 1
         if self.accesses > 4:
             time.sleep(0.05)
-            raise ServerUnavailable("The cache's server failed (OperationalError).\nRepair it.")
+            raise ServerUnavailable(
+                "The cache's server failed (OperationalError).\nRepair it."
+            )
         return None
 
     def put(self, key: str, reply: reply_cache.Reply, model: str = "") -> None:
@@ -217,11 +245,17 @@ def test_a_cache_on_a_server_that_fails_is_switched_off_once(
     assert cache.is_closed
 
 
-async def test_a_reply_that_cannot_be_stored_is_used_all_the_same(tmp_path: Path) -> None:
+async def test_a_reply_that_cannot_be_stored_is_used_all_the_same(
+    tmp_path: Path,
+) -> None:
     remarks: list[str] = []
-    cache = OptionalCache(lambda: reply_cache.SqliteCache(tmp_path / "replies.db"), remarks.append)
+    cache = OptionalCache(
+        lambda: reply_cache.SqliteCache(tmp_path / "replies.db"), remarks.append
+    )
     half_a_character = reply_cache.Reply(text="\ud800")
-    model = CachedModel(ScriptedModel([half_a_character, "fine"]), ServerCache(cache, "server"))
+    model = CachedModel(
+        ScriptedModel([half_a_character, "fine"]), ServerCache(cache, "server")
+    )
     assert (await model.ask(make_request())).text == "\ud800"
     assert (await model.ask(make_request("other words"))).text == "fine"
     assert cache.get(model._cache.key(make_request("other words"))) is not None

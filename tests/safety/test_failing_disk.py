@@ -41,7 +41,9 @@ def test_a_file_in_the_place_of_the_runs_folder_is_one_error(tmp_path: Path) -> 
     assert tree(tmp_path) == {"runs": b"a file"}
 
 
-def test_a_name_that_is_too_long_is_one_error(finished_run: Path, tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_is_one_error(
+    finished_run: Path, tmp_path: Path
+) -> None:
     name = "n" * 256
     result = archqa("predict", "mini", "--quiet", "--out", name, cwd=tmp_path)
     assert_one_storage_error(result, "File name too long", "out is no path")
@@ -69,7 +71,9 @@ def test_a_run_on_a_full_disk_ends_with_one_error_and_goes_on_when_there_is_spac
     assert archqa(*arguments, "--resume").returncode == 0
     whole = tmp_path / "whole"
     assert archqa("predict", "mini", "--out", whole, "--quiet").returncode == 0
-    assert (out / "submission.json").read_bytes() == (whole / "submission.json").read_bytes()
+    assert (out / "submission.json").read_bytes() == (
+        whole / "submission.json"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize("size", [0, 100, 3_000, 6_000, 20_000, 60_000])
@@ -84,7 +88,9 @@ def test_wherever_the_disk_is_full_a_case_is_not_recorded_as_failed(
     records = out / "cases.jsonl"
     if records.is_file():
         assert b'"failed"' not in records.read_bytes()
-    assert archqa("predict", "mini", "--out", out, "--quiet", "--resume").returncode == 0
+    assert (
+        archqa("predict", "mini", "--out", out, "--quiet", "--resume").returncode == 0
+    )
     assert len(json.loads((out / "submission.json").read_text())) == 3
 
 
@@ -146,7 +152,9 @@ def test_a_run_whose_folder_vanishes_ends_with_one_error(tmp_path: Path) -> None
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
         return default_reply(request)
 
-    with pytest.raises(StorageError, match=r"run(/\S+)? cannot be read or written: No such file"):
+    with pytest.raises(
+        StorageError, match=r"run(/\S+)? cannot be read or written: No such file"
+    ):
         predict(
             "mini",
             out=tmp_path / "run",
@@ -172,7 +180,12 @@ def test_output_that_a_full_disk_cannot_take_is_one_error(finished_run: Path) ->
     command = [sys.executable, "-c", program, "export", str(finished_run)]
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            command,
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     assert ended.returncode == 3
     headline, advice = ended.stderr.splitlines()
@@ -200,7 +213,9 @@ def test_a_full_disk_leaves_an_earlier_result_whole(
     assert tree(tmp_path) == {name: b"an earlier result"}
 
 
-def test_scores_that_cannot_be_stored_leave_the_run_as_it_was(finished_run: Path) -> None:
+def test_scores_that_cannot_be_stored_leave_the_run_as_it_was(
+    finished_run: Path,
+) -> None:
     before = tree(finished_run)
     with files_of_at_most(10):
         result = archqa("score", finished_run, "--metric", "bleu")
@@ -219,7 +234,9 @@ def test_a_merge_on_a_full_disk_leaves_nothing_and_can_be_repeated(
     assert archqa(*arguments).returncode == 0
 
 
-def test_a_batch_on_a_full_disk_is_one_error_and_can_be_repeated(tmp_path: Path) -> None:
+def test_a_batch_on_a_full_disk_is_one_error_and_can_be_repeated(
+    tmp_path: Path,
+) -> None:
     out = tmp_path / "run"
     options = ("--offline", "--model", "fake", "--base-url", "http://127.0.0.1:9/v1")
     with files_of_at_most(8_000):
@@ -234,7 +251,9 @@ def test_a_batch_on_a_full_disk_is_one_error_and_can_be_repeated(tmp_path: Path)
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    patients = [{"resourceType": "Patient", "id": f"p{number}"} for number in range(200)]
+    patients = [
+        {"resourceType": "Patient", "id": f"p{number}"} for number in range(200)
+    ]
     path = tmp_path / "patients.ndjson"
     path.write_text("".join(json.dumps(patient) + "\n" for patient in patients))
     return path
@@ -283,7 +302,9 @@ def test_a_record_whose_pages_are_damaged_is_one_error(
     content = record.read_bytes()
     page = 8192
     record.write_bytes(content[:page] + b"\xff" * (len(content) - page))
-    arguments = {"get": ["Patient/p1"], "search": ["Patient?_id=p1"], "card": []}[command]
+    arguments = {"get": ["Patient/p1"], "search": ["Patient?_id=p1"], "card": []}[
+        command
+    ]
     result = archqa("fhir", command, *arguments, "--record", record)
     assert result.returncode == 3, result
     assert "Traceback" not in result.stderr

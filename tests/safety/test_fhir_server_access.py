@@ -33,7 +33,9 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(record: Path) -> Iterator[LocalServer]:
-    with started("fhir", "serve", str(record), "--port", "0", "--writes", "apply") as server:
+    with started(
+        "fhir", "serve", str(record), "--port", "0", "--writes", "apply"
+    ) as server:
         yield server
 
 
@@ -67,9 +69,15 @@ def test_a_write_that_is_not_declared_as_json_is_refused(
 
 @pytest.mark.parametrize(
     "content_type",
-    [JSON_TYPE, "application/json", "Application/FHIR+JSON; charset=UTF-8; fhirVersion=4.0"],
+    [
+        JSON_TYPE,
+        "application/json",
+        "Application/FHIR+JSON; charset=UTF-8; fhirVersion=4.0",
+    ],
 )
-def test_a_write_that_is_declared_as_json_is_taken(server: LocalServer, content_type: str) -> None:
+def test_a_write_that_is_declared_as_json_is_taken(
+    server: LocalServer, content_type: str
+) -> None:
     assert post(server, "/fhir/Observation", content_type, OBSERVATION)[0] == 201
     assert post(server, "/fhir/", content_type, BATCH)[0] == 200
 
@@ -77,7 +85,9 @@ def test_a_write_that_is_declared_as_json_is_taken(server: LocalServer, content_
 def test_a_search_by_post_is_a_form(server: LocalServer) -> None:
     assert post(server, "/fhir/Observation/_search", FORM_TYPE, b"patient=p1")[0] == 200
     assert post(server, "/fhir/Observation/_search?patient=p1", None, b"")[0] == 200
-    assert post(server, "/fhir/Observation/_search", "text/plain", b"patient=p1")[0] == 415
+    assert (
+        post(server, "/fhir/Observation/_search", "text/plain", b"patient=p1")[0] == 415
+    )
     assert post(server, "/fhir/Observation/_search", JSON_TYPE, b"patient=p1")[0] == 415
 
 
@@ -111,7 +121,10 @@ def test_archqa_itself_presents_the_token_from_the_environment(
     server: LocalServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = f"{server.address}{server.path}"
-    with connect(base) as without_token, pytest.raises(ArchqaError, match="ARCHQA_FHIR_TOKEN"):
+    with (
+        connect(base) as without_token,
+        pytest.raises(ArchqaError, match="ARCHQA_FHIR_TOKEN"),
+    ):
         without_token.get("Patient", "p1")
     monkeypatch.setenv("ARCHQA_FHIR_TOKEN", server.token)
     with connect(base) as client:
@@ -140,7 +153,9 @@ def test_a_token_of_a_script_is_used_and_not_printed(record: Path, how: str) -> 
         assert server.ask("/fhir/Patient/p1").status == 401
         bearer = {"authorization": "Bearer script+secret/1=="}
         assert server.ask("/fhir/Patient/p1", bearer).status == 200
-        assert server.ask("/fhir/Patient/p1?token=script%2Bsecret/1%3D%3D").status == 200
+        assert (
+            server.ask("/fhir/Patient/p1?token=script%2Bsecret/1%3D%3D").status == 200
+        )
         _, stdout, stderr = ended(server)
     assert "script+secret" not in stdout + stderr
 
@@ -187,7 +202,9 @@ def test_an_address_of_no_interface_is_one_clear_error(record: Path, host: str) 
     assert_never_said_to_serve(process.stdout, process.stderr)
 
 
-@pytest.mark.parametrize("damage", ["absent", "cut off", "garbage", "empty", "a folder"])
+@pytest.mark.parametrize(
+    "damage", ["absent", "cut off", "garbage", "empty", "a folder"]
+)
 def test_a_record_that_cannot_be_read_is_said_before_anything_is_served(
     record: Path, tmp_path: Path, damage: str
 ) -> None:
@@ -208,16 +225,22 @@ def test_a_record_that_cannot_be_read_is_said_before_anything_is_served(
 def test_an_audit_log_that_cannot_be_written_is_said_before_anything_is_served(
     record: Path, tmp_path: Path
 ) -> None:
-    process = refused("fhir", "serve", str(record), "--port", "0", "--audit", str(tmp_path))
+    process = refused(
+        "fhir", "serve", str(record), "--port", "0", "--audit", str(tmp_path)
+    )
     assert process.returncode == 3
     assert "cannot be written" in process.stderr
     assert_never_said_to_serve(process.stdout, process.stderr)
 
 
-def test_a_missing_extra_is_said_before_anything_is_served(record: Path, tmp_path: Path) -> None:
+def test_a_missing_extra_is_said_before_anything_is_served(
+    record: Path, tmp_path: Path
+) -> None:
     (tmp_path / "uvicorn.py").write_text("raise ImportError\n")
     environment = {"PYTHONPATH": str(tmp_path)}
-    process = refused("fhir", "serve", str(record), "--port", "0", environment=environment)
+    process = refused(
+        "fhir", "serve", str(record), "--port", "0", environment=environment
+    )
     assert process.returncode == 3
     assert "archqa[server]" in process.stderr
     assert_never_said_to_serve(process.stdout, process.stderr)

@@ -36,12 +36,17 @@ SENTENCE_ID = f"1<script>{MARKER}</script>\"'>{LINK}"
 """Ids of sentences hold no white space and no comma."""
 
 _TEMPLATES = ROOT / "archqa" / "report" / "templates"
-_SCRIPTS = [*(ROOT / "archqa" / "web" / "static").glob("*.js"), *_TEMPLATES.glob("*.js")]
+_SCRIPTS = [
+    *(ROOT / "archqa" / "web" / "static").glob("*.js"),
+    *_TEMPLATES.glob("*.js"),
+]
 _SERVED_SCRIPTS = {f"/static/{path.name}" for path in _SCRIPTS}
 _REPORT_SCRIPT = (_TEMPLATES / "case_table.js").read_text(encoding="utf-8")
 """The one script that stands in a page: that of a report, which its policy names by its hash."""
 
-_URL_ATTRIBUTES = frozenset({"href", "src", "action", "formaction", "xlink:href", "srcdoc"})
+_URL_ATTRIBUTES = frozenset(
+    {"href", "src", "action", "formaction", "xlink:href", "srcdoc"}
+)
 
 
 class _Elements(HTMLParser):
@@ -101,13 +106,18 @@ def hostile_run(folder: Path, name: str = "run") -> Path:
     path = create_run(folder, [case], name=name)
     (path / "cases.jsonl").unlink()
     judgement = Judgement(
-        sentence_id=SENTENCE_ID, label=Relevance.ESSENTIAL, rationale=TEXT, probability=0.9
+        sentence_id=SENTENCE_ID,
+        label=Relevance.ESSENTIAL,
+        rationale=TEXT,
+        probability=0.9,
     )
     run = RunFolder(path)
     record = CaseRecord(
         id=case_id,
         status=CaseStatus.ANSWERED,
-        answer=CitedAnswer(claims=(Claim(text=TEXT, citations=(SENTENCE_ID, f"9{TEXT}")),)),
+        answer=CitedAnswer(
+            claims=(Claim(text=TEXT, citations=(SENTENCE_ID, f"9{TEXT}")),)
+        ),
         evidence=(SENTENCE_ID,),
         judgements={f"agent {TEXT}": (judgement,)},
         experts=(TEXT,),
@@ -116,7 +126,9 @@ def hostile_run(folder: Path, name: str = "run") -> Path:
     )
     run.add(record)
     usage = Usage(calls=1)
-    step = Step(agent=TEXT, backend="model", model=TEXT, reply=TEXT, rejected=TEXT, usage=usage)
+    step = Step(
+        agent=TEXT, backend="model", model=TEXT, reply=TEXT, rejected=TEXT, usage=usage
+    )
     run.add_step(case_id, step)
     manifest = run.manifest()
     changes = {
@@ -133,8 +145,16 @@ def hostile_run(folder: Path, name: str = "run") -> Path:
 
 
 def hostile_record_run(folder: Path) -> Path:
-    question = RecordQuestion(id=TEXT, question=TEXT, patient_fhir_id=TEXT, assumption=TEXT)
-    row = {"name": TEXT, "value": TEXT, "time": TEXT, "unit": TEXT, "references": [TEXT]}
+    question = RecordQuestion(
+        id=TEXT, question=TEXT, patient_fhir_id=TEXT, assumption=TEXT
+    )
+    row = {
+        "name": TEXT,
+        "value": TEXT,
+        "time": TEXT,
+        "unit": TEXT,
+        "references": [TEXT],
+    }
     result = {
         "agent_answer": TEXT,
         "agent_fhir_resources": {TEXT: [TEXT]},
@@ -211,9 +231,19 @@ async def test_a_run_folder_whose_name_is_not_utf8_stops_no_page(
     assert page.status_code == 200
 
 
-async def test_a_hostile_answer_to_a_question_is_text(client: httpx2.AsyncClient) -> None:
-    token = (await client.get("/")).text.partition('name="form_token" value="')[2].partition('"')[0]
-    form = {"form_token": token, "question": f"Why {TEXT}?", "note": f"Heparin {TEXT} was given."}
+async def test_a_hostile_answer_to_a_question_is_text(
+    client: httpx2.AsyncClient,
+) -> None:
+    token = (
+        (await client.get("/"))
+        .text.partition('name="form_token" value="')[2]
+        .partition('"')[0]
+    )
+    form = {
+        "form_token": token,
+        "question": f"Why {TEXT}?",
+        "note": f"Heparin {TEXT} was given.",
+    }
     asked = await client.post("/ask", data=form)
     assert asked.status_code == 303
     answer = str(asked.headers["location"])

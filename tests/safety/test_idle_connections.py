@@ -36,7 +36,9 @@ def serving(app: App, monkeypatch: pytest.MonkeyPatch) -> Iterator[Address]:
     listening = listen("127.0.0.1", 0)
     address = listening.getsockname()
     server = build_server(app)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listening]}, daemon=True
+    )
     thread.start()
     try:
         yield address
@@ -87,7 +89,9 @@ def reply_to(connection: socket.socket, request: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("beginning", [b"", b"G", HEADER, HEADER + b"X-Long: "])
-def test_a_header_that_never_ends_is_not_waited_for(address: Address, beginning: bytes) -> None:
+def test_a_header_that_never_ends_is_not_waited_for(
+    address: Address, beginning: bytes
+) -> None:
     with socket.create_connection(address) as connection:
         connection.sendall(beginning)
         assert 0.2 <= seconds_until_closed(connection) < 1.5
@@ -99,12 +103,16 @@ def test_a_header_that_drips_in_is_not_waited_for_either(address: Address) -> No
         assert 0.2 <= seconds_until_closed(connection, drip=b"x") < 1.5
 
 
-def test_a_body_that_drips_in_is_waited_for_longer_and_not_for_ever(address: Address) -> None:
+def test_a_body_that_drips_in_is_waited_for_longer_and_not_for_ever(
+    address: Address,
+) -> None:
     with socket.create_connection(address) as connection:
         connection.sendall(POST + b"Content-Length: 1000000\r\n\r\n")
         assert seconds_until_closed(connection, drip=b" ") < 2
     with socket.create_connection(address) as connection:
-        connection.sendall(b"POST /ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+        connection.sendall(
+            b"POST /ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+        )
         assert seconds_until_closed(connection) < 2
 
 
@@ -131,7 +139,9 @@ def test_idle_connections_keep_no_client_out(address: Address) -> None:
     assert reply.startswith((b"HTTP/1.1 200", b"HTTP/1.1 404"))
 
 
-def test_a_client_that_reads_no_reply_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_reads_no_reply_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     dropped = threading.Event()
 
     async def long_reply(scope: Scope, receive: Receive, send: Send) -> None:
@@ -141,19 +151,27 @@ def test_a_client_that_reads_no_reply_is_dropped(monkeypatch: pytest.MonkeyPatch
             await send(dict(part))
         dropped.set()
 
-    with serving(long_reply, monkeypatch) as address, socket.create_connection(address) as client:
+    with (
+        serving(long_reply, monkeypatch) as address,
+        socket.create_connection(address) as client,
+    ):
         client.sendall(HEADER + b"\r\n")
         assert dropped.wait(3)
 
 
-def test_a_client_that_reads_slowly_is_served_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_reads_slowly_is_served_to_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     size = 24 * 2**20
 
     async def one_part(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"x" * size})
 
-    with serving(one_part, monkeypatch) as address, socket.create_connection(address) as client:
+    with (
+        serving(one_part, monkeypatch) as address,
+        socket.create_connection(address) as client,
+    ):
         client.settimeout(5)
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
         received = 0

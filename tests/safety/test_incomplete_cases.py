@@ -11,7 +11,9 @@ from archqa.errors import InputError
 from tests.cli.test_commands import archqa as run_archqa
 
 SENTENCES = [{"id": "1", "text": "He was given furosemide for oedema."}]
-NOTE = "Brief Hospital Course: He was given furosemide.\nIt was for oedema. He improved."
+NOTE = (
+    "Brief Hospital Course: He was given furosemide.\nIt was for oedema. He improved."
+)
 BLANK = " \u200b\n\t"
 
 
@@ -41,7 +43,9 @@ INCOMPLETE = (
 )
 
 
-@pytest.mark.parametrize("command", [("predict",), ("cases", "check"), ("batch", "submit")])
+@pytest.mark.parametrize(
+    "command", [("predict",), ("cases", "check"), ("batch", "submit")]
+)
 @pytest.mark.parametrize("name", ["cases.json", "cases.jsonl"])
 def test_every_incomplete_case_is_named_at_once(
     command: tuple[str, ...], name: str, tmp_path: Path
@@ -101,7 +105,9 @@ def test_other_mistakes_of_the_file_come_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["cases.json", "cases.jsonl"])
-def test_a_note_without_sentences_is_split_and_that_is_said(name: str, tmp_path: Path) -> None:
+def test_a_note_without_sentences_is_split_and_that_is_said(
+    name: str, tmp_path: Path
+) -> None:
     path = write_json(
         tmp_path, case("plain"), case("3", sentences=None, note_excerpt=NOTE), name=name
     )
@@ -137,10 +143,17 @@ def test_an_xml_note_without_sentences_is_split(tmp_path: Path) -> None:
 def test_a_split_run_can_be_resumed_and_scored(tmp_path: Path) -> None:
     path = write_json(tmp_path, case("3", sentences=None, note_excerpt=NOTE))
     out = tmp_path / "run"
-    assert run_archqa("predict", str(path), "--out", str(out), cwd=tmp_path).returncode == 0
-    resumed = run_archqa("predict", str(path), "--out", str(out), "--resume", cwd=tmp_path)
+    assert (
+        run_archqa("predict", str(path), "--out", str(out), cwd=tmp_path).returncode
+        == 0
+    )
+    resumed = run_archqa(
+        "predict", str(path), "--out", str(out), "--resume", cwd=tmp_path
+    )
     assert resumed.returncode == 0, resumed.stderr
-    labels = [{"sentence_id": str(number), "relevance": "essential"} for number in (1, 2, 3)]
+    labels = [
+        {"sentence_id": str(number), "relevance": "essential"} for number in (1, 2, 3)
+    ]
     key = tmp_path / "key.json"
     key.write_text(json.dumps([{"case_id": "3", "answers": labels}]))
     score = run_archqa("score", str(out), "--key", str(key), "--json", cwd=tmp_path)
@@ -149,9 +162,14 @@ def test_a_split_run_can_be_resumed_and_scored(tmp_path: Path) -> None:
 
 
 def test_thousands_of_split_notes_are_summed_up(tmp_path: Path) -> None:
-    cases = [case(str(number), sentences=None, note_excerpt="Fever.") for number in range(1000)]
+    cases = [
+        case(str(number), sentences=None, note_excerpt="Fever.")
+        for number in range(1000)
+    ]
     path = write_json(tmp_path, *cases, name="cases.jsonl")
-    remarks = json.loads(run_archqa("cases", "check", str(path), "--json").stdout)["remarks"]
+    remarks = json.loads(run_archqa("cases", "check", str(path), "--json").stdout)[
+        "remarks"
+    ]
     assert len(remarks) <= 21
     assert remarks[-1] == "sentences of 980 more cases were made from note_excerpt"
 
@@ -169,7 +187,9 @@ def test_subtask_1_needs_the_message_and_no_note(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read_before", [True, False])
-def test_python_callers_get_the_same_mistakes(read_before: bool, tmp_path: Path) -> None:
+def test_python_callers_get_the_same_mistakes(
+    read_before: bool, tmp_path: Path
+) -> None:
     path = write_json(tmp_path, *INCOMPLETE)
     cases = archqa.load_cases(path) if read_before else path
     with pytest.raises(InputError) as caught:
@@ -180,12 +200,16 @@ def test_python_callers_get_the_same_mistakes(read_before: bool, tmp_path: Path)
 
 def test_python_callers_get_split_notes_too(tmp_path: Path) -> None:
     path = write_json(tmp_path, case("3", sentences=None, note_excerpt=NOTE))
-    run = archqa.predict(archqa.load_cases(path), out=tmp_path / "run", pipeline="embedded")
+    run = archqa.predict(
+        archqa.load_cases(path), out=tmp_path / "run", pipeline="embedded"
+    )
     assert run.records[0].status == "answered"
     assert run.manifest.remarks == ("case 3: 3 sentences made from note_excerpt",)
 
 
-QUESTIONS = "question_id,question,patient_fhir_id\nq1,Any allergies?,p1\nq2,{blank},p1\n"
+QUESTIONS = (
+    "question_id,question,patient_fhir_id\nq1,Any allergies?,p1\nq2,{blank},p1\n"
+)
 
 
 def test_a_blank_question_to_a_record_is_a_mistake_of_its_line(tmp_path: Path) -> None:

@@ -77,7 +77,15 @@ def test_an_interrupted_run_names_the_exact_command_that_goes_on(
     number: signal.Signals, out: tuple[str, ...], tmp_path: Path
 ) -> None:
     with FakeServer(latency=0.05) as server:
-        options = ("--set", "labels=multiclass", "--jobs", "1", "--quiet", "--limit", "2")
+        options = (
+            "--set",
+            "labels=multiclass",
+            "--jobs",
+            "1",
+            "--quiet",
+            "--limit",
+            "2",
+        )
         typed = ("predict", "mini", *asked_of(server), *options, *out)
         with started(*typed, cwd=tmp_path) as process:
             wait_until(lambda: server.count > 2)
@@ -111,7 +119,9 @@ def test_the_command_that_goes_on_shows_no_password(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.05])
-def test_two_interruptions_in_a_row_leave_no_traceback(delay: float, tmp_path: Path) -> None:
+def test_two_interruptions_in_a_row_leave_no_traceback(
+    delay: float, tmp_path: Path
+) -> None:
     with FakeServer(latency=5) as server:
         typed = ("predict", "mini", *asked_of(server), "--yes", "--pipeline", "dmis")
         with started(*typed, cwd=tmp_path) as process:
@@ -193,7 +203,9 @@ def test_comparisons_and_batches_say_how_they_go_on(
 
 
 def test_a_question_that_was_interrupted_has_no_run_to_resume(tmp_path: Path) -> None:
-    (tmp_path / "note.txt").write_text("He was given furosemide for oedema. He improved.")
+    (tmp_path / "note.txt").write_text(
+        "He was given furosemide for oedema. He improved."
+    )
     with FakeServer(latency=5) as server:
         typed = ("ask", "Why furosemide?", "--note", "note.txt", *asked_of(server))
         with started(*typed, cwd=tmp_path) as process:
@@ -204,7 +216,9 @@ def test_a_question_that_was_interrupted_has_no_run_to_resume(tmp_path: Path) ->
     assert "archqa: interrupted; no answer was given; ask again.\n" in result.stderr
 
 
-def test_a_check_that_waits_for_its_input_says_that_nothing_was_written(tmp_path: Path) -> None:
+def test_a_check_that_waits_for_its_input_says_that_nothing_was_written(
+    tmp_path: Path,
+) -> None:
     os.mkfifo(tmp_path / "cases.json")
     with started("cases", "check", "cases.json", cwd=tmp_path) as process:
         writer = os.open(tmp_path / "cases.json", os.O_WRONLY)
@@ -219,7 +233,9 @@ def test_a_check_that_waits_for_its_input_says_that_nothing_was_written(tmp_path
 def test_an_interrupted_load_stores_nothing_and_says_so(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    rows = (json.dumps({"resourceType": "Patient", "id": str(n)}) for n in range(200_000))
+    rows = (
+        json.dumps({"resourceType": "Patient", "id": str(n)}) for n in range(200_000)
+    )
     (tmp_path / "many.ndjson").write_text("\n".join(rows))
     command = ("fhir", "load", "many.ndjson", "--into", "record.db")
     with started(*command, cwd=tmp_path) as process:
@@ -230,7 +246,9 @@ def test_an_interrupted_load_stores_nothing_and_says_so(
         result = ended(process)
     check_ended_well(result)
     assert "a load is stored whole or not at all; load again." in result.stderr
-    with started("fhir", "search", "Patient", "--record", "record.db", cwd=tmp_path) as process:
+    with started(
+        "fhir", "search", "Patient", "--record", "record.db", cwd=tmp_path
+    ) as process:
         assert ended(process).stdout == ""
 
 
@@ -249,7 +267,9 @@ def test_servers_stop_with_a_sentence(
     number: signal.Signals, command: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
     (tmp_path / "p.ndjson").write_text('{"resourceType": "Patient", "id": "a"}\n')
-    with started("fhir", "load", "p.ndjson", "--into", "record.db", cwd=tmp_path) as process:
+    with started(
+        "fhir", "load", "p.ndjson", "--into", "record.db", cwd=tmp_path
+    ) as process:
         assert ended(process).returncode == 0
     with started(*command, cwd=tmp_path) as process:
         assert process.stdout is not None
@@ -276,7 +296,9 @@ def test_an_interrupted_score_says_to_score_again(tmp_path: Path) -> None:
     assert "scoring did not end; score again." in result.stderr
 
 
-def test_an_interruption_at_the_question_about_cost_begins_no_run(tmp_path: Path) -> None:
+def test_an_interruption_at_the_question_about_cost_begins_no_run(
+    tmp_path: Path,
+) -> None:
     terminal, stdin = pty.openpty()
     with FakeServer() as server:
         process = subprocess.Popen(

@@ -16,17 +16,29 @@ AGENT = {"who": {"reference": "Practitioner/d1"}}
 
 def provenance(name: str, references: list[str], **more: Any) -> dict[str, Any]:
     target = [{"reference": reference} for reference in references]
-    return {"resourceType": "Provenance", "id": name, "target": target, "agent": [AGENT], **more}
+    return {
+        "resourceType": "Provenance",
+        "id": name,
+        "target": target,
+        "agent": [AGENT],
+        **more,
+    }
 
 
 def urns(number: int, start: int = 0) -> list[str]:
-    return [f"urn:uuid:{n:08}-0000-0000-0000-000000000000" for n in range(start, start + number)]
+    return [
+        f"urn:uuid:{n:08}-0000-0000-0000-000000000000"
+        for n in range(start, start + number)
+    ]
 
 
 def row_count(path: Path) -> int:
     with sqlite3.connect(path) as connection:
         tables = ("reference", "token", "date", "string", "quantity")
-        return sum(connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables)
+        return sum(
+            connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0]
+            for t in tables
+        )
 
 
 def load(tmp_path: Path, *resources: dict[str, Any]) -> Store:
@@ -42,7 +54,9 @@ def run(*arguments: object) -> Any:
     return result
 
 
-def test_dangling_references_make_as_many_rows_as_there_are_references(tmp_path: Path) -> None:
+def test_dangling_references_make_as_many_rows_as_there_are_references(
+    tmp_path: Path,
+) -> None:
     resources = [provenance(f"pr{n}", urns(50, 50 * n)) for n in range(40)]
     load(tmp_path, *resources)
     assert row_count(tmp_path / "record.db") < 2500  # 40 x 50 x 50 rows otherwise.
@@ -55,16 +69,22 @@ def test_dangling_references_beyond_100_are_not_indexed_but_counted_and_said(
     path = write_ndjson(tmp_path / "a.ndjson", resources)
     result = run("load", path, "--into", tmp_path / "record.db")
     assert row_count(tmp_path / "record.db") < 110
-    assert "Provenance/long: 4900 references by urn:uuid: are not indexed" in result.stderr
+    assert (
+        "Provenance/long: 4900 references by urn:uuid: are not indexed" in result.stderr
+    )
     assert "Provenance/short" not in result.output
     assert "4900 references by urn:uuid: are not indexed" in result.stdout
     assert "100 urn:uuid: that resources refer to are of no resource" in result.stdout
-    report = json.loads(run("load", path, "--into", tmp_path / "b.db", "--quiet", "--json").stdout)
+    report = json.loads(
+        run("load", path, "--into", tmp_path / "b.db", "--quiet", "--json").stdout
+    )
     assert (report["unindexed"], report["unresolved"]) == (4900, 100)
     assert len(report["remarks"]) == 1
 
 
-def test_a_search_says_that_references_are_missing_from_the_index(tmp_path: Path) -> None:
+def test_a_search_says_that_references_are_missing_from_the_index(
+    tmp_path: Path,
+) -> None:
     store = load(tmp_path, provenance("pr1", urns(200)), observation("o1", "p1"))
     page = store.search(f"Provenance?target={urns(1)[0]}")
     assert ids_of(page.resources) == ["pr1"]
@@ -90,15 +110,21 @@ def test_references_that_their_bundle_or_a_later_load_resolves_are_all_found(
     for n, name in enumerate(names):
         entries.append({"fullUrl": name, "resource": observation(f"o{n}", "p1")})
     path = tmp_path / "bundle.json"
-    path.write_text(json.dumps({"resourceType": "Bundle", "type": "collection", "entry": entries}))
+    path.write_text(
+        json.dumps({"resourceType": "Bundle", "type": "collection", "entry": entries})
+    )
     store = Store.open(tmp_path / "record.db", create=True)
     report = store.load([path])
     assert (report.unindexed, report.unresolved) == (0, 0)
     assert store.search("Provenance?target=Observation/o149").total == 1
     later = names[0].removeprefix("urn:uuid:")
     store.load([write_ndjson(tmp_path / "a.ndjson", [provenance("pr2", names[:1])])])
-    report = store.load([write_ndjson(tmp_path / "b.ndjson", [observation(later, "p1")])])
-    assert ids_of(store.search(f"Provenance?target=Observation/{later}").resources) == ["pr2"]
+    report = store.load(
+        [write_ndjson(tmp_path / "b.ndjson", [observation(later, "p1")])]
+    )
+    assert ids_of(store.search(f"Provenance?target=Observation/{later}").resources) == [
+        "pr2"
+    ]
 
 
 def test_a_resource_of_many_patients_is_found_by_each_of_them(tmp_path: Path) -> None:
@@ -110,7 +136,9 @@ def test_a_resource_of_many_patients_is_found_by_each_of_them(tmp_path: Path) ->
     store = load(tmp_path, *patients, shared, own, doctor)
     assert row_count(tmp_path / "record.db") < 30 * 20
     for name in ("p0", "p29"):
-        assert ids_of(store.search(f"Provenance?patient={name}").resources) == ["shared"]
+        assert ids_of(store.search(f"Provenance?patient={name}").resources) == [
+            "shared"
+        ]
     assert ids_of(store.search("Provenance?patient=p7").resources) == ["shared", "own"]
     both = "Provenance?patient=p7&recorded=ge2130&agent=Practitioner/d1"
     assert ids_of(store.search(both).resources) == ["shared", "own"]
@@ -152,6 +180,8 @@ def test_the_counts_of_a_load_say_what_is_stored(tmp_path: Path) -> None:
     with Store.open(record) as store:
         assert store.counts() == report["by_type"]
     third = write_ndjson(tmp_path / "c.ndjson", [patient("p9"), patient("p10")])
-    report = json.loads(run("load", third, "--into", record, "--quiet", "--json").stdout)
+    report = json.loads(
+        run("load", third, "--into", record, "--quiet", "--json").stdout
+    )
     assert report["by_type"] == {"Patient": 2}
     assert (report["stored"], report["added"], report["unchanged"]) == (4, 1, 1)

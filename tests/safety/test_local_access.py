@@ -33,7 +33,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
     path = ward_record(tmp_path_factory.mktemp("record"))
-    with started("fhir", "serve", str(path), "--port", "0", "--writes", "apply") as server:
+    with started(
+        "fhir", "serve", str(path), "--port", "0", "--writes", "apply"
+    ) as server:
         yield server
 
 
@@ -88,7 +90,9 @@ def test_the_token_is_taken_as_a_bearer(server: LocalServer) -> None:
     assert server.ask(target_of(server), basic).status == 401
 
 
-def test_a_browser_moves_the_token_from_the_address_to_a_cookie(server: LocalServer) -> None:
+def test_a_browser_moves_the_token_from_the_address_to_a_cookie(
+    server: LocalServer,
+) -> None:
     target = target_of(server)
     login = server.ask(f"{target}?token={server.token}", NAVIGATION)
     assert login.status == 303
@@ -100,7 +104,9 @@ def test_a_browser_moves_the_token_from_the_address_to_a_cookie(server: LocalSer
     assert server.ask(target, {"cookie": cookie_of(login)}).status == 200
 
 
-def test_a_link_on_another_site_still_gets_in_with_the_token(server: LocalServer) -> None:
+def test_a_link_on_another_site_still_gets_in_with_the_token(
+    server: LocalServer,
+) -> None:
     """A strict cookie does not travel with a redirect that another site began."""
     target = target_of(server)
     headers = {**NAVIGATION, "sec-fetch-site": "cross-site"}
@@ -147,7 +153,9 @@ def test_a_host_that_is_not_this_machine_is_refused_even_with_the_token(
     ["127.0.0.1", "127.0.0.1:9", "localhost", "LOCALHOST:{port}", "localhost.:{port}",
      "[::1]:{port}", "[::1]", "127.1.2.3:{port}"],
 )  # fmt: skip
-def test_every_spelling_of_this_machine_is_answered(server: LocalServer, host: str) -> None:
+def test_every_spelling_of_this_machine_is_answered(
+    server: LocalServer, host: str
+) -> None:
     headers = {"Host": host.format(port=server.port), **server.bearer}
     assert server.ask(target_of(server), headers).status == 200
 
@@ -156,7 +164,10 @@ def test_several_hosts_or_none_are_refused(server: LocalServer) -> None:
     bearer = ("authorization", f"Bearer {server.token}")
     hosts = [("Host", "127.0.0.1"), ("Host", "evil.example"), bearer]
     assert server.ask(target_of(server), hosts).status == 400
-    assert server.ask(target_of(server), [("Host", "127.0.0.1")] * 2 + [bearer]).status == 400
+    assert (
+        server.ask(target_of(server), [("Host", "127.0.0.1")] * 2 + [bearer]).status
+        == 400
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +198,9 @@ def test_a_page_in_a_frame_of_another_site_is_refused(server: LocalServer) -> No
         assert server.ask(target_of(server), headers).status == 403
 
 
-def test_requests_of_the_own_site_and_typed_addresses_are_answered(server: LocalServer) -> None:
+def test_requests_of_the_own_site_and_typed_addresses_are_answered(
+    server: LocalServer,
+) -> None:
     own = {"origin": server.address, "sec-fetch-site": "same-origin"}
     assert server.ask(target_of(server), {**own, **server.bearer}).status == 200
     typed = {**NAVIGATION, "sec-fetch-site": "none"}
@@ -204,12 +217,16 @@ def test_preflights_of_another_site_allow_nothing(server: LocalServer) -> None:
     for headers in (preflight, {**preflight, **server.bearer}):
         answer = server.ask(write_of(server)[0], headers, method="OPTIONS")
         assert answer.status >= 400
-        assert not [name for name in answer.headers if name.startswith("access-control")]
+        assert not [
+            name for name in answer.headers if name.startswith("access-control")
+        ]
 
 
 def test_a_token_in_the_address_of_a_form_is_not_taken(server: LocalServer) -> None:
     target, headers, body = write_of(server)
-    answer = server.ask(f"{target}?token={server.token}", headers, method="POST", body=body)
+    answer = server.ask(
+        f"{target}?token={server.token}", headers, method="POST", body=body
+    )
     assert answer.status == 401
 
 
@@ -264,7 +281,9 @@ def test_help_says_what_no_token_means(command: str) -> None:
     assert re.search(r"--no-token\s+.*every program and every user", process.stdout)
 
 
-def test_a_server_that_others_can_reach_is_protected_by_its_token(tmp_path: Path) -> None:
+def test_a_server_that_others_can_reach_is_protected_by_its_token(
+    tmp_path: Path,
+) -> None:
     with started("serve", str(tmp_path), "--port", "0", "--host", "0.0.0.0") as server:
         other_name = {"Host": f"ward.example:{server.port}"}
         assert server.ask("/", other_name).status == 401

@@ -8,7 +8,9 @@ from tests.safety.local_servers import ended, started
 MIB = 2**20
 
 
-def test_a_form_of_unannounced_length_is_cut_off_with_one_sentence(tmp_path: Path) -> None:
+def test_a_form_of_unannounced_length_is_cut_off_with_one_sentence(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "runs").mkdir()
     with started("serve", str(tmp_path / "runs"), "--port", "0") as server:
         connection = http.client.HTTPConnection(server.host, server.port, timeout=20)

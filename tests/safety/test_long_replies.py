@@ -40,7 +40,16 @@ def gzip_bomb() -> Answer:
 
 
 def predict_words(url: str, folder: Path) -> list[str]:
-    words = ["predict", "mini", "--base-url", f"{url}/v1", "--model", "m", "--limit", "1"]
+    words = [
+        "predict",
+        "mini",
+        "--base-url",
+        f"{url}/v1",
+        "--model",
+        "m",
+        "--limit",
+        "1",
+    ]
     return [*words, "--quiet", "--jobs", "1", "--out", str(folder / "run")]
 
 
@@ -76,7 +85,9 @@ async def test_a_models_compressed_reply_is_measured_as_it_unpacks(
 def test_a_compressed_reply_is_read(tmp_path: Path) -> None:
     text = b'{"data": [{"id": "packed-7b"}]}'
     header = (("content-encoding", "gzip"),)
-    with RawServer(lambda _: Response(parts=(gzip.compress(text),), headers=header)) as server:
+    with RawServer(
+        lambda _: Response(parts=(gzip.compress(text),), headers=header)
+    ) as server:
         result = archqa("list", "models", ARCHQA_BASE_URL=f"{server.url}/v1")
     assert "packed-7b" in result.stdout
 
@@ -171,7 +182,9 @@ def test_a_line_of_a_gzip_that_never_ends_is_read_up_to_64_mib(tmp_path: Path) -
     assert '"added": 1' in result.stdout
 
 
-def test_a_bundle_in_a_gzip_that_never_ends_is_read_up_to_64_mib(tmp_path: Path) -> None:
+def test_a_bundle_in_a_gzip_that_never_ends_is_read_up_to_64_mib(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "bomb.json.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(b'{"resourceType": "Bundle", "entry": [\n')
@@ -186,7 +199,9 @@ def test_a_bundle_in_a_gzip_that_never_ends_is_read_up_to_64_mib(tmp_path: Path)
 def test_a_gzip_of_many_short_lines_may_unpack_to_more(tmp_path: Path) -> None:
     path = tmp_path / "long.ndjson.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(PATIENT + b"\n" + b" " * (40 * MIB) + b"\n" + b" " * (40 * MIB) + b"\n")
+        file.write(
+            PATIENT + b"\n" + b" " * (40 * MIB) + b"\n" + b" " * (40 * MIB) + b"\n"
+        )
         file.write(PATIENT.replace(b"p1", b"p2"))
     words = ["fhir", "load", str(path), "--into", str(tmp_path / "record.db"), "--json"]
     result = archqa(*words)
@@ -194,7 +209,9 @@ def test_a_gzip_of_many_short_lines_may_unpack_to_more(tmp_path: Path) -> None:
     assert '"added": 2' in result.stdout
 
 
-def test_a_line_of_batch_results_without_end_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+def test_a_line_of_batch_results_without_end_is_a_mistake_of_the_file(
+    tmp_path: Path,
+) -> None:
     run = tmp_path / "run"
     submit = ["batch", "submit", "mini", "--limit", "1", "--model", "m", "--offline"]
     assert archqa(*submit, "--out", str(run)).returncode == 0

@@ -17,7 +17,17 @@ from tests.fhir.invented import build_store, ward_resources
 from tests.fhir.serving import BASE, post_scope, send_request
 from tests.fhir.writes import VITAL_SIGN
 
-MEMBERS = ["reference", "subject", "code", "coding", "note", "text", "meta", "valueQuantity", "id"]
+MEMBERS = [
+    "reference",
+    "subject",
+    "code",
+    "coding",
+    "note",
+    "text",
+    "meta",
+    "valueQuantity",
+    "id",
+]
 METHODS = st.sampled_from(["GET", "POST", "PUT", "DELETE"])
 URLS = st.sampled_from(
     ["", "_search", "Observation", "Observation/x", "$everything", "\ud800", "?"]
@@ -30,7 +40,11 @@ def store(tmp_path: Path) -> Store:
 
 
 async def refused(
-    application: FhirApplication, method: str, target: str, body: bytes = b"", **headers: str
+    application: FhirApplication,
+    method: str,
+    target: str,
+    body: bytes = b"",
+    **headers: str,
 ) -> tuple[int, str]:
     """Send a request that must be refused; return its status and the sentence."""
     status, text = await send_request(application, method, target, body, **headers)
@@ -79,7 +93,9 @@ BAD_MEMBERS = {
 
 
 @pytest.mark.parametrize("member", BAD_MEMBERS.values(), ids=BAD_MEMBERS)
-@pytest.mark.parametrize("mode", [WriteMode.APPLY, WriteMode.VALIDATE, WriteMode.RECORD])
+@pytest.mark.parametrize(
+    "mode", [WriteMode.APPLY, WriteMode.VALIDATE, WriteMode.RECORD]
+)
 async def test_a_body_with_a_member_that_no_record_can_hold_is_refused(
     store: Store, mode: WriteMode, member: str
 ) -> None:
@@ -88,22 +104,32 @@ async def test_a_body_with_a_member_that_no_record_can_hold_is_refused(
     entry = f'{{"request": {request}, "resource": {resource}}}'
     with Overlay.over(store) as overlay:
         application = FhirApplication(FhirService(overlay, BASE, Writer(overlay, mode)))
-        assert (await refused(application, "POST", "/fhir/Observation", resource.encode()))[
-            0
-        ] == 400
+        assert (
+            await refused(application, "POST", "/fhir/Observation", resource.encode())
+        )[0] == 400
         for kind in ("batch", "transaction"):
-            bundle = f'{{"resourceType": "Bundle", "type": "{kind}", "entry": [{entry}]}}'
-            assert (await refused(application, "POST", "/fhir", bundle.encode()))[0] == 400
+            bundle = (
+                f'{{"resourceType": "Bundle", "type": "{kind}", "entry": [{entry}]}}'
+            )
+            assert (await refused(application, "POST", "/fhir", bundle.encode()))[
+                0
+            ] == 400
         assert overlay.added() == []
 
 
 async def test_a_body_as_deep_as_allowed_is_stored_and_read(store: Store) -> None:
     resource = json.dumps(VITAL_SIGN)[:-1] + f', "x": {deep(62)}}}'
     with Overlay.over(store) as overlay:
-        application = FhirApplication(FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY)))
-        status, _ = await send_request(application, "POST", "/fhir/Observation", resource.encode())
+        application = FhirApplication(
+            FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY))
+        )
+        status, _ = await send_request(
+            application, "POST", "/fhir/Observation", resource.encode()
+        )
         assert status == 201
-        status, _ = await send_request(application, "GET", "/fhir/Observation?_elements=code")
+        status, _ = await send_request(
+            application, "GET", "/fhir/Observation?_elements=code"
+        )
         assert status == 200
 
 
@@ -114,12 +140,18 @@ async def test_a_body_as_deep_as_allowed_is_stored_and_read(store: Store) -> Non
         "_count=" + "9" * 400, "_offset=1e400", "_sort=%00", "date=" + "9" * 400, "name=%ff", "name=%ed%a0%80",
     ],
 )  # fmt: skip
-async def test_values_that_nothing_can_equal_are_refused(store: Store, query: str) -> None:
+async def test_values_that_nothing_can_equal_are_refused(
+    store: Store, query: str
+) -> None:
     application = FhirApplication(FhirService(store, BASE))
     resource_type = "Patient" if "name" in query else "Observation"
-    assert (await refused(application, "GET", f"/fhir/{resource_type}?{query}"))[0] == 400
+    assert (await refused(application, "GET", f"/fhir/{resource_type}?{query}"))[
+        0
+    ] == 400
     body = query.encode()
-    assert (await refused(application, "POST", f"/fhir/{resource_type}/_search", body))[0] == 400
+    assert (await refused(application, "POST", f"/fhir/{resource_type}/_search", body))[
+        0
+    ] == 400
 
 
 async def test_a_path_with_nul_is_refused(store: Store) -> None:
@@ -153,48 +185,76 @@ async def test_a_search_that_takes_minutes_to_compile_is_refused_at_once(
     application = FhirApplication(FhirService(store, BASE))
     body = query.encode()
     start = time.process_time()
-    assert (await refused(application, "POST", "/fhir/Observation/_search", body))[0] == 400
+    assert (await refused(application, "POST", "/fhir/Observation/_search", body))[
+        0
+    ] == 400
     assert time.process_time() - start < 1.5
 
 
-async def test_a_search_compares_with_1000_values_but_with_more_codes_and_ids(store: Store) -> None:
+async def test_a_search_compares_with_1000_values_but_with_more_codes_and_ids(
+    store: Store,
+) -> None:
     application = FhirApplication(FhirService(store, BASE))
     dates = "&".join(["date=" + ",".join(["ge1999"] * 200)] * 5)
-    for query in (dates, "code=" + ",".join(["GLU"] * 2000), "_id=" + ",".join(["o1"] * 2000)):
+    for query in (
+        dates,
+        "code=" + ",".join(["GLU"] * 2000),
+        "_id=" + ",".join(["o1"] * 2000),
+    ):
         body = query.encode()
         target = "/fhir/Observation/_search"
         status, _ = await send_request(application, "POST", target, body)
         assert status == 200
-    await refused(application, "POST", "/fhir/Observation/_search", f"{dates}&date=1".encode())
+    await refused(
+        application, "POST", "/fhir/Observation/_search", f"{dates}&date=1".encode()
+    )
 
 
-async def test_a_posted_search_is_no_longer_than_a_url_and_quickly_refused(store: Store) -> None:
+async def test_a_posted_search_is_no_longer_than_a_url_and_quickly_refused(
+    store: Store,
+) -> None:
     application = FhirApplication(FhirService(store, BASE))
     bodies = (b"a&" * 4_000_000, b"_id=" + b"x" * 8_000_000)
     start = time.monotonic()
     for body in bodies:
-        assert (await refused(application, "POST", "/fhir/Patient/_search", body))[0] == 414
-    assert (await send_request(application, "GET", "/fhir/Patient?name=" + "x" * 190_000))[0] == 200
+        assert (await refused(application, "POST", "/fhir/Patient/_search", body))[
+            0
+        ] == 414
+    assert (
+        await send_request(application, "GET", "/fhir/Patient?name=" + "x" * 190_000)
+    )[0] == 200
     assert time.monotonic() - start < 2
 
 
 async def test_a_bundle_has_at_most_5000_requests(store: Store) -> None:
     application = FhirApplication(FhirService(store, BASE))
     entry = {"request": {"method": "GET", "url": "Patient/none"}}
-    bundle: dict[str, Any] = {"resourceType": "Bundle", "type": "batch", "entry": [entry] * 5001}
+    bundle: dict[str, Any] = {
+        "resourceType": "Bundle",
+        "type": "batch",
+        "entry": [entry] * 5001,
+    }
     body = json.dumps(bundle).encode()
     status, text = await refused(application, "POST", "/fhir", body)
     assert status == 413
     assert "5000" in text
 
 
-async def test_a_body_declared_too_long_is_refused_before_it_is_sent(store: Store) -> None:
+async def test_a_body_declared_too_long_is_refused_before_it_is_sent(
+    store: Store,
+) -> None:
     application = FhirApplication(FhirService(store, BASE))
     headers = {"content-length": str(2**24 + 1)}
-    assert (await refused(application, "POST", "/fhir/Observation", b"", **headers))[0] == 413
+    assert (await refused(application, "POST", "/fhir/Observation", b"", **headers))[
+        0
+    ] == 413
     for length in ("abc", "-1", "9" * 4000, "٣"):
         status, _ = await send_request(
-            application, "POST", "/fhir/Patient/_search", b"_id=p1", **{"content-length": length}
+            application,
+            "POST",
+            "/fhir/Patient/_search",
+            b"_id=p1",
+            **{"content-length": length},
         )
         assert status == 200, "uvicorn has counted the bytes already"
 
@@ -203,7 +263,9 @@ async def test_bodies_of_slow_clients_do_not_fill_the_memory(store: Store) -> No
     application = FhirApplication(FhirService(store, BASE), max_request_bytes=1000)
     clients = [asyncio.create_task(_send_slowly(application)) for _ in range(20)]
     await asyncio.sleep(0.05)
-    status, text = await send_request(application, "POST", "/fhir/Observation", b"x" * 900)
+    status, text = await send_request(
+        application, "POST", "/fhir/Observation", b"x" * 900
+    )
     assert status == 503
     assert json.loads(text)["issue"][0]["code"] == "throttled"
     for client in clients:
@@ -230,7 +292,9 @@ async def _send_slowly(application: FhirApplication) -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(MEMBERS), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(MEMBERS), inner)
+    ),
     max_leaves=12,
 )
 

@@ -112,7 +112,10 @@ def test_a_reply_with_half_a_character_is_read(change: Change, tmp_path: Path) -
 
 def test_a_refusal_in_half_characters_is_a_refusal(tmp_path: Path) -> None:
     result = answered(
-        with_message(refusal=f"{HALF}[/zzz]"), tmp_path / "run", "--task", "archehr-2026-st1"
+        with_message(refusal=f"{HALF}[/zzz]"),
+        tmp_path / "run",
+        "--task",
+        "archehr-2026-st1",
     )
     assert "declined" in result.stderr
     assert_valid_utf8(tmp_path / "run")
@@ -129,16 +132,40 @@ def test_files_whose_names_are_not_utf8_are_read_and_written(
     case_file: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / f"run{BYTE}"
-    assert archqa("predict", str(case_file), "--limit", "1", "--out", str(run)).returncode == 0
+    assert (
+        archqa("predict", str(case_file), "--limit", "1", "--out", str(run)).returncode
+        == 0
+    )
     assert_valid_utf8(run)
     assert Run.open(run).manifest.data.path == str(case_file)
     outputs = {
         "show": ("show", str(run)),
         "svg": ("show", str(run), "--svg", str(tmp_path / f"{BYTE}.svg")),
-        "csv": ("export", str(run), "--format", "csv", "--out", str(tmp_path / f"{BYTE}.csv")),
+        "csv": (
+            "export",
+            str(run),
+            "--format",
+            "csv",
+            "--out",
+            str(tmp_path / f"{BYTE}.csv"),
+        ),
         "report": ("report", str(run), "--out", str(tmp_path / f"{BYTE}.html")),
-        "resume": ("predict", str(case_file), "--limit", "1", "--out", str(run), "--resume"),
-        "json": ("predict", str(case_file), "--out", str(tmp_path / f"all{BYTE}"), "--json"),
+        "resume": (
+            "predict",
+            str(case_file),
+            "--limit",
+            "1",
+            "--out",
+            str(run),
+            "--resume",
+        ),
+        "json": (
+            "predict",
+            str(case_file),
+            "--out",
+            str(tmp_path / f"all{BYTE}"),
+            "--json",
+        ),
     }
     for name, command in outputs.items():
         result = archqa(*command)
@@ -147,7 +174,9 @@ def test_files_whose_names_are_not_utf8_are_read_and_written(
     assert_valid_utf8(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["model", "base_url", "pipeline", "agents.context.model"])
+@pytest.mark.parametrize(
+    "name", ["model", "base_url", "pipeline", "agents.context.model"]
+)
 def test_a_name_that_is_not_utf8_is_a_wrong_call(name: str) -> None:
     result = archqa("predict", "mini", "--set", f"{name}=http://h{BYTE}", "--dry-run")
     assert result.returncode == 2
@@ -167,7 +196,9 @@ def test_a_setting_that_is_no_number_is_a_wrong_call(assignment: str) -> None:
 
 @pytest.mark.parametrize("digits", [400, 5000])
 @pytest.mark.parametrize("option", ["--jobs", "--limit", "--shard", "--max-cost"])
-def test_a_number_of_thousands_of_digits_needs_no_traceback(option: str, digits: int) -> None:
+def test_a_number_of_thousands_of_digits_needs_no_traceback(
+    option: str, digits: int
+) -> None:
     number = "1" + "0" * digits
     value = f"1/{number}" if option == "--shard" else number
     result = archqa("predict", "mini", option, value, "--dry-run")
@@ -205,18 +236,24 @@ def test_a_case_with_half_a_character_is_a_mistake_of_the_file(tmp_path: Path) -
     assert "half a character" in result.stderr
 
 
-@pytest.mark.parametrize("value", ["1" + "0" * 400, "1" + "0" * 5000, "NaN", "-Infinity", "1e999"])
+@pytest.mark.parametrize(
+    "value", ["1" + "0" * 400, "1" + "0" * 5000, "NaN", "-Infinity", "1e999"]
+)
 def test_an_endless_number_in_a_case_or_a_key_is_a_mistake_of_the_file(
     value: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "cases.json"
-    text = MINI.read_text().replace('"start_char_index": 156', f'"start_char_index": {value}')
+    text = MINI.read_text().replace(
+        '"start_char_index": 156', f'"start_char_index": {value}'
+    )
     assert value in text
     path.write_text(text)
     assert archqa("cases", "check", str(path)).returncode == 3
     submission = tmp_path / "submission.json"
     submission.write_text(f'[{{"case_id": "3", "answer": "x |1|", "n": {value}}}]')
     key = MINI.with_name("mini_key.json")
-    scored = archqa("score", str(submission), "--data", str(MINI), "--key", str(key), "--json")
+    scored = archqa(
+        "score", str(submission), "--data", str(MINI), "--key", str(key), "--json"
+    )
     assert scored.returncode in {0, 3}
     assert scored.returncode == 3 or json.loads(scored.stdout)["scores"]

@@ -16,7 +16,14 @@ from tests.safety.raw_server import RawServer, Response, json_response
 FAR_MODEL = "http://models.example/v1"
 FAR_RECORD = "http://record.example/fhir"
 BUNDLE = '{"resourceType": "Bundle", "total": 7}'
-PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+PROXIES = (
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +36,14 @@ TO_A_MODEL = [
     ["predict", "mini", "--model", "m", "--quiet"],
     ["predict", "mini", "--json"],
     [
-        *("tune", "mini", "--agent", "decision", "--prompts", "decision/v2,compress/v2"),
+        *(
+            "tune",
+            "mini",
+            "--agent",
+            "decision",
+            "--prompts",
+            "decision/v2,compress/v2",
+        ),
         *("--model", "m", "--quiet"),
     ],
     ["ablate", "mini", "--model", "m", "--quiet"],
@@ -44,7 +58,9 @@ def test_a_far_model_server_without_https_is_refused_before_anything_is_written(
     command: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "note.txt").write_text("He was given aspirin.")
-    result = archqa(*command, "--base-url", FAR_MODEL, cwd=tmp_path, XDG_CACHE_HOME=str(tmp_path))
+    result = archqa(
+        *command, "--base-url", FAR_MODEL, cwd=tmp_path, XDG_CACHE_HOME=str(tmp_path)
+    )
     assert result.returncode == 2, result.stderr
     assert "Plain http to http://models.example is refused" in result.stderr
     assert "--allow-plain-http" in result.stderr
@@ -53,7 +69,15 @@ def test_a_far_model_server_without_https_is_refused_before_anything_is_written(
 
 
 def test_a_far_server_of_one_agent_is_refused_as_well(tmp_path: Path) -> None:
-    words = ["predict", "mini", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--quiet"]
+    words = [
+        "predict",
+        "mini",
+        "--model",
+        "m",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--quiet",
+    ]
     far = ["--set", f"agents.specialist.base_url={FAR_MODEL}"]
     result = archqa(*words, *far, "--set", "pipeline=dmis", cwd=tmp_path)
     assert result.returncode == 2, result.stderr
@@ -72,7 +96,9 @@ TO_A_RECORD = [
 
 
 @pytest.mark.parametrize("command", TO_A_RECORD, ids=" ".join)
-def test_a_far_record_without_https_is_refused(command: list[str], tmp_path: Path) -> None:
+def test_a_far_record_without_https_is_refused(
+    command: list[str], tmp_path: Path
+) -> None:
     result = archqa(*command, "--record", FAR_RECORD, cwd=tmp_path)
     assert result.returncode == 2, result.stderr
     assert "Plain http to http://record.example is refused" in result.stderr
@@ -92,8 +118,13 @@ def test_from_python_it_is_refused_too(tmp_path: Path) -> None:
 def test_the_secret_of_a_client_does_not_travel_in_plain_http() -> None:
     reply = '{"token_endpoint": "http://tokens.example/token"}'
     with RawServer(lambda _: json_response(reply)) as server:
-        client = FhirClient(f"{server.url}/fhir", token=ClientCredentials("me", "secret"))
-        with client, pytest.raises(CallerError, match=r"Plain http to http://tokens\.example"):
+        client = FhirClient(
+            f"{server.url}/fhir", token=ClientCredentials("me", "secret")
+        )
+        with (
+            client,
+            pytest.raises(CallerError, match=r"Plain http to http://tokens\.example"),
+        ):
             client.search("Patient")
 
 
@@ -115,9 +146,13 @@ def test_leave_is_given_by_option_variable_or_configuration(tmp_path: Path) -> N
     ask = ["ask", "Why?", "--note", "-", "--model", "m", "--base-url", FAR_MODEL]
     with RawServer(lambda _: Response(401)) as proxy:
         for words in (["--allow-plain-http"], ["--config", str(configured)]):
-            result = archqa(*ask, *words, stdin="He was given aspirin.", http_proxy=proxy.url)
+            result = archqa(
+                *ask, *words, stdin="He was given aspirin.", http_proxy=proxy.url
+            )
             assert result.returncode == 4, result.stderr
-    assert f"{FAR_MODEL}/chat/completions" in {request.target for request in proxy.requests}
+    assert f"{FAR_MODEL}/chat/completions" in {
+        request.target for request in proxy.requests
+    }
 
 
 def test_a_run_with_leave_is_resumed(tmp_path: Path) -> None:
@@ -131,9 +166,23 @@ def test_a_run_with_leave_is_resumed(tmp_path: Path) -> None:
 
 def test_what_goes_to_this_machine_passes_no_proxy(tmp_path: Path) -> None:
     with RawServer(lambda _: Response(502)) as proxy, FakeServer() as server:
-        environment = {"http_proxy": proxy.url, "HTTP_PROXY": proxy.url, "all_proxy": proxy.url}
-        words = ["predict", "mini", "--limit", "1", "--base-url", server.base_url, "--quiet"]
-        result = archqa(*words, "--model", "m", "--out", str(tmp_path / "run"), **environment)
+        environment = {
+            "http_proxy": proxy.url,
+            "HTTP_PROXY": proxy.url,
+            "all_proxy": proxy.url,
+        }
+        words = [
+            "predict",
+            "mini",
+            "--limit",
+            "1",
+            "--base-url",
+            server.base_url,
+            "--quiet",
+        ]
+        result = archqa(
+            *words, "--model", "m", "--out", str(tmp_path / "run"), **environment
+        )
         assert result.returncode == 0, result.stderr
         with RawServer(lambda _: json_response(BUNDLE)) as record:
             search = ["fhir", "search", "Patient", "--record", f"{record.url}/fhir"]
@@ -155,7 +204,13 @@ def test_a_proxy_sees_of_https_no_more_than_the_host_and_its_password_is_not_sho
                 OPENAI_API_KEY="sk-canary",
             ),
             archqa(
-                *("fhir", "search", "Patient", "--record", "https://record.example/fhir"),
+                *(
+                    "fhir",
+                    "search",
+                    "Patient",
+                    "--record",
+                    "https://record.example/fhir",
+                ),
                 https_proxy=address,
                 ARCHQA_FHIR_TOKEN="fhir-canary",
             ),

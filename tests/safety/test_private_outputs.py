@@ -56,7 +56,9 @@ def assert_replaced(path: Path, *command: str) -> None:
         ("jsonl", "answers.jsonl"),
     ],
 )
-def test_an_export_is_private(run: Path, tmp_path: Path, format_name: str, file_name: str) -> None:
+def test_an_export_is_private(
+    run: Path, tmp_path: Path, format_name: str, file_name: str
+) -> None:
     out = tmp_path / file_name
     assert_replaced(out, "export", str(run), "--format", format_name, "--out", str(out))
 
@@ -75,7 +77,9 @@ def test_a_report_in_the_run_folder_is_private(run: Path) -> None:
     assert_replaced(run / "report.html", "report", str(run))
 
 
-def test_the_scores_in_the_organisers_files_are_private(run: Path, tmp_path: Path) -> None:
+def test_the_scores_in_the_organisers_files_are_private(
+    run: Path, tmp_path: Path
+) -> None:
     official = tmp_path / "scores.json"
     about = readable_file(tmp_path / "scores.about.json")
     assert_replaced(official, "score", str(run), "--official-json", str(official))
@@ -84,7 +88,16 @@ def test_the_scores_in_the_organisers_files_are_private(run: Path, tmp_path: Pat
 
 def test_the_requests_of_a_batch_are_private(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    command = ("batch", "submit", "mini", "--model", "m", "--offline", "--out", str(run))
+    command = (
+        "batch",
+        "submit",
+        "mini",
+        "--model",
+        "m",
+        "--offline",
+        "--out",
+        str(run),
+    )
     assert archqa(*command).returncode == 0
     requests = run / "batch" / "round-1.jsonl"
     text = requests.read_text()
@@ -96,7 +109,9 @@ def test_the_requests_of_a_batch_are_private(tmp_path: Path) -> None:
 async def test_the_replies_of_a_batch_are_private(tmp_path: Path) -> None:
     path = readable_file(tmp_path / "round-1.file-1.out.jsonl")
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"{}"))
-    async with ModelServer("http://127.0.0.1:1/v1", "key", transport=transport) as server:
+    async with ModelServer(
+        "http://127.0.0.1:1/v1", "key", transport=transport
+    ) as server:
         await server.save_file("file-1", path)
     assert mode_of(path) == "0o600"
 

@@ -25,7 +25,14 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask_about_a_patient(folder: Path, record: str, **proxies: str) -> CommandResult:
-    words = ["ask", "What is the last creatinine?", "--patient", "p1", "--record", record]
+    words = [
+        "ask",
+        "What is the last creatinine?",
+        "--patient",
+        "p1",
+        "--record",
+        record,
+    ]
     return archqa(*words, "--allow-plain-http", cwd=folder, **proxies)
 
 
@@ -41,7 +48,9 @@ def is_said(result: CommandResult, proxy: RawServer) -> bool:
 
 @pytest.mark.parametrize("variable", ["http_proxy", "all_proxy", "ALL_PROXY"])
 @pytest.mark.parametrize("scheme", ["http://", ""])
-def test_the_proxy_of_a_record_is_named(variable: str, scheme: str, tmp_path: Path) -> None:
+def test_the_proxy_of_a_record_is_named(
+    variable: str, scheme: str, tmp_path: Path
+) -> None:
     with RawServer(lambda _: json_response(BUNDLE)) as proxy:
         address = f"{scheme}127.0.0.1:{proxy.port}"
         result = ask_about_a_patient(tmp_path, FAR_RECORD, **{variable: address})
@@ -51,7 +60,9 @@ def test_the_proxy_of_a_record_is_named(variable: str, scheme: str, tmp_path: Pa
 
 @pytest.mark.parametrize("variable", ["http_proxy", "all_proxy", "ALL_PROXY"])
 @pytest.mark.parametrize("scheme", ["http://", ""])
-def test_the_proxy_of_a_model_server_is_named(variable: str, scheme: str, tmp_path: Path) -> None:
+def test_the_proxy_of_a_model_server_is_named(
+    variable: str, scheme: str, tmp_path: Path
+) -> None:
     with RawServer(lambda _: Response(401)) as proxy:
         address = f"{scheme}127.0.0.1:{proxy.port}"
         result = ask_about_a_note(tmp_path, **{variable: address})
@@ -60,14 +71,22 @@ def test_the_proxy_of_a_model_server_is_named(variable: str, scheme: str, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "proxy", ["socks5://me:geheim@127.0.0.1:9", "foo://me:geheim@127.0.0.1:9", "http://[::1", ":::"]
+    "proxy",
+    [
+        "socks5://me:geheim@127.0.0.1:9",
+        "foo://me:geheim@127.0.0.1:9",
+        "http://[::1",
+        ":::",
+    ],
 )
 @pytest.mark.parametrize("variable", ["http_proxy", "all_proxy"])
 def test_a_proxy_that_cannot_be_used_stops_no_command(
     variable: str, proxy: str, tmp_path: Path
 ) -> None:
     with RawServer(lambda _: json_response(BUNDLE)) as server:
-        result = ask_about_a_patient(tmp_path, f"{server.url}/fhir", **{variable: proxy})
+        result = ask_about_a_patient(
+            tmp_path, f"{server.url}/fhir", **{variable: proxy}
+        )
         server.answer = lambda _: json_response('{"data": [{"id": "tiny"}]}')
         words = ["list", "models", "--base-url", f"{server.url}/v1"]
         models = archqa(*words, cwd=tmp_path, **{variable: proxy})
@@ -87,7 +106,9 @@ def test_the_secret_for_a_token_service_on_this_machine_reaches_no_proxy(
         RawServer(issue_token) as token_service,
     ):
         monkeypatch.setenv("http_proxy", proxy.url)
-        token = ClientCredentials("me", "secret", token_url=f"{token_service.url}/token")
+        token = ClientCredentials(
+            "me", "secret", token_url=f"{token_service.url}/token"
+        )
         with FhirClient(FAR_RECORD, token=token, allow_plain_http=True) as client:
             client.search("Patient")
     assert [request.target for request in token_service.requests] == ["/token"]

@@ -28,7 +28,16 @@ def archqa(*arguments: str, cwd: Path) -> CommandResult:
 
 
 def asked_of(server: FakeServer, *options: str) -> tuple[str, ...]:
-    return ("--base-url", server.base_url, "--model", "m", "--jobs", "2", *FAST_RETRIES, *options)
+    return (
+        "--base-url",
+        server.base_url,
+        "--model",
+        "m",
+        "--jobs",
+        "2",
+        *FAST_RETRIES,
+        *options,
+    )
 
 
 @pytest.mark.parametrize("fault", ["503", "html-502"])
@@ -45,9 +54,14 @@ def test_retries_are_summed_up_in_one_line_a_reason(fault: str, tmp_path: Path) 
 
 def test_verbose_logs_each_retry(tmp_path: Path) -> None:
     with FakeServer("503,first=2") as server:
-        options = asked_of(server, "--limit", "1", "--yes", "--verbose", "--pipeline", "dmis")
+        options = asked_of(
+            server, "--limit", "1", "--yes", "--verbose", "--pipeline", "dmis"
+        )
         result = archqa("predict", "mini", *options, cwd=tmp_path)
-        assert result.stderr.count("stamina.retry_scheduled") == server.requests.outcomes["503"]
+        assert (
+            result.stderr.count("stamina.retry_scheduled")
+            == server.requests.outcomes["503"]
+        )
 
 
 @pytest.mark.parametrize("flag", ["-q", "--quiet"])
@@ -88,7 +102,9 @@ def test_comparisons_are_quiet_too(command: tuple[str, ...], tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("flag", ["-q", "--quiet"])
-def test_a_quiet_load_prints_what_was_left_out_and_no_notice(flag: str, tmp_path: Path) -> None:
+def test_a_quiet_load_prints_what_was_left_out_and_no_notice(
+    flag: str, tmp_path: Path
+) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "other.json").write_text('{"name": "no resource"}')

@@ -10,18 +10,35 @@ from archqa.fhir import FhirClient
 from archqa.fhir.client.smart import ClientCredentials
 from archqa.tasks.medagentbench.session import FHIR_BASE_URL, open_gateway
 from tests.cli.test_commands import archqa
-from tests.safety.raw_server import RawServer, Request, Response, json_response, redirect_to
+from tests.safety.raw_server import (
+    RawServer,
+    Request,
+    Response,
+    json_response,
+    redirect_to,
+)
 
 TOKEN = "fhir-canary"
 BUNDLE = {"resourceType": "Bundle", "total": 0}
 
 
 def chat_reply(_: Request) -> Response:
-    return json_response('{"choices": [{"message": {"content": "{}"}, "finish_reason": "stop"}]}')
+    return json_response(
+        '{"choices": [{"message": {"content": "{}"}, "finish_reason": "stop"}]}'
+    )
 
 
 def predict_words(url: str, folder: Path) -> list[str]:
-    words = ["predict", "mini", "--base-url", f"{url}/v1", "--model", "m", "--limit", "1"]
+    words = [
+        "predict",
+        "mini",
+        "--base-url",
+        f"{url}/v1",
+        "--model",
+        "m",
+        "--limit",
+        "1",
+    ]
     return [*words, "--quiet", "--jobs", "1", "--out", str(folder / "run")]
 
 
@@ -43,13 +60,20 @@ def test_a_model_servers_redirect_is_an_error_that_names_both_hosts(
     assert len(server.requests) == 1, "a redirect is not tried again"
 
 
-def test_the_list_of_models_is_not_taken_from_where_a_redirect_points(tmp_path: Path) -> None:
+def test_the_list_of_models_is_not_taken_from_where_a_redirect_points(
+    tmp_path: Path,
+) -> None:
     with (
         RawServer(lambda _: json_response('{"data": [{"id": "m"}]}')) as target,
         RawServer(redirect_to(target.url)) as server,
     ):
         result = archqa(
-            "predict", "mini", "--base-url", f"{server.url}/v1", "--out", str(tmp_path / "run")
+            "predict",
+            "mini",
+            "--base-url",
+            f"{server.url}/v1",
+            "--out",
+            str(tmp_path / "run"),
         )
     assert result.returncode == 4
     assert f"127.0.0.1:{target.port}" in result.stderr
@@ -60,7 +84,15 @@ def test_the_list_of_models_is_not_taken_from_where_a_redirect_points(tmp_path: 
 def test_a_batch_is_not_uploaded_to_where_a_redirect_points(tmp_path: Path) -> None:
     with RawServer(chat_reply) as target, RawServer(redirect_to(target.url)) as server:
         result = archqa(
-            *("batch", "submit", "mini", "--model", "m", "--base-url", f"{server.url}/v1"),
+            *(
+                "batch",
+                "submit",
+                "mini",
+                "--model",
+                "m",
+                "--base-url",
+                f"{server.url}/v1",
+            ),
             *("--limit", "1", "--out", str(tmp_path / "run")),
         )
     assert result.returncode == 4
@@ -99,11 +131,21 @@ def test_the_secret_of_a_client_is_not_sent_to_where_a_token_service_points() ->
 
 def test_a_next_page_on_another_host_is_not_fetched() -> None:
     with RawServer(lambda _: json_response(json.dumps(BUNDLE))) as target:
-        link = {"relation": "next", "url": f"HTTP://127.0.0.1:{target.port}/fhir?page=2"}
+        link = {
+            "relation": "next",
+            "url": f"HTTP://127.0.0.1:{target.port}/fhir?page=2",
+        }
         page = json.dumps({**BUNDLE, "link": [link]})
         with RawServer(lambda _: json_response(page)) as server:
             result = archqa(
-                *("fhir", "search", "Patient", "--all", "--record", f"{server.url}/fhir"),
+                *(
+                    "fhir",
+                    "search",
+                    "Patient",
+                    "--all",
+                    "--record",
+                    f"{server.url}/fhir",
+                ),
                 ARCHQA_FHIR_TOKEN=TOKEN,
             )
     assert result.returncode != 0
@@ -117,7 +159,9 @@ def test_pages_in_a_circle_end() -> None:
         link = {"relation": "next", "url": f"{server.url}/fhir?page=2"}
         page = json.dumps({**BUNDLE, "link": [link]})
         server.answer = lambda _: json_response(page)
-        result = archqa("fhir", "search", "Patient", "--all", "--record", f"{server.url}/fhir")
+        result = archqa(
+            "fhir", "search", "Patient", "--all", "--record", f"{server.url}/fhir"
+        )
     assert result.returncode != 0
     assert "never end" in result.stderr
 
@@ -134,8 +178,12 @@ def test_an_agent_cannot_make_the_record_client_fetch_another_server() -> None:
     assert target.requests == []
 
 
-@pytest.mark.parametrize("path", ["../x", "Patient/../../x", "%2e%2e/x", "..%5Cx", "..?a=b"])
-def test_an_agent_cannot_leave_the_record_for_other_paths_of_its_server(path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["../x", "Patient/../../x", "%2e%2e/x", "..%5Cx", "..?a=b"]
+)
+def test_an_agent_cannot_leave_the_record_for_other_paths_of_its_server(
+    path: str,
+) -> None:
     with RawServer(chat_reply) as server, FhirClient(f"{server.url}/fhir") as client:
         response = open_gateway(client).get(f"{FHIR_BASE_URL}{path}")
     assert response.error

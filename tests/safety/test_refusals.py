@@ -32,12 +32,21 @@ def predict(folder: Path, fault: str | None, *options: str, limit: int = 1) -> E
             cwd=folder,
         )
     lines = (run / "cases.jsonl").read_text().splitlines()
-    return Ending(result, json.loads(result.stdout), [json.loads(line) for line in lines])
+    return Ending(
+        result, json.loads(result.stdout), [json.loads(line) for line in lines]
+    )
 
 
 @pytest.mark.parametrize(
     "fault",
-    ["refusal", "content-filter", "empty-content", "length", "wrong-schema", "400-context"],
+    [
+        "refusal",
+        "content-filter",
+        "empty-content",
+        "length",
+        "wrong-schema",
+        "400-context",
+    ],
 )
 def test_a_case_without_one_usable_reply_has_failed(fault: str, tmp_path: Path) -> None:
     ending = predict(tmp_path, f"{fault},always")

@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 
 from archqa.fhir import FhirService, Overlay, Store, WriteMode, Writer
-from archqa.fhir.request_budget import RequestBudget, RequestCancelled, RequestLimits, use_budget
+from archqa.fhir.request_budget import (
+    RequestBudget,
+    RequestCancelled,
+    RequestLimits,
+    use_budget,
+)
 from archqa.fhir.server.application import FhirApplication
 from tests.fhir.invented import build_store, numbered_observations, observation, patient
 from tests.fhir.serving import BASE, post_scope, send_request
@@ -36,7 +41,9 @@ def heavy_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def batch(*urls: str) -> bytes:
     entries = [{"request": {"method": "GET", "url": url}} for url in urls]
-    return json.dumps({"resourceType": "Bundle", "type": "batch", "entry": entries}).encode()
+    return json.dumps(
+        {"resourceType": "Bundle", "type": "batch", "entry": entries}
+    ).encode()
 
 
 async def ask(application: FhirApplication, url: str) -> Any:
@@ -58,7 +65,9 @@ def links_of(bundle: Any) -> dict[str, str]:
 
 def matches_of(bundle: Any) -> list[Any]:
     entries = bundle["entry"]
-    return [entry["resource"] for entry in entries if entry["search"]["mode"] == "match"]
+    return [
+        entry["resource"] for entry in entries if entry["search"]["mode"] == "match"
+    ]
 
 
 def limited(store: Store, **limits: Any) -> FhirApplication:
@@ -71,11 +80,15 @@ def test_a_request_may_hold_20_000_resources_and_64_mib() -> None:
     assert (limits.page_size, limits.seconds) == (10_000, 30.0)
 
 
-async def test_a_batch_holds_no_more_than_one_request_and_says_so(large_store: Store) -> None:
+async def test_a_batch_holds_no_more_than_one_request_and_says_so(
+    large_store: Store,
+) -> None:
     application = FhirApplication(FhirService(large_store.as_profile("hapi"), BASE))
     entries = await ask_batch(application, *[HUGE] * 1000)
     assert len(entries) == 1000
-    resources = sum(len(entry["resource"]["entry"]) for entry in entries if "resource" in entry)
+    resources = sum(
+        len(entry["resource"]["entry"]) for entry in entries if "resource" in entry
+    )
     assert resources == 20_000
     assert "resource" in entries[7]
     for entry in entries[8:]:
@@ -98,7 +111,9 @@ async def test_a_batch_of_whole_types_takes_little_memory(heavy_store: Store) ->
     assert peak < 40 * MIB  # 600 MB of text would come without a limit.
 
 
-async def test_a_batch_gives_resources_exactly_as_they_were_loaded(tmp_path: Path) -> None:
+async def test_a_batch_gives_resources_exactly_as_they_were_loaded(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "exact.ndjson"
     text = '{"resourceType":"Observation",  "id":"o1", "valueQuantity":{"value":5.10}}'
     path.write_text(text + "\n")
@@ -109,7 +124,9 @@ async def test_a_batch_gives_resources_exactly_as_they_were_loaded(tmp_path: Pat
     assert text in body
 
 
-@pytest.mark.parametrize(("profile", "largest"), [("archqa", 5000), ("gcp", 1000), ("hapi", 10000)])
+@pytest.mark.parametrize(
+    ("profile", "largest"), [("archqa", 5000), ("gcp", 1000), ("hapi", 10000)]
+)
 async def test_a_page_is_as_large_as_declared_and_its_links_say_so(
     large_store: Store, profile: str, largest: int
 ) -> None:
@@ -129,7 +146,10 @@ async def test_a_page_is_as_large_as_declared_and_its_links_say_so(
     ("profile", "url"),
     [
         *(("archqa", HUGE), ("gcp", HUGE)),  # The profile hapi streams it.
-        *product(("archqa", "gcp", "hapi"), ("Observation?_sort=-_id", "Patient/p1/$everything")),
+        *product(
+            ("archqa", "gcp", "hapi"),
+            ("Observation?_sort=-_id", "Patient/p1/$everything"),
+        ),
     ],
 )
 async def test_a_reply_that_is_full_goes_on_with_the_next_link(
@@ -151,7 +171,9 @@ async def test_a_reply_that_is_full_goes_on_with_the_next_link(
     assert max(sizes) < 1.2 * MIB
 
 
-async def test_includes_that_do_not_fit_are_refused_not_left_out(heavy_store: Store) -> None:
+async def test_includes_that_do_not_fit_are_refused_not_left_out(
+    heavy_store: Store,
+) -> None:
     application = limited(heavy_store, reply_bytes=MIB)
     target = "/fhir/Patient?_revinclude=Observation:patient"
     status, body = await send_request(application, "GET", target)
@@ -159,7 +181,9 @@ async def test_includes_that_do_not_fit_are_refused_not_left_out(heavy_store: St
     assert json.loads(body)["issue"][0]["code"] == "too-costly"
 
 
-async def test_a_resource_larger_than_a_reply_can_still_be_read(heavy_store: Store) -> None:
+async def test_a_resource_larger_than_a_reply_can_still_be_read(
+    heavy_store: Store,
+) -> None:
     application = limited(heavy_store, reply_bytes=10_000)
     assert (await ask(application, "Observation/o1"))["id"] == "o1"
     assert len((await ask(application, "Observation"))["entry"]) == 1
@@ -171,7 +195,9 @@ def slow_searches(number: int) -> list[str]:
     return [f"Observation?_lastUpdated=ne{year}&_summary=count" for year in years]
 
 
-async def test_the_entries_of_a_batch_share_the_time_of_one_request(large_store: Store) -> None:
+async def test_the_entries_of_a_batch_share_the_time_of_one_request(
+    large_store: Store,
+) -> None:
     application = FhirApplication(FhirService(large_store, BASE), seconds=1.0)
     start = time.monotonic()
     entries = await ask_batch(application, *slow_searches(5000))
@@ -182,7 +208,9 @@ async def test_the_entries_of_a_batch_share_the_time_of_one_request(large_store:
     assert late["outcome"]["issue"][0]["code"] == "too-costly"
 
 
-async def leave_after(application: FhirApplication, body: bytes, seconds: float) -> float:
+async def leave_after(
+    application: FhirApplication, body: bytes, seconds: float
+) -> float:
     """Post a body and leave; return the seconds after which the application gave up."""
     scope = post_scope("/fhir")
     bodies = [{"type": "http.request", "body": body}]
@@ -213,7 +241,9 @@ async def test_work_stops_when_the_client_leaves(large_store: Store) -> None:
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
 
 
-def test_a_single_endless_statement_stops_when_the_client_leaves(large_store: Store) -> None:
+def test_a_single_endless_statement_stops_when_the_client_leaves(
+    large_store: Store,
+) -> None:
     budget = RequestBudget(RequestLimits(seconds=60))
     threading.Timer(0.05, budget.cancel).start()
     start = time.monotonic()
@@ -221,15 +251,21 @@ def test_a_single_endless_statement_stops_when_the_client_leaves(large_store: St
         with large_store.read_session() as session:
             session.connection.execute(ENDLESS).fetchone()
     assert time.monotonic() - start < 2
-    assert large_store.search("Observation").total == 2500, "the connection can be used again"
+    assert large_store.search("Observation").total == 2500, (
+        "the connection can be used again"
+    )
 
 
-async def test_nothing_more_is_written_for_a_client_that_left(large_store: Store) -> None:
+async def test_nothing_more_is_written_for_a_client_that_left(
+    large_store: Store,
+) -> None:
     requests = []
     for number in range(3000):
         resource = {**VITAL_SIGN, "id": f"new{number}"}
         url = f"Observation/new{number}"
-        requests.append({"resource": resource, "request": {"method": "PUT", "url": url}})
+        requests.append(
+            {"resource": resource, "request": {"method": "PUT", "url": url}}
+        )
     bundle = {"resourceType": "Bundle", "type": "transaction", "entry": requests}
     with Overlay.over(large_store) as overlay:
         service = FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY))
@@ -246,7 +282,11 @@ async def test_half_a_body_is_no_request(large_store: Store) -> None:
         handled: list[Any] = []
         service.handle = lambda *request: handled.append(request)  # type: ignore[assignment,method-assign]
         messages = [
-            {"type": "http.request", "body": json.dumps(VITAL_SIGN).encode(), "more_body": True},
+            {
+                "type": "http.request",
+                "body": json.dumps(VITAL_SIGN).encode(),
+                "more_body": True,
+            },
             {"type": "http.disconnect"},
         ]
 

@@ -66,13 +66,23 @@ def holder(unfinished_run: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def kill_and_resume(tmp_path: Path, stride: int) -> dict[str, object]:
-    command = [sys.executable, "-m", "tests.safety.killed_runs", str(tmp_path), str(stride)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.safety.killed_runs",
+        str(tmp_path),
+        str(stride),
+    ]
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True
+    )
     result: dict[str, object] = json.loads(ended.stdout)
     return result
 
 
-def test_a_run_killed_at_any_operation_is_resumed_to_the_same_predictions(tmp_path: Path) -> None:
+def test_a_run_killed_at_any_operation_is_resumed_to_the_same_predictions(
+    tmp_path: Path,
+) -> None:
     result = kill_and_resume(tmp_path, stride=13)
     kills = result.pop("kills")
     assert isinstance(kills, int)
@@ -83,14 +93,23 @@ def test_a_run_killed_at_any_operation_is_resumed_to_the_same_predictions(tmp_pa
 @pytest.mark.long
 def test_a_run_killed_at_every_operation_is_resumed(tmp_path: Path) -> None:
     result = kill_and_resume(tmp_path, stride=1)
-    assert result == {"kills": result["kills"], "not_resumed": [], "different": [], "leftovers": []}
+    assert result == {
+        "kills": result["kills"],
+        "not_resumed": [],
+        "different": [],
+        "leftovers": [],
+    }
 
 
-@pytest.mark.parametrize("lost", ["input.jsonl", "cases.jsonl", "trace", "submission.json"])
+@pytest.mark.parametrize(
+    "lost", ["input.jsonl", "cases.jsonl", "trace", "submission.json"]
+)
 def test_a_run_that_lost_a_file_goes_on(
     lost: str, unfinished_run: Path, finished_run: Path, tmp_path: Path
 ) -> None:
-    (unfinished_run / lost).rename(tmp_path / "lost") if (unfinished_run / lost).exists() else None
+    (unfinished_run / lost).rename(tmp_path / "lost") if (
+        unfinished_run / lost
+    ).exists() else None
     result = archqa("predict", "mini", "--out", unfinished_run, "--resume", "--quiet")
     assert result.returncode == 0, result
     expected = (finished_run / "submission.json").read_bytes()
@@ -124,7 +143,10 @@ def test_a_second_process_learns_who_works_on_the_run(
     before = tree(unfinished_run)
     result = archqa("predict", "mini", "--out", unfinished_run, "--quiet", *options)
     assert result.returncode == 2
-    assert f"is being worked on by process {holder.pid} on {os.uname().nodename}" in result.stderr
+    assert (
+        f"is being worked on by process {holder.pid} on {os.uname().nodename}"
+        in result.stderr
+    )
     assert tree(unfinished_run) == before
 
 
@@ -186,7 +208,9 @@ def damaged_runs(unfinished_run: Path) -> list[Path]:
         "z4": b"{}",
         "z5": json.dumps(manifest | {"schema_version": 99}).encode(),
         "z6": json.dumps(manifest | {"settings": {"pipelines": [1]}}).encode(),
-        "z7": json.dumps(manifest | {"settings": {"pipelines": {"embedded": 7}}}).encode(),
+        "z7": json.dumps(
+            manifest | {"settings": {"pipelines": {"embedded": 7}}}
+        ).encode(),
     }
     folders = []
     for name, content in contents.items():
@@ -205,7 +229,9 @@ def test_a_damaged_run_does_not_keep_another_from_being_resumed(
         result = archqa("predict", "mini", "--resume", cwd=folder)
     assert result.returncode == 0, result
     assert json.loads((unfinished_run / "run.json").read_text())["status"] == "finished"
-    (warning,) = [record.getMessage() for record in caplog.records if "damaged" in record.msg]
+    (warning,) = [
+        record.getMessage() for record in caplog.records if "damaged" in record.msg
+    ]
     assert all(f"runs/{damaged.name}" in warning for damaged in damaged_runs[:5])
 
 

@@ -15,7 +15,11 @@ from tests.web.review_client import ReviewClient, form_fields
 
 PAGE = "/runs/one/review/0"
 BETTER_ANSWER = 'Because of <b>"fluid"</b>.'
-REVIEW = {"answer_right": "no", "sentence__1": "essential", "better_answer": BETTER_ANSWER}
+REVIEW = {
+    "answer_right": "no",
+    "sentence__1": "essential",
+    "better_answer": BETTER_ANSWER,
+}
 
 
 @pytest.fixture
@@ -63,7 +67,9 @@ async def test_a_file_in_the_place_of_the_annotations_is_named_on_the_page(
     assert (runs / "annotations").read_text() == "a file"
 
 
-@pytest.mark.parametrize("damage", ["{\n", '{"case_id": "1"}\n', "[1]\n", "[" * 100_000 + "\n"])
+@pytest.mark.parametrize(
+    "damage", ["{\n", '{"case_id": "1"}\n', "[1]\n", "[" * 100_000 + "\n"]
+)
 async def test_a_damaged_file_of_reviews_is_not_overwritten(
     damage: str, client: ReviewClient, runs: Path
 ) -> None:

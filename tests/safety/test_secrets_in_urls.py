@@ -40,8 +40,12 @@ def all_text(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("url", SECRET_URLS)
-@pytest.mark.parametrize("setting", ["base_url", "agents.specialist.base_url", "record"])
-def test_no_setting_takes_a_url_with_a_secret(setting: str, url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "setting", ["base_url", "agents.specialist.base_url", "record"]
+)
+def test_no_setting_takes_a_url_with_a_secret(
+    setting: str, url: str, tmp_path: Path
+) -> None:
     if setting == "record" and not url.startswith("https://"):
         pytest.skip("a path")
     result = archqa(
@@ -66,7 +70,9 @@ def test_no_setting_takes_a_url_with_a_secret(setting: str, url: str, tmp_path: 
     ],
     ids=" ".join,
 )
-def test_no_command_shows_the_secret_of_a_configured_url(words: list[str], tmp_path: Path) -> None:
+def test_no_command_shows_the_secret_of_a_configured_url(
+    words: list[str], tmp_path: Path
+) -> None:
     for url in SECRET_URLS[:3]:
         result = archqa(*words, cwd=tmp_path, stdin="A note.", ARCHQA_BASE_URL=url)
         assert result.returncode == 2, result.stderr
@@ -77,7 +83,9 @@ def test_no_command_shows_the_secret_of_a_configured_url(words: list[str], tmp_p
 def test_the_refusal_says_where_a_secret_belongs() -> None:
     url = SECRET_URLS[0]
     model = archqa("predict", "mini", "--base-url", url)
-    assert "holds a user name or a password; put them into OPENAI_API_KEY" in model.stderr
+    assert (
+        "holds a user name or a password; put them into OPENAI_API_KEY" in model.stderr
+    )
     record = archqa("fhir", "search", "Patient", "--record", url)
     assert record.returncode == 2
     assert "ARCHQA_FHIR_TOKEN, also as user:password" in record.stderr
@@ -85,7 +93,9 @@ def test_the_refusal_says_where_a_secret_belongs() -> None:
 
 
 @pytest.mark.parametrize("url", SECRET_URLS[:6])
-def test_no_record_command_takes_or_shows_a_url_with_a_secret(url: str, tmp_path: Path) -> None:
+def test_no_record_command_takes_or_shows_a_url_with_a_secret(
+    url: str, tmp_path: Path
+) -> None:
     for words in (
         ["fhir", "get", "Patient/1"],
         ["fhir", "card"],
@@ -126,13 +136,17 @@ def test_azures_version_is_sent_with_each_request_and_written(tmp_path: Path) ->
         words = ["predict", "mini", "--limit", "1", "--model", "m", "--quiet"]
         archqa(*words, "--base-url", url, "--out", str(tmp_path / "run"))
     targets = {request.target for request in server.requests}
-    assert targets == {"/openai/deployments/one/chat/completions?api-version=2026-01-01"}
+    assert targets == {
+        "/openai/deployments/one/chat/completions?api-version=2026-01-01"
+    }
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
     assert settings["base_url"] == url
 
 
 def test_a_users_password_for_a_fhir_server_is_sent_as_basic() -> None:
-    with RawServer(lambda _: json_response('{"resourceType": "Bundle", "total": 0}')) as server:
+    with RawServer(
+        lambda _: json_response('{"resourceType": "Bundle", "total": 0}')
+    ) as server:
         search = ["fhir", "search", "Patient", "--record", f"{server.url}/fhir"]
         archqa(*search, ARCHQA_FHIR_TOKEN=f"me:{CANARY}")
         archqa(*search, ARCHQA_FHIR_TOKEN=CANARY)
@@ -144,9 +158,21 @@ def test_a_users_password_for_a_fhir_server_is_sent_as_basic() -> None:
 def test_a_run_folder_holds_no_key_and_is_resumed(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with FakeServer() as server:
-        words = ["predict", "mini", "--limit", "1", "--model", "m", "--quiet", "--out", str(run)]
+        words = [
+            "predict",
+            "mini",
+            "--limit",
+            "1",
+            "--model",
+            "m",
+            "--quiet",
+            "--out",
+            str(run),
+        ]
         for resume in ([], ["--resume"]):
-            result = archqa(*words, *resume, "--base-url", server.base_url, OPENAI_API_KEY=CANARY)
+            result = archqa(
+                *words, *resume, "--base-url", server.base_url, OPENAI_API_KEY=CANARY
+            )
             assert result.returncode == 0, result.stderr
     assert CANARY not in all_text(run)
 
@@ -159,7 +185,11 @@ def test_a_run_of_an_earlier_version_with_a_secret_in_its_url_does_not_show_it(
     manifest = json.loads((run / "run.json").read_text())
     manifest["settings"]["base_url"] = SECRET_URLS[2]
     manifest["settings"]["record"] = SECRET_URLS[0]
-    backend = {"kind": "model", "name": "m", "server": f"{SECRET_URLS[0]} and {SECRET_URLS[2]}"}
+    backend = {
+        "kind": "model",
+        "name": "m",
+        "server": f"{SECRET_URLS[0]} and {SECRET_URLS[2]}",
+    }
     manifest["backends"] = {"decision": backend}
     (run / "run.json").write_text(json.dumps(manifest))
     page = tmp_path / "report.html"
@@ -171,7 +201,9 @@ def test_a_run_of_an_earlier_version_with_a_secret_in_its_url_does_not_show_it(
     assert "models.example" in page.read_text()
 
 
-def test_a_batch_run_with_a_url_that_is_none_is_a_mistake_of_its_file(tmp_path: Path) -> None:
+def test_a_batch_run_with_a_url_that_is_none_is_a_mistake_of_its_file(
+    tmp_path: Path,
+) -> None:
     run = tmp_path / "run"
     submit = ["batch", "submit", "mini", "--limit", "1", "--model", "m", "--offline"]
     assert archqa(*submit, "--out", str(run)).returncode == 0
@@ -184,7 +216,9 @@ def test_a_batch_run_with_a_url_that_is_none_is_a_mistake_of_its_file(tmp_path: 
     assert CANARY not in result.stdout + result.stderr
 
 
-def test_a_run_cannot_choose_the_server_that_gets_the_records_token(tmp_path: Path) -> None:
+def test_a_run_cannot_choose_the_server_that_gets_the_records_token(
+    tmp_path: Path,
+) -> None:
     def answer(_: Request) -> Response:
         return json_response('{"resourceType": "Bundle", "total": 0}')
 
@@ -197,7 +231,9 @@ def test_a_run_cannot_choose_the_server_that_gets_the_records_token(tmp_path: Pa
         made = archqa(*words, "--record", f"{server.url}/fhir")
         assert made.returncode == 0, made.stderr
         asked = len(server.requests)
-        result = archqa("score", str(run), "--key", str(tasks), ARCHQA_FHIR_TOKEN=CANARY)
+        result = archqa(
+            "score", str(run), "--key", str(tasks), ARCHQA_FHIR_TOKEN=CANARY
+        )
         assert result.returncode == 2, result.stderr
         assert f"--record {server.url}/fhir" in result.stderr
         assert len(server.requests) == asked

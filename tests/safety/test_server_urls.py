@@ -64,7 +64,9 @@ def test_another_server_is_another_identity(url: str) -> None:
         (":8000", False),
     ],
 )
-def test_a_host_is_an_address_or_a_name_that_can_be_looked_up(host: str, is_host: bool) -> None:
+def test_a_host_is_an_address_or_a_name_that_can_be_looked_up(
+    host: str, is_host: bool
+) -> None:
     problem = model_server_problem(f"http://{host}/v1")
     assert problem == ("" if is_host else "is not a URL")
 
@@ -91,7 +93,9 @@ def test_no_base_url_is_openai() -> None:
     assert server_identity(None) == server_identity("https://API.openai.com:443/v1/")
 
 
-async def test_two_servers_with_one_model_name_both_get_their_request(tmp_path: Path) -> None:
+async def test_two_servers_with_one_model_name_both_get_their_request(
+    tmp_path: Path,
+) -> None:
     with (
         SqliteCache(tmp_path / "replies.db") as cache,
         FakeServer() as first_server,
@@ -99,7 +103,9 @@ async def test_two_servers_with_one_model_name_both_get_their_request(tmp_path: 
     ):
         for server in (first_server, second_server, first_server, second_server):
             async with server_model(server) as model:
-                cached = cached_model(model, cache, server=server_identity(server.base_url))
+                cached = cached_model(
+                    model, cache, server=server_identity(server.base_url)
+                )
                 await cached.ask(make_request())
         assert (first_server.count, second_server.count) == (1, 1)
         assert len(cache) == 2
@@ -108,17 +114,25 @@ async def test_two_servers_with_one_model_name_both_get_their_request(tmp_path: 
 async def test_one_server_in_two_spellings_is_asked_once(tmp_path: Path) -> None:
     with SqliteCache(tmp_path / "replies.db") as cache, FakeServer() as server:
         async with server_model(server) as model:
-            for spelling in (server.base_url, f"{server.base_url}/", server.base_url.upper()):
+            for spelling in (
+                server.base_url,
+                f"{server.base_url}/",
+                server.base_url.upper(),
+            ):
                 identity = server_identity(spelling.replace("/V1", "/v1"))
                 await cached_model(model, cache, server=identity).ask(make_request())
         assert server.count == 1
 
 
-async def test_a_reply_stored_without_a_server_is_kept_but_not_used(tmp_path: Path) -> None:
+async def test_a_reply_stored_without_a_server_is_kept_but_not_used(
+    tmp_path: Path,
+) -> None:
     """Caches of earlier versions were keyed by the request alone."""
     with SqliteCache(tmp_path / "replies.db") as cache:
         cache.put(make_request().digest, Reply(text="of some server"), "fake")
-        reply = await cached_model(ScriptedModel(["of this server"]), cache).ask(make_request())
+        reply = await cached_model(ScriptedModel(["of this server"]), cache).ask(
+            make_request()
+        )
         assert reply.text == "of this server"
         assert cache.stats().by_model == {"fake": 2}
 
@@ -127,14 +141,18 @@ def test_a_dry_run_finds_the_replies_of_its_own_server_alone(tmp_path: Path) -> 
     cases = write_synthetic_cases(tmp_path / "cases.jsonl", count=2, sentences=3)
 
     def cached_calls(base_url: str) -> int:
-        settings = Settings(model="fake", base_url=base_url, cache_dir=tmp_path / "cache")
+        settings = Settings(
+            model="fake", base_url=base_url, cache_dir=tmp_path / "cache"
+        )
         return estimate_cost(plan_run(cases, None, Selection(), settings)).cached_calls
 
     with FakeServer() as server, FakeServer() as other_server:
         predict(
             cases,
             out=tmp_path / "run",
-            settings=Settings(model="fake", base_url=server.base_url, cache_dir=tmp_path / "cache"),
+            settings=Settings(
+                model="fake", base_url=server.base_url, cache_dir=tmp_path / "cache"
+            ),
         )
         assert cached_calls(server.base_url) > 0
         assert cached_calls(f"{server.base_url}/") > 0

@@ -29,10 +29,19 @@ LEAN = ("--set", "screen=batched", "--set", "experts=off")
 
 def start_run(server: FakeServer, out: Path, cache: Path) -> "subprocess.Popen[bytes]":
     program = "from archqa.cli.main import run; run()"
-    address = ("--base-url", server.base_url, "--model", "fake", "--set", f"cache_dir={cache}")
+    address = (
+        "--base-url",
+        server.base_url,
+        "--model",
+        "fake",
+        "--set",
+        f"cache_dir={cache}",
+    )
     command = [sys.executable, "-c", program, "predict", "mini", "--out", str(out)]
     options = [*address, *LEAN, "--jobs", "4", "--yes", "--quiet"]
-    return subprocess.Popen([*command, *options], cwd=ROOT, env={**os.environ, "no_proxy": "*"})
+    return subprocess.Popen(
+        [*command, *options], cwd=ROOT, env={**os.environ, "no_proxy": "*"}
+    )
 
 
 def test_two_runs_at_once_send_no_request_twice(tmp_path: Path) -> None:
@@ -73,7 +82,9 @@ def test_two_questions_at_once_in_one_process_are_asked_once(tmp_path: Path) -> 
         settings = load_settings(typed={"cache_dir": str(tmp_path)})
         together.wait(5)
         note = "He was given furosemide. He slept."
-        return archqa.ask("Why?", note, settings=settings, scripted=scripted_answers(reply)).text
+        return archqa.ask(
+            "Why?", note, settings=settings, scripted=scripted_answers(reply)
+        ).text
 
     with ThreadPoolExecutor(2) as threads:
         texts = list(threads.map(ask, range(2)))
@@ -115,7 +126,9 @@ async def test_a_process_that_is_stopped_does_not_stop_others(
     assert model.count == 1
 
 
-async def test_while_it_waits_for_another_process_a_run_does_other_work(tmp_path: Path) -> None:
+async def test_while_it_waits_for_another_process_a_run_does_other_work(
+    tmp_path: Path,
+) -> None:
     files = InFlightFiles(tmp_path / "in_flight")
     with SqliteCache(tmp_path / "replies.db") as cache:
         model = CountingModel()

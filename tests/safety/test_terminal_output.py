@@ -30,7 +30,9 @@ CSI = "\x9b2J"
 REVERSED = "\u202egnorw"
 HOSTILE = f"{TITLE}{CLEAR}{CSI}\r{REVERSED}[/zzz][red]:pill:"
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def assert_harmless(result: CommandResult, code: int = 0) -> None:
@@ -71,7 +73,9 @@ def run(tmp_path: Path) -> Path:
     folder = RunFolder(path)
     (path / "cases.jsonl").unlink()
     folder.add(hostile_record(case.id))
-    step = Step(agent=f"a{HOSTILE}", backend="model", model="[/zzz]", usage=Usage(calls=1))
+    step = Step(
+        agent=f"a{HOSTILE}", backend="model", model="[/zzz]", usage=Usage(calls=1)
+    )
     folder.add_step(case.id, step)
     return path
 
@@ -91,7 +95,9 @@ def run(tmp_path: Path) -> Path:
         ("batch", "fetch", "RUN"),
     ],
 )
-def test_a_hostile_run_is_shown_with_escapes(run: Path, command: tuple[str, ...]) -> None:
+def test_a_hostile_run_is_shown_with_escapes(
+    run: Path, command: tuple[str, ...]
+) -> None:
     words = {"RUN": str(run), "CASE": hostile_case().id}
     result = archqa(*[words.get(word, word) for word in command])
     assert_harmless(result, result.returncode)
@@ -99,7 +105,9 @@ def test_a_hostile_run_is_shown_with_escapes(run: Path, command: tuple[str, ...]
 
 
 def test_the_text_itself_is_still_shown_and_is_no_markup(run: Path) -> None:
-    shown = archqa("show", str(run), hostile_case().id, "--rationales", COLUMNS="400").stdout
+    shown = archqa(
+        "show", str(run), hostile_case().id, "--rationales", COLUMNS="400"
+    ).stdout
     assert r"\x1b[2J\x9b2J" in shown
     assert r"\u202egnorw[/zzz][red]:pill:" in shown
 
@@ -108,7 +116,10 @@ def test_a_picture_holds_no_control_character(run: Path, tmp_path: Path) -> None
     from lxml import etree
 
     picture = tmp_path / "case.svg"
-    assert archqa("show", str(run), hostile_case().id, "--svg", str(picture)).returncode == 0
+    assert (
+        archqa("show", str(run), hostile_case().id, "--svg", str(picture)).returncode
+        == 0
+    )
     text = picture.read_text(encoding="utf-8")
     assert not _CONTROL.search(text.replace("\r", ""))
     etree.fromstring(text.encode())
@@ -130,14 +141,20 @@ def test_an_export_to_a_pipe_is_the_same_as_in_a_file(
     assert archqa(*command).stdout == out.read_bytes().decode()
 
 
-def test_a_hostile_case_file_is_refused_and_checked_with_escapes(tmp_path: Path) -> None:
+def test_a_hostile_case_file_is_refused_and_checked_with_escapes(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / f"cases{TITLE}{CSI}.json"
-    path.write_text(json.dumps([{"case_id": f"1{HOSTILE}", f"titel{HOSTILE}": 3, "sentences": 3}]))
+    path.write_text(
+        json.dumps([{"case_id": f"1{HOSTILE}", f"titel{HOSTILE}": 3, "sentences": 3}])
+    )
     for command in (("cases", "check"), ("predict",)):
         assert_harmless(archqa(*command, str(path)), 3)
 
 
-def test_a_hostile_case_file_that_is_right_is_listed_with_escapes(tmp_path: Path) -> None:
+def test_a_hostile_case_file_that_is_right_is_listed_with_escapes(
+    tmp_path: Path,
+) -> None:
     from archqa.tasks import dump_json
 
     path = tmp_path / f"cases{TITLE}.json"
@@ -150,7 +167,9 @@ def test_an_answer_from_a_hostile_note_is_shown_with_escapes(tmp_path: Path) -> 
     note = tmp_path / "note.txt"
     note.write_text(f"Furosemide {HOSTILE} 40 mg daily was given for fluid overload.")
     for options in ((), ("--json",)):
-        result = archqa("ask", f"Why furosemide {TITLE}?", "--note", str(note), *options)
+        result = archqa(
+            "ask", f"Why furosemide {TITLE}?", "--note", str(note), *options
+        )
         assert_harmless(result)
 
 
@@ -195,11 +214,17 @@ def hostile_store(tmp_path: Path) -> Path:
             "id": "o",
             "status": "final",
             "subject": {"reference": "Patient/p"},
-            "code": {"coding": [{"system": "http://s", "code": "1", "display": f"rate {HOSTILE}"}]},
+            "code": {
+                "coding": [
+                    {"system": "http://s", "code": "1", "display": f"rate {HOSTILE}"}
+                ]
+            },
             "valueString": HOSTILE,
         },
     ]
-    text = "\r\n".join(json.dumps(resource, ensure_ascii=False) for resource in resources)
+    text = "\r\n".join(
+        json.dumps(resource, ensure_ascii=False) for resource in resources
+    )
     lines.write_text(text, encoding="utf-8", newline="")
     with fhir.Store.open(path, create=True) as store:
         store.load([lines], strict=True)
@@ -232,7 +257,9 @@ def test_a_resource_is_printed_as_json_of_the_same_meaning(hostile_store: Path) 
     assert json.loads(result.stdout)["valueString"] == HOSTILE
 
 
-def test_an_error_message_is_printed_with_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_message_is_printed_with_escapes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     from archqa.cli.console import print_error
 
     print_error(ArchqaError(f"The server says {HOSTILE}.\nTry {TITLE} again."))
@@ -246,7 +273,11 @@ def test_log_lines_are_printed_with_escapes() -> None:
         f"logging.getLogger('x').info('said %s', {HOSTILE!r})"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "said" in ended.stderr
     assert not _CONTROL.search(ended.stderr)
@@ -254,7 +285,9 @@ def test_log_lines_are_printed_with_escapes() -> None:
 
 
 def test_only_one_module_of_the_command_line_prints() -> None:
-    printing = re.compile(r"\bprint\(|typer\.echo|Console\(|sys\.std(out|err)\.write|markup=True")
+    printing = re.compile(
+        r"\bprint\(|typer\.echo|Console\(|sys\.std(out|err)\.write|markup=True"
+    )
     for path in (ROOT / "archqa" / "cli").rglob("*.py"):
         if path.name != "console.py":
             text = path.read_text(encoding="utf-8").replace("console.print(", "")

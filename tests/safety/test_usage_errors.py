@@ -16,18 +16,28 @@ def test_a_question_without_quotation_marks_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://me:canary@h.example/v1", "http://h.example?key=canary", "http://me:canary@[::1"]
+    "url",
+    [
+        "http://me:canary@h.example/v1",
+        "http://h.example?key=canary",
+        "http://me:canary@[::1",
+    ],
 )
 @pytest.mark.parametrize(
-    "words", [["predict", "mini"], ["predict", "mini", "--limit"], ["config", "show"], []]
+    "words",
+    [["predict", "mini"], ["predict", "mini", "--limit"], ["config", "show"], []],
 )
-def test_the_secret_of_a_misplaced_url_is_not_repeated(words: list[str], url: str) -> None:
+def test_the_secret_of_a_misplaced_url_is_not_repeated(
+    words: list[str], url: str
+) -> None:
     result = archqa(*words, url)
     assert result.returncode == 2
     assert "canary" not in result.stderr + result.stdout
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "HTTP://me:canary@[::1", "http://me:canary@h:x/"])
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "HTTP://me:canary@[::1", "http://me:canary@h:x/"]
+)
 def test_a_record_at_no_url_is_refused_in_a_sentence(url: str) -> None:
     result = archqa("ask", "Why?", "--patient", "p1", "--record", url)
     assert result.returncode == 2

@@ -22,7 +22,9 @@ NOTE = "He was given furosemide 40 mg daily for fluid overload. The creatinine r
 
 
 def lines_about_text(result: CommandResult) -> list[str]:
-    return [line for line in result.stderr.splitlines() if "record text goes to" in line]
+    return [
+        line for line in result.stderr.splitlines() if "record text goes to" in line
+    ]
 
 
 def manifest(run: Path) -> dict[str, Any]:
@@ -35,7 +37,16 @@ def host_of(server: FakeServer) -> str:
 
 
 def predict(server_url: str, *more: str, cwd: Path, **variables: str) -> CommandResult:
-    words = ["predict", "mini", "--limit", "1", "--base-url", server_url, "--model", "m"]
+    words = [
+        "predict",
+        "mini",
+        "--limit",
+        "1",
+        "--base-url",
+        server_url,
+        "--model",
+        "m",
+    ]
     return command(*words, "--set", "tries=1", *more, cwd=cwd, **variables)
 
 
@@ -56,7 +67,9 @@ def test_a_run_names_its_server_once_and_keeps_it(tmp_path: Path) -> None:
     with FakeServer() as server:
         result = predict(server.base_url, "--out", "run", cwd=tmp_path)
         host = host_of(server)
-    assert lines_about_text(result) == [f"archqa: record text goes to {host} on this machine"]
+    assert lines_about_text(result) == [
+        f"archqa: record text goes to {host} on this machine"
+    ]
     assert manifest(tmp_path / "run")["destinations"] == [f"{host} on this machine"]
 
 
@@ -88,7 +101,9 @@ def test_quiet_says_nothing_of_a_server_on_this_machine(tmp_path: Path) -> None:
     assert len(manifest(tmp_path / "run")["destinations"]) == 1
 
 
-def test_a_proxy_is_named_without_its_password(tmp_path: Path, no_connection: list[str]) -> None:
+def test_a_proxy_is_named_without_its_password(
+    tmp_path: Path, no_connection: list[str]
+) -> None:
     proxy = "http://user:geheim@proxy.example:3128"
     result = predict(LAB, "--out", "run", cwd=tmp_path, https_proxy=proxy)
     assert no_connection
@@ -103,15 +118,23 @@ def test_a_server_on_this_machine_is_asked_without_the_proxy(tmp_path: Path) -> 
         result = predict(server.base_url, "--out", "run", cwd=tmp_path, **proxy)
         host = host_of(server)
     assert result.returncode == 0, result.stderr
-    assert lines_about_text(result) == [f"archqa: record text goes to {host} on this machine"]
+    assert lines_about_text(result) == [
+        f"archqa: record text goes to {host} on this machine"
+    ]
 
 
-def test_all_servers_of_a_run_are_named(tmp_path: Path, no_connection: list[str]) -> None:
+def test_all_servers_of_a_run_are_named(
+    tmp_path: Path, no_connection: list[str]
+) -> None:
     other = "agents.specialist.base_url=https://other.example/v1"
     third = "agents.general_expert.base_url=https://third.example/v1"
     predict(LAB, "--set", other, "--set", third, "--out", "run", cwd=tmp_path)
     destinations = manifest(tmp_path / "run")["destinations"]
-    assert sorted(destinations) == ["lab.example:8443", "other.example", "third.example"]
+    assert sorted(destinations) == [
+        "lab.example:8443",
+        "other.example",
+        "third.example",
+    ]
 
 
 def test_a_run_that_goes_on_elsewhere_keeps_both_servers(
@@ -119,7 +142,10 @@ def test_a_run_that_goes_on_elsewhere_keeps_both_servers(
 ) -> None:
     predict(LAB, "--out", "run", cwd=tmp_path)
     predict("https://other.example/v1", "--out", "run", "--resume", cwd=tmp_path)
-    assert manifest(tmp_path / "run")["destinations"] == ["lab.example:8443", "other.example"]
+    assert manifest(tmp_path / "run")["destinations"] == [
+        "lab.example:8443",
+        "other.example",
+    ]
 
 
 def test_ask_names_the_server_before_it_gets_the_note(
@@ -136,8 +162,17 @@ def test_ask_about_a_patient_names_the_server_once(
     tmp_path: Path, no_connection: list[str]
 ) -> None:
     record = str(small_record(tmp_path))
-    words = ["ask", "Which creatinine stood out?", "--patient", "p1", "--record", record]
-    result = command(*words, "--base-url", LAB, "--model", "m", "--set", "tries=1", cwd=tmp_path)
+    words = [
+        "ask",
+        "Which creatinine stood out?",
+        "--patient",
+        "p1",
+        "--record",
+        record,
+    ]
+    result = command(
+        *words, "--base-url", LAB, "--model", "m", "--set", "tries=1", cwd=tmp_path
+    )
     assert no_connection
     assert lines_about_text(result) == ["archqa: record text goes to lab.example:8443"]
 
@@ -164,7 +199,16 @@ def test_many_runs_of_one_command_name_the_server_once(
 ) -> None:
     monkeypatch.setattr("archqa.evaluation.ablation.VARIANTS", VARIANTS[:2])
     with FakeServer() as server:
-        more = ["--base-url", server.base_url, "--model", "m", "--limit", "1", "--out", "runs"]
+        more = [
+            "--base-url",
+            server.base_url,
+            "--model",
+            "m",
+            "--limit",
+            "1",
+            "--out",
+            "runs",
+        ]
         result = command(*words, *more, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert len(lines_about_text(result)) == 1
@@ -183,7 +227,9 @@ def test_python_calls_can_say_it_their_own_way(
         announced.extend(destination.host for destination in destinations)
 
     with pytest.raises(archqa.errors.ServerUnavailable):
-        archqa.predict("mini", out=tmp_path / "run", settings=settings, announce=announce)
+        archqa.predict(
+            "mini", out=tmp_path / "run", settings=settings, announce=announce
+        )
     assert announced == ["lab.example:8443"]
     with pytest.raises(archqa.errors.ArchqaError):
         archqa.ask("Why?", NOTE, settings=settings)
@@ -218,7 +264,17 @@ def test_a_batch_names_the_server_that_gets_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{upload.__module__}.open_server", lambda _: _Server())
-    words = ["batch", "submit", "mini", "--model", "m", "--base-url", LAB, "--out", "run"]
+    words = [
+        "batch",
+        "submit",
+        "mini",
+        "--model",
+        "m",
+        "--base-url",
+        LAB,
+        "--out",
+        "run",
+    ]
     result = command(*words, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert lines_about_text(result) == ["archqa: record text goes to lab.example:8443"]
@@ -237,7 +293,17 @@ def test_a_batch_goes_on_only_at_the_server_it_began_with(
 
     monkeypatch.setattr(f"{upload.__module__}.open_server", open_server)
     url = "https://lab.example/v1"
-    words = ["batch", "submit", "mini", "--model", "m", "--base-url", url, "--out", "run"]
+    words = [
+        "batch",
+        "submit",
+        "mini",
+        "--model",
+        "m",
+        "--base-url",
+        url,
+        "--out",
+        "run",
+    ]
     offline = ["--offline"] if step == "submit" else []
     command(*words, *offline, cwd=tmp_path)
     opened.clear()

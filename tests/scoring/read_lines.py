@@ -41,4 +41,6 @@ def read_lines() -> list[ReadLine]:
 
 def _numbered(sentences: list[str]) -> tuple[CitedSentence, ...]:
     """The file does not name the ids of the sentences."""
-    return tuple(CitedSentence(f"s{number}", text) for number, text in enumerate(sentences, 1))
+    return tuple(
+        CitedSentence(f"s{number}", text) for number, text in enumerate(sentences, 1)
+    )

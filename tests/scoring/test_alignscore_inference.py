@@ -68,7 +68,9 @@ def checkpoint(encoder: Path, tmp_path: Path) -> Path:
         }
     state["mlm_head.bias"] = torch.zeros(4)
     path = tmp_path / "AlignScore-base.ckpt"
-    torch.save({"epoch": 1, "pytorch-lightning_version": "1.7.7", "state_dict": state}, path)
+    torch.save(
+        {"epoch": 1, "pytorch-lightning_version": "1.7.7", "state_dict": state}, path
+    )
     return path
 
 
@@ -85,9 +87,15 @@ def sentence_splitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def expected(encoder: Path, checkpoint: Path, context: str, claim: str) -> float:
     """The probability of "aligned" for one pair, straight from transformers and the checkpoint's tri_layer."""
     state = torch.load(checkpoint, weights_only=True)["state_dict"]
-    model = transformers.RobertaModel(transformers.AutoConfig.from_pretrained(encoder)).train(False)
+    model = transformers.RobertaModel(
+        transformers.AutoConfig.from_pretrained(encoder)
+    ).train(False)
     model.load_state_dict(
-        {name[11:]: value for name, value in state.items() if name[:11] == "base_model."},
+        {
+            name[11:]: value
+            for name, value in state.items()
+            if name[:11] == "base_model."
+        },
         strict=False,
     )
     tokens = transformers.AutoTokenizer.from_pretrained(encoder)(
@@ -96,7 +104,9 @@ def expected(encoder: Path, checkpoint: Path, context: str, claim: str) -> float
     with torch.no_grad():
         pooled = model(**tokens).pooler_output
     return float(
-        (pooled @ state["tri_layer.weight"].T + state["tri_layer.bias"]).softmax(dim=-1)[0, 0]
+        (pooled @ state["tri_layer.weight"].T + state["tri_layer.bias"]).softmax(
+            dim=-1
+        )[0, 0]
     )
 
 
@@ -109,39 +119,57 @@ def test_the_score_is_the_mean_over_sentences_of_the_three_way_heads_first_proba
         expected(encoder, checkpoint, CONTEXT, claim)
         for claim in ("The stone was removed.", "She went home.")
     ]
-    assert metric.score(TextSample(CLAIM, CONTEXT)) == pytest.approx(100 * sum(pairs) / 2, abs=1e-3)
+    assert metric.score(TextSample(CLAIM, CONTEXT)) == pytest.approx(
+        100 * sum(pairs) / 2, abs=1e-3
+    )
 
 
-def test_batches_and_their_padding_do_not_change_the_score(encoder: Path, checkpoint: Path) -> None:
+def test_batches_and_their_padding_do_not_change_the_score(
+    encoder: Path, checkpoint: Path
+) -> None:
     one, many = (
-        AlignScore(checkpoint=str(checkpoint), encoder=str(encoder), batch=size) for size in (1, 8)
+        AlignScore(checkpoint=str(checkpoint), encoder=str(encoder), batch=size)
+        for size in (1, 8)
     )
     assert one.score(TextSample(CLAIM, CONTEXT)) == pytest.approx(
         many.score(TextSample(CLAIM, CONTEXT)), abs=1e-3
     )
 
 
-def test_a_long_context_is_scored_by_its_best_chunk(encoder: Path, checkpoint: Path) -> None:
+def test_a_long_context_is_scored_by_its_best_chunk(
+    encoder: Path, checkpoint: Path
+) -> None:
     sentences = [f"{'abc ' * 99}end.", f"{'xyz ' * 299}end.", "The stone was removed."]
     metric = AlignScore(checkpoint=str(checkpoint), encoder=str(encoder))
     # 402 words make two chunks of one sentence each and a third for the rest; both long ones are cut to 512 tokens.
     whole = metric.score(TextSample("She went home.", " ".join(sentences)))
-    parts = [metric.score(TextSample("She went home.", sentence)) for sentence in sentences]
+    parts = [
+        metric.score(TextSample("She went home.", sentence)) for sentence in sentences
+    ]
     assert whole == pytest.approx(max(parts), abs=1e-3)
 
 
 def test_a_checkpoint_of_another_size_is_refused(encoder: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.ckpt"
     torch.save(
-        {"state_dict": {"tri_layer.weight": torch.zeros(3, 16), "tri_layer.bias": torch.zeros(3)}},
+        {
+            "state_dict": {
+                "tri_layer.weight": torch.zeros(3, 16),
+                "tri_layer.bias": torch.zeros(3),
+            }
+        },
         wrong,
     )
     with pytest.raises(ScoringError, match="lacks"):
-        AlignScore(checkpoint=str(wrong), encoder=str(encoder)).score(TextSample(CLAIM, CONTEXT))
+        AlignScore(checkpoint=str(wrong), encoder=str(encoder)).score(
+            TextSample(CLAIM, CONTEXT)
+        )
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(encoder: Path, tmp_path: Path) -> None:
     (tmp_path / "not.ckpt").write_bytes(b"hello")
-    metric: Any = AlignScore(checkpoint=str(tmp_path / "not.ckpt"), encoder=str(encoder))
+    metric: Any = AlignScore(
+        checkpoint=str(tmp_path / "not.ckpt"), encoder=str(encoder)
+    )
     with pytest.raises(ScoringError, match="not a Lightning checkpoint"):
         metric.score(TextSample(CLAIM, CONTEXT))

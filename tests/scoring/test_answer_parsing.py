@@ -29,14 +29,19 @@ from scoring.submission import WORD_LIMIT, parse_answer
         ("Really? |1|\n\n   \nYes |2|", "Really? Yes.", {"1", "2"}),
     ],
 )
-def test_a_line_is_read_as_officially(line: str, text: str, citations: set[str]) -> None:
+def test_a_line_is_read_as_officially(
+    line: str, text: str, citations: set[str]
+) -> None:
     answer = parse_answer("1", line)
     assert answer.text == text
     assert answer.citations == citations
 
 
 def test_text_of_at_most_75_words_is_kept_byte_for_byte() -> None:
-    assert parse_answer("1", "Two  spaces\tand a tab. |1|").text == "Two  spaces\tand a tab."
+    assert (
+        parse_answer("1", "Two  spaces\tand a tab. |1|").text
+        == "Two  spaces\tand a tab."
+    )
 
 
 def test_longer_text_is_cut_to_75_words_but_late_citations_survive() -> None:
@@ -53,7 +58,9 @@ def test_words_are_cut_at_the_space_character_only() -> None:
 
 @settings(deadline=None)
 @given(st.text(alphabet="ab1 ,|.\n\r\t", max_size=80))
-def test_any_text_can_be_read_and_reading_its_own_text_again_changes_nothing(raw: str) -> None:
+def test_any_text_can_be_read_and_reading_its_own_text_again_changes_nothing(
+    raw: str,
+) -> None:
     answer = parse_answer("1", raw)
     assert len([word for word in answer.text.split(" ") if word.strip()]) <= WORD_LIMIT
     assert all(cited.strip() and "|" not in cited for cited in answer.citations)

@@ -34,10 +34,12 @@ def disjoint_labels(
 CASES = st.builds(disjoint_labels, IDS, IDS, IDS)
 FAMILIES = (CitationPrecision, CitationRecall, CitationF1)
 STRICT_METRICS = [
-    family(credit="strict", avg=avg) for family, avg in product(FAMILIES, get_args(Average))
+    family(credit="strict", avg=avg)
+    for family, avg in product(FAMILIES, get_args(Average))
 ]
 LENIENT_METRICS = [
-    family(credit="lenient", avg=avg) for family, avg in product(FAMILIES, get_args(Average))
+    family(credit="lenient", avg=avg)
+    for family, avg in product(FAMILIES, get_args(Average))
 ]
 
 
@@ -65,14 +67,18 @@ def test_macro_f1_is_the_mean_of_f1s_and_not_the_f1_of_means() -> None:
     assert value(CitationPrecision(avg="macro"), TWO) == pytest.approx(75)
 
 
-def test_lenient_of_2025_wants_supplementary_sentences_and_of_2026_forgives_them() -> None:
+def test_lenient_of_2025_wants_supplementary_sentences_and_of_2026_forgives_them() -> (
+    None
+):
     case = [Citations(ids("12"), ids("1"), ids("23"))]
     assert value(CitationRecall(credit="lenient"), case) == pytest.approx(200 / 3)
     assert value(EvidenceRecall(credit="lenient"), case) == pytest.approx(100)
     assert value(EvidenceF1(credit="lenient"), case) == pytest.approx(100)
 
 
-def test_a_case_with_nothing_to_cite_and_nothing_cited_scores_by_each_tasks_rule() -> None:
+def test_a_case_with_nothing_to_cite_and_nothing_cited_scores_by_each_tasks_rule() -> (
+    None
+):
     nothing = Citations(frozenset(), frozenset())
     assert value(CitationF1(avg="macro"), [nothing]) == 0
     assert value(EvidenceF1(avg="macro"), [nothing]) == 100
@@ -81,7 +87,9 @@ def test_a_case_with_nothing_to_cite_and_nothing_cited_scores_by_each_tasks_rule
 
 @settings(deadline=None)
 @given(st.lists(CASES, min_size=1, max_size=6))
-def test_scores_lie_between_0_and_100_whatever_the_order_of_cases(cases: list[Citations]) -> None:
+def test_scores_lie_between_0_and_100_whatever_the_order_of_cases(
+    cases: list[Citations],
+) -> None:
     for metric in STRICT_METRICS + LENIENT_METRICS:
         assert 0 <= value(metric, cases) <= 100
         assert value(metric, cases) == pytest.approx(value(metric, cases[::-1]))
@@ -98,7 +106,9 @@ def test_lenient_precision_is_never_below_strict(cases: list[Citations]) -> None
 
 
 @settings(deadline=None)
-@given(st.lists(CASES.filter(lambda case: bool(case.essential)), min_size=1, max_size=6))
+@given(
+    st.lists(CASES.filter(lambda case: bool(case.essential)), min_size=1, max_size=6)
+)
 def test_citing_exactly_the_key_is_perfect(cases: list[Citations]) -> None:
     perfect = [case._replace(cited=case.essential) for case in cases]
     for metric in STRICT_METRICS:

@@ -36,7 +36,9 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
 def test_intervals_are_reproducible_and_move_with_the_seed() -> None:
     tallies = means(np.arange(30.0))
     assert bootstrap_interval(Bleu(), tallies) == bootstrap_interval(Bleu(), tallies)
-    assert bootstrap_interval(Bleu(seed=1), tallies) != bootstrap_interval(Bleu(seed=2), tallies)
+    assert bootstrap_interval(Bleu(seed=1), tallies) != bootstrap_interval(
+        Bleu(seed=2), tallies
+    )
 
 
 def test_a_micro_average_is_recomputed_on_every_resample() -> None:

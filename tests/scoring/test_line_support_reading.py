@@ -23,7 +23,9 @@ def test_no_line_that_is_not_carried_passes_the_rule() -> None:
     assert not [each for each in COUNTED if each.carried != "yes" and by_rule(each)]
 
 
-def test_a_third_of_the_carried_lines_fail_the_rule_none_of_them_in_the_notes_words() -> None:
+def test_a_third_of_the_carried_lines_fail_the_rule_none_of_them_in_the_notes_words() -> (
+    None
+):
     carried = [each for each in COUNTED if each.carried == "yes"]
     passing = [each for each in carried if by_rule(each)]
     assert len(passing) / len(carried) == pytest.approx(0.685, abs=0.001)
@@ -39,7 +41,9 @@ def test_the_rule_agrees_with_the_reading_on_four_lines_of_five() -> None:
 
 
 @pytest.mark.parametrize("size", [None, 10])
-def test_a_judge_is_shown_every_line_once_and_none_beside_itself(size: int | None) -> None:
+def test_a_judge_is_shown_every_line_once_and_none_beside_itself(
+    size: int | None,
+) -> None:
     requests = in_requests(LINES, size)
     assert sum(map(len, requests.values())) == 200
     for lines in requests.values():

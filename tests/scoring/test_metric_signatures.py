@@ -16,7 +16,10 @@ TASKS = [archehr2025, archehr2026, fhir_agentbench, medagentbench]
 
 
 def test_the_signature_of_citation_f1_is_the_documented_one() -> None:
-    assert str(CitationF1()) == "citation_f1|credit:strict|avg:micro|bs:1000|seed:12345|rev:1"
+    assert (
+        str(CitationF1())
+        == "citation_f1|credit:strict|avg:micro|bs:1000|seed:12345|rev:1"
+    )
 
 
 @pytest.mark.parametrize("name", known_metrics())
@@ -26,7 +29,9 @@ def test_every_metric_is_read_back_from_its_signature(name: str) -> None:
 
 
 def test_a_mean_of_means_is_read_back_from_its_signature() -> None:
-    mean = MetricMean((CitationF1(bs=10), MetricMean((Bleu(), CitationRecall(credit="lenient")))))
+    mean = MetricMean(
+        (CitationF1(bs=10), MetricMean((Bleu(), CitationRecall(credit="lenient"))))
+    )
     assert parse_metric(str(mean)) == mean
 
 
@@ -35,11 +40,15 @@ def test_a_mean_of_means_is_read_back_from_its_signature() -> None:
 def test_any_path_survives_the_signature(model: str, layer: int, seed: int) -> None:
     metric = BertScore(model=model, layer=layer, seed=seed)
     assert parse_metric(str(metric)) == metric
-    assert parse_metric(str(MetricMean((metric, metric)))) == MetricMean((metric, metric))
+    assert parse_metric(str(MetricMean((metric, metric)))) == MetricMean(
+        (metric, metric)
+    )
 
 
 def test_a_metric_can_be_written_as_a_call() -> None:
-    assert parse_metric("citation_f1(credit=lenient, bs=50)") == CitationF1(credit="lenient", bs=50)
+    assert parse_metric("citation_f1(credit=lenient, bs=50)") == CitationF1(
+        credit="lenient", bs=50
+    )
 
 
 def test_two_settings_never_share_a_signature() -> None:
@@ -68,5 +77,7 @@ def test_an_unknown_value_of_a_setting_lists_the_choices() -> None:
 
 
 def test_a_signature_of_another_revision_is_refused() -> None:
-    with pytest.raises(ScoringError, match="revision 2 was computed by another release"):
+    with pytest.raises(
+        ScoringError, match="revision 2 was computed by another release"
+    ):
         parse_metric("bleu|rev:2")

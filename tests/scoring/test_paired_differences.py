@@ -22,7 +22,9 @@ from scoring.statistics import (
 def means(first: np.ndarray, second: np.ndarray) -> PairedTallies:
     """Two runs scored by a plain mean."""
     ones = np.ones(len(first))
-    return PairedTallies(Bleu(), np.column_stack([first, ones]), np.column_stack([second, ones]))
+    return PairedTallies(
+        Bleu(), np.column_stack([first, ones]), np.column_stack([second, ones])
+    )
 
 
 def citations(rng: np.random.Generator, cases: int) -> PairedTallies:
@@ -33,7 +35,9 @@ def citations(rng: np.random.Generator, cases: int) -> PairedTallies:
 
 def test_the_p_value_agrees_with_all_swaps_counted_one_by_one() -> None:
     tallies = citations(np.random.default_rng(5), 10)
-    observed = abs(float(tallies.differences(tallies.first.sum(0), tallies.second.sum(0))))
+    observed = abs(
+        float(tallies.differences(tallies.first.sum(0), tallies.second.sum(0)))
+    )
     extreme = 0
     for swaps in product([False, True], repeat=10):
         swapped = np.array(swaps)[:, None]
@@ -56,13 +60,17 @@ def test_no_p_value_is_zero_however_large_the_difference(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_runs_with_equal_results_do_not_differ(method: str) -> None:
     values = np.arange(30.0)
-    test = paired_differences({"score": means(values, values)}, method, resamples=500)["score"]
+    test = paired_differences({"score": means(values, values)}, method, resamples=500)[
+        "score"
+    ]
     assert (test.difference, test.low, test.high, test.p_value) == (0, 0, 0, 1)
     assert test.detectable_difference is None
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_small_steady_gain_is_found_although_cases_vary_much_more(method: str) -> None:
+def test_a_small_steady_gain_is_found_although_cases_vary_much_more(
+    method: str,
+) -> None:
     rng = np.random.default_rng(3)
     base = rng.normal(50, 20, size=60)
     improved = base + rng.normal(2, 1, size=60)
@@ -94,7 +102,10 @@ def test_the_seed_decides_the_p_value_and_the_order_of_the_scores_does_not() -> 
     turned = dict(reversed(scores.items()))
     one = paired_differences(scores, resamples=1000, seed=1)
     assert one == paired_differences(turned, resamples=1000, seed=1)
-    assert one["a"].p_value != paired_differences(scores, resamples=1000, seed=2)["a"].p_value
+    assert (
+        one["a"].p_value
+        != paired_differences(scores, resamples=1000, seed=2)["a"].p_value
+    )
 
 
 def test_holm_adjusts_the_published_example() -> None:
@@ -118,16 +129,23 @@ def test_every_score_is_adjusted_for_those_beside_it() -> None:
 def test_the_interval_of_a_mean_is_that_of_the_paired_t_test() -> None:
     rng = np.random.default_rng(9)
     gains = rng.normal(2, 5, 20)
-    test = paired_differences({"mean": means(gains, np.zeros(20))}, resamples=100)["mean"]
-    half = 2.093 * gains.std(ddof=1) / np.sqrt(20)  # Student's t of 19 degrees of freedom.
+    test = paired_differences({"mean": means(gains, np.zeros(20))}, resamples=100)[
+        "mean"
+    ]
+    half = (
+        2.093 * gains.std(ddof=1) / np.sqrt(20)
+    )  # Student's t of 19 degrees of freedom.
     assert test.low == pytest.approx(gains.mean() - half, abs=0.01)
     assert test.high == pytest.approx(gains.mean() + half, abs=0.01)
 
 
 @pytest.mark.parametrize(
-    ("freedom", "expected"), [(1, 12.706), (2, 4.303), (3, 3.182), (5, 2.571), (27, 2.052)]
+    ("freedom", "expected"),
+    [(1, 12.706), (2, 4.303), (3, 3.182), (5, 2.571), (27, 2.052)],
 )
-def test_quantiles_of_students_t_are_those_of_the_tables(freedom: int, expected: float) -> None:
+def test_quantiles_of_students_t_are_those_of_the_tables(
+    freedom: int, expected: float
+) -> None:
     assert t_quantile(0.975, freedom) == pytest.approx(expected, rel=0.011)
 
 
@@ -143,14 +161,18 @@ def test_four_in_five_tests_find_the_detectable_difference() -> None:
     for _ in range(200):
         gains = rng.normal(gain, spread, cases)
         pair = means(gains, np.zeros(cases))
-        found += paired_differences({"mean": pair}, resamples=400)["mean"].p_value < 0.05
+        found += (
+            paired_differences({"mean": pair}, resamples=400)["mean"].p_value < 0.05
+        )
     assert 0.7 < found / 200 < 0.9
 
 
 def test_five_cases_can_show_no_difference_and_one_case_cannot_be_tested() -> None:
     values = np.array([1.0, 5.0, 2.0, 4.0, 3.0, 9.0])
     few = paired_differences({"mean": means(values[:5], np.zeros(5))})["mean"]
-    assert few.detectable_difference is None  # The smallest p-value of five cases is 1 in 16.
+    assert (
+        few.detectable_difference is None
+    )  # The smallest p-value of five cases is 1 in 16.
     enough = paired_differences({"mean": means(values, np.zeros(6))})["mean"]
     assert enough.detectable_difference is not None
     with pytest.raises(ScoringError, match="two cases or more"):
@@ -159,7 +181,9 @@ def test_five_cases_can_show_no_difference_and_one_case_cannot_be_tested() -> No
 
 def test_an_unknown_method_is_refused_with_those_there_are() -> None:
     values = np.ones(3)
-    with pytest.raises(ScoringError, match="approximate-randomisation, paired-bootstrap"):
+    with pytest.raises(
+        ScoringError, match="approximate-randomisation, paired-bootstrap"
+    ):
         paired_differences({"mean": means(values, values)}, "t-test")
 
 

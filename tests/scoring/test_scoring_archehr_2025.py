@@ -19,7 +19,12 @@ NOTE = {
 }
 LABELS = {"1": "not-relevant", "2": "essential", "3": "essential", "4": "supplementary"}
 ONE = archehr2025.Reference(
-    "1", "", NOTE, LABELS, "Why did they operate on my mother?", "Why was an operation done?"
+    "1",
+    "",
+    NOTE,
+    LABELS,
+    "Why did they operate on my mother?",
+    "Why was an operation done?",
 )
 TWO = archehr2025.Reference(
     "2", "", NOTE, LABELS, "Was it needed at all?", "Was the procedure needed?"
@@ -48,11 +53,15 @@ def test_the_key_decides_which_cases_count() -> None:
     scores = score(answer("1"), answer("2"), answer("77"))
     assert scores.cases == 2
     assert scores.scores["strict_micro_f1"] == 100
-    assert any("77" in warning and "not scored" in warning for warning in scores.warnings)
+    assert any(
+        "77" in warning and "not scored" in warning for warning in scores.warnings
+    )
 
 
 def test_refusing_in_place_of_the_floor_uses_the_official_message() -> None:
-    with pytest.raises(ScoringError, match=r"Case IDs in key but not in submission: \{'2'\}"):
+    with pytest.raises(
+        ScoringError, match=r"Case IDs in key but not in submission: \{'2'\}"
+    ):
         archehr2025.score([answer("1"), answer("9")], [ONE, TWO], on_missing="refuse")
 
 
@@ -69,7 +78,9 @@ def test_a_key_without_any_label_is_an_error() -> None:
 
 
 def test_labels_that_fit_no_note_are_an_error_that_names_all_cases() -> None:
-    inconsistent = archehr2025.Reference("7", "", {"1": "A."}, {"1": "essential", "8": "essential"})
+    inconsistent = archehr2025.Reference(
+        "7", "", {"1": "A."}, {"1": "essential", "8": "essential"}
+    )
     with pytest.raises(ScoringError, match="case 7: the key labels 8"):
         archehr2025.score([], [inconsistent, ONE])
 
@@ -84,7 +95,9 @@ def test_all_malformed_rows_are_listed_at_once() -> None:
     assert "case 2: 'answer' is a int" in str(caught.value)
 
 
-def test_combined_scores_need_all_parts_and_the_partial_mean_says_which_are_missing() -> None:
+def test_combined_scores_need_all_parts_and_the_partial_mean_says_which_are_missing() -> (
+    None
+):
     scores = score(answer("1"), answer("2"))
     assert {"overall_relevance_score", "overall_score"} <= scores.missing.keys()
     assert {"overall_relevance_score", "overall_score"}.isdisjoint(scores.scores)
@@ -101,7 +114,9 @@ def test_every_signature_can_be_read_back_and_gives_the_same_number() -> None:
     for name, signature in scores.signatures.items():
         metric = parse_metric(signature)
         assert str(metric) == signature
-        assert float(metric.value(scores.tallies[name].sum(axis=0))) == scores.scores[name]
+        assert (
+            float(metric.value(scores.tallies[name].sum(axis=0))) == scores.scores[name]
+        )
 
 
 def test_metrics_can_be_chosen_by_leaderboard_name_or_written_out() -> None:
@@ -110,7 +125,10 @@ def test_metrics_can_be_chosen_by_leaderboard_name_or_written_out() -> None:
         answer("2"),
         metrics=["strict_micro_f1", "bleu(max_order=1, against=essential)"],
     )
-    assert set(scores.scores) == {"strict_micro_f1", "bleu(max_order=1, against=essential)"}
+    assert set(scores.scores) == {
+        "strict_micro_f1",
+        "bleu(max_order=1, against=essential)",
+    }
     assert scores.missing == {}
     with pytest.raises(ScoringError, match="strict_micro_f1"):
         score(answer("1"), metrics=["strict_f1"])
@@ -136,11 +154,16 @@ def test_a_second_answer_to_a_case_also_counts_with_a_warning() -> None:
         ("Seen.", "cites nothing; the official script refuses"),
         ("|2|", "has citations but no text"),
         (f"{'word ' * 76}|2|", "has 76 words"),
-        (f"{'word ' * 75}|2|\nLate. |3|", 'cites "3" only on lines past the word limit'),
+        (
+            f"{'word ' * 75}|2|\nLate. |3|",
+            'cites "3" only on lines past the word limit',
+        ),
         ("Why did they operate on my mother? |2|", "word runs are the question's own"),
     ],
 )
-def test_answers_that_lose_points_silently_get_a_warning(text: str, warning: str) -> None:
+def test_answers_that_lose_points_silently_get_a_warning(
+    text: str, warning: str
+) -> None:
     scores = archehr2025.score([answer("1", text)], [ONE], bootstrap=0)
     assert warning in "\n".join(scores.warnings)
 
@@ -173,11 +196,17 @@ def test_a_line_is_carried_by_the_words_and_numbers_of_what_it_cites(
 ) -> None:
     scores = score(answer("1", f"{line}\nSee also. |4|"), metrics=["line_support"])
     assert scores.scores["line_support"] == (100 if is_carried else 0)
-    assert scores.signatures["line_support"] == "line_support|share:0.5|bs:50|seed:12345|rev:1"
+    assert (
+        scores.signatures["line_support"]
+        == "line_support|share:0.5|bs:50|seed:12345|rev:1"
+    )
 
 
 def test_hash_order_is_the_set_order_of_a_process_with_that_seed() -> None:
-    note = {str(number): f"Sentence about topic{number} and no other." for number in range(1, 9)}
+    note = {
+        str(number): f"Sentence about topic{number} and no other."
+        for number in range(1, 9)
+    }
     reference = archehr2025.Reference(
         "1", "", note, dict.fromkeys(note, "essential"), "Why?", "Why?"
     )

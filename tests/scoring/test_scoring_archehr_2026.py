@@ -7,7 +7,12 @@ import pytest
 from scoring import Scores, ScoringError
 from scoring.tasks import archehr2026
 
-NOTE = {"1": "Course:", "2": "He had fever.", "5": "Cultures grew nothing.", "7": "He went home."}
+NOTE = {
+    "1": "Course:",
+    "2": "He had fever.",
+    "5": "Cultures grew nothing.",
+    "7": "He went home.",
+}
 CASE = archehr2026.Reference(
     "3",
     NOTE,
@@ -17,7 +22,9 @@ CASE = archehr2026.Reference(
     clinician_answer="He was kept because of fever. Cultures were negative.",
     citations={"1": ("2",), "2": ("5", "7")},
 )
-EMPTY = archehr2026.Reference("4", {"1": "Course:"}, {"1": "not-relevant"}, citations={"1": ()})
+EMPTY = archehr2026.Reference(
+    "4", {"1": "Course:"}, {"1": "not-relevant"}, citations={"1": ()}
+)
 
 
 def score(subtask: Any, *predictions: Any, metrics: list[str] | None = None) -> Scores:
@@ -26,7 +33,9 @@ def score(subtask: Any, *predictions: Any, metrics: list[str] | None = None) -> 
     rows = []
     for reference, prediction in zip(references, predictions, strict=True):
         rows.append({"case_id": reference.case_id, "prediction": prediction})
-    return archehr2026.score(rows, references, subtask=subtask, metrics=metrics, bootstrap=0)
+    return archehr2026.score(
+        rows, references, subtask=subtask, metrics=metrics, bootstrap=0
+    )
 
 
 def test_evidence_is_scored_strictly_against_essential_sentences() -> None:
@@ -36,7 +45,9 @@ def test_evidence_is_scored_strictly_against_essential_sentences() -> None:
     assert scores["overall_score"] == scores["strict_micro_f1"] == 50
 
 
-def test_lenient_evidence_drops_supplementary_predictions_so_that_recall_stays() -> None:
+def test_lenient_evidence_drops_supplementary_predictions_so_that_recall_stays() -> (
+    None
+):
     scores = score(2, ["2", "7"]).scores
     assert scores["lenient_micro_precision"] == 100
     assert scores["lenient_micro_recall"] == scores["strict_micro_recall"] == 50

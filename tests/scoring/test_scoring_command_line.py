@@ -23,7 +23,9 @@ KEY = [
             {"sentence_id": "2", "relevance": "essential"},
         ],
         "clinician_answer_without_citations": "He had fever.",
-        "clinician_answer_sentences": [{"id": "1", "text": "He had fever.", "citations": "2"}],
+        "clinician_answer_sentences": [
+            {"id": "1", "text": "He had fever.", "citations": "2"}
+        ],
     }
 ]
 
@@ -55,14 +57,21 @@ def run(files: Path, submission: object, *more: str, key: str = "key.json") -> i
     )
 
 
-def test_the_leaderboard_is_written_with_what_it_rests_on_beside_it(files: Path) -> None:
+def test_the_leaderboard_is_written_with_what_it_rests_on_beside_it(
+    files: Path,
+) -> None:
     assert run(files, [{"case_id": "3", "answer": "He had fever. |2|"}]) == 0
     leaderboard = json.loads((files / "out.json").read_text())
     about = json.loads((files / "out.about.json").read_text())
     assert leaderboard["overall_factuality_score"] == 100
     assert all(isinstance(value, float) for value in leaderboard.values())
-    assert about["sha256"]["key"] == hashlib.sha256((files / "key.json").read_bytes()).hexdigest()
-    assert about["signatures"]["strict_micro_f1"].startswith("citation_f1|credit:strict")
+    assert (
+        about["sha256"]["key"]
+        == hashlib.sha256((files / "key.json").read_bytes()).hexdigest()
+    )
+    assert about["signatures"]["strict_micro_f1"].startswith(
+        "citation_f1|credit:strict"
+    )
     assert "overall_score" in about["missing"]
 
 
@@ -87,7 +96,10 @@ def test_the_subtasks_of_2026_are_scored_too(
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([{"case_id": "3", "answer": "Fever."}], "AssertionError: [case 3]: No citations found."),
+        (
+            [{"case_id": "3", "answer": "Fever."}],
+            "AssertionError: [case 3]: No citations found.",
+        ),
         (
             [{"case_id": "8", "answer": "Fever. |2|"}],
             "ValueError: Case IDs in key but not in submission: {'3'}",
@@ -105,8 +117,14 @@ def test_the_subtasks_of_2026_are_scored_too(
             "UnicodeEncodeError: 'utf-8' codec can't encode character '\\ud83d' in position 6: "
             "surrogates not allowed",
         ),
-        ([{"case_id": "3", "answer": "|2|"}], "ZeroDivisionError: float division by zero"),
-        ({"case_id": "3"}, 'a submission is a list of {"case_id": …, "answer": …}, not a dict.'),
+        (
+            [{"case_id": "3", "answer": "|2|"}],
+            "ZeroDivisionError: float division by zero",
+        ),
+        (
+            {"case_id": "3"},
+            'a submission is a list of {"case_id": …, "answer": …}, not a dict.',
+        ),
     ],
 )
 def test_a_refused_submission_ends_with_the_reason_and_no_file(
@@ -156,7 +174,12 @@ LINKS = [{"answer_id": "1", "evidence_id": ["2"]}]
         ),
         (
             4,
-            [{"case_id": "3", "prediction": [{"answer_id": "8", "evidence_id": ["2"]}]}],
+            [
+                {
+                    "case_id": "3",
+                    "prediction": [{"answer_id": "8", "evidence_id": ["2"]}],
+                }
+            ],
             "ValueError: [case 3]: the answer has no sentence '8'",
         ),
         (
@@ -197,8 +220,12 @@ def test_each_subtask_takes_the_flags_of_its_script(files: Path) -> None:
         assert main([str(part) for flag in flags.items() for part in flag]) == 0
 
 
-def test_subtask_3_needs_the_narrative(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (files / "submission.json").write_text(json.dumps([{"case_id": "3", "prediction": "Fever."}]))
+def test_subtask_3_needs_the_narrative(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "submission.json").write_text(
+        json.dumps([{"case_id": "3", "prediction": "Fever."}])
+    )
     flags = {
         "--submission_path": files / "submission.json",
         "--key_path": files / "key.json",
@@ -226,7 +253,12 @@ def test_the_script_of_2025_has_no_flag_for_cases(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        run(files, [{"case_id": "3", "answer": "Fever. |2|"}], "--case_ids_to_score", "3")
+        run(
+            files,
+            [{"case_id": "3", "answer": "Fever. |2|"}],
+            "--case_ids_to_score",
+            "3",
+        )
     assert ended.value.code == 2
     assert "is a flag of 2026" in capsys.readouterr().err
 
@@ -242,7 +274,11 @@ def test_the_script_of_2025_has_no_flag_for_cases(
             "has the labels vital",
         ),
         ("data.xml", "<annotations>", "data.xml: not XML"),
-        ("data.xml", '<!DOCTYPE a [<!ENTITY b "c">]><annotations/>', "document type declaration"),
+        (
+            "data.xml",
+            '<!DOCTYPE a [<!ENTITY b "c">]><annotations/>',
+            "document type declaration",
+        ),
     ],
 )
 def test_a_malformed_file_is_named(
@@ -256,7 +292,12 @@ def test_a_malformed_file_is_named(
 def test_a_key_without_citations_is_no_gold_for_subtask_4(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bare = [{"case_id": "3", "clinician_answer_sentences": [{"id": "1", "text": "Fever."}]}]
+    bare = [
+        {"case_id": "3", "clinician_answer_sentences": [{"id": "1", "text": "Fever."}]}
+    ]
     (files / "key.json").write_text(json.dumps(bare))
-    assert run(files, [{"case_id": "3", "prediction": []}], "--task", "archehr-2026-st4") == 3
+    assert (
+        run(files, [{"case_id": "3", "prediction": []}], "--task", "archehr-2026-st4")
+        == 3
+    )
     assert "no case has the gold of subtask 4" in capsys.readouterr().err

@@ -11,7 +11,11 @@ from scoring.fhir_answers import is_correct, parse_gold_answer
 from scoring.tasks import fhir_agentbench
 
 WEIGHT = fhir_agentbench.Question(
-    "a", "What was the patient's last weight?", "[[70.3]]", {"Observation": ["o1", "o2"]}, "weight"
+    "a",
+    "What was the patient's last weight?",
+    "[[70.3]]",
+    {"Observation": ["o1", "o2"]},
+    "weight",
 )
 DRUG = fhir_agentbench.Question(
     "b",
@@ -20,7 +24,9 @@ DRUG = fhir_agentbench.Question(
     {"Medication": ["m"], "MedicationRequest": ["r"]},
     "drug",
 )
-NOTHING = fhir_agentbench.Question("c", "Has he been given any drug?", "[[0]]", {}, "drug")
+NOTHING = fhir_agentbench.Question(
+    "c", "Has he been given any drug?", "[[0]]", {}, "drug"
+)
 
 
 def record(
@@ -39,7 +45,11 @@ def record(
 
 def score(*records: dict[str, Any], **settings: Any) -> Scores:
     answered = {record["question_id"] for record in records}
-    key = [question for question in (WEIGHT, DRUG, NOTHING) if question.question_id in answered]
+    key = [
+        question
+        for question in (WEIGHT, DRUG, NOTHING)
+        if question.question_id in answered
+    ]
     return fhir_agentbench.score(records, key, bootstrap=0, **settings)
 
 
@@ -49,21 +59,29 @@ def test_official_recall_is_all_or_nothing_and_strict_recall_is_a_share() -> Non
     assert (scores["strict_precision"], scores["strict_recall"]) == (0.5, 0.5)
 
 
-def test_official_predictions_are_filtered_to_the_golds_types_and_strict_ones_are_not() -> None:
+def test_official_predictions_are_filtered_to_the_golds_types_and_strict_ones_are_not() -> (
+    None
+):
     scores = score(
-        record(WEIGHT, retrieved={"Observation": ["o1", "o2"], "Encounter": ["e1", "e2"]})
+        record(
+            WEIGHT, retrieved={"Observation": ["o1", "o2"], "Encounter": ["e1", "e2"]}
+        )
     ).scores
     assert scores["precision"] == 1
     assert scores["strict_precision"] == 0.5
 
 
 def test_officially_a_resource_listed_twice_counts_twice() -> None:
-    scores = score(record(WEIGHT, retrieved={"Observation": ["o1", "o2", "x", "x"]})).scores
+    scores = score(
+        record(WEIGHT, retrieved={"Observation": ["o1", "o2", "x", "x"]})
+    ).scores
     assert scores["precision"] == 0.5
     assert scores["strict_precision"] == pytest.approx(2 / 3)
 
 
-def test_retrieving_for_a_question_without_gold_is_officially_forgiven_and_strictly_not() -> None:
+def test_retrieving_for_a_question_without_gold_is_officially_forgiven_and_strictly_not() -> (
+    None
+):
     scores = score(record(NOTHING, retrieved={"Observation": ["o1"]}))
     assert (scores.scores["precision"], scores.scores["recall"]) == (1, 1)
     assert scores.scores["strict_precision"] == 0
@@ -87,9 +105,16 @@ def test_an_absent_record_counts_at_the_floor_with_a_warning() -> None:
 def test_cited_scores_need_the_cited_ids() -> None:
     assert "cited_f1" in score(record(WEIGHT)).missing
     cited = score(
-        record(WEIGHT, retrieved=WEIGHT.resources, cited_fhir_resources={"Observation": ["o1"]})
+        record(
+            WEIGHT,
+            retrieved=WEIGHT.resources,
+            cited_fhir_resources={"Observation": ["o1"]},
+        )
     )
-    assert (cited.scores["strict_cited_recall"], cited.scores["strict_recall"]) == (0.5, 1)
+    assert (cited.scores["strict_cited_recall"], cited.scores["strict_recall"]) == (
+        0.5,
+        1,
+    )
 
 
 def test_errors_and_overlong_inputs_are_wrong_even_when_the_answer_is_right() -> None:
@@ -104,19 +129,25 @@ def test_what_only_a_judge_can_decide_is_wrong_without_one_and_is_counted() -> N
     scores = score(record(DRUG, "He was given Senna first, later Lactulose."))
     assert scores.scores["answer_correctness"] == 0
     assert (
-        "1 replies only a judge could decide; without one they count as wrong." in scores.warnings
+        "1 replies only a judge could decide; without one they count as wrong."
+        in scores.warnings
     )
     assert "judge:none" in scores.signatures["answer_correctness"]
 
 
-def test_the_judge_is_asked_only_where_no_rule_is_sure_and_its_majority_counts() -> None:
+def test_the_judge_is_asked_only_where_no_rule_is_sure_and_its_majority_counts() -> (
+    None
+):
     asked: list[str] = []
 
     def judge(question: str, reference: str, reply: str) -> bool:
         asked.append(reply)
         return len(asked) != 2
 
-    rows = [record(WEIGHT, "70.3"), record(DRUG, "He was given Senna first, later Lactulose.")]
+    rows = [
+        record(WEIGHT, "70.3"),
+        record(DRUG, "He was given Senna first, later Lactulose."),
+    ]
     scores = score(*rows, judge=judge, judge_name="o4-mini", votes=3)
     assert asked == ["He was given Senna first, later Lactulose."] * 3
     assert scores.scores["answer_correctness"] == 1
@@ -124,7 +155,9 @@ def test_the_judge_is_asked_only_where_no_rule_is_sure_and_its_majority_counts()
     assert "judge:o4-mini|votes:3" in scores.signatures["answer_correctness"]
 
 
-def test_the_same_scores_come_by_resource_type_template_kind_size_and_precision() -> None:
+def test_the_same_scores_come_by_resource_type_template_kind_size_and_precision() -> (
+    None
+):
     rows = [
         record(WEIGHT, "70.3", WEIGHT.resources),
         record(DRUG, "Senna", DRUG.resources),
@@ -133,7 +166,11 @@ def test_the_same_scores_come_by_resource_type_template_kind_size_and_precision(
     scores = score(*rows)
     by_type = scores.tables["by_resource_type"]
     assert set(by_type) == {"{Observation}", "{Medication, MedicationRequest}", "{}"}
-    assert by_type["{Observation}"]["answer_correctness"] == by_type["{Observation}"]["f1"] == 1
+    assert (
+        by_type["{Observation}"]["answer_correctness"]
+        == by_type["{Observation}"]["f1"]
+        == 1
+    )
     assert scores.tables["by_template"]["drug"]["questions"] == 2
     assert set(scores.tables["by_answer_kind"]) == {"number", "list", "nothing"}
     assert set(scores.tables["by_gold_size"]) == {"0", "2-5"}
@@ -243,7 +280,9 @@ def test_a_question_without_gold_resources_wants_no_answer(
 
 @settings(deadline=None)
 @given(st.floats(-1e5, 1e5).map(lambda number: round(number, 3)))
-def test_a_number_is_right_as_itself_in_a_list_and_after_the_phrase(number: float) -> None:
+def test_a_number_is_right_as_itself_in_a_list_and_after_the_phrase(
+    number: float,
+) -> None:
     gold = parse_gold_answer(f"[[{number!r}]]")
     for reply in (
         repr(number),
@@ -251,26 +290,42 @@ def test_a_number_is_right_as_itself_in_a_list_and_after_the_phrase(number: floa
         f"I counted. The final answer is: {number!r}",
         number,
     ):
-        assert is_correct("How much?", gold, reply, no_answer=False, strict=True) is True
+        assert (
+            is_correct("How much?", gold, reply, no_answer=False, strict=True) is True
+        )
 
 
 @settings(deadline=None)
 @given(
-    st.lists(st.floats(0, 300).map(lambda number: round(number, 1)), min_size=2, max_size=8),
+    st.lists(
+        st.floats(0, 300).map(lambda number: round(number, 1)), min_size=2, max_size=8
+    ),
     st.randoms(),
 )
-def test_lists_are_compared_whatever_their_order(numbers: list[float], random: Any) -> None:
-    gold = parse_gold_answer("[" + "\n ".join(f"[{number}]" for number in numbers) + "]")
+def test_lists_are_compared_whatever_their_order(
+    numbers: list[float], random: Any
+) -> None:
+    gold = parse_gold_answer(
+        "[" + "\n ".join(f"[{number}]" for number in numbers) + "]"
+    )
     shuffled = random.sample(numbers, len(numbers))
-    assert is_correct("Weights?", gold, str(shuffled), no_answer=False, strict=True) is True
-    assert is_correct("Weights?", gold, str(shuffled[1:]), no_answer=False, strict=True) is False
+    assert (
+        is_correct("Weights?", gold, str(shuffled), no_answer=False, strict=True)
+        is True
+    )
+    assert (
+        is_correct("Weights?", gold, str(shuffled[1:]), no_answer=False, strict=True)
+        is False
+    )
 
 
 @settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_reply_is_decided_or_left_open_without_failing(reply: str) -> None:
     for gold in ("[[70.3]]", "[['2133-12-31 02:00:00']]", "[['Senna']]", "[]"):
-        assert is_correct("When?", parse_gold_answer(gold), reply, no_answer=gold == "[]") in (
+        assert is_correct(
+            "When?", parse_gold_answer(gold), reply, no_answer=gold == "[]"
+        ) in (
             True,
             False,
             None,

@@ -16,7 +16,9 @@ print(*sorted({"nltk", "sklearn", "scipy", "pandas", "absl"} & sys.modules.keys(
 """
 
 
-def test_100_cases_take_less_than_one_and_a_half_seconds_of_processor_with_all_imports() -> None:
+def test_100_cases_take_less_than_one_and_a_half_seconds_of_processor_with_all_imports() -> (
+    None
+):
     # One measurement of five, since other work on the machine slows the processor too.
     code = COLD.format(cases=100)
     assert any(least_printed(code, rounds=1) < 1.5 for _ in range(5))
@@ -24,7 +26,9 @@ def test_100_cases_take_less_than_one_and_a_half_seconds_of_processor_with_all_i
 
 def test_scoring_does_not_import_what_rouge_score_uses_only_elsewhere() -> None:
     command = [sys.executable, "-c", AFTER_SCORING]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == ""
 
 

@@ -18,7 +18,9 @@ from scoring.sari import Sari, sari
 from scoring.texts import TextSample, tokenize_13a
 
 WORDS = st.lists(
-    st.sampled_from(["the", "stone", "was", "found", "in", "duct", "bile", "removed", "1.5", "mm"]),
+    st.sampled_from(
+        ["the", "stone", "was", "found", "in", "duct", "bile", "removed", "1.5", "mm"]
+    ),
     max_size=20,
 )
 NONEMPTY_WORDS = WORDS.filter(bool)
@@ -65,7 +67,9 @@ def test_13a_tokens_are_what_the_library_says_of_the_whole_text(text: str) -> No
 
 @settings(deadline=None, max_examples=300)
 @given(AWKWARD_TEXTS, AWKWARD_TEXTS)
-def test_bleu_equals_what_the_library_says_of_the_whole_texts(shared: str, rest: str) -> None:
+def test_bleu_equals_what_the_library_says_of_the_whole_texts(
+    shared: str, rest: str
+) -> None:
     prediction, reference = shared + rest, shared
     library = BLEU(smooth_method="none", tokenize="13a", force=True)
     expected = library.corpus_score([prediction], [[reference]]).score
@@ -78,7 +82,9 @@ def test_bleu_equals_a_formulation_from_the_paper(
     prediction: list[str], reference: list[str]
 ) -> None:
     case = TextSample(" ".join(prediction), " ".join(reference))
-    assert Bleu().score(case) == pytest.approx(_bleu_from_the_paper(prediction, reference))
+    assert Bleu().score(case) == pytest.approx(
+        _bleu_from_the_paper(prediction, reference)
+    )
 
 
 def _bleu_from_the_paper(prediction: list[str], reference: list[str]) -> float:
@@ -108,7 +114,9 @@ def test_rouge_of_ngrams_equals_a_formulation_from_the_paper(
     expected = _ngrams(_rouge_words(reference), order)
     matches = (predicted & expected).total()
     score = Rouge(variant=variant).score(TextSample(prediction, reference))
-    assert score == pytest.approx(_f_percent(matches, predicted.total(), expected.total()))
+    assert score == pytest.approx(
+        _f_percent(matches, predicted.total(), expected.total())
+    )
 
 
 @settings(deadline=None)
@@ -174,7 +182,9 @@ def _longest_common_subsequence(prediction: list[str], reference: list[str]) -> 
 def test_sari_equals_a_formulation_over_multisets_of_fractions(
     source: list[str], prediction: list[str], reference: list[str]
 ) -> None:
-    parts = [_sari_of_order(source, prediction, reference, order) for order in (1, 2, 3, 4)]
+    parts = [
+        _sari_of_order(source, prediction, reference, order) for order in (1, 2, 3, 4)
+    ]
     expected = float(sum(parts) / 4)
     assert sari(source, prediction, reference) == pytest.approx(expected, abs=1e-12)
 
@@ -210,7 +220,9 @@ def _sari_of_order(
             addition_precisions.append(Fraction(reference_count > 0))
         if reference_count and not source_count:
             addition_recalls.append(Fraction(prediction_count > 0))
-    keep_recall = Fraction(correctly_retained, retainable) if retainable else Fraction(1)
+    keep_recall = (
+        Fraction(correctly_retained, retainable) if retainable else Fraction(1)
+    )
     keep = _f1(_mean(keep_precisions), keep_recall)
     add = _f1(_mean(addition_precisions), _mean(addition_recalls))
     return (keep + _mean(deletion_precisions) + add) / 3
@@ -243,7 +255,13 @@ def test_every_text_score_lies_between_0_and_100(
     prediction: str, reference: str, source: str
 ) -> None:
     case = TextSample(prediction, reference, source)
-    for metric in (Bleu(), Rouge(variant="L"), Rouge(variant="Lsum"), Rouge(variant="2"), Sari()):
+    for metric in (
+        Bleu(),
+        Rouge(variant="L"),
+        Rouge(variant="Lsum"),
+        Rouge(variant="2"),
+        Sari(),
+    ):
         score, ones = metric.tally(case)
         assert 0 <= score <= 100 + 1e-9
         assert ones == 1
@@ -265,5 +283,8 @@ def test_bleu_punishes_brevity_by_the_exponential_of_the_ratio() -> None:
 def test_an_empty_prediction_gets_the_floor_also_in_sari_where_deleting_all_would_score_50() -> (
     None
 ):
-    assert Sari().tally(TextSample("", "a stone was found", "what was found?")) == (0, 1)
+    assert Sari().tally(TextSample("", "a stone was found", "what was found?")) == (
+        0,
+        1,
+    )
     assert Bleu().tally(TextSample(" ", "a", "")) == (0, 1)

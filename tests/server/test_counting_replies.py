@@ -24,7 +24,9 @@ def test_a_server_without_faults_loses_nothing(tmp_path: Path) -> None:
     assert counted.longest_prompt > 100
 
 
-def test_a_reply_that_is_put_right_is_asked_for_again_and_not_lost(tmp_path: Path) -> None:
+def test_a_reply_that_is_put_right_is_asked_for_again_and_not_lost(
+    tmp_path: Path,
+) -> None:
     before = outcome(tmp_path / "before")
     counted = outcome(tmp_path / "after", "wrong-schema,first=1,only=decision")
     assert counted.replies == before.replies + 1
@@ -33,9 +35,15 @@ def test_a_reply_that_is_put_right_is_asked_for_again_and_not_lost(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("fault", "answered"), [("wrong-schema", 1), ("refusal", 0)])
-def test_a_call_without_a_usable_reply_is_lost(fault: str, answered: int, tmp_path: Path) -> None:
+def test_a_call_without_a_usable_reply_is_lost(
+    fault: str, answered: int, tmp_path: Path
+) -> None:
     """The engine decides from the labels where the decision is lost; a refusal stands."""
     counted = outcome(tmp_path, f"{fault},always,only=decision")
     assert counted.lost == 1
-    assert (counted.answered, counted.refused, counted.failed) == (answered, 1 - answered, 0)
+    assert (counted.answered, counted.refused, counted.failed) == (
+        answered,
+        1 - answered,
+        0,
+    )
     assert f"1 of {counted.calls} calls lost" in str(counted)

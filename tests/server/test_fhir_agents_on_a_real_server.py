@@ -36,7 +36,9 @@ from tests.server.llama import llama_server, missing
 pytestmark = pytest.mark.server
 
 QUESTION = RecordQuestion(
-    id="q1", question="Count the number of hospital visits of patient 1.", patient_fhir_id="p"
+    id="q1",
+    question="Count the number of hospital visits of patient 1.",
+    patient_fhir_id="p",
 )
 EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "fhir_request_get": (
@@ -78,7 +80,9 @@ class Shown:
         self._inner = inner
 
     async def ask(self, request: Request) -> Reply:
-        if not request.tools or any(message.role == "tool" for message in request.messages):
+        if not request.tools or any(
+            message.role == "tool" for message in request.messages
+        ):
             return await self._inner.ask(request)
         first, *rest = request.messages
         examples = (
@@ -107,7 +111,9 @@ async def ended(
     chosen = find(pipeline, "fhir-agentbench")
     steps: list[Step] = []
     backend = ModelBackend(model, "smollm2", max_tokens=120, turns=1)
-    run_context = RunContext(dict.fromkeys(chosen.agents, backend), steps.append, record)
+    run_context = RunContext(
+        dict.fromkeys(chosen.agents, backend), steps.append, record
+    )
     values = {"iterations": 2, "planner_turns": 1}
     own = chosen.settings_type
     names = own.model_fields.keys() & values.keys()
@@ -149,9 +155,13 @@ async def test_a_tool_that_the_model_calls_is_run_on_the_record(
     turns = [Message(role="system", content="Call the tool.")]
     for kind in ("Condition", "Procedure", "Observation", "Location"):
         turns.append(Message(role="user", content=f"Get {kind} resources of patient p"))
-        turns += _example(tool.name, {"resource_type": kind, "patient_fhir_id": "p"})[1:]
+        turns += _example(tool.name, {"resource_type": kind, "patient_fhir_id": "p"})[
+            1:
+        ]
     turns.append(Message(role="user", content="Get Encounter resources of patient p"))
-    request = Request(model="smollm2", messages=tuple(turns), tools=(tool.spec,), max_tokens=80)
+    request = Request(
+        model="smollm2", messages=tuple(turns), tools=(tool.spec,), max_tokens=80
+    )
     reply = await model.ask(request)
     [call] = reply.tool_calls
     assert reply.finish is FinishReason.COMPLETE
@@ -161,7 +171,9 @@ async def test_a_tool_that_the_model_calls_is_run_on_the_record(
     assert given.resources["Encounter"]
 
 
-async def test_a_conversation_with_results_of_tools_is_understood(model: ServerModel) -> None:
+async def test_a_conversation_with_results_of_tools_is_understood(
+    model: ServerModel,
+) -> None:
     call = ToolCall(id="call_1", name="add", arguments='{"a": 1, "b": 2}')
     turns = (
         Message(role="user", content="What is 1 + 2?"),

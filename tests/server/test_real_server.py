@@ -84,7 +84,10 @@ def asking(text: str, output: type[FrozenModel] = Verdict, **changed: Any) -> Re
     choices = {"label": ("essential", "not-relevant"), "sentence": ("1", "2")}
     words = (Message(role="user", content=text),)
     return Request(
-        model="smollm2", messages=words, output_schema=strict_schema(output, choices), **changed
+        model="smollm2",
+        messages=words,
+        output_schema=strict_schema(output, choices),
+        **changed,
     )
 
 
@@ -132,7 +135,9 @@ def test_whole_replies_are_json_that_keeps_to_the_grammar(run: Run) -> None:
             assert {verdict["sentence_id"] for verdict in verdicts} <= ids[case.id]
 
 
-def test_a_repair_turn_repeats_the_reply_and_says_what_was_wrong_with_it(run: Run) -> None:
+def test_a_repair_turn_repeats_the_reply_and_says_what_was_wrong_with_it(
+    run: Run,
+) -> None:
     repairs = [step for step in steps(run) if len(step.messages) > 2]
     assert repairs
     for step in repairs:
@@ -166,7 +171,9 @@ def test_tokens_are_counted_and_their_sum_is_the_runs(run: Run) -> None:
 def test_the_server_need_not_read_the_shared_prefix_again(run: Run) -> None:
     for case in run.cases:
         screened = [
-            step.usage for step in run.folder.steps(case.id) if step.agent == "general_expert"
+            step.usage
+            for step in run.folder.steps(case.id)
+            if step.agent == "general_expert"
         ]
         known = [usage.cached_prompt_tokens / usage.prompt_tokens for usage in screened]
         assert sorted(known)[len(known) // 2] > 0.8
@@ -178,15 +185,21 @@ async def test_a_prompt_that_does_not_fit_is_too_long(model: ServerModel) -> Non
 
 
 async def test_a_reply_at_its_limit_is_cut_off(model: ServerModel) -> None:
-    reply = await model.ask(asking("Why is the sky blue? Explain at length.", max_tokens=8))
+    reply = await model.ask(
+        asking("Why is the sky blue? Explain at length.", max_tokens=8)
+    )
     assert reply.finish is FinishReason.LENGTH
     assert reply.usage.completion_tokens == 8
 
 
-async def test_an_agent_whose_reply_is_cut_off_says_so(model: ServerModel, run: Run) -> None:
+async def test_an_agent_whose_reply_is_cut_off_says_so(
+    model: ServerModel, run: Run
+) -> None:
     backend = ModelBackend(model, "smollm2", max_tokens=8)
     with pytest.raises(Truncated, match=r"raise agents\.context\.max_tokens"):
-        await backend.run(MedicalContextAgent(), CaseTask(case=run.cases[0]), RunContext({}))
+        await backend.run(
+            MedicalContextAgent(), CaseTask(case=run.cases[0]), RunContext({})
+        )
 
 
 async def test_prose_comes_without_a_schema(model: ServerModel) -> None:

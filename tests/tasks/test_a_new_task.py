@@ -178,8 +178,14 @@ def run(cases: Path, tmp_path: Path) -> Run:
 def test_a_run_recognises_the_task_and_writes_its_typed_result(run: Run) -> None:
     assert (run.manifest.task, run.manifest.pipeline) == (NAME, "adder")
     lines = (run.path / "cases.jsonl").read_text().splitlines()
-    assert [json.loads(line)["result"] for line in lines] == [{"total": 3}, {"total": 4}]
-    assert [type(record.result).__name__ for record in run.records] == ["SumResult", "SumResult"]
+    assert [json.loads(line)["result"] for line in lines] == [
+        {"total": 3},
+        {"total": 4},
+    ]
+    assert [type(record.result).__name__ for record in run.records] == [
+        "SumResult",
+        "SumResult",
+    ]
     assert json.loads((run.path / "submission.json").read_text()) == [
         {"sum_id": "a", "total": 3},
         {"sum_id": "b", "total": 4},
@@ -188,7 +194,9 @@ def test_a_run_recognises_the_task_and_writes_its_typed_result(run: Run) -> None
 
 def test_a_run_and_a_bare_submission_are_scored_alike(run: Run, cases: Path) -> None:
     assert archqa.score(run.path).scores.scores == {"accuracy": 50.0}
-    assert json.loads((run.path / "scores.json").read_text())["scores"] == {"accuracy": 50.0}
+    assert json.loads((run.path / "scores.json").read_text())["scores"] == {
+        "accuracy": 50.0
+    }
     submission = run.path / "submission.json"
     assert archqa.score(submission, data=cases).scores.scores == {"accuracy": 50.0}
     assert archqa.score(submission, data=cases, case_ids=("a",)).scores.scores == {

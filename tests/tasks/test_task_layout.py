@@ -13,7 +13,9 @@ from archqa.tasks import names
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = sorted((ROOT / "archqa").glob("**/*.py"))
 TASK_PACKAGES = {
-    package for package in (ROOT / "archqa" / "tasks").iterdir() if (package / "task.py").is_file()
+    package
+    for package in (ROOT / "archqa" / "tasks").iterdir()
+    if (package / "task.py").is_file()
 }
 
 
@@ -42,7 +44,14 @@ def test_in_a_task_only_its_scoring_imports_scoring() -> None:
     assert importing == []
 
 
-SLOW_PACKAGES = ("numpy", "onnxruntime", "pandas", "scoring", "archqa.engine", "archqa.query")
+SLOW_PACKAGES = (
+    "numpy",
+    "onnxruntime",
+    "pandas",
+    "scoring",
+    "archqa.engine",
+    "archqa.query",
+)
 
 
 @pytest.mark.parametrize(
@@ -53,10 +62,16 @@ SLOW_PACKAGES = ("numpy", "onnxruntime", "pandas", "scoring", "archqa.engine", "
     ],
     ids=["registry", "settings"],
 )
-def test_the_registry_and_the_settings_import_no_pipeline_and_no_metric(statement: str) -> None:
+def test_the_registry_and_the_settings_import_no_pipeline_and_no_metric(
+    statement: str,
+) -> None:
     program = f"import sys; {statement}; print(*sys.modules)"
     process = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     modules = process.stdout.split()
     assert "archqa.tasks.registry" in modules
@@ -76,7 +91,9 @@ def _imports_scoring(path: Path) -> bool:
     return False
 
 
-def test_scoring_a_finished_run_imports_no_agent_no_model_and_no_pipeline(tmp_path: Path) -> None:
+def test_scoring_a_finished_run_imports_no_agent_no_model_and_no_pipeline(
+    tmp_path: Path,
+) -> None:
     predict("mini", out=tmp_path / "run", pipeline="embedded")
     program = f"""
 import runpy, sys
@@ -88,9 +105,15 @@ except SystemExit as end:
 print(*sys.modules)
 """
     process = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     modules = process.stdout.splitlines()[-1].split()
     assert "archqa.tasks.archehr_2025.scoring" in modules
     unneeded = ("archqa.agents", "archqa.llm", "archqa.engine.engine", "archqa.fhir.")
-    assert [m for m in modules if m.startswith(unneeded) or m.endswith(".pipelines")] == []
+    assert [
+        m for m in modules if m.startswith(unneeded) or m.endswith(".pipelines")
+    ] == []

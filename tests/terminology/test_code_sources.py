@@ -18,7 +18,9 @@ Descriptions = dict[str, list[str]]
 
 REVIEWED = {
     (system, code, concept)
-    for system, code, concept, _ in read_rows(Path(__file__).parent / "reviewed_codes.tsv", 4)
+    for system, code, concept, _ in read_rows(
+        Path(__file__).parent / "reviewed_codes.tsv", 4
+    )
 }
 
 
@@ -69,19 +71,29 @@ def icd_9_cm() -> Descriptions:
     descriptions = {}
     for code in icd9.search(None).descendants():
         node = icd9.search(code)
-        descriptions[code] = [text for text in (node.short_desc, node.long_desc) if text]
+        descriptions[code] = [
+            text for text in (node.short_desc, node.long_desc) if text
+        ]
     return descriptions
 
 
 @cache
 def displays() -> dict[str, Descriptions]:
     """What public packages call the codes of the other systems, by system and normal code."""
-    path = Path(__file__).resolve().parents[3] / "shared" / "reference" / "code-displays.json"
+    path = (
+        Path(__file__).resolve().parents[3]
+        / "shared"
+        / "reference"
+        / "code-displays.json"
+    )
     if not path.exists():
         pytest.skip("../shared/reference is not here")
     listed = json.loads(path.read_text(encoding="utf-8"))
     seen = {
-        name: {normal_code(systems_by_name()[name], code): texts for code, texts in codes.items()}
+        name: {
+            normal_code(systems_by_name()[name], code): texts
+            for code, texts in codes.items()
+        }
         for name, codes in listed["seen"].items()
     }
     for code, text in listed["loinc_confirmed_in_public_sources"].items():
@@ -110,7 +122,9 @@ def _texts_below(prefix: str, described: Descriptions) -> list[str]:
     """The descriptions of the codes that begin with a prefix that is no code itself."""
     certain = prefix.partition("?")[0]
     codes = [code for code in described if code.startswith(certain) and "-" not in code]
-    return [text for code in codes if has_prefix(code, prefix) for text in described[code]]
+    return [
+        text for code in codes if has_prefix(code, prefix) for text in described[code]
+    ]
 
 
 @pytest.mark.parametrize("system", ["loinc", "snomed", "cvx", "rxnorm"])
@@ -168,8 +182,14 @@ def test_a_code_of_something_else_is_no_code_of_the_concept(
     concept: str, system: str, code: str
 ) -> None:
     url = systems_by_name()[system].url
-    codes = [code for of_url, code in concept_named("condition", concept).codes if of_url == url]
+    codes = [
+        code
+        for of_url, code in concept_named("condition", concept).codes
+        if of_url == url
+    ]
     certain = [
-        each for each in codes if (url, each) not in concept_named("condition", concept).uncertain
+        each
+        for each in codes
+        if (url, each) not in concept_named("condition", concept).uncertain
     ]
     assert not any(has_prefix(code, each) for each in certain)

@@ -18,7 +18,11 @@ LOCAL = "http://hospital.example/labs"
 
 
 def _matches(
-    kind: ConceptKind, name: str, system: str | None, code: str | None, display: str | None
+    kind: ConceptKind,
+    name: str,
+    system: str | None,
+    code: str | None,
+    display: str | None,
 ) -> bool:
     return matches_code(concept_named(kind, name), system, code, display)
 
@@ -36,7 +40,9 @@ def _matches(
         ("oxygen saturation", "2708-6"),
     ],
 )
-def test_all_codes_of_one_measurement_are_that_measurement(name: str, code: str) -> None:
+def test_all_codes_of_one_measurement_are_that_measurement(
+    name: str, code: str
+) -> None:
     assert _matches("measurement", name, LOINC, code, "whatever the record says")
     assert _matches("measurement", name, "urn:oid:2.16.840.1.113883.6.1", code, None)
 
@@ -50,7 +56,9 @@ def test_all_codes_of_one_measurement_are_that_measurement(name: str, code: str)
         ("systolic blood pressure", "8462-4", "Systolic blood pressure"),
     ],
 )
-def test_a_loinc_code_decides_against_the_display(name: str, code: str, display: str) -> None:
+def test_a_loinc_code_decides_against_the_display(
+    name: str, code: str, display: str
+) -> None:
     assert not _matches("measurement", name, LOINC, code, display)
 
 
@@ -92,7 +100,9 @@ def test_a_local_code_matches_by_its_display(name: str, display: str) -> None:
         ("creatinine", ""),
     ],
 )
-def test_a_display_with_another_word_is_another_measurement(name: str, display: str) -> None:
+def test_a_display_with_another_word_is_another_measurement(
+    name: str, display: str
+) -> None:
     assert not _matches("measurement", name, LOCAL, "17", display)
 
 
@@ -100,7 +110,9 @@ def test_a_local_code_that_the_tables_know_is_never_taken_for_something_else() -
     assert _matches("measurement", "glucose", MIMIC_LABS, "50931", "Glucose")
     assert not _matches("measurement", "glucose", MIMIC_LABS, "51478", "Glucose")
     assert _matches("measurement", "urine glucose", MIMIC_LABS, "51478", "Glucose")
-    assert not _matches("measurement", "lymphocytes percent", MIMIC_LABS, "51116", "Lymphocytes")
+    assert not _matches(
+        "measurement", "lymphocytes percent", MIMIC_LABS, "51116", "Lymphocytes"
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +128,9 @@ def test_a_local_code_that_the_tables_know_is_never_taken_for_something_else() -
         ("diverticulitis", ICD_10, "K57.32"),
     ],
 )
-def test_icd_codes_match_by_prefix_with_and_without_dot(name: str, system: str, code: str) -> None:
+def test_icd_codes_match_by_prefix_with_and_without_dot(
+    name: str, system: str, code: str
+) -> None:
     assert _matches("condition", name, system, code, None)
 
 
@@ -146,7 +160,9 @@ def test_another_icd_code_is_another_condition(
         ("anemia", "Anaemia in pregnancy"),
     ],
 )
-def test_a_snomed_code_that_is_not_listed_matches_by_its_display(name: str, display: str) -> None:
+def test_a_snomed_code_that_is_not_listed_matches_by_its_display(
+    name: str, display: str
+) -> None:
     assert _matches("condition", name, SNOMED, "999", display)
 
 
@@ -169,7 +185,9 @@ def test_a_snomed_code_that_is_not_listed_matches_by_its_display(name: str, disp
         ("eclampsia", "Pre-eclampsia"),
     ],
 )
-def test_a_display_that_says_something_else_does_not_match(name: str, display: str) -> None:
+def test_a_display_that_says_something_else_does_not_match(
+    name: str, display: str
+) -> None:
     assert not _matches("condition", name, SNOMED, "999", display)
 
 
@@ -179,7 +197,13 @@ def test_a_display_that_says_something_else_does_not_match(name: str, display: s
         ("condition", "heart attack", SNOMED, "399211009", None),
         ("condition", "breast cancer", ICD_10, "Z85.3", None),
         ("condition", "seizures", SNOMED, "999", "History of seizure (situation)"),
-        ("condition", "tobacco use disorder", SNOMED, "8517006", "Tobacco use disorder"),
+        (
+            "condition",
+            "tobacco use disorder",
+            SNOMED,
+            "8517006",
+            "Tobacco use disorder",
+        ),
         ("procedure", "appendectomy", SNOMED, "428251008", None),
         ("procedure", "pacemaker insertion", ICD_10, "Z95.0", None),
         ("procedure", "coronary artery bypass", ICD_9, "V45.81", None),
@@ -197,7 +221,9 @@ def test_a_diagnosis_of_icd_9_is_no_procedure_with_the_same_digits() -> None:
     bypass = concept_named("procedure", "coronary artery bypass")
     assert matches_code(bypass, ICD_9, "36.11", None)
     assert not matches_code(bypass, ICD_9, "361.10", "Retinal detachment", past=True)
-    assert not matches_code(bypass, MIMIC + "mimic-diagnosis-icd9", "36110", None, past=True)
+    assert not matches_code(
+        bypass, MIMIC + "mimic-diagnosis-icd9", "36110", None, past=True
+    )
 
 
 def test_a_family_history_is_never_the_patients_own() -> None:
@@ -218,14 +244,20 @@ def test_a_family_history_is_never_the_patients_own() -> None:
         ("covid-19 vaccine", "208"),
     ],
 )
-def test_vaccines_match_by_cvx_with_and_without_leading_zero(name: str, code: str) -> None:
+def test_vaccines_match_by_cvx_with_and_without_leading_zero(
+    name: str, code: str
+) -> None:
     assert _matches("vaccine", name, CVX, code, None)
 
 
 def test_another_cvx_code_is_another_vaccine_whatever_it_is_called() -> None:
     assert not _matches("vaccine", "td vaccine", CVX, "115", "Td (adult)")
-    assert not _matches("vaccine", "influenza vaccine", CVX, "49", "Haemophilus influenza b")
-    assert not _matches("vaccine", "influenza vaccine", None, None, "Haemophilus influenza b")
+    assert not _matches(
+        "vaccine", "influenza vaccine", CVX, "49", "Haemophilus influenza b"
+    )
+    assert not _matches(
+        "vaccine", "influenza vaccine", None, None, "Haemophilus influenza b"
+    )
 
 
 @pytest.mark.parametrize(
@@ -241,12 +273,17 @@ def test_another_cvx_code_is_another_vaccine_whatever_it_is_called() -> None:
         ("glaucoma eye drops", "Preservative-Free timolol 5 MG/ML Ophthalmic Solution"),
         ("eye drops", "tropicamide 5 MG/ML Ophthalmic Solution"),
         ("beta blocker", "timolol 10 MG Oral Tablet"),
-        ("inhaler", "120 ACTUAT fluticasone propionate 0.11 MG/ACTUAT Metered Dose Inhaler"),
+        (
+            "inhaler",
+            "120 ACTUAT fluticasone propionate 0.11 MG/ACTUAT Metered Dose Inhaler",
+        ),
         ("penicillin", "Allergy to penicillin (finding)"),
         ("insulin", "Insulin"),
     ],
 )
-def test_a_medicine_belongs_to_the_classes_of_its_ingredients(name: str, display: str) -> None:
+def test_a_medicine_belongs_to_the_classes_of_its_ingredients(
+    name: str, display: str
+) -> None:
     assert _matches("drug_class", name, RXNORM, "999", display)
 
 
@@ -305,7 +342,12 @@ def test_procedures_match_by_their_codes(name: str, system: str, code: str) -> N
         ("cardiac catheterization", MIMIC + "mimic-procedure-icd10", "4A02X4Z", None),
         ("stress test", SNOMED, "999", "Stress management (procedure)"),
         ("colonoscopy", SNOMED, "999", "Colonoscopy planned (situation)"),
-        ("kidney transplant", SNOMED, "999", "Awaiting transplantation of kidney (situation)"),
+        (
+            "kidney transplant",
+            SNOMED,
+            "999",
+            "Awaiting transplantation of kidney (situation)",
+        ),
         ("coronary artery bypass", SNOMED, "999", "Gastric bypass"),
     ],
 )

@@ -8,17 +8,26 @@ from archqa.terminology.drugs import ingredients_of
 @pytest.mark.parametrize(
     ("display", "ingredients"),
     [
-        ("24 HR metformin hydrochloride 500 MG Extended Release Oral Tablet", ("metformin",)),
+        (
+            "24 HR metformin hydrochloride 500 MG Extended Release Oral Tablet",
+            ("metformin",),
+        ),
         (
             "Acetaminophen 325 MG / Hydrocodone Bitartrate 7.5 MG Oral Tablet",
             ("acetaminophen", "hydrocodone"),
         ),
-        ("24 HR carvedilol phosphate 20 MG Extended Release Oral Capsule [Coreg]", ("carvedilol",)),
+        (
+            "24 HR carvedilol phosphate 20 MG Extended Release Oral Capsule [Coreg]",
+            ("carvedilol",),
+        ),
         (
             "NDA020503 200 ACTUAT albuterol 0.09 MG/ACTUAT Metered Dose Inhaler [Proventil]",
             ("albuterol",),
         ),
-        ("insulin, regular, human 100 UNT/ML Injectable Solution", ("insulin regular",)),
+        (
+            "insulin, regular, human 100 UNT/ML Injectable Solution",
+            ("insulin regular",),
+        ),
         (
             "insulin isophane, human 70 UNT/ML / insulin, regular, human 30 UNT/ML "
             "Injectable Suspension [Humulin]",
@@ -40,7 +49,9 @@ from archqa.terminology.drugs import ingredients_of
         ("[Lasix]", ("furosemide",)),
     ],
 )
-def test_a_display_has_its_ingredients(display: str, ingredients: tuple[str, ...]) -> None:
+def test_a_display_has_its_ingredients(
+    display: str, ingredients: tuple[str, ...]
+) -> None:
     assert ingredients_of(display) == ingredients
 
 
@@ -49,7 +60,10 @@ def test_a_display_has_its_ingredients(display: str, ingredients: tuple[str, ...
     [
         ("Lenzilumab 200 MG IV", ("lenzilumab",)),
         ("10 ML zzzumab hydrochloride 50 MG/ML Injection", ("zzzumab",)),
-        ("zzzumab 5 MG / metformin hydrochloride 500 MG Oral Tablet", ("zzzumab", "metformin")),
+        (
+            "zzzumab 5 MG / metformin hydrochloride 500 MG Oral Tablet",
+            ("zzzumab", "metformin"),
+        ),
     ],
 )
 def test_an_unknown_name_before_a_strength_is_an_ingredient(
@@ -59,7 +73,8 @@ def test_an_unknown_name_before_a_strength_is_an_ingredient(
 
 
 @pytest.mark.parametrize(
-    "display", ["", "Sarna Lotion", "Influenza Vaccine", "Are you a refugee?", "28 Day Pack"]
+    "display",
+    ["", "Sarna Lotion", "Influenza Vaccine", "Are you a refugee?", "28 Day Pack"],
 )
 def test_what_names_no_ingredient_has_none(display: str) -> None:
     assert ingredients_of(display) == ()

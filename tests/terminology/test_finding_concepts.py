@@ -61,7 +61,9 @@ def test_an_everyday_name_is_found(phrase: str, kind: str, name: str) -> None:
         ("blood clot", {"deep vein thrombosis", "pulmonary embolism"}),
     ],
 )
-def test_an_ambiguous_word_has_all_its_concepts_on_one_span(text: str, expected: set[str]) -> None:
+def test_an_ambiguous_word_has_all_its_concepts_on_one_span(
+    text: str, expected: set[str]
+) -> None:
     matches = find_concepts(f"her {text}?")
     assert {match.concept.name for match in matches} == expected
     assert {(match.start, match.end) for match in matches} == {(4, 4 + len(text))}
@@ -134,7 +136,8 @@ def test_a_question_of_ten_words_takes_less_than_a_millisecond() -> None:
 
 def _seconds_a_question(number: int) -> float:
     questions = [
-        f"what was her last creatinine after lasix on visit {number}{n}?" for n in range(200)
+        f"what was her last creatinine after lasix on visit {number}{n}?"
+        for n in range(200)
     ]
     start = time.process_time()
     for question in questions:

@@ -47,7 +47,9 @@ def stated(sentence: str) -> set[Concept]:
         ("on dialysis?", "Hemodialysis three times a week."),
     ],
 )
-def test_what_a_question_names_is_what_a_sentence_states(question: str, sentence: str) -> None:
+def test_what_a_question_names_is_what_a_sentence_states(
+    question: str, sentence: str
+) -> None:
     assert asked(question) & stated(sentence)
 
 
@@ -61,7 +63,9 @@ def test_what_a_question_names_is_what_a_sentence_states(question: str, sentence
         ("Lasix", "furosemide"),
     ],
 )
-def test_the_meaning_of_an_abbreviation_or_brand_names_a_concept(term: str, name: str) -> None:
+def test_the_meaning_of_an_abbreviation_or_brand_names_a_concept(
+    term: str, name: str
+) -> None:
     assert name in {concept.name for concept in asked(load_glossary()[term].meaning)}
 
 
@@ -72,7 +76,9 @@ def test_names_in_records_are_displays_of_the_concept_that_clinicians_name() -> 
             concepts = {each for form in split_cell(forms) for each in asked(form)}
             of_kind = [concept for concept in concepts if concept.kind == KINDS[kind]]
             displays = [(None, None, name) for name in split_cell(names)]
-            fits = any(matches_code(each, *display) for each in of_kind for display in displays)
+            fits = any(
+                matches_code(each, *display) for each in of_kind for display in displays
+            )
             if of_kind and not fits:
                 other.append((forms, names))
     assert other == []

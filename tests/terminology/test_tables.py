@@ -44,7 +44,9 @@ _PERMUTATION = (
 
 def _codes(system: str) -> set[str]:
     concepts = load_concepts()
-    codes = [code for concept in concepts for code in (*concept.codes, *concept.past_codes)]
+    codes = [
+        code for concept in concepts for code in (*concept.codes, *concept.past_codes)
+    ]
     return {code for of_system, code in codes if of_system == system}
 
 
@@ -104,7 +106,9 @@ def test_no_two_concepts_of_statements_have_one_name() -> None:
 def test_the_parts_of_panels_are_measured_in_a_unit_or_are_panels() -> None:
     panel = concept_named("measurement", "blood pressure")
     assert panel.parts == ("systolic blood pressure", "diastolic blood pressure")
-    assert {concept_named("measurement", part).unit for part in panel.parts} == {"mm[Hg]"}
+    assert {concept_named("measurement", part).unit for part in panel.parts} == {
+        "mm[Hg]"
+    }
     lipids = concept_named("measurement", "lipid panel")
     assert lipids.parts[0] == "total cholesterol"
     assert len(lipids.parts) == 4
@@ -122,7 +126,9 @@ def test_a_class_has_the_ingredients_and_codes_of_its_subclasses() -> None:
     assert set(penicillin.ingredients) < set(antibiotic.ingredients)
     assert set(penicillin.codes) < set(antibiotic.codes)
     thinner = concept_named("drug_class", "blood thinner")
-    assert {"warfarin", "apixaban", "enoxaparin", "clopidogrel"} <= set(thinner.ingredients)
+    assert {"warfarin", "apixaban", "enoxaparin", "clopidogrel"} <= set(
+        thinner.ingredients
+    )
 
 
 def test_conversions_belong_to_measurements_and_known_units() -> None:
@@ -149,11 +155,15 @@ def test_what_relations_name_are_concepts() -> None:
 def test_every_table_says_who_wrote_it_and_what_its_columns_are(table: Path) -> None:
     lines = table.read_text(encoding="utf-8").splitlines()
     header = [line for line in lines if line.startswith("#")]
-    assert re.search("written for (?:archqa|this project)", " ".join(header), re.IGNORECASE)
+    assert re.search(
+        "written for (?:archqa|this project)", " ".join(header), re.IGNORECASE
+    )
     columns = [line.count("\t") for line in header if "\t" in line]
     rows = [line for line in lines if line and not line.startswith("#")]
     assert max(line.count("\t") for line in rows) == (columns[-1] if columns else 0)
-    assert all(cell and cell == cell.strip() for line in rows for cell in line.split("\t")[:2])
+    assert all(
+        cell and cell == cell.strip() for line in rows for cell in line.split("\t")[:2]
+    )
 
 
 def test_the_licences_of_the_code_systems_stand_in_the_tables() -> None:
@@ -165,7 +175,9 @@ def test_the_licences_of_the_code_systems_stand_in_the_tables() -> None:
     )
     assert loinc in (DATA / "tests.tsv").read_text(encoding="utf-8")
     for table in ("conditions.tsv", "procedures.tsv"):
-        assert "used by permission of SNOMED International" in (DATA / table).read_text()
+        assert (
+            "used by permission of SNOMED International" in (DATA / table).read_text()
+        )
     drugs = (DATA / "drugs.tsv").read_text(encoding="utf-8")
     assert "courtesy of the U.S. National Library of Medicine" in drugs
 
@@ -180,10 +192,14 @@ def test_every_form_is_found_as_its_concept() -> None:
     for concept in load_concepts():
         for form in concept.forms:
             text = form.removeprefix("=")
-            assert concept.name in {match.concept.name for match in find_concepts(text)}, form
+            assert concept.name in {
+                match.concept.name for match in find_concepts(text)
+            }, form
 
 
-def test_every_form_of_a_statement_is_found_as_its_concept_or_hidden_by_its_opposite() -> None:
+def test_every_form_of_a_statement_is_found_as_its_concept_or_hidden_by_its_opposite() -> (
+    None
+):
     for concept in load_stated_concepts():
         for relation, forms in concept.stated:
             for form in forms:
@@ -201,7 +217,12 @@ def test_rules_of_classes_name_known_dose_forms() -> None:
 
 def test_alternatives_and_options_are_written_out() -> None:
     assert list(expand_form("(high/elevated) bp")) == ["high bp", "elevated bp"]
-    assert list(expand_form("[the] pill[s]")) == ["pill", "pills", "the pill", "the pills"]
+    assert list(expand_form("[the] pill[s]")) == [
+        "pill",
+        "pills",
+        "the pill",
+        "the pills",
+    ]
     assert list(expand_form("lipoprotein(a)")) == ["lipoprotein(a)"]
 
 
@@ -227,6 +248,8 @@ def test_all_tables_load_in_a_fraction_of_a_second() -> None:
     times = []
     for _ in range(3):
         command = [sys.executable, "-c", program]
-        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=True
+        )
         times.append(float(run.stdout))
     assert min(times) < 0.15

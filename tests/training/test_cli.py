@@ -35,14 +35,18 @@ def training(*arguments: str, cwd: Path | None = None) -> CommandResult:
 
 def test_it_runs_from_the_repository() -> None:
     python = [sys.executable, "-m", "training", "--help"]
-    finished = subprocess.run(python, cwd=ROOT, capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        python, cwd=ROOT, capture_output=True, text=True, check=True
+    )
     for name in ("evidence", "links", "answers"):
         assert name in finished.stdout
 
 
 def test_archqa_does_not_mention_it() -> None:
     python = [sys.executable, "-m", "archqa", "--help"]
-    finished = subprocess.run(python, cwd=ROOT, capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        python, cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert "training" not in finished.stdout
 
 
@@ -62,7 +66,9 @@ def test_links_are_measured_on_cases_with_cited_answers() -> None:
 
 def test_a_cross_encoder_needs_an_auxiliary_corpus(tmp_path: Path) -> None:
     model_file = tmp_path / "model.json"
-    result = training("evidence", "fit", str(MINI), "--cross-encoder", "--out", str(model_file))
+    result = training(
+        "evidence", "fit", str(MINI), "--cross-encoder", "--out", str(model_file)
+    )
     assert result.returncode == 2
     assert "--auxiliary" in result.stderr
     assert not model_file.exists()
@@ -70,7 +76,14 @@ def test_a_cross_encoder_needs_an_auxiliary_corpus(tmp_path: Path) -> None:
 
 def test_a_new_cross_encoder_needs_starting_weights(tmp_path: Path) -> None:
     model_file = tmp_path / "model.json"
-    arguments = ["evidence", "fit", str(MINI), "--cross-encoder", "--auxiliary", str(CORPUS)]
+    arguments = [
+        "evidence",
+        "fit",
+        str(MINI),
+        "--cross-encoder",
+        "--auxiliary",
+        str(CORPUS),
+    ]
     result = training(*arguments, "--out", str(model_file), "--weights", str(tmp_path))
     assert result.returncode == 2
     assert "part_001" in result.stderr
@@ -91,7 +104,14 @@ def test_missing_packages_are_named_before_training_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cli, "NETWORK_PACKAGES", ("json", "absent_package"))
-    arguments = ["evidence", "fit", str(MINI), "--cross-encoder", "--auxiliary", str(CORPUS)]
+    arguments = [
+        "evidence",
+        "fit",
+        str(MINI),
+        "--cross-encoder",
+        "--auxiliary",
+        str(CORPUS),
+    ]
     result = training(*arguments, "--out", str(tmp_path / "model.json"))
     assert result.returncode == 3
     assert "needs absent_package.\n" in result.stderr
@@ -102,7 +122,9 @@ def test_two_case_files_of_one_name_are_an_error(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mini.json").write_bytes(MINI.read_bytes())
-    result = training("evidence", "evaluate", "one/mini.json", "two/mini.json", cwd=tmp_path)
+    result = training(
+        "evidence", "evaluate", "one/mini.json", "two/mini.json", cwd=tmp_path
+    )
     assert result.returncode == 2
     assert "one/mini.json, two/mini.json" in result.stderr
 
@@ -116,7 +138,9 @@ def test_ten_of_thirty_files_of_one_name_are_named(tmp_path: Path) -> None:
 
 def test_a_model_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "FILE").write_text("a file")
-    result = training("evidence", "fit", str(MINI), "--out", "FILE/model.json", cwd=tmp_path)
+    result = training(
+        "evidence", "fit", str(MINI), "--out", "FILE/model.json", cwd=tmp_path
+    )
     assert result.returncode == 3
     assert "Traceback" not in result.stderr
     assert result.stderr.startswith("archqa: ")

@@ -30,7 +30,12 @@ QUESTION = {
     "essential": ["2"],
     "supplementary": ["1"],
 }
-SHORT_QUESTION = {"note": "new/1", "question": "what broke?", "type": "which", "essential": [["2"]]}
+SHORT_QUESTION = {
+    "note": "new/1",
+    "question": "what broke?",
+    "type": "which",
+    "essential": [["2"]],
+}
 REPORT = {"file": "a.txt", "text": "She fell at home. The hip was broken."}
 ABOUT_REPORT = {"report": "a.txt", "question": "Where?", "essential": [[[0, 17]]]}
 SHARED_WORDS = 10
@@ -48,7 +53,10 @@ def test_a_question_is_a_labelled_case(tmp_path: Path) -> None:
     assert question.note == "new/1"
     assert question.case.sentence_ids == ("1", "2")
     assert [phrase.text for phrase in question.case.patient_question] == ["What broke?"]
-    assert question.key.labels == {"1": Relevance.SUPPLEMENTARY, "2": Relevance.ESSENTIAL}
+    assert question.key.labels == {
+        "1": Relevance.SUPPLEMENTARY,
+        "2": Relevance.ESSENTIAL,
+    }
 
 
 @pytest.mark.parametrize(
@@ -62,13 +70,17 @@ def test_a_question_is_a_labelled_case(tmp_path: Path) -> None:
         ({"narrative": 3}, "narrative"),
     ],
 )
-def test_an_invalid_line_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_an_invalid_line_is_named(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=message) as raised:
         read_auxiliary_corpus(write_corpus(tmp_path, **changes))
     assert "questions.jsonl:1: " in str(raised.value)
 
 
-def test_questions_on_the_notes_of_training_cases_are_read_with_the_cases(tmp_path: Path) -> None:
+def test_questions_on_the_notes_of_training_cases_are_read_with_the_cases(
+    tmp_path: Path,
+) -> None:
     case = read_auxiliary_corpus(write_corpus(tmp_path)).questions[0].case
     (tmp_path / "training_notes.jsonl").write_text(
         json.dumps(QUESTION | {"note": "train/3"}) + "\n"
@@ -86,7 +98,9 @@ def test_questions_on_the_notes_of_training_cases_are_read_with_the_cases(tmp_pa
 def test_the_corpus_shares_no_ten_words_in_a_row_with_a_case_that_has_a_key() -> None:
     corpus = read_auxiliary_corpus(corpora.DATA_DIR, training_cases())
     assert corpus.training_note_cases
-    own_note_cases = [labelled.case for labelled in (*corpus.questions, *corpus.similar)]
+    own_note_cases = [
+        labelled.case for labelled in (*corpus.questions, *corpus.similar)
+    ]
     corpus_texts = {note_text(case) for case in own_note_cases}
     corpus_texts |= {labelled.case.patient_narrative for labelled in corpus.all_cases()}
     scored_texts: set[str] = set()
@@ -130,7 +144,9 @@ def test_short_questions_name_sentences_of_their_notes() -> None:
     lines = (corpora.DATA_DIR / "short_questions.jsonl").read_text().splitlines()
     hard_count = 0
     for question in map(json.loads, lines):
-        cited = {sentence_id for group in question["essential"] for sentence_id in group}
+        cited = {
+            sentence_id for group in question["essential"] for sentence_id in group
+        }
         tempting = set(question.get("tempting", ()))
         assert cited | tempting <= sentence_ids[question["note"]], question
         assert ("answer" in question) == bool(cited), question
@@ -141,7 +157,9 @@ def test_short_questions_name_sentences_of_their_notes() -> None:
 
 def write_short_questions(folder: Path, **changes: Any) -> Path:
     (folder / "notes.jsonl").write_text(json.dumps(NOTE) + "\n")
-    (folder / "short_questions.jsonl").write_text(json.dumps(SHORT_QUESTION | changes) + "\n")
+    (folder / "short_questions.jsonl").write_text(
+        json.dumps(SHORT_QUESTION | changes) + "\n"
+    )
     about_reports = json.dumps(ABOUT_REPORT) + "\n"
     (folder / "short_questions_on_reports.jsonl").write_text(about_reports)
     (folder / "calibration_questions.jsonl").write_text(
@@ -162,7 +180,9 @@ def test_questions_are_about_sentences_by_index(tmp_path: Path) -> None:
     assert about_report.groups == ((0,),)
 
 
-def test_questions_about_reports_that_are_not_in_the_file_are_left_out(tmp_path: Path) -> None:
+def test_questions_about_reports_that_are_not_in_the_file_are_left_out(
+    tmp_path: Path,
+) -> None:
     assert read_calibration_questions(tmp_path, write_short_questions(tmp_path)) == ()
 
 
@@ -173,7 +193,9 @@ def test_questions_about_reports_that_are_not_in_the_file_are_left_out(tmp_path:
         ({"essential": [["7"]]}, "short_questions.jsonl:1: the note has no sentence 7"),
     ],
 )
-def test_wrong_lines_are_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_wrong_lines_are_named(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     reports = write_short_questions(tmp_path, **changes)
     with pytest.raises(InputError, match=message):
         read_short_questions(tmp_path, reports)
@@ -192,10 +214,14 @@ def test_no_report_is_both_learned_from_and_held_out() -> None:
         return {json.loads(line)["report"] for line in lines}
 
     assert reports("calibration_questions.jsonl")
-    assert not reports("calibration_questions.jsonl") & reports("short_questions_on_reports.jsonl")
+    assert not reports("calibration_questions.jsonl") & reports(
+        "short_questions_on_reports.jsonl"
+    )
 
 
-def test_a_message_names_ten_of_thirty_sentences_that_the_note_has_not(tmp_path: Path) -> None:
+def test_a_message_names_ten_of_thirty_sentences_that_the_note_has_not(
+    tmp_path: Path,
+) -> None:
     faulty = [f"faulty{number:02}" for number in range(30)]
     with pytest.raises(InputError, match="and 20 more") as raised:
         read_auxiliary_corpus(write_corpus(tmp_path, essential=faulty))

@@ -1,21 +1,31 @@
 import numpy as np
 import pytest
 
-from archqa.engine.model import STYLE_COLUMN, STYLE_TRANSITION_WIDTH, StyleGatedRegression
+from archqa.engine.model import (
+    STYLE_COLUMN,
+    STYLE_TRANSITION_WIDTH,
+    StyleGatedRegression,
+)
 from archqa.notes.sections import MIN_TYPED_SHORTHAND
 from training.regression import fit_gated_regression
 
 COLUMNS = (STYLE_COLUMN, "reader.logit")
 
 
-def rows_of(style: float, seed: int, count: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+def rows_of(
+    style: float, seed: int, count: int = 2000
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows of one style, with an informative logit in typed notes and a random one in dictated ones."""
     rng = np.random.default_rng(seed)
     logit = rng.normal(size=count)
-    right = 1 / (1 + np.exp(-4 * logit)) if style > MIN_TYPED_SHORTHAND else np.full(count, 0.5)
-    return np.column_stack([np.full(count, style), logit]), (rng.random(count) < right).astype(
-        float
+    right = (
+        1 / (1 + np.exp(-4 * logit))
+        if style > MIN_TYPED_SHORTHAND
+        else np.full(count, 0.5)
     )
+    return np.column_stack([np.full(count, style), logit]), (
+        rng.random(count) < right
+    ).astype(float)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +35,9 @@ def fitted() -> StyleGatedRegression:
         rows_of(MIN_TYPED_SHORTHAND - STYLE_TRANSITION_WIDTH, 2),
     )
     return fit_gated_regression(
-        np.concatenate([typed[0], dictated[0]]), np.concatenate([typed[1], dictated[1]]), COLUMNS
+        np.concatenate([typed[0], dictated[0]]),
+        np.concatenate([typed[1], dictated[1]]),
+        COLUMNS,
     )
 
 

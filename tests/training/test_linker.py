@@ -23,7 +23,8 @@ def dev_examples() -> list[LinkingExample]:
         tasks.load_cases(DATA / "dev.json", "archehr-2026-st4"), None
     )
     answered_cases = [
-        (case, tasks.clinician_sentences(key_by_case[case.id])) for case in case_file.notes
+        (case, tasks.clinician_sentences(key_by_case[case.id]))
+        for case in case_file.notes
     ]
     return linker.build_examples(answered_cases)
 
@@ -51,8 +52,12 @@ def test_cross_fit_judges_each_case_by_a_linker_fitted_without_it(
     training_digests: list[set[str]] = []
     fit = linker.fit
 
-    def recording_fit(training_examples: Sequence[LinkingExample], *, seed: int = 0) -> Linker:
-        training_digests.append({case_digest(example.case) for example in training_examples})
+    def recording_fit(
+        training_examples: Sequence[LinkingExample], *, seed: int = 0
+    ) -> Linker:
+        training_digests.append(
+            {case_digest(example.case) for example in training_examples}
+        )
         return fit(training_examples, seed=seed)
 
     monkeypatch.setattr(linker, "fit", recording_fit)
@@ -63,7 +68,10 @@ def test_cross_fit_judges_each_case_by_a_linker_fitted_without_it(
     all_digests = {case_digest(example.case) for example in examples}
     assert len(training_digests) == 4
     assert all(len(all_digests - digests) == 2 for digests in training_digests)
-    assert set[str]().union(*(all_digests - digests for digests in training_digests)) == all_digests
+    assert (
+        set[str]().union(*(all_digests - digests for digests in training_digests))
+        == all_digests
+    )
 
 
 def test_the_baseline_links_an_answer_sentence_to_the_most_similar_one() -> None:
@@ -73,7 +81,9 @@ def test_the_baseline_links_an_answer_sentence_to_the_most_similar_one() -> None
             Sentence(id="a", text="Metformin was held because of the contrast."),
             Sentence(id="b", text="A chest tube was placed for a large pneumothorax."),
         ),
-        answer_sentences=(Phrase(id="x", text="The chest tube was for a pneumothorax."),),
+        answer_sentences=(
+            Phrase(id="x", text="The chest tube was for a pneumothorax."),
+        ),
     )
     table = answer_linking.pair_features(case, default_encoder())
     assert linker.most_similar_links(case, table) == {("x", "b")}

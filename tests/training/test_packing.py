@@ -18,13 +18,19 @@ ROWS = st.integers(1, 4)
 def test_a_weight_comes_back_within_half_a_step_of_its_block(
     rows: int, columns: int, seed: int, size: float, max_code: int
 ) -> None:
-    weight = (np.random.default_rng(seed).normal(size=(rows, columns)) * size).astype(np.float32)
+    weight = (np.random.default_rng(seed).normal(size=(rows, columns)) * size).astype(
+        np.float32
+    )
     packed = packing.pack_weights(weight, max_code=max_code)
-    error = (packing.dequantise(packed) - weight).reshape(rows, -1, packing.EMBEDDING_BLOCK_SIZE)
+    error = (packing.dequantise(packed) - weight).reshape(
+        rows, -1, packing.EMBEDDING_BLOCK_SIZE
+    )
     greatest = np.abs(weight).reshape(rows, -1, packing.EMBEDDING_BLOCK_SIZE).max(2)
     step = greatest / max_code + packed.scale[:, None]
     assert (np.sqrt((error**2).mean(2)) <= 0.501 * step).all()
-    assert np.abs(unpack_weights(packed).astype(int)).max() <= packing.MAX_QUANTISED_VALUE
+    assert (
+        np.abs(unpack_weights(packed).astype(int)).max() <= packing.MAX_QUANTISED_VALUE
+    )
     assert np.ptp((packed.codes & 15).astype(int)) <= 2 * max_code
 
 
@@ -34,11 +40,15 @@ def test_what_was_packed_once_packs_into_the_same_integers() -> None:
 
 
 def test_a_row_of_zeros_stays_zero() -> None:
-    assert not packing.dequantise(packing.pack_weights(np.zeros((2, 64), np.float32))).any()
+    assert not packing.dequantise(
+        packing.pack_weights(np.zeros((2, 64), np.float32))
+    ).any()
 
 
 def test_half_a_byte_a_weight() -> None:
-    packed = packing.pack_weights(np.ones((3, 256), np.float32), packing.LAYER_BLOCK_SIZE)
+    packed = packing.pack_weights(
+        np.ones((3, 256), np.float32), packing.LAYER_BLOCK_SIZE
+    )
     assert packed.codes.shape == (3, 128)
     assert packed.factors.shape == (3, 2)
 
@@ -60,7 +70,9 @@ def test_an_update_of_low_rank_is_added_to_the_weight_within_its_rounding(
 def test_an_update_that_is_zero_changes_only_the_rounding() -> None:
     weight = np.arange(-63, 65, dtype=np.float32).reshape(1, 128)
     base = packing.pack_weights(weight)
-    updated = packing.pack_update(base, np.zeros((1, 2), np.float32), np.ones((2, 128), np.float32))
+    updated = packing.pack_update(
+        base, np.zeros((1, 2), np.float32), np.ones((2, 128), np.float32)
+    )
     difference = packing.dequantise(updated) - packing.dequantise(base)
     assert np.abs(difference).max() <= 0.501 * updated.scale
 

@@ -21,9 +21,13 @@ def client_of(runs: Path, record: str | None = None) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8484")
 
 
-async def send(client: httpx2.AsyncClient, path: str = "/ask", **fields: str) -> httpx2.Response:
+async def send(
+    client: httpx2.AsyncClient, path: str = "/ask", **fields: str
+) -> httpx2.Response:
     """Send a form with its token."""
-    match = re.search(r'name="form_token" value="([^"]+)"', (await client.get("/")).text)
+    match = re.search(
+        r'name="form_token" value="([^"]+)"', (await client.get("/")).text
+    )
     assert match
     return await client.post(path, data={"form_token": match[1], **fields})
 

@@ -32,9 +32,13 @@ _started: list[tuple[Any, Any]] = []
 
 def require_chromium() -> str:
     """Return the browser's path; skip the test if it or playwright is absent."""
-    pytest.importorskip("playwright", reason="needs playwright: pip install --group dev")
+    pytest.importorskip(
+        "playwright", reason="needs playwright: pip install --group dev"
+    )
     if not CHROMIUM:
-        pytest.skip("needs chromium: apt-get install chromium (or name it in ARCHQA_CHROMIUM)")
+        pytest.skip(
+            "needs chromium: apt-get install chromium (or name it in ARCHQA_CHROMIUM)"
+        )
     return CHROMIUM
 
 
@@ -48,7 +52,10 @@ class RecordedPage:
         page.on("console", lambda message: self.console.append(message.text))
         page.on("pageerror", lambda error: self.console.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
-        page.on("dialog", lambda dialog: (self.console.append("a dialog opened"), dialog.dismiss()))
+        page.on(
+            "dialog",
+            lambda dialog: (self.console.append("a dialog opened"), dialog.dismiss()),
+        )
 
     def accessibility_violations(self) -> list[str]:
         """Return all of axe-core's violations, minor ones as well.
@@ -66,7 +73,9 @@ class RecordedPage:
 
     def overflow_width(self) -> int:
         """Return by how many pixels the page is wider than the window."""
-        return int(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+        return int(
+            self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        )
 
 
 def _axe_source() -> str:
@@ -96,7 +105,9 @@ def _browser() -> Any:
         from playwright.sync_api import sync_playwright
 
         playwright = sync_playwright().start()
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"]
+        )
         _started.append((playwright, browser))
     return _started[0][1]
 

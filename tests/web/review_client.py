@@ -31,9 +31,13 @@ class ReviewClient:
         """Return what the review form of a page would send if nothing were changed."""
         return form_fields(await self.page(url))
 
-    async def post(self, url: str, form: dict[str, str], **changes: str) -> httpx2.Response:
+    async def post(
+        self, url: str, form: dict[str, str], **changes: str
+    ) -> httpx2.Response:
         """Send a form with changed fields, named as in `sentence__3` for `field-sentence/3`."""
-        fields = {f"field-{name.replace('__', '/')}": value for name, value in changes.items()}
+        fields = {
+            f"field-{name.replace('__', '/')}": value for name, value in changes.items()
+        }
         return await self.http.post(url, data={**form, **fields})
 
     async def save(self, url: str, **changes: str) -> httpx2.Response:
@@ -60,14 +64,18 @@ class _FormParser(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes: dict[str, Any] = dict(attrs)
         if tag == "form":
-            self._is_inside = bool({"data-review", "data-unsaved-review"} & attributes.keys())
+            self._is_inside = bool(
+                {"data-review", "data-unsaved-review"} & attributes.keys()
+            )
         if not self._is_inside:
             return
         if tag == "textarea":
             self._area = attributes["name"]
             self.fields[self._area] = ""
         is_radio = attributes.get("type") == "radio"
-        is_sent = attributes.get("type") == "hidden" or (is_radio and "checked" in attributes)
+        is_sent = attributes.get("type") == "hidden" or (
+            is_radio and "checked" in attributes
+        )
         if tag == "input" and is_sent:
             self.fields[attributes["name"]] = attributes["value"]
 

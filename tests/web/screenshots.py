@@ -77,7 +77,9 @@ def take_screenshots(folder: Path, looks: Sequence[Look] = LOOKS) -> Screenshots
         font = _font(url)
     answers = hashlib.sha256((run / "submission.json").read_bytes()).hexdigest()
     heights = {picture.name: picture.total_height for picture in pictures}
-    return Screenshots({"font": font, "answers": answers, "heights": heights}, tuple(pictures))
+    return Screenshots(
+        {"font": font, "answers": answers, "heights": heights}, tuple(pictures)
+    )
 
 
 def read_references() -> Screenshots:
@@ -95,7 +97,9 @@ def write_references(screenshots: Screenshots) -> None:
     shutil.rmtree(REFERENCES, ignore_errors=True)
     REFERENCES.mkdir(parents=True)
     for picture in screenshots.pictures:
-        picture.image.save(REFERENCES / f"{picture.name}.webp", quality=_QUALITY, method=6)
+        picture.image.save(
+            REFERENCES / f"{picture.name}.webp", quality=_QUALITY, method=6
+        )
     made_with = json.dumps(screenshots.made_with, indent=1)
     (REFERENCES / MADE_WITH).write_text(made_with + "\n", encoding="utf-8")
 
@@ -125,7 +129,9 @@ def _ask_first_case(url: str) -> str:
     with _opened(url) as page:
         page.goto(url)
         page.fill("#question", case["clinician_question"])
-        page.fill("#note", "\n".join(sentence["text"] for sentence in case["sentences"]))
+        page.fill(
+            "#note", "\n".join(sentence["text"] for sentence in case["sentences"])
+        )
         page.locator("form[action='/ask'] button.main").click()
         page.locator("article ol.answer").wait_for(timeout=60_000)
         return urlsplit(page.url).path.removeprefix("/")
@@ -148,7 +154,9 @@ def _readme_picture(address: str) -> Screenshot:
         top = min(box["top"] for box in boxes) - _MARGIN
         bottom = max(box["bottom"] for box in boxes) + _MARGIN
         clip = {"x": 0, "y": top, "width": SIZES[0], "height": bottom - top}
-        image = _image(page.screenshot(animations="disabled", full_page=True, clip=clip))
+        image = _image(
+            page.screenshot(animations="disabled", full_page=True, clip=clip)
+        )
         return Screenshot(README_PICTURE, image, image.height)
 
 
@@ -177,7 +185,9 @@ def _font(url: str) -> str:
         document = session.send("DOM.getDocument")
         selected = {"nodeId": document["root"]["nodeId"], "selector": "h1"}
         node = session.send("DOM.querySelector", selected)
-        fonts = session.send("CSS.getPlatformFontsForNode", {"nodeId": node["nodeId"]})["fonts"]
+        fonts = session.send("CSS.getPlatformFontsForNode", {"nodeId": node["nodeId"]})[
+            "fonts"
+        ]
         return str(fonts[0]["familyName"])
 
 
@@ -187,7 +197,9 @@ def main() -> None:
         write_references(take_screenshots(Path(folder)))
     close_browser()
     size = sum(path.stat().st_size for path in REFERENCES.iterdir())
-    print(f"{REFERENCES}: {size / 1000:.0f} kB; look at the pictures before you commit them.")
+    print(
+        f"{REFERENCES}: {size / 1000:.0f} kB; look at the pictures before you commit them."
+    )
 
 
 if __name__ == "__main__":

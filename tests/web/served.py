@@ -11,7 +11,16 @@ from pathlib import Path
 def served(folder: Path, *arguments: str) -> Iterator[str]:
     """Serve the runs of a folder on a free port; yield the printed URL, which has the token."""
     start = "from archqa.cli.main import run; run()"
-    command = [sys.executable, "-c", start, "serve", str(folder), "--port", "0", *arguments]
+    command = [
+        sys.executable,
+        "-c",
+        start,
+        "serve",
+        str(folder),
+        "--port",
+        "0",
+        *arguments,
+    ]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:

@@ -42,7 +42,9 @@ def _ask(page: Any, url: str, **fields: str) -> None:
         if name == "about":
             page.check(f"input[name=about][value={value}]")
         else:
-            page.locator(f"#{name}").evaluate("(field, text) => { field.value = text; }", value)
+            page.locator(f"#{name}").evaluate(
+                "(field, text) => { field.value = text; }", value
+            )
     page.locator("form[data-ask] button.main").click()
 
 
@@ -92,7 +94,13 @@ def test_a_question_is_asked_with_the_keyboard_alone(url: str) -> None:
 def test_a_field_that_is_wrong_has_the_focus_and_keeps_its_text(url: str) -> None:
     with open_page() as recorded:
         page = recorded.page
-        _ask(page, url, about="patient", question="last creatinine?", patient="Ada Exampel")
+        _ask(
+            page,
+            url,
+            about="patient",
+            question="last creatinine?",
+            patient="Ada Exampel",
+        )
         page.locator("#patient-error").wait_for()
         assert page.evaluate("document.activeElement.id") == "patient"
         assert page.input_value("#patient") == "Ada Exampel"
@@ -117,10 +125,14 @@ def test_the_time_counts_up_and_a_long_question_is_cancelled(url: str) -> None:
         assert recorded.console == []
 
 
-def test_the_note_stands_beside_the_answer_and_a_citation_leaves_both_in_view(url: str) -> None:
+def test_the_note_stands_beside_the_answer_and_a_citation_leaves_both_in_view(
+    url: str,
+) -> None:
     with open_page(1440) as recorded:
         page = recorded.page
-        note = "\n\n".join([*(f"Nothing else happened on day {day}." for day in range(60)), NOTE])
+        note = "\n\n".join(
+            [*(f"Nothing else happened on day {day}." for day in range(60)), NOTE]
+        )
         _ask(page, url, question="Why was furosemide given?", note=note)
         line = page.locator("ol.answer li").first
         line.wait_for(timeout=60_000)
@@ -135,7 +147,9 @@ def test_the_note_stands_beside_the_answer_and_a_citation_leaves_both_in_view(ur
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_form_answer_and_choice_are_accessible(url: str, width: int, scheme: str) -> None:
+def test_form_answer_and_choice_are_accessible(
+    url: str, width: int, scheme: str
+) -> None:
     with open_page(width, scheme, bypass_csp=True) as recorded:
         page = recorded.page
         page.goto(url)
@@ -143,7 +157,14 @@ def test_form_answer_and_choice_are_accessible(url: str, width: int, scheme: str
         _ask(page, url, question="Why was furosemide given?", note=NOTE)
         page.locator(".outcome").wait_for(timeout=60_000)
         _assert_accessible(recorded)
-        _ask(page, url, about="both", question="last creatinine?", note=NOTE, patient="Ada Exampel")
+        _ask(
+            page,
+            url,
+            about="both",
+            question="last creatinine?",
+            note=NOTE,
+            patient="Ada Exampel",
+        )
         page.locator(".candidates").wait_for(timeout=60_000)
         _assert_accessible(recorded)
         assert recorded.console == []

@@ -50,8 +50,13 @@ async def chart(runs: Path, tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]
 @pytest.fixture
 async def people(runs: Path, tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of pages with a record of two patients of one family name."""
-    bells = [patient("a", "Bell"), patient("b", "Bell", ["Cleo"], deceasedDateTime="2011-07-17")]
-    async with client_of(runs, str(build_store(tmp_path / "people", bells).path)) as client:
+    bells = [
+        patient("a", "Bell"),
+        patient("b", "Bell", ["Cleo"], deceasedDateTime="2011-07-17"),
+    ]
+    async with client_of(
+        runs, str(build_store(tmp_path / "people", bells).path)
+    ) as client:
         yield client
 
 
@@ -61,7 +66,9 @@ def _outcome(page: str) -> str:
     return " ".join(re.sub("<[^>]*>", " ", html.unescape(part)).split())
 
 
-async def test_a_pasted_note_is_answered_by_the_embedded_engine(client: httpx2.AsyncClient) -> None:
+async def test_a_pasted_note_is_answered_by_the_embedded_engine(
+    client: httpx2.AsyncClient,
+) -> None:
     page = await answer_page(client, question=WHY, note=NOTE)
     assert "Furosemide 40 mg daily" in page
     assert re.search(r'class="cite cited long" href="#c1-s\d"', page)
@@ -72,8 +79,14 @@ async def test_a_pasted_note_is_answered_by_the_embedded_engine(client: httpx2.A
 
 
 async def test_finished_stages_are_sent_as_events(client: httpx2.AsyncClient) -> None:
-    events = (await client.get(f"{await ask(client, question=WHY, note=NOTE)}/events")).text
-    last = [json.loads(line[6:]) for line in events.splitlines() if line.startswith("data: [")][-1]
+    events = (
+        await client.get(f"{await ask(client, question=WHY, note=NOTE)}/events")
+    ).text
+    last = [
+        json.loads(line[6:])
+        for line in events.splitlines()
+        if line.startswith("data: [")
+    ][-1]
     assert last == [{"agent": "note search", "steps": 1}]
 
 
@@ -115,7 +128,9 @@ async def test_what_is_wrong_is_said_at_its_field_and_what_was_sent_stays(
         assert html.escape(value.strip()) in response.text
 
 
-async def test_a_server_without_a_record_refuses_a_patient(client: httpx2.AsyncClient) -> None:
+async def test_a_server_without_a_record_refuses_a_patient(
+    client: httpx2.AsyncClient,
+) -> None:
     response = await send(client, question=WHY, patient="p1")
     assert response.status_code == 422
 
@@ -123,7 +138,9 @@ async def test_a_server_without_a_record_refuses_a_patient(client: httpx2.AsyncC
 async def test_a_question_about_a_patient_is_answered_from_the_record(
     chart: httpx2.AsyncClient,
 ) -> None:
-    page = await answer_page(chart, question="What was the last creatinine measured?", patient="p1")
+    page = await answer_page(
+        chart, question="What was the last creatinine measured?", patient="p1"
+    )
     assert 'title="Observation/o2"' in page
     assert "Observation · o2" in page
     assert 'href="#e0"' in page
@@ -142,7 +159,9 @@ async def test_the_page_names_the_patient_with_birth_date_and_sex(
     assert re.fullmatch(r"Patient Cleo Bell, born [\d-]+, \w+.*", words)
 
 
-async def test_a_note_and_a_patient_are_asked_together(chart: httpx2.AsyncClient) -> None:
+async def test_a_note_and_a_patient_are_asked_together(
+    chart: httpx2.AsyncClient,
+) -> None:
     page = await answer_page(
         chart,
         question="Was furosemide given?",
@@ -157,7 +176,9 @@ async def test_a_note_and_a_patient_are_asked_together(chart: httpx2.AsyncClient
 async def test_the_date_of_a_question_counts_and_a_remark_stands_with_the_status(
     people: httpx2.AsyncClient,
 ) -> None:
-    at_the_end = await answer_page(people, question="How old was she?", patient="Cleo Bell")
+    at_the_end = await answer_page(
+        people, question="How old was she?", patient="Cleo Bell"
+    )
     assert "The patient died on 2011-07-17" in _outcome(at_the_end)
     before = await answer_page(
         people, question="How old was she?", patient="Cleo Bell", now="2010-01-01"
@@ -166,7 +187,9 @@ async def test_the_date_of_a_question_counts_and_a_remark_stands_with_the_status
     assert "asked as of 2010-01-01" in before
 
 
-async def test_of_several_patients_one_is_chosen_on_the_page(people: httpx2.AsyncClient) -> None:
+async def test_of_several_patients_one_is_chosen_on_the_page(
+    people: httpx2.AsyncClient,
+) -> None:
     page = await answer_page(people, question="How old was she?", patient="Bell")
     assert "2 patients of the record" in page
     assert re.findall(r'name="chosen" value="(\w)"', page) == ["a", "b"]
@@ -177,7 +200,9 @@ async def test_of_several_patients_one_is_chosen_on_the_page(people: httpx2.Asyn
     assert 'Patient <b><bdi class="record">Cleo Bell' in other
 
 
-async def test_a_slip_in_a_name_shows_who_may_be_meant(people: httpx2.AsyncClient) -> None:
+async def test_a_slip_in_a_name_shows_who_may_be_meant(
+    people: httpx2.AsyncClient,
+) -> None:
     page = await answer_page(people, question="How old was she?", patient="Cleo Belt")
     assert "no patient of this id" in page
     assert re.findall(r'name="chosen" value="(\w)"', page) == ["b"]
@@ -193,13 +218,23 @@ async def test_patients_whose_names_only_begin_alike_are_not_shown(
     people = [patient("near", "Lopez", ["Maria"]), patient("other", "Lowell", ["Mark"])]
     record = str(build_store(tmp_path / "people", people).path)
     async with client_of(runs, record) as client:
-        page = await answer_page(client, question="How old was she?", patient="Mario Lopez")
+        page = await answer_page(
+            client, question="How old was she?", patient="Mario Lopez"
+        )
     assert re.findall(r'name="chosen" value="(\w+)"', page) == ["near"]
     assert "Lowell" not in page
 
 
-async def test_asking_again_brings_the_form_back_as_it_was(chart: httpx2.AsyncClient) -> None:
-    fields = {"question": WHY, "about": "both", "note": NOTE, "patient": "p1", "now": "2150-04-01"}
+async def test_asking_again_brings_the_form_back_as_it_was(
+    chart: httpx2.AsyncClient,
+) -> None:
+    fields = {
+        "question": WHY,
+        "about": "both",
+        "note": NOTE,
+        "patient": "p1",
+        "now": "2150-04-01",
+    }
     url = await ask(chart, **fields)
     assert f'href="{url}/again"' in (await chart.get(url)).text
     page = (await chart.get(f"{url}/again")).text
@@ -221,9 +256,13 @@ async def test_an_unforeseen_failure_keeps_what_was_filled_in(
     assert html.escape(NOTE) in page
 
 
-async def test_several_questions_are_answered_in_parallel(client: httpx2.AsyncClient) -> None:
+async def test_several_questions_are_answered_in_parallel(
+    client: httpx2.AsyncClient,
+) -> None:
     questions = (f"Why furosemide ({index})?" for index in range(3))
-    urls = await asyncio.gather(*(ask(client, question=each, note=NOTE) for each in questions))
+    urls = await asyncio.gather(
+        *(ask(client, question=each, note=NOTE) for each in questions)
+    )
     assert len(set(urls)) == 3
 
 
@@ -301,7 +340,9 @@ async def test_an_answer_is_saved_as_json_and_csv(client: httpx2.AsyncClient) ->
     assert (await client.get("/answers/none/answer.json")).status_code == 404
 
 
-async def test_a_question_is_asked_on_from_an_answer(client: httpx2.AsyncClient) -> None:
+async def test_a_question_is_asked_on_from_an_answer(
+    client: httpx2.AsyncClient,
+) -> None:
     first = await ask(client, question="Why was furosemide given?", note=NOTE)
     job = first.rsplit("/", 1)[1]
     assert f'name="after" value="{job}"' in (await client.get(first)).text
@@ -318,7 +359,9 @@ async def test_a_patient_is_asked_on_about_without_being_named_again(
     chart: httpx2.AsyncClient,
 ) -> None:
     first = await ask(chart, question="last creatinine?", patient="p1", note="")
-    page = await answer_page(chart, question="and before that?", after=first.rsplit("/", 1)[1])
+    page = await answer_page(
+        chart, question="and before that?", after=first.rsplit("/", 1)[1]
+    )
     assert "last creatinine before 2150-03-04?" in page
     assert "Ada Example" in page
     assert 'title="Observation/o1"' in page
@@ -365,7 +408,12 @@ async def test_no_note_or_question_gets_into_logs_addresses_or_titles(
         (Status.NOT_FOUND, None, False, "○ Not in this note"),
         (Status.NOT_FOUND, "p", False, "○ Not in this record"),
         (Status.NOT_UNDERSTOOD, "p", False, "? Not understood"),
-        (Status.DECLINED, None, False, "✕ Declined: a judgement or a prediction is not made"),
+        (
+            Status.DECLINED,
+            None,
+            False,
+            "✕ Declined: a judgement or a prediction is not made",
+        ),
     ],
 )
 def test_a_status_is_said_in_words_with_a_sign(
@@ -388,7 +436,8 @@ async def test_evidence_is_called_by_what_it_is(runs: Path, tmp_path: Path) -> N
                 client, question=question, patient="p1", now=invented_chart.NOW
             )
             labels |= re.findall(
-                r'title="([^"]+)"><span class="offscreen">evidence</span> (.*?)</a>', page
+                r'title="([^"]+)"><span class="offscreen">evidence</span> (.*?)</a>',
+                page,
             )
     assert labels == {
         f"MedicationRequest/{order_id}": "Medication request · 6333…",

@@ -40,7 +40,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("served")
     create_fhir_run_of_questions(folder, MANY, name="many")
     create_run(folder, cases_with_specialties(6, sentences=80), name="one")
-    create_run(folder, cases_with_specialties(6, sentences=80), name="two", threshold=0.35)
+    create_run(
+        folder, cases_with_specialties(6, sentences=80), name="two", threshold=0.35
+    )
     return folder
 
 
@@ -98,7 +100,11 @@ def test_many_cases_open_and_filter_quickly(url: str) -> None:
 
         assert _processor_seconds(fresh, open_again) < 1.5
         search = page.locator("[data-search]")
-        for words, count in (("glucose", "841 of"), ("glucose 120", "of 2"), ("", "2\u202f522")):
+        for words, count in (
+            ("glucose", "841 of"),
+            ("glucose 120", "of 2"),
+            ("", "2\u202f522"),
+        ):
             assert _processor_seconds(fresh, lambda text=words: search.fill(text)) < 0.1  # type: ignore[misc]
             _wait_for_count(fresh, count)
         sort = page.get_by_role("button", name="Time")
@@ -118,7 +124,9 @@ def test_rows_are_filtered_sorted_and_come_as_the_page_is_scrolled(url: str) -> 
         page.get_by_role("button", name="Time").click()
         page.get_by_role("button", name="Time").click()
         assert page.locator("th.k-seconds").get_attribute("aria-sort") == "descending"
-        rows = page.evaluate("document.querySelector('[data-case-table]').caseTable.shown")
+        rows = page.evaluate(
+            "document.querySelector('[data-case-table]').caseTable.shown"
+        )
         seconds = [row["seconds"] for row in rows]
         assert seconds == sorted(seconds, reverse=True)
         assert {row["score"] for row in rows} == {1}
@@ -141,7 +149,10 @@ def test_back_keeps_the_filter_and_next_follows_the_table(url: str) -> None:
         page.wait_for_url(f"**/cases/{shown[2]}")
         page.locator("a[rel=next]").click()
         page.wait_for_url(f"**/cases/{shown[3]}")
-        assert f"4 of {len(shown)} in the table" in page.locator("[data-place]").inner_text()
+        assert (
+            f"4 of {len(shown)} in the table"
+            in page.locator("[data-place]").inner_text()
+        )
         page.go_back()
         page.go_back()
         page.wait_for_url("**/runs/many#*")
@@ -170,7 +181,9 @@ def test_a_citation_lights_its_sentence_and_the_answer_stays_in_view(url: str) -
         assert recorded.console == []
 
 
-def test_a_run_that_runs_refreshes_itself_until_it_is_paused(url: str, runs: Path) -> None:
+def test_a_run_that_runs_refreshes_itself_until_it_is_paused(
+    url: str, runs: Path
+) -> None:
     path = create_run(runs, cases_with_specialties(6), name="growing")
     whole = (path / "cases.jsonl").read_text()
     keep_first_cases(path, 2)
@@ -181,7 +194,9 @@ def test_a_run_that_runs_refreshes_itself_until_it_is_paused(url: str, runs: Pat
         page.locator("[data-search]").fill("q")
         keep = whole.splitlines(keepends=True)
         (path / "cases.jsonl").write_text("".join(keep[:4]))
-        page.locator(".stands", has_text="running: 4 of 6 cases").wait_for(timeout=60_000)
+        page.locator(".stands", has_text="running: 4 of 6 cases").wait_for(
+            timeout=60_000
+        )
         page.locator(".over", has_text="over 4 of 6 cases").wait_for(timeout=60_000)
         assert page.locator("[data-search]").input_value() == "q"
         page.get_by_role("button", name="Pause refreshing").click()
@@ -209,7 +224,9 @@ def test_compared_cases_are_filtered_and_shown_side_by_side(url: str) -> None:
         assert recorded.console == []
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1440, "dark"), (390, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1440, "dark"), (390, "light"), (390, "dark")]
+)
 def test_the_pages_fit_and_are_accessible(url: str, width: int, scheme: str) -> None:
     paths = [
         "runs/one", "runs/one/cases/1", "runs/many/cases/7", "compare?first=one&second=two",
@@ -226,7 +243,9 @@ def test_the_pages_fit_and_are_accessible(url: str, width: int, scheme: str) -> 
             assert recorded.accessibility_violations() == [], path
 
 
-def test_the_table_of_the_single_file_filters_and_its_first_case_is_near(tmp_path: Path) -> None:
+def test_the_table_of_the_single_file_filters_and_its_first_case_is_near(
+    tmp_path: Path,
+) -> None:
     report = write_report([create_fhir_run_of_questions(tmp_path, MANY)])
     with open_page() as recorded:
         page = recorded.page

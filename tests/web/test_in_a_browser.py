@@ -8,7 +8,11 @@ import pytest
 from archqa.core.case import Case, Sentence
 from archqa.core.question import RecordQuestion
 from archqa.report import write_report
-from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
+from tests.report.synthetic_runs import (
+    cases_with_specialties,
+    create_fhir_run,
+    create_run,
+)
 from tests.report.test_report import HOSTILE
 from tests.web.browser import open_page, require_chromium
 from tests.web.served import page_url, served
@@ -35,7 +39,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (folder / "hostile").mkdir()
     rows = tuple(Sentence(id=str(at), text=text) for at, text in enumerate(HOSTILE))
     hostile = Case(
-        id="<i>h</i>", patient_narrative=HOSTILE[0], clinician_question=HOSTILE[1], sentences=rows
+        id="<i>h</i>",
+        patient_narrative=HOSTILE[0],
+        clinician_question=HOSTILE[1],
+        sentences=rows,
     )
     return {
         "report": write_report([run_1]),
@@ -59,7 +66,9 @@ def _record(folder: Path) -> Path:
         "rows": rows,
     }
     cited = {"cited_fhir_resources": {"Observation": [f"{3:036}"]}}
-    item = RecordQuestion(id="q" * 24, question="What was the third glucose?", patient_fhir_id="p")
+    item = RecordQuestion(
+        id="q" * 24, question="What was the third glucose?", patient_fhir_id="p"
+    )
     return create_fhir_run(folder, "fhir-agentbench", [item], [{**result, **cited}])
 
 
@@ -67,7 +76,9 @@ def _record(folder: Path) -> Path:
 def test_a_page_has_no_errors_no_requests_and_is_accessible(
     pages: dict[str, Path], name: str
 ) -> None:
-    with open_page(bypass_csp=True) as recorded:  # Only so that axe-core can be injected.
+    with open_page(
+        bypass_csp=True
+    ) as recorded:  # Only so that axe-core can be injected.
         recorded.page.goto(pages[name].as_uri())
         assert recorded.console == []
         assert recorded.requests == [pages[name].as_uri()]
@@ -130,7 +141,9 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_form_answers_a_pasted_note(server_url: str, width: int, scheme: str) -> None:
+def test_the_form_answers_a_pasted_note(
+    server_url: str, width: int, scheme: str
+) -> None:
     note = "He was admitted with oedema.\n- ASA 81 mg p.o. daily\n\nFurosemide was given for fluid overload."
     with open_page(width, scheme) as recorded:
         recorded.page.goto(server_url)
@@ -138,12 +151,17 @@ def test_the_form_answers_a_pasted_note(server_url: str, width: int, scheme: str
         recorded.page.fill("#note", note)
         recorded.page.locator("button.main").click()
         recorded.page.locator("article ol.answer").wait_for(timeout=60_000)
-        assert "Furosemide was given" in recorded.page.locator("article ol.answer").inner_text()
+        assert (
+            "Furosemide was given"
+            in recorded.page.locator("article ol.answer").inner_text()
+        )
         recorded.page.locator("ol.answer a.cite").first.click()
         assert "#c1-s" in recorded.page.url
         assert recorded.overflow_width() <= 0
         assert recorded.console == []
-        assert {url.split("/")[2] for url in recorded.requests} - {""} <= {server_url.split("/")[2]}
+        assert {url.split("/")[2] for url in recorded.requests} - {""} <= {
+            server_url.split("/")[2]
+        }
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,9 @@ def _client(app: object, base: str = "http://127.0.0.1:8484") -> httpx2.AsyncCli
 
 
 async def _token_of(client: httpx2.AsyncClient) -> str:
-    match = re.search(r'name="form_token" value="([^"]+)"', (await client.get("/")).text)
+    match = re.search(
+        r'name="form_token" value="([^"]+)"', (await client.get("/")).text
+    )
     assert match
     return match[1]
 
@@ -58,7 +60,9 @@ async def _ask_and_wait(
     return answer_url
 
 
-async def test_the_first_page_lists_the_runs_and_has_a_form(client: httpx2.AsyncClient) -> None:
+async def test_the_first_page_lists_the_runs_and_has_a_form(
+    client: httpx2.AsyncClient,
+) -> None:
     page = await client.get("/")
     assert page.status_code == 200
     assert 'href="/runs/one"' in page.text
@@ -67,7 +71,9 @@ async def test_the_first_page_lists_the_runs_and_has_a_form(client: httpx2.Async
     assert not re.search(r"<script[^>]*>[^<]", page.text)
 
 
-async def test_a_run_is_shown_live_and_two_are_compared(client: httpx2.AsyncClient) -> None:
+async def test_a_run_is_shown_live_and_two_are_compared(
+    client: httpx2.AsyncClient,
+) -> None:
     page = await client.get("/runs/one/cases/0")
     assert 'href="/runs/one/review/0">Review this case' in page.text
     assert "Copy answer with citations" in page.text
@@ -105,8 +111,13 @@ async def test_a_running_run_is_shown_in_its_current_state(
 )  # fmt: skip
 async def test_no_path_leads_outside(runs: Path, path: str) -> None:
     (runs.parent / "etc").mkdir()
-    (runs.parent / "etc" / "run.json").write_bytes((runs / "one" / "run.json").read_bytes())
-    assert await _status(create_app(WebConfig([runs]), settings=Settings()), path) in {400, 404}
+    (runs.parent / "etc" / "run.json").write_bytes(
+        (runs / "one" / "run.json").read_bytes()
+    )
+    assert await _status(create_app(WebConfig([runs]), settings=Settings()), path) in {
+        400,
+        404,
+    }
 
 
 async def _status(app: Any, path: str) -> int:
@@ -165,7 +176,11 @@ async def test_forms_from_elsewhere_are_refused(
 async def test_a_form_without_its_token_is_refused(
     client: httpx2.AsyncClient, path: str, runs: Path
 ) -> None:
-    for form in ({}, {"form_token": "guess"}, {"form_token": "", "label-0": "essential"}):
+    for form in (
+        {},
+        {"form_token": "guess"},
+        {"form_token": "", "label-0": "essential"},
+    ):
         assert (await client.post(path, data=form)).status_code == 403
     assert not (runs / "annotations").exists()
 
@@ -175,14 +190,22 @@ async def test_forms_accept_post_only(client: httpx2.AsyncClient) -> None:
 
 
 async def test_a_body_over_the_limit_is_refused(client: httpx2.AsyncClient) -> None:
-    form = {"form_token": await _token_of(client), "question": "q", "note": "n" * 5_000_000}
+    form = {
+        "form_token": await _token_of(client),
+        "question": "q",
+        "note": "n" * 5_000_000,
+    }
     assert (await client.post("/ask", data=form)).status_code == 413
 
 
 async def test_a_token_is_required_unless_on_loopback(runs: Path) -> None:
     app = create_app(WebConfig([runs]), token="geheim-123", settings=Settings())
     async with _client(app, "http://ward.example:8484") as client:
-        for headers in ({}, {"authorization": "Bearer guess"}, {"cookie": "archqa_token=guess"}):
+        for headers in (
+            {},
+            {"authorization": "Bearer guess"},
+            {"cookie": "archqa_token=guess"},
+        ):
             response = await client.get("/runs/one", headers=headers)
             assert response.status_code == 401
             assert "Cited" not in response.text
@@ -193,13 +216,17 @@ async def test_a_token_is_required_unless_on_loopback(runs: Path) -> None:
         assert "HttpOnly; SameSite=Strict" in login.headers["set-cookie"]
         bearer = {"authorization": "Bearer geheim-123"}
         assert (await client.get("/runs/one", headers=bearer)).status_code == 200
-        assert (await client.get("/runs/one")).status_code == 200  # The cookie that was set.
+        assert (
+            await client.get("/runs/one")
+        ).status_code == 200  # The cookie that was set.
 
 
 async def test_no_redirect_leads_to_another_site(runs: Path) -> None:
     app = create_app(WebConfig([runs]), token="geheim-123", settings=Settings())
     async with _client(app, "http://ward.example:8484") as client:
-        login = await client.get("http://ward.example:8484//evil.example/?token=geheim-123")
+        login = await client.get(
+            "http://ward.example:8484//evil.example/?token=geheim-123"
+        )
         assert login.headers["location"].startswith("/evil.example")
 
 

@@ -15,7 +15,11 @@ from archqa.core.question import ClinicalTask, RecordQuestion
 from archqa.evaluation.scoring import ScoreSettings, score
 from archqa.settings import Settings
 from archqa.web import WebConfig, create_app
-from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
+from tests.report.synthetic_runs import (
+    cases_with_specialties,
+    create_fhir_run,
+    create_run,
+)
 from tests.web.review_client import ReviewClient, form_fields
 
 CASE = "/runs/one/review/0"
@@ -48,11 +52,17 @@ def ben(app: Any) -> ReviewClient:
 
 def _events(runs: Path, case_set: str = "cases-00000000") -> list[dict[str, Any]]:
     path = runs / "annotations" / f"{case_set}.reviews.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    return (
+        [json.loads(line) for line in path.read_text().splitlines()]
+        if path.is_file()
+        else []
+    )
 
 
 def _said(runs: Path) -> list[tuple[str, str, str]]:
-    return [(event["reviewer"], event["field"], event["value"]) for event in _events(runs)]
+    return [
+        (event["reviewer"], event["field"], event["value"]) for event in _events(runs)
+    ]
 
 
 async def _write_key(client: ReviewClient) -> str:
@@ -66,7 +76,9 @@ async def _write_key(client: ReviewClient) -> str:
 async def test_a_page_preselects_nothing(anna: ReviewClient) -> None:
     page = await anna.page(CASE)
     assert " checked" not in page.split('id="review-form"')[1].split("</form>")[0]
-    assert [name for name in await anna.form(CASE) if name.startswith("field-sentence")] == []
+    assert [
+        name for name in await anna.form(CASE) if name.startswith("field-sentence")
+    ] == []
 
 
 async def test_an_untouched_form_saves_nothing(anna: ReviewClient, runs: Path) -> None:
@@ -75,14 +87,18 @@ async def test_an_untouched_form_saves_nothing(anna: ReviewClient, runs: Path) -
     assert _events(runs) == []
 
 
-async def test_a_verdict_alone_writes_no_label_and_no_key(anna: ReviewClient, runs: Path) -> None:
+async def test_a_verdict_alone_writes_no_label_and_no_key(
+    anna: ReviewClient, runs: Path
+) -> None:
     await anna.save(CASE, answer_right="no")
     assert _said(runs) == [("Anna", "answer_right", "no")]
     assert "No key was written" in await _write_key(anna)
     assert not (runs / "annotations" / "cases-00000000_key.json").exists()
 
 
-async def test_the_key_holds_the_reviewed_sentences_only(anna: ReviewClient, runs: Path) -> None:
+async def test_the_key_holds_the_reviewed_sentences_only(
+    anna: ReviewClient, runs: Path
+) -> None:
     await anna.save(CASE, sentence__3="essential", sentence__4="not-relevant")
     page = await _write_key(anna)
     assert "2 sentences of 1 case." in page
@@ -107,21 +123,27 @@ async def test_an_event_says_which_version_of_the_run_was_seen(
 
 
 async def test_saved_labels_are_shown_again(anna: ReviewClient) -> None:
-    await anna.save(CASE, sentence__3="supplementary", line__1="partly", remark="A\nremark.")
+    await anna.save(
+        CASE, sentence__3="supplementary", line__1="partly", remark="A\nremark."
+    )
     form = await anna.form(CASE)
     assert form["field-sentence/3"] == "supplementary"
     assert form["field-line/1"] == "partly"
     assert form["field-remark"] == "A\nremark."
 
 
-async def test_reviewers_have_labels_of_their_own(anna: ReviewClient, ben: ReviewClient) -> None:
+async def test_reviewers_have_labels_of_their_own(
+    anna: ReviewClient, ben: ReviewClient
+) -> None:
     await anna.save(CASE, sentence__3="essential")
     assert "field-sentence/3" not in await ben.form(CASE)
 
 
 async def test_a_stale_page_deletes_nothing(anna: ReviewClient, runs: Path) -> None:
     stale = await anna.form(CASE)
-    await anna.save(CASE, sentence__3="essential", sentence__4="essential", remark="Mine.")
+    await anna.save(
+        CASE, sentence__3="essential", sentence__4="essential", remark="Mine."
+    )
     saved = await anna.post(CASE, stale, sentence__7="not-relevant")
     assert saved.status_code == 303
     form = await anna.form(CASE)
@@ -135,17 +157,23 @@ async def test_a_conflict_says_what_is_stored_and_keeps_the_edit(
 ) -> None:
     stale = await anna.form(CASE)
     await anna.save(CASE, sentence__3="essential")
-    conflict = await anna.post(CASE, stale, sentence__3="supplementary", sentence__4="essential")
+    conflict = await anna.post(
+        CASE, stale, sentence__3="supplementary", sentence__4="essential"
+    )
     assert conflict.status_code == 409
     assert "Keep what is stored: <bdi" in conflict.text
     assert "saved by you, <bdi>Anna</bdi>" in conflict.text
     assert "your other 1 change is saved" in conflict.text
     choice = form_fields(conflict.text)
-    assert (await anna.post(CASE, choice, sentence__3="supplementary")).status_code == 303
+    assert (
+        await anna.post(CASE, choice, sentence__3="supplementary")
+    ).status_code == 303
     assert (await anna.form(CASE))["field-sentence/3"] == "supplementary"
 
 
-async def test_keeping_what_is_stored_ends_a_conflict(anna: ReviewClient, runs: Path) -> None:
+async def test_keeping_what_is_stored_ends_a_conflict(
+    anna: ReviewClient, runs: Path
+) -> None:
     stale = await anna.form(CASE)
     await anna.save(CASE, sentence__3="essential")
     conflict = await anna.post(CASE, stale, sentence__3="supplementary")
@@ -173,7 +201,9 @@ async def test_the_last_save_is_undone(anna: ReviewClient) -> None:
     assert "field-sentence/4" not in form
 
 
-async def test_the_history_says_who_said_what(anna: ReviewClient, ben: ReviewClient) -> None:
+async def test_the_history_says_who_said_what(
+    anna: ReviewClient, ben: ReviewClient
+) -> None:
     await anna.save(CASE, sentence__3="essential")
     await ben.save(CASE, remark="Unclear.")
     history = (await anna.page(CASE)).split('class="history"')[1]
@@ -236,14 +266,18 @@ async def test_a_review_without_a_name_is_kept_until_it_has_one(
     assert _events(runs) == []
 
 
-@pytest.mark.parametrize("then", ["//evil.example/", "https://evil.example/", "/\\evil.example"])
+@pytest.mark.parametrize(
+    "then", ["//evil.example/", "https://evil.example/", "/\\evil.example"]
+)
 async def test_the_name_leads_to_no_other_site(anna: ReviewClient, then: str) -> None:
     form = await anna.form(CASE)
     data = {"form_token": form["form_token"], "reviewer": "Anna", "then": then}
     assert (await anna.http.post("/reviewer", data=data)).headers["location"] == "/"
 
 
-async def test_a_damaged_log_keeps_the_review_on_a_page(anna: ReviewClient, runs: Path) -> None:
+async def test_a_damaged_log_keeps_the_review_on_a_page(
+    anna: ReviewClient, runs: Path
+) -> None:
     form = await anna.form(CASE)
     log = runs / "annotations" / "cases-00000000.reviews.jsonl"
     log.parent.mkdir()
@@ -254,7 +288,9 @@ async def test_a_damaged_log_keeps_the_review_on_a_page(anna: ReviewClient, runs
     assert log.read_text() == "not a log\n"
 
 
-async def test_a_blind_page_shows_neither_answer_nor_key_nor_score(app: Any, runs: Path) -> None:
+async def test_a_blind_page_shows_neither_answer_nor_key_nor_score(
+    app: Any, runs: Path
+) -> None:
     blind = ReviewClient(app, "Anna", blind=True)
     page = await blind.page(CASE)
     for shown in ("As sentence", "▸", "cited", "key:", "answer_right", "worst score"):
@@ -326,7 +362,9 @@ async def test_a_blind_key_is_not_called_circular(app: Any, runs: Path) -> None:
     assert "CIRCULAR" not in page
 
 
-async def test_a_blind_reviewer_sees_answer_and_key_after_saving(app: Any, runs: Path) -> None:
+async def test_a_blind_reviewer_sees_answer_and_key_after_saving(
+    app: Any, runs: Path
+) -> None:
     blind = ReviewClient(app, "Anna", blind=True)
     await blind.save(CASE, sentence__3="essential")
     page = await blind.page(CASE)
@@ -347,7 +385,9 @@ async def test_undoing_a_blind_save_does_not_make_the_reviewer_blind_again(
     assert _events(runs)[-1]["blind"] is False
 
 
-async def test_a_page_that_is_not_blind_shows_the_answer_but_no_key(anna: ReviewClient) -> None:
+async def test_a_page_that_is_not_blind_shows_the_answer_but_no_key(
+    anna: ReviewClient,
+) -> None:
     await anna.save(CASE, sentence__3="essential")
     page = await anna.page(CASE)
     assert "As sentence" in page
@@ -378,7 +418,9 @@ async def test_after_the_last_case_come_the_ones_that_were_passed_over(
     anna: ReviewClient,
 ) -> None:
     url = "/runs/one/review/2?show=unreviewed"
-    saved = await anna.post(url, {**await anna.form(url), "then": "next"}, answer_right="yes")
+    saved = await anna.post(
+        url, {**await anna.form(url), "then": "next"}, answer_right="yes"
+    )
     assert str(saved.headers["location"]).startswith(f"{CASE}?show=unreviewed")
 
 
@@ -410,7 +452,9 @@ async def test_disagreements_are_counted_and_decided(
     page = await _write_key(anna)
     assert "1 is left out" in page
     assert re.search(
-        r"<td>sentence</td><td>all</td><td class=\"num\">2</td>.*?50\.0", page, re.DOTALL
+        r"<td>sentence</td><td>all</td><td class=\"num\">2</td>.*?50\.0",
+        page,
+        re.DOTALL,
     )
     form = {"form_token": (await anna.form(CASE))["form_token"], "reviewer": "Cleo"}
     decided = await anna.post(f"{OVERVIEW}/0", form, sentence__3="essential")
@@ -441,10 +485,19 @@ def record_runs(tmp_path: Path) -> Path:
     question = RecordQuestion(
         id="q" * 24, question="What was the last glucose?", patient_fhir_id="p"
     )
-    answer = {"agent_answer": "83", "query": {"what": "lab"}, "sentence": "The last glucose."}
-    create_fhir_run(folder / "a", "fhir-agentbench", [question], [answer]).rename(folder / "fhir")
+    answer = {
+        "agent_answer": "83",
+        "query": {"what": "lab"},
+        "sentence": "The last glucose.",
+    }
+    create_fhir_run(folder / "a", "fhir-agentbench", [question], [answer]).rename(
+        folder / "fhir"
+    )
     task = ClinicalTask(id="t1", instruction="What is the MRN?")
-    conversation = {"result": '["S1"]', "history": [{"role": "agent", "content": "FINISH(S1)"}]}
+    conversation = {
+        "result": '["S1"]',
+        "history": [{"role": "agent", "content": "FINISH(S1)"}],
+    }
     path = create_fhir_run(folder / "b", "medagentbench", [task], [conversation])
     path.rename(folder / "tasks")
     return folder
@@ -453,14 +506,20 @@ def record_runs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("run", "text", "fields"),
     [
-        ("fhir", "What was the last glucose?", {"answer_right", "evidence_right", "query_right"}),
+        (
+            "fhir",
+            "What was the last glucose?",
+            {"answer_right", "evidence_right", "query_right"},
+        ),
         ("tasks", "What is the MRN?", {"answer_right", "evidence_right"}),
     ],
 )
 async def test_questions_and_tasks_on_a_record_are_reviewed(
     record_runs: Path, run: str, text: str, fields: set[str]
 ) -> None:
-    anna = ReviewClient(create_app(WebConfig([record_runs]), settings=Settings()), "Anna")
+    anna = ReviewClient(
+        create_app(WebConfig([record_runs]), settings=Settings()), "Anna"
+    )
     url = f"/runs/{run}/review/0"
     page = await anna.page(url)
     assert text in page
@@ -496,7 +555,10 @@ async def test_an_asked_answer_is_reviewed(app: Any, runs: Path) -> None:
     form = await nobody.form(url)  # The name is known from now on.
     assert form["reviewer"] == "Anna"
     assert form["field-sentence/1"] == "not-relevant"
-    assert {event["field"] for event in _events(runs, "asked")} == {"sentence/1", "line/1"}
+    assert {event["field"] for event in _events(runs, "asked")} == {
+        "sentence/1",
+        "line/1",
+    }
     [case] = tasks.load_cases(runs / "annotations" / "asked.json").notes
     assert case.note_excerpt == NOTE
 
@@ -504,7 +566,9 @@ async def test_an_asked_answer_is_reviewed(app: Any, runs: Path) -> None:
 async def test_hostile_names_and_remarks_stay_text(app: Any) -> None:
     name = "<img src=x>"
     client = ReviewClient(app, name)
-    await client.save(CASE, remark="</textarea><script>alert(1)</script>", sentence__1="essential")
+    await client.save(
+        CASE, remark="</textarea><script>alert(1)</script>", sentence__1="essential"
+    )
     for url in (CASE, OVERVIEW):
         page = await client.page(url)
         assert "<img" not in page

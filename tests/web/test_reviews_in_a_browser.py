@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from archqa.core.question import RecordQuestion
-from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
+from tests.report.synthetic_runs import (
+    cases_with_specialties,
+    create_fhir_run,
+    create_run,
+)
 from tests.web.browser import RecordedPage, open_page, require_chromium
 from tests.web.served import served
 
@@ -26,8 +30,14 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("reviewed")
     create_run(folder, cases_with_specialties(12), name="one")
     (folder / "record").mkdir()
-    question = RecordQuestion(id="q" * 24, question="Last glucose?", patient_fhir_id="p")
-    answer = {"agent_answer": "83", "query": {"what": "lab"}, "sentence": "The last glucose."}
+    question = RecordQuestion(
+        id="q" * 24, question="Last glucose?", patient_fhir_id="p"
+    )
+    answer = {
+        "agent_answer": "83",
+        "query": {"what": "lab"},
+        "sentence": "The last glucose.",
+    }
     path = create_fhir_run(folder / "record", "fhir-agentbench", [question], [answer])
     path.rename(folder / "fhir")
     with served(folder) as url:
@@ -130,10 +140,15 @@ def test_leaving_with_unsaved_edits_warns(server_url: str) -> None:
     with review_page(server_url, "Leave") as review:
         review.open("/runs/one/review/3")
         review.pick("sentence/4", "essential")
-        assert "1 change is not saved" in review.page.locator("[data-unsaved]").inner_text()
+        assert (
+            "1 change is not saved"
+            in review.page.locator("[data-unsaved]").inner_text()
+        )
         review.page.locator("nav.bar a", has_text="The run").click(no_wait_after=True)
         review.page.wait_for_timeout(300)
-        assert review.recorded.console == ["a dialog opened"]  # The helper stays on the page.
+        assert review.recorded.console == [
+            "a dialog opened"
+        ]  # The helper stays on the page.
         assert "/review/3" in review.page.url
         review.save()
         review.page.locator("nav.bar a", has_text="The run").click()
@@ -183,7 +198,10 @@ def test_letters_typed_into_a_text_are_no_hotkeys(server_url: str) -> None:
         review.page.locator("#field-remark").click()
         review.page.keyboard.type("jesnc]?")
         assert review.page.locator("#field-remark").input_value() == "jesnc]?"
-        assert "1 change is not saved" in review.page.locator("[data-unsaved]").inner_text()
+        assert (
+            "1 change is not saved"
+            in review.page.locator("[data-unsaved]").inner_text()
+        )
 
 
 def test_hotkeys_are_listed_and_can_be_turned_off(server_url: str) -> None:
@@ -224,7 +242,9 @@ def test_a_long_note_is_labelled_without_delay(tmp_path: Path) -> None:
 def _processor_seconds(clock: Any) -> float:
     """The page's own processor time, so that other load on the machine does not count."""
     metrics = clock.send("Performance.getMetrics")["metrics"]
-    return next(float(metric["value"]) for metric in metrics if metric["name"] == "ThreadTime")
+    return next(
+        float(metric["value"]) for metric in metrics if metric["name"] == "ThreadTime"
+    )
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
@@ -232,7 +252,9 @@ def test_the_pages_are_accessible(server_url: str, width: int, scheme: str) -> N
     for name in ("First", "Second"):
         with review_page(server_url, f"{name} {width}") as review:
             review.open("/runs/one/review/11")
-            review.pick("sentence/4", "essential" if name == "First" else "not-relevant")
+            review.pick(
+                "sentence/4", "essential" if name == "First" else "not-relevant"
+            )
             review.pick("answer_right", "yes")
             review.save()
     with review_page(

@@ -37,7 +37,9 @@ def runs(tmp_path: Path) -> Path:
 async def client(runs: Path) -> AsyncIterator[httpx2.AsyncClient]:
     app = create_app(WebConfig([runs]), settings=Settings())
     transport = httpx2.ASGITransport(app=app)  # type: ignore[arg-type]
-    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8484") as client:
+    async with httpx2.AsyncClient(
+        transport=transport, base_url="http://127.0.0.1:8484"
+    ) as client:
         yield client
 
 
@@ -52,7 +54,10 @@ async def _rows(client: httpx2.AsyncClient, name: str = "one") -> list[dict[str,
 def _fail_case(run: Path, index: int) -> None:
     records = run / "cases.jsonl"
     lines = records.read_text().splitlines()
-    failed = json.loads(lines[index]) | {"status": "failed", "error": "ModelError: no reply."}
+    failed = json.loads(lines[index]) | {
+        "status": "failed",
+        "error": "ModelError: no reply.",
+    }
     lines[index] = json.dumps(failed | {"answer": None, "evidence": []})
     records.write_text("\n".join(lines) + "\n")
 
@@ -81,7 +86,11 @@ async def test_failures_stand_before_the_scores_and_lead_to_their_case(
 ) -> None:
     _fail_case(runs / "one", 3)
     page = (await client.get("/runs/one")).text.split("</style>")[1]
-    assert page.index("1 failed") < page.index('id="scores"') < page.index("data-case-table")
+    assert (
+        page.index("1 failed")
+        < page.index('id="scores"')
+        < page.index("data-case-table")
+    )
     assert '<a href="/runs/one/cases/3">' in page[: page.index('id="scores"')]
     assert "ModelError: no reply." in (await client.get("/runs/one/cases/3")).text
 
@@ -97,7 +106,9 @@ async def test_a_run_that_runs_says_so_and_is_scored_over_the_cases_that_ended(
     assert "Scores over 2 of 6 cases" in page
     content = (await client.get("/runs/one/cases.json")).json()
     assert content["growing"]
-    again = await client.get("/runs/one/cases.json", params={"known": content["version"]})
+    again = await client.get(
+        "/runs/one/cases.json", params={"known": content["version"]}
+    )
     assert "rows" not in again.json()
     listed = (await client.get("/")).text
     assert "2 of 6 cases" in listed
@@ -115,12 +126,17 @@ async def test_a_run_whose_process_was_killed_is_interrupted(
     assert not (await client.get("/runs/one/cases.json")).json()["growing"]
 
 
-async def test_without_a_script_the_table_has_pages(client: httpx2.AsyncClient, runs: Path) -> None:
+async def test_without_a_script_the_table_has_pages(
+    client: httpx2.AsyncClient, runs: Path
+) -> None:
     create_fhir_run_of_questions(runs, 120)
     first = (await client.get("/runs/questions")).text
     last = (await client.get("/runs/questions?page=2")).text
     assert 'href="/runs/questions?page=2#cases"' in first
-    links = [set(re.findall(r'k-question"><a href="([^"]+)"', page)) for page in (first, last)]
+    links = [
+        set(re.findall(r'k-question"><a href="([^"]+)"', page))
+        for page in (first, last)
+    ]
     assert [len(of_page) for of_page in links] == [100, 20]
     assert not links[0] & links[1]
 
@@ -152,7 +168,11 @@ async def test_a_case_of_a_large_run_opens_in_a_third_of_a_second(
     create_fhir_run_of_questions(runs, 2522)
     await client.get("/runs/questions/cases/0")
     seconds = []
-    for number in (1200, 1201, 1202):  # The best of three: a collection of garbage may take one.
+    for number in (
+        1200,
+        1201,
+        1202,
+    ):  # The best of three: a collection of garbage may take one.
         began = time.process_time()  # So that other load on the machine does not count.
         page = await client.get(f"/runs/questions/cases/{number}")
         seconds.append(time.process_time() - began)
@@ -170,15 +190,22 @@ async def test_the_table_says_who_reviewed_and_where_reviewers_differ(
         await browser.save("/runs/one/review/0", sentence__1=label)
     rows = await _rows(client)
     [reviewed] = [row for row in rows if row["index"] == 0]
-    assert (reviewed["reviewed_by"], reviewed["review"]) == (["Ada", "Ben"], "disagreement")
+    assert (reviewed["reviewed_by"], reviewed["review"]) == (
+        ["Ada", "Ben"],
+        "disagreement",
+    )
 
 
-async def test_two_runs_are_compared_by_case(client: httpx2.AsyncClient, runs: Path) -> None:
+async def test_two_runs_are_compared_by_case(
+    client: httpx2.AsyncClient, runs: Path
+) -> None:
     _fail_case(runs / "two", 3)
     both = {"first": "one", "second": "two"}
     rows = (await client.get("/compare/cases.json", params=both)).json()["rows"]
     [failed] = [row for row in rows if row["index"] == 3]
-    assert {"failed in one", "answers differ", "evidence differs"} <= set(failed["kinds"])
+    assert {"failed in one", "answers differ", "evidence differs"} <= set(
+        failed["kinds"]
+    )
     for row in rows:
         assert row["change"] == pytest.approx(row["score_2"] - row["score_1"])
     changes = [abs(row["change"]) for row in rows]
@@ -201,7 +228,9 @@ async def test_a_hostile_question_is_inert_in_the_table(
     client: httpx2.AsyncClient, runs: Path
 ) -> None:
     hostile = '"><script>alert(1)</script>\u202e'
-    case = cases_with_specialties(1)[0].model_copy(update={"clinician_question": hostile})
+    case = cases_with_specialties(1)[0].model_copy(
+        update={"clinician_question": hostile}
+    )
     create_run(runs, [case], name="hostile", with_key=False)
     page = (await client.get("/runs/hostile")).text
     assert "<script>alert" not in page

@@ -37,7 +37,9 @@ def references() -> Screenshots:
 
 
 @pytest.fixture(scope="module")
-def screenshots(tmp_path_factory: pytest.TempPathFactory, references: Screenshots) -> Screenshots:
+def screenshots(
+    tmp_path_factory: pytest.TempPathFactory, references: Screenshots
+) -> Screenshots:
     """The pages as they are now; skipped where font or processor make others of them."""
     require_chromium()
     taken = take_screenshots(tmp_path_factory.mktemp("pages"), COMPARED_LOOKS)
@@ -49,7 +51,9 @@ def screenshots(tmp_path_factory: pytest.TempPathFactory, references: Screenshot
 
 def difference(one: Image.Image, other: Image.Image) -> tuple[float, float]:
     """Return the mean and the largest difference of the cells of two pictures, from 0 to 255."""
-    coarse = [image.convert("L").resize(GRID, Image.Resampling.BOX) for image in (one, other)]
+    coarse = [
+        image.convert("L").resize(GRID, Image.Resampling.BOX) for image in (one, other)
+    ]
     cells = ImageChops.difference(*coarse)
     statistics = ImageStat.Stat(cells)
     return statistics.mean[0], statistics.extrema[0][1]
@@ -66,14 +70,24 @@ def test_the_pages_look_like_their_reference_screenshots(
         reference = expected[picture.name]
         mean, largest = difference(picture.image, reference.image)
         height_change = abs(picture.total_height / reference.total_height - 1)
-        if mean > MEAN_TOLERANCE or largest > CELL_TOLERANCE or height_change > HEIGHT_TOLERANCE:
-            different.append(f"{picture.name}: {mean:.1f}, {largest}, {height_change:.0%}")
+        if (
+            mean > MEAN_TOLERANCE
+            or largest > CELL_TOLERANCE
+            or height_change > HEIGHT_TOLERANCE
+        ):
+            different.append(
+                f"{picture.name}: {mean:.1f}, {largest}, {height_change:.0%}"
+            )
     assert different == [], "if this is wanted: python -m tests.web.screenshots"
 
 
 def test_the_comparison_sees_a_page_without_its_style(references: Screenshots) -> None:
-    light = next(picture for picture in references.pictures if picture.name == "run-1440-light")
-    dark = next(picture for picture in references.pictures if picture.name == "run-1440-dark")
+    light = next(
+        picture for picture in references.pictures if picture.name == "run-1440-light"
+    )
+    dark = next(
+        picture for picture in references.pictures if picture.name == "run-1440-dark"
+    )
     assert difference(light.image, dark.image)[0] > 10 * MEAN_TOLERANCE
     blank = Image.new("RGB", light.image.size, "#fbfaf7")
     assert difference(light.image, blank)[0] > MEAN_TOLERANCE
@@ -84,7 +98,10 @@ def test_the_comparison_sees_a_page_without_its_style(references: Screenshots) -
 def test_the_references_are_small_and_of_every_page_and_look() -> None:
     pages = ("run", "case", "ask", "answer", "review")
     names = {
-        f"{page}-{size}-{scheme}.webp" for page in pages for size in SIZES for scheme in SCHEMES
+        f"{page}-{size}-{scheme}.webp"
+        for page in pages
+        for size in SIZES
+        for scheme in SCHEMES
     }
     files = [path for path in Path(REFERENCES).iterdir() if path.suffix == ".webp"]
     assert {path.name for path in files} == {*names, "readme.webp"}

@@ -7,4 +7,9 @@ from archqa.asking.chart.ask_chart import (
     check_chart_settings,
 )
 
-__all__ = ["GIVEN_NOTE", "answer_from_chart", "chart_destinations", "check_chart_settings"]
+__all__ = [
+    "GIVEN_NOTE",
+    "answer_from_chart",
+    "chart_destinations",
+    "check_chart_settings",
+]

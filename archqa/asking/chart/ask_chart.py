@@ -70,7 +70,9 @@ GIVEN_NOTE = "the given note"
 """The source of sentences of a note that is no document of the record."""
 
 
-async def answer_from_chart(question: Question, models: ModelBackends) -> AnsweredQuestion:
+async def answer_from_chart(
+    question: Question, models: ModelBackends
+) -> AnsweredQuestion:
     """Return the answer from a patient's resources and from the notes among them.
 
     A note that is given is one more of them. Raises `InputError` if the record is none,
@@ -80,10 +82,14 @@ async def answer_from_chart(question: Question, models: ModelBackends) -> Answer
     location = checked_location(question.options.record)
     if is_server_url(str(location)):
         destinations = chart_destinations(question.settings, location)
-        check_encrypted(str(location), allow_plain_http=question.settings.allow_plain_http)
+        check_encrypted(
+            str(location), allow_plain_http=question.settings.allow_plain_http
+        )
         announce = question.options.announce or Announcer()
         announce(destinations)
-    with connect(location, allow_plain_http=question.settings.allow_plain_http) as opened:
+    with connect(
+        location, allow_plain_http=question.settings.allow_plain_http
+    ) as opened:
         chart = await asyncio.to_thread(open_patient_chart, question, opened)
         if await asyncio.to_thread(_has_documents, question, chart):
             # What searches notes is slow to import.
@@ -94,7 +100,9 @@ async def answer_from_chart(question: Question, models: ModelBackends) -> Answer
             answer = await answer_from_resources(question, chart, models)
             remarks = dict.fromkeys(filter(None, [chart.time_remark, *answer.remarks]))
             answer = answer.model_copy(update={"remarks": tuple(remarks)})
-    return AnsweredQuestion(answer.model_copy(update={"patient": chart.patient.as_json}))
+    return AnsweredQuestion(
+        answer.model_copy(update={"patient": chart.patient.as_json})
+    )
 
 
 async def answer_from_resources(
@@ -102,10 +110,14 @@ async def answer_from_resources(
 ) -> Answer:
     """Return what the resources answer: by the grammar, or a model where that may do better."""
     context = question.options.context
-    answer = await asyncio.to_thread(answer_by_grammar, question.text, chart.queries, context)
+    answer = await asyncio.to_thread(
+        answer_by_grammar, question.text, chart.queries, context
+    )
     question.options.on_step(Step(agent="record_query", backend="embedded"))
     # A planner may do better where words were not read, or no query expresses a limit.
-    is_beyond_grammar = answer.status is Status.NOT_UNDERSTOOD or answer.ground == "language"
+    is_beyond_grammar = (
+        answer.status is Status.NOT_UNDERSTOOD or answer.ground == "language"
+    )
     if not question.settings.prefers_model_pipeline or not is_beyond_grammar:
         return answer
     from archqa.asking.record_model import answer_by_model
@@ -139,7 +151,9 @@ def check_chart_settings(settings: Settings) -> None:
         check_server_asked_for(settings, pipeline)
 
 
-def chart_destinations(settings: Settings, record: str | Path) -> tuple[Destination, ...]:
+def chart_destinations(
+    settings: Settings, record: str | Path
+) -> tuple[Destination, ...]:
     """Where a question about a patient of a record sends text and queries."""
     is_local = not is_server_url(str(record))
     asks_agent = asks_model(settings, AGENT)

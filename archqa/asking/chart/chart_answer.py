@@ -48,7 +48,18 @@ _ON_THIS = "What the chart holds on this:"
 _RECORD_HOLDS = "What it holds on this:"
 
 _LIMITING = frozenset(
-    ("test", "extreme", "summary", "flag", "class", "per", "stay", "outcome", "trend", "judgement")
+    (
+        "test",
+        "extreme",
+        "summary",
+        "flag",
+        "class",
+        "per",
+        "stay",
+        "outcome",
+        "trend",
+        "judgement",
+    )
 )
 """Kinds of marks (`archqa.query.questions.everyday.clause`) that limit what is asked of a thing."""
 
@@ -105,16 +116,22 @@ async def answer_with_notes(
     return answer.model_copy(update={"remarks": tuple(remarks)})
 
 
-async def _answer_by_agent(question: Question, chart: OpenChart, models: ModelBackends) -> Answer:
+async def _answer_by_agent(
+    question: Question, chart: OpenChart, models: ModelBackends
+) -> Answer:
     """Return the answer of a model that looks up both.
 
     What the resources answer whole, and no note speaks of, needs no model.
     """
     if not (question.note and question.note.strip()):
         context = question.options.context
-        answer = await asyncio.to_thread(answer_by_grammar, question.text, chart.queries, context)
+        answer = await asyncio.to_thread(
+            answer_by_grammar, question.text, chart.queries, context
+        )
         is_answered = answer.status is Status.ANSWERED
-        if is_answered and not await asyncio.to_thread(chart.is_of_notes, question.text):
+        if is_answered and not await asyncio.to_thread(
+            chart.is_of_notes, question.text
+        ):
             return answer
     from archqa.asking.chart_agent import CHART_AGENT, ChartToAsk, answer_chart_by_model
 
@@ -133,7 +150,9 @@ async def _answer_by_agent(question: Question, chart: OpenChart, models: ModelBa
         texts=chart.texts,
         background=question.options.context,
     )
-    answer = await answer_chart_by_model(question.text, chart_to_ask, backends.context(on_step))
+    answer = await answer_chart_by_model(
+        question.text, chart_to_ask, backends.context(on_step)
+    )
     changes = {
         "remarks": (*answer.remarks, *backends.remarks),
         "usage": sum_usage(usages),
@@ -304,7 +323,9 @@ class _CombinedAnswer:
         if Status.ANSWERED in statuses:
             # They answer if the question says nothing but the things, and all are recorded.
             all_recorded = statuses == {Status.ANSWERED}
-            if all_recorded and _is_all_named(self._question, chart.vocabulary, chart.now.date()):
+            if all_recorded and _is_all_named(
+                self._question, chart.vocabulary, chart.now.date()
+            ):
                 return Status.ANSWERED
             return Status.NOT_UNDERSTOOD
         if chart.has_unknown_word(record_answer.not_understood):
@@ -312,7 +333,11 @@ class _CombinedAnswer:
         return Status.NOT_FOUND
 
     def _message(
-        self, status: Status, lines: "Lines", note_answer: Answer, facts: Sequence[Answer]
+        self,
+        status: Status,
+        lines: "Lines",
+        note_answer: Answer,
+        facts: Sequence[Answer],
     ) -> str:
         if status is Status.ANSWERED:
             return ""
@@ -365,7 +390,9 @@ def _join_answered_by(parts: Sequence[AnsweredBy]) -> AnsweredBy:
         first.setdefault(part.reader, part)
     if "model" in first:
         return first["model"].model_copy(update={"engine": engine})
-    return AnsweredBy(reader="grammar" if "grammar" in first else "engine", engine=engine)
+    return AnsweredBy(
+        reader="grammar" if "grammar" in first else "engine", engine=engine
+    )
 
 
 class Lines(NamedTuple):
@@ -409,7 +436,9 @@ def reconciled(notes: Lines, resources: Lines) -> Lines:
     return Lines((*note_lines, *merged), (*notes.evidence, *resources.evidence))
 
 
-def _is_same_value(note_line: AnswerLine, resource_line: AnswerLine, dates: dict[str, str]) -> bool:
+def _is_same_value(
+    note_line: AnswerLine, resource_line: AnswerLine, dates: dict[str, str]
+) -> bool:
     """Whether two lines give one value of one thing on one day."""
     values = []
     for line in (note_line, resource_line):
@@ -443,7 +472,9 @@ def related_facts(question: str, chart: PatientChart) -> list[Answer]:
     return answers
 
 
-def _related_questions(question: str, vocabulary: Vocabulary, today: date) -> list[tuple[str, ...]]:
+def _related_questions(
+    question: str, vocabulary: Vocabulary, today: date
+) -> list[tuple[str, ...]]:
     """Return simple questions about the meanings of each name in a question, of three at most."""
     times = mark(question, vocabulary, today).of("span")
     time = times[0].text if len(times) == 1 else ""
@@ -451,7 +482,9 @@ def _related_questions(question: str, vocabulary: Vocabulary, today: date) -> li
     kinds: dict[tuple[int, int], dict[str, None]] = {}
     for match in find_concepts(question):
         # "The kidneys" are more than their laboratory values.
-        if not any(start <= match.start and match.end <= end for start, end in body_parts):
+        if not any(
+            start <= match.start and match.end <= end for start, end in body_parts
+        ):
             kinds.setdefault((match.start, match.end), {})[match.concept.kind] = None
     questions: dict[tuple[str, ...], None] = {}
     for (start, end), kinds_of_name in kinds.items():

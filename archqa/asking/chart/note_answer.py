@@ -5,7 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from functools import cached_property
 
-from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, AnswerSpan, Evidence, Status
+from archqa.asking.answer import (
+    Answer,
+    AnsweredBy,
+    AnswerLine,
+    AnswerSpan,
+    Evidence,
+    Status,
+)
 from archqa.asking.chart.ask_chart import PatientChart
 from archqa.asking.chart.question_parts import asks_for_all, asks_present, denial
 from archqa.asking.note import answer_lines, texts_with_headings
@@ -74,7 +81,9 @@ class NoteAnswerer:
         max_read = WEIGHTS.max_read
         if len(parts) > 1:
             max_read = max(WEIGHTS.max_read_of_parts // len(parts), WEIGHTS.min_read)
-        limits = note_limits(question, notes, self._vocabulary, self._today, self._encounters)
+        limits = note_limits(
+            question, notes, self._vocabulary, self._today, self._encounters
+        )
         lines: dict[tuple[str, ...], AnswerLine] = {}
         evidence: dict[str, Evidence] = {}
         for part in parts:
@@ -102,11 +111,15 @@ class NoteAnswerer:
             lines=tuple(lines.values()),
             evidence=tuple(evidence.values()),
             message=message,
-            remarks=tuple(f"Of the notes, searched: {limit}." for limit in limits.descriptions),
+            remarks=tuple(
+                f"Of the notes, searched: {limit}." for limit in limits.descriptions
+            ),
             answered_by=self.answered_by,
         )
 
-    def _line(self, part: str, finding: NoteFinding, opening: YesNo | None) -> QuotedLine:
+    def _line(
+        self, part: str, finding: NoteFinding, opening: YesNo | None
+    ) -> QuotedLine:
         """Return a sentence with those on its line of the note as a dated line of an answer."""
         notes = self._finder.notes
         sentences = notes.line_around(finding.place, WEIGHTS.max_words_of_line)
@@ -130,7 +143,9 @@ class NoteAnswerer:
         end = start + len(line.text)
         answering = None
         if line.answering is not None:
-            answering = AnswerSpan(start + line.answering.start, start + line.answering.end)
+            answering = AnswerSpan(
+                start + line.answering.start, start + line.answering.end
+            )
         elif end - start < len(text):
             answering = AnswerSpan(start, end)
         # The date of its note; of a copied sentence, of the first and the last note.
@@ -171,7 +186,9 @@ def _opening(part: str, chosen: Sequence[NoteFinding]) -> YesNo | None:
         headings[index] = finding.heading
         has_denial = has_denial or denial().search(finding.sentence.text) is not None
     case = Case(id="chart", clinician_question=part, sentences=tuple(sentences))
-    verdict = yes_no_answer(part, texts_with_headings(case, range(len(chosen)), headings))
+    verdict = yes_no_answer(
+        part, texts_with_headings(case, range(len(chosen)), headings)
+    )
     # A word of denial may reach over what is asked.
     return None if verdict is YesNo.YES and has_denial else verdict
 
@@ -196,7 +213,10 @@ def _choose(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
         )
     else:
         min_score, margin, count = WEIGHTS.min_score, WEIGHTS.margin, WEIGHTS.max_lines
-        if len(ranked) > WEIGHTS.min_rivals and best - scores[ranked[1]] >= WEIGHTS.clear_gap:
+        if (
+            len(ranked) > WEIGHTS.min_rivals
+            and best - scores[ranked[1]] >= WEIGHTS.clear_gap
+        ):
             min_score = WEIGHTS.min_clear_score
     min_score = max(min_score, best - margin)
     chosen = [finding for finding in ranked if scores[finding] >= min_score][:count]
@@ -214,12 +234,16 @@ class OpenChart(PatientChart):
     dated after it are left out.
     """
 
-    def __init__(self, chart: PatientChart, given_notes: tuple[Document, ...] = ()) -> None:
+    def __init__(
+        self, chart: PatientChart, given_notes: tuple[Document, ...] = ()
+    ) -> None:
         super().__init__(chart.patient, chart.queries, chart.time_remark)
         opener = NoteOpener(self.record, remembered_vectors.encode)
         all_notes = opener.open(self.patient.id, *given_notes)
         day = self.now.date().isoformat()
-        self.notes: ChartNotes = all_notes.until(day) if self.queries.is_time_stated else all_notes
+        self.notes: ChartNotes = (
+            all_notes.until(day) if self.queries.is_time_stated else all_notes
+        )
         self._later_notes = len(all_notes.documents) - len(self.notes.documents)
 
     @cached_property

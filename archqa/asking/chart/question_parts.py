@@ -101,7 +101,9 @@ def _standing_alone(part: str, subject: str, *, is_context: bool) -> str:
 
 
 def _own_words(part: str) -> list[str]:
-    return [word for word in content_words(part) if not _pattern("bare").fullmatch(word)]
+    return [
+        word for word in content_words(part) if not _pattern("bare").fullmatch(word)
+    ]
 
 
 def _subject(text: str) -> str:
@@ -114,5 +116,7 @@ def _subject(text: str) -> str:
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
     rows = read_rows("asking/data/question_patterns.tsv", 3)
-    (pattern,) = (pattern for group, part, pattern in rows if (group, part) == ("part", name))
+    (pattern,) = (
+        pattern for group, part, pattern in rows if (group, part) == ("part", name)
+    )
     return re.compile(pattern, re.IGNORECASE)

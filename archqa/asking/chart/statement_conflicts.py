@@ -85,7 +85,9 @@ def _later_values(
     question: str, answer: Answer, notes: ChartNotes, texts: Sequence[int]
 ) -> Iterator[NoteConflict]:
     """Yield sentences with a value of what is asked from after the resources' last one."""
-    dates = [row.date[:10] for row in answer.evidence if row.id.startswith("Observation/")]
+    dates = [
+        row.date[:10] for row in answer.evidence if row.id.startswith("Observation/")
+    ]
     if not dates:
         return
     last = max(dates)
@@ -103,10 +105,14 @@ def _later_values(
 
 
 def _concepts(text: str, kind: str) -> list[Concept]:
-    return [match.concept for match in find_concepts(text) if match.concept.kind == kind]
+    return [
+        match.concept for match in find_concepts(text) if match.concept.kind == kind
+    ]
 
 
-def _newest_first(notes: ChartNotes, concept: Concept, texts: Iterable[int]) -> list[Place]:
+def _newest_first(
+    notes: ChartNotes, concept: Concept, texts: Iterable[int]
+) -> list[Place]:
     """Return where sentences name a concept, each in its latest note."""
     naming = texts_with_term(notes, concept_term(concept)).intersection(texts)
     return sorted(min(notes.places[text]) for text in naming)
@@ -119,7 +125,9 @@ def says_of(drug: Concept, text: str) -> bool:
 
 def is_ended(drug: Concept, text: str) -> bool:
     """Whether a sentence says that a drug was ended or is not taken, and not that it is."""
-    return _near(drug, text, cue_pattern("medicine", "ended")) and not _is_taken(drug, text)
+    return _near(drug, text, cue_pattern("medicine", "ended")) and not _is_taken(
+        drug, text
+    )
 
 
 def _is_taken(drug: Concept, text: str) -> bool:

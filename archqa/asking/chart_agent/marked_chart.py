@@ -88,7 +88,9 @@ class MarkedChart:
             for name in source.ids:
                 if name not in yielded:
                     yielded.add(name)
-                    yield self.notes.evidence(name) or self.record.evidence(name, source)
+                    yield self.notes.evidence(name) or self.record.evidence(
+                        name, source
+                    )
 
     def titles(self, line: ChartLine) -> str:
         """Return the titles and dates of what a line cites."""
@@ -102,7 +104,9 @@ class MarkedChart:
 
 _MAX_HITS = 15
 _DATE = r"^(?:\d{4}(?:-\d{2}(?:-\d{2})?)?)?$"
-_SINCE = Field(default="", pattern=_DATE, description="From this date on: 2024, 2024-03 or a day.")
+_SINCE = Field(
+    default="", pattern=_DATE, description="From this date on: 2024, 2024-03 or a day."
+)
 _UNTIL = Field(default="", pattern=_DATE, description="Up to this date, included.")
 _TITLE = Field(default="", description="Words of the title, type or author of a note.")
 
@@ -130,7 +134,9 @@ class SearchNotes(Tool[SearchNotesArguments]):
         """Return the hits by note."""
         if not args.query.strip():
             return tool_error("arguments", "search_notes: the query has no word.")
-        found = self._notes.search(args.query, _MAX_HITS, args.since, args.until, args.title)
+        found = self._notes.search(
+            args.query, _MAX_HITS, args.since, args.until, args.title
+        )
         return _result(found, "No note fits these limits.")
 
 
@@ -170,7 +176,9 @@ class ListNotes(Tool[ListNotesArguments]):
     """Lists notes by date and title."""
 
     name = "list_notes"
-    description = "List the notes, latest first: mark, date, title, author, number of sentences."
+    description = (
+        "List the notes, latest first: mark, date, title, author, number of sentences."
+    )
     takes = ListNotesArguments
 
     def __init__(self, notes: MarkedNotes) -> None:
@@ -187,14 +195,18 @@ class ListNotes(Tool[ListNotesArguments]):
 class QueryRecordArguments(FrozenModel):
     """What to ask."""
 
-    question: str = Field(description="A short question in everyday words, such as: latest LDL?")
+    question: str = Field(
+        description="A short question in everyday words, such as: latest LDL?"
+    )
 
 
 class QueryRecord(Tool[QueryRecordArguments]):
     """Asks the record by the everyday grammar."""
 
     name = "query_record"
-    description = "Ask the record a short question that rules read; check how they read it."
+    description = (
+        "Ask the record a short question that rules read; check how they read it."
+    )
     takes = QueryRecordArguments
 
     def __init__(self, shown: MarkedRecord) -> None:
@@ -210,7 +222,8 @@ class ListRecordArguments(FrozenModel):
 
     kind: str = Field(description=f"One of: {', '.join(KINDS)}.")
     contains: str = Field(
-        default="", description="Words of the row or their beginnings, or what it is a kind of."
+        default="",
+        description="Words of the row or their beginnings, or what it is a kind of.",
     )
     since: str = _SINCE
     until: str = _UNTIL
@@ -220,7 +233,9 @@ class ListRecord(Tool[ListRecordArguments]):
     """Lists the rows of one kind."""
 
     name = "list_record"
-    description = "List rows of the record of one kind, latest first, with values and statuses."
+    description = (
+        "List rows of the record of one kind, latest first, with values and statuses."
+    )
     takes = ListRecordArguments
 
     def __init__(self, shown: MarkedRecord) -> None:
@@ -229,7 +244,9 @@ class ListRecord(Tool[ListRecordArguments]):
     def run(self, record: Record, args: ListRecordArguments) -> ToolResult:
         """Return the rows."""
         if args.kind not in KINDS:
-            return tool_error("arguments", f"list_record: kind is one of: {', '.join(KINDS)}.")
+            return tool_error(
+                "arguments", f"list_record: kind is one of: {', '.join(KINDS)}."
+            )
         try:
             lines = self._shown.listed(args.kind, args.contains, args.since, args.until)
         except CannotExecute as problem:

@@ -97,8 +97,12 @@ class MarkedNotes:
 
         Without those of routine notes, unless no other note has any.
         """
-        hits = search_notes(self.notes, question, self._encode, None, self._texts, count)
-        selected = [hit for hit in hits if hit.place.document not in self._routine] or hits
+        hits = search_notes(
+            self.notes, question, self._encode, None, self._texts, count
+        )
+        selected = [
+            hit for hit in hits if hit.place.document not in self._routine
+        ] or hits
         lines = self._hit_lines(selected)
         hidden = len(hits) - len(selected)
         if hidden:
@@ -148,7 +152,9 @@ class MarkedNotes:
         """Return the lines of sentences, and the marks alone of those that were shown before."""
         uncitable = self._read(index).uncitable
         citable = {position for position in positions if position not in uncitable}
-        known = {position for position in citable if _mark(index, position) in self.shown}
+        known = {
+            position for position in citable if _mark(index, position) in self.shown
+        }
         marks = ", ".join(f"[{_mark(index, position)}]" for position in sorted(known))
         if known and known == citable:
             return [f"{_mark(index)}: {marks} shown before"]
@@ -241,7 +247,10 @@ class MarkedNotes:
         place = self.notes.place_of(sentence_id)
         if place is None:
             return None
-        document, read = self.notes.documents[place.document], self._read(place.document)
+        document, read = (
+            self.notes.documents[place.document],
+            self._read(place.document),
+        )
         sentence = read.sentences[place.sentence]
         return Evidence(
             id=sentence_id,
@@ -308,7 +317,9 @@ class MarkedNotes:
             return self._read_notes[index]
         sentences = self.notes.sentences(index)
         name = self.notes.documents[index].name
-        case = Case(id=name, patient_narrative="", clinician_question="", sentences=sentences)
+        case = Case(
+            id=name, patient_narrative="", clinician_question="", sentences=sentences
+        )
         hidden = frozenset(non_evidence_reasons(case))
         # What the first sentences say with a date, such as "DOS: 03/12/2026".
         dated = []
@@ -372,7 +383,9 @@ def _rows(text_of_line: dict[int, str]) -> Iterator[tuple[int, str, str]]:
         if len(cells) == former_width:
             yield line, label, dates
         else:
-            has_dates = all(_has_date(cell) or _MONTH_OR_YEAR.fullmatch(cell) for cell in cells[1:])
+            has_dates = all(
+                _has_date(cell) or _MONTH_OR_YEAR.fullmatch(cell) for cell in cells[1:]
+            )
             dates = " | ".join(cells) if has_dates else ""
             yield line, label, ""
         former_width = len(cells)

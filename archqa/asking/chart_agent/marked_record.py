@@ -36,8 +36,12 @@ _MIN_BEGINNING = 3
 _MIN_DETAIL = 4
 """Characters of a personal detail below which other text may well have the same ones."""
 
-NOT_READ = "The question could not be read, so nothing was searched. list_record lists rows."
-NOT_COMPUTED = "Rows on what the question names; no rule could read whether they answer it:"
+NOT_READ = (
+    "The question could not be read, so nothing was searched. list_record lists rows."
+)
+NOT_COMPUTED = (
+    "Rows on what the question names; no rule could read whether they answer it:"
+)
 DETAILS_HIDDEN = (
     "(of identifiers, contacts, address and name of the patient, only what the question asks for "
     "is shown)"
@@ -51,18 +55,30 @@ _NOT_LISTED_FACTS = frozenset(
 )
 _WORD = re.compile(r"\w+")
 
-PERSONAL_DETAILS = frozenset({"identifier", "contact", "address", "phone", "email", "patient_name"})
+PERSONAL_DETAILS = frozenset(
+    {"identifier", "contact", "address", "phone", "email", "patient_name"}
+)
 """Facts of a patient's row."""
 
 _NOT_ASKING = "other"
 _GAP = re.escape(" .. ")
 _UP_TO_SIX_WORDS = r"\s(?:\S+\s){0,6}"
 _OF_A_PATIENT = frozenset(
-    {"resourceType", "id", "active", "gender", "birthDate", "deceasedBoolean", "deceasedDateTime"}
+    {
+        "resourceType",
+        "id",
+        "active",
+        "gender",
+        "birthDate",
+        "deceasedBoolean",
+        "deceasedDateTime",
+    }
     | {"maritalStatus", "multipleBirthBoolean", "multipleBirthInteger", "communication"}
     | {"generalPractitioner", "managingOrganization"}
 )
-_THE_PATIENT = frozenset({"subject", "patient", "beneficiary", "subscriber", "policyHolder"})
+_THE_PATIENT = frozenset(
+    {"subject", "patient", "beneficiary", "subscriber", "policyHolder"}
+)
 """Fields of other resources that name the patient, which every one of them does."""
 
 _DETAIL_OF_FIELD = {
@@ -80,7 +96,9 @@ class AskedDetails(NamedTuple):
     details: frozenset[str]
     identifier_types: tuple[re.Pattern[str], ...] = ()
 
-    def identifiers(self, identifiers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def identifiers(
+        self, identifiers: Iterable[Mapping[str, Any]]
+    ) -> list[Mapping[str, Any]]:
         """Return those that are asked for; where none has the type, those without a type."""
         if "identifier" not in self.details:
             return []
@@ -121,12 +139,18 @@ def asked_details(question: str) -> AskedDetails:
     return AskedDetails(frozenset(details), tuple(identifier_types))
 
 
-def without_personal_details(resource: Mapping[str, Any], asked: AskedDetails) -> dict[str, Any]:
+def without_personal_details(
+    resource: Mapping[str, Any], asked: AskedDetails
+) -> dict[str, Any]:
     """Return a resource without what identifies or reaches the patient, but for what is asked."""
     is_patient = resource.get("resourceType") == "Patient"
     fields = {}
     for field, value in resource.items():
-        known = _patient_field(field, value, asked) if is_patient else _field(field, value, asked)
+        known = (
+            _patient_field(field, value, asked)
+            if is_patient
+            else _field(field, value, asked)
+        )
         if known not in (None, [], {}):
             fields[field] = known
     return fields
@@ -142,7 +166,9 @@ def _patient_field(field: str, value: Any, asked: AskedDetails) -> Any:
     if field == "address":
         coarse = []
         for address in value:
-            coarse.append({part: address[part] for part in _COARSE_ADDRESS if part in address})
+            coarse.append(
+                {part: address[part] for part in _COARSE_ADDRESS if part in address}
+            )
         return coarse
     return _telecom(value, asked) if field == "telecom" else None
 
@@ -237,7 +263,9 @@ class MarkedRecord:
             if any(detail in text for detail in hidden):
                 lines.append(DETAILS_HIDDEN)
             else:
-                latest = max((dates.get(name, "") for name in line.citations), default="")
+                latest = max(
+                    (dates.get(name, "") for name in line.citations), default=""
+                )
                 lines.append(self._show(line.citations, line.text, latest))
         return lines
 
@@ -266,10 +294,16 @@ class MarkedRecord:
                 yield _TYPE_AFTER_VALUE.sub("", value)
 
     def _requested_identifiers(self) -> set[str]:
-        identifiers = self._asked.identifiers(self._queries.patient.get("identifier", ()))
-        return {str(identifier.get("value", "")).casefold() for identifier in identifiers}
+        identifiers = self._asked.identifiers(
+            self._queries.patient.get("identifier", ())
+        )
+        return {
+            str(identifier.get("value", "")).casefold() for identifier in identifiers
+        }
 
-    def listed(self, kind: str, words: str = "", since: str = "", until: str = "") -> list[str]:
+    def listed(
+        self, kind: str, words: str = "", since: str = "", until: str = ""
+    ) -> list[str]:
         """Return the rows of a kind, latest first, that have these words or mean the same concept.
 
         A word stands for all that begin with it. Raises as the record does, and `KeyError` for an
@@ -282,7 +316,9 @@ class MarkedRecord:
             if not all_rows:
                 return [f"The record has no {plural}."]
             names = "; ".join(_nearest_names(words, all_rows))
-            return [f"No row of {len(all_rows)} {plural} has these words; other names: {names}"]
+            return [
+                f"No row of {len(all_rows)} {plural} has these words; other names: {names}"
+            ]
         rows.sort(key=lambda row: row.local_time or datetime.min, reverse=True)
         within = [row for row in rows if _is_between(row, since, until)]
         heading = f"{len(within)} of {len(all_rows)} {plural}:"
@@ -349,7 +385,11 @@ class MarkedRecord:
             return own
         resource_type = name.partition("/")[0]
         return Evidence(
-            id=name, kind="resource", text=source.text, source=resource_type, date=source.date
+            id=name,
+            kind="resource",
+            text=source.text,
+            source=resource_type,
+            date=source.date,
         )
 
     def _all(self, kind: str) -> Sequence[Row]:
@@ -360,7 +400,9 @@ class MarkedRecord:
         requested = self._requested_identifiers()
         shown_rows = []
         for row in rows:
-            facts = {name: row.facts[name] for name in row.facts if name not in self._hidden}
+            facts = {
+                name: row.facts[name] for name in row.facts if name not in self._hidden
+            }
             if "identifier" in facts:
                 identifiers = []
                 for identifier in facts["identifier"]:
@@ -404,7 +446,10 @@ class MarkedRecord:
             known = {(row.refs, row.name) for row in rows}
             try:
                 rows_of_concept = self._query_rows(kind, concepts=(words,))
-            except (CannotExecute, ValueError):  # No rows of the kind have such a concept.
+            except (
+                CannotExecute,
+                ValueError,
+            ):  # No rows of the kind have such a concept.
                 return rows
             for row in rows_of_concept:
                 if (row.refs, row.name) not in known:
@@ -478,7 +523,9 @@ def _nearest_names(words: str, rows: Iterable[Row]) -> list[str]:
         for wanted, word in product(_words(words), _words(name)):
             ratios.append(SequenceMatcher(None, wanted, word).ratio())
         likeness[name] = round(max(ratios, default=0.0), 1)
-    return sorted(counts, key=lambda name: (-likeness[name], -counts[name]))[:_MAX_NAMES]
+    return sorted(counts, key=lambda name: (-likeness[name], -counts[name]))[
+        :_MAX_NAMES
+    ]
 
 
 def _is_between(row: Row, since: str, until: str) -> bool:
@@ -487,4 +534,6 @@ def _is_between(row: Row, since: str, until: str) -> bool:
         return True
     start = date_text(row.local_time)
     end = date_text(row.local_end) if row.local_end else start
-    return (not since or end[: len(since)] >= since) and (not until or start[: len(until)] <= until)
+    return (not since or end[: len(since)] >= since) and (
+        not until or start[: len(until)] <= until
+    )

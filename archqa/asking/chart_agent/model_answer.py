@@ -21,7 +21,12 @@ from archqa.agents.conversation import Conversation, tool_calls_of
 from archqa.agents.line_check import AnswerVerdict, ChartAnswerCheckAgent, LineCheckTask
 from archqa.agents.tools import tools_by_name
 from archqa.asking.answer import Answer, Status
-from archqa.asking.chart_agent.marked_chart import ChartToAsk, MarkedChart, SearchNotes, chart_tools
+from archqa.asking.chart_agent.marked_chart import (
+    ChartToAsk,
+    MarkedChart,
+    SearchNotes,
+    chart_tools,
+)
 from archqa.asking.record_words import counted
 from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong, ToolsNotSupported
@@ -78,7 +83,9 @@ class ChartConversation:
         corrections = _CORRECTIONS
         while True:
             messages = self._conversation.messages
-            tokens = sum(message.characters for message in messages) // CHARACTERS_PER_TOKEN
+            tokens = (
+                sum(message.characters for message in messages) // CHARACTERS_PER_TOKEN
+            )
             is_last = self._turns_left <= 1 or tokens > self._budget.tokens
             if is_last and not self._is_told_to_end:
                 last = self._conversation.own_prompt_text("last.jinja")
@@ -130,14 +137,18 @@ class ChartConversation:
             if call.id:
                 self._conversation.add_tool_result(result, call.id)
             else:
-                written.append(f"{as_line(call.name)} {as_line(call.arguments)}\n{result}")
+                written.append(
+                    f"{as_line(call.name)} {as_line(call.arguments)}\n{result}"
+                )
         if written:
             self._conversation.add_message("\n\n".join(written))
 
     def _carry_out(self, call: ToolCall) -> str:
         tool = self._tools.get(call.name)
         if tool is None:
-            return f"There is no tool of that name. There are: {', '.join(self._tools)}."
+            return (
+                f"There is no tool of that name. There are: {', '.join(self._tools)}."
+            )
         self.searches += call.name == SearchNotes.name
         result = tool.call(self._record, call.arguments)
         lines = []
@@ -147,7 +158,9 @@ class ChartConversation:
             lines.append(f"{indentation}{as_line(line)}")
         return "\n".join(lines)
 
-    def _accepted(self, reply: Reply, calls: Sequence[ToolCall], *, is_last: bool) -> ChartReply:
+    def _accepted(
+        self, reply: Reply, calls: Sequence[ToolCall], *, is_last: bool
+    ) -> ChartReply:
         """Return the answer in a reply.
 
         Raises `Rejected`, also where a model looks nothing up before it says that it is not there.
@@ -227,7 +240,9 @@ async def answer_chart_by_model(
     shown = await asyncio.to_thread(MarkedChart, chart, question)
     task = await asyncio.to_thread(shown.first_task)
     record = chart.queries.record
-    conversation = ChartConversation(task, shown, record, context, budget or ChartBudget())
+    conversation = ChartConversation(
+        task, shown, record, context, budget or ChartBudget()
+    )
     checked = _CheckedAnswer(question, shown, conversation, context)
     try:
         return await checked.answer()
@@ -286,7 +301,9 @@ class _CheckedAnswer:
             if verdict is not None and str(number) in verdict.supported:
                 supported.append(line)
         if reply.status == "not_understood":
-            words = tuple(" ".join(word.split()) for word in reply.not_understood if word.strip())
+            words = tuple(
+                " ".join(word.split()) for word in reply.not_understood if word.strip()
+            )
             quoted = list_ids(f'"{word}"' for word in words)
             return Answer(
                 question=self._question,
@@ -318,7 +335,10 @@ class _CheckedAnswer:
         return answer.model_copy(update={"is_partial": is_partial})
 
     def _not_found(
-        self, missing: str, related: Sequence[ChartLine] = (), remarks: tuple[str, ...] = ()
+        self,
+        missing: str,
+        related: Sequence[ChartLine] = (),
+        remarks: tuple[str, ...] = (),
     ) -> Answer:
         """Return that nothing was found; related facts are remarks, so that they answer nothing."""
         what = f": {_phrase(missing)}" if missing.strip() else ""
@@ -328,7 +348,9 @@ class _CheckedAnswer:
         notes = counted(len(self._shown.notes.notes.documents), "note", "notes")
         searched = f"the record and {notes}"
         if self._conversation.searches:
-            times = counted(self._conversation.searches, "further search", "further searches")
+            times = counted(
+                self._conversation.searches, "further search", "further searches"
+            )
             searched = f"{searched}, with {times}"
         return Answer(
             question=self._question,

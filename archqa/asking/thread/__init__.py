@@ -63,7 +63,9 @@ class Place(FrozenModel):
 class Thread:
     """The latest turns about one patient or one note, oldest first; `place` is set by the first."""
 
-    def __init__(self, place: Place | None = None, turns: tuple[Turn, ...] = ()) -> None:
+    def __init__(
+        self, place: Place | None = None, turns: tuple[Turn, ...] = ()
+    ) -> None:
         self.place = place
         self.turns = turns[-MOST_TURNS:]
 

@@ -24,7 +24,11 @@ from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CallerError, CaseFailed, InputError
 from archqa.fhir import FhirError, Record, connect
 from archqa.fhir.connection import checked_location
-from archqa.query.questions.everyday import NameIndex, PatientVocabulary, patient_vocabulary
+from archqa.query.questions.everyday import (
+    NameIndex,
+    PatientVocabulary,
+    patient_vocabulary,
+)
 from archqa.runs.event_loop import run_sync
 from archqa.safety.arguments import as_text
 from archqa.safety.server_urls import is_server_url
@@ -48,12 +52,18 @@ def ask_in_session(
     where another one is given, and as `answer_question` does.
     """
     if isinstance(session, Thread):
-        return ask_in_thread(question, session, options, note=note, patient=patient).answer
+        return ask_in_thread(
+            question, session, options, note=note, patient=patient
+        ).answer
     folder = SessionFolder()
     thread = folder.load(session)
     before = thread.turns
-    answered = ask_in_thread(question, thread, options, note=note, patient=patient, session=session)
-    added = [turn for turn in thread.turns if not any(turn is former for former in before)]
+    answered = ask_in_thread(
+        question, thread, options, note=note, patient=patient, session=session
+    )
+    added = [
+        turn for turn in thread.turns if not any(turn is former for former in before)
+    ]
     if added and thread.place is not None:
         folder.add(session, thread.place, added)
     return answered.answer
@@ -89,14 +99,20 @@ def ask_in_thread(
         check_source(note, patient, record_location)
         place = requested
     elif _is_same_place(thread.place, requested, options.settings):
-        place = thread.place.model_copy(update={"now": requested.now or thread.place.now})
+        place = thread.place.model_copy(
+            update={"now": requested.now or thread.place.now}
+        )
     else:
         raise CallerError(other_place_message(session))
     options = options._replace(record=place.record, now=parse_time(place.now))
     follow_up, usage = _understand(question, thread, place, options)
     if isinstance(follow_up, Standalone):
         answered = _answer(question, follow_up, place, options)
-        patient_id = answered.answer.patient["id"] if answered.answer.patient else place.patient_id
+        patient_id = (
+            answered.answer.patient["id"]
+            if answered.answer.patient
+            else place.patient_id
+        )
         thread.place = place.model_copy(update={"patient_id": patient_id})
         thread.add(Turn.of_answer(answered.answer, follow_up.without_limit))
     elif isinstance(follow_up, ShowEvidence):
@@ -115,7 +131,9 @@ def ask_in_thread(
         answered = AnsweredQuestion(answer)
     if usage.calls:
         total = sum_usage([usage, answered.answer.usage])
-        answered = answered._replace(answer=answered.answer.model_copy(update={"usage": total}))
+        answered = answered._replace(
+            answer=answered.answer.model_copy(update={"usage": total})
+        )
     return answered
 
 
@@ -130,7 +148,9 @@ def _understand(
     with _open_record(place, options.settings) as record:
         try:
             if record is None:  # A note has no names of a record.
-                vocabulary = PatientVocabulary(tuple, lambda: NameIndex(()), lambda: NameIndex(()))
+                vocabulary = PatientVocabulary(
+                    tuple, lambda: NameIndex(()), lambda: NameIndex(())
+                )
                 today = now.date() if now else date.today()
             else:
                 vocabulary = patient_vocabulary(record, place.patient_id)
@@ -139,7 +159,11 @@ def _understand(
             follow_up = resolve(question, thread, vocabulary, today)
         except FhirError as error:
             raise InputError(place.record or "", [f": {error}"]) from None
-    if not isinstance(follow_up, Unclear) or follow_up.is_ambiguous or thread.last is None:
+    if (
+        not isinstance(follow_up, Unclear)
+        or follow_up.is_ambiguous
+        or thread.last is None
+    ):
         return follow_up, Usage()
     if not options.settings.prefers_model_pipeline and options.scripted is None:
         return follow_up, Usage()
@@ -176,7 +200,11 @@ def _answer(
 
 
 def _show_evidence(
-    question: str, thread: Thread, place: Place, options: AskOptions, request: ShowEvidence
+    question: str,
+    thread: Thread,
+    place: Place,
+    options: AskOptions,
+    request: ShowEvidence,
 ) -> AnsweredQuestion:
     """Return the evidence of the last answer; what was asked last stays so."""
     last = thread.last
@@ -205,7 +233,10 @@ def _open_record(place: Place, settings: Settings) -> Iterator[Record | None]:
 
 def _is_same_place(own: Place, requested: Place, settings: Settings) -> bool:
     """Whether nothing is requested, or what a thread is about."""
-    if requested.record not in (None, own.record) or requested.note not in (None, own.note):
+    if requested.record not in (None, own.record) or requested.note not in (
+        None,
+        own.note,
+    ):
         return False
     if requested.patient in (None, own.patient, own.patient_id):
         return True

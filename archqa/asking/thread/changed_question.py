@@ -196,7 +196,9 @@ def of_subject(asked: AskedBefore, name: str, *, with_article: bool) -> str:
     former = _BEFORE_NAME if with_article else _INDEFINITE
     before = former.search(asked.text[: first.start])
     start = before.start() if before else first.start
-    if with_article and not before:  # "Last A1c" has no place for "her" of "her glucose".
+    if (
+        with_article and not before
+    ):  # "Last A1c" has no place for "her" of "her glucose".
         name = name.partition(" ")[2] or name
     return _tidy(asked.text[:start] + name + asked.text[last.end :])
 
@@ -210,7 +212,9 @@ def asked_why_or_when(asked: AskedBefore, attribute: str) -> str | None:
     opening = _ASKING.get(attribute)
     if opening is None or not asked.words:
         return None
-    if attribute == "frequency" and any("drug" in subject.kinds for subject in asked.subjects):
+    if attribute == "frequency" and any(
+        "drug" in subject.kinds for subject in asked.subjects
+    ):
         return None
     tokens = asked.clause.tokens
     first_word = tokens[0].text
@@ -227,7 +231,9 @@ def asked_why_or_when(asked: AskedBefore, attribute: str) -> str | None:
         return None
     for mark in following:
         start = tokens[mark.start].start
-        is_subject = any(subject.start <= start < subject.end for subject in asked.subjects)
+        is_subject = any(
+            subject.start <= start < subject.end for subject in asked.subjects
+        )
         if mark.kind in _VERBS and not is_subject:
             return _tidy(opening + asked.text[tokens[first.end - 1].end :])
     return None
@@ -280,7 +286,9 @@ class NamedSubject(NamedTuple):
 
 def has_own_subject(words: FollowUpWords) -> bool:
     """Whether a question names a thing of its own."""
-    return any(mark.kind in _OWN and not _names_nothing(mark) for mark in words.clause.marks)
+    return any(
+        mark.kind in _OWN and not _names_nothing(mark) for mark in words.clause.marks
+    )
 
 
 def says_nothing(words: FollowUpWords) -> bool:
@@ -304,7 +312,9 @@ def is_fragment(words: FollowUpWords) -> bool:
 def names_subject_before_reference(words: FollowUpWords) -> bool:
     """Whether "it" may mean what the question itself has named before."""
     first = words.references[0].start
-    return any(subject.start < first for subject in subjects_of(words.text, words.clause))
+    return any(
+        subject.start < first for subject in subjects_of(words.text, words.clause)
+    )
 
 
 def named_subject(words: FollowUpWords, asked: AskedBefore) -> NamedSubject | None:
@@ -317,7 +327,10 @@ def named_subject(words: FollowUpWords, asked: AskedBefore) -> NamedSubject | No
         return None
     tokens = words.clause.tokens
     preposition = tokens[marks[0].start].text
-    has_preposition = preposition in _PREPOSITIONS and marks[0].kind in {"filler", "link"}
+    has_preposition = preposition in _PREPOSITIONS and marks[0].kind in {
+        "filler",
+        "link",
+    }
     if has_preposition:
         before = asked.text[: asked.subjects[0].start].lower().split()
         if before and before[-1] in _ARTICLES:
@@ -345,7 +358,9 @@ def _core_marks(words: FollowUpWords) -> list[Mark]:
     tokens, start, end = words.clause.tokens, words.words[0].start, words.words[-1].end
     marks = []
     for mark in words.clause.marks:
-        is_within = tokens[mark.start].start >= start and tokens[mark.end - 1].end <= end
+        is_within = (
+            tokens[mark.start].start >= start and tokens[mark.end - 1].end <= end
+        )
         if mark.kind != "sign" and is_within:
             marks.append(mark)
     return marks

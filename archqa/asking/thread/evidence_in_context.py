@@ -19,11 +19,21 @@ NOT_ASKED_AGAIN = "This is what the last answer rests on; nothing was concluded 
 
 _MOST_SHOWN = 20
 _SENTENCES_AROUND = 1
-_PEOPLE = ("requester", "performer", "recorder", "asserter", "author", "actor", "individual")
+_PEOPLE = (
+    "requester",
+    "performer",
+    "recorder",
+    "asserter",
+    "author",
+    "actor",
+    "individual",
+)
 """Elements that hold who ordered, did or wrote it (hl7.org/fhir/R4)."""
 
 
-def shown_evidence(turn: Turn, place: Place, record: Record | None, *, is_doubt: bool) -> Answer:
+def shown_evidence(
+    turn: Turn, place: Place, record: Record | None, *, is_doubt: bool
+) -> Answer:
     """Return the evidence of a turn as an answer: one line a piece, each citing itself.
 
     `record` is needed for evidence of a patient's record. Raises `FhirError` as the record does.
@@ -43,7 +53,9 @@ def shown_evidence(turn: Turn, place: Place, record: Record | None, *, is_doubt:
     lines = []
     for piece in evidence[:_MOST_SHOWN]:
         if piece.kind == "sentence":
-            lines.append(_sentence_line(piece, documents.get(_document_name(piece)), record))
+            lines.append(
+                _sentence_line(piece, documents.get(_document_name(piece)), record)
+            )
         else:
             lines.append(_resource_line(piece, _resource(record, piece.id)))
     remarks = [NOT_ASKED_AGAIN] if is_doubt else []
@@ -83,7 +95,9 @@ def _document_name(piece: Evidence) -> str:
     return piece.source or piece.id.partition("#")[0]
 
 
-def _sentence_line(piece: Evidence, document: Document | None, record: Record | None) -> AnswerLine:
+def _sentence_line(
+    piece: Evidence, document: Document | None, record: Record | None
+) -> AnswerLine:
     """Return the sentence among its neighbours, after title, date and author of its note."""
     if document is None:
         return AnswerLine(text=piece.text, citations=(piece.id,))

@@ -45,7 +45,12 @@ from archqa.asking.thread.subjects import (
     choose_template_subject,
     read_asked,
 )
-from archqa.query.questions.everyday import Declined, Understood, Vocabulary, read_question
+from archqa.query.questions.everyday import (
+    Declined,
+    Understood,
+    Vocabulary,
+    read_question,
+)
 
 
 class Standalone(NamedTuple):
@@ -103,7 +108,9 @@ class _Reading(NamedTuple):
     today: date
 
 
-def resolve(question: str, thread: Thread, vocabulary: Vocabulary, today: date) -> FollowUp:
+def resolve(
+    question: str, thread: Thread, vocabulary: Vocabulary, today: date
+) -> FollowUp:
     """Return how a question is understood after the turns of a thread.
 
     `vocabulary` is of the patient; `today` says which "March" is meant.
@@ -139,7 +146,11 @@ def _time(reading: _Reading) -> FollowUp | None:
         # "What was it in 2020" asks for the value of the subject of the last question.
         chosen = choose_template_subject(asked, "value", 0)
         if isinstance(chosen, ChosenSubject) and "measurement" in chosen.subject.kinds:
-            asked = _reread(reading, chosen.question) if chosen.question is not None else asked
+            asked = (
+                _reread(reading, chosen.question)
+                if chosen.question is not None
+                else asked
+            )
     return Standalone(asked_in_period(asked, reading.words.periods[0]))
 
 
@@ -169,7 +180,9 @@ def _attribute(reading: _Reading) -> FollowUp | None:
         reference = words.references[0]
         item = reference.item
         # "That" is what happened as a whole, as in "why was that".
-        is_pronoun = words.text[reference.start : reference.end].lower() in POINTING_WORDS
+        is_pronoun = (
+            words.text[reference.start : reference.end].lower() in POINTING_WORDS
+        )
         is_short = len(words.key) <= LONGEST_ON_EVENTS
         is_of_event = is_pronoun and is_short and words.key[-1] == SUBJECT
     if is_of_event:
@@ -229,7 +242,9 @@ def _part(reading: _Reading) -> FollowUp | None:
             continue
         # What the part is called in the table of templates: "the dosage" is the dose.
         known = whole_phrases().get(part.words)
-        chosen = choose_template_subject(reading.asked, known.value if known else "result", 0)
+        chosen = choose_template_subject(
+            reading.asked, known.value if known else "result", 0
+        )
         if isinstance(chosen, SeveralSubjects):
             return _which_of(words, chosen)
         if chosen is not None:
@@ -242,7 +257,9 @@ def _reference(reading: _Reading) -> FollowUp | None:
     words = reading.words
     if not words.references or names_subject_before_reference(words):
         return None
-    phrases = [phrase for phrase in subject_kind_phrases() if contains(words.key, phrase)]
+    phrases = [
+        phrase for phrase in subject_kind_phrases() if contains(words.key, phrase)
+    ]
     longer = [phrase for phrase in phrases if len(phrase.words) > 1]
     kinds = frozenset(phrase.value for phrase in longer or phrases)
     reference = words.references[0]
@@ -295,7 +312,9 @@ def _which_of(words: FollowUpWords, several: SeveralSubjects) -> Unclear:
 
 def _unclear(words: FollowUpWords) -> Unclear:
     quoted = " ".join(words.typed)
-    message = f"To what does “{quoted}” refer?\nAsk a whole question, or name what is meant."
+    message = (
+        f"To what does “{quoted}” refer?\nAsk a whole question, or name what is meant."
+    )
     return Unclear(words.typed, message)
 
 

@@ -41,7 +41,9 @@ def whole_phrases() -> dict[tuple[str, ...], Phrase]:
     phrases: dict[tuple[str, ...], Phrase] = {}
     for kind, value, cell in read_rows("asking/thread/data/follow_ups.tsv", 3):
         for phrase in _phrases(kind, value, cell):
-            words = tuple(SUBJECT if word in POINTING_WORDS else word for word in phrase.words)
+            words = tuple(
+                SUBJECT if word in POINTING_WORDS else word for word in phrase.words
+            )
             phrases.setdefault(words, phrase._replace(words=words))
     return phrases
 
@@ -55,7 +57,9 @@ def references() -> tuple[Phrase, ...]:
 @cache
 def edge_words(place: str) -> tuple[Phrase, ...]:
     """Return the phrases that say nothing at the `start` or the `end`, the longest first."""
-    return _longest_first([phrase for phrase in _phrases_of("edge") if phrase.kind == place])
+    return _longest_first(
+        [phrase for phrase in _phrases_of("edge") if phrase.kind == place]
+    )
 
 
 @cache
@@ -77,12 +81,16 @@ def _phrases_of(group: str) -> list[Phrase]:
 def templates() -> dict[tuple[str, str], str]:
     """Return the standalone questions by what is asked and the kind of the subject."""
     questions = {}
-    for attribute, kind, question in read_rows("asking/thread/data/question_templates.tsv", 3):
+    for attribute, kind, question in read_rows(
+        "asking/thread/data/question_templates.tsv", 3
+    ):
         questions[attribute, kind] = question
     return questions
 
 
-def longest_at(phrases: Sequence[Phrase], words: Sequence[str], start: int) -> Phrase | None:
+def longest_at(
+    phrases: Sequence[Phrase], words: Sequence[str], start: int
+) -> Phrase | None:
     """Return the longest of the phrases (longest first) that stands at a place of the words."""
     for phrase in phrases:
         end = start + len(phrase.words)
@@ -117,12 +125,25 @@ _DEMONSTRATIVES = frozenset({"that", "this", "these", "those"})
 _DO = frozenset({"do", "does", "did", "will"})
 
 _AFTER_REFERENCES = frozenset(
-    {"sign", "span", "verb", "flag", "judgement", "still", "link", "join", "ever", "summary"}
+    {
+        "sign",
+        "span",
+        "verb",
+        "flag",
+        "judgement",
+        "still",
+        "link",
+        "join",
+        "ever",
+        "summary",
+    }
     | {"trend", "susceptibility", "outcome", "test", "field"}
 )
 """Kinds of marks that may follow "that" and "this" as pronouns; before others they only point."""
 
-_FILLERS_AFTER_REFERENCES = frozenset({"auxiliary", "preposition", "polite", "record", "pronoun"})
+_FILLERS_AFTER_REFERENCES = frozenset(
+    {"auxiliary", "preposition", "polite", "record", "pronoun"}
+)
 
 
 class Word(NamedTuple):
@@ -167,12 +188,18 @@ class FollowUpWords(NamedTuple):
         end = self.words[-1].end if self.words else len(self.text)
         ending = self.text[end:].strip()
         is_end_kept = ending in {"?", "!", "."}
-        return self.text[start:].strip() if is_end_kept else self.text[start:end].strip()
+        return (
+            self.text[start:].strip() if is_end_kept else self.text[start:end].strip()
+        )
 
     @property
     def periods(self) -> tuple[str, ...]:
         """The stretches of time, in the words of the question."""
-        return tuple(self.text[word.start : word.end] for word in self.words if word.text == PERIOD)
+        return tuple(
+            self.text[word.start : word.end]
+            for word in self.words
+            if word.text == PERIOD
+        )
 
     @property
     def references(self) -> tuple[Word, ...]:
@@ -199,7 +226,9 @@ def read_words(question: str, vocabulary: Vocabulary, today: date) -> FollowUpWo
 
 def _phrase_at_end(texts: tuple[str, ...]) -> Phrase | None:
     for phrase in edge_words("end"):
-        if texts[-len(phrase.words) :] == phrase.words and len(texts) > len(phrase.words):
+        if texts[-len(phrase.words) :] == phrase.words and len(texts) > len(
+            phrase.words
+        ):
             return phrase
     return None
 
@@ -221,7 +250,9 @@ def _words(clause: Clause) -> Iterator[Word]:
         place = end
 
 
-def _phrase_words(phrase: Phrase | None, clause: Clause, place: int, end: int) -> Iterator[Word]:
+def _phrase_words(
+    phrase: Phrase | None, clause: Clause, place: int, end: int
+) -> Iterator[Word]:
     """Yield one word for a reference, and those of any other phrase, or the word that is none."""
     tokens = clause.tokens[place:end]
     if phrase is not None and phrase.kind == "time":
@@ -229,7 +260,11 @@ def _phrase_words(phrase: Phrase | None, clause: Clause, place: int, end: int) -
             yield _word(token.text, [token])
         last = tokens[-1]
         yield _word(SUBJECT if last.text in POINTING_WORDS else last.text, [last])
-    elif phrase is None or phrase.kind in {"expletive", "part"} or _points(phrase, clause, end):
+    elif (
+        phrase is None
+        or phrase.kind in {"expletive", "part"}
+        or _points(phrase, clause, end)
+    ):
         for token in tokens:
             yield _word(token.text, [token])
     elif phrase.kind == "occasion":

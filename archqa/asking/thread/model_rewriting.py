@@ -28,7 +28,9 @@ class FollowUpSettings(PipelineSettings):
     """The settings of understanding a follow-up: there are none but those of its agent."""
 
 
-async def _run(task: FollowUpTask, context: "RunContext", _: FollowUpSettings) -> PipelineResult:
+async def _run(
+    task: FollowUpTask, context: "RunContext", _: FollowUpSettings
+) -> PipelineResult:
     await FollowUpAgent().run(task, context)
     return PipelineResult()
 
@@ -44,7 +46,9 @@ FOLLOW_UP_MODEL = Pipeline(
 )
 
 
-async def rewrite_by_model(question: str, thread: Thread, options: AskOptions) -> Rewriting:
+async def rewrite_by_model(
+    question: str, thread: Thread, options: AskOptions
+) -> Rewriting:
     """Return the question as a model understands it. Raises `CaseFailed` and `ModelError`."""
     models = ModelBackends(options)
     backends = models.open(FOLLOW_UP_MODEL)
@@ -57,7 +61,9 @@ async def rewrite_by_model(question: str, thread: Thread, options: AskOptions) -
     turns = []
     for turn in thread.turns[-_TURNS_SHOWN:]:
         lines = tuple(line.text for line in turn.lines[:_LINES_SHOWN])
-        turns.append(AskedTurn(question=turn.understood, status=turn.status.value, lines=lines))
+        turns.append(
+            AskedTurn(question=turn.understood, status=turn.status.value, lines=lines)
+        )
     task = FollowUpTask(question=question, turns=tuple(turns))
     try:
         output = await FollowUpAgent().run(task, backends.context(on_step))

@@ -73,7 +73,9 @@ class SessionFolder:
         content = self._read(path)
         return Thread(content.place, content.turns) if content else Thread()
 
-    def add(self, name: str, place: Place, turns: Sequence[Turn], *, anew: bool = False) -> None:
+    def add(
+        self, name: str, place: Place, turns: Sequence[Turn], *, anew: bool = False
+    ) -> None:
         """Add turns to a session, behind what other processes have added; `anew` drops the former.
 
         Raises `CallerError` if another process has begun it about something else meanwhile.

@@ -18,11 +18,30 @@ _PERSONS = frozenset({"he", "she", "i", "they", "we", "patient", "pt"})
 _BEFORE_NOUNS = frozenset({"article", "pronoun", "preposition", "demonstrative"})
 _PREPOSITIONS = frozenset({"on", "in", "of", "for", "with", "to", "at"})
 _VISIT_NOUNS = frozenset(
-    {"admission", "admissions", "visit", "visits", "stay", "stays", "hospitalization", "er", "ed"}
+    {
+        "admission",
+        "admissions",
+        "visit",
+        "visits",
+        "stay",
+        "stays",
+        "hospitalization",
+        "er",
+        "ed",
+    }
 )
 
 _VACCINE_NOUNS = frozenset(
-    {"shot", "shots", "vaccine", "vaccines", "vaccination", "jab", "booster", "immunization"}
+    {
+        "shot",
+        "shots",
+        "vaccine",
+        "vaccines",
+        "vaccination",
+        "jab",
+        "booster",
+        "immunization",
+    }
 )
 
 _ANY = "-"
@@ -98,7 +117,9 @@ class AskedBefore(NamedTuple):
     @property
     def words(self) -> tuple[str, ...]:
         """The words of the question."""
-        return tuple(token.text for token in self.clause.tokens if token.text not in SEPARATORS)
+        return tuple(
+            token.text for token in self.clause.tokens if token.text not in SEPARATORS
+        )
 
     @property
     def items(self) -> tuple[Subject, ...]:
@@ -196,7 +217,9 @@ def _display(line: str, evidence: str) -> str:
     for start in (0, line.find(": ") + 2):
         text = line[start:]
         length = 0
-        while length < min(len(text), len(evidence)) and text[length] == evidence[length]:
+        while (
+            length < min(len(text), len(evidence)) and text[length] == evidence[length]
+        ):
             length += 1
         name = text[:length].strip().rstrip(",")
         if name:
@@ -251,13 +274,18 @@ def choose_template_subject(
     chosen = choose_subject(asked, kinds - {_ANY}, item, is_strict=_ANY not in kinds)
     if chosen is None or isinstance(chosen, SeveralSubjects):
         return chosen
-    if relative and chosen.kinds != {"condition"}:  # A relative's values are in no record.
+    if relative and chosen.kinds != {
+        "condition"
+    }:  # A relative's values are in no record.
         return None
     for kind in (*sorted(chosen.kinds), _ANY):
         template = templates().get((attribute, kind))
         if template:
             question = template.format(
-                subject=chosen.phrase, name=chosen.noun, which=chosen.which, relative=relative
+                subject=chosen.phrase,
+                name=chosen.noun,
+                which=chosen.which,
+                relative=relative,
             )
             return ChosenSubject(chosen, question)
     return ChosenSubject(chosen, None)
@@ -292,7 +320,9 @@ def choose_subject(
     return None if is_strict else _the_one(asked, asked.subjects)
 
 
-def _the_one(asked: AskedBefore, subjects: tuple[Subject, ...]) -> Subject | SeveralSubjects | None:
+def _the_one(
+    asked: AskedBefore, subjects: tuple[Subject, ...]
+) -> Subject | SeveralSubjects | None:
     """Return the one subject; of several, the one that the answer tells of."""
     if not subjects:
         return None

@@ -66,7 +66,10 @@ def open_http(
         base_url=f"{base}/",
         timeout=timeout,
         transport=transport or _ProxyTransport(),
-        headers={"accept": "application/fhir+json", "accept-encoding": ACCEPTED_ENCODING},
+        headers={
+            "accept": "application/fhir+json",
+            "accept-encoding": ACCEPTED_ENCODING,
+        },
         follow_redirects=False,
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
     )
@@ -96,7 +99,11 @@ def exchange(
         milliseconds = 1000 * (time.monotonic() - started)
         what = _requested_type(request.url.path)
         _log.info(
-            "FHIR request: %s %s, status %s, %.0f ms", request.method, what, status, milliseconds
+            "FHIR request: %s %s, status %s, %.0f ms",
+            request.method,
+            what,
+            status,
+            milliseconds,
         )
 
 

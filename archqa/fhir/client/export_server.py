@@ -47,7 +47,15 @@ _MIN_WAIT, _MAX_WAIT = 0.2, 24 * 3600.0
 
 _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 _TRANSIENT_CODES = frozenset(
-    {"transient", "lock-error", "no-store", "exception", "timeout", "incomplete", "throttled"}
+    {
+        "transient",
+        "lock-error",
+        "no-store",
+        "exception",
+        "timeout",
+        "incomplete",
+        "throttled",
+    }
 )
 """Issue types that say "ask again" (hl7.org/fhir/R4/valueset-issue-type.html, below transient)."""
 
@@ -122,7 +130,9 @@ class ExportServer:
         reply = self._exchange("GET", query, {"prefer": "respond-async"})
         location = reply.headers.get("content-location")
         if reply.status_code != 202 or not location:
-            raise FhirError("The server does not answer as bulk exports do.", 502, "structure")
+            raise FhirError(
+                "The server does not answer as bulk exports do.", 502, "structure"
+            )
         url = _join(f"{self.base}/", location)
         self._check_hosts([url], "status of the export")
         return url
@@ -189,11 +199,15 @@ class ExportServer:
         """Close the connections."""
         self._http.close()
 
-    def _request(self, method: str, url: str, headers: Mapping[str, str]) -> httpx2.Request:
+    def _request(
+        self, method: str, url: str, headers: Mapping[str, str]
+    ) -> httpx2.Request:
         try:
             return self._http.build_request(method, url, headers=dict(headers))
         except httpx2.InvalidURL:
-            raise FhirError("The server names no valid address.", 502, "structure") from None
+            raise FhirError(
+                "The server names no valid address.", 502, "structure"
+            ) from None
 
     def _exchange(
         self,
@@ -237,7 +251,9 @@ class ExportServer:
                 check_encrypted(url, allow_plain_http=self._allow_plain_http)
         if foreign:
             hosts = ", ".join(list(foreign)[:5])
-            options = " ".join(f"--allow-host {name}" for name in list(foreign.values())[:5])
+            options = " ".join(
+                f"--allow-host {name}" for name in list(foreign.values())[:5]
+            )
             text = f"The {what} is on another host: {hosts}. It is asked only if you allow it:"
             raise FhirError(f"{text} {options}", 502, "security")
 
@@ -298,12 +314,16 @@ def download(
         if lines != file.count:
             part.unlink()
             numbers = f"the server counts {file.count} resources and sent {lines}"
-            raise FhirError(f"{file.type}: {numbers}. Nothing was loaded.", 502, "incomplete")
+            raise FhirError(
+                f"{file.type}: {numbers}. Nothing was loaded.", 502, "incomplete"
+            )
     part.replace(path)
     tag_path.unlink(missing_ok=True)
 
 
-def _append(reply: httpx2.Response, part: Path, progress: Callable[[int], None]) -> None:
+def _append(
+    reply: httpx2.Response, part: Path, progress: Callable[[int], None]
+) -> None:
     """Add what a reply brings to a file."""
     assert isinstance(reply.stream, httpx2.SyncByteStream)
     coding = reply.headers.get("content-encoding", "")
@@ -320,7 +340,9 @@ def _append(reply: httpx2.Response, part: Path, progress: Callable[[int], None])
         if coding not in {"", "identity"}:
             part.unlink(missing_ok=True)  # Its bytes are not those that a range counts.
         if isinstance(error, ReplyUnreadable):
-            raise FhirError(f"A file of the export {error}.", 502, "structure") from None
+            raise FhirError(
+                f"A file of the export {error}.", 502, "structure"
+            ) from None
         if isinstance(error, httpx2.HTTPError):
             raise TransientFailure(type(error).__name__) from None
         raise
@@ -331,7 +353,9 @@ def _read_manifest(reply: httpx2.Response, status_url: str) -> Manifest:
         content = reply.json()
         for link in content.get("link") or []:
             if link.get("relation") == "next":
-                raise FhirError("The server splits its manifest, which is not supported.", 502)
+                raise FhirError(
+                    "The server splits its manifest, which is not supported.", 502
+                )
         files = _remote_files(content["output"], status_url)
         manifest = Manifest(
             transaction_time=str(content["transactionTime"]),
@@ -341,13 +365,19 @@ def _read_manifest(reply: httpx2.Response, status_url: str) -> Manifest:
             deleted=_remote_files(content.get("deleted") or [], status_url),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise FhirError("The server's manifest is none of a bulk export.", 502) from None
+        raise FhirError(
+            "The server's manifest is none of a bulk export.", 502
+        ) from None
     if len(files) > _MAX_FILES:
-        raise FhirError(f"The export has more than {_MAX_FILES} files.", 502, "too-long")
+        raise FhirError(
+            f"The export has more than {_MAX_FILES} files.", 502, "too-long"
+        )
     return manifest
 
 
-def _remote_files(entries: list[dict[str, Any]], status_url: str) -> tuple[RemoteFile, ...]:
+def _remote_files(
+    entries: list[dict[str, Any]], status_url: str
+) -> tuple[RemoteFile, ...]:
     """Return the files of a part of a manifest. Raises `ValueError` and others for no such part."""
     files = []
     for entry in entries:
@@ -370,7 +400,9 @@ def _join(base: str, url: str) -> str:
     try:
         return urljoin(base, url)
     except ValueError:
-        raise FhirError("The server names no valid address.", 502, "structure") from None
+        raise FhirError(
+            "The server names no valid address.", 502, "structure"
+        ) from None
 
 
 def _raise_for_status(
@@ -383,7 +415,9 @@ def _raise_for_status(
     """Raise what a status of 300 or more says; `of_export` says that 500 is the export's end."""
     status = reply.status_code
     if is_redirect(status):
-        raise redirect_error(str(reply.request.url), status, reply.headers.get("location", ""))
+        raise redirect_error(
+            str(reply.request.url), status, reply.headers.get("location", "")
+        )
     issues: list[dict[str, Any]] = []
     try:
         listed = httpx2.Response(200, content=content).json()["issue"]
@@ -392,16 +426,22 @@ def _raise_for_status(
         pass
     if status in {401, 403}:
         refusal = f"The FHIR server at {base} refuses the token."
-        raise AuthenticationFailed(f"{refusal}\nCheck it, and what it is allowed to do.")
+        raise AuthenticationFailed(
+            f"{refusal}\nCheck it, and what it is allowed to do."
+        )
     is_transient = status in _TRANSIENT_STATUSES
-    if of_export and status >= 500 and issues:  # A status of its own that is no passing failure.
+    if (
+        of_export and status >= 500 and issues
+    ):  # A status of its own that is no passing failure.
         is_transient = any(
             issue.get("code") in _TRANSIENT_CODES - {"exception"} for issue in issues
         )
     if is_transient:
         raise TransientFailure(f"HTTP {status}", _retry_after(reply.headers))
     if of_export and status in {404, 410}:
-        raise FhirError("The server has this export no more: begin anew with --restart.", status)
+        raise FhirError(
+            "The server has this export no more: begin anew with --restart.", status
+        )
     texts = [str(issue["diagnostics"]) for issue in issues if issue.get("diagnostics")]
     default = f"The FHIR server answers HTTP {status}."
     raise FhirError(texts[:_MAX_DIAGNOSTICS] or default, status)
@@ -435,4 +475,6 @@ def _host_and_port(text: str) -> tuple[str, int | None]:
         parts = urlsplit(text if "://" in text else f"//{text}")
         return (parts.hostname or "").lower(), parts.port
     except ValueError:
-        raise CallerError("A host is named like storage.example or storage.example:8443.") from None
+        raise CallerError(
+            "A host is named like storage.example or storage.example:8443."
+        ) from None

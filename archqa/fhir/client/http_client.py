@@ -74,7 +74,9 @@ class FhirClient:
         """Return one resource, or None. Raises `FhirError` and `ServerUnavailable`."""
         if resource_type not in R4_RESOURCE_TYPES:
             hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
-            raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
+            raise FhirError(
+                f"There is no such resource type.{hint}", 404, "not-supported"
+            )
         try:
             text = self.fetch(build_search_url(f"{resource_type}/{resource_id}", ()))
         except FhirError as error:
@@ -104,7 +106,9 @@ class FhirClient:
         url = build_search_url(path, [*url_params, *flatten_params(params)])
         return self._page(url, headers)
 
-    def search_all(self, query: str, params: SearchParams | None = None) -> Iterator[Resource]:
+    def search_all(
+        self, query: str, params: SearchParams | None = None
+    ) -> Iterator[Resource]:
         """Yield the matches of all pages, each resource once.
 
         Raises `FhirError` if the server's pages never end.
@@ -138,7 +142,9 @@ class FhirClient:
         counts = {}
         for declared in rest[0].get("resource") or []:
             resource_type = str(declared.get("type"))
-            names = {str(item.get("name")) for item in declared.get("searchParam") or []}
+            names = {
+                str(item.get("name")) for item in declared.get("searchParam") or []
+            }
             # A server may extend `patient` to types that are about no patient.
             has_patients = "patient" in names and "patient" in parameters(resource_type)
             if patient and not (has_patients or resource_type == "Patient"):
@@ -164,8 +170,14 @@ class FhirClient:
         try:
             reply = self._send("POST", resource_type, content=body)
         except (httpx2.HTTPError, _TransientFailure) as error:
-            reason = str(error) if isinstance(error, _TransientFailure) else type(error).__name__
-            failure = f"The FHIR server at {self.base} did not confirm a write ({reason})."
+            reason = (
+                str(error)
+                if isinstance(error, _TransientFailure)
+                else type(error).__name__
+            )
+            failure = (
+                f"The FHIR server at {self.base} did not confirm a write ({reason})."
+            )
             raise ServerUnavailable(f"{failure}\nCheck whether it is stored.") from None
         if reply.text.strip().startswith("{"):
             stored = reply.json()
@@ -196,7 +208,9 @@ class FhirClient:
         self.close()
 
     def _reply(self, url: str, headers: dict[str, str]) -> httpx2.Response:
-        attempts = stamina.retry_context(on=_TransientFailure, attempts=self._tries, timeout=None)
+        attempts = stamina.retry_context(
+            on=_TransientFailure, attempts=self._tries, timeout=None
+        )
         try:
             for attempt in attempts:
                 with attempt:
@@ -208,7 +222,9 @@ class FhirClient:
                         raise _TransientFailure(type(error).__name__) from None
         except _TransientFailure as error:
             failure = f"The FHIR server at {self.base} does not answer ({error})."
-            raise ServerUnavailable(f"{failure}\nCheck the address, or try later.") from None
+            raise ServerUnavailable(
+                f"{failure}\nCheck the address, or try later."
+            ) from None
         raise AssertionError
 
     def _page(self, url: str, headers: dict[str, str]) -> Page:
@@ -218,7 +234,9 @@ class FhirClient:
         try:
             return _read_searchset(reply.text, url, tuple(warnings))
         except (ValueError, RecursionError):
-            raise FhirError("The server's answer is not JSON.", 502, "structure") from None
+            raise FhirError(
+                "The server's answer is not JSON.", 502, "structure"
+            ) from None
 
     def _send(
         self,
@@ -248,9 +266,7 @@ class FhirClient:
         status = reply.status_code
         if status in {401, 403}:
             refusal = f"The FHIR server at {self.base} refuses the token."
-            advice = (
-                "Check it, and what it is allowed to do; archqa takes it from ARCHQA_FHIR_TOKEN."
-            )
+            advice = "Check it, and what it is allowed to do; archqa takes it from ARCHQA_FHIR_TOKEN."
             raise AuthenticationFailed(f"{refusal}\n{advice}")
         if status in _TRANSIENT_STATUSES:
             raise _TransientFailure(f"HTTP {status}")

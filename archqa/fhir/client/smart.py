@@ -65,9 +65,7 @@ _ALGORITHMS = {"RSA": "RS384", "EC": "ES384"}
 
 _CURVE = "P-384"
 
-_FIX = (
-    "It must hold one private key, RSA or EC on curve P-384, as PEM without passphrase or as JWK."
-)
+_FIX = "It must hold one private key, RSA or EC on curve P-384, as PEM without passphrase or as JWK."
 
 
 @dataclass(frozen=True)
@@ -101,10 +99,14 @@ def read_signing_key(path: Path, key_id: str | None = None) -> SigningKey:
         import cryptography  # noqa: F401
         import jwt  # noqa: F401
     except ImportError:
-        raise MissingExtra("Signing for SMART backend services (PyJWT)", "smart") from None
+        raise MissingExtra(
+            "Signing for SMART backend services (PyJWT)", "smart"
+        ) from None
     with storage_errors(path):
         if os.name == "posix" and path.stat().st_mode & 0o077:
-            raise CallerError(f"Others may read the private key {path}.\nRun: chmod 600 {path}")
+            raise CallerError(
+                f"Others may read the private key {path}.\nRun: chmod 600 {path}"
+            )
         with path.open("rb") as file:
             content = file.read(_MAX_KEY_BYTES)
     if content.lstrip()[:1] == b"{":
@@ -144,7 +146,9 @@ def _from_jwk(path: Path, content: bytes, key_id: str | None) -> SigningKey:
     named = [key for key in private if key_id is not None and key.get("kid") == key_id]
     chosen = named or private
     if len(chosen) != 1:
-        count = "has no private key" if not chosen else f"has {len(chosen)} private keys"
+        count = (
+            "has no private key" if not chosen else f"has {len(chosen)} private keys"
+        )
         fix = f"{_FIX} Of several, ARCHQA_FHIR_KEY_ID names one."
         raise InputError(path, [f": {count}."], fix)
     (members,) = chosen
@@ -156,7 +160,9 @@ def _from_jwk(path: Path, content: bytes, key_id: str | None) -> SigningKey:
     except Exception:  # The messages of PyJWT may quote the file.
         raise InputError(path, [": is no private key."], _FIX) from None
     own_id = members.get("kid")
-    return SigningKey(algorithm, key_id or (own_id if isinstance(own_id, str) else None), key)
+    return SigningKey(
+        algorithm, key_id or (own_id if isinstance(own_id, str) else None), key
+    )
 
 
 class _Proof(NamedTuple):
@@ -198,7 +204,9 @@ class _RenewedToken(ABC):
     allow_plain_http: bool = field(default=False, kw_only=True)
     _token: str = field(default="", repr=False, kw_only=True)
     _renew_at: float = field(default=0.0, repr=False, kw_only=True)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, kw_only=True)
+    _lock: threading.Lock = field(
+        default_factory=threading.Lock, repr=False, kw_only=True
+    )
 
     @abstractmethod
     def _proof(self, token_url: str) -> _Proof:
@@ -290,7 +298,10 @@ class BackendService(_RenewedToken):
             "iat": now,
             "jti": secrets.token_urlsafe(24),
         }
-        form = {"client_assertion_type": _ASSERTION_TYPE, "client_assertion": self.key.sign(claims)}
+        form = {
+            "client_assertion_type": _ASSERTION_TYPE,
+            "client_assertion": self.key.sign(claims),
+        }
         return _Proof(form, {})
 
 

@@ -32,7 +32,12 @@ from archqa.fhir.index.schema import (
 )
 from archqa.fhir.index.sources import ParsedResource, ResourceParser, SourceChunk
 from archqa.fhir.values import dates, element_values
-from archqa.fhir.values.element_values import CodedTerm, PathGetter, compile_path, root_element
+from archqa.fhir.values.element_values import (
+    CodedTerm,
+    PathGetter,
+    compile_path,
+    root_element,
+)
 from archqa.fhir.values.references import ReferenceTarget, parse_conditional_reference
 from archqa.fhir.values.search_parameters import (
     Kind,
@@ -96,8 +101,12 @@ class IndexRows:
         default_factory=lambda: {table: [] for table in INDEX_COLUMN_COUNTS}
     )
     elements: list[tuple[str, str, str]] = field(default_factory=lambda: [("", "", "")])
-    terms: list[CodedTerm] = field(default_factory=lambda: [CodedTerm(None, None, None)])
-    targets: list[ReferenceTarget] = field(default_factory=lambda: [ReferenceTarget("", "")])
+    terms: list[CodedTerm] = field(
+        default_factory=lambda: [CodedTerm(None, None, None)]
+    )
+    targets: list[ReferenceTarget] = field(
+        default_factory=lambda: [ReferenceTarget("", "")]
+    )
     max_durations: dict[int, int] = field(default_factory=dict)
     used_terms: set[tuple[int, int]] = field(default_factory=set)
     flags: set[str] = field(default_factory=set)
@@ -219,7 +228,9 @@ class IndexRowExtractor:
                         patients,
                     )
         for group, steps in plan.groups:
-            items: Sequence[Any] = compile_path(group)(resource) if group in resource else ()
+            items: Sequence[Any] = (
+                compile_path(group)(resource) if group in resource else ()
+            )
             for index, item in enumerate(items[:MAX_ITEMS]):
                 if not isinstance(item, dict):
                     continue
@@ -262,7 +273,9 @@ class IndexRowExtractor:
             group_steps: list[_Step] = []
             plan.groups.append((group, group_steps))
             for kind, path in members:
-                p = self._elements.of((resource_type, kind.value, grouped_path(group, path)))
+                p = self._elements.of(
+                    (resource_type, kind.value, grouped_path(group, path))
+                )
                 group_steps.append((emitters[kind], p, compile_path(path)))
         self._plans[resource_type] = plan
         return plan
@@ -407,7 +420,9 @@ class IndexRowExtractor:
         if type(text) is str and not self._urn_targets:
             numbers = self._reference_cache.get(text)
             if numbers is None:
-                numbers = self._reference_cache[text] = list(map(self._targets.of, _targets(value)))
+                numbers = self._reference_cache[text] = list(
+                    map(self._targets.of, _targets(value))
+                )
             return numbers
         numbers = []
         for target in _targets(value):
@@ -425,7 +440,9 @@ class IndexRowExtractor:
     ) -> None:
         rows = self._rows["date"]
         durations = self.index.max_durations
-        for low, high, low_utc, high_utc, _ in element_values.extract_time_ranges(value):
+        for low, high, low_utc, high_utc, _ in element_values.extract_time_ranges(
+            value
+        ):
             if high - low > durations.get(p, 0):
                 durations[p] = high - low
             for patient in patients:

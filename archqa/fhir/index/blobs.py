@@ -138,18 +138,24 @@ class ResourceReader:
         for start in range(0, len(numbers), _FETCHED_AT_ONCE):
             check_budget()
             part = numbers[start : start + _FETCHED_AT_ONCE]
-            rows = self._connection.execute(f"{_SELECT} WHERE r.n IN ({sql_number_list(part)})")
+            rows = self._connection.execute(
+                f"{_SELECT} WHERE r.n IN ({sql_number_list(part)})"
+            )
             by_number = {row[0]: row for row in rows}
             for n in part:
                 yield self._resource(by_number[n])
 
     def find(self, resource_type: str, resource_id: str) -> StoredResource | None:
         """Return the resource of a type and id, None if there is none."""
-        sql = f"{_SELECT} WHERE r.id = ? AND r.type = (SELECT k FROM type WHERE name = ?)"
+        sql = (
+            f"{_SELECT} WHERE r.id = ? AND r.type = (SELECT k FROM type WHERE name = ?)"
+        )
         row = self._connection.execute(sql, (resource_id, resource_type)).fetchone()
         return None if row is None else self._resource(row)
 
-    def _resource(self, row: tuple[int, str, str, int, int, int, bytes]) -> StoredResource:
+    def _resource(
+        self, row: tuple[int, str, str, int, int, int, bytes]
+    ) -> StoredResource:
         _, resource_type, resource_id, replacements, updated, d, blob = row
         text = self._blobs.decompress(d, blob)
         return StoredResource(

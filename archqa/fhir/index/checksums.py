@@ -91,7 +91,9 @@ class ChecksumList:
         """The files of a folder that the list names and that are not there, as mistakes."""
         for name in self.names_in(folder):
             if not (self.folder / name).is_file():
-                yield self.mistake_about(name, f"is named in {self.path.name} and is not there.")
+                yield self.mistake_about(
+                    name, f"is named in {self.path.name} and is not there."
+                )
 
     def mistake_about(self, name: str, reason: str) -> str:
         """What is wrong with a named file, whose path is shown on one line."""
@@ -116,7 +118,9 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def verify_checksums(named_paths: Sequence[Path], files: Iterable[Path]) -> ChecksumReport:
+def verify_checksums(
+    named_paths: Sequence[Path], files: Iterable[Path]
+) -> ChecksumReport:
     """Verify every file that a list names, and that named folders hold all that lists name in them.
 
     Lists stand in the folder of a file or a folder above it; those above a named path count only if
@@ -135,9 +139,13 @@ def verify_checksums(named_paths: Sequence[Path], files: Iterable[Path]) -> Chec
     checked = 0
     unnamed = []
     for file in files:
-        covering = [checksums for checksums in lists.values() if _covers(checksums, file)]
+        covering = [
+            checksums for checksums in lists.values() if _covers(checksums, file)
+        ]
         naming = [
-            checksums for checksums in covering if checksums.name_of(file) in checksums.digests
+            checksums
+            for checksums in covering
+            if checksums.name_of(file) in checksums.digests
         ]
         mistakes.update(dict.fromkeys(_differences(file, naming)))
         checked += bool(naming)

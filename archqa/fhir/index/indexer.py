@@ -51,7 +51,9 @@ class Interner:
         self._is_empty: dict[str, bool] = {}
         self._next: dict[str, int] = {}
         for table, key in _KEY_COLUMNS.items():
-            (largest,) = connection.execute(f"SELECT max({key}) FROM {table}").fetchone()
+            (largest,) = connection.execute(
+                f"SELECT max({key}) FROM {table}"
+            ).fetchone()
             self._numbers[table] = {}
             self._new_rows[table] = []
             self._is_empty[table] = largest is None
@@ -67,7 +69,9 @@ class Interner:
         """Return the number of an indexed element: resource type, kind and path."""
         number = self._numbers["element"].get(element)
         sql = "SELECT p FROM element WHERE type = ? AND kind = ? AND path = ?"
-        return number or self._assign("element", element, sql, element, (*element, 0, 0))
+        return number or self._assign(
+            "element", element, sql, element, (*element, 0, 0)
+        )
 
     def target_id(self, target: ReferenceTarget) -> int:
         """Return the number of a reference's target."""
@@ -162,7 +166,9 @@ class Indexer:
         self._interner.flush()
         resources = _WithItems(numbers) if index.has_items else numbers
         used_elements: set[int] = set()
-        for table, rows in _renumbered(index.rows, resources, elements, terms, targets).items():
+        for table, rows in _renumbered(
+            index.rows, resources, elements, terms, targets
+        ).items():
             marks = ", ".join("?" * INDEX_COLUMN_COUNTS[table])
             sql = f"INSERT OR IGNORE INTO {self._schema}.{table} VALUES ({marks})"
             self._connection.executemany(sql, rows)
@@ -172,12 +178,12 @@ class Indexer:
         new = used_terms - self._written_terms
         self._written_terms |= new
         existing = "SELECT 1 FROM vocabulary WHERE p = ?1 AND t = ?2"
-        insert_term = (
-            f"INSERT INTO {self._schema}.vocabulary SELECT ?1, ?2 WHERE NOT EXISTS ({existing})"
-        )
+        insert_term = f"INSERT INTO {self._schema}.vocabulary SELECT ?1, ?2 WHERE NOT EXISTS ({existing})"
         self._connection.executemany(insert_term, sorted(new))
         # Which elements have rows, and their longest time range (microseconds).
-        durations = [(duration, elements[p]) for p, duration in index.max_durations.items()]
+        durations = [
+            (duration, elements[p]) for p, duration in index.max_durations.items()
+        ]
         element_keys = [(element,) for element in used_elements]
         # In an overlay the element may be in the base file: copy it before changing it.
         copy = f"INSERT OR IGNORE INTO {self._schema}.element SELECT * FROM element WHERE p = ?"

@@ -14,7 +14,12 @@ from typing import Any
 from archqa.core.value import FrozenModel
 from archqa.errors import InputError
 from archqa.fhir.index import checksums, schema
-from archqa.fhir.index.batch import IndexBatch, IndexWorkers, ResourceRow, worker_count_for
+from archqa.fhir.index.batch import (
+    IndexBatch,
+    IndexWorkers,
+    ResourceRow,
+    worker_count_for,
+)
 from archqa.fhir.index.blobs import BlobReader, decompress_blob
 from archqa.fhir.index.indexer import Indexer, Interner
 from archqa.fhir.index.reference_graph import sql_parts
@@ -111,7 +116,9 @@ class Loader:
         self._interner = Interner(connection, schema_name, floor)
         self._indexer = Indexer(connection, self._interner, schema_name)
         self._reader = BlobReader(connection)
-        (largest,) = connection.execute("SELECT ifnull(max(n), 0) FROM resource").fetchone()
+        (largest,) = connection.execute(
+            "SELECT ifnull(max(n), 0) FROM resource"
+        ).fetchone()
         # An empty record has no indexes until its load ends: remember what was added instead.
         self._added: dict[tuple[str, int], int] | None = None if largest else {}
         self._last_n = max(largest, floor - 1)
@@ -124,7 +131,9 @@ class Loader:
 
     def insert_batch(self, batch: IndexBatch) -> Counter[str]:
         """Insert a batch; return how many resources were `added`, `replaced` and `unchanged`."""
-        keys = [(row.id, self._interner.type_id(row.type)) for row in batch.resource_rows]
+        keys = [
+            (row.id, self._interner.type_id(row.type)) for row in batch.resource_rows
+        ]
         self._interner.flush()
         d = 0
         if batch.dictionary:
@@ -136,7 +145,9 @@ class Loader:
         outcomes: Counter[str] = Counter()
         numbers = [0] * len(keys)
         new_rows: list[tuple[Any, ...]] = []
-        for position, (key, row) in enumerate(zip(keys, batch.resource_rows, strict=True)):
+        for position, (key, row) in enumerate(
+            zip(keys, batch.resource_rows, strict=True)
+        ):
             if last_positions[key] != position:
                 later = batch.resource_rows[last_positions[key]]
                 if later.blob != row.blob:
@@ -179,10 +190,14 @@ class Loader:
         select = "SELECT n, version, d, body FROM resource"
         stored = None
         if self._added is None:
-            cursor = self._connection.execute(f"{select} WHERE id = ? AND type = ?", key)
+            cursor = self._connection.execute(
+                f"{select} WHERE id = ? AND type = ?", key
+            )
             stored = cursor.fetchone()
         elif key in self._added:
-            cursor = self._connection.execute(f"{select} WHERE n = ?", (self._added[key],))
+            cursor = self._connection.execute(
+                f"{select} WHERE n = ?", (self._added[key],)
+            )
             stored = cursor.fetchone()
         if stored is None:
             self._last_n += 1
@@ -211,7 +226,9 @@ class Loader:
 
     def count_stored(self) -> int:
         """Return the number of resources in the record."""
-        return int(self._connection.execute("SELECT count(*) FROM resource").fetchone()[0])
+        return int(
+            self._connection.execute("SELECT count(*) FROM resource").fetchone()[0]
+        )
 
 
 def load(
@@ -232,7 +249,9 @@ def load(
     verified = checksums.verify_checksums(named_paths, files)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        is_empty = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone() is None
+        is_empty = (
+            connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone() is None
+        )
         if is_empty:
             schema.drop_indexes(connection)
         running = _Load(
@@ -297,7 +316,9 @@ class _Load:
             self._finish(pending, 0)
 
     def _finish(
-        self, pending: "deque[tuple[Source, Future[IndexBatch] | None]]", max_pending: int
+        self,
+        pending: "deque[tuple[Source, Future[IndexBatch] | None]]",
+        max_pending: int,
     ) -> None:
         """Insert the first batches, each when it is ready, until few are pending.
 
@@ -394,7 +415,9 @@ def _files(paths: list[Path]) -> list[Path]:
     files: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
-            named = [file for file in path.rglob("*") if file.name.endswith(FILE_SUFFIXES)]
+            named = [
+                file for file in path.rglob("*") if file.name.endswith(FILE_SUFFIXES)
+            ]
             files_in_folder = sorted(file for file in named if file.is_file())
             if not files_in_folder:
                 fix = f"Their names end in {', '.join(FILE_SUFFIXES)}."
@@ -434,11 +457,15 @@ def _resolve_conditional_references(connection: Connection) -> Counter[str]:
             row = connection.execute(sql, key).fetchone()
             if row is None:
                 row = connection.execute("SELECT max(t) + 1 FROM target").fetchone()
-                connection.execute("INSERT INTO target VALUES (?, ?, ?)", (row[0], *key))
+                connection.execute(
+                    "INSERT INTO target VALUES (?, ?, ?)", (row[0], *key)
+                )
             moves.append((t, row[0]))
             has_patients |= resource_type == "Patient"
         elif connection.execute(is_referred_to, (t,)).fetchone() is not None:
-            reason = "several resources fit" if ids else "no resource of the record fits"
+            reason = (
+                "several resources fit" if ids else "no resource of the record fits"
+            )
             if not identifier:
                 reason = "they name no identifier to look for"
             unresolved[f"{resource_type}: {reason}"] += 1
@@ -458,7 +485,9 @@ def _identifier(condition: str) -> str:
     return "" if value.endswith("|") or len(split_unescaped(value, ",")) > 1 else value
 
 
-def _fitting_ids(connection: Connection, resource_type: str, identifier: str) -> list[str]:
+def _fitting_ids(
+    connection: Connection, resource_type: str, identifier: str
+) -> list[str]:
     """Return the ids of up to two resources that have an identifier."""
     parameter = parameters(resource_type).get("identifier")
     if not identifier or parameter is None:
@@ -477,7 +506,9 @@ def _fitting_ids(connection: Connection, resource_type: str, identifier: str) ->
     return [resource_id for (resource_id,) in connection.execute(sql, args)]
 
 
-def _move(connection: Connection, moves: list[tuple[int, int]], *, has_patients: bool) -> None:
+def _move(
+    connection: Connection, moves: list[tuple[int, int]], *, has_patients: bool
+) -> None:
     """Let the index rows of each old target be those of the new one."""
     connection.execute("CREATE TEMP TABLE moved (old INTEGER PRIMARY KEY, new INTEGER)")
     connection.executemany("INSERT INTO moved VALUES (?, ?)", moves)
@@ -487,6 +518,8 @@ def _move(connection: Connection, moves: list[tuple[int, int]], *, has_patients:
     for table, column in columns:
         new = f"(SELECT new FROM moved WHERE old = {column})"
         is_moved = f"{column} IN (SELECT old FROM moved)"
-        connection.execute(f"UPDATE OR REPLACE {table} SET {column} = {new} WHERE {is_moved}")
+        connection.execute(
+            f"UPDATE OR REPLACE {table} SET {column} = {new} WHERE {is_moved}"
+        )
     connection.execute("DELETE FROM target WHERE t IN (SELECT old FROM moved)")
     connection.execute("DROP TABLE moved")

@@ -97,7 +97,9 @@ def _type_names(connection: Connection) -> dict[int, str]:
     return dict(connection.execute("SELECT k, name FROM type").fetchall())
 
 
-def _rows_by_id(connection: Connection, columns: str, ids: Iterable[str]) -> sqlite3.Cursor:
+def _rows_by_id(
+    connection: Connection, columns: str, ids: Iterable[str]
+) -> sqlite3.Cursor:
     values = list(ids)
     marks = ", ".join("?" * len(values))
     return connection.execute(f"SELECT {columns} WHERE id IN ({marks})", values)

@@ -156,12 +156,18 @@ def open_connection(path: Path, *, write: bool) -> Connection:
         if "locked" in str(error):
             fix = "Wait until it is done."
             raise RecordLocked(path, [": another load is writing it."], fix) from None
-        if write and path.stat().st_size == 0:  # The file of a record that could not be begun.
+        if (
+            write and path.stat().st_size == 0
+        ):  # The file of a record that could not be begun.
             path.unlink()
         if error.sqlite_errorcode & _PRIMARY_CODE in _STORAGE_CODES:
             fix = "Is there room on the disk, and may you read and write the file?"
-            raise InputError(path, [f": cannot be read or written ({error})."], fix) from None
-        raise InputError(path, [f": is no record ({error})."], "Name another file.") from None
+            raise InputError(
+                path, [f": cannot be read or written ({error})."], fix
+            ) from None
+        raise InputError(
+            path, [f": is no record ({error})."], "Name another file."
+        ) from None
     except InputError:
         connection.close()
         raise
@@ -183,7 +189,9 @@ def create_indexes(connection: Connection, schema: str = "main") -> None:
     """Create the indexes that lead from a value to resources."""
     for name, columns in INDEXES.items():
         unique = "UNIQUE " if name == "resource_id" else ""
-        connection.execute(f"CREATE {unique}INDEX IF NOT EXISTS {schema}.{name} ON {columns}")
+        connection.execute(
+            f"CREATE {unique}INDEX IF NOT EXISTS {schema}.{name} ON {columns}"
+        )
 
 
 def drop_indexes(connection: Connection) -> None:
@@ -197,7 +205,9 @@ def fingerprint() -> str:
 
     A file that was indexed with another table would give wrong results.
     """
-    content = (Path(__file__).parents[1] / "values" / "search_parameters.tsv").read_bytes()
+    content = (
+        Path(__file__).parents[1] / "values" / "search_parameters.tsv"
+    ).read_bytes()
     return hashlib.sha256(content).hexdigest()[:16]
 
 
@@ -218,12 +228,16 @@ def _initialise(connection: Connection) -> None:
 def _check(connection: Connection, path: Path) -> None:
     """Raise `InputError` unless the file is a record of this version."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise InputError(path, [": is no record of archqa."], "Name another file, or a new one.")
+        raise InputError(
+            path, [": is no record of archqa."], "Name another file, or a new one."
+        )
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     sql = "SELECT value FROM setting WHERE name = 'parameters'"
     parameters = connection.execute(sql).fetchone()
     if version != VERSION or parameters != (fingerprint(),):
-        fix = "Load the data again into a new file: archqa fhir load DIR --into record.db"
+        fix = (
+            "Load the data again into a new file: archqa fhir load DIR --into record.db"
+        )
         raise InputError(path, [": was made by another version of archqa."], fix)
 
 

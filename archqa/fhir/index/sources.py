@@ -87,7 +87,9 @@ class Source:
             if not (next_line.strip() and _is_json_object(first_line)):
                 document = first_line + next_line + file.read(limit + 1)
                 if len(document) > limit:
-                    raise _TooLong(f": is longer than {limit // 2**20} MiB; it was not read.")
+                    raise _TooLong(
+                        f": is longer than {limit // 2**20} MiB; it was not read."
+                    )
                 yield SourceChunk("", document)
                 return
             lines = chain((first_line, next_line), lines)
@@ -165,20 +167,26 @@ class ResourceParser:
                 self.mistakes.append(": is empty.")
         elif is_document and not (is_object and "resourceType" in value):
             self.is_fhir = False
-            self.mistakes.append(": is JSON, but no FHIR resource (it has no resourceType).")
+            self.mistakes.append(
+                ": is JSON, but no FHIR resource (it has no resourceType)."
+            )
         elif is_object and value.get("resourceType") == "Bundle" and "entry" in value:
             yield from self._parse_bundle(text, value["entry"], location)
         else:
             yield from self._checked(ParsedResource(text, value, {}), location)
 
-    def _parse_bundle(self, text: str, entries: Any, location: str) -> Iterator[ParsedResource]:
+    def _parse_bundle(
+        self, text: str, entries: Any, location: str
+    ) -> Iterator[ParsedResource]:
         if not isinstance(entries, list):
             self.mistakes.append(f"{location}: the Bundle's entry is no list.")
             return
         self.bundles += 1
         urn_targets = _urn_targets(entries)
         without_resource: Counter[str] = Counter()
-        entries_start = next(start for name, start, _, _ in members(text) if name == "entry")
+        entries_start = next(
+            start for name, start, _, _ in members(text) if name == "entry"
+        )
         for index, (start, end, _) in enumerate(items(text, entries_start)):
             entry_location = f"{location}: entry {index + 1}"
             entry = entries[index]
@@ -189,18 +197,25 @@ class ResourceParser:
                 without_resource[_purpose(entry)] += 1
             for name, value_start, value_end, value in members(text, start):
                 if name == "resource":
-                    resource_text = _with_resolved_urns(text[value_start:value_end], urn_targets)
+                    resource_text = _with_resolved_urns(
+                        text[value_start:value_end], urn_targets
+                    )
                     parsed = ParsedResource(resource_text, value, urn_targets)
                     parsed = _with_id(parsed, entry, index)
                     yield from self._checked(parsed, entry_location)
         if without_resource:
             total = without_resource.total()
             self.without_resource += total
-            kinds = [f"{count} {purpose}" for purpose, count in sorted(without_resource.items())]
+            kinds = [
+                f"{count} {purpose}"
+                for purpose, count in sorted(without_resource.items())
+            ]
             remark = f"{total} entries hold no resource to load ({', '.join(kinds)})."
             self.remarks.append(f"{location}: {remark}")
 
-    def _checked(self, parsed: ParsedResource, location: str) -> Iterator[ParsedResource]:
+    def _checked(
+        self, parsed: ParsedResource, location: str
+    ) -> Iterator[ParsedResource]:
         reason = invalid_resource_reason(parsed.resource, parsed.text)
         if reason:
             self.mistakes.append(f"{location}: {reason}")
@@ -229,7 +244,9 @@ def invalid_resource_reason(resource: Any, text: str) -> str:
         except UnicodeEncodeError:
             return f"the {resource_type} holds half a surrogate pair."
     # A resource with fewer brackets cannot be so deep: most are not walked through.
-    if text.count("{") + text.count("[") > MAX_DEPTH and is_nested_deeper(resource, MAX_DEPTH):
+    if text.count("{") + text.count("[") > MAX_DEPTH and is_nested_deeper(
+        resource, MAX_DEPTH
+    ):
         return f"the {resource_type} is nested more than {MAX_DEPTH} levels deep."
     return ""
 
@@ -255,14 +272,20 @@ def _with_resolved_urns(text: str, urn_targets: Mapping[str, ReferenceTarget]) -
         target = urn_targets.get(match[2])
         if text[match.start() - 1] == "\\":  # The end of another name: "…\"reference".
             return match[0]
-        if target is None or target.type not in R4_RESOURCE_TYPES or not _ID.fullmatch(target.id):
+        if (
+            target is None
+            or target.type not in R4_RESOURCE_TYPES
+            or not _ID.fullmatch(target.id)
+        ):
             return match[0]
         return f'{match[1]}"{target.type}/{target.id}"'
 
     return _URN_REFERENCE.sub(resolved, text)
 
 
-def _with_id(parsed: ParsedResource, entry: dict[str, Any], index: int) -> ParsedResource:
+def _with_id(
+    parsed: ParsedResource, entry: dict[str, Any], index: int
+) -> ParsedResource:
     """Give a resource without an id the one that its `fullUrl` ends with.
 
     What is to be created may be without both (bundle.html, bdl-7): its id is made of its text.
@@ -273,7 +296,11 @@ def _with_id(parsed: ParsedResource, entry: dict[str, Any], index: int) -> Parse
     full_url = entry.get("fullUrl")
     new_id = re.split("[/:]", full_url)[-1] if isinstance(full_url, str) else ""
     request = entry.get("request")
-    if full_url is None and isinstance(request, dict) and request.get("method") == "POST":
+    if (
+        full_url is None
+        and isinstance(request, dict)
+        and request.get("method") == "POST"
+    ):
         new_id = str(uuid.uuid5(_NEW_IDS, f"{index} {parsed.text}"))
     if not _ID.fullmatch(new_id):
         return parsed
@@ -288,9 +315,15 @@ def _urn_targets(entries: Iterable[Any]) -> dict[str, ReferenceTarget]:
         if not isinstance(entry, dict):
             continue
         resource, url = entry.get("resource"), entry.get("fullUrl")
-        if isinstance(resource, dict) and isinstance(url, str) and url.startswith("urn:"):
+        if (
+            isinstance(resource, dict)
+            and isinstance(url, str)
+            and url.startswith("urn:")
+        ):
             resource_type = resource.get("resourceType")
             resource_id = resource.get("id", url.split(":")[-1])
             if isinstance(resource_type, str) and isinstance(resource_id, str):
-                targets[url.split(":", 2)[-1]] = ReferenceTarget(resource_type, resource_id)
+                targets[url.split(":", 2)[-1]] = ReferenceTarget(
+                    resource_type, resource_id
+                )
     return targets

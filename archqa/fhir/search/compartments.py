@@ -49,7 +49,9 @@ def search_within(path: RequestPath) -> Params:
         raise _no_search(f"There is no such resource type.{hint}")
     is_search = resource_type and "/" not in resource_type and not path.is_operation
     if not is_search or compartment not in R4_COMPARTMENTS:
-        raise _no_search("A search is written Type?name=value or Patient/id/Type?name=value.")
+        raise _no_search(
+            "A search is written Type?name=value or Patient/id/Type?name=value."
+        )
     if resource_type == "*":
         problem = "A search of all types of a compartment is not supported"
         raise _no_search(f"{problem}: name a type, or ask for $everything.")
@@ -74,7 +76,9 @@ def search_within(path: RequestPath) -> Params:
             problem = f"{resource_type} in the compartment of a {compartment} is not supported"
             raise _no_search(f"{problem}: it cannot be searched by {name}.")
     if not is_member:
-        raise _no_search(f"{resource_type} is not in the compartment of a {compartment}.")
+        raise _no_search(
+            f"{resource_type} is not in the compartment of a {compartment}."
+        )
     return [(name, escape(value))]
 
 
@@ -115,7 +119,9 @@ def reference_elements(connection: Connection) -> list[tuple[int, str, str]]:
 def resources_about(connection: Connection, patient: str) -> set[int]:
     """Return the resources that name a patient as the one whom they are about."""
     elements = sql_number_list(owner_elements(connection))
-    return resources_referencing(connection, patient_targets(connection, [patient]), elements)
+    return resources_referencing(
+        connection, patient_targets(connection, [patient]), elements
+    )
 
 
 def members_of_encounter(connection: Connection, encounter: str) -> set[int]:
@@ -136,7 +142,9 @@ def resources_shared_by(connection: Connection, patients: Iterable[int]) -> set[
     types = {name.removeprefix(SHARED) for (name,) in names}
     if not types:
         return set()
-    elements = [p for p, owner_type in owner_elements(connection).items() if owner_type in types]
+    elements = [
+        p for p, owner_type in owner_elements(connection).items() if owner_type in types
+    ]
     return resources_referencing(connection, patients, sql_number_list(elements))
 
 
@@ -145,7 +153,9 @@ def has_owner(resource_type: str) -> bool:
     return resource_type == "Patient" or "patient" in parameters(resource_type)
 
 
-def resources_reached(connection: Connection, patient: str, resource_type: str) -> set[int]:
+def resources_reached(
+    connection: Connection, patient: str, resource_type: str
+) -> set[int]:
     """Return the resources of a type that a patient's record refers to."""
     patients = patient_targets(connection, [patient])
     targets = reachable_targets(connection, resource_type, patients)
@@ -167,7 +177,10 @@ def reachable_targets(
     for p, source_type, path in reference_elements(connection):
         types: set[str] = set()
         for parameter in parameters(source_type).values():
-            if path in parameter.elements and parameter.name not in {"patient", "subject"}:
+            if path in parameter.elements and parameter.name not in {
+                "patient",
+                "subject",
+            }:
                 types.update(parameter.targets or ("",))
         if not types.isdisjoint({resource_type, ""}):
             elements = inner if source_type == resource_type else outer

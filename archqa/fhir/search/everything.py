@@ -87,7 +87,9 @@ class EverythingRequest:
             start=start.low if start else None,
             end=end.high if end else None,
             since=since.low_utc if since else None,
-            subset=parse_subset(values.get("_summary", "false"), _joined("_elements", pairs)),
+            subset=parse_subset(
+                values.get("_summary", "false"), _joined("_elements", pairs)
+            ),
             next_page_params=tuple(next_page_params),
         )
 
@@ -142,7 +144,9 @@ def fetch_everything(
             if not own:
                 raise FhirError("There is no such patient.", 404, "not-found")
             referenced: set[int] = set()
-            for (resource_type,) in connection.execute("SELECT name FROM type").fetchall():
+            for (resource_type,) in connection.execute(
+                "SELECT name FROM type"
+            ).fetchall():
                 if not has_owner(resource_type):
                     referenced |= resources_reached(connection, owner.id, resource_type)
             about = resources_about(connection, owner.id)
@@ -191,7 +195,9 @@ def _resources_of_encounter(connection: Connection, encounter: str) -> Iterable[
         # References by `urn:uuid:` within a bundle are resolved in the index.
         for part in reference_graph.sql_parts(new):
             references = f"SELECT t FROM reference WHERE n IN ({part})"
-            rows = connection.execute(f"SELECT type, id FROM target WHERE t IN ({references})")
+            rows = connection.execute(
+                f"SELECT type, id FROM target WHERE t IN ({references})"
+            )
             targets.update(ReferenceTarget(*row) for row in rows)
         latest = _resources_named(connection, targets) - referenced - record
         referenced |= latest
@@ -199,13 +205,17 @@ def _resources_of_encounter(connection: Connection, encounter: str) -> Iterable[
         new = set()
         for part in reference_graph.sql_parts(latest):
             types = "SELECT r.n, k.name FROM resource r JOIN type k ON k.k = r.type"
-            for n, resource_type in connection.execute(f"{types} WHERE r.n IN ({part})"):
+            for n, resource_type in connection.execute(
+                f"{types} WHERE r.n IN ({part})"
+            ):
                 if not has_owner(resource_type):
                     new.add(n)
     return [*own, *sorted(members), *sorted(referenced)]
 
 
-def _resources_named(connection: Connection, targets: Iterable[ReferenceTarget]) -> set[int]:
+def _resources_named(
+    connection: Connection, targets: Iterable[ReferenceTarget]
+) -> set[int]:
     """Return the numbers of the resources that references name; without a type, of any type."""
     types_by_id: dict[str, set[str]] = {}
     for target in targets:
@@ -241,5 +251,7 @@ def _passes(connection: Connection, n: int, request: EverythingRequest) -> bool:
         " FROM date x JOIN element e ON e.p = x.p"
         f" WHERE x.n = ? AND e.path NOT IN ({marks})"
     )
-    date_count, overlaps = connection.execute(sql, (end, start, n, *_NOT_CARE)).fetchone()
+    date_count, overlaps = connection.execute(
+        sql, (end, start, n, *_NOT_CARE)
+    ).fetchone()
     return date_count == 0 or bool(overlaps)

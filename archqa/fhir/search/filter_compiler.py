@@ -122,7 +122,9 @@ class FilterCompiler:
             return _negate(present) if search_filter.values == ("true",) else present
         if parameter.kind is Kind.COMPOSITE:
             return self._compile_composite(resource_type, search_filter)
-        if parameter.kind is Kind.REFERENCE and self._has_setting(f"{UNINDEXED}{resource_type}"):
+        if parameter.kind is Kind.REFERENCE and self._has_setting(
+            f"{UNINDEXED}{resource_type}"
+        ):
             self.notices.append(
                 f"Not all references of each {resource_type} by urn:uuid: are in the index, so"
                 " matches may be missing; fhir load said which."
@@ -140,7 +142,9 @@ class FilterCompiler:
         return compiled
 
     def _has_setting(self, name: str) -> bool:
-        row = self._connection.execute("SELECT 1 FROM setting WHERE name = ?", (name,)).fetchone()
+        row = self._connection.execute(
+            "SELECT 1 FROM setting WHERE name = ?", (name,)
+        ).fetchone()
         return row is not None
 
     def element_ids_sql(self, resource_type: str, parameter: Parameter) -> str:
@@ -153,7 +157,9 @@ class FilterCompiler:
 
     def _in_all_schemas(self, select: SqlClause) -> SqlClause:
         """Return the same SELECT over all schemas: the file and, in an overlay, memory."""
-        sql = " UNION ALL ".join(with_schema(select.sql, schema) for schema in self._schemas)
+        sql = " UNION ALL ".join(
+            with_schema(select.sql, schema) for schema in self._schemas
+        )
         return SqlClause(sql, select.args * len(self._schemas))
 
     def _with_row(
@@ -205,7 +211,9 @@ class FilterCompiler:
                     if self._profile.extensions_enabled:
                         fits = SqlClause(f"instr({words}, ?) > 0", (folded,))
                     else:
-                        fits = SqlClause(f"substr({words}, 1, ?) = ?", (len(folded), folded))
+                        fits = SqlClause(
+                            f"substr({words}, 1, ?) = ?", (len(folded), folded)
+                        )
                     where = f"v.p IN ({element_ids}) AND {fits.sql}"
                     terms = f"SELECT v.t FROM vocabulary v WHERE {where}"
                     condition = SqlClause(f"x.t IN ({terms})", fits.args)
@@ -240,7 +248,9 @@ class FilterCompiler:
             if system is not None:
                 clauses.append(system)
                 continue
-            condition = self._code_condition(search_filter.parameter, value, element_ids)
+            condition = self._code_condition(
+                search_filter.parameter, value, element_ids
+            )
             sql = f"SELECT t FROM term x WHERE {condition.sql}"
             for (t,) in self._connection.execute(sql, condition.args):
                 terms[t] = None
@@ -248,7 +258,9 @@ class FilterCompiler:
             clauses.append(SqlClause(f"x.t IN ({sql_number_list(terms)})"))
         return any_of(clauses)
 
-    def _code_condition(self, parameter: Parameter, value: str, element_ids: str) -> SqlClause:
+    def _code_condition(
+        self, parameter: Parameter, value: str, element_ids: str
+    ) -> SqlClause:
         """Return a condition for a code.
 
         In the archqa profile, a code that does not occur is tried without regard to case.
@@ -256,7 +268,9 @@ class FilterCompiler:
         exact = value_clauses.term_clause(value_clauses.token_clause(value))
         if not self._profile.extensions_enabled or self._occurs(exact, element_ids):
             return exact
-        folded = value_clauses.term_clause(value_clauses.token_clause(value, ignore_case=True))
+        folded = value_clauses.term_clause(
+            value_clauses.token_clause(value, ignore_case=True)
+        )
         name = parameter.name
         if self._occurs(folded, element_ids):
             self.notices.append(
@@ -276,25 +290,33 @@ class FilterCompiler:
 
     def _occurs(self, condition: SqlClause, element_ids: str) -> bool:
         where = f"x.p IN ({element_ids}) AND {condition.sql}"
-        select = SqlClause(f"SELECT x.t FROM here.token x WHERE {where}", condition.args)
+        select = SqlClause(
+            f"SELECT x.t FROM here.token x WHERE {where}", condition.args
+        )
         select = self._in_all_schemas(select)
         row = self._connection.execute(f"{select.sql} LIMIT 1", select.args).fetchone()
         return row is not None
 
-    def _compile_composite(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+    def _compile_composite(
+        self, resource_type: str, search_filter: Filter
+    ) -> CompiledFilter:
         """Compile a filter whose halves the same item must pass, such as one component."""
         parameter = search_filter.parameter
         selects = []
         for value in search_filter.values:
             conditions = []
-            for number, half_value in enumerate(value_clauses.split_halves(parameter, value)):
+            for number, half_value in enumerate(
+                value_clauses.split_halves(parameter, value)
+            ):
                 # The condition of a half is the same for the items of all groups.
                 paths: list[str] = []
                 for group in parameter.groups:
                     paths += parameter.half_in(group, number).elements
                 half = replace(parameter.halves[number], elements=tuple(paths))
                 element_ids = self.element_ids_sql(resource_type, half)
-                conditions.append(self._any_value(Filter(half, (half_value,)), element_ids))
+                conditions.append(
+                    self._any_value(Filter(half, (half_value,)), element_ids)
+                )
             for group in parameter.groups:
                 halves = []
                 for number, condition in enumerate(conditions):
@@ -310,7 +332,9 @@ class FilterCompiler:
             patient_scoped=self.patients is not None,
         )
 
-    def _select_with_item(self, group: str, halves: list[tuple[Kind, str, SqlClause]]) -> SqlClause:
+    def _select_with_item(
+        self, group: str, halves: list[tuple[Kind, str, SqlClause]]
+    ) -> SqlClause:
         """Select the resources with an item of a group whose index rows pass all conditions.
 
         A half is the kind of its index, its elements as SQL, and the condition.
@@ -323,13 +347,17 @@ class FilterCompiler:
         tests = []
         for kind, element_ids, condition in others:
             where = f"x.n = y.n AND x.p IN ({element_ids}) AND ({condition.sql})"
-            tests.append(f"EXISTS (SELECT 1 FROM here.{INDEX_TABLES[kind]} x WHERE {where})")
+            tests.append(
+                f"EXISTS (SELECT 1 FROM here.{INDEX_TABLES[kind]} x WHERE {where})"
+            )
             clauses.append(condition)
         number = "y.n" if group == THE_RESOURCE else RESOURCE_OF_ITEM_SQL.format("y.n")
         sql = f"SELECT {number} AS n FROM ({items}) y WHERE {' AND '.join(tests)}"
         return SqlClause(sql, joined_args(clauses))
 
-    def _compile_words(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+    def _compile_words(
+        self, resource_type: str, search_filter: Filter
+    ) -> CompiledFilter:
         """Compile a string: the start of a part, or words that may stand in several parts."""
         element_ids = self.element_ids_sql(resource_type, search_filter.parameter)
         drivers = []
@@ -347,7 +375,9 @@ class FilterCompiler:
         driver = SqlClause(sql, joined_args(drivers))
         return CompiledFilter(SqlClause(f"r.n IN ({driver.sql})", driver.args), driver)
 
-    def _compile_chain(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+    def _compile_chain(
+        self, resource_type: str, search_filter: Filter
+    ) -> CompiledFilter:
         """Compile what refers to a resource that passes the filter at the end of the chain."""
         chain_type, chain = search_filter.chain_type, search_filter.chain
         assert chain is not None
@@ -359,17 +389,23 @@ class FilterCompiler:
         element_ids = self.element_ids_sql(resource_type, search_filter.parameter)
         return self._with_row(Kind.REFERENCE, element_ids, condition)
 
-    def _compile_reverse_chain(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+    def _compile_reverse_chain(
+        self, resource_type: str, search_filter: Filter
+    ) -> CompiledFilter:
         """Compile what a resource that passes the filter refers to."""
         chain_type, chain = search_filter.chain_type, search_filter.chain
         assert chain is not None
         element_ids = self.element_ids_sql(chain_type, search_filter.parameter)
         passing = self._passing(chain_type, chain, "n")
         where = f"x.p IN ({element_ids}) AND x.n IN ({passing.sql})"
-        targets = SqlClause(f"SELECT x.t FROM here.reference x WHERE {where}", passing.args)
+        targets = SqlClause(
+            f"SELECT x.t FROM here.reference x WHERE {where}", passing.args
+        )
         return _compile_targets(resource_type, self._in_all_schemas(targets))
 
-    def _passing(self, resource_type: str, search_filter: Filter, column: str) -> SqlClause:
+    def _passing(
+        self, resource_type: str, search_filter: Filter, column: str
+    ) -> SqlClause:
         """Select the ids (or numbers) of all resources of a type that pass one filter.
 
         Those that pass a chain are looked up at once: SQLite does not parse deeper nesting. Raises
@@ -380,7 +416,9 @@ class FilterCompiler:
             return select
         select = self._in_all_schemas(select)
         limit = f"LIMIT {MAX_STEP_RESOURCES + 1}"
-        rows = self._connection.execute(f"SELECT * FROM ({select.sql}) {limit}", select.args)
+        rows = self._connection.execute(
+            f"SELECT * FROM ({select.sql}) {limit}", select.args
+        )
         values = [value for (value,) in rows]
         if len(values) > MAX_STEP_RESOURCES:
             problem = f"A step of the chain finds more than {MAX_STEP_RESOURCES} {resource_type}s."
@@ -402,7 +440,9 @@ class FilterCompiler:
             self.patients = patients
         condition = compiled.predicate
         if compiled.driver is not None:
-            condition = SqlClause(f"r.n IN ({compiled.driver.sql})", compiled.driver.args)
+            condition = SqlClause(
+                f"r.n IN ({compiled.driver.sql})", compiled.driver.args
+            )
         where = f"r.type = {_TYPE_ID_SQL} AND {condition.sql}"
         sql = f"SELECT r.{column} FROM here.resource r WHERE {where}"
         return SqlClause(sql, (resource_type, *condition.args))
@@ -415,7 +455,9 @@ class FilterCompiler:
         References within the type are followed, such as from a mix to its ingredients.
         """
         targets_of_patients = patient_targets(self._connection, patients)
-        targets = reachable_targets(self._connection, resource_type, targets_of_patients)
+        targets = reachable_targets(
+            self._connection, resource_type, targets_of_patients
+        )
         return _compile_targets(resource_type, SqlClause(sql_number_list(targets)))
 
 
@@ -425,7 +467,9 @@ def _compile_common(resource_type: str, search_filter: Filter) -> CompiledFilter
         is_missing = search_filter.values == ("true",)
         return CompiledFilter(_NO_RESOURCES if is_missing else _ALL_RESOURCES)
     if search_filter.parameter.name == "_id":
-        ids = tuple(unescape(value).strip().rpartition("|")[2] for value in search_filter.values)
+        ids = tuple(
+            unescape(value).strip().rpartition("|")[2] for value in search_filter.values
+        )
         marks = ", ".join("?" * len(ids))
         if search_filter.modifier == "not":
             return CompiledFilter(SqlClause(f"r.id NOT IN ({marks})", ids))
@@ -458,7 +502,9 @@ def _compile_targets(resource_type: str, targets: SqlClause) -> CompiledFilter:
     where = f"type IN (?, '') AND t IN ({targets.sql})"
     ids = f"SELECT id FROM target WHERE {where}"
     args = (resource_type, *targets.args)
-    driver = f"SELECT n FROM here.resource WHERE type = {_TYPE_ID_SQL} AND id IN ({ids})"
+    driver = (
+        f"SELECT n FROM here.resource WHERE type = {_TYPE_ID_SQL} AND id IN ({ids})"
+    )
     return CompiledFilter(
         SqlClause(f"r.id IN ({ids})", args), SqlClause(driver, (resource_type, *args))
     )

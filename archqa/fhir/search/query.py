@@ -22,9 +22,7 @@ from archqa.fhir.values.text import quotable
 
 Pair = tuple[str, str]
 
-_SUBSETTED = (
-    '{"system":"http://terminology.hl7.org/CodeSystem/v3-ObservationValue","code":"SUBSETTED"}'
-)
+_SUBSETTED = '{"system":"http://terminology.hl7.org/CodeSystem/v3-ObservationValue","code":"SUBSETTED"}'
 _REFERENCE_TO_CONTAINED = re.compile(r'"reference"\s*:\s*"#')
 
 MAX_VALUES = 2000
@@ -96,7 +94,9 @@ class Ignored:
     def add(self, error: UnsupportedParameter, pair: Pair) -> bool:
         """Ignore a parameter; whether the handling allows that."""
         is_feature = isinstance(error, UnsupportedFeature)
-        if self.handling is Handling.REFUSE or (is_feature and self.handling is Handling.WARN):
+        if self.handling is Handling.REFUSE or (
+            is_feature and self.handling is Handling.WARN
+        ):
             return False
         self.add_harmless(f"{error} It was ignored.", pair)
         return True

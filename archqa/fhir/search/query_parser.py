@@ -123,14 +123,18 @@ class QueryParser:
         except FhirError as error:
             self.mistakes.extend(error.diagnostics)
         if query.subset.summary == "text" and (query.includes or query.revincludes):
-            self.mistakes.append("_include and _revinclude cannot be combined with _summary=text.")
+            self.mistakes.append(
+                "_include and _revinclude cannot be combined with _summary=text."
+            )
         if self.mistakes:
             raise FhirError(self.mistakes[:_MAX_MISTAKES])
         if sum(part.comparisons for part in query.filters) > MAX_COMPARISONS:
             limit = f"A search compares with at most {MAX_COMPARISONS} values."
             raise FhirError(f"{limit} Ask several times.", 400, "too-costly")
         if len(query.sort) > MAX_SORT_KEYS:
-            raise FhirError(f"_sort takes at most {MAX_SORT_KEYS} keys.", 400, "too-costly")
+            raise FhirError(
+                f"_sort takes at most {MAX_SORT_KEYS} keys.", 400, "too-costly"
+            )
         linked = without_ignored(pairs, self.ignored.pairs)
         return replace(
             query,
@@ -185,11 +189,14 @@ class QueryParser:
         """Read `Patient?patient=X` as the patient, `Location?patient=X` as their Locations."""
         values = tuple(_split_values("patient", value))
         if self.resource_type != "Patient":
-            return replace(query, referenced_by_patients=(*query.referenced_by_patients, values))
+            return replace(
+                query, referenced_by_patients=(*query.referenced_by_patients, values)
+            )
         self.notices.append("Patient has no parameter patient: read as _id.")
         targets = map(parse_reference, values)
         ids = [
-            target.id if target else value for target, value in zip(targets, values, strict=True)
+            target.id if target else value
+            for target, value in zip(targets, values, strict=True)
         ]
         return replace(query, filters=(*query.filters, Filter(ID, tuple(ids))))
 
@@ -205,7 +212,9 @@ class QueryParser:
         Raises `UnsupportedParameter` if the type does not have it, `FhirError` for a mistake in it.
         """
         if steps > MAX_CHAIN_STEPS:
-            raise FhirError(f"A chain may follow {MAX_CHAIN_STEPS} references, not more.")
+            raise FhirError(
+                f"A chain may follow {MAX_CHAIN_STEPS} references, not more."
+            )
         if name.startswith("_has:"):
             return self._reverse_chain(name, value, steps + 1)
         head, dot, rest = name.partition(".")
@@ -250,7 +259,9 @@ class QueryParser:
         _, source_type, reference_name, inner_name = parts
         if source_type not in R4_RESOURCE_TYPES:
             hint = did_you_mean(source_type, R4_RESOURCE_TYPES)
-            raise FhirError(f"_has: there is no resource type {quotable(source_type)}.{hint}")
+            raise FhirError(
+                f"_has: there is no resource type {quotable(source_type)}.{hint}"
+            )
         parameter = self.parameter(source_type, reference_name)
         if parameter.kind is not Kind.REFERENCE:
             raise FhirError(f"_has: {source_type}.{reference_name} is no reference.")
@@ -286,7 +297,9 @@ class QueryParser:
             raise UnsupportedParameter(f"{problem}{hint} It has: {_listed(names)}.")
         if not self.profile.extensions_enabled:
             return replace(parameter, extra=())
-        return replace(parameter, elements=(*parameter.elements, *parameter.extra), extra=())
+        return replace(
+            parameter, elements=(*parameter.elements, *parameter.extra), extra=()
+        )
 
 
 def _value_filter(
@@ -312,7 +325,9 @@ def _value_filter(
         modifier = ""
     elif modifier == "of-type":
         elements = tuple(f"{path}{OF_TYPE}" for path in parameter.elements)
-        parameter = replace(parameter, name=f"{parameter.name}:of-type", elements=elements)
+        parameter = replace(
+            parameter, name=f"{parameter.name}:of-type", elements=elements
+        )
         values = list(map(_typed_identifier, values))
         modifier = ""
     for alternative in values:
@@ -326,7 +341,9 @@ def _typed_identifier(value: str) -> str:
     """Return `system|code|value` as the code `code|value` of the system."""
     parts = split_unescaped(value, "|")
     if len(parts) != 3 or not all(part.strip() for part in parts):
-        raise FhirError("identifier:of-type is written system|code|value, of the type and its id.")
+        raise FhirError(
+            "identifier:of-type is written system|code|value, of the type and its id."
+        )
     system, code, number = parts
     return f"{system}|{code}\\|{number}"
 
@@ -343,8 +360,13 @@ def check_modifier(resource_type: str, parameter: Parameter, modifier: str) -> N
         return
     problem = f"{parameter.name} takes no modifier :{quotable(modifier)}"
     reason = ""
-    if modifier in _TERMINOLOGY_MODIFIERS and parameter.kind in {Kind.TOKEN, Kind.REFERENCE}:
-        reason = " (there is no terminology server here: write the codes, parted by commas)"
+    if modifier in _TERMINOLOGY_MODIFIERS and parameter.kind in {
+        Kind.TOKEN,
+        Kind.REFERENCE,
+    }:
+        reason = (
+            " (there is no terminology server here: write the codes, parted by commas)"
+        )
     alternatives = ", ".join(f":{name}" for name in sorted(allowed)) or "none"
     hint = did_you_mean(modifier, frozenset(allowed))
     raise UnsupportedFeature(f"{problem}{reason}; it takes {alternatives}.{hint}")
@@ -355,7 +377,9 @@ def _split_values(name: str, value: str) -> list[str]:
     if not values:
         raise FhirError(f"{quotable(name)} has no value between its commas.")
     if len(values) > MAX_VALUES:
-        raise FhirError(f"{quotable(name)} has more than {MAX_VALUES} values.", 414, "too-long")
+        raise FhirError(
+            f"{quotable(name)} has more than {MAX_VALUES} values.", 414, "too-long"
+        )
     return values
 
 

@@ -60,9 +60,27 @@ JSON_TYPES = (FHIR_JSON, "application/json", "text/json")
 _JSON_FORMATS = frozenset({"json", "application/json+fhir", *JSON_TYPES})
 _OTHER_FORMATS = frozenset(
     {
-        *("xml", "text/xml", "application/xml", "application/fhir+xml", "application/xml+fhir"),
-        *("ttl", "turtle", "text/turtle", "application/fhir+turtle", "application/x-turtle"),
-        *("html", "text/html", "ndjson", "application/ndjson", "application/fhir+ndjson"),
+        *(
+            "xml",
+            "text/xml",
+            "application/xml",
+            "application/fhir+xml",
+            "application/xml+fhir",
+        ),
+        *(
+            "ttl",
+            "turtle",
+            "text/turtle",
+            "application/fhir+turtle",
+            "application/x-turtle",
+        ),
+        *(
+            "html",
+            "text/html",
+            "ndjson",
+            "application/ndjson",
+            "application/fhir+ndjson",
+        ),
     }
 )
 _FHIR_VERSIONS = {"", "4.0", "4.0.1"}
@@ -79,7 +97,9 @@ def check_control_modifier(name: str) -> None:
     allowed = "it takes none"
     if f"{base}:iterate" in RESULT_PARAMETERS:
         allowed = "it takes :iterate"
-    raise UnsupportedParameter(f"{base} takes no modifier :{quotable(modifier)}; {allowed}.")
+    raise UnsupportedParameter(
+        f"{base} takes no modifier :{quotable(modifier)}; {allowed}."
+    )
 
 
 @dataclass
@@ -106,8 +126,12 @@ class ResultParameterParser:
             case "_offset":
                 return replace(query, offset=_parse_whole_number("_offset", value))
             case "_sort":
-                return replace(query, sort=(*query.sort, *self._parse_sort(query.type, value)))
-            case "_include" | "_include:iterate" | "_revinclude" | "_revinclude:iterate":
+                return replace(
+                    query, sort=(*query.sort, *self._parse_sort(query.type, value))
+                )
+            case (
+                "_include" | "_include:iterate" | "_revinclude" | "_revinclude:iterate"
+            ):
                 return self._add_include(query, name, value)
             case "_elements":
                 requested = parse_elements(value, query.type)
@@ -139,7 +163,9 @@ class ResultParameterParser:
             if name:
                 parameter = self.parameter(resource_type, name)
                 if parameter.kind is Kind.COMPOSITE:
-                    raise FhirError(f"_sort: {name} is a composite; sort by one half of it.")
+                    raise FhirError(
+                        f"_sort: {name} is a composite; sort by one half of it."
+                    )
                 keys.append(SortKey(parameter, descending=key.startswith("-")))
         return keys
 
@@ -148,7 +174,9 @@ class ResultParameterParser:
         source, _, rest = value.strip().partition(":")
         name, _, target = rest.partition(":")
         if value.strip() != "*" and not (source and name):
-            raise FhirError("An include is written Type:parameter, like Observation:encounter.")
+            raise FhirError(
+                "An include is written Type:parameter, like Observation:encounter."
+            )
         if source != "*" and source not in R4_RESOURCE_TYPES:
             hint = did_you_mean(source, R4_RESOURCE_TYPES)
             problem = f"There is no resource type {quotable(source)} to include."
@@ -235,7 +263,9 @@ def check_format(value: str) -> None:
         raise FhirError("Only JSON is supported: _format=json.", 406, "not-supported")
     if kind is FormatKind.UNKNOWN:
         hint = did_you_mean(value, _JSON_FORMATS)
-        raise UnsupportedFeature(f"_format names no format of FHIR.{hint} It is json here.")
+        raise UnsupportedFeature(
+            f"_format names no format of FHIR.{hint} It is json here."
+        )
 
 
 def _check_choice(name: str, value: str, choices: Iterable[str]) -> None:
@@ -296,7 +326,9 @@ def parse_elements(value: str, resource_type: str = "") -> RequestedElements:
         elif root:
             names.append(root)
             if dot:
-                notices.append(f"_elements takes elements at the root: {root} is returned whole.")
+                notices.append(
+                    f"_elements takes elements at the root: {root} is returned whole."
+                )
     return RequestedElements(tuple(names), tuple(unknown), tuple(notices))
 
 

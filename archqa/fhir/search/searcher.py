@@ -116,12 +116,16 @@ class Searcher:
             included_entries = self.entries(query, included, "include")
             if len(included_entries) < len(included):
                 problem = "The included resources do not fit into one reply."
-                raise FhirError(f"{problem} Ask for fewer matches with _count.", 400, "too-costly")
+                raise FhirError(
+                    f"{problem} Ask for fewer matches with _count.", 400, "too-costly"
+                )
             entries += included_entries
             if is_cut:
                 limit = f"More than {MAX_INCLUDED} resources would come with this page"
                 warnings.append(f"{limit}; the others were left out.")
-        entries += outcome_entries(warnings, notices if self._profile.extensions_enabled else ())
+        entries += outcome_entries(
+            warnings, notices if self._profile.extensions_enabled else ()
+        )
         next_url = None
         if has_next:
             params = with_count(query.params, page_size)
@@ -139,14 +143,18 @@ class Searcher:
             later=later,
         )
 
-    def entries(self, query: Query, numbers: Iterable[int], mode: str = "match") -> list[Entry]:
+    def entries(
+        self, query: Query, numbers: Iterable[int], mode: str = "match"
+    ) -> list[Entry]:
         """Return the entries for these resources, as many as the reply has room for."""
         # The list of elements does not apply to included resources (search.html#elements).
         subset = query.subset if mode == "match" else replace(query.subset, elements=())
         resources = self._reader.fetch(numbers)
         return [entry_of(resource, subset, mode) for resource in resources]
 
-    def cached_numbers(self, key: SqlClause, find: Callable[[], list[int]]) -> list[int]:
+    def cached_numbers(
+        self, key: SqlClause, find: Callable[[], list[int]]
+    ) -> list[int]:
         """Return the numbers that `find` finds, from the cache if the key was asked for before."""
         cached = self._results.get((key, ()))
         if cached is not None:
@@ -184,8 +192,12 @@ class Searcher:
             filters.append(compiler.compile_referenced_by(query.type, patients))
         drivers = self._choose_drivers(filters)
         # A driver that reads the rows of one patient only makes the filter by patient redundant.
-        if any(driver.patient_scoped and not driver.is_patient_scope for driver in drivers):
-            filters = [compiled for compiled in filters if not compiled.is_patient_scope]
+        if any(
+            driver.patient_scoped and not driver.is_patient_scope for driver in drivers
+        ):
+            filters = [
+                compiled for compiled in filters if not compiled.is_patient_scope
+            ]
         sql = "SELECT k FROM type WHERE name = ?"
         row = self._connection.execute(sql, (query.type,)).fetchone()
         clauses = [SqlClause(f"r.type = {row[0] if row else 0}")]
@@ -195,7 +207,9 @@ class Searcher:
                 clauses.append(SqlClause(f"r.n IN ({driver.sql})", driver.args))
             else:
                 clauses.append(compiled.predicate)
-        return SqlClause(" AND ".join(clause.sql for clause in clauses), joined_args(clauses))
+        return SqlClause(
+            " AND ".join(clause.sql for clause in clauses), joined_args(clauses)
+        )
 
     def _choose_drivers(self, filters: list[CompiledFilter]) -> list[CompiledFilter]:
         """Return the filter whose driver finds the fewest, and those that find hardly more."""
@@ -277,7 +291,9 @@ class Searcher:
             direction = "DESC" if key.descending else "ASC"
             order.append(f"k{index} {direction} NULLS LAST")
         select = f"SELECT {', '.join(columns)} FROM here.resource r WHERE {where.sql}"
-        selects = " UNION ALL ".join(with_schema(select, schema) for schema in self._schemas)
+        selects = " UNION ALL ".join(
+            with_schema(select, schema) for schema in self._schemas
+        )
         sql = f"{selects} ORDER BY {', '.join([*order, 'n'])} LIMIT ? OFFSET ?"
         args = (*where.args * len(self._schemas), limit, offset)
         return array("q", (row[0] for row in self._connection.execute(sql, args)))
@@ -299,7 +315,9 @@ class Searcher:
             sql = f"SELECT count(*) FROM here.resource r WHERE {where.sql}"
             total = 0
             for schema in self._schemas:
-                row = self._connection.execute(with_schema(sql, schema), where.args).fetchone()
+                row = self._connection.execute(
+                    with_schema(sql, schema), where.args
+                ).fetchone()
                 total += int(row[0])
             self._totals[where] = total
         return self._totals[where]
@@ -317,7 +335,9 @@ def _sort_value(resource_type: str, compiler: FilterCompiler, key: SortKey) -> s
         value = "x.high_utc"
     aggregate = "max" if key.descending else "min"
     table = INDEX_TABLES[parameter.kind]
-    where = f"x.n = r.n AND x.p IN ({compiler.element_ids_sql(resource_type, parameter)})"
+    where = (
+        f"x.n = r.n AND x.p IN ({compiler.element_ids_sql(resource_type, parameter)})"
+    )
     return f"(SELECT {aggregate}({value}) FROM here.{table} x WHERE {where})"
 
 
@@ -327,7 +347,9 @@ def outcome_entries(warnings: Iterable[str], notices: Iterable[str]) -> list[Ent
     `warnings` tell what a request asked for in vain, `notices` how it was read.
     """
     outcome = operation_outcome(warnings, "warning", "not-supported")
-    outcome["issue"] += operation_outcome(notices, "information", "informational")["issue"]
+    outcome["issue"] += operation_outcome(notices, "information", "informational")[
+        "issue"
+    ]
     if not outcome["issue"]:
         return []
     return [
@@ -358,13 +380,19 @@ def _find_included(
         for include in query.includes:
             if is_initial or include.iterate:
                 elements = _included_elements(connection, include)
-                targets = reference_graph.targets_referenced_by(connection, latest, elements)
-                new |= reference_graph.resources_of_targets(connection, targets, include.target)
+                targets = reference_graph.targets_referenced_by(
+                    connection, latest, elements
+                )
+                new |= reference_graph.resources_of_targets(
+                    connection, targets, include.target
+                )
         for include in query.revincludes:
             if is_initial or include.iterate:
                 elements = _included_elements(connection, include)
                 targets = reference_graph.targets_of_resources(connection, latest)
-                new |= reference_graph.resources_referencing(connection, targets, elements)
+                new |= reference_graph.resources_referencing(
+                    connection, targets, elements
+                )
         latest = sorted(new - reached)
         reached |= new
         if not latest:
@@ -388,7 +416,9 @@ def _included_elements(connection: Connection, include: Include) -> str:
             is_included = "[]" not in path
         else:
             is_reference = parameter is not None and parameter.kind is Kind.REFERENCE
-            is_included = is_reference and parameter is not None and path in parameter.elements
+            is_included = (
+                is_reference and parameter is not None and path in parameter.elements
+            )
         if is_included:
             numbers.append(p)
     return reference_graph.sql_number_list(numbers)

@@ -19,7 +19,9 @@ from archqa.fhir.values.search_parameters import is_concept_element
 _MAX_RESULTS = 20_000
 """Results of a code whose units are looked at: those of a frequent code have the same few units."""
 
-_COLUMNS = "e.path, ifnull(k.system, ''), ifnull(k.code, ''), ifnull(k.display, ''), times"
+_COLUMNS = (
+    "e.path, ifnull(k.system, ''), ifnull(k.code, ''), ifnull(k.display, ''), times"
+)
 _ORDER = "ORDER BY times DESC, k.display, k.code, k.system, e.path"
 
 
@@ -41,9 +43,13 @@ def count_resources(connection: Connection, patient: str | None) -> dict[str, in
     return dict(sorted(counts.items()))
 
 
-def list_codes(connection: Connection, resource_type: str, patient: str | None) -> list[CodeCount]:
+def list_codes(
+    connection: Connection, resource_type: str, patient: str | None
+) -> list[CodeCount]:
     """Return the codes of a type, most frequent first, without identifiers and telephones."""
-    if patient is not None and (resource_type == "Patient" or not has_owner(resource_type)):
+    if patient is not None and (
+        resource_type == "Patient" or not has_owner(resource_type)
+    ):
         sql = _sql_of_few_resources(connection, resource_type, patient)
     else:
         # Count the rows `x` of each term.
@@ -78,7 +84,9 @@ def list_codes(connection: Connection, resource_type: str, patient: str | None) 
     return codes
 
 
-def _sql_of_few_resources(connection: Connection, resource_type: str, patient: str) -> str:
+def _sql_of_few_resources(
+    connection: Connection, resource_type: str, patient: str
+) -> str:
     """Return the SQL that begins with resources: far fewer than the terms of a large record."""
     if resource_type == "Patient":
         numbers: Iterable[int] = patient_resources(connection, patient)

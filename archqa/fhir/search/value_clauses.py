@@ -77,7 +77,9 @@ def check_value(parameter: Parameter, value: str) -> None:
     elif parameter.kind is Kind.TOKEN:
         token_clause(value)
     elif parameter.kind is Kind.COMPOSITE:
-        for half, half_value in zip(parameter.halves, split_halves(parameter, value), strict=True):
+        for half, half_value in zip(
+            parameter.halves, split_halves(parameter, value), strict=True
+        ):
             check_value(half, half_value)
 
 
@@ -86,7 +88,9 @@ def split_halves(parameter: Parameter, value: str) -> list[str]:
     values = split_unescaped(value, "$")
     if len(values) != len(parameter.halves) or not all(part.strip() for part in values):
         form = "$".join(_FORMS[half.kind] for half in parameter.halves)
-        raise FhirError(f"{parameter.name} is written {form}; write a $ that is meant as \\$.")
+        raise FhirError(
+            f"{parameter.name} is written {form}; write a $ that is meant as \\$."
+        )
     return values
 
 
@@ -155,7 +159,9 @@ def _parse_prefixed_date(parameter: Parameter, value: str) -> tuple[str, TimeRan
     prefix, text = _split_prefix(value)
     time_range = dates.parse_time_range(unescape(text).strip())
     if time_range is None:
-        forms = "YYYY, YYYY-MM, YYYY-MM-DD or YYYY-MM-DDThh:mm:ss with or without a zone"
+        forms = (
+            "YYYY, YYYY-MM, YYYY-MM-DD or YYYY-MM-DDThh:mm:ss with or without a zone"
+        )
         help_text = f"Write {forms}, after one of {_PREFIXES}."
         raise FhirError(f"{parameter.name}: not a date. {help_text}")
     return prefix, time_range
@@ -192,7 +198,9 @@ def amount_clause(parameter: Parameter, value: str) -> SqlClause:
     if not unit:
         return amount
     if len(unit) != 2:
-        raise FhirError(f"{parameter.name}: write number, number|system|code or number||code.")
+        raise FhirError(
+            f"{parameter.name}: write number, number|system|code or number||code."
+        )
     system, code = (unescape(part).strip() for part in unit)
     if not system and not code:
         return amount
@@ -241,7 +249,9 @@ def string_clause(value: str, modifier: str) -> SqlClause:
         return SqlClause("x.folded = ? AND x.exact = ?", (folded, plain))
     if modifier == "contains":
         return SqlClause("instr(x.folded, ?) > 0", (folded,))
-    return SqlClause("x.folded >= ? AND x.folded < ?", (folded, folded + _LAST_CHARACTER))
+    return SqlClause(
+        "x.folded >= ? AND x.folded < ?", (folded, folded + _LAST_CHARACTER)
+    )
 
 
 def word_clause(prefix: str) -> SqlClause:
@@ -275,9 +285,13 @@ def uris_above(uri: str) -> list[str]:
     scheme, separator, path = uri.partition("://")
     parts = path.rstrip("/").split("/")
     if not separator:
-        raise FhirError(":above and :below are for URLs such as http://…, not for other URIs.")
+        raise FhirError(
+            ":above and :below are for URLs such as http://…, not for other URIs."
+        )
     if len(parts) > _MAX_URL_PARTS:
-        raise FhirError(f"A URL may have {_MAX_URL_PARTS} parts here.", 400, "too-costly")
+        raise FhirError(
+            f"A URL may have {_MAX_URL_PARTS} parts here.", 400, "too-costly"
+        )
     uris = [uri]
     for length in range(1, len(parts) + 1):
         start = f"{scheme}://{'/'.join(parts[:length])}"

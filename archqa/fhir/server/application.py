@@ -106,7 +106,9 @@ class BodyReader:
         self._bytes_in_memory = 0
 
     @asynccontextmanager
-    async def read(self, receive: Receive, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+    async def read(
+        self, receive: Receive, headers: Mapping[str, str]
+    ) -> AsyncIterator[bytes]:
         """Provide the body for as long as its request is answered.
 
         Raises `BodyTooLong`, where the length is declared before any of it is read,
@@ -205,7 +207,9 @@ class ChunkSender:
     chunk. `slots` are those of all requests: a reply has one only while a chunk of it is made.
     """
 
-    def __init__(self, slots: asyncio.Semaphore, seconds: float, wait_seconds: float) -> None:
+    def __init__(
+        self, slots: asyncio.Semaphore, seconds: float, wait_seconds: float
+    ) -> None:
         self._slots = slots
         self._seconds = seconds
         self._wait_seconds = wait_seconds
@@ -290,7 +294,9 @@ class FhirApplication:
             headers = (*headers, self._access.cookie_header(scope))
         # Browsers send no token with a preflight.
         if refusal is not None and not (refusal.status == 401 and is_preflight):
-            response = error_response(refusal.status, _ISSUE_CODES[refusal.status], refusal.text)
+            response = error_response(
+                refusal.status, _ISSUE_CODES[refusal.status], refusal.text
+            )
         elif is_preflight:
             response = FhirResponse(204, "")
             headers = (*headers, *self._cross_origin.preflight_headers())
@@ -324,7 +330,9 @@ class FhirApplication:
             limit = f"A body may have at most {self._bodies.max_bytes} bytes."
             return error_response(413, "too-long", limit)
         except TooManyBodies:
-            return error_response(503, "throttled", "The server is busy. Ask again later.")
+            return error_response(
+                503, "throttled", "The server is busy. Ask again later."
+            )
         except UnsupportedCoding:
             text = "Send the body as it is, or as gzip."
             return error_response(
@@ -334,9 +342,13 @@ class FhirApplication:
                 {"accept-encoding": "gzip"},
             )
         except DamagedBody:
-            return error_response(400, "structure", "The body is not one whole gzip stream.")
+            return error_response(
+                400, "structure", "The body is not one whole gzip stream."
+            )
         except Exception:  # The client must not see any details.
-            return error_response(500, "exception", "The server failed at this request.")
+            return error_response(
+                500, "exception", "The server failed at this request."
+            )
 
     async def _respond(self, scope: Scope, receive: Receive) -> FhirResponse:
         method = scope["method"]
@@ -431,11 +443,17 @@ async def _send_response(
         )
         headers["content-encoding"] = "gzip"
     is_whole = response.chunks is None
-    if is_whole and response.status not in {204, 304}:  # A 304's would be the resource's length.
+    if is_whole and response.status not in {
+        204,
+        304,
+    }:  # A 304's would be the resource's length.
         headers["content-length"] = str(len(body))
     if response.status == 401:
         headers["www-authenticate"] = "Bearer"
-    pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    pairs = [
+        (name.encode("latin-1"), value.encode("latin-1"))
+        for name, value in headers.items()
+    ]
     all_headers = [*pairs, *more_headers, *_SECURITY_HEADERS]
     await send(
         {

@@ -42,7 +42,9 @@ def capability_statement(
     mode: WriteMode,
 ) -> dict[str, Any]:
     """Return the CapabilityStatement of a record that holds these types."""
-    resources = [_resource(name, types, profile, mode) for name in sorted(R4_RESOURCE_TYPES)]
+    resources = [
+        _resource(name, types, profile, mode) for name in sorted(R4_RESOURCE_TYPES)
+    ]
     interactions = ["transaction", "batch"] if mode is WriteMode.APPLY else []
     names = {"_has"}
     names.update(name.partition(":")[0] for name in RESULT_PARAMETERS)
@@ -66,14 +68,19 @@ def capability_statement(
         "resource": resources,
         "interaction": _codes(interactions),
         "searchParam": general_parameters,
-        "compartment": [f"{_COMPARTMENTS}/{name.lower()}" for name in SUPPORTED_COMPARTMENTS],
+        "compartment": [
+            f"{_COMPARTMENTS}/{name.lower()}" for name in SUPPORTED_COMPARTMENTS
+        ],
     }
     return {
         "resourceType": "CapabilityStatement",
         "status": "active",
         "date": _DATE,
         "kind": "instance",
-        "software": {"name": f"archqa ({profile.name} profile)", "version": __version__},
+        "software": {
+            "name": f"archqa ({profile.name} profile)",
+            "version": __version__,
+        },
         "implementation": {
             "description": f"A FHIR record in one file. It holds: {holdings}.",
             "url": base,
@@ -111,7 +118,9 @@ def _resource(
     for source in types:
         for parameter in parameters(source).values():
             is_reference = parameter.kind is Kind.REFERENCE
-            if is_reference and resource_type in (parameter.targets or (resource_type,)):
+            if is_reference and resource_type in (
+                parameter.targets or (resource_type,)
+            ):
                 reverse_includes.append(f"{source}:{parameter.name}")
     operations = []
     for name, url in OPERATION_DEFINITIONS.get(resource_type, {}).items():
@@ -137,7 +146,11 @@ def _extensions(resource_type: str, profile: Profile) -> list[dict[str, str]]:
     extensions = [{"name": "id", "type": "token", "documentation": "read as _id"}]
     if "patient" not in parameters(resource_type):
         documentation = "what the resources of this patient refer to"
-        patient = {"name": "patient", "type": "reference", "documentation": documentation}
+        patient = {
+            "name": "patient",
+            "type": "reference",
+            "documentation": documentation,
+        }
         extensions.append(patient)
     return extensions
 

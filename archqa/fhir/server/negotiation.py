@@ -90,7 +90,9 @@ def supported_parameters(
         try:
             if name not in known:
                 problem = f"{subject} has no parameter {quotable(name)}.{did_you_mean(name, known)}"
-                raise UnsupportedParameter(f"{problem} It has: {', '.join(sorted(known))}.")
+                raise UnsupportedParameter(
+                    f"{problem} It has: {', '.join(sorted(known))}."
+                )
             if name == "_format":
                 check_format(value)
             if name == "_pretty" and value not in {"", "true", "false"}:
@@ -164,10 +166,14 @@ def reply_type(params: Params, headers: Headers, profile: Profile) -> str:
             ranges.append(_MediaRange(name, quality))
     best_type, best_quality = "", 0.0
     for media_type in JSON_TYPES:
-        covering = [media_range for media_range in ranges if media_range.covers(media_type)]
+        covering = [
+            media_range for media_range in ranges if media_range.covers(media_type)
+        ]
         if not covering:
             continue
-        most_precise = max(covering, key=lambda covered: (covered.precision, covered.quality))
+        most_precise = max(
+            covering, key=lambda covered: (covered.precision, covered.quality)
+        )
         if most_precise.quality > best_quality:
             best_type, best_quality = media_type, most_precise.quality
     if not best_type:

@@ -13,7 +13,13 @@ from email.utils import format_datetime, parsedate_to_datetime
 from archqa.fhir.index.blobs import StoredResource
 from archqa.fhir.record import FhirError
 from archqa.fhir.request_budget import count_resource, count_text
-from archqa.fhir.search.query import WHOLE, Ignored, Subset, UnsupportedFeature, part_of_resource
+from archqa.fhir.search.query import (
+    WHOLE,
+    Ignored,
+    Subset,
+    UnsupportedFeature,
+    part_of_resource,
+)
 from archqa.fhir.search.query_parser import QueryParser
 from archqa.fhir.server.capability import capability_statement
 from archqa.fhir.server.context import FhirResponse, Headers, RequestContext
@@ -65,7 +71,9 @@ def read_version(context: RequestContext) -> FhirResponse:
         raise FhirError(mistakes)
     resource = _existing(context)
     if resource.version != context.path.version:
-        message = f"The record has no such version of this {resource.type}, but its last one."
+        message = (
+            f"The record has no such version of this {resource.type}, but its last one."
+        )
         raise FhirError(message, 404, "not-found")
     return _versioned(
         context,
@@ -124,7 +132,9 @@ def _requested_subset(
     ignored.pairs += parser.ignored.pairs
     ignored.warned += parser.ignored.warned
     if subset.summary == "count":
-        error = UnsupportedFeature("_summary=count is for searches: a read returns one resource.")
+        error = UnsupportedFeature(
+            "_summary=count is for searches: a read returns one resource."
+        )
         if not ignored.add(error, ("_summary", "count")):
             raise FhirError(str(error))
     return subset
@@ -133,7 +143,9 @@ def _requested_subset(
 def _existing(context: RequestContext) -> StoredResource:
     resource = context.record.stored(context.path.type, context.path.id)
     if resource is None:
-        raise FhirError(f"There is no {context.path.type} of that id.", 404, "not-found")
+        raise FhirError(
+            f"There is no {context.path.type} of that id.", 404, "not-found"
+        )
     count_resource(resource.text)
     return resource
 
@@ -165,7 +177,9 @@ def version_headers(resource: StoredResource) -> dict[str, str]:
     """Return `ETag` and, if the year is one of HTTP's, `Last-Modified`."""
     headers = {"etag": entity_tag(resource)}
     try:
-        updated = datetime.datetime.fromisoformat(dates.format_instant(resource.updated))
+        updated = datetime.datetime.fromisoformat(
+            dates.format_instant(resource.updated)
+        )
         headers["last-modified"] = format_datetime(updated, usegmt=True)
     except (ValueError, OverflowError):
         pass

@@ -42,9 +42,19 @@ from archqa.fhir.values.urls import (
 )
 
 _EVERYTHING = READ_PARAMETERS | {"_count", "_offset", "_page_token", "_since", "_type"}
-_EVERYTHING_PARAMETERS = {"Patient": _EVERYTHING | {"start", "end"}, "Encounter": _EVERYTHING}
+_EVERYTHING_PARAMETERS = {
+    "Patient": _EVERYTHING | {"start", "end"},
+    "Encounter": _EVERYTHING,
+}
 
-_HAPI_LINK = {"_getpages", "_getpagesoffset", "_count", "_format", "_pretty", "_bundletype"}
+_HAPI_LINK = {
+    "_getpages",
+    "_getpagesoffset",
+    "_count",
+    "_format",
+    "_pretty",
+    "_bundletype",
+}
 """The parameters of hapi's links."""
 
 
@@ -56,7 +66,9 @@ def search(context: RequestContext) -> FhirResponse:
         check_formats(form)
         params = [*params, *form]
     if not context.path.type:
-        raise FhirError("Name a resource type: Observation?patient=…", 400, "not-supported")
+        raise FhirError(
+            "Name a resource type: Observation?patient=…", 400, "not-supported"
+        )
     path = str(context.path)
     query = build_search_url(path, _decode_page_token(params))
     page = context.record.search(query, lenient=preferred_handling(context.headers))
@@ -90,13 +102,17 @@ def read_page(context: RequestContext) -> FhirResponse:
     try:
         path, params = parse_search_url(_decode(values["_getpages"]))
     except (ValueError, binascii.Error):
-        raise FhirError("The search of this page is not known any more.", 410, "expired") from None
+        raise FhirError(
+            "The search of this page is not known any more.", 410, "expired"
+        ) from None
     params = [(name, value) for name, value in params if name != "_count"]
     if "_count" in values:
         params.append(("_count", values["_count"]))
     params.append(("_offset", values.get("_getpagesoffset", "0")))
     # What such a link does not have goes with the search, which says so.
-    params += [(name, value) for name, value in context.params if name not in _HAPI_LINK]
+    params += [
+        (name, value) for name, value in context.params if name not in _HAPI_LINK
+    ]
     return search(replace(context, path=parse_path(path), params=params))
 
 
@@ -118,7 +134,9 @@ def everything(context: RequestContext) -> FhirResponse:
     notices = [f"_count is at most {largest}."] if request.count > largest else []
     request = replace(request, count=min(request.count, largest))
     page = context.record.everything_page(owner.id, request, owner.type)
-    page = replace(page, entries=(*page.entries, *outcome_entries(ignored.remarks, notices)))
+    page = replace(
+        page, entries=(*page.entries, *outcome_entries(ignored.remarks, notices))
+    )
     self_url = build_search_url(str(owner), with_count(params, page.count))
     # An operation cannot use hapi's links, which are for searches.
     links = GCP if context.profile is GCP else ARCHQA
@@ -139,7 +157,9 @@ def _operation_params(context: RequestContext) -> Params:
     Raises `FhirError` with every mistake.
     """
     body = context.body.strip()
-    content_type = context.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = (
+        context.headers.get("content-type", "").partition(";")[0].strip().lower()
+    )
     is_form = content_type == "application/x-www-form-urlencoded"
     if not body or is_form or not (content_type or body.startswith("{")):
         return parse_query_string(context.body)
@@ -164,7 +184,9 @@ def _operation_params(context: RequestContext) -> Params:
             continue
         values = [value for member, value in part.items() if member.startswith("value")]
         if len(values) != 1 or not isinstance(values[0], str | int | float):
-            mistakes.append(f"The parameter {quotable(name)} needs one simple value, as in a URL.")
+            mistakes.append(
+                f"The parameter {quotable(name)} needs one simple value, as in a URL."
+            )
             continue
         (value,) = values
         params.append((name, value if isinstance(value, str) else json.dumps(value)))

@@ -120,7 +120,9 @@ def _no_endpoint(path: RequestPath) -> FhirError:
         return FhirError(f"{problem} Supported: {supported}.", 404, "not-supported")
     is_type = path.type in R4_RESOURCE_TYPES
     if path.type == "_history" or (is_type and "_history" in str(path).split("/")):
-        message = "A history is not supported; Type/id/_history/version reads a version."
+        message = (
+            "A history is not supported; Type/id/_history/version reads a version."
+        )
         return FhirError(message, 404, "not-supported")
     try:
         search_within(path)
@@ -221,9 +223,13 @@ class FhirService:
             _log.error("%s", type(error).__name__)
             message = "The record cannot be read. Its owner finds more in the log."
             response = error_response(500, "exception", message)
-        return replace(response, headers={"content-type": content_type, **response.headers})
+        return replace(
+            response, headers={"content-type": content_type, **response.headers}
+        )
 
-    def refuse_body(self, method: str, url: str, headers: Headers) -> FhirResponse | None:
+    def refuse_body(
+        self, method: str, url: str, headers: Headers
+    ) -> FhirResponse | None:
         """Return why the body of a request cannot be taken; None if it can, or there is none.
 
         Known before the body is read. Source: hl7.org/fhir/R4/http.html#mime-type.
@@ -235,7 +241,10 @@ class FhirService:
             find_handler(method, path)
         except (FhirError, MethodNotAllowed):
             return None  # It is refused whatever it sends.
-        is_empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+        is_empty = (
+            headers.get("content-length", "0") == "0"
+            and "transfer-encoding" not in headers
+        )
         if path.action and is_empty:
             return None
         media_type, version = split_media_type(headers.get("content-type", ""))

@@ -82,7 +82,10 @@ def create(context: RequestContext) -> FhirResponse:
     stored = context.record.stored(*target) if target is not None else None
     if stored is None:
         return FhirResponse(result.status, json.dumps(result.outcome()))
-    headers = {"location": f"{context.base}/{stored.location}", **version_headers(stored)}
+    headers = {
+        "location": f"{context.base}/{stored.location}",
+        **version_headers(stored),
+    }
     if preference is ReturnPreference.OUTCOME:
         return FhirResponse(result.status, json.dumps(result.outcome()), headers)
     warnings = _warning_header(result)
@@ -98,7 +101,12 @@ def _warning_header(result: WriteResult) -> str:
     for finding in result.findings:
         if finding.level == "warn":
             text = f"{finding.path}: {finding.message}".removeprefix(": ")
-            plain = text.encode("ascii", "replace").decode().replace("\\", "/").replace('"', "'")
+            plain = (
+                text.encode("ascii", "replace")
+                .decode()
+                .replace("\\", "/")
+                .replace('"', "'")
+            )
             values.append(f'199 archqa "{" ".join(plain.split())}"')
     return ", ".join(values)
 
@@ -158,7 +166,9 @@ def _parse_bundle(body: str) -> tuple[str, list[_Entry | None]]:
         content = {}
     bundle_type, items = content.get("type"), content.get("entry")
     if not isinstance(items, list) or bundle_type not in {"batch", "transaction"}:
-        raise FhirError("The body must be a Bundle of type batch or transaction with entries.")
+        raise FhirError(
+            "The body must be a Bundle of type batch or transaction with entries."
+        )
     if len(items) > MAX_ENTRIES:
         limit = f"A Bundle of requests has at most {MAX_ENTRIES} entries."
         raise FhirError(f"{limit} Send several.", 413, "too-costly")
@@ -169,7 +179,11 @@ def _parse_entry(item: Any) -> _Entry | None:
     request = item.get("request") if isinstance(item, dict) else None
     if not isinstance(request, dict):
         return None
-    method, url, resource = request.get("method"), request.get("url"), item.get("resource")
+    method, url, resource = (
+        request.get("method"),
+        request.get("url"),
+        item.get("resource"),
+    )
     conditions = {name: str(request[name]) for name in _CONDITIONS if name in request}
     if method == "GET" and isinstance(url, str):
         return _Entry(
@@ -210,10 +224,16 @@ class _Bundle:
         self._references: dict[str, str] = {}
         """The references that stand for the `urn:uuid:` of new resources."""
         for entry in writes:
-            if entry.method == "POST" and entry.resource and entry.full_url.startswith("urn:uuid:"):
+            if (
+                entry.method == "POST"
+                and entry.resource
+                and entry.full_url.startswith("urn:uuid:")
+            ):
                 new_id = str(uuid.uuid4())
                 self._new_ids[entry.full_url] = new_id
-                self._references[entry.full_url] = f"{entry.resource.get('resourceType')}/{new_id}"
+                self._references[entry.full_url] = (
+                    f"{entry.resource.get('resourceType')}/{new_id}"
+                )
         self._unlogged: list[tuple[_Entry, WriteResult]] = []
 
     def process_alone(self, entry: _Entry | None) -> str:
@@ -260,8 +280,12 @@ class _Bundle:
         who = self._context.headers.get("x-archqa-who", "")
         for entry, result in self._unlogged:
             if status is not None:
-                finding = Finding(level="error", path="", message="another entry failed: undone.")
-                result = WriteResult(status=status, findings=(*result.findings, finding))
+                finding = Finding(
+                    level="error", path="", message="another entry failed: undone."
+                )
+                result = WriteResult(
+                    status=status, findings=(*result.findings, finding)
+                )
             self._context.writer.log_write(
                 entry.method,
                 entry.url,
@@ -275,13 +299,19 @@ class _Bundle:
         """Return the entry of the response, as JSON. Raises `FhirError`."""
         check_budget()
         if entry is None:
-            raise FhirError("An entry needs a request GET, POST or PUT, and a resource to write.")
+            raise FhirError(
+                "An entry needs a request GET, POST or PUT, and a resource to write."
+            )
         unsupported = entry.conditions.keys() - _ALLOWED_CONDITIONS[entry.method]
         if unsupported:
             names = ", ".join(name for name in entry.conditions if name in unsupported)
-            raise FhirError(f"{entry.method} does not take {names}.", 400, "not-supported")
+            raise FhirError(
+                f"{entry.method} does not take {names}.", 400, "not-supported"
+            )
         if entry.resource is None:
-            headers = {_CONDITIONS[name]: value for name, value in entry.conditions.items()}
+            headers = {
+                _CONDITIONS[name]: value for name, value in entry.conditions.items()
+            }
             headers["prefer"] = self._context.headers.get("prefer", "")
             reply = self._context.answer_get(entry.url, headers)
             if reply.status >= 400:
@@ -300,10 +330,14 @@ class _Bundle:
     def _write(self, overlay: Overlay, entry: _Entry, resource: Resource) -> str:
         """Store a resource and return its entry: with the resource if the client prefers that."""
         resource_type, resource_id = resource.get("resourceType"), resource.get("id")
-        expected = f"{resource_type}/{resource_id}" if entry.method == "PUT" else resource_type
+        expected = (
+            f"{resource_type}/{resource_id}" if entry.method == "PUT" else resource_type
+        )
         if entry.url.strip("/") != expected:
             form = "Type/id" if entry.method == "PUT" else "Type"
-            raise FhirError(f"{entry.method} needs the URL {form}, with those of the resource.")
+            raise FhirError(
+                f"{entry.method} needs the URL {form}, with those of the resource."
+            )
         resource = _rewrite_references(resource, self._references)
         findings: tuple[Finding, ...] = ()
         if self._is_compared:
@@ -314,10 +348,14 @@ class _Bundle:
             findings = (Finding(level="info", path="", message=message),)
         if entry.method == "PUT":
             if entry.conditions:
-                _check_conditions(overlay.stored(*map(str, (resource_type, resource_id))), entry)
+                _check_conditions(
+                    overlay.stored(*map(str, (resource_type, resource_id))), entry
+                )
             overlay.put(json.dumps(resource, ensure_ascii=False), resource)
         else:
-            resource_id = overlay.create(resource, self._new_ids.get(entry.full_url))["id"]
+            resource_id = overlay.create(resource, self._new_ids.get(entry.full_url))[
+                "id"
+            ]
         stored = overlay.stored(*map(str, (resource_type, resource_id)))
         assert stored is not None
         result = WriteResult(status=201, findings=findings, location=stored.location)
@@ -340,9 +378,15 @@ def _check_conditions(stored: StoredResource | None, entry: _Entry) -> None:
     """Raise `FhirError` (412) if the version that is stored fails a condition of a `PUT`."""
     required = entry.conditions.get("ifMatch")
     refused = entry.conditions.get("ifNoneMatch")
-    if required is not None and (stored is None or not matches_entity_tag(stored, required)):
+    if required is not None and (
+        stored is None or not matches_entity_tag(stored, required)
+    ):
         raise FhirError("ifMatch: that version is not stored.", 412, "conflict")
-    if refused is not None and stored is not None and matches_entity_tag(stored, refused):
+    if (
+        refused is not None
+        and stored is not None
+        and matches_entity_tag(stored, refused)
+    ):
         raise FhirError("ifNoneMatch: that version is stored.", 412, "conflict")
 
 

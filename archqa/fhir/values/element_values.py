@@ -160,9 +160,13 @@ def extract_amounts(value: Any) -> Iterator[Amount]:
     """Yield the range of a Quantity, Money, Range or number."""
     number, unit, comparator = value, _NO_UNIT, None
     if isinstance(value, dict):
-        if "low" in value or "high" in value:  # A Range: open on a side without a number.
+        if (
+            "low" in value or "high" in value
+        ):  # A Range: open on a side without a number.
             sides = [
-                side for side in (value.get("low"), value.get("high")) if isinstance(side, dict)
+                side
+                for side in (value.get("low"), value.get("high"))
+                if isinstance(side, dict)
             ]
             low, high = _side(value.get("low")), _side(value.get("high"))
             if low is not None or high is not None:
@@ -293,7 +297,9 @@ def _legal_sex(patient: dict[str, Any]) -> Sequence[Any]:
             continue
         url = str(extension.get("url", ""))
         if url.endswith("legal-sex"):
-            values = [value for name, value in extension.items() if name.startswith("value")]
+            values = [
+                value for name, value in extension.items() if name.startswith("value")
+            ]
             return _values(values)
     return _values(patient.get("gender"))
 

@@ -157,7 +157,9 @@ def has_texts(resource_type: str, path: str) -> bool:
 
 def is_concept_element(resource_type: str, path: str) -> bool:
     """Whether the values of a token element name concepts of the chart, which `codes` lists."""
-    return has_texts(resource_type, path) and not path.startswith(("meta.", "extension("))
+    return has_texts(resource_type, path) and not path.startswith(
+        ("meta.", "extension(")
+    )
 
 
 @cache

@@ -20,7 +20,9 @@ def normalise_text(text: str) -> str:
     if text.isascii():
         return " ".join(text.lower().split())
     decomposed = unicodedata.normalize("NFKD", text)
-    without_accents = "".join(sign for sign in decomposed if not unicodedata.combining(sign))
+    without_accents = "".join(
+        sign for sign in decomposed if not unicodedata.combining(sign)
+    )
     folded = unicodedata.normalize("NFKD", without_accents.casefold())
     return " ".join(folded.split())
 

@@ -53,7 +53,9 @@ def parse_query_string(text: str) -> Params:
             params.append((_decode(name).strip(), _decode(value)))
     if len(params) > MAX_PARAMETERS:
         limit = f"A search has at most {MAX_PARAMETERS} parameters."
-        raise FhirError(f"{limit} Alternatives are written name=a,b,c.", 400, "too-costly")
+        raise FhirError(
+            f"{limit} Alternatives are written name=a,b,c.", 400, "too-costly"
+        )
     return params
 
 
@@ -76,9 +78,13 @@ def flatten_params(
     pairs = params.items() if isinstance(params, Mapping) else params
     flat: Params = []
     for name, value in pairs:
-        values = value if isinstance(value, list | tuple | set | frozenset) else (value,)
+        values = (
+            value if isinstance(value, list | tuple | set | frozenset) else (value,)
+        )
         for item in values:
-            flat.append((name, str(item).lower() if isinstance(item, bool) else str(item)))
+            flat.append(
+                (name, str(item).lower() if isinstance(item, bool) else str(item))
+            )
     return flat
 
 
@@ -94,7 +100,9 @@ def with_count(params: Iterable[tuple[str, str]], count: int) -> Params:
     """Return the parameters with `_count`, where there is one, at most this."""
     capped = []
     for name, value in params:
-        is_larger = name == "_count" and value.strip().isdecimal() and int(value) > count
+        is_larger = (
+            name == "_count" and value.strip().isdecimal() and int(value) > count
+        )
         capped.append((name, str(count) if is_larger else value))
     return capped
 

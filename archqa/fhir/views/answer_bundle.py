@@ -75,7 +75,9 @@ def answer_bundle(answers: Sequence[AnsweredQuestion], at: datetime) -> Resource
 def _resources(answer: AnsweredQuestion) -> Iterator[tuple[str, Resource]]:
     """Yield the URL and the resource of each entry; equal answers have equal URLs."""
     software = _url("archqa", answer.version)
-    device = _device("archqa", "user-friendly-name", "software that answers from health records")
+    device = _device(
+        "archqa", "user-friendly-name", "software that answers from health records"
+    )
     if answer.version:
         device["version"] = [{"value": answer.version}]
     yield software, device
@@ -91,7 +93,11 @@ def _resources(answer: AnsweredQuestion) -> Iterator[tuple[str, Resource]]:
         str(answer.patient),
         str(answer.at),
     )
-    subject = {"subject": {"reference": f"Patient/{answer.patient}"}} if answer.patient else {}
+    subject = (
+        {"subject": {"reference": f"Patient/{answer.patient}"}}
+        if answer.patient
+        else {}
+    )
     questionnaire_response = {
         "resourceType": "QuestionnaireResponse",
         "status": "completed",
@@ -105,7 +111,10 @@ def _resources(answer: AnsweredQuestion) -> Iterator[tuple[str, Resource]]:
         target = _url("provenance", response, str(number))
         yield target, _provenance(answer, response, number, line.citations, agents)
     if not answer.lines:
-        yield _url("provenance", response), _provenance(answer, response, None, (), agents)
+        yield (
+            _url("provenance", response),
+            _provenance(answer, response, None, (), agents),
+        )
 
 
 def _device(name: str, kind: str, what: str) -> Resource:
@@ -181,4 +190,6 @@ def _url(*parts: str) -> str:
 
 
 def _instant(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )

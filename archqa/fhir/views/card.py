@@ -45,7 +45,11 @@ class TypeCard(FrozenModel):
         """The lines of a prompt about this type."""
         lines = [f"{self.type}: {self.count}"]
         for system in self.systems:
-            label = f"{system.element} ({system.system})" if system.system else system.element
+            label = (
+                f"{system.element} ({system.system})"
+                if system.system
+                else system.element
+            )
             examples = ", ".join(system.examples)
             lines.append(f"  {label}: {system.codes} codes, such as {examples}")
         if self.dates:
@@ -120,7 +124,9 @@ def _type_card(
     )
 
 
-def _systems(record: Record, resource_type: str, patient: str | None) -> tuple[CodeSystem, ...]:
+def _systems(
+    record: Record, resource_type: str, patient: str | None
+) -> tuple[CodeSystem, ...]:
     texts_by_system: dict[tuple[str, str], list[str]] = {}
     for code in record.codes(resource_type, patient):
         texts = texts_by_system.setdefault((code.element, code.system), [])

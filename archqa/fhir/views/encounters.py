@@ -32,7 +32,9 @@ def encounter_kind(encounter: Resource) -> EncounterKind:
     EMER too.
     """
     for identifier in compile_path("identifier")(encounter):
-        system = str(identifier.get("system", "")) if isinstance(identifier, dict) else ""
+        system = (
+            str(identifier.get("system", "")) if isinstance(identifier, dict) else ""
+        )
         for suffix, kind in _KIND_BY_SYSTEM_SUFFIX.items():
             if system.endswith(suffix):
                 return kind
@@ -72,7 +74,9 @@ class Encounters:
 
     def of_kind(self, kind: EncounterKind) -> "Encounters":
         """Return the encounters of one kind."""
-        return Encounters(encounter for encounter in self.all if encounter_kind(encounter) is kind)
+        return Encounters(
+            encounter for encounter in self.all if encounter_kind(encounter) is kind
+        )
 
     @property
     def first(self) -> Resource | None:

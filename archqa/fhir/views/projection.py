@@ -13,7 +13,15 @@ from archqa.fhir.record import Resource
 from archqa.fhir.views.resolver import Resolver, concept_name, display_name
 
 DROPPED = frozenset(
-    {"text", "meta", "extension", "modifierExtension", "contained", "implicitRules", "language"}
+    {
+        "text",
+        "meta",
+        "extension",
+        "modifierExtension",
+        "contained",
+        "implicitRules",
+        "language",
+    }
 )
 
 _PREFETCHED_PATHS = (

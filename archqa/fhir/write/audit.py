@@ -56,7 +56,9 @@ class AuditLog:
                     file.flush()
                     os.fsync(file.fileno())
         except OSError as error:
-            raise InputError(self.path, [f": cannot be written ({error.strerror})."]) from None
+            raise InputError(
+                self.path, [f": cannot be written ({error.strerror})."]
+            ) from None
 
     def entries(self) -> list[AuditEntry]:
         """Return every entry, oldest first."""

@@ -79,9 +79,13 @@ class Overlay(LocalRecord):
         if reason:
             raise FhirError(reason, 422)
         if self.text(resource["resourceType"], resource["id"]) is not None:
-            raise FhirError("There is a resource of this type and id already.", 409, "conflict")
+            raise FhirError(
+                "There is a resource of this type and id already.", 409, "conflict"
+            )
         with self.transaction():
-            self._loader.insert_batch(index_batch_of([ParsedResource(text, resource, {})]))
+            self._loader.insert_batch(
+                index_batch_of([ParsedResource(text, resource, {})])
+            )
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -99,7 +103,9 @@ class Overlay(LocalRecord):
                 yield
             except BaseException:
                 connection.execute("ROLLBACK")
-                self._loader = self._new_loader()  # The old one remembers what was rolled back.
+                self._loader = (
+                    self._new_loader()
+                )  # The old one remembers what was rolled back.
                 raise
             connection.execute("COMMIT")
 

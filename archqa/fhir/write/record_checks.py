@@ -18,7 +18,12 @@ from typing import Any, NamedTuple
 from archqa.core.tables import read_rows
 from archqa.errors import ArchqaError
 from archqa.fhir.record import FhirError, Resource
-from archqa.fhir.request_budget import RequestBudget, RequestLimits, check_budget, use_budget
+from archqa.fhir.request_budget import (
+    RequestBudget,
+    RequestLimits,
+    check_budget,
+    use_budget,
+)
 from archqa.fhir.search.statistics import units_of_codes
 from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.references import parse_reference
@@ -174,7 +179,10 @@ def doses(order: Resource) -> Iterator[Dose]:
         for part, dose_and_rate in enumerate(_objects(instruction.get("doseAndRate"))):
             dose_range = dose_and_rate.get("doseRange")
             high = dose_range.get("high") if isinstance(dose_range, dict) else None
-            quantities = {"doseQuantity": dose_and_rate.get("doseQuantity"), "doseRange.high": high}
+            quantities = {
+                "doseQuantity": dose_and_rate.get("doseQuantity"),
+                "doseRange.high": high,
+            }
             for path, quantity in quantities.items():
                 if not isinstance(quantity, dict):
                     continue
@@ -203,7 +211,10 @@ def _doses_a_day(timing: Any) -> float:
         if period and days:
             numbers.append(frequency / (period * days))
     concept = timing.get("code")
-    texts = [*_concept_names(concept), *(code.lower() for _, code in _concept_codes(concept))]
+    texts = [
+        *_concept_names(concept),
+        *(code.lower() for _, code in _concept_codes(concept)),
+    ]
     for text in texts:
         if text in _timing_codes():
             numbers.append(_timing_codes()[text])
@@ -264,7 +275,10 @@ def _daily_maxima() -> tuple[tuple[re.Pattern[str], DailyMaximum], ...]:
         unit = find_unit(unit_name)
         assert unit is not None
         drug = "|".join(map(re.escape, names))
-        before, after = rf"(?P<before>[a-z]{{4,}}{joint})?", rf"(?P<after>{joint}[a-z]{{4,}})?"
+        before, after = (
+            rf"(?P<before>[a-z]{{4,}}{joint})?",
+            rf"(?P<after>{joint}[a-z]{{4,}})?",
+        )
         pattern = re.compile(rf"{before}\b(?:{drug})\b{after}")
         text = f"{dose} {unit_name} of {names[0]}"
         maxima.append(
@@ -304,7 +318,10 @@ class RecordChecks:
 
     def remember(self, resource: Resource) -> None:
         """Let later orders of the same be warned of, though this one is not stored."""
-        if resource.get("resourceType") in _ORDERS and resource.get("status") in OPEN_STATUSES:
+        if (
+            resource.get("resourceType") in _ORDERS
+            and resource.get("status") in OPEN_STATUSES
+        ):
             item = ordered_item(resource, self._medication)
             with self._lock:
                 self._accepted.append(_Order(_patient(resource), item))
@@ -360,7 +377,9 @@ class RecordChecks:
         with self._lock:
             accepted = [known for known in self._accepted if known.patient == patient]
         if any(known.item.is_same(item) for known in accepted):
-            yield _warning(path, f"{problem}, accepted here before (nothing is stored).")
+            yield _warning(
+                path, f"{problem}, accepted here before (nothing is stored)."
+            )
 
     def _unusual_units(self, result: Resource, path: str) -> Iterator[Finding]:
         quantity = result.get("valueQuantity")
@@ -373,12 +392,22 @@ class RecordChecks:
             known = units_of_codes(session.connection, self._record.schemas, codes)
         if not units or not known or {*map(_normal, units)} & {*map(_normal, known)}:
             return
-        if _measures(units) and _measures(known) and not _measures(units) & _measures(known):
-            problem = "the unit measures something else than the record's for this code:"
+        if (
+            _measures(units)
+            and _measures(known)
+            and not _measures(units) & _measures(known)
+        ):
+            problem = (
+                "the unit measures something else than the record's for this code:"
+            )
         else:
             problem = "no result of this code in the record has this unit, but"
         # A few short units, each once.
-        short = {_normal(unit): unit for unit in sorted(known) if len(unit) <= _MAX_UNIT_LENGTH}
+        short = {
+            _normal(unit): unit
+            for unit in sorted(known)
+            if len(unit) <= _MAX_UNIT_LENGTH
+        }
         named = ", ".join(list(short.values())[:_MAX_UNITS_NAMED]) or "another one"
         yield _warning(f"{path}valueQuantity", f"{problem} {named}.")
 
@@ -393,7 +422,9 @@ class RecordChecks:
             if not values and sum(map(len, usual.values())) >= _MIN_DOSES:
                 yield _warning(dose.path, f"{others} have doses in other units.")
             elif len(values) >= _MIN_DOSES and value > _TIMES_HIGHEST * max(values):
-                highest = f"is more than {_TIMES_HIGHEST} times the highest of {others}."
+                highest = (
+                    f"is more than {_TIMES_HIGHEST} times the highest of {others}."
+                )
                 yield _warning(dose.path, highest)
             elif len(values) >= _MIN_DOSES and value * _TIMES_LOWEST < min(values):
                 lowest = f"is less than a {_TIMES_LOWEST}th of the lowest of {others}."
@@ -402,13 +433,20 @@ class RecordChecks:
         for dose in ordered if maximum is not None else ():
             quantity, value = dose.in_quantity()
             assert maximum is not None
-            if quantity == maximum.quantity and value * dose.per_day > maximum.dose * 1.000001:
+            if (
+                quantity == maximum.quantity
+                and value * dose.per_day > maximum.dose * 1.000001
+            ):
                 source = "the most that its US label or monograph names for adults"
                 yield _warning(dose.path, f"is above {maximum.text} a day, {source}.")
 
-    def _usual_doses(self, order: Resource, item: OrderedItem) -> dict[str, list[float]]:
+    def _usual_doses(
+        self, order: Resource, item: OrderedItem
+    ) -> dict[str, list[float]]:
         """Return the doses of other orders of the same medication, of any patient, by quantity."""
-        queries = [{"code": f"{escape(system)}|{escape(code)}"} for system, code in item.codes]
+        queries = [
+            {"code": f"{escape(system)}|{escape(code)}"} for system, code in item.codes
+        ]
         if item.reference:
             queries.append({"medication": escape(item.reference)})
         others: dict[str, Resource] = {}

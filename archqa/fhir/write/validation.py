@@ -24,7 +24,14 @@ class Finding(FrozenModel):
 
 
 REQUIRED_ELEMENTS = {
-    "Observation": ("status", "code", "category", "subject", "effectiveDateTime", "value"),
+    "Observation": (
+        "status",
+        "code",
+        "category",
+        "subject",
+        "effectiveDateTime",
+        "value",
+    ),
     "MedicationRequest": (
         "status",
         "intent",
@@ -41,7 +48,9 @@ REQUIRED_ELEMENTS = {
 """
 
 _REQUEST_STATUSES = "draft active on-hold revoked completed entered-in-error unknown"
-_REQUEST_INTENTS = "order original-order reflex-order filler-order instance-order option"
+_REQUEST_INTENTS = (
+    "order original-order reflex-order filler-order instance-order option"
+)
 _REQUEST_PRIORITIES = "routine urgent asap stat"
 
 VALUE_SETS = {
@@ -62,11 +71,24 @@ VALUE_SETS = {
 }
 """The required bindings of each type (hl7.org/fhir/R4/terminologies.html#required)."""
 
-_CONCEPTS = {"code", "valueCodeableConcept", "medicationCodeableConcept", "route", "method", "site"}
+_CONCEPTS = {
+    "code",
+    "valueCodeableConcept",
+    "medicationCodeableConcept",
+    "route",
+    "method",
+    "site",
+}
 _CONCEPT_LISTS = {"category", "reasonCode", "interpretation"}
 _LISTS = {"dosageInstruction", "doseAndRate"}
 _CHOICES = {"value", "medication"}
-_DATES = {"effectiveDateTime", "authoredOn", "occurrenceDateTime", "issued", "effectiveInstant"}
+_DATES = {
+    "effectiveDateTime",
+    "authoredOn",
+    "occurrenceDateTime",
+    "issued",
+    "effectiveInstant",
+}
 _TIME_WITH_ZONE = re.compile(r".*T.*(?:Z|[+-]\d\d:\d\d)")
 
 
@@ -156,7 +178,9 @@ def _check_member(name: str, value: Any, path: str) -> Iterator[Finding]:
         if not isinstance(value, str) or parse_time_range(value) is None:
             yield _error(path, "must be a dateTime like 2023-11-13T10:15:00+00:00.")
         elif not _TIME_WITH_ZONE.fullmatch(value):
-            yield _error(path, "must carry a time and its zone, like 2023-11-13T10:15:00+00:00.")
+            yield _error(
+                path, "must carry a time and its zone, like 2023-11-13T10:15:00+00:00."
+            )
     elif name.endswith("Quantity"):
         yield from _check_quantity(value, path)
     elif name in _LISTS and not isinstance(value, list):

@@ -54,7 +54,9 @@ class WriteResult(FrozenModel):
     def outcome(self) -> dict[str, Any]:
         """Return the findings as an OperationOutcome, which says so if there are none."""
         issues = []
-        for finding in self.findings or (Finding(level="info", path="", message=_NO_PROBLEM),):
+        for finding in self.findings or (
+            Finding(level="info", path="", message=_NO_PROBLEM),
+        ):
             code = "invalid" if finding.level == "error" else "informational"
             text = f"{finding.path}: {finding.message}".removeprefix(": ")
             severity = _SEVERITIES[finding.level]
@@ -188,5 +190,7 @@ class Writer:
 
 
 def _refuse(status: int, messages: Iterable[str]) -> WriteResult:
-    findings = [Finding(level="error", path="", message=message) for message in messages]
+    findings = [
+        Finding(level="error", path="", message=message) for message in messages
+    ]
     return WriteResult(status=status, findings=tuple(findings))

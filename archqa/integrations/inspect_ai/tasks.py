@@ -116,7 +116,9 @@ def _assistant_message(message: Message) -> ChatMessageAssistant:
             arguments = {}
         if not isinstance(arguments, dict):
             arguments = {}
-        calls.append(InspectToolCall(id=call.id, function=call.name, arguments=arguments))
+        calls.append(
+            InspectToolCall(id=call.id, function=call.name, arguments=arguments)
+        )
     return ChatMessageAssistant(content=message.content, tool_calls=calls or None)
 
 
@@ -256,7 +258,8 @@ def _task(
     assignments = [assign] if isinstance(assign, str) else assign
     # Inspect has a cache of its own, and its log is of what was asked.
     settings = load_settings(
-        typed={**typed, "model": MODEL, "cache": False}, assignments=filter(None, assignments)
+        typed={**typed, "model": MODEL, "cache": False},
+        assignments=filter(None, assignments),
     )
     plan = plan_run(cases, benchmark, Selection(), settings)
     samples = []
@@ -268,7 +271,12 @@ def _task(
         else:
             question = case.clinician_question or case.patient_narrative
         samples.append(Sample(id=case.id, input=question))
-    files = {"benchmark": benchmark, "cases": cases, "key": key, "record": settings.record}
+    files = {
+        "benchmark": benchmark,
+        "cases": cases,
+        "key": key,
+        "record": settings.record,
+    }
     return Task(
         dataset=MemoryDataset(samples, name=benchmark),
         solver=pipeline_solver(plan),

@@ -123,12 +123,17 @@ class Chart:
             return 0
         return self.record.counts(self.patient).get("Observation", 0)
 
-    def search(self, resource_type: str, params: SearchLimits | None = None) -> list[Resource]:
+    def search(
+        self, resource_type: str, params: SearchLimits | None = None
+    ) -> list[Resource]:
         """The patient's resources of a type that match a search."""
         key = (resource_type, repr(params))
         if key in self._searches:
             return self._searches[key]
-        parameters: dict[str, str | list[str]] = {"patient": self.patient, **(params or {})}
+        parameters: dict[str, str | list[str]] = {
+            "patient": self.patient,
+            **(params or {}),
+        }
         if "subject" in parameters:
             del parameters["patient"]
         resources = list(self.record.search_all(resource_type, parameters))
@@ -139,7 +144,9 @@ class Chart:
             del self._searches[oldest_key]
         return resources
 
-    def search_if_known(self, resource_type: str, params: SearchLimits) -> list[Resource]:
+    def search_if_known(
+        self, resource_type: str, params: SearchLimits
+    ) -> list[Resource]:
         """As `search`; nothing of a type or a parameter that a server does not have."""
         try:
             return self.search(resource_type, params)
@@ -173,7 +180,9 @@ class Chart:
                     text_limits = {**limits, "code:text": _escaped(name)}
                     resources += self.search("Observation", text_limits)
                 return _unique(resources)
-            except FhirError:  # A server without `:text` is asked for every code instead.
+            except (
+                FhirError
+            ):  # A server without `:text` is asked for every code instead.
                 resources = []
         tokens: dict[str, None] = {}
         for code in self.codes("Observation"):

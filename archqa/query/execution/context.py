@@ -54,7 +54,8 @@ _MIMIC_CLASSES = {
 _MIMIC_IDENTIFIERS = ("encounter-hosp", "encounter-icu", "encounter-ed")
 _ICU_ROLES = frozenset({"ICU", "PEDICU", "PEDNICU", "BURN"})
 _ICU_NAME = re.compile(
-    r"\b(?:intensive care|critical care)\b|\b(?:[a-z]{0,3}icu|ccu|tsicu|nicu)\b", re.IGNORECASE
+    r"\b(?:intensive care|critical care)\b|\b(?:[a-z]{0,3}icu|ccu|tsicu|nicu)\b",
+    re.IGNORECASE,
 )
 
 
@@ -229,4 +230,7 @@ class Scope:
 
 def uses_end_time(query: Query) -> bool:
     """Whether "first" and "in 2147" refer to the end: a discharge, or leaving a unit."""
-    return query.returns in {"end_time", "discharge_destination"} and KINDS[query.what].stays
+    return (
+        query.returns in {"end_time", "discharge_destination"}
+        and KINDS[query.what].stays
+    )

@@ -76,7 +76,9 @@ def source_resources(chart: Chart, source: Source) -> list[Resource]:
     return [each for each in resources if value_at(each, source.absent) is None]
 
 
-def declared_row(chart: Chart, source: Source, resource: Resource, item: Any = None) -> Row:
+def declared_row(
+    chart: Chart, source: Source, resource: Resource, item: Any = None
+) -> Row:
     """One resource, or one item of it, as a row."""
     named = []
     for element in _rooted(resource, item, source.names):
@@ -101,7 +103,9 @@ def declared_row(chart: Chart, source: Source, resource: Resource, item: Any = N
     )
 
 
-def declared_facts(chart: Chart, source: Source, resource: Resource) -> dict[str, tuple[str, ...]]:
+def declared_facts(
+    chart: Chart, source: Source, resource: Resource
+) -> dict[str, tuple[str, ...]]:
     """The statuses of a resource and the names at the paths of its further fields."""
     facts = status_facts(source.statuses, resource)
     for fact, paths in source.facts:
@@ -167,7 +171,9 @@ def procedures(context: ExecutionContext) -> list[Row]:
     resources = context.chart.search("Procedure")
     rows = []
     for procedure in resources:
-        if context.conventions.include_icu_procedures or not _is_icu_procedure(procedure):
+        if context.conventions.include_icu_procedures or not _is_icu_procedure(
+            procedure
+        ):
             rows.append(_coded_row(context, PROCEDURE, procedure))
     omitted = len(resources) - len(rows)
     if omitted:
@@ -200,7 +206,9 @@ def _is_icu_procedure(procedure: Resource) -> bool:
     return False
 
 
-def with_reasons(context: ExecutionContext, rows: Sequence[Row], what: str) -> list[Row]:
+def with_reasons(
+    context: ExecutionContext, rows: Sequence[Row], what: str
+) -> list[Row]:
     """The rows with their reasons. An encounter's diagnoses count among its reasons."""
 
     def add(row: Row, source: Source, resource: Resource) -> Row:
@@ -215,7 +223,9 @@ def with_reasons(context: ExecutionContext, rows: Sequence[Row], what: str) -> l
         if not reason.names:
             return row
         facts = {**row.facts, "reason": reason.names}
-        return replace(row, facts=facts, reason_codings=reason.codings, reason_refs=reason.refs)
+        return replace(
+            row, facts=facts, reason_codings=reason.codings, reason_refs=reason.refs
+        )
 
     return _with_details(context, rows, what, add)
 
@@ -269,7 +279,9 @@ def _reason(context: ExecutionContext, source: Source, resource: Resource) -> De
     for element in elements:
         for target in chart.targets(element):
             refs[f"{target['resourceType']}/{target['id']}"] = None
-    recorded = Detail(names_of(chart, elements), codings_of(chart, elements), tuple(refs))
+    recorded = Detail(
+        names_of(chart, elements), codings_of(chart, elements), tuple(refs)
+    )
     if source.type != "Encounter":
         return recorded
     diagnoses_by_encounter = chart.get_or_compute(
@@ -283,7 +295,9 @@ def _reason(context: ExecutionContext, source: Source, resource: Resource) -> De
     )
 
 
-def _reason_of_encounter(context: ExecutionContext, source: Source, resource: Resource) -> Detail:
+def _reason_of_encounter(
+    context: ExecutionContext, source: Source, resource: Resource
+) -> Detail:
     """The reason of the visit, where it is clear: a long stay has many diagnoses."""
     for encounter in context.chart.targets(value_at(resource, source.encounter)):
         reason = _reason(context, ENCOUNTER, encounter)

@@ -39,7 +39,11 @@ def elements_at(resource: Any, paths: Iterable[str]) -> list[Any]:
 
 def objects_at(resource: Any, path: str) -> list[Resource]:
     """The objects at a path."""
-    return [element for element in elements_at(resource, (path,)) if isinstance(element, dict)]
+    return [
+        element
+        for element in elements_at(resource, (path,))
+        if isinstance(element, dict)
+    ]
 
 
 def text_at(resource: Any, *paths: str) -> str:

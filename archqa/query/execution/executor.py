@@ -44,8 +44,25 @@ _TIMES = frozenset({"time", "end_time", "birth_date", "death_time"})
 _NUMBERS = frozenset({"value", "elapsed", "length_of_stay", "age"})
 _REPEATABLE = frozenset({"value", "dose", "elapsed", "length_of_stay"})
 _MULTIVALUED_FACTS = frozenset(
-    {"organism", "care_unit", "ethnicity", "language", "reason", "practitioner", "place"}
-    | {"reaction", "activity", "target", "body_site", "frequency", "address", "phone", "email"}
+    {
+        "organism",
+        "care_unit",
+        "ethnicity",
+        "language",
+        "reason",
+        "practitioner",
+        "place",
+    }
+    | {
+        "reaction",
+        "activity",
+        "target",
+        "body_site",
+        "frequency",
+        "address",
+        "phone",
+        "email",
+    }
 )
 _WITHOUT_UNIT = frozenset({"count", "count_distinct", "exists"})
 _MEASUREMENTS = frozenset({"lab", "vital", "output"})
@@ -104,7 +121,9 @@ def execute(
 
 def _mark_chosen(selection: RowSelection, side: Side) -> list[Row]:
     chosen_ids = {id(row) for row in selection.chosen}
-    return [replace(row, chosen=id(row) in chosen_ids, side=side) for row in selection.rows]
+    return [
+        replace(row, chosen=id(row) in chosen_ids, side=side) for row in selection.rows
+    ]
 
 
 def _select_opposite(context: ExecutionContext, against: Against) -> RowSelection:
@@ -128,7 +147,10 @@ def _select_opposite(context: ExecutionContext, against: Against) -> RowSelectio
 
 
 def _compare(
-    context: ExecutionContext, against: Against, rows: Sequence[Row], opposite: Sequence[Row]
+    context: ExecutionContext,
+    against: Against,
+    rows: Sequence[Row],
+    opposite: Sequence[Row],
 ) -> Answer:
     """The difference, or whether the relation is true; None if one side has no number."""
     number = _compared_number(context, rows)
@@ -142,13 +164,17 @@ def _compare(
         if opposite_number is None:
             sides.append("second")
         missing = " and ".join(sides)
-        context.warn(f"There is no number for the {missing} of the two that are compared.")
+        context.warn(
+            f"There is no number for the {missing} of the two that are compared."
+        )
         return Answer(kind=kind, values=(None,))
     if is_difference:
         units = {row.unit for row in (*rows, *opposite)}
         unit = units.pop() if len(units) == 1 else ""
         return Answer(kind=kind, values=(number - opposite_number,), unit=unit)
-    return Answer(kind=kind, values=(_RELATIONS[against.relation](number, opposite_number),))
+    return Answer(
+        kind=kind, values=(_RELATIONS[against.relation](number, opposite_number),)
+    )
 
 
 def _compared_number(context: ExecutionContext, rows: Sequence[Row]) -> float | None:
@@ -180,7 +206,10 @@ def _aggregate_rows(
     query = context.query
     if query.summary == "exists":
         exists = bool(rows)
-        if context.conventions.statuses == "obeyed" and query.returns in {"alive", "death_time"}:
+        if context.conventions.statuses == "obeyed" and query.returns in {
+            "alive",
+            "death_time",
+        }:
             exists = any(_all_values(context, rows))
         return Answer(kind="yes_no", values=(exists,))
     all_series = series_by_part(rows, matcher)
@@ -198,7 +227,11 @@ def _aggregate_rows(
         # Names and times once, results and doses as often as they occur.
         values = _all_values(context, rows)
         kind = _answer_kind(query)
-        if kind == "number" and values and all(isinstance(value, str) for value in values):
+        if (
+            kind == "number"
+            and values
+            and all(isinstance(value, str) for value in values)
+        ):
             kind = "text"
         if query.returns not in _REPEATABLE:
             values = _distinct(context, values)
@@ -220,14 +253,18 @@ def _warn_of_mixed_tests(context: ExecutionContext, rows: Sequence[Row]) -> None
     names = {}
     for row in rows:
         if row.value is not None:
-            names[frozenset((coding.system, coding.code) for coding in row.codings)] = row.name
+            names[frozenset((coding.system, coding.code) for coding in row.codings)] = (
+                row.name
+            )
     distinct_names = sorted(set(names.values()))
     if len(distinct_names) > 1:
         listed = list_ids(distinct_names)
         context.warn(f"The values are of {len(names)} different tests: {listed}.")
 
 
-def _aggregate_by_period(context: ExecutionContext, all_series: Sequence[Series]) -> Answer:
+def _aggregate_by_period(
+    context: ExecutionContext, all_series: Sequence[Series]
+) -> Answer:
     """One value for each day, month or year that has one, oldest first; each part by itself."""
     query = context.query
     is_count = query.summary == "count"
@@ -289,7 +326,9 @@ def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
 def _answer_kind(query: Query) -> AnswerKind:
     if query.returns in _TIMES:
         return "time"
-    if query.returns in _NUMBERS or (query.returns == "dose" and query.summary != "each"):
+    if query.returns in _NUMBERS or (
+        query.returns == "dose" and query.summary != "each"
+    ):
         return "number"
     if query.returns == "alive":
         return "yes_no"
@@ -398,7 +437,9 @@ def _length_of_stay(context: ExecutionContext, row: Row) -> float | None:
     by_instants = context.conventions.time_comparison == "instants"
     if by_instants and row.time.tzinfo and row.end.tzinfo:
         return _in_unit(context, row.end - row.time)
-    return _in_unit(context, row.end.replace(tzinfo=None) - row.time.replace(tzinfo=None))
+    return _in_unit(
+        context, row.end.replace(tzinfo=None) - row.time.replace(tzinfo=None)
+    )
 
 
 def _in_unit(context: ExecutionContext, duration: timedelta) -> float:

@@ -106,7 +106,11 @@ def dosage_facts(dosages: list[Any]) -> dict[str, tuple[str, ...]]:
         for instruction in objects_at(dosage, "additionalInstruction"):
             texts[concept_name(instruction)] = None
     facts = {"frequency": frequencies, "dosage": texts}
-    return {name: tuple(filter(None, values)) for name, values in facts.items() if any(values)}
+    return {
+        name: tuple(filter(None, values))
+        for name, values in facts.items()
+        if any(values)
+    }
 
 
 def strength(name: str) -> str:
@@ -193,7 +197,9 @@ def administrations(context: ExecutionContext) -> list[Row]:
 
 
 def _drug_rows(chart: Chart, source: Source) -> list[Row]:
-    return chart.get_or_compute(f"drugs of {source.type}", lambda: _rows_of_source(chart, source))
+    return chart.get_or_compute(
+        f"drugs of {source.type}", lambda: _rows_of_source(chart, source)
+    )
 
 
 def _rows_of_source(chart: Chart, source: Source) -> list[Row]:
@@ -206,7 +212,9 @@ def _rows_of_source(chart: Chart, source: Source) -> list[Row]:
     return rows
 
 
-def _resolve_medications(chart: Chart, orders: list[Resource]) -> dict[str, list[Resource]]:
+def _resolve_medications(
+    chart: Chart, orders: list[Resource]
+) -> dict[str, list[Resource]]:
     """The Medications of each referenced one: itself, or the ingredients of a mixture."""
     references: dict[str, Any] = {}
     for order in orders:
@@ -231,11 +239,15 @@ def _resolve_medications(chart: Chart, orders: list[Resource]) -> dict[str, list
     return medications_by_id
 
 
-def _drugs_of_order(order: Resource, medications_by_id: dict[str, list[Resource]]) -> list[Drug]:
+def _drugs_of_order(
+    order: Resource, medications_by_id: dict[str, list[Resource]]
+) -> list[Drug]:
     reference = text_at(order, "medicationReference.reference")
     if reference.startswith("#"):
         contained = objects_at(order, "contained")
-        drugs = [_drug(each) for each in contained if text_at(each, "id") == reference[1:]]
+        drugs = [
+            _drug(each) for each in contained if text_at(each, "id") == reference[1:]
+        ]
         if drugs:
             return drugs
     medication_id = reference_id(order.get("medicationReference"))
@@ -277,7 +289,9 @@ def _drug(medication: Resource) -> Drug:
 
 def _drug_row(chart: Chart, source: Source, resource: Resource, drug: Drug) -> Row:
     stay = chart.find_stay(resource.get(source.encounter))
-    dosages = objects_at(resource, "dosageInstruction") or objects_at(resource, "dosage")
+    dosages = objects_at(resource, "dosageInstruction") or objects_at(
+        resource, "dosage"
+    )
     dose = _first_dose(next(iter(dosages), None))
     name = next(iter(drug.names), "")
     route = next((value_at(dosage, "route") for dosage in dosages), None)
@@ -310,7 +324,9 @@ def _first_dose(dosage: Any) -> Dose:
     dose_and_rate = value_at(dosage, "doseAndRate")
     quantity = number_at(dose_and_rate, "doseQuantity.value")
     if quantity is not None:
-        return Dose(quantity, f"{quantity}", text_at(dose_and_rate, "doseQuantity.unit"))
+        return Dose(
+            quantity, f"{quantity}", text_at(dose_and_rate, "doseQuantity.unit")
+        )
     low = number_at(dose_and_rate, "doseRange.low.value")
     if low is not None:
         high = number_at(dose_and_rate, "doseRange.high.value")

@@ -22,7 +22,15 @@ from archqa.terminology.concepts import concept_named, find_concepts, load_conce
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
 _WORD_CHARACTER = re.compile(r"\w")
 _FULL_NAME_FIRST = frozenset(
-    {"lab", "vital", "output", "microbiology_test", "organism", "susceptibility", "care_unit"}
+    {
+        "lab",
+        "vital",
+        "output",
+        "microbiology_test",
+        "organism",
+        "susceptibility",
+        "care_unit",
+    }
 )
 
 
@@ -111,7 +119,10 @@ class ConceptMatcher:
             concept = remaining.pop(0)
             if concept.name not in concepts:
                 concepts[concept.name] = concept
-                remaining = [*concepts_named(concept.parts, (concept.kind,)), *remaining]
+                remaining = [
+                    *concepts_named(concept.parts, (concept.kind,)),
+                    *remaining,
+                ]
         return tuple(concepts.values())
 
     def concept_of(self, codings: Iterable[Coding]) -> Concept | None:
@@ -121,7 +132,10 @@ class ConceptMatcher:
             if self.in_text and coding.display and not coding.code:
                 mentioned = [match.concept for match in find_concepts(coding.display)]
             for concept in self._with_parts:
-                if matches_code(concept, *coding, past=self.past) or concept in mentioned:
+                if (
+                    matches_code(concept, *coding, past=self.past)
+                    or concept in mentioned
+                ):
                     return concept
         return None
 
@@ -138,7 +152,9 @@ class ConceptMatcher:
         return False
 
 
-def concepts_named(names: Iterable[str], kinds: tuple[ConceptKind, ...]) -> tuple[Concept, ...]:
+def concepts_named(
+    names: Iterable[str], kinds: tuple[ConceptKind, ...]
+) -> tuple[Concept, ...]:
     """The concepts of these names; of several with one name, that of the earliest kind.
 
     Raises `CannotExecute` for a name of no concept.
@@ -177,7 +193,9 @@ class Wanted(NamedTuple):
 EVERYTHING = Wanted()
 
 
-def concept_matcher(context: ExecutionContext, what: str, wanted: Wanted) -> ConceptMatcher:
+def concept_matcher(
+    context: ExecutionContext, what: str, wanted: Wanted
+) -> ConceptMatcher:
     """Which rows of a kind the concepts of one side of a query mean."""
     return ConceptMatcher(
         concepts_named(wanted.concepts, KINDS[what].concepts),
@@ -190,7 +208,11 @@ class RowTest:
     """Which rows of a kind a query wants. `record_names` are those that the rows of it have."""
 
     def __init__(
-        self, context: ExecutionContext, what: str, wanted: Wanted, record_names: Iterable[str]
+        self,
+        context: ExecutionContext,
+        what: str,
+        wanted: Wanted,
+        record_names: Iterable[str],
     ) -> None:
         self._what = what
         self._has_names = bool(wanted.names)
@@ -216,7 +238,11 @@ class CodeTest:
     """Which codes of a record a query wants; it collects them, for rows with other displays."""
 
     def __init__(
-        self, context: ExecutionContext, what: str, wanted: Wanted, codes: Iterable[CodeCount]
+        self,
+        context: ExecutionContext,
+        what: str,
+        wanted: Wanted,
+        codes: Iterable[CodeCount],
     ) -> None:
         codes = list(codes)
         displays = [code.display for code in codes]
@@ -257,7 +283,9 @@ def select_named(
         return named
     named_ids = set(map(id, named))
     codes.update(*map(_codes, named))
-    return [row for row in rows if id(row) in named_ids or not codes.isdisjoint(_codes(row))]
+    return [
+        row for row in rows if id(row) in named_ids or not codes.isdisjoint(_codes(row))
+    ]
 
 
 def _codes(row: Row) -> set[Code]:
@@ -295,7 +323,9 @@ def with_concept_names(query: Query) -> Query:
     return query.model_copy(update=changes)
 
 
-def _named(phrases: Iterable[str], names: Iterable[str], what: str) -> dict[str, object]:
+def _named(
+    phrases: Iterable[str], names: Iterable[str], what: str
+) -> dict[str, object]:
     """The fields `concepts` and `names` of a limit whose concepts are called by these phrases."""
     all_names = _all_names()
     concepts: dict[str, None] = {}
@@ -348,7 +378,9 @@ def first_and_last(rows: Sequence[Row], matcher: ConceptMatcher) -> list[Row]:
     """Of each series in the order of time, the first and the last row with a number."""
     chosen: list[Row] = []
     for series in series_by_part(rows, matcher):
-        measured = [row for row in series.rows if row.value is not None and row.time is not None]
+        measured = [
+            row for row in series.rows if row.value is not None and row.time is not None
+        ]
         chosen += measured[:1]
         chosen += measured[1:][-1:]
     return chosen

@@ -72,7 +72,9 @@ class MeasuredValue(NamedTuple):
     comparator: str = ""
 
 
-def measurements(context: ExecutionContext, what: str, wanted: Wanted, scope: Scope) -> list[Row]:
+def measurements(
+    context: ExecutionContext, what: str, wanted: Wanted, scope: Scope
+) -> list[Row]:
     """Rows of one kind with one of the names. The server may omit rows outside of the scope."""
     # A server that finds exact names need not list its codes.
     by_exact_name = context.conventions.name_matching == "equal" and not wanted.concepts
@@ -93,7 +95,9 @@ def measurements(context: ExecutionContext, what: str, wanted: Wanted, scope: Sc
     names_to_search = wanted.names if by_exact_name else ()
     limits = _server_limits(context, what, scope)
     rows = []
-    for observation in context.chart.observations(code_matches, names_to_search, limits):
+    for observation in context.chart.observations(
+        code_matches, names_to_search, limits
+    ):
         if _observation_kind(observation) == what:
             rows.append(_observation_row(context, observation))
     return select_named(context, what, rows, wanted, code_test)
@@ -103,7 +107,10 @@ def count_measurements(context: ExecutionContext, what: str) -> int:
     """The number of Observations of a kind by the counts of their codes and categories."""
     by_system = by_category = 0
     for code in context.chart.codes("Observation"):
-        if code.element == "code" and _KIND_OF_SYSTEM.get(_system_name(code.system)) == what:
+        if (
+            code.element == "code"
+            and _KIND_OF_SYSTEM.get(_system_name(code.system)) == what
+        ):
             by_system += code.count
         elif code.element == "category" and _KIND_OF_CATEGORY.get(code.code) == what:
             by_category += code.count
@@ -260,7 +267,11 @@ def observations(context: ExecutionContext, wanted: Wanted, scope: Scope) -> lis
     """Rows of results with one of the names. Of very many, only those are read."""
     if wanted == EVERYTHING or reads_all(context):
         return select_named(context, "observation", _rows_of_patient(context), wanted)
-    codes = [code for code in context.chart.codes("Observation") if code.element in _CODE_ELEMENTS]
+    codes = [
+        code
+        for code in context.chart.codes("Observation")
+        if code.element in _CODE_ELEMENTS
+    ]
     code_test = CodeTest(context, "observation", wanted, codes)
     limits = _server_limits(context, "observation", scope)
     found = context.chart.observations(
@@ -269,7 +280,9 @@ def observations(context: ExecutionContext, wanted: Wanted, scope: Scope) -> lis
         limits,
         parameter="combo-code",
     )
-    return select_named(context, "observation", _rows_of(context, found), wanted, code_test)
+    return select_named(
+        context, "observation", _rows_of(context, found), wanted, code_test
+    )
 
 
 def reads_all_locally(context: ExecutionContext) -> bool:
@@ -338,13 +351,23 @@ def _without_duplicates(rows: list[Row]) -> list[Row]:
     """
     unique: dict[object, Row] = {}
     for row in rows:
-        codes = frozenset((coding.system, coding.code) for coding in row.codings if coding.code)
+        codes = frozenset(
+            (coding.system, coding.code) for coding in row.codings if coding.code
+        )
         has_value = row.value is not None or bool(row.text)
         has_time_of_day = row.time is not None and row.time.time() != time.min
         key: object = id(row)
         if codes and has_value and has_time_of_day:
             status = row.facts.get("status")
-            key = (codes, row.time, row.value, row.comparator, row.unit, row.text, status)
+            key = (
+                codes,
+                row.time,
+                row.value,
+                row.comparator,
+                row.unit,
+                row.text,
+                status,
+            )
         first, second = unique.get(key), row
         if first is None:
             unique[key] = row
@@ -352,7 +375,9 @@ def _without_duplicates(rows: list[Row]) -> list[Row]:
         if "panel" in first.facts and "panel" not in second.facts:
             first, second = second, first
         refs = dict.fromkeys((*first.refs, *second.refs))
-        unique[key] = replace(first, refs=tuple(refs), facts={**second.facts, **first.facts})
+        unique[key] = replace(
+            first, refs=tuple(refs), facts={**second.facts, **first.facts}
+        )
     return list(unique.values())
 
 
@@ -394,7 +419,9 @@ def _microbiology_rows(context: ExecutionContext, what: str) -> list[Row]:
                 continue
             for susceptibility in susceptibilities:
                 refs = (_ref(susceptibility), *test_row.refs, _ref(organism))
-                rows.append(_member_row(context, test_row, organism, susceptibility, refs))
+                rows.append(
+                    _member_row(context, test_row, organism, susceptibility, refs)
+                )
     return rows
 
 
@@ -406,7 +433,9 @@ def _is_microbiology_code(code: CodeCount) -> bool:
 
 def _members(observations: list[Resource]) -> Members:
     """The members of each Observation, linked from either end."""
-    observation_by_ref = {_ref(observation): observation for observation in observations}
+    observation_by_ref = {
+        _ref(observation): observation for observation in observations
+    }
     members: dict[str, dict[str, Resource]] = defaultdict(dict)
     for observation in observations:
         own_ref = _ref(observation)

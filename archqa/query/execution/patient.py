@@ -49,7 +49,9 @@ def patient_rows(context: ExecutionContext) -> list[Row]:
     if patient is None:
         return []
     refs = [f"Patient/{patient['id']}"]
-    is_mimic_marital_status = context.conventions.marital_status_source == "last_admission"
+    is_mimic_marital_status = (
+        context.conventions.marital_status_source == "last_admission"
+    )
     if context.query.returns == "marital_status" and is_mimic_marital_status:
         admission = context.chart.encounters.hospital.last
         if admission:
@@ -63,7 +65,9 @@ def patient_rows(context: ExecutionContext) -> list[Row]:
     return [row]
 
 
-def _demographics(context: ExecutionContext, patient: Resource) -> dict[str, tuple[str, ...]]:
+def _demographics(
+    context: ExecutionContext, patient: Resource
+) -> dict[str, tuple[str, ...]]:
     sex = text_at(patient, "gender")
     marital_labels = _MARITAL_STATUS
     if context.conventions.demographic_coding == "mimic":
@@ -121,7 +125,9 @@ def _contacts(patient: Resource, system: str) -> Iterator[str]:
 def _identifiers(patient: Resource) -> Iterator[str]:
     """The identifiers, each with its type if that is recorded, the MRN first."""
     identifiers = objects_at(patient, "identifier")
-    identifiers.sort(key=lambda identifier: text_at(identifier, "type.coding.0.code") != "MR")
+    identifiers.sort(
+        key=lambda identifier: text_at(identifier, "type.coding.0.code") != "MR"
+    )
     for identifier in identifiers:
         value = text_at(identifier, "value")
         kind = concept_name(identifier.get("type"))
@@ -148,7 +154,9 @@ def _has_ended(element: Resource) -> bool:
 def _ethnicity(patient: Resource) -> Iterator[str]:
     """Race and ethnicity (US Core: us-core-race, us-core-ethnicity at hl7.org/fhir/us/core)."""
     for extension in objects_at(patient, "extension"):
-        if not text_at(extension, "url").endswith(("us-core-race", "us-core-ethnicity")):
+        if not text_at(extension, "url").endswith(
+            ("us-core-race", "us-core-ethnicity")
+        ):
             continue
         for part in objects_at(extension, "extension"):
             if part.get("url") == "text" and text_at(part, "valueString"):
@@ -243,7 +251,9 @@ def _visit_row(context: ExecutionContext, encounter: Resource) -> Row:
     )
     row.facts["class"] = visit_classes(context.chart, encounter)
     row.facts["admission_source"] = _labels(encounter, "hospitalization.admitSource")
-    row.facts["discharge_destination"] = _labels(encounter, "hospitalization.dischargeDisposition")
+    row.facts["discharge_destination"] = _labels(
+        encounter, "hospitalization.dischargeDisposition"
+    )
     if context.query.returns == "care_unit":
         row.facts["care_unit"] = _care_unit_names(context, encounter)
     if context.query.returns == "admission_type":
@@ -271,7 +281,9 @@ def _admission_type(context: ExecutionContext, encounter: Resource, row: Row) ->
     return text_at(encounter, "class.display") or text_at(encounter, "class.code")
 
 
-def _mimic_admission_type(context: ExecutionContext, encounter: Resource, row: Row) -> str:
+def _mimic_admission_type(
+    context: ExecutionContext, encounter: Resource, row: Row
+) -> str:
     """MIMIC-IV's admission type; empty for a class without one."""
     code = text_at(encounter, "class.code")
     if code == "AMB":

@@ -70,7 +70,9 @@ def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list
         )
         passes = True
         for names, row_names in limits:
-            if names and not NameMatcher(names, row_names, context.conventions)(*row_names):
+            if names and not NameMatcher(names, row_names, context.conventions)(
+                *row_names
+            ):
                 passes = False
         if query.grew is not None and bool(row.facts.get("organism")) != query.grew:
             passes = False
@@ -82,7 +84,9 @@ def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list
     return passing
 
 
-def filter_by_state(context: ExecutionContext, rows: Sequence[Row], state: State) -> list[Row]:
+def filter_by_state(
+    context: ExecutionContext, rows: Sequence[Row], state: State
+) -> list[Row]:
     """The rows that are current, or have ended, at the time of the question."""
     what = context.query.what
     states = [row_state(what, row, context.now) for row in rows]
@@ -92,10 +96,14 @@ def filter_by_state(context: ExecutionContext, rows: Sequence[Row], state: State
             f"{unknown} of {len(rows)} {KINDS[what].plural} do not say whether they are "
             "current or have ended, and are left out."
         )
-    return [row for row, its_state in zip(rows, states, strict=True) if its_state == state]
+    return [
+        row for row, its_state in zip(rows, states, strict=True) if its_state == state
+    ]
 
 
-def filter_by_flag(context: ExecutionContext, rows: Sequence[Row], flag: Flag) -> list[Row]:
+def filter_by_flag(
+    context: ExecutionContext, rows: Sequence[Row], flag: Flag
+) -> list[Row]:
     """The results that are marked so, or lie so to their reference range."""
     measured = [row for row in rows if row.value is not None]
     unmarked = sum(not row.facts.get("flag") for row in measured)
@@ -112,7 +120,9 @@ def filter_by_class(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]
     classes = context.query.classes
     if not classes:
         return list(rows)
-    return [row for row in rows if not set(classes).isdisjoint(row.facts.get("class", ()))]
+    return [
+        row for row in rows if not set(classes).isdisjoint(row.facts.get("class", ()))
+    ]
 
 
 def filter_by_reason(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
@@ -149,12 +159,18 @@ def keep_facts(
         fact_ids = set(map(id, facts))
         others = [row for row in rows if id(row) not in fact_ids and not is_error(row)]
         if errors:
-            context.warn(f"{errors} {KINDS[what].plural} were entered in error and do not count.")
-        context.note_step("that are facts, not cancelled, planned, denied or errors", facts)
+            context.warn(
+                f"{errors} {KINDS[what].plural} were entered in error and do not count."
+            )
+        context.note_step(
+            "that are facts, not cancelled, planned, denied or errors", facts
+        )
     tentative = list(filter(None, [tentative_status(what, row) for row in facts]))
     if tentative:
         named = " or ".join(sorted(set(tentative)))
-        context.warn(f"{len(tentative)} of {len(facts)} {KINDS[what].plural} are only {named}.")
+        context.warn(
+            f"{len(tentative)} of {len(facts)} {KINDS[what].plural} are only {named}."
+        )
     return facts, others
 
 
@@ -210,7 +226,9 @@ def _with_encounter(context: ExecutionContext, rows: list[Row], what: str) -> li
     return rows_with_encounter
 
 
-def _resolve_missing_starts(context: ExecutionContext, rows: list[Row], when: When) -> list[Row]:
+def _resolve_missing_starts(
+    context: ExecutionContext, rows: list[Row], when: When
+) -> list[Row]:
     """Orders without a start, by the conventions."""
     rows_with_start = [row for row in rows if row.time is not None]
     without_start = len(rows) - len(rows_with_start)
@@ -225,5 +243,7 @@ def _resolve_missing_starts(context: ExecutionContext, rows: list[Row], when: Wh
         context.warn(f"{fact}: the time of writing stands in.")
     started = []
     for row in rows:
-        started.append(row if row.time is not None else replace(row, time=row.authored_on))
+        started.append(
+            row if row.time is not None else replace(row, time=row.authored_on)
+        )
     return started

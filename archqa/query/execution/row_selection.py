@@ -81,7 +81,9 @@ _READERS: dict[Reader, Callable[[ExecutionContext], list[Row]]] = {
 }
 
 
-def fetch_rows(context: ExecutionContext, what: str, wanted: Wanted, scope: Scope) -> list[Row]:
+def fetch_rows(
+    context: ExecutionContext, what: str, wanted: Wanted, scope: Scope
+) -> list[Row]:
     """Rows of one kind with one of the names; none for a visit that does not exist."""
     if scope.visit_not_found:
         return []
@@ -356,7 +358,11 @@ def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
         if not visit_id or visit_id != companion_row.hospital_visit_id:
             return False
     if companion.within == "stay":
-        if row.time is None or companion_row.time is None or row.time < companion_row.time:
+        if (
+            row.time is None
+            or companion_row.time is None
+            or row.time < companion_row.time
+        ):
             return False
         return companion_row.end is None or row.time <= companion_row.end
     row_time = row.local_time
@@ -375,7 +381,9 @@ def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
     return True
 
 
-def _filter_by_extreme(query: Query, rows: list[Row], matcher: ConceptMatcher) -> list[Row]:
+def _filter_by_extreme(
+    query: Query, rows: list[Row], matcher: ConceptMatcher
+) -> list[Row]:
     """Only the rows with the smallest or largest value.
 
     Of a measurement of several parts, such as a blood pressure, all parts of the time at which the

@@ -91,7 +91,9 @@ def parse_datetime(text: str | None) -> datetime | None:
         if time_range is None or time_range.low >= LATEST:
             return None
         days, microseconds = divmod(time_range.low, DAY)
-        midnight = datetime.combine(datetime.fromordinal(days).date(), datetime.min.time())
+        midnight = datetime.combine(
+            datetime.fromordinal(days).date(), datetime.min.time()
+        )
         return midnight.replace(
             hour=microseconds // 3_600_000_000,
             minute=microseconds // 60_000_000 % 60,

@@ -9,7 +9,13 @@ from datetime import datetime, time, timedelta
 from typing import Any, Literal, NamedTuple
 
 from archqa.fhir import Resource
-from archqa.query.execution.elements import concept_codes, number_at, objects_at, text_at, value_at
+from archqa.query.execution.elements import (
+    concept_codes,
+    number_at,
+    objects_at,
+    text_at,
+    value_at,
+)
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import ERROR, KINDS, Statuses
 
@@ -55,7 +61,9 @@ _NEGATIVE_ANSWER = re.compile(
     r"^\W*(negative|not detected|none detected|undetected|non-?\s?reactive|absent|no growth)\b",
     re.IGNORECASE,
 )
-_POSITIVE_ANSWER = re.compile(r"^\W*(positive|detected|reactive|present|pos)\b", re.IGNORECASE)
+_POSITIVE_ANSWER = re.compile(
+    r"^\W*(positive|detected|reactive|present|pos)\b", re.IGNORECASE
+)
 
 
 class ReferenceRange(NamedTuple):
@@ -91,7 +99,9 @@ def _codes_at(resource: Any, path: str) -> tuple[str, ...]:
 
 
 def _all_codes(row: Row) -> frozenset[str]:
-    return frozenset((*row.facts.get("status", ()), *row.facts.get("status_detail", ())))
+    return frozenset(
+        (*row.facts.get("status", ()), *row.facts.get("status_detail", ()))
+    )
 
 
 def is_error(row: Row) -> bool:
@@ -177,7 +187,10 @@ def _flag_by_range(result: Resource, number: float | None) -> str:
     reference = reference_range(result)
     if number is None or reference is None:
         return ""
-    units = {text_at(result, "valueQuantity.unit"), text_at(result, "valueQuantity.code")}
+    units = {
+        text_at(result, "valueQuantity.unit"),
+        text_at(result, "valueQuantity.code"),
+    }
     if reference.unit and reference.unit not in units and units != {""}:
         return ""
     low, high, _, _ = reference
@@ -202,7 +215,9 @@ def reference_range(result: Resource) -> ReferenceRange | None:
         if kind in {"", "normal"}:
             ranges.append(element)
     if len(ranges) > 1:
-        ranges = [each for each in ranges if "appliesTo" not in each and "age" not in each]
+        ranges = [
+            each for each in ranges if "appliesTo" not in each and "age" not in each
+        ]
     if len(ranges) != 1:
         return None
     element = ranges[0]
@@ -217,7 +232,9 @@ def reference_range(result: Resource) -> ReferenceRange | None:
         bounds = f"from {low:g}"
     else:
         return None
-    return ReferenceRange(low, high, unit, text_at(element, "text") or f"{bounds} {unit}".strip())
+    return ReferenceRange(
+        low, high, unit, text_at(element, "text") or f"{bounds} {unit}".strip()
+    )
 
 
 def _interpreted(result: Resource) -> list[str]:

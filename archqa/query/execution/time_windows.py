@@ -52,7 +52,9 @@ def resolve_now(now: str | None, conventions: Conventions) -> datetime | None:
     return time
 
 
-def resolve_window(spans: Iterable[Span], now: datetime | None, conventions: Conventions) -> Window:
+def resolve_window(
+    spans: Iterable[Span], now: datetime | None, conventions: Conventions
+) -> Window:
     """The time that lies in all spans.
 
     Raises `CannotExecute` for "this year" without the time of the question, and for 30 February.
@@ -91,7 +93,11 @@ def _span_bounds(
     now = now or datetime.min
     if span.ago is not None:
         return _ago_bounds(span, span.ago, now, conventions)
-    year, month, day = span.year or now.year - (span.years_back or 0), span.month, span.day
+    year, month, day = (
+        span.year or now.year - (span.years_back or 0),
+        span.month,
+        span.day,
+    )
     if span.days_back is not None:
         date = now - timedelta(days=span.days_back)
         year, month, day = date.year, date.month, date.day

@@ -61,7 +61,9 @@ __all__ = [
 
 _TIMED: frozenset[str] = frozenset({"name", "time", "elapsed", "visit", "status"})
 _WHO: frozenset[str] = frozenset({"practitioner", "place"})
-_RESULT_FIELDS: frozenset[str] = frozenset({"value", "flag", "body_site"}) | _TIMED | _WHO
+_RESULT_FIELDS: frozenset[str] = (
+    frozenset({"value", "flag", "body_site"}) | _TIMED | _WHO
+)
 _MICROBIOLOGY_FIELDS: frozenset[str] = (
     frozenset({"value", "flag", "specimen", "organism", "body_site"}) | _TIMED
 )
@@ -69,11 +71,29 @@ _DRUG_FIELDS: frozenset[str] = (
     frozenset({"end_time", "route", "dose", "frequency", "reason"}) | _TIMED | _WHO
 )
 _STAY_FIELDS: frozenset[str] = frozenset(
-    {"time", "end_time", "elapsed", "length_of_stay", "age", "visit", "status", "reason"}
+    {
+        "time",
+        "end_time",
+        "elapsed",
+        "length_of_stay",
+        "age",
+        "visit",
+        "status",
+        "reason",
+    }
     | {"practitioner", "place", "visit_type", "care_unit"}
 )
 _DEMOGRAPHICS: frozenset[str] = frozenset(
-    {"sex", "birth_date", "age", "marital_status", "ethnicity", "language", "death_time", "alive"}
+    {
+        "sex",
+        "birth_date",
+        "age",
+        "marital_status",
+        "ethnicity",
+        "language",
+        "death_time",
+        "alive",
+    }
     | {"address", "phone", "email", "identifier", "contact", "patient_name"}
 )
 
@@ -225,7 +245,8 @@ _DECLARATIONS = (
         singular="hospital visit",
         plural="hospital visits",
         meaning="One stay in a hospital.",
-        returns=_STAY_FIELDS | {"admission_type", "admission_source", "discharge_destination"},
+        returns=_STAY_FIELDS
+        | {"admission_type", "admission_source", "discharge_destination"},
         sources=(ENCOUNTER,),
         reader="hospital_visits",
         named=False,
@@ -248,7 +269,15 @@ _DECLARATIONS = (
         plural="stays in care units",
         meaning="One stay in one ward; the name is the ward's.",
         returns=frozenset(
-            {"name", "care_unit", "time", "end_time", "elapsed", "length_of_stay", "visit"}
+            {
+                "name",
+                "care_unit",
+                "time",
+                "end_time",
+                "elapsed",
+                "length_of_stay",
+                "visit",
+            }
         ),
         reader="care_units",
         stays=True,
@@ -300,7 +329,8 @@ _DECLARATIONS = (
         singular="care plan",
         plural="care plans",
         meaning="One care plan; activity lists what is to be done, target its goals.",
-        returns=frozenset({"end_time", "activity", "target", "reason", "practitioner"}) | _TIMED,
+        returns=frozenset({"end_time", "activity", "target", "reason", "practitioner"})
+        | _TIMED,
         sources=(CARE_PLAN,),
         concepts=_ANY_CONCEPT,
     ),

@@ -181,7 +181,9 @@ class KindOfRows(NamedTuple):
     @property
     def has_state(self) -> bool:
         """Whether a row can be current or have ended."""
-        return any(source.statuses.current or source.statuses.ended for source in self.sources)
+        return any(
+            source.statuses.current or source.statuses.ended for source in self.sources
+        )
 
 
 def _set(words: str) -> frozenset[str]:
@@ -189,7 +191,8 @@ def _set(words: str) -> frozenset[str]:
 
 
 _RESULT_STATUSES = Statuses(
-    no_fact=_set("registered cancelled data-absent"), tentative=_set("preliminary partial")
+    no_fact=_set("registered cancelled data-absent"),
+    tentative=_set("preliminary partial"),
 )
 """data-absent: no status of FHIR, but what this package calls a result with a dataAbsentReason."""
 
@@ -200,16 +203,22 @@ _ORDER_STATUSES = Statuses(
     ended=_set("stopped completed"),
 )
 _STATEMENT_STATUSES = Statuses(
-    no_fact=_set("intended not-taken"), current=_set("active"), ended=_set("completed stopped")
+    no_fact=_set("intended not-taken"),
+    current=_set("active"),
+    ended=_set("completed stopped"),
 )
-_DISPENSE_STATUSES = Statuses(no_fact=_set("preparation in-progress cancelled declined on-hold"))
+_DISPENSE_STATUSES = Statuses(
+    no_fact=_set("preparation in-progress cancelled declined on-hold")
+)
 _PROCEDURE_STATUSES = Statuses(
     no_fact=_set("preparation not-done"),
     current=_set("in-progress"),
     ended=_set("completed stopped"),
 )
 _GIVEN_STATUSES = Statuses(
-    no_fact=_set("not-done"), current=_set("in-progress"), ended=_set("completed stopped")
+    no_fact=_set("not-done"),
+    current=_set("in-progress"),
+    ended=_set("completed stopped"),
 )
 _PROBLEM_STATUSES = Statuses(
     paths=("clinicalStatus", "verificationStatus"),
@@ -268,7 +277,10 @@ MEDICATION_REQUEST = Source(
     type="MedicationRequest",
     names=_MEDICATION_NAMES,
     times=("dispenseRequest.validityPeriod.start",),
-    ends=("dispenseRequest.validityPeriod.end", "dosageInstruction.timing.repeat.boundsPeriod.end"),
+    ends=(
+        "dispenseRequest.validityPeriod.end",
+        "dosageInstruction.timing.repeat.boundsPeriod.end",
+    ),
     statuses=_ORDER_STATUSES,
     people=("requester", "recorder"),
     reasons=("reasonCode", "reasonReference"),
@@ -346,7 +358,9 @@ ENCOUNTER = Source(
     places=("serviceProvider", "location.location"),
     reasons=("reasonCode", "reasonReference", "diagnosis.condition"),
 )
-PATIENT = Source(type="Patient", people=("generalPractitioner",), places=("managingOrganization",))
+PATIENT = Source(
+    type="Patient", people=("generalPractitioner",), places=("managingOrganization",)
+)
 ALLERGY = Source(
     type="AllergyIntolerance",
     names=("code", "reaction.substance"),
@@ -379,7 +393,11 @@ CARE_PLAN = Source(
     facts=(
         (
             "activity",
-            ("activity.detail.code", "activity.detail.description", "activity.reference"),
+            (
+                "activity.detail.code",
+                "activity.detail.description",
+                "activity.reference",
+            ),
         ),
         ("target", ("goal",)),
     ),

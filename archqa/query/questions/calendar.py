@@ -20,7 +20,20 @@ _NUMBERS = [
     *("one", "two", "three", "four", "five", "six"),
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),
 ]
-_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_MONTHS = [
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "may",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "oct",
+    "nov",
+    "dec",
+]
 _UNITS: dict[str, Unit] = {
     "mi": "minute",
     "h": "hour",
@@ -98,7 +111,9 @@ def read_date(groups: Groups) -> dict[str, Any]:
     if "name" in groups:
         fields["month"] = _MONTHS.index(groups["name"][:3]) + 1
     if "clock" in groups:
-        fields["clock"] = groups["clock"] if groups["clock"][2] == ":" else f"0{groups['clock']}"
+        fields["clock"] = (
+            groups["clock"] if groups["clock"][2] == ":" else f"0{groups['clock']}"
+        )
     return fields
 
 
@@ -111,10 +126,14 @@ def _count_back(text: str) -> int:
 
 def read_length(groups: Groups) -> Ago:
     """A length of time: "3 days", "a couple of weeks", "half a year", "week"."""
-    unit = next(unit for start, unit in _UNITS.items() if groups["unit"].startswith(start))
+    unit = next(
+        unit for start, unit in _UNITS.items() if groups["unit"].startswith(start)
+    )
     count = groups.get("count", "")
     if count == "half a":
-        return Ago(count=6, unit="month") if unit == "year" else Ago(count=15, unit="day")
+        return (
+            Ago(count=6, unit="month") if unit == "year" else Ago(count=15, unit="day")
+        )
     if count.isdecimal():
         return Ago(count=int(count), unit=unit)
     if count in _NUMBERS:

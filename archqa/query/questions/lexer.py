@@ -12,7 +12,17 @@ from archqa.fhir.values.text import normalise_text
 from archqa.terminology.matching import expand_form
 
 _SIGNS = str.maketrans(
-    {"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-", "\u00a0": " "}
+    {
+        "’": "'",
+        "‘": "'",
+        "`": "'",
+        "“": '"',
+        "”": '"',
+        "–": "-",
+        "—": "-",
+        "−": "-",
+        "\u00a0": " ",
+    }
 )
 _LETTERS_OR_NUMBER = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _TOKEN = re.compile(r"[a-z0-9]+(?:\.\d+)?(?:'[a-z]+)?|[^\sa-z0-9]", re.IGNORECASE)
@@ -64,7 +74,9 @@ def letters_and_numbers(text: str) -> list[Token]:
 
 def lookup_key(text: str) -> str:
     """A name for loose comparison: its words, without the signs between them."""
-    return " ".join(word.text for word in letters_and_numbers(without_dots(normalise_text(text))))
+    return " ".join(
+        word.text for word in letters_and_numbers(without_dots(normalise_text(text)))
+    )
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
@@ -80,7 +92,9 @@ def words_of(phrase: str) -> tuple[str, ...]:
     """The words of a phrase of a table, as they stand in a question."""
     if _PLAIN_PHRASE.fullmatch(phrase):  # Most of 11,000 phrases: they need no tokens.
         return tuple([_UNAPOSTROPHISED.get(word, word) for word in phrase.split()])
-    return tuple(token.text for token in tokenize(phrase) if token.text not in SEPARATORS)
+    return tuple(
+        token.text for token in tokenize(phrase) if token.text not in SEPARATORS
+    )
 
 
 def phrases_of(cell: str) -> Iterator[tuple[str, ...]]:

@@ -79,7 +79,14 @@ _FACTS = (
 
 _MAX_VALUES_PER_FACT = 3
 _CODED_FACTS = frozenset(
-    {"sex", "marital_status", "admission_type", "discharge_destination", "result", "care_unit"}
+    {
+        "sex",
+        "marital_status",
+        "admission_type",
+        "discharge_destination",
+        "result",
+        "care_unit",
+    }
 )
 """Facts derived from codes or from the place of a stay: a resource does not contain them."""
 
@@ -141,7 +148,9 @@ def explain(result: QueryResult, record: Record) -> Explanation:
     for row in rows[:_MAX_CLAIMS]:
         text = _row_text(row, result.query.returns)
         refs = (*row.refs, *row.context_refs)
-        claims.append(VerifiedClaim(text=text, refs=refs, wrong=unconfirmed(row, record.get)))
+        claims.append(
+            VerifiedClaim(text=text, refs=refs, wrong=unconfirmed(row, record.get))
+        )
     return Explanation(
         sentence=_answer_sentence(result),
         claims=tuple(claims),

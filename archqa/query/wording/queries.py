@@ -48,7 +48,9 @@ def query_text(query: Query) -> str:
     if query.against is not None:
         is_question = query.against.relation != "difference"
         text = _comparison_text(query, query.against)
-    elif query.what == "patient" and (query.returns == "alive" or query.summary == "exists"):
+    elif query.what == "patient" and (
+        query.returns == "alive" or query.summary == "exists"
+    ):
         is_question = True
         text = "Is there such a patient"
         if query.returns == "alive":
@@ -62,7 +64,9 @@ def query_text(query: Query) -> str:
             template = _AGGREGATION_AT_POSITION.get(query.summary, template)
             is_question = is_question and query.summary != "count"
         text = template.format(
-            rows=_rows_text(query), field=_field_text(query), aggregation=_aggregation_text(query)
+            rows=_rows_text(query),
+            field=_field_text(query),
+            aggregation=_aggregation_text(query),
         )
         if query.per:
             text = f"{text}, for each {query.per}"
@@ -88,7 +92,9 @@ def answer_prefix(query: Query) -> str:
 
 
 def _comparison_text(query: Query, against: Against) -> str:
-    subject = f"the {_aggregation_text(query)}{_field_text(query)} of {_rows_text(query)}"
+    subject = (
+        f"the {_aggregation_text(query)}{_field_text(query)} of {_rows_text(query)}"
+    )
     names = _names_text(against.names) or " those"
     if against.concepts:
         names = f" {' or '.join(against.concepts)}"
@@ -119,7 +125,9 @@ def _rows_text(query: Query) -> str:
     if query.newest:
         rows = f"the last {query.newest} {adjectives}{kind.plural}"
     if query.when.position:
-        rows = f"the {query.when.position.replace('_', ' ')} {adjectives}{kind.singular}"
+        rows = (
+            f"the {query.when.position.replace('_', ' ')} {adjectives}{kind.singular}"
+        )
     when = query.when.model_copy(update={"position": None})
     return f"{rows}{_wanted_text(query)}{_limits_text(query)}{_when_text(when)}"
 
@@ -210,7 +218,10 @@ def concept_names() -> tuple[str, ...]:
 
 
 def _kind_text(kind: KindOfRows) -> str:
-    parts = [f"{kind.what}: {kind.meaning}", f"Returns {', '.join(sorted(kind.returns))}."]
+    parts = [
+        f"{kind.what}: {kind.meaning}",
+        f"Returns {', '.join(sorted(kind.returns))}.",
+    ]
     limits = []
     for limit, kinds in KINDS_BY_LIMIT.items():
         if kind.what in kinds and limit not in _LIMITS_OF_ALL_KINDS:

@@ -17,7 +17,13 @@ from typing import Any
 
 from archqa.core.question import Item, RecordQuestion
 from archqa.core.usage import sum_usage
-from archqa.errors import ArchqaError, CallerError, CaseFailed, MissingExtra, ServerUnavailable
+from archqa.errors import (
+    ArchqaError,
+    CallerError,
+    CaseFailed,
+    MissingExtra,
+    ServerUnavailable,
+)
 from archqa.runs.ray.shared_limits import LimitsActor
 from archqa.runs.ray.worker import Worker, WorkerConfig, WorkerResult
 from archqa.runs.runner import Job, OutageTracker, failed_record
@@ -57,7 +63,11 @@ def _connect(ray: Any, address: str | None) -> None:
             "--ray-address with ray:// is Ray's remote client, which cannot carry a run.\n"
             "Start archqa on a machine of the cluster: --ray-address auto, or HOST:6379."
         )
-    options = {"namespace": _NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
+    options = {
+        "namespace": _NAMESPACE,
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+    }
     if address is None:
         # "local" starts a new cluster; `auto` would use one that runs on this machine.
         ray.init("local", include_dashboard=False, **options)
@@ -66,7 +76,9 @@ def _connect(ray: Any, address: str | None) -> None:
         # Fail at once where nothing listens; Ray itself would retry for minutes.
         host, colon, port = address.rpartition(":")
         if colon and port.isdecimal():
-            socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+            socket.create_connection(
+                (host, int(port)), timeout=_CONNECT_SECONDS
+            ).close()
         ray.init(address, **options)
     except (OSError, ValueError, RuntimeError):
         raise CallerError(
@@ -86,7 +98,9 @@ class CaseQueue:
     """Hands out cases one at a time. `over` is set when the last case has ended."""
 
     def __init__(
-        self, cases: Iterable[Item], shard_of: Callable[[Item], ShardIndex] = lambda _: None
+        self,
+        cases: Iterable[Item],
+        shard_of: Callable[[Item], ShardIndex] = lambda _: None,
     ) -> None:
         self._new_cases = iter(cases)
         self._shard_of = shard_of
@@ -402,4 +416,6 @@ def _start_limits(ray: Any, settings: Settings) -> Any:
     }
     limits = settings.limits
     actor = ray.remote(LimitsActor).options(**options)
-    return actor.remote(limits.requests_per_minute, limits.tokens_per_minute, limits.max_cost)
+    return actor.remote(
+        limits.requests_per_minute, limits.tokens_per_minute, limits.max_cost
+    )

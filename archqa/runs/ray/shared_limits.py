@@ -24,9 +24,14 @@ class LimitsActor:
     """The actor: rate limits, budget and requests in flight of all workers."""
 
     def __init__(
-        self, requests_per_minute: int | None, tokens_per_minute: int | None, max_cost: float | None
+        self,
+        requests_per_minute: int | None,
+        tokens_per_minute: int | None,
+        max_cost: float | None,
     ) -> None:
-        self._limiter = RateLimiter(1, _slower(requests_per_minute), _slower(tokens_per_minute))
+        self._limiter = RateLimiter(
+            1, _slower(requests_per_minute), _slower(tokens_per_minute)
+        )
         self._budget = Budget(max_cost)
         self._in_flight: dict[str, tuple[str, asyncio.Event]] = {}
 
@@ -80,7 +85,9 @@ def _slower(per_minute: int | None) -> float | None:
     return per_minute * 60.0 / _SECONDS_PER_MINUTE
 
 
-def worker_limits(limits: Any, worker: str, settings: Settings, jobs: int) -> SharedLimits:
+def worker_limits(
+    limits: Any, worker: str, settings: Settings, jobs: int
+) -> SharedLimits:
     """Return the limits for one worker: its share of `jobs`, and the limits of the run."""
     return SharedLimits(
         SharedLimiter(limits, jobs),

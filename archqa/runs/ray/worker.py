@@ -81,7 +81,11 @@ class Worker:
             shared = worker_limits(self._limits, self._name, settings, config.jobs)
             # The driver has said where record text goes.
             backends = Backends(
-                settings, pipeline, shared=shared, announce=lambda _: None, on_remark=log_remark
+                settings,
+                pipeline,
+                shared=shared,
+                announce=lambda _: None,
+                on_remark=log_remark,
             )
         except ArchqaError as failure:
             return failure
@@ -114,7 +118,9 @@ class Worker:
 
 def _check_same_version(config: WorkerConfig, pipeline: Pipeline) -> None:
     """Raise `CallerError` where this node has another archqa or other prompts than the driver."""
-    prompts = {name: prompts_of(name, pipeline.agents).digest(name) for name in config.prompts}
+    prompts = {
+        name: prompts_of(name, pipeline.agents).digest(name) for name in config.prompts
+    }
     if __version__ != config.version or prompts != config.prompts:
         raise CallerError(
             f"A node of the cluster has another archqa ({__version__}, "

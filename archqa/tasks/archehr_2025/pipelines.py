@@ -67,7 +67,9 @@ class _CaseState(NamedTuple):
         )
 
 
-async def dmis(case: Case, run_context: RunContext, settings: DmisSettings) -> NoteResult:
+async def dmis(
+    case: Case, run_context: RunContext, settings: DmisSettings
+) -> NoteResult:
     """Answer one case. Raises `CaseFailed` when no agent's judgements are left to answer from."""
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be cited.")
@@ -97,7 +99,9 @@ async def dmis(case: Case, run_context: RunContext, settings: DmisSettings) -> N
 async def _medical_context(state: _CaseState) -> str:
     """The context K; empty, with a remark, if the agent fails."""
     try:
-        output = await MedicalContextAgent().run(CaseTask(case=state.case), state.run_context)
+        output = await MedicalContextAgent().run(
+            CaseTask(case=state.case), state.run_context
+        )
     except CaseFailed as failure:
         state.add_remark("no medical context: the agent failed", failure)
         return ""
@@ -115,7 +119,9 @@ async def _screen(state: _CaseState) -> dict[str, Judgements]:
     return {GENERAL_EXPERT: _concatenate(labels)}
 
 
-async def _screen_part(state: _CaseState, sentences: tuple[Sentence, ...]) -> Judgements:
+async def _screen_part(
+    state: _CaseState, sentences: tuple[Sentence, ...]
+) -> Judgements:
     """The labels of one call; sentences that it fails on are left to the specialists."""
     labelling = dict(state.labelling)
     try:
@@ -128,8 +134,12 @@ async def _screen_part(state: _CaseState, sentences: tuple[Sentence, ...]) -> Ju
         verdicts = await GeneralExpertBatchAgent().run(batch, state.run_context)
     except CaseFailed as failure:
         ids = list_ids([sentence.id for sentence in sentences])
-        subject = f"sentence {ids} is" if len(sentences) == 1 else f"sentences {ids} are"
-        state.add_remark(f"{subject} left to the specialists: the general expert failed", failure)
+        subject = (
+            f"sentence {ids} is" if len(sentences) == 1 else f"sentences {ids} are"
+        )
+        state.add_remark(
+            f"{subject} left to the specialists: the general expert failed", failure
+        )
         return ()
     return verdicts.judgements()
 
@@ -138,7 +148,9 @@ async def _recruit(state: _CaseState) -> dict[str, Judgements]:
     """The specialties to be asked, without labels yet."""
     if not state.settings.experts:
         return {}
-    task = RecruitingTask(case=state.case, context=state.context, most=state.settings.most_experts)
+    task = RecruitingTask(
+        case=state.case, context=state.context, most=state.settings.most_experts
+    )
     try:
         recruited = await RecruitingAgent().run(task, state.run_context)
     except CaseFailed as failure:
@@ -198,7 +210,9 @@ async def _specialist_labels(state: _CaseState, task: SpecialistTask) -> Judgeme
     return _concatenate(await in_parallel(*halves))
 
 
-async def _decide(state: _CaseState, judgements: dict[str, Judgements]) -> DecisionOutput:
+async def _decide(
+    state: _CaseState, judgements: dict[str, Judgements]
+) -> DecisionOutput:
     """The agent's decision; the embedded engine's, from the same judgements, if the agent fails."""
     task = DecisionTask(**dict(state.labelling), judgements=judgements)
     try:
@@ -207,7 +221,8 @@ async def _decide(state: _CaseState, judgements: dict[str, Judgements]) -> Decis
         if not state.settings.fallback:
             raise
         state.add_remark(
-            "the embedded engine decides from the judgements: the decision agent failed", failure
+            "the embedded engine decides from the judgements: the decision agent failed",
+            failure,
         )
         return await EngineBackend().run(DecisionAgent(), task, state.run_context)
 
@@ -222,20 +237,27 @@ async def _format_answer(state: _CaseState, decision: DecisionOutput) -> CitedAn
     if state.settings.strategy == "evidence":
         return concatenate_question_and_evidence(case, frozenset(essential))
     if state.settings.strategy == "summary":
-        task = SummaryTask(case=case, context=context, essential=essential, word_limit=limit)
+        task = SummaryTask(
+            case=case, context=context, essential=essential, word_limit=limit
+        )
         summary = await SummaryAgent().run(task, state.run_context)
         return summary.as_answer()
     draft = decision.as_answer()
     if draft.words <= limit:
         return draft
-    compression = CompressionTask(case=case, context=context, draft=draft, word_limit=limit)
+    compression = CompressionTask(
+        case=case, context=context, draft=draft, word_limit=limit
+    )
     try:
         shorter = await CompressionAgent().run(compression, state.run_context)
     except CaseFailed as failure:
         state.add_remark(
-            "the answer is extracted from the note: the agent could not shorten its own", failure
+            "the answer is extracted from the note: the agent could not shorten its own",
+            failure,
         )
-        shorter = await EngineBackend().run(CompressionAgent(), compression, state.run_context)
+        shorter = await EngineBackend().run(
+            CompressionAgent(), compression, state.run_context
+        )
     return shorter.as_answer()
 
 

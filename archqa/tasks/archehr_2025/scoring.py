@@ -102,7 +102,9 @@ def _check_second_labels(
 ) -> None:
     known_ids = {}
     for reference in references:
-        known_ids[reference.case_id] = reference.sentences.keys() | reference.labels.keys()
+        known_ids[reference.case_id] = (
+            reference.sentences.keys() | reference.labels.keys()
+        )
     errors = []
     for reference in second_references:
         if reference.case_id not in known_ids:
@@ -132,7 +134,9 @@ class Archehr2025Scoring(ScoringBridge):
 
     def row_scorer(self, inputs: ScoringInputs) -> RowScorer:
         """Scores rows over the cases that have labels; a single case by its citations alone."""
-        references = {row.case_id: row for row in load_gold(inputs).references if row.labels}
+        references = {
+            row.case_id: row for row in load_gold(inputs).references if row.labels
+        }
         score = partial(archehr2025.score, bootstrap=0)
         return RowScorer(references, score, CITATION_METRICS)
 
@@ -140,7 +144,9 @@ class Archehr2025Scoring(ScoringBridge):
         """Score cited answers. Warns about cases that the embedded engine was fitted on."""
         gold = load_gold(request.inputs)
         rows = request.selected_rows(gold.selection, "case_id")
-        self.check_strictly(request, lambda: archehr2025.refusals(rows, gold.references))
+        self.check_strictly(
+            request, lambda: archehr2025.refusals(rows, gold.references)
+        )
         score = partial(
             archehr2025.score,
             rows,
@@ -157,7 +163,9 @@ class Archehr2025Scoring(ScoringBridge):
             return report
         from archqa.tasks.scoring.judging import with_judged_lines
 
-        return with_judged_lines(report, request, archehr2025.cited_lines(rows, gold.references))
+        return with_judged_lines(
+            report, request, archehr2025.cited_lines(rows, gold.references)
+        )
 
 
 BRIDGE = Archehr2025Scoring()
@@ -176,7 +184,9 @@ def load_gold(inputs: ScoringInputs) -> Gold[Reference]:
         )
     cases, sha256 = inputs.notes(data)
     files = KeyFiles.find(inputs, data)
-    selection = inputs.select_cases(case.id for case in cases if case.id in files.key.keys)
+    selection = inputs.select_cases(
+        case.id for case in cases if case.id in files.key.keys
+    )
 
     def references(keys: Mapping[str, CaseKey]) -> list[Reference]:
         references = []
@@ -209,7 +219,9 @@ def baselines(gold: Gold[Reference]) -> Baselines:
         )
     scores = {}
     for name, rows in submissions.items():
-        result = archehr2025.score(rows, gold.references, metrics=CITATION_METRICS, bootstrap=0)
+        result = archehr2025.score(
+            rows, gold.references, metrics=CITATION_METRICS, bootstrap=0
+        )
         scores[name] = result.scores
     return scores
 
@@ -220,7 +232,10 @@ def _fitted_case_warnings(run: ScoredRun | None) -> list[str]:
         return []
     cases = run.cases()
     training_digests = fitted_on()
-    fitted = sum(isinstance(case, Case) and case_digest(case) in training_digests for case in cases)
+    fitted = sum(
+        isinstance(case, Case) and case_digest(case) in training_digests
+        for case in cases
+    )
     if not fitted:
         return []
     return [

@@ -31,7 +31,13 @@ from archqa.tasks.task import (
 
 CITATION_METRICS = ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1")
 
-_TEXTS = ("patient_narrative", "clinician_question", "note_excerpt", "clinical_specialty", "title")
+_TEXTS = (
+    "patient_narrative",
+    "clinician_question",
+    "note_excerpt",
+    "clinical_specialty",
+    "title",
+)
 _LISTS = ("patient_question", "sentences", "answer_sentences")
 _COLUMNS = TableColumns(
     id="case_id",
@@ -40,10 +46,16 @@ _COLUMNS = TableColumns(
         ("note_excerpt", "sentences"),
     ),
     optional=(*_TEXTS, *_LISTS),
-    short_names={"id": "case_id", "question": "clinician_question", "note": "note_excerpt"},
+    short_names={
+        "id": "case_id",
+        "question": "clinician_question",
+        "note": "note_excerpt",
+    },
 )
 _TAKEN = "is taken by an earlier one; give each its own."
-_IDENTIFYING = frozenset({"patient_narrative", "clinician_question", "note_excerpt", "sentences"})
+_IDENTIFYING = frozenset(
+    {"patient_narrative", "clinician_question", "note_excerpt", "sentences"}
+)
 
 _NO_QUESTION = MissingPart(
     "patient_narrative",
@@ -142,7 +154,9 @@ class ArchehrQa(Task):
         """The case with its note split into sentences, if it lists none and has the note's text."""
         if item.sentences or is_blank(item.note_excerpt):
             return item
-        from archqa.notes.sentences import split_note  # Slow to import, and seldom needed.
+        from archqa.notes.sentences import (
+            split_note,
+        )  # Slow to import, and seldom needed.
 
         sentences = split_note(item.note_excerpt)
         remarks.add_split(item.id, len(sentences))
@@ -151,7 +165,9 @@ class ArchehrQa(Task):
     def missing_parts(self, item: Case) -> Iterator[MissingPart]:
         """No question, or no sentences."""
         questions = [phrase.text for phrase in item.patient_question]
-        if all(map(is_blank, (item.patient_narrative, item.clinician_question, *questions))):
+        if all(
+            map(is_blank, (item.patient_narrative, item.clinician_question, *questions))
+        ):
             yield _NO_QUESTION
         if all(is_blank(sentence.text) for sentence in item.sentences):
             yield _NO_SENTENCES
@@ -187,7 +203,8 @@ def _passages(case: Node, name: str, kind: type[Passage]) -> tuple[Passage, ...]
         passage_id = row.required("id")
         if re.search(r"[,|\s]", passage_id):
             row.add_error(
-                "id", "holds a comma, a bar or white space, which no citation can carry; rename it."
+                "id",
+                "holds a comma, a bar or white space, which no citation can carry; rename it.",
             )
         fields: dict[str, Any] = {"id": passage_id, "text": row.required("text")}
         if kind is Sentence:
@@ -205,7 +222,9 @@ def _case_fields(case: Case) -> dict[str, Any]:
 
 
 def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value not in (None, "", [])}
+    return {
+        name: value for name, value in fields.items() if value not in (None, "", [])
+    }
 
 
 ARCHEHR_2025 = ArchehrQa(

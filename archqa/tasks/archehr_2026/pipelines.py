@@ -28,7 +28,9 @@ _DECLINED = "The model declined; see the trace.\n--resume asks again."
 """These cases have one agent: if its refusal were final, nothing would be left to ask again."""
 
 
-async def interpret(case: Case, context: RunContext, _: PipelineSettings) -> PipelineResult:
+async def interpret(
+    case: Case, context: RunContext, _: PipelineSettings
+) -> PipelineResult:
     """Subtask 1: the clinician's question behind a patient's message, from the message alone."""
     if not case.patient_narrative.strip():
         raise Unusable("The case has no message to interpret.")
@@ -40,7 +42,9 @@ async def interpret(case: Case, context: RunContext, _: PipelineSettings) -> Pip
     return PipelineResult(result=ArchehrResult(question=output.question))
 
 
-async def align(case: Case, context: RunContext, settings: AlignmentSettings) -> PipelineResult:
+async def align(
+    case: Case, context: RunContext, settings: AlignmentSettings
+) -> PipelineResult:
     """Subtask 4: the note sentences that each sentence of an answer rests on.
 
     The embedded engine links the answer if the agent fails, unless it declined.
@@ -67,8 +71,12 @@ async def align(case: Case, context: RunContext, settings: AlignmentSettings) ->
     pairs = output.as_pairs()
     links = []
     for answer in case.answer_sentences:
-        evidence = {sentence_id for answer_id, sentence_id in pairs if answer_id == answer.id}
-        links.append(AnswerLinks(answer_id=answer.id, evidence_id=case.in_note_order(evidence)))
+        evidence = {
+            sentence_id for answer_id, sentence_id in pairs if answer_id == answer.id
+        }
+        links.append(
+            AnswerLinks(answer_id=answer.id, evidence_id=case.in_note_order(evidence))
+        )
     return PipelineResult(result=ArchehrResult(links=tuple(links)), remarks=remarks)
 
 

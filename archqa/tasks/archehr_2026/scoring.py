@@ -120,10 +120,14 @@ class SubtaskScoring(ScoringBridge):
             lines = archehr2026.linked_lines(rows, gold.references)
         else:
             scored = archehr2026.scorable_cases(gold.references, self.subtask)
-            lines = {case_id: (lines_of_run or {}).get(case_id, ()) for case_id in scored}
+            lines = {
+                case_id: (lines_of_run or {}).get(case_id, ()) for case_id in scored
+            }
         return with_judged_lines(report, request, lines)
 
-    def _lines_of_run(self, request: ScoringRequest, gold: Gold[Reference]) -> "RowLines | None":
+    def _lines_of_run(
+        self, request: ScoringRequest, gold: Gold[Reference]
+    ) -> "RowLines | None":
         """The lines that the prose of subtask 3 has of a run's answers, with what they cite.
 
         None for another subtask and for a bare file.
@@ -131,7 +135,9 @@ class SubtaskScoring(ScoringBridge):
         run = request.submission.run
         if self.subtask != 3 or run is None or run.ended is None:
             return None
-        sentences_of = {reference.case_id: reference.sentences for reference in gold.references}
+        sentences_of = {
+            reference.case_id: reference.sentences for reference in gold.references
+        }
         lines: dict[str, tuple[CitedLine, ...]] = dict.fromkeys(sentences_of, ())
         for case in run.ended():
             sentences = sentences_of.get(case.item.id)
@@ -162,7 +168,9 @@ def load_gold(inputs: ScoringInputs, subtask: Subtask) -> Gold[Reference]:
     if data is None and inputs.key and inputs.key.stem.endswith("_key"):
         # The case file that `find_key` pairs with this key.
         stem = inputs.key.stem.removesuffix("_key")
-        candidates = [inputs.key.with_name(stem + suffix) for suffix in (".json", ".xml")]
+        candidates = [
+            inputs.key.with_name(stem + suffix) for suffix in (".json", ".xml")
+        ]
         data = next(filter(Path.is_file, candidates), None)
     files = KeyFiles.find(inputs, data)
     if data is None and subtask != 2:
@@ -177,13 +185,17 @@ def load_gold(inputs: ScoringInputs, subtask: Subtask) -> Gold[Reference]:
     selection = inputs.select_cases(files.key.keys)
     if data:
         case_ids = {case.id for case in cases}
-        absent = [printable(case_id) for case_id in selection.ids if case_id not in case_ids]
+        absent = [
+            printable(case_id) for case_id in selection.ids if case_id not in case_ids
+        ]
         if absent:
             noun = "case" if len(absent) == 1 else "cases"
             problems = [f": has no {noun} {list_ids(absent)}, which the key has."]
             advice = "Name the case file that belongs to the key, or choose cases with --case-ids."
             raise InputError(data, problems, advice)
-    return files.gold(lambda keys: _references(cases, keys, selection), sha256, selection)
+    return files.gold(
+        lambda keys: _references(cases, keys, selection), sha256, selection
+    )
 
 
 def baselines(gold: Gold[Reference], subtask: Subtask) -> Baselines:
@@ -205,7 +217,9 @@ def baselines(gold: Gold[Reference], subtask: Subtask) -> Baselines:
         for reference in gold.references:
             links = []
             for answer_id in reference.citations:
-                links.append({"answer_id": answer_id, "evidence_id": list(reference.sentences)})
+                links.append(
+                    {"answer_id": answer_id, "evidence_id": list(reference.sentences)}
+                )
             predict("link_everything", reference, links)
     scores = {}
     for name, rows in submissions.items():
@@ -228,7 +242,9 @@ def _scored_sentences(key: CaseKey) -> tuple[ClinicianSentence, ...]:
     lines = parse_answer(key.case_id, key.clinician_answer).lines
     for number, line in enumerate(lines, start=1):
         citations = parse_citations(line.citations)
-        sentences.append(ClinicianSentence(id=str(number), text=line.text, citations=citations))
+        sentences.append(
+            ClinicianSentence(id=str(number), text=line.text, citations=citations)
+        )
     return tuple(sentences)
 
 
@@ -256,7 +272,9 @@ def _references(
     by_id = {case.id: case for case in cases}
     answers = {case_id: _scored_sentences(key) for case_id, key in keys.items()}
     # Keys of test releases have the sentences without citations: those are withheld, not empty.
-    has_citations = any(sentence.citations for sentence in chain.from_iterable(answers.values()))
+    has_citations = any(
+        sentence.citations for sentence in chain.from_iterable(answers.values())
+    )
     references = []
     for case_id in selection.ids:
         if case_id not in keys:

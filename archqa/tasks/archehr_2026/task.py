@@ -23,10 +23,17 @@ from archqa.tasks.archehr_2026 import (
 from archqa.tasks.files.mistakes import is_blank
 from archqa.tasks.files.source import Content
 from archqa.tasks.keys import find_key, load_key
-from archqa.tasks.task import CaseFile, CompletedCase, ExportFormat, MissingPart, ScoreDisplay
+from archqa.tasks.task import (
+    CaseFile,
+    CompletedCase,
+    ExportFormat,
+    MissingPart,
+    ScoreDisplay,
+)
 
 _NO_MESSAGE = MissingPart(
-    "patient_narrative", "holds no message to interpret; give the case a patient_narrative."
+    "patient_narrative",
+    "holds no message to interpret; give the case a patient_narrative.",
 )
 
 QUESTION_WORDS = 15
@@ -67,7 +74,11 @@ class ArchehrQa2026(ArchehrQa):
         if self.subtask in {2, 3}:
             if ended.answer is None:
                 return None
-            return list(ended.evidence) if self.subtask == 2 else to_plain_prose(ended.answer)
+            return (
+                list(ended.evidence)
+                if self.subtask == 2
+                else to_plain_prose(ended.answer)
+            )
         if not isinstance(ended.result, ArchehrResult):
             return None
         if self.subtask == 4:
@@ -233,7 +244,8 @@ SUBTASK_3 = _subtask(
     ANSWER_GENERATION,
     "answer generation",
     ScoreDisplay(
-        headline=("overall_score", "rougeLsum", "bleu", "sari"), case_metrics=("rougeLsum",)
+        headline=("overall_score", "rougeLsum", "bleu", "sari"),
+        case_metrics=("rougeLsum",),
     ),
     scoring="GENERATION",
     word_limit=ANSWER_WORDS,

@@ -115,4 +115,6 @@ class JudgeAgent(Agent[JudgeTask, Ruling]):
     def check(self, task: JudgeTask, output: Ruling) -> None:
         """Reject a ruling without a reason."""
         if not output.rationale.strip():
-            raise Rejected('Your "rationale" is empty. Say in one sentence what you compared.')
+            raise Rejected(
+                'Your "rationale" is empty. Say in one sentence what you compared.'
+            )

@@ -20,7 +20,12 @@ from archqa.tasks.fhir_agentbench.settings import PIPELINE_SETTINGS, TypedQueryS
 from archqa.tasks.fhir_agentbench.task import Ids, RecordResult
 from archqa.tasks.fhir_agentbench.tools import RESOURCE_TYPES
 from archqa.tasks.fhir_agentbench.typed_query import typed_query
-from archqa.tasks.pipeline import Pipeline, PipelineFunction, PipelineResult, PipelineSettings
+from archqa.tasks.pipeline import (
+    Pipeline,
+    PipelineFunction,
+    PipelineResult,
+    PipelineSettings,
+)
 
 DECLINED = "no answer"
 
@@ -48,7 +53,9 @@ async def retrieve_all(
                 patient = {"patient": question.patient_fhir_id}
                 resources = list(context.store.search_all(resource_type, patient))
                 if resources:
-                    ids[resource_type] = tuple(str(each.get("id", "")) for each in resources)
+                    ids[resource_type] = tuple(
+                        str(each.get("id", "")) for each in resources
+                    )
         return ids
 
     ids = await asyncio.to_thread(all_ids)

@@ -25,7 +25,13 @@ from archqa.agents.sandbox import SandboxLimits
 from archqa.agents.tools import Tool, tool_error, tools_by_name
 from archqa.core.question import RecordQuestion
 from archqa.errors import CaseFailed, ContextTooLong, Unusable
-from archqa.llm.model import CHARACTERS_PER_TOKEN, FinishReason, Reply, ToolCall, ToolSpec
+from archqa.llm.model import (
+    CHARACTERS_PER_TOKEN,
+    FinishReason,
+    Reply,
+    ToolCall,
+    ToolSpec,
+)
 from archqa.tasks.fhir_agentbench.agents import (
     FhirMultiTurnAgent,
     FhirMultiTurnCodeAgent,
@@ -110,7 +116,9 @@ class RecordConversation(Conversation[RecordQuestionTask]):
             tokens = self.tokens
             if tokens > self._max_tokens:
                 excess = f"Input tokens exceeded: {tokens} > {self._max_tokens}"
-                raise ContextTooLong(f"{excess} (estimated: characters / {CHARACTERS_PER_TOKEN})")
+                raise ContextTooLong(
+                    f"{excess} (estimated: characters / {CHARACTERS_PER_TOKEN})"
+                )
             reply = await self.next_reply(tools)
             if reply.finish is not FinishReason.EMPTY:
                 if not reply.tool_calls or reply.finish is not FinishReason.LENGTH:
@@ -118,7 +126,9 @@ class RecordConversation(Conversation[RecordQuestionTask]):
                 self.messages.append(reply.as_message)
                 return reply
             self.add_prompt_text("repair/v1/empty.jinja")
-        raise Unusable(f"{self._agent.name}: the model gave {_MAX_EMPTY_REPLIES} empty replies.")
+        raise Unusable(
+            f"{self._agent.name}: the model gave {_MAX_EMPTY_REPLIES} empty replies."
+        )
 
     async def read_once(self, tool: Tool[Any]) -> str:
         """The answer after one turn with a tool and one without."""
@@ -136,7 +146,9 @@ class RecordConversation(Conversation[RecordQuestionTask]):
                 return reply.text
         return NO_FINAL_ANSWER
 
-    async def ask_for_tool_call(self, tool: Tool[Any], *, only_first: bool = False) -> Reply:
+    async def ask_for_tool_call(
+        self, tool: Tool[Any], *, only_first: bool = False
+    ) -> Reply:
         """A turn that calls the only tool offered; of the calls only the first may count.
 
         Raises `Unusable` with the benchmark's message if it does not.
@@ -161,12 +173,16 @@ class RecordConversation(Conversation[RecordQuestionTask]):
                 result = await asyncio.to_thread(tool.call, self.record, call.arguments)
             else:
                 names = ", ".join(by_name)
-                result = tool_error("tool", f"There is no tool of that name. There are: {names}.")
+                result = tool_error(
+                    "tool", f"There is no tool of that name. There are: {names}."
+                )
             self.retrieved.add(result)
             text = str(result.content)
             if result.resources:
                 summary = self.retrieved.summarise(result)
-                text = summary if self._summaries_only else self.retrieved.render(result)
+                text = (
+                    summary if self._summaries_only else self.retrieved.render(result)
+                )
                 self.summaries[text] = summary
             self.add_tool_result(text, call.id)
 
@@ -212,7 +228,9 @@ async def single_turn_retriever(
     """All resources of the types that the model names, once; then the answer."""
     task = record_task(question)
     conversation = RecordConversation(FhirRetrieverAgent(), task, context, settings)
-    return await conversation.result(conversation.read_once(GetResourcesByPatientFhirId()))
+    return await conversation.result(
+        conversation.read_once(GetResourcesByPatientFhirId())
+    )
 
 
 async def single_turn_retriever_code(
@@ -246,7 +264,9 @@ async def multi_turn_retriever(
     task = record_task(question)
     conversation = RecordConversation(FhirMultiTurnAgent(), task, context, settings)
     tools = _retrieval_tools(settings)
-    return await conversation.result(conversation.until_answered(tools, settings.iterations))
+    return await conversation.result(
+        conversation.until_answered(tools, settings.iterations)
+    )
 
 
 async def multi_turn_retriever_code(
@@ -255,7 +275,9 @@ async def multi_turn_retriever_code(
     """The model retrieves as often as it needs without reading data, and computes with code."""
     retrieval = _retrieval_tools(settings)
     task = record_task(question)
-    return await answer_by_code(FhirMultiTurnCodeAgent(), task, context, settings, retrieval)
+    return await answer_by_code(
+        FhirMultiTurnCodeAgent(), task, context, settings, retrieval
+    )
 
 
 async def answer_by_code(
@@ -266,9 +288,13 @@ async def answer_by_code(
     retrieval: Tools,
 ) -> PipelineResult:
     """Let an agent retrieve and compute in turns. Raises `CaseFailed`, `ModelError`."""
-    conversation = RecordConversation(agent, task, context, settings, summaries_only=True)
+    conversation = RecordConversation(
+        agent, task, context, settings, summaries_only=True
+    )
     tools = (*retrieval, _python_tool(conversation, settings))
-    return await conversation.result(conversation.until_answered(tools, settings.iterations))
+    return await conversation.result(
+        conversation.until_answered(tools, settings.iterations)
+    )
 
 
 def record_task(question: RecordQuestion) -> RecordQuestionTask:
@@ -288,5 +314,7 @@ def _retrieval_tools(settings: PublishedAgentSettings) -> Tools:
 def _python_tool(
     conversation: RecordConversation, settings: CodeAgentSettings
 ) -> ExecutePythonCode:
-    limits = SandboxLimits(seconds=settings.code_seconds, memory_mib=settings.code_memory_mib)
+    limits = SandboxLimits(
+        seconds=settings.code_seconds, memory_mib=settings.code_memory_mib
+    )
     return ExecutePythonCode(conversation.retrieved.resources, limits)

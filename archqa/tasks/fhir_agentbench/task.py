@@ -24,7 +24,13 @@ from archqa.tasks.files.mistakes import (
     refuse_repeated_ids,
 )
 from archqa.tasks.files.source import Row, Source, read_rows, read_source
-from archqa.tasks.task import CaseSource, CompletedCase, ScoreDisplay, TableColumns, Task
+from archqa.tasks.task import (
+    CaseSource,
+    CompletedCase,
+    ScoreDisplay,
+    TableColumns,
+    Task,
+)
 
 Ids = dict[str, tuple[str, ...]]
 """Resource ids by type."""
@@ -86,7 +92,9 @@ class RecordResult(TaskResult):
     def evidence_texts(self) -> dict[str, str]:
         """The rows of the typed query in words, by the resources that hold them."""
         rows = rows_by_reference(self.rows)
-        return {reference: text for reference in rows if (text := row_text(rows[reference]))}
+        return {
+            reference: text for reference in rows if (text := row_text(rows[reference]))
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The fields under the benchmark's keys, and archqa's own if they are not empty."""
@@ -97,7 +105,9 @@ class RecordResult(TaskResult):
         return content
 
 
-def rows_by_reference(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+def rows_by_reference(
+    rows: Iterable[Mapping[str, Any]],
+) -> dict[str, Mapping[str, Any]]:
     """Return the rows by each resource that holds them."""
     by_reference = {}
     for row in rows:
@@ -178,7 +188,9 @@ class FhirAgentBench(Task):
     def dump_line(self, item: RecordQuestion) -> str:
         """A question as one line of a JSON Lines file, which `read_line` reads back unchanged."""
         fields = item.model_dump()
-        return json.dumps({"question_id": fields.pop("id"), **fields}, ensure_ascii=False)
+        return json.dumps(
+            {"question_id": fields.pop("id"), **fields}, ensure_ascii=False
+        )
 
     def read_line(self, line: bytes, path: str) -> RecordQuestion:
         """The question in one line of a JSON Lines file.
@@ -201,7 +213,9 @@ class FhirAgentBench(Task):
             if not isinstance(result, RecordResult):
                 result = RecordResult(answer=None)
             fields = result.to_json()
-            context = f"Patient FHIR ID is {question.patient_fhir_id}. {question.assumption}"
+            context = (
+                f"Patient FHIR ID is {question.patient_fhir_id}. {question.assumption}"
+            )
             usage = completed.usage
             cost = usage.cost_usd  # An unknown cost is null.
             record = {
@@ -241,7 +255,9 @@ def load_questions(source: CaseSource) -> QuestionFile:
         for name in (*_REQUIRED, *_OPTIONAL):
             fields[name] = _parse_text(row, name, required=name in _REQUIRED)
         return FhirQuestion(
-            true_answer=_parse_answer(row), true_fhir_ids=_parse_resources(row), **fields
+            true_answer=_parse_answer(row),
+            true_fhir_ids=_parse_resources(row),
+            **fields,
         )
 
     opened = read_source(source)
@@ -290,7 +306,9 @@ def _read_questions(
             ids.append(question.id)
         else:
             ids.append(question.question_id)
-    refuse_repeated_ids(rows, ids, "question_id", "stands in an earlier row too; keep one.")
+    refuse_repeated_ids(
+        rows, ids, "question_id", "stands in an earlier row too; keep one."
+    )
     mistakes.raise_if_any()
     return questions
 
@@ -328,7 +346,9 @@ def _parse_resources(row: Row) -> dict[str, tuple[str, ...]]:
         except ValueError:
             value = None
     if not isinstance(value, dict) or not all(map(_are_ids_of_a_type, value.items())):
-        row.add_error("true_fhir_ids", "is no literal like {'Observation': ['id', 'id']} or {}.")
+        row.add_error(
+            "true_fhir_ids", "is no literal like {'Observation': ['id', 'id']} or {}."
+        )
         return {}
     return {resource_type: tuple(ids) for resource_type, ids in value.items()}
 

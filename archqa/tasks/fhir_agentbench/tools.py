@@ -98,7 +98,9 @@ class GetResourcesByPatientFhirId(Tool[OfPatient]):
 
     def run(self, record: Record, args: OfPatient) -> ToolResult:
         """Search by `patient`; the server decides about a type without this parameter."""
-        return _search_all(record, args.resource_type, f"patient={quote(args.patient_fhir_id)}")
+        return _search_all(
+            record, args.resource_type, f"patient={quote(args.patient_fhir_id)}"
+        )
 
 
 class OfResource(FrozenModel):
@@ -155,7 +157,11 @@ def _read(record: Record, path: str) -> ToolResult:
 
 def _trim(resources: Iterable[Resource]) -> Iterator[Resource]:
     for resource in resources:
-        yield {name: value for name, value in resource.items() if name not in _OMITTED_ELEMENTS}
+        yield {
+            name: value
+            for name, value in resource.items()
+            if name not in _OMITTED_ELEMENTS
+        }
 
 
 _PATIENT_ELEMENTS = ("subject", "patient", "beneficiary", "individual", "for")
@@ -259,8 +265,12 @@ class GetResourcesOfThisPatient(GetResourcesByPatientFhirId):
     def run(self, record: Record, args: OfPatient) -> ToolResult:
         """Search for the patient's own; a call for another one is an error."""
         if args.patient_fhir_id.removeprefix("Patient/") != self._patient:
-            return tool_error("search", f"Only resources of patient {self._patient} are fetched.")
-        if args.resource_type == "Patient":  # A server may ignore `patient` and return everyone.
+            return tool_error(
+                "search", f"Only resources of patient {self._patient} are fetched."
+            )
+        if (
+            args.resource_type == "Patient"
+        ):  # A server may ignore `patient` and return everyone.
             the_patient = OfResource(resource_type="Patient", resource_id=self._patient)
             return self._later.without(GetResourceById().run(record, the_patient))
         return self._later.without(super().run(record, args))
@@ -279,9 +289,13 @@ class GetReferredResources(GetResourceById):
         for resources in result.resources.values():
             for resource in resources:
                 if is_of_another(resource, self._patient):
-                    return tool_error("search", "That resource is about another patient.")
+                    return tool_error(
+                        "search", "That resource is about another patient."
+                    )
         if self._later.without(result) is not result:
-            return tool_error("search", "That resource is dated after the current time: left out.")
+            return tool_error(
+                "search", "That resource is dated after the current time: left out."
+            )
         return result
 
 
@@ -291,7 +305,9 @@ NO_ANSWER = "Code executed successfully (no answer variable set)"
 class Code(FrozenModel):
     """What is to run, and for how many seconds at most."""
 
-    code: str = Field(description="Python code that assigns its result to the variable `answer`")
+    code: str = Field(
+        description="Python code that assigns its result to the variable `answer`"
+    )
     timeout: int = Field(
         default=30, ge=1, le=120, description="Seconds after which the code is stopped"
     )
@@ -301,10 +317,14 @@ class ExecutePythonCode(Tool[Code]):
     """Runs code in which `retrieved_resources` maps each type to the resources retrieved so far."""
 
     name = "execute_python_code"
-    description = "Execute Python code over retrieved_resources; the code must set `answer`"
+    description = (
+        "Execute Python code over retrieved_resources; the code must set `answer`"
+    )
     takes = Code
 
-    def __init__(self, retrieved: Mapping[str, Any], limits: SandboxLimits | None = None) -> None:
+    def __init__(
+        self, retrieved: Mapping[str, Any], limits: SandboxLimits | None = None
+    ) -> None:
         self._retrieved = retrieved
         self._limits = limits or SandboxLimits()
 
@@ -355,7 +375,10 @@ class RetrievedResources:
             previous: list[Resource] = []
             if not self._official:
                 previous = self.resources.get(resource_type, [])
-            by_id = {str(resource.get("id")): resource for resource in (*previous, *resources)}
+            by_id = {
+                str(resource.get("id")): resource
+                for resource in (*previous, *resources)
+            }
             self.resources[resource_type] = list(by_id.values())
 
     @property
@@ -363,7 +386,9 @@ class RetrievedResources:
         """Ids by type."""
         ids = {}
         for resource_type, resources in self.resources.items():
-            ids[resource_type] = tuple(str(resource.get("id", "")) for resource in resources)
+            ids[resource_type] = tuple(
+                str(resource.get("id", "")) for resource in resources
+            )
         return ids
 
     def mentioned_ids(self, answer: str) -> Ids:
@@ -380,7 +405,10 @@ class RetrievedResources:
         for resource_type, ids in self.ids.items():
             matches = []
             for resource_id in ids:
-                if resource_id in bare_ids or (resource_type, resource_id) in references:
+                if (
+                    resource_id in bare_ids
+                    or (resource_type, resource_id) in references
+                ):
                     matches.append(resource_id)
             if matches:
                 mentioned[resource_type] = tuple(matches)

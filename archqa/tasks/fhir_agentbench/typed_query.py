@@ -37,11 +37,21 @@ from archqa.query import (
     format_agent_answer,
 )
 from archqa.query.contents import RecordContents, contents_card, contents_of
-from archqa.query.conventions import CLINICAL, Conventions, at_stated_time, get_conventions
+from archqa.query.conventions import (
+    CLINICAL,
+    Conventions,
+    at_stated_time,
+    get_conventions,
+)
 from archqa.query.execution.chart import ChartCache
 from archqa.query.execution.named_rows import with_concept_names
 from archqa.query.execution.time_windows import cutoff, resolve_now
-from archqa.query.lookup import explain_empty, look_up, look_up_question, may_be_asked_otherwise
+from archqa.query.lookup import (
+    explain_empty,
+    look_up,
+    look_up_question,
+    may_be_asked_otherwise,
+)
 from archqa.query.questions.calendar import read_stated_time
 from archqa.query.questions.everyday.declining import judgement_reasons
 from archqa.query.wording.queries import query_text
@@ -52,7 +62,10 @@ from archqa.tasks.fhir_agentbench.published_agents import (
     answer_by_code,
     record_task,
 )
-from archqa.tasks.fhir_agentbench.settings import MultiTurnCodeSettings, TypedQuerySettings
+from archqa.tasks.fhir_agentbench.settings import (
+    MultiTurnCodeSettings,
+    TypedQuerySettings,
+)
 from archqa.tasks.fhir_agentbench.task import Ids, RecordResult
 from archqa.tasks.fhir_agentbench.tools import (
     GetReferredResources,
@@ -66,7 +79,9 @@ CONVENTIONS = "mimic-ehrsql"
 
 HANDED_OVER = "no query expresses the question: an agent answered it with code"
 
-CODE_AGENT_SETTINGS = MultiTurnCodeSettings(official=False, iterations=12, context_limit=100_000)
+CODE_AGENT_SETTINGS = MultiTurnCodeSettings(
+    official=False, iterations=12, context_limit=100_000
+)
 """Without the benchmark's quirks; 12 turns of at most 20,000 characters fit 100,000 tokens."""
 
 _MAX_ROWS = 200
@@ -104,9 +119,13 @@ async def typed_query(
             failure.result = RecordResult(answer=None, trace=tuple(planning.trace))
             raise
         planned = await parse_instead(planning, failure)
-        remarks = (f"the parser writes the query: the planner failed ({type(failure).__name__})",)
+        remarks = (
+            f"the parser writes the query: the planner failed ({type(failure).__name__})",
+        )
     if planned.results:
-        return PipelineResult(result=_result(planning, planned.results), remarks=remarks)
+        return PipelineResult(
+            result=_result(planning, planned.results), remarks=remarks
+        )
     if planned.plan.declined is not None:
         declined = planned.plan.declined
         refusal = Refused(
@@ -178,7 +197,9 @@ class Planning(NamedTuple):
             now = read_stated_time(self.question.assumption)
             timed = query.model_copy(update={"now": now})
         patient = self.question.patient_fhir_id
-        result = execute(timed, self.context.store, patient, self._executed_by, chart=self.chart)
+        result = execute(
+            timed, self.context.store, patient, self._executed_by, chart=self.chart
+        )
         return result.model_copy(update={"query": query})
 
     @property
@@ -236,12 +257,16 @@ async def plan_and_execute(planning: Planning) -> Planned:
         if not planning.uses_model:
             message = "The query cannot be carried out"
             raise Unusable(f"{message}.", f"{message}: {feedback}")
-        queries = [query.model_dump_json(exclude_defaults=True) for query in plan.queries]
+        queries = [
+            query.model_dump_json(exclude_defaults=True) for query in plan.queries
+        ]
         attempt = QueryAttempt(query="\n".join(queries), outcome=feedback)
         task = task.model_copy(update={"tried": (*task.tried, attempt)})
     if empty is not None:
         return empty
-    raise Unusable(f"The planner wrote no query that could be carried out in {max_turns} turns.")
+    raise Unusable(
+        f"The planner wrote no query that could be carried out in {max_turns} turns."
+    )
 
 
 async def parse_instead(planning: Planning, failure: CaseFailed) -> Planned:
@@ -268,7 +293,9 @@ async def hand_over(planning: Planning, reason: str) -> RecordResult:
     where no agent can run code, or none comes to an answer; `ModelError`.
     """
     message = "The question cannot be written as a query"
-    failure = Unusable(f"{message}, and no agent answered it with code.", f"{message}: {reason}")
+    failure = Unusable(
+        f"{message}, and no agent answered it with code.", f"{message}: {reason}"
+    )
     context, patient = planning.context, planning.question.patient_fhir_id
     if RecordCodeAgent.name not in context.backends or not sandbox.is_installed():
         raise failure
@@ -279,11 +306,19 @@ async def hand_over(planning: Planning, reason: str) -> RecordResult:
             type_counts.append(TypeCount(type=resource_type, count=count))
     end = planning.cutoff
     later = LaterResources(end)
-    changes: dict[str, Any] = {"type_counts": type_counts, "leaves_out_later_rows": bool(end)}
+    changes: dict[str, Any] = {
+        "type_counts": type_counts,
+        "leaves_out_later_rows": bool(end),
+    }
     task = record_task(planning.question).model_copy(update=changes)
-    tools = (GetResourcesOfThisPatient(patient, later), GetReferredResources(patient, later))
+    tools = (
+        GetResourcesOfThisPatient(patient, later),
+        GetReferredResources(patient, later),
+    )
     try:
-        outcome = await answer_by_code(RecordCodeAgent(), task, context, CODE_AGENT_SETTINGS, tools)
+        outcome = await answer_by_code(
+            RecordCodeAgent(), task, context, CODE_AGENT_SETTINGS, tools
+        )
     except CaseFailed:
         raise failure from None
     result = outcome.result
@@ -296,7 +331,12 @@ async def hand_over(planning: Planning, reason: str) -> RecordResult:
         room = _MAX_CITED - sum(map(len, cited.values()))
         if room > 0:
             cited[resource_type] = ids[:room]
-    changes = {"answer": text, "cited": cited, "handed_over": reason, "warnings": later.warnings}
+    changes = {
+        "answer": text,
+        "cited": cited,
+        "handed_over": reason,
+        "warnings": later.warnings,
+    }
     return result.model_copy(update=changes)
 
 
@@ -317,12 +357,17 @@ def _with_first_look(planning: Planning, task: PlannerTask) -> PlannerTask:
     lookups = []
     for lookup in look_up_question(contents, planning.question.question):
         lookups.append(LookupResult(words=lookup.words, lines=lookup.lines))
-    return task.model_copy(update={"card": contents_card(contents), "found": tuple(lookups)})
+    return task.model_copy(
+        update={"card": contents_card(contents), "found": tuple(lookups)}
+    )
 
 
 def _look_up(planning: Planning, plan: Plan) -> list[LookupResult]:
     contents = planning.contents
-    return [LookupResult(words=words, lines=look_up(contents, words)) for words in plan.look_up]
+    return [
+        LookupResult(words=words, lines=look_up(contents, words))
+        for words in plan.look_up
+    ]
 
 
 def _is_final(planning: Planning, planned: Planned, empty: Planned | None) -> bool:
@@ -358,14 +403,22 @@ def _execute(
             problems = True
             continue
         answer = format_agent_answer(result)
-        step = {"query": query_fields(query), "sentence": query_text(query), "answer": answer}
+        step = {
+            "query": query_fields(query),
+            "sentence": query_text(query),
+            "answer": answer,
+        }
         planning.trace.append(step)
         results.append(result)
         if planning.uses_model and result.chosen:
-            feedback.append(f"Rows found: {len(result.chosen)}. {query_text(result.query)}")
+            feedback.append(
+                f"Rows found: {len(result.chosen)}. {query_text(result.query)}"
+            )
         elif planning.uses_model:
             feedback += explain_empty(result, planning.contents, planning.execute)
-            feedback.append("If the record holds nothing of the kind, give the same query again.")
+            feedback.append(
+                "If the record holds nothing of the kind, give the same query again."
+            )
     return None if problems else tuple(results), "\n".join(feedback)
 
 
@@ -425,4 +478,6 @@ def row_fields(row: Row) -> dict[str, Any]:
         "chosen": row.chosen,
         "side": row.side if row.side != "own" else "",
     }
-    return {name: value for name, value in fields.items() if value not in ("", None, {}, [])}
+    return {
+        name: value for name, value in fields.items() if value not in ("", None, {}, [])
+    }

@@ -103,14 +103,21 @@ def open_parquet(path: Path, read: ReadCase) -> tuple[Sequence[Item], str]:
 
 
 def _checked_cases(
-    on_disk: type[CasesOnDisk], path: Path, read: ReadCase, lines: Iterable[tuple[int, bytes]]
+    on_disk: type[CasesOnDisk],
+    path: Path,
+    read: ReadCase,
+    lines: Iterable[tuple[int, bytes]],
 ) -> Sequence[Item]:
     """The cases of lines, each with its position in the file."""
-    mistakes = FileErrors(str(path), "One case a line; data/README.md shows its fields.")
+    mistakes = FileErrors(
+        str(path), "One case a line; data/README.md shows its fields."
+    )
     error_count = 0
     line_of: dict[str, int] = {}
     positions = array("Q")
-    in_memory: list[Item] | None = [] if path.stat().st_size <= MAX_BYTES_IN_MEMORY else None
+    in_memory: list[Item] | None = (
+        [] if path.stat().st_size <= MAX_BYTES_IN_MEMORY else None
+    )
     for number, (position, line) in enumerate(lines, start=1):
         if not line.strip():
             continue

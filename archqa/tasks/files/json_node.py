@@ -60,7 +60,8 @@ class JsonContent:
         """One node for each object of the list; a mistake when the file is no list, or an empty one."""
         if not isinstance(self.value, list):
             mistakes.add(
-                "", f"the file holds {_kind(self.value)}; it should be a list: [{{…}}, {{…}}]."
+                "",
+                f"the file holds {_kind(self.value)}; it should be a list: [{{…}}, {{…}}].",
             )
             return []
         if not self.value:
@@ -83,7 +84,9 @@ class JsonContent:
 class JsonNode:
     """One JSON object; `path` leads to it from its case, `owner` names that case."""
 
-    def __init__(self, value: dict[str, Any], path: str, owner: str, mistakes: FileErrors) -> None:
+    def __init__(
+        self, value: dict[str, Any], path: str, owner: str, mistakes: FileErrors
+    ) -> None:
         self._value = value
         self._path = path
         self._owner = owner
@@ -107,7 +110,9 @@ class JsonNode:
             self.add_error(name, f"is {_kind(value)}; it should be text in quotes.")
             return ""
         if _SURROGATE.search(value):
-            self.add_error(name, "holds half a character (a lone surrogate); write the whole one.")
+            self.add_error(
+                name, "holds half a character (a lone surrogate); write the whole one."
+            )
             return ""
         return value.strip()
 
@@ -131,7 +136,9 @@ class JsonNode:
                 problem += " It has a fraction or too many digits."
             self.add_error(name, problem)
         elif not 0 <= value <= MAX_NUMBER:
-            self.add_error(name, f"is out of range; it should be from 0 to {MAX_NUMBER}.")
+            self.add_error(
+                name, f"is out of range; it should be from 0 to {MAX_NUMBER}."
+            )
         else:
             return value
         return None
@@ -142,7 +149,9 @@ class JsonNode:
         if value is None:
             return []
         if not isinstance(value, list):
-            self.add_error(name, f"is {_kind(value)}; it should be a list: [{{…}}, {{…}}].")
+            self.add_error(
+                name, f"is {_kind(value)}; it should be a list: [{{…}}, {{…}}]."
+            )
             return []
         nodes = []
         for index, row in enumerate(value):
@@ -156,7 +165,9 @@ class JsonNode:
     def expect(self, names: Iterable[str]) -> None:
         """See `Node.expect`."""
         for name, meant in likely_typos(self._value, names):
-            self.add_error(printable(name), f"is no field of ours; did you mean {meant}?")
+            self.add_error(
+                printable(name), f"is no field of ours; did you mean {meant}?"
+            )
 
     def add_error(self, name: str, problem: str) -> None:
         """See `Node.add_error`."""
@@ -194,7 +205,9 @@ def parse_json(text: str, path: str) -> JsonContent:
         mistake = f":{error.lineno}: not JSON: {reason} (column {error.colno})."
         raise InputError(path, [mistake], _SYNTAX) from None
     except RecursionError:
-        raise InputError(path, [": its brackets are nested too deeply."], _DEEP) from None
+        raise InputError(
+            path, [": its brackets are nested too deeply."], _DEEP
+        ) from None
     return JsonContent(value)
 
 

@@ -49,12 +49,16 @@ def printable(name: str) -> str:
 
 def is_blank(text: str) -> bool:
     """Whether a text shows nothing: it is empty, or all white space and invisible characters."""
-    return not any(character.isprintable() and not character.isspace() for character in text)
+    return not any(
+        character.isprintable() and not character.isspace() for character in text
+    )
 
 
 def are_texts(value: object) -> TypeGuard[list[str]]:
     """Whether a value is a list of texts."""
-    return isinstance(value, list) and all(isinstance(element, str) for element in value)
+    return isinstance(value, list) and all(
+        isinstance(element, str) for element in value
+    )
 
 
 def refuse_repeated_ids(

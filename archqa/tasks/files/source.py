@@ -94,7 +94,9 @@ class Source:
     def text(self) -> str:
         """The file as text without its byte order mark. Raises `InputError` if it is empty, binary or not UTF-8."""
         if not self.data.strip():
-            raise InputError(self.path, [": the file is empty."], "Name a file that holds cases.")
+            raise InputError(
+                self.path, [": the file is empty."], "Name a file that holds cases."
+            )
         encoding_mistake = ": the file is UTF-16."
         if self.data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
             if b"\0" in self.data:
@@ -165,7 +167,11 @@ def read_source(source: "Source | str | Path | bytes") -> Source:
 
 def resolve_path(source: str | Path) -> Path:
     """The path of a source: `mini` means the bundled cases (`./mini` is a file), anything else is a path."""
-    return resources.mini_dataset_dir() / "mini.json" if str(source) == "mini" else Path(source)
+    return (
+        resources.mini_dataset_dir() / "mini.json"
+        if str(source) == "mini"
+        else Path(source)
+    )
 
 
 def _read_file(path: Path) -> bytes:
@@ -184,7 +190,9 @@ def _read_file(path: Path) -> bytes:
             advice = f"Did you mean {path.parent / similar[0]}?"
         raise InputError(path, [": there is no such file."], advice) from None
     except IsADirectoryError:
-        raise InputError(path, [": this is a folder."], "Name the case file in it.") from None
+        raise InputError(
+            path, [": this is a folder."], "Name the case file in it."
+        ) from None
     except PermissionError:
         raise InputError(
             path, [": you may not read this file."], "Ask its owner, or: chmod u+r FILE"

@@ -55,7 +55,9 @@ class XmlContent:
         cases = self.root.findall("case")
         for element in self.root:
             if likely_typos([str(element.tag)], ["case"]):
-                problem = f"{_shown_tag(element)} is no tag of ours; did you mean <case>?"
+                problem = (
+                    f"{_shown_tag(element)} is no tag of ours; did you mean <case>?"
+                )
                 mistakes.add(f":{element.sourceline}", problem)
         if not cases:
             problem = f"{_shown_tag(self.root)} holds no <case>."
@@ -73,7 +75,9 @@ class XmlNode:
     neighbours then.
     """
 
-    def __init__(self, element: etree._Element, owner: str, mistakes: FileErrors) -> None:
+    def __init__(
+        self, element: etree._Element, owner: str, mistakes: FileErrors
+    ) -> None:
         self._element = element
         self._owner = owner
         self._mistakes = mistakes
@@ -87,7 +91,9 @@ class XmlNode:
             return ""
         for child in holder:
             tag = _shown_tag(child)
-            problem = f"{tag} stands inside <{holder.tag}>, which should hold text only."
+            problem = (
+                f"{tag} stands inside <{holder.tag}>, which should hold text only."
+            )
             self._note(child, problem)
         return (holder.text or "").strip()
 
@@ -96,7 +102,9 @@ class XmlNode:
         text = self.text(name)
         tag = self._element.tag
         if not text and name == "text":
-            self._note(self._element, f"<{tag}> is empty; write its text, or take it out.")
+            self._note(
+                self._element, f"<{tag}> is empty; write its text, or take it out."
+            )
         elif not text:
             absent = _ATTRIBUTES.get(name, name)
             self._note(self._element, f"<{tag}> has no {absent}; give it one.")
@@ -123,7 +131,9 @@ class XmlNode:
                 problem = f"{stranger} stands inside <{holder.tag}>, which holds <{tag}> only."
                 self._note(child, problem)
         self._refuse_loose_text(holder, f"<{tag}>")
-        return [XmlNode(row, self._owner, self._mistakes) for row in holder.findall(tag)]
+        return [
+            XmlNode(row, self._owner, self._mistakes) for row in holder.findall(tag)
+        ]
 
     def expect(self, names: Iterable[str]) -> None:
         """See `Node.expect`."""
@@ -141,7 +151,9 @@ class XmlNode:
             self._refuse_loose_text(self._element, "fields")
         for tag, count in Counter(tags).items():
             if count > 1 and tag in expected:
-                self._note(self._element, f"{own_tag} holds <{tag}> {count} times; keep one.")
+                self._note(
+                    self._element, f"{own_tag} holds <{tag}> {count} times; keep one."
+                )
 
     def add_error(self, name: str, problem: str) -> None:
         """See `Node.add_error`."""
@@ -162,7 +174,9 @@ class XmlNode:
     def _refuse_loose_text(self, holder: etree._Element, home: str) -> None:
         loose = [holder.text, *(child.tail for child in holder)]
         if any(text and text.strip() for text in loose):
-            self._note(holder, f"<{holder.tag}> holds text outside its {home}; move it there.")
+            self._note(
+                holder, f"<{holder.tag}> holds text outside its {home}; move it there."
+            )
 
     def _note(self, element: etree._Element, problem: str) -> None:
         self._mistakes.add(f":{element.sourceline}", f"{self._owner}: {problem}")
@@ -179,7 +193,12 @@ def parse_xml(text: str, path: str) -> XmlContent:
     """
     _refuse_doctype(text, path)
     declaration = _ENCODING.match(text)
-    if declaration and declaration[1].lower() not in {"utf-8", "utf8", "us-ascii", "ascii"}:
+    if declaration and declaration[1].lower() not in {
+        "utf-8",
+        "utf8",
+        "us-ascii",
+        "ascii",
+    }:
         problem = f":1: declares the encoding {printable(declaration[1])}."
         raise InputError(path, [problem], "Save it as UTF-8 and declare that.")
     # Comments inside a sentence would cut its text in two.
@@ -196,7 +215,9 @@ def parse_xml(text: str, path: str) -> XmlContent:
         return XmlContent(etree.fromstring(text.encode(), parser))
     except etree.XMLSyntaxError as error:
         reason = _POSITION.sub("", str(error.msg))
-        raise InputError(path, [f":{error.lineno}: not XML: {reason}."], _SYNTAX) from None
+        raise InputError(
+            path, [f":{error.lineno}: not XML: {reason}."], _SYNTAX
+        ) from None
 
 
 def _refuse_doctype(text: str, path: str) -> None:

@@ -79,14 +79,18 @@ class MedAgentTypedAgent(Agent[MedAgentTypedTask, AssistantTurn]):
 class ClinicalConversation(Conversation[Task]):
     """A conversation about one task; messages that a prompt leaves empty are not sent."""
 
-    def __init__(self, agent: Agent[Task, Any], task: Task, context: RunContext) -> None:
+    def __init__(
+        self, agent: Agent[Task, Any], task: Task, context: RunContext
+    ) -> None:
         super().__init__(agent, task, context)
         self.messages = [message for message in self.messages if message.content]
 
     @property
     def first_user_message(self) -> str:
         """The text of the first message that is not the system's."""
-        return next(message.content for message in self.messages if message.role == "user")
+        return next(
+            message.content for message in self.messages if message.role == "user"
+        )
 
     async def ask(self, tools: tuple[ToolSpec, ...] = ()) -> Reply:
         """The model's next turn. Raises `CaseFailed`, `ModelError`."""
@@ -149,5 +153,8 @@ def _mistake_in_parameters(parameters: Any) -> tuple[str, str]:
     undescribed = [name for name in required if name not in properties]
     if undescribed:
         names = list_ids(undescribed)
-        return "parameters.required", f"lists names that are not in properties: {names}."
+        return (
+            "parameters.required",
+            f"lists names that are not in properties: {names}.",
+        )
     return "", ""

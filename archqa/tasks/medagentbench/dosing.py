@@ -18,7 +18,9 @@ _STEP = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _RULE_START = re.compile(r"\(\d+\)|\n|(?<=[.;])\s")
-_GOAL = re.compile(rf"\b(?:goal|target|threshold)\s+of\s+(?P<goal>{_NUMBER})", re.IGNORECASE)
+_GOAL = re.compile(
+    rf"\b(?:goal|target|threshold)\s+of\s+(?P<goal>{_NUMBER})", re.IGNORECASE
+)
 _ROUTE = re.compile(r"\b(?:oral|IV|intravenous|PO)\b", re.IGNORECASE)
 
 
@@ -66,7 +68,9 @@ class DosingInstructions(NamedTuple):
             if value >= self.goal:
                 return None
             steps = (self.goal - value) / self.step
-            return self.step_dose._replace(amount=normalize_number(steps * self.step_dose.amount))
+            return self.step_dose._replace(
+                amount=normalize_number(steps * self.step_dose.amount)
+            )
         band = self._band_for(value)
         return band.dose if band else None
 
@@ -99,7 +103,9 @@ def parse_dosing(text: str) -> DosingInstructions | None:
         amount = normalize_number(float(match["dose"]))
         dose = Dose(amount, match["unit"], match["route"], normalize_number(hours))
         # A rule begins with the last number in brackets, line or sentence before its range.
-        starts = [start.start() for start in _RULE_START.finditer(text, end, match.start())]
+        starts = [
+            start.start() for start in _RULE_START.finditer(text, end, match.start())
+        ]
         rule = _rule(text, max(starts, default=end), match.end())
         high = float(match["below"] or match["high"])
         inclusive = not match["below"] and not match["open"]

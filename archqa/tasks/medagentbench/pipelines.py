@@ -72,7 +72,9 @@ async def paper(
             answer = await asyncio.to_thread(actions.controller.handle_turn, reply.text)
             conversation.add_message(answer or "")
 
-    return await _act(task, context, settings, conversation.first_user_message, take_turns)
+    return await _act(
+        task, context, settings, conversation.first_user_message, take_turns
+    )
 
 
 async def typed(
@@ -160,7 +162,9 @@ async def _act(
             actions.remarks.append(str(error))
             controller.end(TASK_ERROR)
         if failure is None and controller.status != COMPLETED:
-            failure = Unusable(f"The conversation ended with the status: {controller.status}.")
+            failure = Unusable(
+                f"The conversation ended with the status: {controller.status}."
+            )
         result = ConversationResult(
             status=controller.status,
             result=controller.result,
@@ -177,7 +181,9 @@ async def _act(
         return PipelineResult(result=result, remarks=tuple(actions.remarks))
 
 
-def _call_tool(tools: dict[str, ClinicalTool[Any]], actions: Actions, call: ToolCall) -> str:
+def _call_tool(
+    tools: dict[str, ClinicalTool[Any]], actions: Actions, call: ToolCall
+) -> str:
     """The result of a tool call as JSON; errors, and an unknown tool, are results as well."""
     if call.name not in tools:
         error = f"There is no tool of that name. There are: {', '.join(tools)}."
@@ -198,7 +204,9 @@ def _check_not_declined(reply: Reply) -> Reply:
 
 def _prompt(task: MedAgentPaperTask) -> str:
     """The benchmark's one message, which begins the transcript of the other agents too."""
-    return default_prompts().render_text(f"{MedAgentPaperAgent.prompt}/user.jinja", dict(task))
+    return default_prompts().render_text(
+        f"{MedAgentPaperAgent.prompt}/user.jinja", dict(task)
+    )
 
 
 def _paper_task(task: ClinicalTask, functions: Path | None = None) -> MedAgentPaperTask:

@@ -19,7 +19,11 @@ from archqa.fhir.values.urls import build_search_url
 from archqa.safety.text import json_without_surrogates
 from archqa.tasks.medagentbench.session import FHIR_BASE_URL, ClinicalSession, parse_now
 from archqa.tasks.medagentbench.settings import MAX_ROUNDS, PayloadFormat
-from archqa.tasks.medagentbench.write_checks import WriteContext, missing_reads, objections
+from archqa.tasks.medagentbench.write_checks import (
+    WriteContext,
+    missing_reads,
+    objections,
+)
 
 RUNNING = "running"
 COMPLETED = "completed"
@@ -75,7 +79,9 @@ class TaskController:
     the next POST, for the audit log.
     """
 
-    def __init__(self, prompt: str, session: ClinicalSession, rounds: int = MAX_ROUNDS) -> None:
+    def __init__(
+        self, prompt: str, session: ClinicalSession, rounds: int = MAX_ROUNDS
+    ) -> None:
         self.history: list[dict[str, str]] = [{"role": "user", "content": prompt}]
         self.status = RUNNING
         self.result: str | None = None
@@ -201,7 +207,9 @@ class Actions:
         """The resources that were read or stored in this task, by `Type/id`."""
         return {**self.controller.resources_read, **self.created}
 
-    def search(self, resource_type: str, params: Iterable[tuple[str, str]]) -> list[Resource]:
+    def search(
+        self, resource_type: str, params: Iterable[tuple[str, str]]
+    ) -> list[Resource]:
         """The matches on the first pages of a search. Raises `ActionFailed`."""
         url: str | None = f"{FHIR_BASE_URL}{build_search_url(resource_type, params)}"
         resources: list[Resource] = []
@@ -215,9 +223,15 @@ class Actions:
             resources += parse_resources(page)
             # A write and FINISH need the last two turns.
             url = _next_link(page) if self.controller.rounds_left > 2 else None
-        return [resource for resource in resources if resource.get("resourceType") == resource_type]
+        return [
+            resource
+            for resource in resources
+            if resource.get("resourceType") == resource_type
+        ]
 
-    def refusal_reasons(self, payload: dict[str, Any], evidence: tuple[str, ...]) -> list[str]:
+    def refusal_reasons(
+        self, payload: dict[str, Any], evidence: tuple[str, ...]
+    ) -> list[str]:
         """Every reason against a write; nothing is written."""
         in_record = self.session.write_context(payload)
         context = WriteContext(

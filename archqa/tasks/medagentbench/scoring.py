@@ -10,7 +10,11 @@ from typing import Any, NamedTuple
 from archqa.errors import CallerError, InputError
 from archqa.fhir import FhirClient, FhirError, FhirService, Store, connect
 from archqa.fhir.record import Record
-from archqa.safety.server_urls import fhir_server_problem, is_server_url, server_identity
+from archqa.safety.server_urls import (
+    fhir_server_problem,
+    is_server_url,
+    server_identity,
+)
 from archqa.tasks.files.json_node import JsonContent
 from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.source import read_source
@@ -84,7 +88,9 @@ class MedAgentBenchScoring(ScoringBridge):
     def rows_from_object(self, content: Mapping[str, Any]) -> list[Any] | None:
         """The rows of `{task_id: result}`, or of a `runs.jsonl` of one line."""
         if content and all(map(_TASK_ID.fullmatch, content)):
-            return [{"task_id": name, "result": result} for name, result in content.items()]
+            return [
+                {"task_id": name, "result": result} for name, result in content.items()
+            ]
         if content.keys() >= {"index", "output"}:
             return [content]
         return None
@@ -107,7 +113,9 @@ class MedAgentBenchScoring(ScoringBridge):
         if not any(isinstance(row, dict) and "correct" in row for row in rows):
             raise CallerError(_NO_CONVERSATION)
         for index, row in enumerate(rows):
-            if not isinstance(row, dict) or not _TASK_ID.fullmatch(str(row.get("task_id"))):
+            if not isinstance(row, dict) or not _TASK_ID.fullmatch(
+                str(row.get("task_id"))
+            ):
                 yield f"row {index}: no task_id like task3_12."
                 continue
             if not isinstance(row.get("correct"), bool):
@@ -122,12 +130,16 @@ class MedAgentBenchScoring(ScoringBridge):
         def score(rows: Rows, tasks: Sequence[Task], **_: Any) -> Scores:
             return score_rows(rows, tasks, inputs, ScoreSettings(bootstrap=0)).scores
 
-        return RowScorer({task.id: task for task in load_gold(inputs).references}, score)
+        return RowScorer(
+            {task.id: task for task in load_gold(inputs).references}, score
+        )
 
     def score(self, request: ScoringRequest) -> ScoreReport:
         """Success rates over the tasks of the key."""
         if request.settings.metrics is not None:
-            raise CallerError("MedAgentBench's rates come together.\nLeave --metric out.")
+            raise CallerError(
+                "MedAgentBench's rates come together.\nLeave --metric out."
+            )
         gold = load_gold(request.inputs)
         rows = request.selected_rows(gold.selection, "task_id")
         run = request.submission.run
@@ -143,12 +155,17 @@ class MedAgentBenchScoring(ScoringBridge):
             return report
         faults = {}
         for row in result.graded:
-            task_faults = {"official": row["faults"], "clinical": row["clinical_faults"]}
+            task_faults = {
+                "official": row["faults"],
+                "clinical": row["clinical_faults"],
+            }
             faults[row["task_id"]] = task_faults
         run_files = {}
         if run:
             total = len(run.case_ids)
-            run_files["overall.json"] = overall(rows, total, _grades(rows, total, result))
+            run_files["overall.json"] = overall(
+                rows, total, _grades(rows, total, result)
+            )
         return replace(report, run_files=run_files, faults=faults)
 
 
@@ -184,9 +201,12 @@ def load_gold(inputs: ScoringInputs) -> Gold[Task]:
     source = read_source(path)
     content = source.content
     if not isinstance(content, JsonContent):
-        raise InputError(source.path, [": is not JSON."], "Name MedAgentBench's task file.")
+        raise InputError(
+            source.path, [": is not JSON."], "Name MedAgentBench's task file."
+        )
     mistakes = FileErrors(
-        source.path, 'A task file is [{"id": "task1_1", "instruction": …, "eval_MRN": …}, …].'
+        source.path,
+        'A task file is [{"id": "task1_1", "instruction": …, "eval_MRN": …}, …].',
     )
     ids: list[str] = []
     for row in content.entries(mistakes):
@@ -194,7 +214,9 @@ def load_gold(inputs: ScoringInputs) -> Gold[Task]:
         if task_id and not _TASK_ID.fullmatch(task_id):
             row.add_error("id", "should read like task1_1.")
         elif task_id in ids:
-            row.add_error("id", f"'{printable(task_id)}' stands in an earlier task too; keep one.")
+            row.add_error(
+                "id", f"'{printable(task_id)}' stands in an earlier task too; keep one."
+            )
         ids.append(task_id)
     mistakes.raise_if_any()
     selection = inputs.select_cases(ids)
@@ -283,7 +305,9 @@ class RecordLookup:
             except (ValueError, RecursionError):
                 bundle = None
             if not isinstance(bundle, dict):
-                raise FhirError("The record's answer to the grader's search is no Bundle.", 502)
+                raise FhirError(
+                    "The record's answer to the grader's search is no Bundle.", 502
+                )
             self._bundles[search] = bundle
         return self._bundles[search]
 
@@ -306,7 +330,9 @@ class RecordLookup:
             return self._record.fetch(search)
         response = self._service.get(search)
         if response.status >= 400:
-            raise FhirError("The record cannot answer the grader's search.", response.status)
+            raise FhirError(
+                "The record cannot answer the grader's search.", response.status
+            )
         return response.body
 
 
@@ -329,7 +355,9 @@ def _input_error(path: str, error: ScoringError) -> InputError:
     return InputError(path, [f": {mistake.strip()}" for mistake in mistakes])
 
 
-def _grades(rows: Sequence[Mapping[str, Any]], total: int, result: ScoredRows) -> dict[str, Any]:
+def _grades(
+    rows: Sequence[Mapping[str, Any]], total: int, result: ScoredRows
+) -> dict[str, Any]:
     """The benchmark's grades of a run of `total` tasks, for `overall.json`."""
 
     def rate(graded: Sequence[Mapping[str, Any]], verdict: str) -> float:

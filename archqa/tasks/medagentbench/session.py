@@ -19,7 +19,13 @@ from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 from archqa.agents.agent import ConfirmWrite
-from archqa.errors import ArchqaError, CallerError, Redirected, ServerUnavailable, Unusable
+from archqa.errors import (
+    ArchqaError,
+    CallerError,
+    Redirected,
+    ServerUnavailable,
+    Unusable,
+)
 from archqa.fhir import (
     AuditLog,
     FhirClient,
@@ -99,7 +105,9 @@ def open_gateway(record: Record) -> FhirGateway:
         return StoreGateway(record)
     if isinstance(record, FhirClient):
         return ServerGateway(record)
-    raise CallerError("MedAgentBench needs a FHIR store or a server.\nName one with --record.")
+    raise CallerError(
+        "MedAgentBench needs a FHIR store or a server.\nName one with --record."
+    )
 
 
 class StoreGateway(FhirGateway):
@@ -137,7 +145,9 @@ class ServerGateway(FhirGateway):
         except ArchqaError as error:
             reason = f"{type(error).__name__}: the FHIR server denies access"
             return GatewayResponse(error=reason)
-        return GatewayResponse(text.replace(self._client.base, FHIR_BASE_URL.rstrip("/")))
+        return GatewayResponse(
+            text.replace(self._client.base, FHIR_BASE_URL.rstrip("/"))
+        )
 
 
 def relative_url(url: str) -> str | None:
@@ -168,7 +178,14 @@ def _http_error(status: int, url: str) -> GatewayResponse:
 
 _WRITABLE_TYPES = ("Observation", "MedicationRequest", "ServiceRequest")
 _MAX_EXISTING = 200
-_LOOKUP_FAILURES = (ArchqaError, ValueError, TypeError, KeyError, AttributeError, AssertionError)
+_LOOKUP_FAILURES = (
+    ArchqaError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    AssertionError,
+)
 """Errors that a server causes which answers with anything but FHIR."""
 
 
@@ -189,7 +206,9 @@ class ClinicalSession:
         confirm: ConfirmWrite | None = None,
     ) -> None:
         if mode is WriteMode.APPLY and audit is None:
-            mode = WriteMode.VALIDATE  # Nothing is stored without an audit log, as in a dry run.
+            mode = (
+                WriteMode.VALIDATE
+            )  # Nothing is stored without an audit log, as in a dry run.
         self._overlay: Overlay | None = None
         if mode is WriteMode.APPLY and isinstance(record, Store):
             self._overlay = Overlay.over(record)
@@ -200,7 +219,11 @@ class ClinicalSession:
         self.attempts: list[dict[str, Any]] = []
         self._who = who
         self._confirm = confirm
-        target = self.record if mode is WriteMode.APPLY else cast("Record", _PatientCheck(self))
+        target = (
+            self.record
+            if mode is WriteMode.APPLY
+            else cast("Record", _PatientCheck(self))
+        )
         self._writer = Writer(target, mode, audit)
 
     @property
@@ -210,7 +233,9 @@ class ClinicalSession:
             return PayloadFormat.BENCHMARK
         return PayloadFormat.R4
 
-    def post(self, url: str, body: str, evidence: tuple[str, ...] = ()) -> tuple[str, ...]:
+    def post(
+        self, url: str, body: str, evidence: tuple[str, ...] = ()
+    ) -> tuple[str, ...]:
         """Write, or only check, depending on the mode.
 
         Returns the reasons for a refusal, none if it was accepted.
@@ -227,8 +252,14 @@ class ClinicalSession:
             if self.mode is not WriteMode.RECORD:
                 if relative_url(url) != _resource_type(url):
                     reasons.append(f"Post to {FHIR_BASE_URL} and the type.")
-                reasons += objections(payload, self.task_text, self.write_context(payload))
-            if not reasons and self._confirm is not None and not self._confirm(url, payload):
+                reasons += objections(
+                    payload, self.task_text, self.write_context(payload)
+                )
+            if (
+                not reasons
+                and self._confirm is not None
+                and not self._confirm(url, payload)
+            ):
                 reasons.append("A person has declined this write.")
         result = self.write(url, body, evidence, tuple(reasons))
         if result.accepted:
@@ -244,7 +275,12 @@ class ClinicalSession:
     ) -> WriteResult:
         """Write, or with reasons against it only record in the audit log that it was refused."""
         result = self._writer.post(
-            _resource_type(url), body, url=url, who=self._who, evidence=evidence, against=reasons
+            _resource_type(url),
+            body,
+            url=url,
+            who=self._who,
+            evidence=evidence,
+            against=reasons,
         )
         attempt = {
             "url": url,
@@ -314,7 +350,9 @@ def parse_now(context: str) -> datetime:
     """
     match = _NOW.search(context)
     if match is None:
-        raise Unusable("The task names no time ('It's … now'), and dates are relative to one.")
+        raise Unusable(
+            "The task names no time ('It's … now'), and dates are relative to one."
+        )
     return datetime.fromisoformat(match[1])
 
 

@@ -40,7 +40,8 @@ class PaperAgentSettings(ClinicalSettings):
     """The pipeline `paper`."""
 
     functions: Path | None = Field(
-        default=None, description="the benchmark's own function file, shown to the agent"
+        default=None,
+        description="the benchmark's own function file, shown to the agent",
     )
 
 

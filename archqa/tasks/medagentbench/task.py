@@ -21,7 +21,14 @@ from archqa.tasks.files.json_node import JsonContent, JsonNode
 from archqa.tasks.files.mistakes import FileErrors, is_blank, refuse_repeated_ids
 from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.medagentbench import NAME
-from archqa.tasks.task import CaseSource, CompletedCase, EndedRun, ScoreDisplay, TableColumns, Task
+from archqa.tasks.task import (
+    CaseSource,
+    CompletedCase,
+    EndedRun,
+    ScoreDisplay,
+    TableColumns,
+    Task,
+)
 
 _FIX = 'A task file is [{"id": "task1_1", "instruction": …, "context": …, "eval_MRN": …}, …].'
 _FIELDS = ("id", "instruction", "context", "eval_MRN", "sol")
@@ -121,7 +128,10 @@ class MedAgentBench(Task):
     def extra_files(self, run: EndedRun) -> Mapping[str, Any]:
         """`runs.jsonl`, `overall.json` and, if a conversation was lost, `error.jsonl`."""
         rows = self.transcripts(run)
-        files = {"runs.jsonl": finished(rows), "overall.json": overall(rows, len(run.case_ids))}
+        files = {
+            "runs.jsonl": finished(rows),
+            "overall.json": overall(rows, len(run.case_ids)),
+        }
         lost = [row for row in rows if row["output"] is None]
         if lost:
             files["error.jsonl"] = lost
@@ -171,7 +181,9 @@ def _verbatim(row: JsonNode, name: str) -> str:
 
 
 def overall(
-    rows: Sequence[Mapping[str, Any]], total: int, grades: Mapping[str, Any] | None = None
+    rows: Sequence[Mapping[str, Any]],
+    total: int,
+    grades: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """`overall.json` of `total` tasks: shares of the statuses, and lengths of the conversations.
 

@@ -89,7 +89,9 @@ class PatientArgs(FrozenModel):
     name: str = Field(default="", description="any one word of the name")
     family: str = ""
     given: str = ""
-    birthdate: str = Field(default="", pattern=r"^(\d{4}-\d\d-\d\d)?$", description="YYYY-MM-DD")
+    birthdate: str = Field(
+        default="", pattern=r"^(\d{4}-\d\d-\d\d)?$", description="YYYY-MM-DD"
+    )
 
 
 class FindPatients(ClinicalTool[PatientArgs]):
@@ -132,7 +134,9 @@ class LabArgs(FrozenModel):
 class PatientSearch(ClinicalTool[Arguments]):
     """A search about one patient."""
 
-    def summarise_of_patient(self, patient: str, resources: Sequence[Resource]) -> dict[str, Any]:
+    def summarise_of_patient(
+        self, patient: str, resources: Sequence[Resource]
+    ) -> dict[str, Any]:
         """The summaries; if there is none, whether the record has the patient at all."""
         summary = _summarise(resources)
         if resources:
@@ -143,7 +147,9 @@ class PatientSearch(ClinicalTool[Arguments]):
         if known is False:
             remark = f"The record has no patient {number}: check the record number."
         elif known is None:
-            remark = f"Whether the record has the patient {number} could not be found out."
+            remark = (
+                f"Whether the record has the patient {number} could not be found out."
+            )
         return {**summary, "patient_known": known, "remark": remark}
 
 
@@ -237,7 +243,10 @@ class SearchProcedures(RecordSearch):
 
 def _summarise(resources: Sequence[Resource]) -> dict[str, Any]:
     """Summaries of the first resources, and the number of all."""
-    return {"found": len(resources), "resources": list(map(_summary, resources[:_MAX_RESOURCES]))}
+    return {
+        "found": len(resources),
+        "resources": list(map(_summary, resources[:_MAX_RESOURCES])),
+    }
 
 
 def _summary(resource: Resource) -> dict[str, Any]:
@@ -283,7 +292,11 @@ class Calculate(ClinicalTool[CalculateArgs]):
 
     def execute(self, args: CalculateArgs) -> dict[str, Any]:
         """The value of the expression."""
-        return {"value": calculate(args.expression, {"now": format_datetime(self.actions.now)})}
+        return {
+            "value": calculate(
+                args.expression, {"now": format_datetime(self.actions.now)}
+            )
+        }
 
 
 class DateArgs(FrozenModel):
@@ -292,7 +305,9 @@ class DateArgs(FrozenModel):
     days: int = Field(default=0, description="days from now; negative before")
     hours: float = Field(default=0.0, description="hours from now; negative before")
     at: str = Field(
-        default="", pattern=r"^([01]\d:[0-5]\d|2[0-3]:[0-5]\d)?$", description="HH:MM of that day"
+        default="",
+        pattern=r"^([01]\d:[0-5]\d|2[0-3]:[0-5]\d)?$",
+        description="HH:MM of that day",
     )
 
 
@@ -320,7 +335,9 @@ class DoseArgs(FrozenModel):
     """A measurement."""
 
     measured: float = Field(description="the measured value, as the record has it")
-    unit: str = Field(min_length=1, description="its unit, as the record has it, such as mg/dL")
+    unit: str = Field(
+        min_length=1, description="its unit, as the record has it, such as mg/dL"
+    )
 
 
 class ReplacementDose(ClinicalTool[DoseArgs]):
@@ -365,7 +382,9 @@ Evidence = Field(
     description="what justifies it: resources read in this task, as Type/id, or 'instruction: ' "
     "and at least three words of the instruction, word for word",
 )
-Settled = Field(default=False, description="false shows what would be written; true writes it")
+Settled = Field(
+    default=False, description="false shows what would be written; true writes it"
+)
 
 
 class WriteArgs(FrozenModel):
@@ -390,7 +409,9 @@ class WriteArgs(FrozenModel):
 class VitalArgs(WriteArgs):
     """A measured vital sign for a row of the flowsheet, its value as the instruction states it."""
 
-    flowsheet: str = Field(min_length=1, description="the flowsheet ID, as the context gives it")
+    flowsheet: str = Field(
+        min_length=1, description="the flowsheet ID, as the context gives it"
+    )
     value: str = Field(min_length=1, description="as it was said, with its unit")
     evidence: tuple[str, ...] = Evidence
     settled: bool = Settled
@@ -419,10 +440,13 @@ class MedicationArgs(WriteArgs):
     ndc: str = Field(min_length=1, description="the NDC, as the context gives it")
     name: str = Field(min_length=1)
     route: str = Field(
-        min_length=1, description="as the dosing instructions name it, such as IV or oral"
+        min_length=1,
+        description="as the dosing instructions name it, such as IV or oral",
     )
     dose: float = Field(gt=0)
-    unit: str = Field(min_length=1, description="of the dose, as the dosing instructions name it")
+    unit: str = Field(
+        min_length=1, description="of the dose, as the dosing instructions name it"
+    )
     hours: float | None = Field(
         default=None, gt=0, description="over which it is given, for infusions"
     )
@@ -434,7 +458,11 @@ class MedicationArgs(WriteArgs):
         is_r4 = payload_format is PayloadFormat.R4
         amounts = {"doseQuantity": _quantity(self.dose, self.unit, payload_format)}
         if self.hours is not None:
-            rate, unit = (self.dose / self.hours, f"{self.unit}/h") if is_r4 else (self.hours, "h")
+            rate, unit = (
+                (self.dose / self.hours, f"{self.unit}/h")
+                if is_r4
+                else (self.hours, "h")
+            )
             amounts["rateQuantity"] = _quantity(rate, unit, payload_format)
         route = {"text": self.route} if is_r4 else self.route
         coding = {"system": _NDC, "code": self.ndc, "display": self.name}
@@ -457,7 +485,8 @@ class ServiceArgs(WriteArgs):
     """
 
     system: str = Field(
-        min_length=1, description="http://loinc.org for tests, http://snomed.info/sct for referrals"
+        min_length=1,
+        description="http://loinc.org for tests, http://snomed.info/sct for referrals",
     )
     code: str = Field(min_length=1, description="as the context gives it")
     name: str = Field(min_length=1)
@@ -487,7 +516,9 @@ class ServiceArgs(WriteArgs):
         }
         if self.note:
             note = {"text": self.note}
-            payload["note"] = note if payload_format is PayloadFormat.BENCHMARK else [note]
+            payload["note"] = (
+                note if payload_format is PayloadFormat.BENCHMARK else [note]
+            )
         if self.when:
             payload["occurrenceDateTime"] = self.when
         return payload
@@ -516,7 +547,9 @@ class WriteTool(ClinicalTool[Order]):
         Raises `ActionFailed`.
         """
         order = args.model_dump(exclude={"evidence", "settled"})
-        payload = args.payload(self.actions.payload_format, format_datetime(self.actions.now))
+        payload = args.payload(
+            self.actions.payload_format, format_datetime(self.actions.now)
+        )
         if args.settled and order in self._previewed:
             reference = self.actions.write(payload, args.evidence)
             written = {"written": True, "id": reference or None, "payload": payload}
@@ -558,7 +591,9 @@ class FinishArgs(FrozenModel):
         description="numbers without units, or texts; empty if none"
     )
     explanation: str = Field(default="", description="why, in a sentence")
-    cited: tuple[str, ...] = Field(default=(), description="the resources it rests on, as Type/id")
+    cited: tuple[str, ...] = Field(
+        default=(), description="the resources it rests on, as Type/id"
+    )
 
 
 class Finish(ClinicalTool[FinishArgs]):
@@ -573,7 +608,9 @@ class Finish(ClinicalTool[FinishArgs]):
         known = self.actions.known_resources
         unread = [reference for reference in args.cited if reference not in known]
         if unread:
-            raise ActionFailed(f"You cite {list_ids(unread)}, which was not read in this task.")
+            raise ActionFailed(
+                f"You cite {list_ids(unread)}, which was not read in this task."
+            )
         self.actions.finish(args.answers, args.explanation, args.cited)
         return {"finished": True}
 

@@ -30,7 +30,9 @@ INSTRUCTION_EVIDENCE = "instruction:"
 _MIN_QUOTED_WORDS = 3
 
 _CONDITION = re.compile(r"\bif\b", re.IGNORECASE)
-_CONCENTRATION = re.compile(r"\b(?:mg|g|mmol|mEq|ug|µg|ng|mL|U|IU)/(?:dL|L|mL)\b", re.IGNORECASE)
+_CONCENTRATION = re.compile(
+    r"\b(?:mg|g|mmol|mEq|ug|µg|ng|mL|U|IU)/(?:dL|L|mL)\b", re.IGNORECASE
+)
 _EQUIVALENT_UNITS = ({"meq/l", "mmol/l"},)
 _OPEN_STATUSES = frozenset({"active", "draft", "on-hold"})
 
@@ -48,7 +50,9 @@ class TaskText(NamedTuple):
 
     def mentions(self, word: str) -> bool:
         """Whether the text contains the word, not merely as a part of a longer one."""
-        return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", self.text) is not None
+        return (
+            re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", self.text) is not None
+        )
 
 
 class WriteContext(NamedTuple):
@@ -89,7 +93,9 @@ def objections(
     for resource in (*context.accepted_writes, *context.existing_resources):
         if _is_duplicate(payload, resource):
             identity = resource.get("id") or "in this task"
-            reasons.append(f"The same has been written for this patient already ({identity}).")
+            reasons.append(
+                f"The same has been written for this patient already ({identity})."
+            )
             break
     return reasons
 
@@ -120,7 +126,9 @@ def missing_reads(
     reasons += _wrong_evidence(task_text, context, evidence)
     if _CONDITION.search(task_text.instruction):
         cites_measurement = any(name.startswith("Observation/") for name in evidence)
-        searched = any("Observation" in url and patient in url for url in context.requested_urls)
+        searched = any(
+            "Observation" in url and patient in url for url in context.requested_urls
+        )
         if not cites_measurement and not searched:
             reasons.append(
                 "The instruction sets a condition; read the measurement it speaks of first."
@@ -142,7 +150,9 @@ def subject_patient_id(payload: Mapping[str, Any]) -> str:
 def same_unit(unit: str, other_unit: str) -> bool:
     """Whether two units are the same, as mEq/L and mmol/L of a monovalent ion are."""
     units = {unit.lower(), other_unit.lower()}
-    return len(units) == 1 or any(units <= equivalent for equivalent in _EQUIVALENT_UNITS)
+    return len(units) == 1 or any(
+        units <= equivalent for equivalent in _EQUIVALENT_UNITS
+    )
 
 
 def _wrong_evidence(
@@ -174,11 +184,15 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split()).strip("\"'“”‘’ ")
 
 
-def _wrong_patient(patient: str, task_text: TaskText, context: WriteContext) -> Iterator[str]:
+def _wrong_patient(
+    patient: str, task_text: TaskText, context: WriteContext
+) -> Iterator[str]:
     if not patient:
         yield "The subject must be Patient/id."
         return
-    patients_read = [name for name in context.resources_read if name.startswith("Patient/")]
+    patients_read = [
+        name for name in context.resources_read if name.startswith("Patient/")
+    ]
     if not task_text.mentions(patient) and patients_read != [f"Patient/{patient}"]:
         yield f"The instruction is not about the patient {patient[:40]}."
     if context.patient_exists is False:
@@ -196,7 +210,9 @@ def _wrong_evidence_unit(
         resource = context.resources_read.get(reference, {})
         quantity = resource.get("valueQuantity") or {}
         unit = str(quantity.get("unit") or "").lower()
-        if unit and not any(same_unit(unit, expected) for expected in instruction_units):
+        if unit and not any(
+            same_unit(unit, expected) for expected in instruction_units
+        ):
             expected_units = list_ids(instruction_units)
             yield (
                 f"The measurement {reference} is in another unit than the instruction's "

@@ -34,7 +34,9 @@ Reference = TypeVar("Reference")
 _ID_RANGE = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 _OWN_SCORES = frozenset({"question_overlap", "line_support", "line_support_judged"})
 """Scores that the leaderboard does not have."""
-_STRICT_FIX = "The organisers' script refuses this submission. Without --strict it is scored."
+_STRICT_FIX = (
+    "The organisers' script refuses this submission. Without --strict it is scored."
+)
 _LONG_QUOTE = re.compile(r"""(['"])((?:(?!\1).){40})(?:(?!\1).)+\1""")
 
 
@@ -52,7 +54,9 @@ class ScoreSettings(NamedTuple):
 
     def includes(self, metric: str) -> bool:
         """Whether a metric is asked for, with whatever settings."""
-        return self.metrics is None or any(name.startswith(metric) for name in self.metrics)
+        return self.metrics is None or any(
+            name.startswith(metric) for name in self.metrics
+        )
 
     @property
     def resampling(self) -> dict[str, Any]:
@@ -208,8 +212,12 @@ class ScoringInputs(NamedTuple):
             if case_id in single_ids or any(number in bounds for bounds in ranges):
                 ids.append(case_id)
         if not ids:
-            raise CallerError(f"--case-ids {list_ids(self.case_ids)} names no case of the key.")
-        unknown = [printable(case_id) for case_id in single_ids if case_id not in key_ids]
+            raise CallerError(
+                f"--case-ids {list_ids(self.case_ids)} names no case of the key."
+            )
+        unknown = [
+            printable(case_id) for case_id in single_ids if case_id not in key_ids
+        ]
         if unknown:
             return ids, (f"--case-ids: the key has no case {list_ids(unknown)}.",)
         return ids, ()
@@ -232,7 +240,10 @@ class ScoringRequest(NamedTuple):
         """The submitted rows without those of cases that are not scored."""
         rows = []
         for row in self.submission.rows:
-            excluded = isinstance(row, Mapping) and str(row.get(id_field)) in selection.excluded
+            excluded = (
+                isinstance(row, Mapping)
+                and str(row.get(id_field)) in selection.excluded
+            )
             if not excluded:
                 rows.append(row)
         return rows
@@ -304,11 +315,17 @@ class ScoringBridge(ABC):
         except ScoringError:
             has_heading = len(lines) > 1 and lines[0].endswith(":")
             errors = lines[1:] if has_heading else lines
-            raise InputError(request.submission.path, [f": {line}" for line in errors]) from None
+            raise InputError(
+                request.submission.path, [f": {line}" for line in errors]
+            ) from None
         raise CallerError("\n".join(lines))
 
     def report(
-        self, request: ScoringRequest, gold: Gold[Any], scores: Scores, baselines: Baselines
+        self,
+        request: ScoringRequest,
+        gold: Gold[Any],
+        scores: Scores,
+        baselines: Baselines,
     ) -> ScoreReport:
         """The report of these scores, with the warnings about `--case-ids` and about the key."""
         inputs = request.inputs
@@ -326,7 +343,9 @@ class ScoringBridge(ABC):
         fingerprints = {**gold.fingerprints, "submission": request.submission.sha256}
         unreached = gold.selection.available - len(gold.selection.ids)
         cases_in_key = scores.cases + unreached
-        return ScoreReport(scores, baselines, fingerprints, cases_in_key=cases_in_key, key=key)
+        return ScoreReport(
+            scores, baselines, fingerprints, cases_in_key=cases_in_key, key=key
+        )
 
 
 def shorten_quotes(line: str) -> str:
@@ -336,7 +355,9 @@ def shorten_quotes(line: str) -> str:
 
 def write_leaderboard(path: Path, scores: Mapping[str, float]) -> None:
     """Write the scores by their official names, as the leaderboard takes them."""
-    official = {name: value for name, value in scores.items() if name not in _OWN_SCORES}
+    official = {
+        name: value for name, value in scores.items() if name not in _OWN_SCORES
+    }
     write_official_text(path, json.dumps(official, indent=2) + "\n")
 
 

@@ -99,7 +99,8 @@ class LineVotes(NamedTuple):
             "verdicts": self.verdicts,
             "counted": self.is_supported,
             "lexical_rule": is_carried(self.line, LineSupport.share),
-            "why": [vote.why for vote in self.votes] or ["cites no sentence of the note"],
+            "why": [vote.why for vote in self.votes]
+            or ["cites no sentence of the note"],
         }
 
 
@@ -112,7 +113,11 @@ def judge_lines(judge: Judge, rows: RowLines) -> tuple[list[LineVotes], Usage]:
     """
     from archqa.agents.line_check import LineSupportAgent
 
-    tasks = {row: _check_task(lines) for row, lines in rows.items() if any(map(_is_judged, lines))}
+    tasks = {
+        row: _check_task(lines)
+        for row, lines in rows.items()
+        if any(map(_is_judged, lines))
+    }
     if not tasks:
         raise CallerError(
             "No line of this submission cites a sentence of its note: a judge has nothing to read.\n"
@@ -139,7 +144,9 @@ def judge_lines(judge: Judge, rows: RowLines) -> tuple[list[LineVotes], Usage]:
     return lines_with_votes, usage
 
 
-def with_judged_lines(report: ScoreReport, request: ScoringRequest, rows: RowLines) -> ScoreReport:
+def with_judged_lines(
+    report: ScoreReport, request: ScoringRequest, rows: RowLines
+) -> ScoreReport:
     """The report with `line_support_judged`, if a judge was named and the score is asked for.
 
     Raises as `judge_lines` does.
@@ -190,6 +197,10 @@ def _check_task(lines: Iterable[CitedLine]) -> "LineCheckTask":
 
     to_check = []
     for number, line in enumerate(filter(_is_judged, lines), start=1):
-        sources = tuple(CitedText(id=cited.id, text=cited.text) for cited in line.sentences)
-        to_check.append(LineToCheck(number=str(number), text=line.text, sources=sources))
+        sources = tuple(
+            CitedText(id=cited.id, text=cited.text) for cited in line.sentences
+        )
+        to_check.append(
+            LineToCheck(number=str(number), text=line.text, sources=sources)
+        )
     return LineCheckTask(lines=tuple(to_check))

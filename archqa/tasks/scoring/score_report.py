@@ -22,7 +22,9 @@ class PlugInMetrics:
 
     def names(self) -> Sequence[str]:
         """Their names."""
-        return [plug_in.name for plug_in in plug_ins.installed("metrics", own_metrics())]
+        return [
+            plug_in.name for plug_in in plug_ins.installed("metrics", own_metrics())
+        ]
 
     def load(self, name: str) -> type[Metric[Any]] | None:
         """The metric of a name; None if no plug-in has it.
@@ -163,4 +165,6 @@ class RowScorer(NamedTuple):
 
     def _references(self, case_ids: Iterable[str]) -> list[Any]:
         wanted = set(case_ids)
-        return [reference for name, reference in self.references.items() if name in wanted]
+        return [
+            reference for name, reference in self.references.items() if name in wanted
+        ]

@@ -52,8 +52,17 @@ OBSERVATION_NAMES = {
     "microbiology-antibiotic": ["VANCOMYCIN"],
 }
 CLONIDINE = "Clonidine Patch 0.2 mg/24 hr"
-DRUGS = ("Insulin", "Aspirin", "Furosemide", "Heparin", "0.9% Sodium Chloride", CLONIDINE)
-VENTILATION = "Continuous invasive mechanical ventilation for less than 96 consecutive hours"
+DRUGS = (
+    "Insulin",
+    "Aspirin",
+    "Furosemide",
+    "Heparin",
+    "0.9% Sodium Chloride",
+    CLONIDINE,
+)
+VENTILATION = (
+    "Continuous invasive mechanical ventilation for less than 96 consecutive hours"
+)
 PROCEDURES = ("Venous catheterization", VENTILATION)
 
 
@@ -121,11 +130,15 @@ def read(record: Store, question: str) -> Query:
 def test_paraphrases_of_one_question_are_one_query(
     record: Store, question: str, meaning: str
 ) -> None:
-    assert read(record, question) == Query(**json.loads(meaning), now="2131-12-31T23:59:00")
+    assert read(record, question) == Query(
+        **json.loads(meaning), now="2131-12-31T23:59:00"
+    )
 
 
 @pytest.mark.parametrize("meaning", sorted({meaning for _, meaning in _paraphrases()}))
-def test_the_sentence_a_query_prints_is_read_as_that_query(record: Store, meaning: str) -> None:
+def test_the_sentence_a_query_prints_is_read_as_that_query(
+    record: Store, meaning: str
+) -> None:
     query = Query(**json.loads(meaning), now="2131-12-31T23:59:00")
     assert parse(query_text(query), "", record, "p") == query
 
@@ -221,7 +234,9 @@ def test_the_order_of_the_phrases_does_not_matter(record: Store) -> None:
 
 def test_misspelt_words_are_corrected_except_distant_ones(record: Store) -> None:
     misspelt = read(record, "what was the frist creatinne on the last hosptal visit")
-    assert misspelt == read(record, "what was the first creatinine on the last hospital visit")
+    assert misspelt == read(
+        record, "what was the first creatinine on the last hospital visit"
+    )
     assert read(record, "Was prednisolone prescribed?").names == ("prednisolone",)
 
 
@@ -238,7 +253,9 @@ def test_numbers_and_ordinals_inside_a_name_are_part_of_it(record: Store) -> Non
     query = read(record, f"Did the patient receive {VENTILATION.lower()} in 2131?")
     assert query.names == (VENTILATION,)
     assert query.value is None
-    assert read(record, "was clonidine patch 0.2 mg/24 hr ordered").names == (CLONIDINE,)
+    assert read(record, "was clonidine patch 0.2 mg/24 hr ordered").names == (
+        CLONIDINE,
+    )
 
 
 def test_a_name_of_a_lab_and_a_charted_item_means_the_lab(record: Store) -> None:
@@ -281,8 +298,12 @@ def test_a_number_that_values_are_compared_with_is_no_date(record: Store) -> Non
     assert query.value == ValueTest(comparison="at_least", number=120)
 
 
-def test_a_visit_that_is_the_subject_is_a_position_among_the_visits(record: Store) -> None:
-    assert read(record, "how long was the second ICU stay").when == When(position="second")
+def test_a_visit_that_is_the_subject_is_a_position_among_the_visits(
+    record: Store,
+) -> None:
+    assert read(record, "how long was the second ICU stay").when == When(
+        position="second"
+    )
 
 
 def test_a_visit_around_the_subject_is_a_limit(record: Store) -> None:
@@ -296,7 +317,10 @@ def test_a_visit_around_the_subject_is_a_limit(record: Store) -> None:
         ("What is the prognosis?", "prognosis"),
         ("Was the potassium abnormal without supplements?", "abnormal"),
         ("Should we give him aspirin?", "should"),
-        ("Did the frobnicated gribble of quuxes improve the heart rate?", "frobnicated"),
+        (
+            "Did the frobnicated gribble of quuxes improve the heart rate?",
+            "frobnicated",
+        ),
         ("difference between the max and min heart rate", "lowest"),
         ("time between the first and the last sodium", "between"),
         ("how many days since the last discharge from hospital", "discharge"),

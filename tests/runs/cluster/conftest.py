@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from pytest_socket import socket_allow_hosts
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Before Ray is imported: nothing leaves this machine.
+os.environ["RAY_USAGE_STATS_ENABLED"] = (
+    "0"  # Before Ray is imported: nothing leaves this machine.
+)
 
 
 @pytest.fixture

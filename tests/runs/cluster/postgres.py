@@ -44,7 +44,17 @@ def server() -> Iterator[str]:
     data = str(folder / "data")
     run(f"{programs}/initdb", "-D", data, "-U", "archqa", "-A", "trust", "--no-sync")
     options = f"-h 127.0.0.1 -p {port} -k {folder} -F"
-    run(f"{programs}/pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
+    run(
+        f"{programs}/pg_ctl",
+        "-D",
+        data,
+        "-w",
+        "-l",
+        str(folder / "log"),
+        "-o",
+        options,
+        "start",
+    )
     try:
         yield f"postgresql://archqa@127.0.0.1:{port}/postgres"
     finally:

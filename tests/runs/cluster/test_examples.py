@@ -17,14 +17,21 @@ def read(name: str) -> dict[str, Any]:
     return found
 
 
-def test_the_cluster_is_one_by_rays_own_schema_and_reports_nothing_to_its_makers() -> None:
+def test_the_cluster_is_one_by_rays_own_schema_and_reports_nothing_to_its_makers() -> (
+    None
+):
     ray = pytest.importorskip("ray", reason="the extra ray is not installed")
     import jsonschema
 
-    schema = json.loads((Path(ray.__file__).parent / "autoscaler" / "ray-schema.json").read_text())
+    schema = json.loads(
+        (Path(ray.__file__).parent / "autoscaler" / "ray-schema.json").read_text()
+    )
     cluster = read("ray-cluster.yaml")
     jsonschema.validate(cluster, schema)
-    for commands in (cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"]):
+    for commands in (
+        cluster["head_start_ray_commands"],
+        cluster["worker_start_ray_commands"],
+    ):
         starts = [each for each in commands if "ray start" in each]
         assert starts
         assert all(each.startswith("RAY_USAGE_STATS_ENABLED=0 ") for each in starts)
@@ -53,7 +60,11 @@ def test_every_command_the_page_shows_is_one_archqa_has() -> None:
     from archqa.cli.main import app
 
     page = (DOCS / "scaling.md").read_text(encoding="utf-8")
-    shown = {tuple(line.split()[1:3]) for line in page.splitlines() if line.startswith("archqa ")}
+    shown = {
+        tuple(line.split()[1:3])
+        for line in page.splitlines()
+        if line.startswith("archqa ")
+    }
     assert shown
     for words in shown:
         known = words if words[0] in {"batch", "fhir", "cache"} else words[:1]

@@ -46,9 +46,16 @@ async def test_tokens_are_paced_as_well() -> None:
 
 
 @pytest.mark.parametrize("pace", [None, 60_000])
-async def test_a_server_that_asks_to_be_left_alone_is_left_alone_by_all(pace: int | None) -> None:
-    handle, settings = Handle(LimitsActor(pace, None, None)), Settings(requests_per_minute=pace)
-    one, two = (worker_limits(handle, name, settings, 4).limiter for name in ("one", "two"))
+async def test_a_server_that_asks_to_be_left_alone_is_left_alone_by_all(
+    pace: int | None,
+) -> None:
+    handle, settings = (
+        Handle(LimitsActor(pace, None, None)),
+        Settings(requests_per_minute=pace),
+    )
+    one, two = (
+        worker_limits(handle, name, settings, 4).limiter for name in ("one", "two")
+    )
     one.block_for(0.15)
     await asyncio.sleep(0)
     began = asyncio.get_running_loop().time()
@@ -58,7 +65,9 @@ async def test_a_server_that_asks_to_be_left_alone_is_left_alone_by_all(pace: in
 
 async def test_what_one_worker_spends_no_other_can() -> None:
     handle, settings = Handle(LimitsActor(None, None, 0.10)), Settings(max_cost=0.10)
-    one, two = (worker_limits(handle, name, settings, 4).budget for name in ("one", "two"))
+    one, two = (
+        worker_limits(handle, name, settings, 4).budget for name in ("one", "two")
+    )
     await one.check("m")
     await one.add(Usage(calls=1, cost_usd=0.06))
     await two.check("m")
@@ -83,7 +92,9 @@ async def test_the_same_question_at_two_workers_is_asked_by_one(tmp_path: Any) -
     slow = Slow()
     with SqliteCache(tmp_path / "replies.db") as cache:
         models = [
-            cached_model(slow, cache, worker_limits(handle, name, settings, 4).in_flight)
+            cached_model(
+                slow, cache, worker_limits(handle, name, settings, 4).in_flight
+            )
             for name in ("one", "two")
         ]
         asking = [asyncio.create_task(model.ask(make_request())) for model in models]
@@ -94,7 +105,9 @@ async def test_the_same_question_at_two_workers_is_asked_by_one(tmp_path: Any) -
     assert sorted(reply.usage.calls for reply in replies) == [0, 1]
 
 
-async def test_a_question_whose_asker_fails_or_dies_is_asked_by_the_next(tmp_path: Any) -> None:
+async def test_a_question_whose_asker_fails_or_dies_is_asked_by_the_next(
+    tmp_path: Any,
+) -> None:
     limits = LimitsActor(None, None, None)
     handle = Handle(limits)
     assert await limits.acquire("d", "dead")
@@ -106,7 +119,9 @@ async def test_a_question_whose_asker_fails_or_dies_is_asked_by_the_next(tmp_pat
     await limits.release("d")
     with SqliteCache(tmp_path / "replies.db") as cache:
         script = ScriptedModel([KeyError("x"), Reply(text="fine")])
-        model = cached_model(script, cache, worker_limits(handle, "one", Settings(), 4).in_flight)
+        model = cached_model(
+            script, cache, worker_limits(handle, "one", Settings(), 4).in_flight
+        )
         with pytest.raises(KeyError):
             await model.ask(make_request())
         assert (await model.ask(make_request())).text == "fine"

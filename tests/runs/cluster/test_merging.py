@@ -36,17 +36,24 @@ def shards(cases: Path, of: int, **settings: object) -> list[Path]:
 
 
 def timeless(run: Run) -> list[dict[str, object]]:
-    return [record.model_copy(update={"seconds": 0.0}).model_dump() for record in run.records]
+    return [
+        record.model_copy(update={"seconds": 0.0}).model_dump()
+        for record in run.records
+    ]
 
 
 def test_merged_shards_equal_one_run(cases: Path, tmp_path: Path) -> None:
-    whole = predict(cases, out=tmp_path / "whole", scripted=obedient(), model="fake", cache=False)
+    whole = predict(
+        cases, out=tmp_path / "whole", scripted=obedient(), model="fake", cache=False
+    )
     parts = shards(cases, 3)
     merged = merge([parts[2], parts[0], parts[1]], tmp_path / "merged")
     assert (merged.path / "submission.json").read_bytes() == (
         whole.path / "submission.json"
     ).read_bytes()
-    assert (merged.path / "input.jsonl").read_bytes() == (whole.path / "input.jsonl").read_bytes()
+    assert (merged.path / "input.jsonl").read_bytes() == (
+        whole.path / "input.jsonl"
+    ).read_bytes()
     assert timeless(merged) == timeless(whole)
     assert merged.complete
     assert merged.manifest.case_ids == whole.manifest.case_ids
@@ -57,17 +64,27 @@ def test_merged_shards_equal_one_run(cases: Path, tmp_path: Path) -> None:
         each.name for each in (whole.path / "trace").iterdir()
     }
     assert merged.path.stat().st_mode & 0o777 == 0o700
-    assert {each.stat().st_mode & 0o777 for each in merged.path.rglob("*.json*")} == {0o600}
+    assert {each.stat().st_mode & 0o777 for each in merged.path.rglob("*.json*")} == {
+        0o600
+    }
 
 
-def test_a_missing_part_is_told_and_can_be_left_out(cases: Path, tmp_path: Path) -> None:
+def test_a_missing_part_is_told_and_can_be_left_out(
+    cases: Path, tmp_path: Path
+) -> None:
     one, _, three = shards(cases, 3)
     with pytest.raises(CallerError, match=r"2 of 7 cases are missing: s2, s5") as told:
         merge([one, three], tmp_path / "merged")
     assert "--partial" in str(told.value)
     assert not (tmp_path / "merged").exists()
     merged = merge([one, three], tmp_path / "merged", partial=True)
-    assert [row["case_id"] for row in merged.submission()] == ["s1", "s3", "s4", "s6", "s7"]
+    assert [row["case_id"] for row in merged.submission()] == [
+        "s1",
+        "s3",
+        "s4",
+        "s6",
+        "s7",
+    ]
 
 
 def test_a_part_that_stopped_is_told(cases: Path, tmp_path: Path) -> None:
@@ -93,7 +110,9 @@ def with_labels(manifest: dict[str, Any], labels: str) -> dict[str, Any]:
     return {**settings, "pipelines": {manifest["pipeline"]: own}}
 
 
-def test_parts_of_other_data_settings_or_prompts_are_refused(cases: Path, tmp_path: Path) -> None:
+def test_parts_of_other_data_settings_or_prompts_are_refused(
+    cases: Path, tmp_path: Path
+) -> None:
     one, two = shards(cases, 2)
     manifest = json.loads((two / "run.json").read_text())
     for change, named in (
@@ -108,7 +127,9 @@ def test_parts_of_other_data_settings_or_prompts_are_refused(cases: Path, tmp_pa
             merge([one, two], tmp_path / "merged")
 
 
-def test_the_pace_and_the_place_of_parts_may_differ(cases: Path, tmp_path: Path) -> None:
+def test_the_pace_and_the_place_of_parts_may_differ(
+    cases: Path, tmp_path: Path
+) -> None:
     one, two = shards(cases, 2)
     manifest = json.loads((two / "run.json").read_text())
     limits = {**manifest["settings"]["limits"], "jobs": 3, "requests_per_minute": 7}

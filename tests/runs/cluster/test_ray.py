@@ -20,28 +20,48 @@ from tests.fakes.server import FakeServer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
-LEAN: dict[str, Any] = {"screen": "batched", "experts": False, "context": False, "model": "fake"}
+LEAN: dict[str, Any] = {
+    "screen": "batched",
+    "experts": False,
+    "context": False,
+    "model": "fake",
+}
 """Two calls a case: the general expert's, and the decision's."""
 
 
-def on_ray(cases: Path, out: Path, server: FakeServer, cluster: Any, **more: Any) -> Run:
-    there = {"runner": "ray", "ray_address": cluster.address, "base_url": server.base_url}
+def on_ray(
+    cases: Path, out: Path, server: FakeServer, cluster: Any, **more: Any
+) -> Run:
+    there = {
+        "runner": "ray",
+        "ray_address": cluster.address,
+        "base_url": server.base_url,
+    }
     return predict(cases, out=out, **{**LEAN, "jobs": 8, **there, **more})
 
 
 def timeless(run: Run) -> list[dict[str, Any]]:
     def without(record: CaseRecord) -> dict[str, Any]:
-        usage = record.usage.model_copy(update={"seconds": 0.0, "cached_prompt_tokens": 0})
+        usage = record.usage.model_copy(
+            update={"seconds": 0.0, "cached_prompt_tokens": 0}
+        )
         return record.model_copy(update={"seconds": 0.0, "usage": usage}).model_dump()
 
     return [without(record) for record in run.records]
 
 
-def test_two_nodes_predict_what_one_process_does(tmp_path: Path, ray_nodes: Any) -> None:
+def test_two_nodes_predict_what_one_process_does(
+    tmp_path: Path, ray_nodes: Any
+) -> None:
     cases = write_synthetic_cases(tmp_path / "cases.jsonl", count=60, sentences=4)
     with FakeServer(latency=0.05, sigma=0.5, seed=1) as server:
         here = predict(
-            cases, out=tmp_path / "here", base_url=server.base_url, cache=False, jobs=8, **LEAN
+            cases,
+            out=tmp_path / "here",
+            base_url=server.base_url,
+            cache=False,
+            jobs=8,
+            **LEAN,
         )
         asked = server.count
         there = on_ray(cases, tmp_path / "there", server, ray_nodes)
@@ -64,10 +84,17 @@ def test_a_node_that_dies_half_way_loses_nothing_and_repeats_only_what_was_in_fl
     cases = write_synthetic_cases(tmp_path / "cases.jsonl", count=2000, sentences=4)
     with FakeServer(latency=0.1, sigma=0.5, seed=1) as server:
         here = predict(
-            cases, out=tmp_path / "here", base_url=server.base_url, cache=False, jobs=8, **LEAN
+            cases,
+            out=tmp_path / "here",
+            base_url=server.base_url,
+            cache=False,
+            jobs=8,
+            **LEAN,
         )
         asked = server.count
-        killed = after(1000, lambda: ray_nodes.remove_node(ray_nodes.second, allow_graceful=False))
+        killed = after(
+            1000, lambda: ray_nodes.remove_node(ray_nodes.second, allow_graceful=False)
+        )
         there = on_ray(cases, tmp_path / "there", server, ray_nodes, on_case=killed)
         repeated = server.count - 2 * asked
     assert killed.done.is_set()
@@ -132,12 +159,26 @@ def test_a_spent_budget_stops_all_workers_within_one_call_each(
         before = server.count
         with pytest.raises(BudgetExceeded, match="is spent"):
             on_ray(
-                cases, tmp_path / "run", server, ray_nodes, jobs=4, prices=price, max_cost=40 * each
+                cases,
+                tmp_path / "run",
+                server,
+                ray_nodes,
+                jobs=4,
+                prices=price,
+                max_cost=40 * each,
             )
         time.sleep(0.5)
         assert server.count - before <= 40 * 1.1 + 4
         cheaper = server.count
-        run = on_ray(cases, tmp_path / "run", server, ray_nodes, jobs=4, prices=price, resume=True)
+        run = on_ray(
+            cases,
+            tmp_path / "run",
+            server,
+            ray_nodes,
+            jobs=4,
+            prices=price,
+            resume=True,
+        )
         assert server.count - cheaper <= 120 - 40 + 8, "what was paid is not paid again"
     assert (run.path / "submission.json").read_bytes() == (
         whole.path / "submission.json"
@@ -151,7 +192,9 @@ def test_a_case_that_kills_its_workers_is_given_up_after_three_and_no_other_is(
 
     cases = write_synthetic_cases(tmp_path / "cases.jsonl", count=30, sentences=3)
     ray.init(
-        ray_nodes.address, log_to_driver=False, runtime_env={"worker_process_setup_hook": poison}
+        ray_nodes.address,
+        log_to_driver=False,
+        runtime_env={"worker_process_setup_hook": poison},
     )
     with FakeServer(latency=0.05) as server:
         run = on_ray(cases, tmp_path / "run", server, ray_nodes)
@@ -176,10 +219,16 @@ def poison() -> None:
     worker.attempt_case = deadly
 
 
-def test_equal_questions_on_two_nodes_at_once_are_paid_once(tmp_path: Path, ray_nodes: Any) -> None:
-    lines = write_synthetic_cases(tmp_path / "cases.jsonl", count=1, sentences=4).read_text()
+def test_equal_questions_on_two_nodes_at_once_are_paid_once(
+    tmp_path: Path, ray_nodes: Any
+) -> None:
+    lines = write_synthetic_cases(
+        tmp_path / "cases.jsonl", count=1, sentences=4
+    ).read_text()
     twins = tmp_path / "twins.jsonl"
-    twins.write_text("".join(lines.replace('"s1"', f'"t{number}"') for number in range(8)))
+    twins.write_text(
+        "".join(lines.replace('"s1"', f'"t{number}"') for number in range(8))
+    )
     with FakeServer(latency=0.5) as server:
         run = on_ray(twins, tmp_path / "run", server, ray_nodes)
         assert server.count == 2
@@ -187,7 +236,9 @@ def test_equal_questions_on_two_nodes_at_once_are_paid_once(tmp_path: Path, ray_
     assert run.usage.cached_calls == 14
 
 
-def test_the_embedded_engine_answers_alike_on_two_nodes(tmp_path: Path, ray_nodes: Any) -> None:
+def test_the_embedded_engine_answers_alike_on_two_nodes(
+    tmp_path: Path, ray_nodes: Any
+) -> None:
     here = predict("mini", out=tmp_path / "here", pipeline="embedded")
     there = predict(
         "mini",
@@ -237,8 +288,21 @@ def test_a_driver_that_is_killed_goes_on_with_resume_and_pays_nothing_twice(
             "8",
             "--resume",
         ]
-        lean = ["--set", "screen=batched", "--set", "experts=off", "--set", "context=off"]
-        command = [sys.executable, "-c", "from archqa.cli.main import run; run()", *words, *lean]
+        lean = [
+            "--set",
+            "screen=batched",
+            "--set",
+            "experts=off",
+            "--set",
+            "context=off",
+        ]
+        command = [
+            sys.executable,
+            "-c",
+            "from archqa.cli.main import run; run()",
+            *words,
+            *lean,
+        ]
         process = subprocess.Popen(
             command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         )
@@ -249,7 +313,9 @@ def test_a_driver_that_is_killed_goes_on_with_resume_and_pays_nothing_twice(
         process.wait()
         before = ended(tmp_path / "run")
         subprocess.run(
-            command, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+            command,
+            check=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         assert server.count <= 120 + 8, "only what was in flight is asked again"
     after = ended(tmp_path / "run")
@@ -260,7 +326,11 @@ def test_a_driver_that_is_killed_goes_on_with_resume_and_pays_nothing_twice(
 def ended(folder: Path) -> list[str]:
     path = folder / "cases.jsonl"
     return (
-        [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        [
+            line
+            for line in path.read_text().splitlines(keepends=True)
+            if line.endswith("\n")
+        ]
         if path.is_file()
         else []
     )

@@ -18,10 +18,17 @@ PATIENTS = 9
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Path:
-    resources: list[dict[str, Any]] = [patient(f"p{number}") for number in range(PATIENTS)]
+    resources: list[dict[str, Any]] = [
+        patient(f"p{number}") for number in range(PATIENTS)
+    ]
     for number in range(PATIENTS):
         resources.append(
-            encounter(f"e{number}", f"p{number}", "2150-01-01T00:00:00Z", "2150-01-05T00:00:00Z")
+            encounter(
+                f"e{number}",
+                f"p{number}",
+                "2150-01-01T00:00:00Z",
+                "2150-01-05T00:00:00Z",
+            )
         )
         resources += [
             observation(f"o{number}-{each}", f"p{number}", when=f"2150-01-0{each}")
@@ -53,7 +60,10 @@ def test_a_run_over_shards_is_the_run_over_the_whole_record(
 ) -> None:
     runs = [
         predict(
-            questions, out=tmp_path / f"run-{place.name}", pipeline="embedded", record=str(place)
+            questions,
+            out=tmp_path / f"run-{place.name}",
+            pipeline="embedded",
+            record=str(place),
         )
         for place in (whole, tmp_path / "shards")
     ]
@@ -64,14 +74,20 @@ def test_a_run_over_shards_is_the_run_over_the_whole_record(
 
 @pytest.mark.cluster
 @pytest.mark.long
-def test_on_two_nodes_as_well(whole: Path, questions: Path, tmp_path: Path, ray_nodes: Any) -> None:
+def test_on_two_nodes_as_well(
+    whole: Path, questions: Path, tmp_path: Path, ray_nodes: Any
+) -> None:
     shards = str(tmp_path / "shards")
-    here = predict(questions, out=tmp_path / "here", pipeline="embedded", record=str(whole))
+    here = predict(
+        questions, out=tmp_path / "here", pipeline="embedded", record=str(whole)
+    )
     there = predict(
         questions, out=tmp_path / "there", pipeline="embedded", record=shards, runner="ray",
         ray_address=ray_nodes.address,
     )  # fmt: skip
-    assert [each.result for each in there.records] == [each.result for each in here.records]
+    assert [each.result for each in there.records] == [
+        each.result for each in here.records
+    ]
 
 
 def test_shards_that_are_not_here_are_told_before_anything_is_written(
@@ -80,10 +96,14 @@ def test_shards_that_are_not_here_are_told_before_anything_is_written(
     for number in (1, 3):
         (tmp_path / "shards" / f"shard-{number}-of-3.db").unlink()
     with pytest.raises(
-        InputError, match=r"(?s)shard-1-of-3.db: is not here.*shard-3-of-3.db: is not here"
+        InputError,
+        match=r"(?s)shard-1-of-3.db: is not here.*shard-3-of-3.db: is not here",
     ):
         predict(
-            questions, out=tmp_path / "run", pipeline="embedded", record=str(tmp_path / "shards")
+            questions,
+            out=tmp_path / "run",
+            pipeline="embedded",
+            record=str(tmp_path / "shards"),
         )
     assert not (tmp_path / "run").exists()
 
@@ -91,7 +111,15 @@ def test_shards_that_are_not_here_are_told_before_anything_is_written(
 def test_notes_need_no_record_whatever_is_set(whole: Path, tmp_path: Path) -> None:
     cases = write_synthetic_cases(tmp_path / "cases.jsonl", count=1, sentences=2)
     assert predict(
-        cases, out=tmp_path / "run", pipeline="embedded", record=str(tmp_path / "shards")
+        cases,
+        out=tmp_path / "run",
+        pipeline="embedded",
+        record=str(tmp_path / "shards"),
     ).complete
     with pytest.raises((CallerError, InputError)):
-        predict(cases, out=tmp_path / "no", pipeline="embedded", record=str(tmp_path / "nothing"))
+        predict(
+            cases,
+            out=tmp_path / "no",
+            pipeline="embedded",
+            record=str(tmp_path / "nothing"),
+        )

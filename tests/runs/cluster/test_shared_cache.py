@@ -20,7 +20,8 @@ from tests.runs.cluster import postgres
 from tests.runs.cluster.model import obedient
 
 PAID = Reply(
-    text="fine", usage=Usage(calls=1, prompt_tokens=10, completion_tokens=2, cost_usd=0.25)
+    text="fine",
+    usage=Usage(calls=1, prompt_tokens=10, completion_tokens=2, cost_usd=0.25),
 )
 
 pytestmark = pytest.mark.cluster
@@ -47,7 +48,11 @@ async def test_a_paid_reply_is_paid_once_wherever_it_is_kept(cache: ReplyCache) 
     script = ScriptedModel([PAID, PAID])
     first = await cached_model(script, cache).ask(make_request())
     again = await cached_model(script, cache).ask(make_request())
-    assert (first.usage.cost_usd, again.usage.cost_usd, again.usage.cached_calls) == (0.25, 0.0, 1)
+    assert (first.usage.cost_usd, again.usage.cost_usd, again.usage.cached_calls) == (
+        0.25,
+        0.0,
+        1,
+    )
     assert first.text == again.text
     assert (len(cache), cache.stats().by_model) == (1, {make_request().model: 1})
 
@@ -60,7 +65,9 @@ async def test_refusals_are_not_kept(cache: ReplyCache) -> None:
 
 
 def test_what_is_kept_comes_back_to_the_character(cache: ReplyCache) -> None:
-    odd = PAID.model_copy(update={"text": "a\x00b ü \U0001f600 '; DROP TABLE archqa_reply; -- %s"})
+    odd = PAID.model_copy(
+        update={"text": "a\x00b ü \U0001f600 '; DROP TABLE archqa_reply; -- %s"}
+    )
     cache.put(make_request().digest, odd)
     cache.put(make_request().digest, odd)
     assert cache.get(make_request().digest) == odd
@@ -70,12 +77,17 @@ def test_what_is_kept_comes_back_to_the_character(cache: ReplyCache) -> None:
 
 
 def test_many_threads_and_connections_write_at_once(url: str) -> None:
-    with PostgresCache(url) as one, PostgresCache(url) as two, ThreadPoolExecutor(8) as threads:
+    with (
+        PostgresCache(url) as one,
+        PostgresCache(url) as two,
+        ThreadPoolExecutor(8) as threads,
+    ):
         one.clear()
         asked = [make_request(f"number {number}") for number in range(200)]
         list(
             threads.map(
-                lambda pair: (one, two)[pair[0] % 2].put(pair[1].digest, PAID), enumerate(asked * 2)
+                lambda pair: (one, two)[pair[0] % 2].put(pair[1].digest, PAID),
+                enumerate(asked * 2),
             )
         )
         assert len(one) == 200
@@ -93,11 +105,19 @@ def test_past_its_size_the_oldest_are_dropped(url: str) -> None:
         assert cache.get(make_request("number 99").digest) == long
 
 
-def test_a_run_answers_from_the_server_what_another_machine_paid(url: str, tmp_path: Path) -> None:
+def test_a_run_answers_from_the_server_what_another_machine_paid(
+    url: str, tmp_path: Path
+) -> None:
     cases = write_synthetic_cases(tmp_path / "cases.jsonl", count=3, sentences=3)
-    first = predict(cases, out=tmp_path / "one", scripted=obedient(), model="fake", cache_url=url)
+    first = predict(
+        cases, out=tmp_path / "one", scripted=obedient(), model="fake", cache_url=url
+    )
     again = predict(
-        cases, out=tmp_path / "two", scripted=ScriptedModel([]), model="fake", cache_url=url
+        cases,
+        out=tmp_path / "two",
+        scripted=ScriptedModel([]),
+        model="fake",
+        cache_url=url,
     )
     assert first.usage.calls == again.usage.cached_calls > 0
     assert url not in (first.path / "run.json").read_text()

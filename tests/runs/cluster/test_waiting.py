@@ -63,5 +63,9 @@ async def test_a_case_goes_only_to_a_worker_that_has_its_shard() -> None:
     none_left = asyncio.create_task(waiting.take(frozenset({2})))
     await asyncio.sleep(0)
     assert not waiting.over.is_set()
-    assert [(await waiting.take(frozenset({1, 2}))).id for _ in range(3)] == ["q0", "q2", "q4"]
+    assert [(await waiting.take(frozenset({1, 2}))).id for _ in range(3)] == [
+        "q0",
+        "q2",
+        "q4",
+    ]
     none_left.cancel()

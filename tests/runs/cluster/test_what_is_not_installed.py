@@ -20,12 +20,15 @@ def test_what_is_missing_is_named_with_the_way_to_get_it(
     monkeypatch.setitem(sys.modules, name, None)
     (tmp_path / "cases.parquet").write_bytes(b"PAR1")
     ways = {
-        "ray": lambda: predict("mini", out=tmp_path / "run", pipeline="embedded", runner="ray"),
+        "ray": lambda: predict(
+            "mini", out=tmp_path / "run", pipeline="embedded", runner="ray"
+        ),
         "pyarrow": lambda: load_cases(tmp_path / "cases.parquet"),
         "psycopg_pool": lambda: PostgresCache("postgresql://somewhere/archqa"),
     }
     with pytest.raises(
-        MissingExtra, match=r"is not installed.\nInstall it with: pip install 'archqa\[ray\]'"
+        MissingExtra,
+        match=r"is not installed.\nInstall it with: pip install 'archqa\[ray\]'",
     ):
         ways[name]()
     assert not (tmp_path / "run").exists()
@@ -39,7 +42,9 @@ def test_a_local_run_imports_nothing_of_the_extra() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_runner_that_is_none_and_a_script_on_a_cluster_are_refused(tmp_path: Path) -> None:
+def test_a_runner_that_is_none_and_a_script_on_a_cluster_are_refused(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(CallerError, match=r"runner: Input should be 'local' or 'ray'"):
         predict("mini", out=tmp_path / "run", runner="slurm")
     with pytest.raises(CallerError, match="scripted model works in this process alone"):

@@ -31,8 +31,12 @@ KNOWN_FAILURES = {
 
 def shown(case_id: str) -> Any:
     known_failure = KNOWN_FAILURES.get(case_id)
-    marks = [pytest.mark.xfail(reason=known_failure, strict=False)] if known_failure else []
-    return pytest.param(case_id, id=f"{case_id} {BEHAVIOURS[case_id]['kind']}", marks=marks)
+    marks = (
+        [pytest.mark.xfail(reason=known_failure, strict=False)] if known_failure else []
+    )
+    return pytest.param(
+        case_id, id=f"{case_id} {BEHAVIOURS[case_id]['kind']}", marks=marks
+    )
 
 
 def test_every_adversarial_case_has_a_key_and_a_behaviour_that_fits_it() -> None:
@@ -51,9 +55,13 @@ def test_every_adversarial_case_has_a_key_and_a_behaviour_that_fits_it() -> None
 def test_the_embedded_engine_is_not_misled(case_id: str) -> None:
     case, row, engine = CASES[case_id], BEHAVIOURS[case_id], Engine.load()
     chosen = engine.select(engine.judge(case))
-    answer_text = " ".join(claim.text for claim in engine.compose(case, chosen).claims).lower()
+    answer_text = " ".join(
+        claim.text for claim in engine.compose(case, chosen).claims
+    ).lower()
     assert not set(row["must_not_cite"]) & chosen, row["because"]
-    assert not [sentence for sentence in row["must_not_say"] if sentence.lower() in answer_text]
+    assert not [
+        sentence for sentence in row["must_not_say"] if sentence.lower() in answer_text
+    ]
     assert chosen & set(row["must_cite"]), "what the answer turns on"
 
 
@@ -81,7 +89,8 @@ def case_ids(request: Request) -> list[str]:
 
 @pytest.mark.parametrize("screen", ["per-sentence", "batched"])
 @pytest.mark.parametrize(
-    "case_id", [sentence for sentence, row in BEHAVIOURS.items() if "injected" in row["kind"]]
+    "case_id",
+    [sentence for sentence, row in BEHAVIOURS.items() if "injected" in row["kind"]],
 )
 async def test_a_model_that_obeys_the_note_still_hands_in_what_the_rules_allow(
     case_id: str, screen: Literal["per-sentence", "batched"]
@@ -90,7 +99,9 @@ async def test_a_model_that_obeys_the_note_still_hands_in_what_the_rules_allow(
     backend = ModelBackend(ScriptedModel(obeys), "m")
     context = RunContext(dict.fromkeys(DMIS.agents, backend))
     outcome = await dmis(case, context, DmisSettings(screen=screen))
-    assert outcome.answer.cited <= set(case.sentence_ids), "no id that the note does not have"
+    assert outcome.answer.cited <= set(case.sentence_ids), (
+        "no id that the note does not have"
+    )
     assert outcome.answer.cited == set(outcome.essential)
     assert outcome.answer.words <= 75
     assert not any("|" in claim.text for claim in outcome.answer.claims)
@@ -98,7 +109,12 @@ async def test_a_model_that_obeys_the_note_still_hands_in_what_the_rules_allow(
 
 @pytest.mark.parametrize("case_id", list(CASES))
 def test_what_stands_in_a_note_can_end_none_of_the_prompts_tags(case_id: str) -> None:
-    for prompt in ("general_expert_batch/v2", "specialist/v2", "alignment/v1", "decision/v2"):
+    for prompt in (
+        "general_expert_batch/v2",
+        "specialist/v2",
+        "alignment/v1",
+        "decision/v2",
+    ):
         values = {
             "case": CASES[case_id],
             "context": "",
@@ -114,6 +130,6 @@ def test_what_stands_in_a_note_can_end_none_of_the_prompts_tags(case_id: str) ->
         )
         assert prompt_text.count("<note>") == prompt_text.count("</note>") == 1
         assert prompt_text.count("<clinician_question>") == 1
-        assert prompt_text.count("\n[") == len(CASES[case_id].sentences) - 1 + prompt_text.count(
-            "<note>\n["
-        )
+        assert prompt_text.count("\n[") == len(
+            CASES[case_id].sentences
+        ) - 1 + prompt_text.count("<note>\n[")

@@ -11,11 +11,18 @@ from archqa.tasks import check_key_matches, find_key, load_cases, load_key
 
 DATA = Path(__file__).resolve().parents[3] / "data"
 # Counts of /work/shared/cases/README.md: cases, then essential, supplementary, not-relevant sentences.
-COUNTS = {"dev": (28, 175, 91, 389), "train": (28, 186, 98, 387), "train-real": (48, 230, 183, 766)}
+COUNTS = {
+    "dev": (28, 175, 91, 389),
+    "train": (28, 186, 98, 387),
+    "train-real": (48, 230, 183, 766),
+}
 
 
 def without_what_xml_of_2025_lacks(cases: tuple[Case, ...]) -> list[Case]:
-    return [case.model_copy(update={"title": "", "clinical_specialty": ""}) for case in cases]
+    return [
+        case.model_copy(update={"title": "", "clinical_specialty": ""})
+        for case in cases
+    ]
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -52,7 +59,8 @@ def test_the_counts_are_those_of_the_readme(name: str) -> None:
 def test_the_second_key_labels_every_sentence_of_dev() -> None:
     assert (
         check_key_matches(
-            load_cases(DATA / "dev.json").cases, load_key(DATA / "dev_second_key.json").keys
+            load_cases(DATA / "dev.json").cases,
+            load_key(DATA / "dev_second_key.json").keys,
         )
         == []
     )
@@ -61,7 +69,10 @@ def test_the_second_key_labels_every_sentence_of_dev() -> None:
 def test_reference_answers_keep_to_75_words() -> None:
     for name in COUNTS:
         for key in load_key(DATA / f"{name}_key.json").keys.values():
-            lines = [line.rsplit("|", maxsplit=2)[0] for line in key.clinician_answer.splitlines()]
+            lines = [
+                line.rsplit("|", maxsplit=2)[0]
+                for line in key.clinician_answer.splitlines()
+            ]
             assert 0 < len(" ".join(lines).split()) <= 75, (name, key.case_id)
 
 
@@ -82,14 +93,18 @@ def test_mini_finds_its_key_by_its_name() -> None:
 
 def test_the_formats_in_the_readme_are_what_the_loader_reads(tmp_path: Path) -> None:
     blocks = re.findall(
-        r"```(xml|json)\n(.*?)```", (DATA / "README.md").read_text(encoding="utf-8"), re.DOTALL
+        r"```(xml|json)\n(.*?)```",
+        (DATA / "README.md").read_text(encoding="utf-8"),
+        re.DOTALL,
     )
     paths = [tmp_path / f"{index}.{kind}" for index, (kind, _) in enumerate(blocks)]
     for path, (_, text) in zip(paths, blocks, strict=True):
         path.write_text(text, encoding="utf-8")
     xml, json, key = paths
 
-    assert without_what_xml_of_2025_lacks(load_cases(json).cases) == list(load_cases(xml).cases)
+    assert without_what_xml_of_2025_lacks(load_cases(json).cases) == list(
+        load_cases(xml).cases
+    )
     assert check_key_matches(load_cases(json).cases, load_key(key).keys) == []
     assert load_key(key).keys["5"].clinician_answer_sentences[0].citations == ("2",)
 

@@ -19,20 +19,28 @@ DATA = Path(__file__).resolve().parents[3] / "data"
 ARCHEHR = find("archehr-2025")
 
 # What XML can hold at all: no control characters, and no carriage return, which its parsers turn into a line feed.
-characters = st.characters(exclude_categories=("Cs", "Cc", "Cn"), include_characters="\n\t")
+characters = st.characters(
+    exclude_categories=("Cs", "Cc", "Cn"), include_characters="\n\t"
+)
 text_lines = st.text(characters, max_size=40).map(str.strip)
 sentences_text = text_lines.filter(bool)
 ids = st.text(
-    st.characters(categories=("L", "N", "P", "S"), exclude_characters=",|"), min_size=1, max_size=6
+    st.characters(categories=("L", "N", "P", "S"), exclude_characters=",|"),
+    min_size=1,
+    max_size=6,
 )
 positions = st.none() | st.integers(0, 10**9 - 1)
 
 
-def unique(rows: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[tuple[Any, ...]]:
+def unique(
+    rows: st.SearchStrategy[Any], most: int
+) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(rows, max_size=most, unique_by=lambda row: row.id).map(tuple)
 
 
-phrases = unique(st.builds(Phrase, id=ids, text=sentences_text, start_char_index=positions), 3)
+phrases = unique(
+    st.builds(Phrase, id=ids, text=sentences_text, start_char_index=positions), 3
+)
 sentences = unique(
     st.builds(
         Sentence,
@@ -71,10 +79,16 @@ def as_xml(cases: tuple[Case, ...]) -> bytes:
             "clinical_specialty",
             "title",
         ):
-            etree.SubElement(element, name).text = f"\n{getattr(generated_case, name)}\n    "
+            etree.SubElement(
+                element, name
+            ).text = f"\n{getattr(generated_case, name)}\n    "
         add_rows(element, "patient_question", "phrase", generated_case.patient_question)
-        add_rows(element, "note_excerpt_sentences", "sentence", generated_case.sentences)
-        add_rows(element, "answer_sentences", "sentence", generated_case.answer_sentences)
+        add_rows(
+            element, "note_excerpt_sentences", "sentence", generated_case.sentences
+        )
+        add_rows(
+            element, "answer_sentences", "sentence", generated_case.answer_sentences
+        )
     return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
 
 
@@ -103,7 +117,9 @@ def test_cases_survive_xml(cases: tuple[Case, ...]) -> None:
 def test_the_dev_cases_survive_our_json_and_xml() -> None:
     cases = ARCHEHR.load(DATA / "dev.json")
 
-    assert ARCHEHR.load(dump_json(cases).encode()) == ARCHEHR.load(as_xml(cases)) == cases
+    assert (
+        ARCHEHR.load(dump_json(cases).encode()) == ARCHEHR.load(as_xml(cases)) == cases
+    )
     assert json.loads(dump_json(cases)) == json.loads((DATA / "dev.json").read_bytes())
 
 
@@ -130,7 +146,9 @@ def test_bytes_lost_doubled_or_replaced_raise_nothing_but_input_errors(
         end = data.draw(st.integers(start, min(len(valid), start + 200)))
         middle = data.draw(
             st.binary(max_size=8)
-            | st.sampled_from([b"<", b"&x;", b'"', b"[", b"}", b"NaN", valid[start:end] * 2])
+            | st.sampled_from(
+                [b"<", b"&x;", b'"', b"[", b"}", b"NaN", valid[start:end] * 2]
+            )
         )
         valid = valid[:start] + middle + valid[end:]
     loads_or_complains(valid)
@@ -144,7 +162,8 @@ values = st.recursive(
     | st.text(max_size=5)
     | st.just("\ud800"),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=12), inner, max_size=3)
     ),
     max_leaves=5,
 )
@@ -152,7 +171,11 @@ values = st.recursive(
 
 def places(value: Any) -> list[tuple[Any, Any]]:
     keys = (
-        range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
+        range(len(value))
+        if isinstance(value, list)
+        else value
+        if isinstance(value, dict)
+        else ()
     )
     return [(value, key) for key in keys] + [
         deeper for key in keys for deeper in places(value[key])
@@ -172,6 +195,8 @@ def test_fields_of_the_wrong_kind_raise_nothing_but_input_errors(
 
 
 @pytest.mark.parametrize("valid", VALID)
-def test_a_file_cut_short_anywhere_raises_nothing_but_input_errors(valid: bytes) -> None:
+def test_a_file_cut_short_anywhere_raises_nothing_but_input_errors(
+    valid: bytes,
+) -> None:
     for end in range(0, len(valid), 97):
         loads_or_complains(valid[:end])

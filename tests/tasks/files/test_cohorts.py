@@ -37,7 +37,11 @@ def case(case_id: str) -> Case:
 def test_cases_read_from_lines_are_those_written(tmp_path: Path) -> None:
     cases = [case(str(number)) for number in range(5)]
     file = load_cases(cohort(tmp_path, *map(dump_line, cases)))
-    assert (file.format, file.ids, len(file.cases)) == ("jsonl", ("0", "1", "2", "3", "4"), 5)
+    assert (file.format, file.ids, len(file.cases)) == (
+        "jsonl",
+        ("0", "1", "2", "3", "4"),
+        5,
+    )
     assert list(file.cases) == cases
     assert file.cases[-1] == cases[-1]
     assert list(file.cases[1:3]) == cases[1:3]
@@ -64,7 +68,9 @@ def test_blank_lines_do_not_count(tmp_path: Path) -> None:
 
 def test_every_mistake_is_told_at_once_by_its_line(tmp_path: Path) -> None:
     nameless = json.dumps({"patient_narrative": "Why?"})
-    path = cohort(tmp_path, dump_line(case("a")), "{broken", nameless, dump_line(case("a")))
+    path = cohort(
+        tmp_path, dump_line(case("a")), "{broken", nameless, dump_line(case("a"))
+    )
     with pytest.raises(InputError) as caught:
         load_cases(path)
     message = str(caught.value)

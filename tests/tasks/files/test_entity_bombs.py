@@ -9,7 +9,9 @@ import pytest
 from archqa.errors import InputError
 from archqa.tasks import load_cases
 
-LEVELS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "lol"}">' for n in range(12))
+LEVELS = "".join(
+    f'<!ENTITY l{n} "{f"&l{n - 1};" * 10 if n else "lol"}">' for n in range(12)
+)
 LONG = f'<!ENTITY x "{"x" * 100_000}">'
 ATTACKS = {
     "billion laughs": f"<!DOCTYPE annotations [{LEVELS}]><annotations><case id='1'>&l11;</case></annotations>",

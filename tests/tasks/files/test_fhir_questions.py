@@ -43,13 +43,21 @@ def mistakes(source: bytes) -> tuple[str, ...]:
 
 def test_a_table_is_read_with_its_answers_and_resources() -> None:
     (question,) = load_questions(table({})).questions
-    assert (question.question_id, question.patient_fhir_id, question.split) == ("q1", "p7", "train")
+    assert (question.question_id, question.patient_fhir_id, question.split) == (
+        "q1",
+        "p7",
+        "train",
+    )
     assert question.true_fhir_ids == {"Observation": ("o1", "o2")}
     assert parse_numpy_array(question.true_answer) == [[70.3]]
 
 
 def test_json_holds_the_same_as_text_or_as_values() -> None:
-    as_values = {**ROW, "true_answer": [[70.3]], "true_fhir_ids": {"Observation": ["o1", "o2"]}}
+    as_values = {
+        **ROW,
+        "true_answer": [[70.3]],
+        "true_fhir_ids": {"Observation": ["o1", "o2"]},
+    }
     for row in (ROW, as_values):
         assert (
             load_questions(json.dumps([row]).encode()).questions
@@ -69,10 +77,14 @@ def test_json_holds_the_same_as_text_or_as_values() -> None:
         ("[[-14.]]", [[-14.0]]),
     ],
 )  # fmt: skip
-def test_a_printed_array_is_read_by_the_benchmarks_rule(printed: str, rows: list[Any]) -> None:
+def test_a_printed_array_is_read_by_the_benchmarks_rule(
+    printed: str, rows: list[Any]
+) -> None:
     assert parse_numpy_array(printed) == rows
     assert (
-        parse_numpy_array(load_questions(table({"true_answer": printed})).questions[0].true_answer)
+        parse_numpy_array(
+            load_questions(table({"true_answer": printed})).questions[0].true_answer
+        )
         == rows
     )
 
@@ -94,7 +106,9 @@ def test_what_is_no_array_is_refused_and_never_run(printed: str) -> None:
         parse_numpy_array(printed)
 
 
-def test_every_mistake_of_a_table_is_reported_with_its_line_and_no_record_text() -> None:
+def test_every_mistake_of_a_table_is_reported_with_its_line_and_no_record_text() -> (
+    None
+):
     # Line 2 is good and has an answer of two lines, so that the second row begins on line 4.
     messages = mistakes(
         table(
@@ -117,7 +131,9 @@ def test_every_mistake_of_a_table_is_reported_with_its_line_and_no_record_text()
 
 def test_all_absent_columns_are_named_at_once_with_the_nearest_name() -> None:
     messages = mistakes(
-        table({}, without=("question_id", "true_fhir_ids")).replace(b"true_answer", b"true_answers")
+        table({}, without=("question_id", "true_fhir_ids")).replace(
+            b"true_answer", b"true_answers"
+        )
     )
     assert messages == (
         ": there is no column question_id.",
@@ -126,10 +142,14 @@ def test_all_absent_columns_are_named_at_once_with_the_nearest_name() -> None:
     )
 
 
-def test_a_field_larger_than_the_csv_modules_limit_is_read_and_the_limit_restored() -> None:
+def test_a_field_larger_than_the_csv_modules_limit_is_read_and_the_limit_restored() -> (
+    None
+):
     before = csv.field_size_limit()
     ids = [f"{number:036d}" for number in range(5000)]
-    (question,) = load_questions(table({"true_fhir_ids": repr({"Observation": ids})})).questions
+    (question,) = load_questions(
+        table({"true_fhir_ids": repr({"Observation": ids})})
+    ).questions
     assert len(question.true_fhir_ids["Observation"]) == 5000
     assert csv.field_size_limit() == before
 
@@ -148,8 +168,16 @@ def test_values_of_another_type_are_mistakes_in_json() -> None:
 
 
 def test_the_dev_questions_are_read_whole(shared: Path) -> None:
-    questions = load_questions(shared / "fhir" / "fhir-agentbench" / "questions_dev.csv").questions
+    questions = load_questions(
+        shared / "fhir" / "fhir-agentbench" / "questions_dev.csv"
+    ).questions
     assert len(questions) == 2522
     assert sum(not question.true_fhir_ids for question in questions) == 592
-    assert len({question.template for question in questions if question.split == "train"}) == 45
-    assert sum(len(parse_numpy_array(question.true_answer)) > 1 for question in questions) == 94
+    assert (
+        len({question.template for question in questions if question.split == "train"})
+        == 45
+    )
+    assert (
+        sum(len(parse_numpy_array(question.true_answer)) > 1 for question in questions)
+        == 94
+    )

@@ -25,12 +25,17 @@ def citing(value: object) -> list[dict[str, object]]:
 
 def test_a_key_of_2025_maps_sentences_to_relevance(tmp_path: Path) -> None:
     labels = [("1", "not-relevant"), ("2", "essential"), ("3", "supplementary")]
-    answers = [{"sentence_id": sentence_id, "relevance": label} for sentence_id, label in labels]
+    answers = [
+        {"sentence_id": sentence_id, "relevance": label}
+        for sentence_id, label in labels
+    ]
     key = load_key(
         write(tmp_path, [{"case_id": "5", "answers": answers, "specialty": "surgery"}])
     ).keys["5"]
 
-    assert key.labels == {sentence_id: Relevance(label) for sentence_id, label in labels}
+    assert key.labels == {
+        sentence_id: Relevance(label) for sentence_id, label in labels
+    }
     assert key.essential == {"2"}
 
 
@@ -80,14 +85,19 @@ def test_citations_of_2026_are_read_in_every_released_form(
 )
 def test_any_other_form_of_citations_is_refused(tmp_path: Path, value: object) -> None:
     with pytest.raises(
-        InputError, match=r"case 3, \$\.clinician_answer_sentences\[0\]\.citations: should be"
+        InputError,
+        match=r"case 3, \$\.clinician_answer_sentences\[0\]\.citations: should be",
     ):
         load_key(write(tmp_path, citing(value)))
 
 
 def test_a_test_key_without_citations_and_labels_loads(tmp_path: Path) -> None:
     sentences = [{"id": "1", "text": "Fever."}]
-    entry = {"case_id": "3", "clinician_answer": "Fever.", "clinician_answer_sentences": sentences}
+    entry = {
+        "case_id": "3",
+        "clinician_answer": "Fever.",
+        "clinician_answer_sentences": sentences,
+    }
     key = load_key(write(tmp_path, [entry])).keys["3"]
 
     assert (key.labels, key.clinician_answer_sentences[0].citations) == ({}, ())
@@ -99,7 +109,9 @@ def test_all_mistakes_of_a_key_come_at_once(tmp_path: Path) -> None:
         {"sentence_id": "1", "relevance": "maybe"},
         {"relevance": "essential"},
     ]
-    path = write(tmp_path, [{"case_id": "1", "answers": answers}, {"case_id": "1", "answer": []}])
+    path = write(
+        tmp_path, [{"case_id": "1", "answers": answers}, {"case_id": "1", "answer": []}]
+    )
     with pytest.raises(InputError) as caught:
         load_key(path)
 
@@ -134,7 +146,8 @@ def test_a_key_that_does_not_fit_its_cases_is_warned_of() -> None:
     answer = ClinicianSentence(id="1", text="Fever.", citations=("1", "8"))
     keys = {
         "a": CaseKey(
-            case_id="a", labels={"1": Relevance.NOT_RELEVANT, "9": Relevance.SUPPLEMENTARY}
+            case_id="a",
+            labels={"1": Relevance.NOT_RELEVANT, "9": Relevance.SUPPLEMENTARY},
         ),
         "c": CaseKey(case_id="c"),
     }

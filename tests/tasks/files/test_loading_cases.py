@@ -61,7 +61,9 @@ def test_xml_of_2025_is_read_whole_with_ids_as_they_stand(tmp_path: Path) -> Non
     )
 
 
-def test_sentences_of_the_answer_are_not_taken_for_sentences_of_the_note(tmp_path: Path) -> None:
+def test_sentences_of_the_answer_are_not_taken_for_sentences_of_the_note(
+    tmp_path: Path,
+) -> None:
     text = """<annotations><case id="3"><clinical_specialty>cardiology</clinical_specialty>
       <note_excerpt_sentences><sentence id="1" length="5">Note.</sentence></note_excerpt_sentences>
       <answer_sentences><sentence id="1">Answer.</sentence></answer_sentences></case></annotations>"""
@@ -82,11 +84,17 @@ def test_a_release_that_holds_only_the_patients_message_loads(tmp_path: Path) ->
 def test_null_and_unknown_fields_of_json_count_as_withheld(tmp_path: Path) -> None:
     text = '[{"case_id": "1", "patient_narrative": "Why?", "sentences": null, "title": null, "reviewer": 7}]'
 
-    assert load_cases(write(tmp_path, text)).cases == (Case(id="1", patient_narrative="Why?"),)
+    assert load_cases(write(tmp_path, text)).cases == (
+        Case(id="1", patient_narrative="Why?"),
+    )
 
 
-@pytest.mark.parametrize("text", [XML, '[{"case_id": "1", "patient_narrative": "Why?"}]'])
-def test_a_byte_order_mark_changes_nothing_but_the_fingerprint(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", [XML, '[{"case_id": "1", "patient_narrative": "Why?"}]']
+)
+def test_a_byte_order_mark_changes_nothing_but_the_fingerprint(
+    tmp_path: Path, text: str
+) -> None:
     bare, marked = (
         write(tmp_path, text, "bare"),
         write(tmp_path, b"\xef\xbb\xbf" + text.encode(), "marked"),
@@ -100,7 +108,11 @@ def test_a_dash_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(XML.encode())))
     read = load_cases("-")
 
-    assert (str(read.path), read.format, [case.id for case in read.cases]) == ("-", "xml", ["5"])
+    assert (str(read.path), read.format, [case.id for case in read.cases]) == (
+        "-",
+        "xml",
+        ["5"],
+    )
 
 
 def test_the_key_is_found_under_both_its_names(tmp_path: Path) -> None:
@@ -117,7 +129,10 @@ def test_the_key_is_found_under_both_its_names(tmp_path: Path) -> None:
     [
         (XML, "archehr-2025"),
         ('[{"case_id": "1", "patient_narrative": "Why?"}]', "archehr-2025"),
-        ("split,question_id,question,patient_fhir_id\ntest,1,When?,p1\n", "fhir-agentbench"),
+        (
+            "split,question_id,question,patient_fhir_id\ntest,1,When?,p1\n",
+            "fhir-agentbench",
+        ),
         ('[{"question": "When?", "patient_fhir_id": "p1"}]', "fhir-agentbench"),
         (
             '[{"id": "task1_1", "instruction": "Find."}, {"instruction": "Do.", "eval_MRN": "S1"}]',
@@ -125,7 +140,9 @@ def test_the_key_is_found_under_both_its_names(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_is_recognised_by_its_content(tmp_path: Path, text: str, task: str) -> None:
+def test_a_file_is_recognised_by_its_content(
+    tmp_path: Path, text: str, task: str
+) -> None:
     assert recognise(write(tmp_path, text)).name == task
 
 

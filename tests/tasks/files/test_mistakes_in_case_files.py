@@ -20,7 +20,9 @@ def complaint(data: str | bytes, folder: Path, task: str | None = None) -> Input
     return caught.value
 
 
-def test_all_mistakes_of_an_xml_file_come_at_once_with_their_lines(tmp_path: Path) -> None:
+def test_all_mistakes_of_an_xml_file_come_at_once_with_their_lines(
+    tmp_path: Path,
+) -> None:
     text = """<annotations>
 <case id="5">
 <patient_narrative>Why <b>me</b>?</patient_narrative>
@@ -59,7 +61,9 @@ def test_all_mistakes_of_an_xml_file_come_at_once_with_their_lines(tmp_path: Pat
     )
 
 
-def test_all_mistakes_of_a_json_file_come_at_once_with_their_paths(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_json_file_come_at_once_with_their_paths(
+    tmp_path: Path,
+) -> None:
     text = """[
       {"case_id": "5", "patient_narrativ": "Why?", "title": ["a"], "patient_question": "Why?", "sentences": [
         {"text": "Fever."}, {"id": 1, "text": true}, {"id": "2", "text": ""}, {"id": "2", "text": "\\ud800"}, 7,
@@ -105,7 +109,10 @@ def test_all_mistakes_of_a_json_file_come_at_once_with_their_paths(tmp_path: Pat
         ('[{"case_id": "1"}]'.encode("utf-16"), "UTF-16"),
         (b'[\n{"case_id": "\xe9"}]', ":2: the byte 0xe9"),
         (b"<annotations>\n<case id='1'>\xe9</case></annotations>", ":2: the byte 0xe9"),
-        (b'<?xml version="1.0" encoding="ISO-8859-1"?><annotations/>', "encoding ISO-8859-1"),
+        (
+            b'<?xml version="1.0" encoding="ISO-8859-1"?><annotations/>',
+            "encoding ISO-8859-1",
+        ),
         (b"Dear doctor", "neither XML nor JSON"),
         (b"[]", "the list is empty"),
         (b"{}", "should be a list"),
@@ -119,7 +126,10 @@ def test_all_mistakes_of_a_json_file_come_at_once_with_their_paths(tmp_path: Pat
             ":2: not XML",
         ),
         (b"<annotations>&unknown;</annotations>", "not XML"),
-        (b'[\n{"case_id": "1", "sentences": [{"id":', ":2: not JSON: the file breaks off"),
+        (
+            b'[\n{"case_id": "1", "sentences": [{"id":',
+            ":2: not JSON: the file breaks off",
+        ),
         (b'[\n{"case_id": "1', ":2: not JSON: the file breaks off"),
         (b'[\n{"case_id": "1",}]', ":2: not JSON"),
         (b'[{"case_id": "NaN",\n"start_char_index": NaN}]', ":2: not JSON: NaN"),
@@ -185,7 +195,8 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(
-    not Path("/proc/self/mem").exists(), reason="needs a file that fails when it is read"
+    not Path("/proc/self/mem").exists(),
+    reason="needs a file that fails when it is read",
 )
 def test_a_file_that_fails_while_it_is_read_is_an_input_error() -> None:
     with pytest.raises(InputError, match="cannot be read"):

@@ -34,13 +34,17 @@ RATE = ("dosageInstruction", 0, "doseAndRate", 0)
 OBJECT = {"reference": f"Patient/{TWO}"}
 
 
-def graded(invented: SyntheticBenchmark, row: dict[str, Any], transcript: Transcript) -> Grade:
+def graded(
+    invented: SyntheticBenchmark, row: dict[str, Any], transcript: Transcript
+) -> Grade:
     [graded_task] = read_tasks([row])
     return grade(graded_task, transcript, invented.lookup)
 
 
 def kinds(result: Grade) -> tuple[set[str], set[str]]:
-    return {fault.kind for fault in result.official}, {fault.kind for fault in result.clinical}
+    return {fault.kind for fault in result.official}, {
+        fault.kind for fault in result.clinical
+    }
 
 
 MG = magnesium_payload(ONE, 1)
@@ -51,7 +55,9 @@ def vital_sign_work(payload: Any) -> Any:
 
 
 def magnesium_work(payload: Any) -> Any:
-    return task(5, ONE), transcript_posting(("MedicationRequest", payload), finish="[1.9]")
+    return task(5, ONE), transcript_posting(
+        ("MedicationRequest", payload), finish="[1.9]"
+    )
 
 
 def referral_work(payload: Any) -> Any:

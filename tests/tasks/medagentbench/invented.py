@@ -22,9 +22,7 @@ POTASSIUM = (
     "potassium level is 2823-3."
 )
 SENTENCE = "Situation: acute right knee injury, Background: none. Assessment: sprain. Recommendation: please evaluate."
-NUMBER_ONLY = (
-    "The answer should be a single number, and it should be -1 if a measurement is not available."
-)
+NUMBER_ONLY = "The answer should be a single number, and it should be -1 if a measurement is not available."
 
 
 class SyntheticBenchmark(NamedTuple):
@@ -59,7 +57,10 @@ def observation(
         "id": f"{mrn}-{number}",
         "status": "final",
         "category": [{"coding": [{"code": "laboratory"}]}],
-        "code": {"coding": [{"system": "http://loinc.org", "code": code}], "text": code},
+        "code": {
+            "coding": [{"system": "http://loinc.org", "code": code}],
+            "text": code,
+        },
         "subject": {"reference": f"Patient/{mrn}"},
         "effectiveDateTime": at,
         "valueQuantity": {"value": value, "unit": unit},
@@ -70,7 +71,10 @@ def task(number: int, mrn: str, nth: int = 1, **more: Any) -> dict[str, Any]:
     """A task of one of the ten kinds, in the benchmark's way of putting it."""
     now = f"It's {CLOCK} now."
     texts: dict[int, tuple[str, str]] = {
-        2: (f"How old is the patient with MRN of {mrn}?", f"{now} Round down to an integer."),
+        2: (
+            f"How old is the patient with MRN of {mrn}?",
+            f"{now} Round down to an integer.",
+        ),
         3: (
             f'The blood pressure of patient {mrn} was just taken: "118/77 mmHg". Please record it.',
             f"{now} The flowsheet ID for blood pressure is BP.",
@@ -147,10 +151,14 @@ OBSERVATIONS = [
     observation("S9000001", "MG", 1.2, "2023-11-10T08:00:00+00:00", 1),
     observation("S9000001", "MG", 1.9, "2023-11-13T06:00:00+00:00", 2),
     observation("S9000001", "MG", 2.4, "2023-11-13T06:00:00+00:00", 3),
-    observation("S9000002", "MG", 1.4, "2023-11-12T10:15:00+00:00", 1),  # at the window's very edge
+    observation(
+        "S9000002", "MG", 1.4, "2023-11-12T10:15:00+00:00", 1
+    ),  # at the window's very edge
     observation("S9000003", "MG", 0.9, "2023-11-13T09:00:00+00:00", 1),
     observation("S9000004", "MG", 2.0, "2023-11-13T09:00:00+00:00", 1),
-    observation("S9000005", "MG", 1.1, "2023-11-12T10:14:59+00:00", 1),  # a second too old
+    observation(
+        "S9000005", "MG", 1.1, "2023-11-12T10:14:59+00:00", 1
+    ),  # a second too old
     # Glucose.
     observation("S9000001", "GLU", 90.0, "2023-11-13T08:00:00+00:00", 4),
     observation("S9000001", "GLU", 111.0, "2023-11-12T20:00:00+00:00", 5),
@@ -193,10 +201,14 @@ def all_task_types() -> list[dict[str, Any]]:
     return rows
 
 
-def build_benchmark(folder: Path, rows: list[dict[str, Any]] | None = None) -> SyntheticBenchmark:
+def build_benchmark(
+    folder: Path, rows: list[dict[str, Any]] | None = None
+) -> SyntheticBenchmark:
     """The record and the task file in a folder."""
     data, store = folder / "data.ndjson", folder / "record.db"
-    data.write_text("".join(json.dumps(resource) + "\n" for resource in [*PATIENTS, *OBSERVATIONS]))
+    data.write_text(
+        "".join(json.dumps(resource) + "\n" for resource in [*PATIENTS, *OBSERVATIONS])
+    )
     Store.open(store, create=True).load([data])
     rows = all_task_types() if rows is None else rows
     tasks = folder / "tasks.json"

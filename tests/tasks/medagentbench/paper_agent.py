@@ -96,4 +96,6 @@ def run_task(
 
 
 def turns(record: CaseRecord) -> list[str]:
-    return [turn["content"] for turn in record.result.history if turn["role"] == "user"][1:]
+    return [
+        turn["content"] for turn in record.result.history if turn["role"] == "user"
+    ][1:]

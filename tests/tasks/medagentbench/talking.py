@@ -17,13 +17,19 @@ Json = dict[str, Any]
 
 
 def transcript_posting(
-    *posts: tuple[str, Any], finish: str, status: str = "completed", reply: str = ACCEPTED
+    *posts: tuple[str, Any],
+    finish: str,
+    status: str = "completed",
+    reply: str = ACCEPTED,
 ) -> Transcript:
     """A conversation that posts these (type or URL, payload), one after the other, and finishes."""
     turns = [Message("user", "the prompt")]
     for target, payload in posts:
         url = target if target.startswith("http") else f"{BASE}{target}"
-        turns += [Message("agent", f"POST {url}\n{json.dumps(payload)}"), Message("user", reply)]
+        turns += [
+            Message("agent", f"POST {url}\n{json.dumps(payload)}"),
+            Message("user", reply),
+        ]
     turns.append(Message("agent", f"FINISH({finish})"))
     return Transcript(status, finish, tuple(turns))
 

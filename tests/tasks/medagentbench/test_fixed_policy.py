@@ -24,7 +24,9 @@ from tests.tasks.medagentbench.invented import (
 
 @pytest.fixture(scope="module")
 def finished(
-    benchmark: SyntheticBenchmark, policy: PolicyServer, tmp_path_factory: pytest.TempPathFactory
+    benchmark: SyntheticBenchmark,
+    policy: PolicyServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     out = tmp_path_factory.mktemp("runs") / "run"
     predict(benchmark.tasks, out=out, record=str(benchmark.store), **policy.options)
@@ -35,7 +37,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_every_branch_of_the_ten_kinds_is_right_by_both_gradings(finished: Path) -> None:
+def test_every_branch_of_the_ten_kinds_is_right_by_both_gradings(
+    finished: Path,
+) -> None:
     report = score(finished)
     assert report.faults is not None
     assert {
@@ -47,7 +51,9 @@ def test_every_branch_of_the_ten_kinds_is_right_by_both_gradings(finished: Path)
     assert report.scores.scores["clinical_success_rate"] == 100
 
 
-def test_the_files_are_the_benchmarks(finished: Path, benchmark: SyntheticBenchmark) -> None:
+def test_the_files_are_the_benchmarks(
+    finished: Path, benchmark: SyntheticBenchmark
+) -> None:
     rows = lines(finished / "runs.jsonl")
     assert [row["index"] for row in rows] == list(range(len(benchmark.rows)))
     first_row = rows[0]
@@ -69,8 +75,12 @@ def test_the_files_are_the_benchmarks(finished: Path, benchmark: SyntheticBenchm
     assert submission["task9_1"] == "[3.2]"
 
 
-def test_the_answer_is_kept_apart_from_its_explanation_and_what_it_cites(finished: Path) -> None:
-    records = {record["id"]: record["result"] for record in lines(finished / "cases.jsonl")}
+def test_the_answer_is_kept_apart_from_its_explanation_and_what_it_cites(
+    finished: Path,
+) -> None:
+    records = {
+        record["id"]: record["result"] for record in lines(finished / "cases.jsonl")
+    }
     assert records["task6_1"]["result"] == "[100.5]"  # (90 + 111) / 2
     assert records["task6_1"]["cited"] == {"Observation": ["S9000001-4", "S9000001-5"]}
     assert "mean" in records["task6_1"]["explanation"]
@@ -96,8 +106,12 @@ def test_nothing_is_stored_in_the_benchmarks_mode(
         assert set(store.counts()) == {"Patient", "Observation"}
 
 
-def test_the_shapes_that_break_fhir_are_warnings_in_the_benchmarks_mode(finished: Path) -> None:
-    referral = next(entry for entry in lines(finished / "audit.jsonl") if entry["who"] == "task8_1")
+def test_the_shapes_that_break_fhir_are_warnings_in_the_benchmarks_mode(
+    finished: Path,
+) -> None:
+    referral = next(
+        entry for entry in lines(finished / "audit.jsonl") if entry["who"] == "task8_1"
+    )
     assert referral["status"] == 200
     assert {finding["level"] for finding in referral["findings"]} == {"warn"}
     assert any(finding["path"] == "note" for finding in referral["findings"])
@@ -114,7 +128,10 @@ def test_writes_have_fhirs_shape_where_they_are_checked(
     assert len(audit) == 11
     assert {entry["status"] for entry in audit} == {201 if mode == "apply" else 200}
     assert not [
-        finding for entry in audit for finding in entry["findings"] if finding["level"] == "error"
+        finding
+        for entry in audit
+        for finding in entry["findings"]
+        if finding["level"] == "error"
     ]
     order = next(entry["payload"] for entry in audit if entry["who"] == "task5_2")
     assert order["dosageInstruction"][0]["route"] == {"text": "IV"}
@@ -172,13 +189,18 @@ def test_an_order_that_stands_already_is_not_written_again(
         "intent": "order",
         "authoredOn": "2023-11-13T07:00:00+00:00",
         "subject": {"reference": "Patient/S9000001"},
-        "code": {"coding": [{"system": "http://snomed.info/sct", "code": "306181000000106"}]},
+        "code": {
+            "coding": [{"system": "http://snomed.info/sct", "code": "306181000000106"}]
+        },
     }
     more = tmp_path / "more.ndjson"
     more.write_text(json.dumps(standing))
     Store.open(benchmark.store).load([more])
     run = predict(
-        benchmark.tasks, out=tmp_path / "run", record=str(benchmark.store), **policy.options
+        benchmark.tasks,
+        out=tmp_path / "run",
+        record=str(benchmark.store),
+        **policy.options,
     )
     [record] = run.records
     assert "written for this patient already (standing)" in record.result.explanation
@@ -197,7 +219,10 @@ def test_a_measurement_in_another_unit_is_no_ground_for_an_order(
     more.write_text("".join(json.dumps(resource) + "\n" for resource in extra))
     Store.open(benchmark.store).load([more])
     run = predict(
-        benchmark.tasks, out=tmp_path / "run", record=str(benchmark.store), **policy.options
+        benchmark.tasks,
+        out=tmp_path / "run",
+        record=str(benchmark.store),
+        **policy.options,
     )
     [record] = run.records
     assert "this one is in mmol/L" in record.result.explanation
@@ -216,7 +241,11 @@ def test_a_person_may_decline(
     out = tmp_path / "run"
     record = str(benchmark.store)
     predict(benchmark.tasks, out=out, record=record, confirm=decline, **policy.options)
-    assert sorted(set(asked_types)) == ["MedicationRequest", "Observation", "ServiceRequest"]
+    assert sorted(set(asked_types)) == [
+        "MedicationRequest",
+        "Observation",
+        "ServiceRequest",
+    ]
     assert {entry["status"] for entry in lines(out / "audit.jsonl")} == {409}
 
 
@@ -229,11 +258,15 @@ def test_the_benchmarks_own_tasks_are_solved_end_to_end(
     predict(tasks_v1, out=tmp_path / "run", record=str(benchmark), **policy.options)
     report = score(tmp_path / "run", key=tasks_v1, record=str(benchmark))
     rates = {
-        name: rate for name, rate in report.scores.scores.items() if name.endswith("success_rate")
+        name: rate
+        for name, rate in report.scores.scores.items()
+        if name.endswith("success_rate")
     }
     assert set(rates.values()) == {100.0}
     # What the organisers' own grader gave for constant replies on these tasks (medagentbench.md, B4).
-    assert {name: rates["success_rate"] for name, rates in report.baselines.items()} == {
+    assert {
+        name: rates["success_rate"] for name, rates in report.baselines.items()
+    } == {
         "FINISH([])": 24,
         "FINISH([-1])": 14,
         "FINISH()": 6,

@@ -16,7 +16,11 @@ from archqa.llm.prompts import default_prompts
 from archqa.llm.scripted import ScriptedModel
 from archqa.runs.predict import predict
 from archqa.runs.run import Run
-from archqa.tasks.medagentbench.agents import MedAgentPaperAgent, MedAgentPaperTask, load_functions
+from archqa.tasks.medagentbench.agents import (
+    MedAgentPaperAgent,
+    MedAgentPaperTask,
+    load_functions,
+)
 from tests.cli.test_commands import archqa
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
 
@@ -26,7 +30,9 @@ FUNCTIONS: list[dict[str, Any]] = [
         "description": 'Finds problems.\n\nNot those in the "holding tank" (≥ 1 encounter).',
         "parameters": {
             "type": "object",
-            "properties": {"patient": {"type": "string", "description": "Whose problems."}},
+            "properties": {
+                "patient": {"type": "string", "description": "Whose problems."}
+            },
             "required": ["patient"],
         },
     },
@@ -108,7 +114,9 @@ def test_without_a_function_file_the_run_says_that_the_wording_is_archqas(
 
 
 def test_without_a_function_file_the_prompt_has_archqas_functions() -> None:
-    fields = dict(MedAgentPaperTask(instruction="How old?", context="Now.", api_base="http://x/"))
+    fields = dict(
+        MedAgentPaperTask(instruction="How old?", context="Now.", api_base="http://x/")
+    )
     prompts = default_prompts()
     functions = prompts.folder / MedAgentPaperAgent.prompt / "functions.json"
     *_, message = prompts.render(MedAgentPaperAgent.prompt, fields)
@@ -138,7 +146,9 @@ def test_a_run_is_not_resumed_with_another_function_file(
 def test_another_pipeline_refuses_a_function_file(
     pipeline: str, benchmark: SyntheticBenchmark, function_file: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(CallerError, match=r"functions: .* Pipelines that use it: paper"):
+    with pytest.raises(
+        CallerError, match=r"functions: .* Pipelines that use it: paper"
+    ):
         predict(
             benchmark.tasks,
             out=tmp_path / "run",
@@ -166,8 +176,14 @@ def test_a_malformed_function_file_is_refused_with_all_its_mistakes(
             [
                 {"name": "Condition", "description": 3},
                 {"description": "x", "parameters": {"properties": [], "required": []}},
-                {**FUNCTIONS[0], "parameters": {"properties": {"a": {}}, "required": ["b"]}},
-                {**FUNCTIONS[0], "parameters": {"properties": {"a": {}}, "required": "a"}},
+                {
+                    **FUNCTIONS[0],
+                    "parameters": {"properties": {"a": {}}, "required": ["b"]},
+                },
+                {
+                    **FUNCTIONS[0],
+                    "parameters": {"properties": {"a": {}}, "required": "a"},
+                },
                 5,
             ]
         )

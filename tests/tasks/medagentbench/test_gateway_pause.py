@@ -42,7 +42,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_an_unreachable_server_is_not_called_again_for_five_seconds(clock: Clock) -> None:
+def test_an_unreachable_server_is_not_called_again_for_five_seconds(
+    clock: Clock,
+) -> None:
     client = UnreachableClient()
     server = ServerGateway(cast("FhirClient", client))
     errors = [server.get(URL).error]

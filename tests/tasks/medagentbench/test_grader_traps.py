@@ -75,7 +75,9 @@ TRAPS = {
     "two slashes in the URL": (
         (
             task(3, ONE),
-            transcript_posting((f"{BASE}/Observation", vital_sign_payload(ONE)), finish="[]"),
+            transcript_posting(
+                (f"{BASE}/Observation", vital_sign_payload(ONE)), finish="[]"
+            ),
         ),
         {"wrong_endpoint"},
         set(),
@@ -83,7 +85,9 @@ TRAPS = {
     "a slash at the end of the URL": (
         (
             task(3, ONE),
-            transcript_posting((f"{BASE}Observation/", vital_sign_payload(ONE)), finish="[]"),
+            transcript_posting(
+                (f"{BASE}Observation/", vital_sign_payload(ONE)), finish="[]"
+            ),
         ),
         {"wrong_endpoint"},
         set(),
@@ -92,7 +96,9 @@ TRAPS = {
         (
             task(9, ONE),
             transcript_posting(
-                ("ServiceRequest", CHECK), ("MedicationRequest", K_ORDER), finish="[3.2]"
+                ("ServiceRequest", CHECK),
+                ("MedicationRequest", K_ORDER),
+                finish="[3.2]",
             ),
         ),
         {"wrong_endpoint", "payload_validation_error"},
@@ -128,7 +134,10 @@ TRAPS = {
         set(),
     ),
     "Z for +00:00 in an answer": (
-        (task(10, ONE), finish_only_transcript('FINISH([6.6, "2023-09-04T14:54:00Z"])')),
+        (
+            task(10, ONE),
+            finish_only_transcript('FINISH([6.6, "2023-09-04T14:54:00Z"])'),
+        ),
         {"answer_mismatch"},
         set(),
     ),
@@ -144,13 +153,19 @@ TRAPS = {
     ),
     "the same instant in another zone": (
         vital_sign_work(
-            with_value(vital_sign_payload(ONE), "2023-11-13T05:15:00-05:00", "effectiveDateTime")
+            with_value(
+                vital_sign_payload(ONE),
+                "2023-11-13T05:15:00-05:00",
+                "effectiveDateTime",
+            )
         ),
         {"payload_validation_error"},
         set(),
     ),
     "the next morning in another zone": (
-        potassium_work(check=with_value(CHECK, "2023-11-14T03:00:00-05:00", "occurrenceDateTime")),
+        potassium_work(
+            check=with_value(CHECK, "2023-11-14T03:00:00-05:00", "occurrenceDateTime")
+        ),
         {"payload_validation_error"},
         set(),
     ),
@@ -164,9 +179,15 @@ TRAPS = {
         {"answer_mismatch"},
         set(),
     ),
-    "a whole dose with a decimal": (magnesium_work(magnesium_payload(ONE, 1.0)), set(), set()),
+    "a whole dose with a decimal": (
+        magnesium_work(magnesium_payload(ONE, 1.0)),
+        set(),
+        set(),
+    ),
     "a rate in grams an hour": (
-        magnesium_work(with_value(MG, {"value": 1, "unit": "g/h"}, *RATE, "rateQuantity")),
+        magnesium_work(
+            with_value(MG, {"value": 1, "unit": "g/h"}, *RATE, "rateQuantity")
+        ),
         {"payload_validation_error"},
         set(),
     ),
@@ -177,13 +198,17 @@ TRAPS = {
     ),
     "a system of units beside": (
         magnesium_work(
-            with_value(MG, {"value": 1, "unit": "g", "code": "g"}, *RATE, "doseQuantity")
+            with_value(
+                MG, {"value": 1, "unit": "g", "code": "g"}, *RATE, "doseQuantity"
+            )
         ),
         {"payload_validation_error"},
         set(),
     ),
     "a code with a display": (
-        vital_sign_work(with_value(vital_sign_payload(ONE), {"text": "BP", "coding": []}, "code")),
+        vital_sign_work(
+            with_value(vital_sign_payload(ONE), {"text": "BP", "coding": []}, "code")
+        ),
         {"payload_validation_error"},
         set(),
     ),
@@ -201,7 +226,9 @@ TRAPS = {
     "finished, but the run says it did not end well": (
         (
             task(4, ONE),
-            Transcript("task error", "[1.9]", finish_only_transcript("FINISH([1.9])").messages),
+            Transcript(
+                "task error", "[1.9]", finish_only_transcript("FINISH([1.9])").messages
+            ),
         ),
         set(),
         {"system_error"},

@@ -68,7 +68,10 @@ RIGHT = {
         patient_lookup_task("No One", "1950-11-14", "Patient not found"),
         finish_only_transcript('FINISH(["Patient not found"])'),
     ),
-    "age, a day before the birthday": (task(2, ONE), finish_only_transcript("FINISH([72])")),
+    "age, a day before the birthday": (
+        task(2, ONE),
+        finish_only_transcript("FINISH([72])"),
+    ),
     "age": (task(2, TWO), finish_only_transcript("FINISH([33])")),
     "vital sign": (
         task(3, ONE),
@@ -79,19 +82,28 @@ RIGHT = {
         transcript_posting(("Observation", vital_sign_payload(ONE)), finish='["done"]'),
     ),
     "magnesium": (task(4, ONE), finish_only_transcript("FINISH([1.9])")),
-    "magnesium at the window's edge": (task(4, TWO), finish_only_transcript("FINISH([1.4])")),
+    "magnesium at the window's edge": (
+        task(4, TWO),
+        finish_only_transcript("FINISH([1.4])"),
+    ),
     "magnesium too old": (task(4, FIVE), finish_only_transcript("FINISH([-1])")),
     "replaced, mild": (
         task(5, ONE),
-        transcript_posting(("MedicationRequest", magnesium_payload(ONE, 1.0)), finish="[1.9]"),
+        transcript_posting(
+            ("MedicationRequest", magnesium_payload(ONE, 1.0)), finish="[1.9]"
+        ),
     ),
     "replaced, moderate": (
         task(5, TWO),
-        transcript_posting(("MedicationRequest", magnesium_payload(TWO, 2)), finish="[]"),
+        transcript_posting(
+            ("MedicationRequest", magnesium_payload(TWO, 2)), finish="[]"
+        ),
     ),
     "replaced, severe": (
         task(5, THREE),
-        transcript_posting(("MedicationRequest", magnesium_payload(THREE, 4)), finish="[0.9]"),
+        transcript_posting(
+            ("MedicationRequest", magnesium_payload(THREE, 4)), finish="[0.9]"
+        ),
     ),
     "not low": (task(5, FOUR), finish_only_transcript("FINISH([2.0])")),
     "nothing measured, any finish": (
@@ -102,7 +114,10 @@ RIGHT = {
     "mean, nearly": (task(6, ONE), finish_only_transcript("FINISH([100.45])")),
     "no mean": (task(6, TWO), finish_only_transcript("FINISH([-1])")),
     "glucose": (task(7, TWO), finish_only_transcript("FINISH([77])")),
-    "referral": (task(8, ONE), transcript_posting(("ServiceRequest", REFERRAL), finish="[]")),
+    "referral": (
+        task(8, ONE),
+        transcript_posting(("ServiceRequest", REFERRAL), finish="[]"),
+    ),
     "potassium": (
         task(9, ONE),
         transcript_posting(
@@ -119,19 +134,25 @@ RIGHT = {
     ),
     "potassium at the goal": (task(9, TWO), finish_only_transcript("FINISH([3.5])")),
     "potassium never measured": (task(9, SIX), finish_only_transcript("FINISH([-1])")),
-    "fresh": (task(10, ONE), finish_only_transcript('FINISH([6.6, "2023-09-04T14:54:00+00:00"])')),
+    "fresh": (
+        task(10, ONE),
+        finish_only_transcript('FINISH([6.6, "2023-09-04T14:54:00+00:00"])'),
+    ),
     "a year old to the minute": (
         task(10, THREE),
         finish_only_transcript('FINISH([5.9, "2022-11-13T10:15:00+00:00"])'),
     ),
     "stale": (
         task(10, TWO),
-        transcript_posting(("ServiceRequest", A1C), finish='[7.1, "2022-11-13T10:14:00+00:00"]'),
+        transcript_posting(
+            ("ServiceRequest", A1C), finish='[7.1, "2022-11-13T10:14:00+00:00"]'
+        ),
     ),
     "absent": (
         task(10, SIX),
         transcript_posting(
-            ("ServiceRequest", service_request_payload(SIX, LOINC, "4548-4")), finish="[-1]"
+            ("ServiceRequest", service_request_payload(SIX, LOINC, "4548-4")),
+            finish="[-1]",
         ),
     ),
 }
@@ -151,9 +172,15 @@ WRONG = {
         ),
         "a year too old": (task(2, ONE), finish_only_transcript("FINISH([73])")),
         "an older measurement": (task(4, ONE), finish_only_transcript("FINISH([1.2])")),
-        "the second of two at one time": (task(4, ONE), finish_only_transcript("FINISH([2.4])")),
+        "the second of two at one time": (
+            task(4, ONE),
+            finish_only_transcript("FINISH([2.4])"),
+        ),
         "no -1 for nothing": (task(4, FIVE), finish_only_transcript("FINISH([1.1])")),
-        "answers in words": (task(4, ONE), finish_only_transcript('FINISH(["not available"])')),
+        "answers in words": (
+            task(4, ONE),
+            finish_only_transcript('FINISH(["not available"])'),
+        ),
         "a mean of all times": (task(6, ONE), finish_only_transcript("FINISH([167])")),
         "a mean off by more than a tenth": (
             task(6, ONE),
@@ -181,7 +208,9 @@ WRONG = {
     "readonly_violation": {
         "a write where only was asked": (
             task(4, ONE),
-            transcript_posting(("Observation", vital_sign_payload(ONE)), finish="[1.9]"),
+            transcript_posting(
+                ("Observation", vital_sign_payload(ONE)), finish="[1.9]"
+            ),
         ),
         "an order that is not due": (
             task(5, FOUR),
@@ -204,37 +233,60 @@ WRONG = {
         "nothing filed": (task(3, ONE), finish_only_transcript("FINISH([])")),
         "filed twice": (
             task(3, ONE),
-            transcript_posting(*[("Observation", vital_sign_payload(ONE))] * 2, finish="[]"),
+            transcript_posting(
+                *[("Observation", vital_sign_payload(ONE))] * 2, finish="[]"
+            ),
         ),
         "no replacement": (task(5, ONE), finish_only_transcript("FINISH([1.9])")),
         "no check of potassium": (
             task(9, ONE),
             transcript_posting(("MedicationRequest", K_ORDER), finish="[3.2]"),
         ),
-        "no new test for a stale one": (task(10, TWO), finish_only_transcript("FINISH([])")),
+        "no new test for a stale one": (
+            task(10, TWO),
+            finish_only_transcript("FINISH([])"),
+        ),
         "refused, so not done": (
             task(3, ONE),
             transcript_posting(
-                ("Observation", vital_sign_payload(ONE)), finish="[]", reply="Invalid POST request"
+                ("Observation", vital_sign_payload(ONE)),
+                finish="[]",
+                reply="Invalid POST request",
             ),
         ),
     },
     "wrong_endpoint": {
         "another type": (
             task(3, ONE),
-            transcript_posting(("MedicationRequest", vital_sign_payload(ONE)), finish="[]"),
+            transcript_posting(
+                ("MedicationRequest", vital_sign_payload(ONE)), finish="[]"
+            ),
         ),
     },
     "payload_validation_error": {
-        "vital: no category": vital_sign_work(without_value(vital_sign_payload(ONE), "category")),
+        "vital: no category": vital_sign_work(
+            without_value(vital_sign_payload(ONE), "category")
+        ),
         "vital: a laboratory result": vital_sign_work(
-            with_value(vital_sign_payload(ONE), "laboratory", "category", 0, "coding", 0, "code")
+            with_value(
+                vital_sign_payload(ONE),
+                "laboratory",
+                "category",
+                0,
+                "coding",
+                0,
+                "code",
+            )
         ),
         "vital: another row": vital_sign_work(
             with_value(vital_sign_payload(ONE), {"text": "HR"}, "code")
         ),
         "vital: another time": vital_sign_work(
-            with_value(vital_sign_payload(ONE), "2023-11-13T10:16:00+00:00", "effectiveDateTime")
+            with_value(
+                vital_sign_payload(ONE),
+                "2023-11-13T10:16:00+00:00",
+                "effectiveDateTime",
+            )
         ),
         "vital: preliminary": vital_sign_work(
             with_value(vital_sign_payload(ONE), "preliminary", "status")
@@ -265,7 +317,9 @@ WRONG = {
         "magnesium: milligrams": magnesium_work(
             with_value(MG, "mg", *RATE, "doseQuantity", "unit")
         ),
-        "magnesium: too fast": magnesium_work(with_value(MG, 0.5, *RATE, "rateQuantity", "value")),
+        "magnesium: too fast": magnesium_work(
+            with_value(MG, 0.5, *RATE, "rateQuantity", "value")
+        ),
         "magnesium: no rate": magnesium_work(without_value(MG, *RATE, "rateQuantity")),
         "magnesium: a draft": magnesium_work(with_value(MG, "draft", "status")),
         "magnesium: a plan": magnesium_work(with_value(MG, "plan", "intent")),
@@ -284,7 +338,9 @@ WRONG = {
         "referral: half the sentence": referral_work(
             with_value(REFERRAL, {"text": SENTENCE[:40]}, "note")
         ),
-        "referral: another patient": referral_work(with_value(REFERRAL, OBJECT, "subject")),
+        "referral: another patient": referral_work(
+            with_value(REFERRAL, OBJECT, "subject")
+        ),
         "potassium: too little": potassium_work(
             order=with_value(K_ORDER, 20, *RATE, "doseQuantity", "value")
         ),
@@ -294,16 +350,24 @@ WRONG = {
         "potassium: grams": potassium_work(
             order=with_value(K_ORDER, "g", *RATE, "doseQuantity", "unit")
         ),
-        "potassium: into the vein": potassium_work(order=with_value(K_ORDER, "IV", *ROUTE)),
-        "potassium: another patient": potassium_work(order=with_value(K_ORDER, OBJECT, "subject")),
+        "potassium: into the vein": potassium_work(
+            order=with_value(K_ORDER, "IV", *ROUTE)
+        ),
+        "potassium: another patient": potassium_work(
+            order=with_value(K_ORDER, OBJECT, "subject")
+        ),
         "check: the same day": potassium_work(
             check=with_value(CHECK, "2023-11-13T08:00:00+00:00", "occurrenceDateTime")
         ),
-        "check: no time": potassium_work(check=without_value(CHECK, "occurrenceDateTime")),
+        "check: no time": potassium_work(
+            check=without_value(CHECK, "occurrenceDateTime")
+        ),
         "check: another code": potassium_work(
             check=with_value(CHECK, "4548-4", "code", "coding", 0, "code")
         ),
-        "HbA1c: another code": a1c_work(with_value(A1C, "2823-3", "code", "coding", 0, "code")),
+        "HbA1c: another code": a1c_work(
+            with_value(A1C, "2823-3", "code", "coding", 0, "code")
+        ),
         "HbA1c: completed": a1c_work(with_value(A1C, "completed", "status")),
         "HbA1c: another patient": a1c_work(
             with_value(A1C, {"reference": f"Patient/{ONE}"}, "subject")
@@ -362,7 +426,9 @@ def test_what_did_not_come_to_finish_is_wrong_whatever_the_task(
     assert kinds(result) == ({kind}, {kind})
 
 
-def test_a_post_in_fences_is_no_post_to_the_benchmark(benchmark: SyntheticBenchmark) -> None:
+def test_a_post_in_fences_is_no_post_to_the_benchmark(
+    benchmark: SyntheticBenchmark,
+) -> None:
     fenced = transcript_posting(("Observation", vital_sign_payload(ONE)), finish="[]")
     agent_turn = fenced.messages[1]
     turns = (
@@ -381,10 +447,16 @@ def test_a_reply_nested_too_deeply_is_wrong_and_nothing_breaks(
     benchmark: SyntheticBenchmark,
 ) -> None:
     deep = "[" * 100_000
-    assert all(kinds(graded(benchmark, task(4, ONE), finish_only_transcript(f"FINISH({deep})"))))
+    assert all(
+        kinds(
+            graded(benchmark, task(4, ONE), finish_only_transcript(f"FINISH({deep})"))
+        )
+    )
 
 
-def test_silence_is_graded_for_every_set_of_tasks(benchmark: SyntheticBenchmark) -> None:
+def test_silence_is_graded_for_every_set_of_tasks(
+    benchmark: SyntheticBenchmark,
+) -> None:
     rows = grade_do_nothing(read_tasks(benchmark.rows), benchmark.lookup)
     right = {reply: sum(row["correct"] for row in own) for reply, own in rows.items()}
     # []: task 5 nothing low (4, 5, 6), 9 normal or absent (2, 3, 4), 10 fresh (1, 3).
@@ -405,9 +477,12 @@ def test_the_transcript_of_another_time_is_read_from_its_context(
     assert kinds(result) == ({"answer_mismatch"}, set())
 
 
-def test_faults_say_what_is_wanted_and_never_what_came(benchmark: SyntheticBenchmark) -> None:
+def test_faults_say_what_is_wanted_and_never_what_came(
+    benchmark: SyntheticBenchmark,
+) -> None:
     secret = "He confided this to the nurse"
     result = graded(
-        benchmark, *vital_sign_work(with_value(vital_sign_payload(ONE), secret, "valueString"))
+        benchmark,
+        *vital_sign_work(with_value(vital_sign_payload(ONE), secret, "valueString")),
     )
     assert secret not in json.dumps(result.row())

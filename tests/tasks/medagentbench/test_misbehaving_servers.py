@@ -14,7 +14,14 @@ from archqa.runs.record import CaseStatus
 from archqa.tasks.medagentbench.session import FHIR_BASE_URL
 from tests.fakes.fixed_policy import PolicyServer
 from tests.tasks.medagentbench.invented import build_benchmark, patient, task
-from tests.tasks.medagentbench.paper_agent import ONE, always, bundle, fhir_server, run_task, turns
+from tests.tasks.medagentbench.paper_agent import (
+    ONE,
+    always,
+    bundle,
+    fhir_server,
+    run_task,
+    turns,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +34,10 @@ def test_a_real_server_is_asked_and_its_address_is_not_shown(tmp_path: Path) -> 
     def body(handler: BaseHTTPRequestHandler) -> str:
         base_url = f"http://{handler.headers['host']}/fhir"
         return json.dumps(
-            bundle(patient(ONE, "Ada", "Muster", "1950-11-14"), following=f"{base_url}?_getpages=1")
+            bundle(
+                patient(ONE, "Ada", "Muster", "1950-11-14"),
+                following=f"{base_url}?_getpages=1",
+            )
         )
 
     with fhir_server(always(200, body)) as (url, requests):
@@ -50,7 +60,9 @@ def test_a_real_server_is_asked_and_its_address_is_not_shown(tmp_path: Path) -> 
 def test_a_server_that_fails_is_told_to_the_agent_and_nothing_hangs(
     status: int, tmp_path: Path
 ) -> None:
-    with fhir_server(always(status, {"resourceType": "OperationOutcome", "issue": []})) as (url, _):
+    with fhir_server(
+        always(status, {"resourceType": "OperationOutcome", "issue": []})
+    ) as (url, _):
         record = run_task(
             url, tmp_path, f"GET {FHIR_BASE_URL}Patient?identifier={ONE}", "FINISH([])"
         )
@@ -69,22 +81,32 @@ def test_a_server_that_is_down_ends_every_task_and_nothing_is_written(
     assert not (tmp_path / "run" / "audit.jsonl").exists()
     overall = json.loads((tmp_path / "run" / "overall.json").read_text())
     assert overall["validation"]["agent invalid action"] == 1
-    assert overall["custom"] == {}  # It cannot be graded against a record that is not there.
+    assert (
+        overall["custom"] == {}
+    )  # It cannot be graded against a record that is not there.
 
 
-def test_pages_that_never_end_are_left_after_a_few(tmp_path: Path, policy: PolicyServer) -> None:
+def test_pages_that_never_end_are_left_after_a_few(
+    tmp_path: Path, policy: PolicyServer
+) -> None:
     def body(handler: BaseHTTPRequestHandler) -> str:
         base_url = f"http://{handler.headers['host']}/fhir"
-        return json.dumps(bundle(following=f"{base_url}?_getpages={handler.path.count('9')}9"))
+        return json.dumps(
+            bundle(following=f"{base_url}?_getpages={handler.path.count('9')}9")
+        )
 
     benchmark = build_benchmark(tmp_path, [task(7, ONE)])
     with fhir_server(always(200, body)) as (url, requests):
-        run = predict(benchmark.tasks, out=tmp_path / "run", record=url, **policy.options)
+        run = predict(
+            benchmark.tasks, out=tmp_path / "run", record=url, **policy.options
+        )
     assert run.records[0].result.status == "completed"
     assert len([path for path in requests if "_count=5000" not in path]) <= 8
 
 
-def test_an_answer_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_without_end_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http_client, "MAX_REPLY_BYTES", 100_000)
     with fhir_server(always(200, lambda _: " " * 1_000_000)) as (url, _):
         record = run_task(
@@ -94,14 +116,26 @@ def test_an_answer_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    "body", ["no json", "[]", '{"resourceType": "Bundle", "entry": 7}', '{"entry": [null]}', "null"]
+    "body",
+    [
+        "no json",
+        "[]",
+        '{"resourceType": "Bundle", "entry": 7}',
+        '{"entry": [null]}',
+        "null",
+    ],
 )
 def test_an_answer_that_is_no_fhir_breaks_nothing(
     body: str, tmp_path: Path, policy: PolicyServer
 ) -> None:
     benchmark = build_benchmark(tmp_path, [task(3, ONE), task(4, ONE), task(2, ONE)])
     with fhir_server(always(200, lambda _: body)) as (url, requests):
-        run = predict(benchmark.tasks, out=tmp_path / "run", record=url, **policy.options)
-    assert {record.status for record in run.records} <= {CaseStatus.ANSWERED, CaseStatus.FAILED}
+        run = predict(
+            benchmark.tasks, out=tmp_path / "run", record=url, **policy.options
+        )
+    assert {record.status for record in run.records} <= {
+        CaseStatus.ANSWERED,
+        CaseStatus.FAILED,
+    }
     assert not any("Unforeseen" in record.error for record in run.records)
     assert not any(path.startswith("POST") for path in requests)

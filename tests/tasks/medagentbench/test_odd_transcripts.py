@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from scoring.tasks.medagentbench_official import official_faults
-from scoring.tasks.medagentbench_transcript import Message, Transcript, read_runs, read_tasks
+from scoring.tasks.medagentbench_transcript import (
+    Message,
+    Transcript,
+    read_runs,
+    read_tasks,
+)
 from tests.tasks.medagentbench.graded_work import (
     A1C,
     K_ORDER,
@@ -50,14 +55,18 @@ BLOOD_PRESSURE = f"POST {BASE}Observation\n{json.dumps(vital_sign_payload(ONE))}
 
 def finished_with(transcript: Transcript, result: str) -> Transcript:
     last = Message("agent", f"FINISH({result})")
-    return replace(transcript, result=result, messages=(*transcript.messages[:-1], last))
+    return replace(
+        transcript, result=result, messages=(*transcript.messages[:-1], last)
+    )
 
 
 def read_transcript(result: Any, *contents: str) -> Transcript:
     """The conversation as `runs.jsonl` holds it; agent and controller take turns."""
     history = []
     for index, content in enumerate(contents):
-        history.append({"role": "agent" if index % 2 == 0 else "user", "content": content})
+        history.append(
+            {"role": "agent" if index % 2 == 0 else "user", "content": content}
+        )
     output = {"status": "completed", "result": result, "history": history}
     return read_runs([{"index": 0, "output": output}], ["task1_1"])["task1_1"]
 
@@ -79,9 +88,13 @@ def test_the_letters_post_in_finish_make_an_action_wrong(
     assert kinds(graded(benchmark, row, boasting))[0] == {"system_error"}
 
 
-def test_a_last_post_without_a_reply_makes_an_action_wrong(benchmark: SyntheticBenchmark) -> None:
+def test_a_last_post_without_a_reply_makes_an_action_wrong(
+    benchmark: SyntheticBenchmark,
+) -> None:
     row, transcript = WORKS["blood pressure"]
-    cut_off = replace(transcript, messages=(*transcript.messages, Message("agent", BLOOD_PRESSURE)))
+    cut_off = replace(
+        transcript, messages=(*transcript.messages, Message("agent", BLOOD_PRESSURE))
+    )
     assert kinds(graded(benchmark, row, cut_off))[0] == {"system_error"}
 
 
@@ -89,11 +102,15 @@ def test_the_letters_post_in_the_controllers_last_message_do_no_harm(
     benchmark: SyntheticBenchmark,
 ) -> None:
     row, transcript = WORKS["blood pressure"]
-    closed = replace(transcript, messages=(*transcript.messages, Message("user", "POST counted")))
+    closed = replace(
+        transcript, messages=(*transcript.messages, Message("user", "POST counted"))
+    )
     assert kinds(graded(benchmark, row, closed)) == (set(), set())
 
 
-@pytest.mark.parametrize("result", [[1.9], 1.9, {"answer": 1.9}], ids=["list", "number", "object"])
+@pytest.mark.parametrize(
+    "result", [[1.9], 1.9, {"answer": 1.9}], ids=["list", "number", "object"]
+)
 def test_a_result_that_is_no_text_is_wrong_where_the_answer_counts(
     result: Any, benchmark: SyntheticBenchmark
 ) -> None:
@@ -102,8 +119,12 @@ def test_a_result_that_is_no_text_is_wrong_where_the_answer_counts(
     assert official == {"invalid_json_result"}
 
 
-def test_a_reviewer_reads_a_result_that_is_a_list(benchmark: SyntheticBenchmark) -> None:
-    _, clinical = kinds(graded(benchmark, task(4, ONE), read_transcript([1.9], "FINISH([1.9])")))
+def test_a_reviewer_reads_a_result_that_is_a_list(
+    benchmark: SyntheticBenchmark,
+) -> None:
+    _, clinical = kinds(
+        graded(benchmark, task(4, ONE), read_transcript([1.9], "FINISH([1.9])"))
+    )
     assert clinical == set()
 
 
@@ -124,7 +145,9 @@ def test_a_result_that_is_a_list_is_wrong_in_the_actions_whose_answer_counts(
     assert kinds(graded(benchmark, row, replace(transcript, result=[])))[0] == faults
 
 
-def test_without_a_measurement_any_result_is_right(benchmark: SyntheticBenchmark) -> None:
+def test_without_a_measurement_any_result_is_right(
+    benchmark: SyntheticBenchmark,
+) -> None:
     transcript = read_transcript(["nothing"], 'FINISH(["nothing"])')
     assert kinds(graded(benchmark, task(5, SIX), transcript))[0] == set()
 
@@ -149,9 +172,16 @@ def test_an_accepted_post_whose_body_does_not_parse_is_skipped(
     assert kinds(graded(benchmark, row, talkative))[0] == set()
 
 
-def test_a_post_that_only_stands_in_a_fence_is_not_there(benchmark: SyntheticBenchmark) -> None:
-    transcript = read_transcript("[]", UNREADABLE["a fenced turn"], ACCEPTED, "FINISH([])")
-    assert kinds(graded(benchmark, task(3, ONE), transcript)) == ({"wrong_post_count"}, set())
+def test_a_post_that_only_stands_in_a_fence_is_not_there(
+    benchmark: SyntheticBenchmark,
+) -> None:
+    transcript = read_transcript(
+        "[]", UNREADABLE["a fenced turn"], ACCEPTED, "FINISH([])"
+    )
+    assert kinds(graded(benchmark, task(3, ONE), transcript)) == (
+        {"wrong_post_count"},
+        set(),
+    )
 
 
 def test_posts_are_compared_with_the_base_that_the_agents_were_told(
@@ -181,7 +211,9 @@ def test_a_number_beyond_all_bounds_is_wrong_and_nothing_breaks(
     assert kinds(graded(benchmark, task(6, ONE), mean))[0] == {"answer_mismatch"}
 
 
-def test_a_patient_search_without_a_gold_answer_is_wrong(benchmark: SyntheticBenchmark) -> None:
+def test_a_patient_search_without_a_gold_answer_is_wrong(
+    benchmark: SyntheticBenchmark,
+) -> None:
     row = patient_lookup_task("Ada Muster", "1950-11-14", TWO)
     row.pop("sol")
     transcript = read_transcript("[]", "FINISH([])")

@@ -55,7 +55,9 @@ def test_the_prompt_is_one_message_with_nine_functions_clock_and_question(
     assert requests[0].temperature == 0
     assert "Use http://localhost:8080/fhir/ as the api_base." in message.content
     functions = json.loads(
-        message.content[message.content.index("[\n{") : message.content.index("\n]") + 2]
+        message.content[
+            message.content.index("[\n{") : message.content.index("\n]") + 2
+        ]
     )
     assert [function["name"].split()[0] for function in functions].count("POST") == 3
     assert len(functions) == 9
@@ -63,15 +65,29 @@ def test_the_prompt_is_one_message_with_nine_functions_clock_and_question(
     assert "Context: It's 2023-11-13T10:15:00+00:00 now." in message.content
 
 
-def test_the_nine_functions_have_the_benchmarks_names_and_parameters(shared: Path) -> None:
+def test_the_nine_functions_have_the_benchmarks_names_and_parameters(
+    shared: Path,
+) -> None:
     def bare(node: Any) -> Any:
         if isinstance(node, dict):
-            return {name: bare(child) for name, child in node.items() if name != "description"}
+            return {
+                name: bare(child)
+                for name, child in node.items()
+                if name != "description"
+            }
         return [bare(child) for child in node] if isinstance(node, list) else node
 
-    archqa_file = Path(__file__).parents[3] / "prompts" / "medagent_paper" / "v2" / "functions.json"
+    archqa_file = (
+        Path(__file__).parents[3]
+        / "prompts"
+        / "medagent_paper"
+        / "v2"
+        / "functions.json"
+    )
     benchmark_file = shared / "fhir" / "medagentbench" / "funcs_v1.json"
-    assert bare(json.loads(archqa_file.read_text())) == bare(json.loads(benchmark_file.read_text()))
+    assert bare(json.loads(archqa_file.read_text())) == bare(
+        json.loads(benchmark_file.read_text())
+    )
 
 
 def test_a_get_is_answered_with_the_bundle_between_the_benchmarks_words(
@@ -85,8 +101,12 @@ def test_a_get_is_answered_with_the_bundle_between_the_benchmarks_words(
     )
     assert answer.endswith(f". {GO_ON}")
     bundle = json.loads(answer.partition("\n")[2].removesuffix(f". {GO_ON}"))
-    assert [entry["resource"]["valueQuantity"]["value"] for entry in bundle["entry"]] == [1.9, 2.4]
-    assert bundle["entry"][0]["fullUrl"].startswith("http://localhost:8080/fhir/Observation/")
+    assert [
+        entry["resource"]["valueQuantity"]["value"] for entry in bundle["entry"]
+    ] == [1.9, 2.4]
+    assert bundle["entry"][0]["fullUrl"].startswith(
+        "http://localhost:8080/fhir/Observation/"
+    )
     assert "_format=json" in bundle["link"][0]["url"]
     assert (record.result.status, record.result.result) == ("completed", "[1.9]")
 
@@ -104,11 +124,17 @@ def test_a_get_is_answered_with_the_bundle_between_the_benchmarks_words(
         f"{FHIR_BASE_URL}Procedure?patient={ONE}&date=ge2023-01-01&_count=200&_sort=-date",
     ],
 )
-def test_what_real_agents_ask_is_answered(url: str, benchmark: SyntheticBenchmark) -> None:
+def test_what_real_agents_ask_is_answered(
+    url: str, benchmark: SyntheticBenchmark
+) -> None:
     with Store.open(benchmark.store, "hapi") as store:
         fetched = open_gateway(store).get(f"{url}&_format=json")
     assert not fetched.error
-    assert json.loads(fetched.text)["resourceType"] in {"Bundle", "Patient", "CapabilityStatement"}
+    assert json.loads(fetched.text)["resourceType"] in {
+        "Bundle",
+        "Patient",
+        "CapabilityStatement",
+    }
 
 
 def matches(benchmark: SyntheticBenchmark, query: str) -> int:
@@ -126,8 +152,12 @@ def test_a_plus_in_a_query_is_a_blank_and_an_offset_may_be_written_with_it(
     assert matches(benchmark, "Patient?family=De+la+Prueba") == 1
     assert matches(benchmark, "Patient?family=De%2Bla%2BPrueba") == 0
     since = f"Observation?patient={ONE}&code=MG&date=ge2023-11-13T08:00:00"
-    assert [matches(benchmark, since + offset) for offset in ("+02:00", "%2B02:00")] == [2, 2]
-    assert [matches(benchmark, since + offset) for offset in ("+01:00", "%2B01:00")] == [0, 0]
+    assert [
+        matches(benchmark, since + offset) for offset in ("+02:00", "%2B02:00")
+    ] == [2, 2]
+    assert [
+        matches(benchmark, since + offset) for offset in ("+01:00", "%2B01:00")
+    ] == [0, 0]
 
 
 def test_a_real_server_gets_a_plus_as_the_agent_wrote_it(tmp_path: Path) -> None:
@@ -147,9 +177,13 @@ def test_a_failed_get_is_told_in_the_benchmarks_words(
         "http://example.org/Patient?x=1",
         "Patient?x=1",
     )
-    record = run_task(benchmark, tmp_path, *(f"GET {url}" for url in wrong), "FINISH([])")
+    record = run_task(
+        benchmark, tmp_path, *(f"GET {url}" for url in wrong), "FINISH([])"
+    )
     answers = turns(record)
-    assert all(answer.startswith("Error in sending the GET request: ") for answer in answers)
+    assert all(
+        answer.startswith("Error in sending the GET request: ") for answer in answers
+    )
     assert (
         "400 Client Error: Bad Request for url: http://localhost:8080/fhir/Patient?foot=left"
         in answers[0]
@@ -159,14 +193,22 @@ def test_a_failed_get_is_told_in_the_benchmarks_words(
 
 
 @pytest.mark.parametrize(
-    "host", ["http://localhost:8080/fhirx/Patient?a", "http://localhost:8080.example.org/fhir/"]
+    "host",
+    [
+        "http://localhost:8080/fhirx/Patient?a",
+        "http://localhost:8080.example.org/fhir/",
+    ],
 )
-def test_nothing_but_the_record_is_ever_asked(host: str, benchmark: SyntheticBenchmark) -> None:
+def test_nothing_but_the_record_is_ever_asked(
+    host: str, benchmark: SyntheticBenchmark
+) -> None:
     with Store.open(benchmark.store, "hapi") as store:
         assert open_gateway(store).get(host).error.startswith("Invalid URL")
 
 
-def test_a_post_is_only_looked_at(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+def test_a_post_is_only_looked_at(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
     anything = f'POST {FHIR_BASE_URL}Observation\n{{"whatever": 1}}'
     record = run_task(
         benchmark,
@@ -184,7 +226,9 @@ def test_a_post_is_only_looked_at(benchmark: SyntheticBenchmark, tmp_path: Path)
 def test_a_malformed_post_is_invalid_and_the_talk_goes_on(
     body: str, benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    record = run_task(benchmark, tmp_path, f"POST {FHIR_BASE_URL}Observation\n{body}", "FINISH([])")
+    record = run_task(
+        benchmark, tmp_path, f"POST {FHIR_BASE_URL}Observation\n{body}", "FINISH([])"
+    )
     assert turns(record) == ["Invalid POST request"]
     assert record.result.status == "completed"
 
@@ -212,8 +256,12 @@ def test_the_result_is_what_stands_between_the_brackets(text: str, rest: str) ->
     assert parse_turn(text) == ("FINISH", "", rest)
 
 
-def test_after_eight_turns_it_is_over(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
-    record = run_task(benchmark, tmp_path, lambda _: f"GET {FHIR_BASE_URL}Patient?identifier={ONE}")
+def test_after_eight_turns_it_is_over(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    record = run_task(
+        benchmark, tmp_path, lambda _: f"GET {FHIR_BASE_URL}Patient?identifier={ONE}"
+    )
     assert record.result.status == "task limit reached"
     assert sum(turn["role"] == "agent" for turn in record.result.history) == 8
     assert record.usage.calls == 8
@@ -232,7 +280,9 @@ def test_a_context_that_is_full_has_a_status_of_its_own(
     assert len(record.result.history) == 3
 
 
-def test_a_model_that_declines_is_a_refusal(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+def test_a_model_that_declines_is_a_refusal(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
     record = run_task(benchmark, tmp_path, refusal_reply())
     assert record.status is CaseStatus.UNANSWERABLE
     assert record.result.status == "agent invalid action"
@@ -250,14 +300,19 @@ def test_an_agent_that_writes_to_another_patient_changes_nothing(
 ) -> None:
     payload = {
         "resourceType": "ServiceRequest",
-        "code": {"coding": [{"system": "http://snomed.info/sct", "code": "306181000000106"}]},
+        "code": {
+            "coding": [{"system": "http://snomed.info/sct", "code": "306181000000106"}]
+        },
         "authoredOn": "2023-11-13T10:15:00+00:00",
         "status": "active",
         "intent": "order",
         "priority": "stat",
         "subject": {"reference": "Patient/S9000002"},
     }
-    agent_turns = (f"POST {FHIR_BASE_URL}ServiceRequest\n{json.dumps(payload)}", "FINISH([])")
+    agent_turns = (
+        f"POST {FHIR_BASE_URL}ServiceRequest\n{json.dumps(payload)}",
+        "FINISH([])",
+    )
     recorded = run_task(benchmark, tmp_path, *agent_turns, row=task(8, ONE))
     assert turns(recorded)[0].startswith(
         "POST request accepted"
@@ -280,7 +335,9 @@ def test_what_is_applied_is_found_in_the_same_task_and_forgotten_after_it(
 ) -> None:
     payload = {
         "resourceType": "ServiceRequest",
-        "code": {"coding": [{"system": "http://snomed.info/sct", "code": "306181000000106"}]},
+        "code": {
+            "coding": [{"system": "http://snomed.info/sct", "code": "306181000000106"}]
+        },
         "authoredOn": "2023-11-13T10:15:00+00:00",
         "status": "active",
         "intent": "order",
@@ -317,21 +374,32 @@ def test_a_run_without_a_record_is_refused_before_it_begins(
 
 def test_the_prompts_ask_only_for_what_their_agents_are_given() -> None:
     for agent in (MedAgentPaperAgent(), MedAgentTypedAgent()):
-        assert default_prompts().fields(agent.prompt) <= set(agent.task_type.model_fields)
+        assert default_prompts().fields(agent.prompt) <= set(
+            agent.task_type.model_fields
+        )
 
 
 def test_a_dry_run_estimates_the_turns_after_the_first_and_writes_nothing(
     benchmark: SyntheticBenchmark,
 ) -> None:
     settings = load_settings(
-        typed={"record": str(benchmark.store), "writes": "apply", "cache": False, "model": "m"}
+        typed={
+            "record": str(benchmark.store),
+            "writes": "apply",
+            "cache": False,
+            "model": "m",
+        }
     )
     most_turns = {"paper": [2, 3, 8], "typed": [2, 2.6, 12]}
     for name in most_turns:
-        plan = plan_run(benchmark.tasks, None, Selection(), settings.replace(pipeline=name))
+        plan = plan_run(
+            benchmark.tasks, None, Selection(), settings.replace(pipeline=name)
+        )
         estimate = estimate_cost(plan)
         turns = [amount.calls / len(plan.cases) for amount in estimate.amounts]
-        assert turns == pytest.approx(most_turns[name], abs=0.5 / len(plan.cases)), "whole calls"
+        assert turns == pytest.approx(most_turns[name], abs=0.5 / len(plan.cases)), (
+            "whole calls"
+        )
         assert estimate.incomplete_cases == 0
     with Store.open(benchmark.store) as store:
         assert "ServiceRequest" not in store.counts()

@@ -54,7 +54,9 @@ def test_nothing_but_a_number_or_a_refusal_comes_of_any_text(expression: str) ->
 def test_times_are_relative_to_the_clock_of_the_task() -> None:
     now = parse_now("It's 2023-11-13T10:15:00+00:00 now, and so on.")
     assert format_datetime(now) == "2023-11-13T10:15:00+00:00"
-    assert parse_now("It is 2024-02-29T23:30:00-05:00 now").utcoffset() == timedelta(hours=-5)
+    assert parse_now("It is 2024-02-29T23:30:00-05:00 now").utcoffset() == timedelta(
+        hours=-5
+    )
     with pytest.raises(Unusable, match="names no time"):
         parse_now("The code is MG.")
 
@@ -85,7 +87,9 @@ def test_doses_by_a_table_of_ranges(value: float, dose: Dose | None) -> None:
 def test_doses_by_steps_below_a_goal(value: float, amount: float | None) -> None:
     dosing = parse_dosing(POTASSIUM)
     assert dosing is not None
-    assert dosing.dose_for(value) == (None if amount is None else Dose(amount, "mEq", "oral"))
+    assert dosing.dose_for(value) == (
+        None if amount is None else Dose(amount, "mEq", "oral")
+    )
 
 
 def test_other_tables_are_read_too_and_prose_is_none() -> None:
@@ -107,7 +111,14 @@ def test_both_shapes_of_every_write() -> None:
     why = ("instruction: give it now",)
     vital = VitalArgs(patient="S1", flowsheet="BP", value="118/77 mmHg", evidence=why)
     order = MedicationArgs(
-        patient="S1", ndc="1-2-3", name="it", route="IV", dose=4, unit="g", hours=2, evidence=why
+        patient="S1",
+        ndc="1-2-3",
+        name="it",
+        route="IV",
+        dose=4,
+        unit="g",
+        hours=2,
+        evidence=why,
     )
     test = ServiceArgs(
         patient="S1",
@@ -121,7 +132,10 @@ def test_both_shapes_of_every_write() -> None:
     assert order.payload(PayloadFormat.BENCHMARK, at)["dosageInstruction"][0] == {
         "route": "IV",
         "doseAndRate": [
-            {"doseQuantity": {"value": 4, "unit": "g"}, "rateQuantity": {"value": 2, "unit": "h"}}
+            {
+                "doseQuantity": {"value": 4, "unit": "g"},
+                "rateQuantity": {"value": 2, "unit": "h"},
+            }
         ],
     }
     r4 = order.payload(PayloadFormat.R4, at)["dosageInstruction"][0]

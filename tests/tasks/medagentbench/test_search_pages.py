@@ -16,7 +16,12 @@ from tests.tasks.medagentbench.invented import (
     patient,
     task,
 )
-from tests.tasks.medagentbench.typed_agent import ScriptedAgent, finish, run_task, tool_results
+from tests.tasks.medagentbench.typed_agent import (
+    ScriptedAgent,
+    finish,
+    run_task,
+    tool_results,
+)
 
 
 def test_a_search_counts_the_measurements_of_three_pages(tmp_path: Path) -> None:
@@ -24,7 +29,9 @@ def test_a_search_counts_the_measurements_of_three_pages(tmp_path: Path) -> None
     mrn = "S9000001"
     resources = [patient(mrn, "Ada", "Muster", "1950-11-14")]
     resources += [
-        observation(mrn, "GLU", float(age), (now - timedelta(minutes=age)).isoformat(), age)
+        observation(
+            mrn, "GLU", float(age), (now - timedelta(minutes=age)).isoformat(), age
+        )
         for age in range(1, 701)
     ]
     data = tmp_path / "data.ndjson"
@@ -37,5 +44,7 @@ def test_a_search_counts_the_measurements_of_three_pages(tmp_path: Path) -> None
     record = run_task(benchmark, tmp_path, task(6, mrn), agent)
     [result] = tool_results(agent.requests)
     assert result["found"] == 600
-    turns = [turn["content"] for turn in record.result.history if turn["role"] == "agent"]
+    turns = [
+        turn["content"] for turn in record.result.history if turn["role"] == "agent"
+    ]
     assert [turn.partition(" ")[0] for turn in turns[:3]] == ["GET", "GET", "GET"]

@@ -25,9 +25,14 @@ ONE, TWO = "S9000001", "S9000002"
 def test_a_question_is_answered_with_what_it_cites(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    look = tool_call_reply(("search_labs", {"patient": ONE, "code": "MG", "within_hours": 24}))
+    look = tool_call_reply(
+        ("search_labs", {"patient": ONE, "code": "MG", "within_hours": 24})
+    )
     record = run_task(
-        benchmark, tmp_path, task(4, ONE), [look, finish(1.9, cited=(f"Observation/{ONE}-2",))]
+        benchmark,
+        tmp_path,
+        task(4, ONE),
+        [look, finish(1.9, cited=(f"Observation/{ONE}-2",))],
     )
     assert record.result.result == "[1.9]"
     assert record.result.cited == {"Observation": (f"{ONE}-2",)}
@@ -38,18 +43,25 @@ def test_a_question_is_answered_with_what_it_cites(
 def test_every_act_is_a_turn_of_the_benchmarks_conversation(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    look = tool_call_reply(("search_labs", {"patient": ONE, "code": "MG", "within_hours": 24}))
+    look = tool_call_reply(
+        ("search_labs", {"patient": ONE, "code": "MG", "within_hours": 24})
+    )
     record = run_task(benchmark, tmp_path, task(4, ONE), [look, finish(1.9)])
-    turns = [turn["content"] for turn in record.result.history if turn["role"] == "agent"]
+    turns = [
+        turn["content"] for turn in record.result.history if turn["role"] == "agent"
+    ]
     assert turns[0].startswith(
         f"GET http://localhost:8080/fhir/Observation?patient={ONE}&code=MG&date=ge2023-11-12T10:15:00%2B00:00&"
     )
     assert turns[1] == "FINISH([1.9])"
 
 
-def test_a_patient_is_found_by_name(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+def test_a_patient_is_found_by_name(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
     agent = ScriptedAgent(
-        tool_call_reply(("find_patients", {"name": "Ben", "birthdate": "1990-02-28"})), finish(TWO)
+        tool_call_reply(("find_patients", {"name": "Ben", "birthdate": "1990-02-28"})),
+        finish(TWO),
     )
     record = run_task(benchmark, tmp_path, task(2, TWO), agent)
     [search_result] = tool_results(agent.requests)
@@ -63,16 +75,25 @@ def test_a_patient_is_found_by_name(benchmark: SyntheticBenchmark, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "tool", ["search_vitals", "search_problems", "search_medications", "search_procedures"]
+    "tool",
+    ["search_vitals", "search_problems", "search_medications", "search_procedures"],
 )
 def test_the_other_searches_find_nothing_where_nothing_is(
     tool: str, benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    agent = ScriptedAgent(tool_call_reply((tool, {"patient": ONE, "within_hours": 48})), finish())
+    agent = ScriptedAgent(
+        tool_call_reply((tool, {"patient": ONE, "within_hours": 48})), finish()
+    )
     run_task(benchmark, tmp_path, task(3, ONE), agent)
     [nothing] = tool_results(agent.requests)
-    assert (nothing["found"], nothing["resources"], nothing["patient_known"]) == (0, [], True)
-    assert nothing["remark"].startswith(f"The record has the patient {ONE}, but nothing")
+    assert (nothing["found"], nothing["resources"], nothing["patient_known"]) == (
+        0,
+        [],
+        True,
+    )
+    assert nothing["remark"].startswith(
+        f"The record has the patient {ONE}, but nothing"
+    )
 
 
 def test_an_empty_result_says_that_the_patient_is_unknown(
@@ -89,7 +110,9 @@ def test_an_empty_result_says_that_the_patient_is_unknown(
     run_task(benchmark, tmp_path, task(4, ONE), agent)
     labs, unknown, other_name = tool_results(agent.requests)
     assert labs["patient_known"] is False
-    assert labs["remark"] == "The record has no patient S9999999: check the record number."
+    assert (
+        labs["remark"] == "The record has no patient S9999999: check the record number."
+    )
     assert unknown["remark"] == "The record has no such patient."
     assert f"has a patient {ONE}, but none who fits all" in other_name["remark"]
 
@@ -105,7 +128,8 @@ def test_a_vital_sign_and_a_time_relative_to_the_clock(
     }
     agent = ScriptedAgent(
         tool_call_reply(
-            ("find_patients", {"identifier": ONE}), ("dates", {"days": 1, "at": "08:00"})
+            ("find_patients", {"identifier": ONE}),
+            ("dates", {"days": 1, "at": "08:00"}),
         ),
         tool_call_reply(("record_vital", sign)),
         tool_call_reply(("record_vital", {**sign, "settled": True})),
@@ -119,7 +143,9 @@ def test_a_vital_sign_and_a_time_relative_to_the_clock(
     assert is_correct(tmp_path)
 
 
-def test_arithmetic_is_read_and_never_run(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+def test_arithmetic_is_read_and_never_run(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
     expressions = (
         "(3.5 - 3.2) / 0.1 * 10",
         "mean([90, 111])",
@@ -128,7 +154,9 @@ def test_arithmetic_is_read_and_never_run(benchmark: SyntheticBenchmark, tmp_pat
         "1 / 0",
     )
     agent = ScriptedAgent(
-        tool_call_reply(*(("calculate", {"expression": expression}) for expression in expressions)),
+        tool_call_reply(
+            *(("calculate", {"expression": expression}) for expression in expressions)
+        ),
         finish(),
     )
     run_task(benchmark, tmp_path, task(6, ONE), agent)
@@ -149,7 +177,9 @@ def test_ages_and_differences_of_dates_are_calculated_without_rounding(
         "days('2023-11-12T22:15:00', now)",
     )
     agent = ScriptedAgent(
-        tool_call_reply(*(("calculate", {"expression": expression}) for expression in expressions)),
+        tool_call_reply(
+            *(("calculate", {"expression": expression}) for expression in expressions)
+        ),
         finish(),
     )
     run_task(benchmark, tmp_path, task(2, ONE), agent)
@@ -176,9 +206,12 @@ def test_a_dose_is_by_the_unit_of_the_instructions(
     assert "IV: 4 g over 4 hours" in normal["rule"]
 
 
-def test_wrong_calls_come_back_in_words(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+def test_wrong_calls_come_back_in_words(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
     malformed_reply = Reply(
-        text="", tool_calls=(ToolCall(id="c", name="search_labs", arguments="{not json"),)
+        text="",
+        tool_calls=(ToolCall(id="c", name="search_labs", arguments="{not json"),),
     )
     agent = ScriptedAgent(
         tool_call_reply(("search_everything", {})),
@@ -186,7 +219,9 @@ def test_wrong_calls_come_back_in_words(benchmark: SyntheticBenchmark, tmp_path:
         malformed_reply,
         tool_call_reply(("find_patients", {})),
         tool_call_reply(("finish", {"answers": [[1.9]]})),
-        tool_call_reply(("finish", {"answers": [1.9], "cited": ["Observation/never-read"]})),
+        tool_call_reply(
+            ("finish", {"answers": [1.9], "cited": ["Observation/never-read"]})
+        ),
         finish(1.9),
     )
     record = run_task(benchmark, tmp_path, task(4, ONE), agent)
@@ -197,7 +232,9 @@ def test_wrong_calls_come_back_in_words(benchmark: SyntheticBenchmark, tmp_path:
 def test_prose_is_reminded_of_tools_and_given_up_after_three(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    record = run_task(benchmark, tmp_path, task(4, ONE), lambda _: "It is 1.9, I think.")
+    record = run_task(
+        benchmark, tmp_path, task(4, ONE), lambda _: "It is 1.9, I think."
+    )
     assert record.result.status == "agent invalid action"
     assert record.usage.calls == 3
 
@@ -212,7 +249,9 @@ def test_an_agent_that_never_finishes_reaches_the_limit(
     assert sum(turn["role"] == "agent" for turn in record.result.history) == 7
 
 
-def test_a_model_that_declines_is_a_refusal(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+def test_a_model_that_declines_is_a_refusal(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
     assert (
         run_task(benchmark, tmp_path, task(4, ONE), [refusal_reply()]).status
         is CaseStatus.UNANSWERABLE

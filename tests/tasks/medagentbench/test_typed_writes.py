@@ -55,7 +55,14 @@ def test_an_order_is_shown_before_it_is_written(
     record = run_task(benchmark, tmp_path, task(5, TWO), agent)
     _, _, dose, shown, final = tool_results(agent.requests)
     rule = "(2) Moderate deficiency (serum magnesium 1 to <1.5 mg/dL): IV: 2 g over 2 hours"
-    assert dose == {"low": True, "dose": 2, "unit": "g", "route": "IV", "hours": 2, "rule": rule}
+    assert dose == {
+        "low": True,
+        "dose": 2,
+        "unit": "g",
+        "route": "IV",
+        "hours": 2,
+        "rule": rule,
+    }
     assert (shown["written"], shown["against_it"]) == (False, [])
     assert (final["written"], final["payload"]) == (True, shown["would_be_written"])
     assert final["id"] is None
@@ -80,19 +87,33 @@ def test_settled_at_once_is_shown_all_the_same(
     assert record.result.written == ()
 
 
-MEASURED = tool_call_reply(("search_labs", {"patient": TWO, "code": "MG", "within_hours": 24}))
+MEASURED = tool_call_reply(
+    ("search_labs", {"patient": TWO, "code": "MG", "within_hours": 24})
+)
 QUOTED = {"evidence": ["instruction: order replacement magnesium"]}
 AGAINST = {
     "nothing read": ([], {}, f"The patient {TWO} was not looked up in this task"),
-    "measured only": ([MEASURED], {}, f"The patient {TWO} was not looked up in this task"),
+    "measured only": (
+        [MEASURED],
+        {},
+        f"The patient {TWO} was not looked up in this task",
+    ),
     "invented quotation": ([LOOK], QUOTED, "The instruction does not say"),
-    "one word quoted": ([LOOK], {"evidence": ["instruction: order"]}, "at least 3 words"),
+    "one word quoted": (
+        [LOOK],
+        {"evidence": ["instruction: order"]},
+        "at least 3 words",
+    ),
     "another patient": (
         [LOOK],
         {"patient": ONE},
         f"The instruction is not about the patient {ONE}.",
     ),
-    "no such patient": ([LOOK], {"patient": "S9999999"}, "The record has no patient S9999999."),
+    "no such patient": (
+        [LOOK],
+        {"patient": "S9999999"},
+        "The record has no patient S9999999.",
+    ),
     "another code": ([LOOK], {"ndc": "1-1-1"}, "The instruction names no code 1-1-1."),
     "another unit": ([LOOK], {"unit": "mg"}, "The instruction gives no dose in mg."),
     "invented evidence": (
@@ -109,7 +130,9 @@ def test_a_write_that_contradicts_the_record_is_refused_with_the_reason(
 ) -> None:
     before, change, reason = AGAINST[name]
     order = tool_call_reply(("order_medication", {**ORDER, **PROOF, **change}))
-    again = tool_call_reply(("order_medication", {**ORDER, **PROOF, **change, "settled": True}))
+    again = tool_call_reply(
+        ("order_medication", {**ORDER, **PROOF, **change, "settled": True})
+    )
     agent = ScriptedAgent(*before, order, again, finish())
     record = run_task(benchmark, tmp_path, task(5, TWO), agent)
     shown, again_shown = tool_results(agent.requests)[-2:]
@@ -125,13 +148,19 @@ def test_a_measurement_in_another_unit_justifies_no_order(tmp_path: Path) -> Non
     more.write_text(json.dumps(result))
     Store.open(benchmark.store).load([more])
     order = {**ORDER, "evidence": [f"Observation/{TWO}-9"]}
-    agent = ScriptedAgent(LOOK, tool_call_reply(("order_medication", order)), finish(0.7))
+    agent = ScriptedAgent(
+        LOOK, tool_call_reply(("order_medication", order)), finish(0.7)
+    )
     run_task(benchmark, tmp_path, task(5, TWO), agent)
     reasons = tool_results(agent.requests)[2]["against_it"]
-    assert any("is in another unit than the instruction's" in reason for reason in reasons)
+    assert any(
+        "is in another unit than the instruction's" in reason for reason in reasons
+    )
 
 
-def test_a_write_without_evidence_is_refused(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+def test_a_write_without_evidence_is_refused(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
     agent = ScriptedAgent(
         LOOK,
         tool_call_reply(("order_medication", ORDER)),
@@ -150,7 +179,9 @@ def test_a_condition_must_be_looked_at_before_an_order(
 ) -> None:
     agent = ScriptedAgent(
         tool_call_reply(("find_patients", {"identifier": TWO})),
-        tool_call_reply(("order_medication", {**ORDER, "evidence": [f"Patient/{TWO}"]})),
+        tool_call_reply(
+            ("order_medication", {**ORDER, "evidence": [f"Patient/{TWO}"]})
+        ),
         finish(),
     )
     run_task(benchmark, tmp_path, task(5, TWO), agent)
@@ -164,7 +195,12 @@ def test_nothing_is_written_that_was_not_asked_for(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     evidence = [f"Patient/{TWO}"]
-    sign = {"patient": TWO, "flowsheet": "BP", "value": "118/77 mmHg", "evidence": evidence}
+    sign = {
+        "patient": TWO,
+        "flowsheet": "BP",
+        "value": "118/77 mmHg",
+        "evidence": evidence,
+    }
     agent = ScriptedAgent(
         tool_call_reply(("find_patients", {"identifier": TWO})),
         tool_call_reply(("record_vital", sign)),
@@ -173,11 +209,14 @@ def test_nothing_is_written_that_was_not_asked_for(
     run_task(benchmark, tmp_path, task(4, TWO), agent)
     reasons = tool_results(agent.requests)[1]["against_it"]
     assert (
-        "The instruction does not ask for a Observation." in reasons or "does not ask" in reasons[0]
+        "The instruction does not ask for a Observation." in reasons
+        or "does not ask" in reasons[0]
     )
 
 
-def test_an_order_is_not_written_twice(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+def test_an_order_is_not_written_twice(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
     referral = {
         "patient": ONE,
         "system": "http://snomed.info/sct",
@@ -191,10 +230,15 @@ def test_an_order_is_not_written_twice(benchmark: SyntheticBenchmark, tmp_path: 
         tool_call_reply(("order_service", {**referral, "settled": True})),
     ]
     agent = ScriptedAgent(
-        tool_call_reply(("find_patients", {"identifier": ONE})), *twice, twice[1], finish()
+        tool_call_reply(("find_patients", {"identifier": ONE})),
+        *twice,
+        twice[1],
+        finish(),
     )
     record = run_task(benchmark, tmp_path, task(8, ONE), agent)
-    assert "written for this patient already" in tool_results(agent.requests)[3]["error"]
+    assert (
+        "written for this patient already" in tool_results(agent.requests)[3]["error"]
+    )
     assert [attempt["status"] for attempt in record.result.written] == [200, 409]
     assert is_correct(tmp_path)
 
@@ -214,10 +258,14 @@ def finish_citing_the_new_order(request: Request) -> Reply:
     return finish(cited=(written["id"],) if written["id"] else ())
 
 
-def refer(benchmark: SyntheticBenchmark, tmp_path: Path, **more: Any) -> list[dict[str, Any]]:
+def refer(
+    benchmark: SyntheticBenchmark, tmp_path: Path, **more: Any
+) -> list[dict[str, Any]]:
     """What the tools told of a referral whose new id, if it has one, is cited."""
     agent = ScriptedAgent(
-        tool_call_reply(("find_patients", {"identifier": ONE}), ("order_service", REFERRAL)),
+        tool_call_reply(
+            ("find_patients", {"identifier": ONE}), ("order_service", REFERRAL)
+        ),
         tool_call_reply(("order_service", {**REFERRAL, "settled": True})),
         finish_citing_the_new_order,
     )
@@ -227,7 +275,9 @@ def refer(benchmark: SyntheticBenchmark, tmp_path: Path, **more: Any) -> list[di
     return tool_results(agent.requests)
 
 
-@pytest.mark.parametrize(("mode", "priority"), [("apply", "routine"), ("record", "stat")])
+@pytest.mark.parametrize(
+    ("mode", "priority"), [("apply", "routine"), ("record", "stat")]
+)
 def test_an_order_is_urgent_only_where_that_is_said_or_the_benchmark_asks_for_it(
     mode: str, priority: str, benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:

@@ -16,7 +16,11 @@ Lines = list[Any] | Callable[[Request], Any]
 
 
 def run_task(
-    benchmark: SyntheticBenchmark, tmp_path: Path, row: dict[str, Any], lines: Lines, **more: Any
+    benchmark: SyntheticBenchmark,
+    tmp_path: Path,
+    row: dict[str, Any],
+    lines: Lines,
+    **more: Any,
 ) -> CaseRecord:
     """How one task ends when a model calls tools like this."""
     tasks = tmp_path / "tasks.json"
@@ -38,12 +42,18 @@ def is_correct(tmp_path: Path) -> bool:
     """Whether both gradings find the work right."""
     report = score(tmp_path / "run")
     assert report.faults is not None
-    return not any(faults for gradings in report.faults.values() for faults in gradings.values())
+    return not any(
+        faults for gradings in report.faults.values() for faults in gradings.values()
+    )
 
 
 def tool_results(asked: list[Request]) -> list[dict[str, Any]]:
     """What the tools gave, in order, as the last request shows it."""
-    return [json.loads(message.content) for message in asked[-1].messages if message.role == "tool"]
+    return [
+        json.loads(message.content)
+        for message in asked[-1].messages
+        if message.role == "tool"
+    ]
 
 
 class ScriptedAgent:
@@ -61,5 +71,12 @@ class ScriptedAgent:
 
 def finish(*answers: Any, cited: tuple[str, ...] = ()) -> Reply:
     return tool_call_reply(
-        ("finish", {"answers": list(answers), "explanation": "So it is.", "cited": list(cited)})
+        (
+            "finish",
+            {
+                "answers": list(answers),
+                "explanation": "So it is.",
+                "cited": list(cited),
+            },
+        )
     )

@@ -37,10 +37,15 @@ CASE = Case(
     clinician_question="A question only the key knows",
     sentences=(
         Sentence(id="1", text="Brief hospital course:"),
-        Sentence(id="2", text="A chest tube was placed on day 2 for a large right pneumothorax."),
+        Sentence(
+            id="2",
+            text="A chest tube was placed on day 2 for a large right pneumothorax.",
+        ),
         Sentence(id="3", text="Metformin was held because of the contrast."),
     ),
-    answer_sentences=(Phrase(id="1", text="The tube was placed for a large pneumothorax."),),
+    answer_sentences=(
+        Phrase(id="1", text="The tube was placed for a large pneumothorax."),
+    ),
 )
 
 
@@ -54,7 +59,9 @@ async def linked(script: Any, **switches: Any) -> PipelineResult:
     return await align(CASE, context, AlignmentSettings(**switches))
 
 
-async def test_the_question_is_found_in_the_message_without_sight_of_the_clinicians() -> None:
+async def test_the_question_is_found_in_the_message_without_sight_of_the_clinicians() -> (
+    None
+):
     context, model = context_of("question_interpretation", scripted_note_model([]))
     ending = await interpret(CASE, context, AlignmentSettings())
     assert ending.result == ArchehrResult(question="Why was the tube placed?")
@@ -67,14 +74,18 @@ async def test_the_engine_does_not_see_the_clinicians_question_either() -> None:
     for question in ("", "A question only the key knows"):
         case = CASE.model_copy(update={"clinician_question": question})
         ending = await interpret(
-            case, RunContext({"question_interpretation": EngineBackend()}), AlignmentSettings()
+            case,
+            RunContext({"question_interpretation": EngineBackend()}),
+            AlignmentSettings(),
         )
         assert ending.result == ArchehrResult(question="Why the tube?")
 
 
 async def test_a_question_that_stays_too_long_is_cut_where_the_scorer_cuts() -> None:
     long = " ".join(["word"] * 30)
-    context, model = context_of("question_interpretation", lambda _: json.dumps({"question": long}))
+    context, model = context_of(
+        "question_interpretation", lambda _: json.dumps({"question": long})
+    )
     ending = await interpret(CASE, context, AlignmentSettings())
     assert ending.result.to_json()["question"] == " ".join(["word"] * 15)
     assert "at most 15 are allowed" in model.asked[1].messages[-1].content
@@ -82,7 +93,9 @@ async def test_a_question_that_stays_too_long_is_cut_where_the_scorer_cuts() -> 
 
 async def test_the_links_of_the_model_stand() -> None:
     ending = await linked(scripted_note_model(["2"]))
-    assert ending.result.to_json() == {"links": [{"answer_id": "1", "evidence_id": ["2"]}]}
+    assert ending.result.to_json() == {
+        "links": [{"answer_id": "1", "evidence_id": ["2"]}]
+    }
     assert ending.remarks == ()
 
 
@@ -91,9 +104,13 @@ async def test_a_server_that_is_down_stops_the_run_and_is_not_replaced() -> None
         await linked(lambda _: ServerUnavailable("down"))
 
 
-async def test_a_model_that_cannot_link_is_replaced_by_the_engine_and_remarked() -> None:
+async def test_a_model_that_cannot_link_is_replaced_by_the_engine_and_remarked() -> (
+    None
+):
     ending = await linked(lambda _: "no JSON")
-    assert ending.result.to_json()["links"] == [{"answer_id": "1", "evidence_id": ["2"]}]
+    assert ending.result.to_json()["links"] == [
+        {"answer_id": "1", "evidence_id": ["2"]}
+    ]
     [remark] = ending.remarks
     assert remark == "the embedded engine links the answer: the agent failed (Unusable)"
 
@@ -111,21 +128,35 @@ async def test_a_model_that_declines_is_not_replaced_by_the_engine() -> None:
 async def test_ids_that_nobody_has_never_get_into_links() -> None:
     def invents(request: Request) -> str:
         return json.dumps(
-            {"links": [{"rationale": "r", "answer_id": "1", "evidence_id": ["2", "99"]}]}
+            {
+                "links": [
+                    {"rationale": "r", "answer_id": "1", "evidence_id": ["2", "99"]}
+                ]
+            }
         )
 
     ending = await linked(invents)
-    assert ending.result.to_json()["links"] == [{"answer_id": "1", "evidence_id": ["2"]}]
+    assert ending.result.to_json()["links"] == [
+        {"answer_id": "1", "evidence_id": ["2"]}
+    ]
 
 
 async def test_a_case_without_an_answer_says_what_to_do() -> None:
     context, _ = context_of("alignment", scripted_note_model([]))
     with pytest.raises(Unusable, match="--key FILE"):
-        await align(CASE.model_copy(update={"answer_sentences": ()}), context, AlignmentSettings())
+        await align(
+            CASE.model_copy(update={"answer_sentences": ()}),
+            context,
+            AlignmentSettings(),
+        )
 
 
-def test_the_answers_come_from_the_case_else_from_the_key_and_never_their_citations() -> None:
-    file = with_clinician_answers(load_cases(ROOT / "data/dev.json", "archehr-2026-st4"), None)
+def test_the_answers_come_from_the_case_else_from_the_key_and_never_their_citations() -> (
+    None
+):
+    file = with_clinician_answers(
+        load_cases(ROOT / "data/dev.json", "archehr-2026-st4"), None
+    )
     keys = load_key(ROOT / "data/dev_key.json").keys
     for case in file.notes:
         answer_text = " ".join(sentence.text for sentence in case.answer_sentences)
@@ -137,7 +168,9 @@ def test_the_answers_come_from_the_case_else_from_the_key_and_never_their_citati
 def test_without_any_answer_the_key_is_asked_for(tmp_path: Path) -> None:
     alone = tmp_path / "alone.json"
     alone.write_bytes((ROOT / "data/mini/mini.json").read_bytes())
-    with pytest.raises(CallerError, match=r"3 cases have no answer to link.\nName a key"):
+    with pytest.raises(
+        CallerError, match=r"3 cases have no answer to link.\nName a key"
+    ):
         with_clinician_answers(load_cases(alone, "archehr-2026-st4"), None)
     assert with_clinician_answers(
         load_cases(alone, "archehr-2026-st4"), ROOT / "data/mini/mini_key.json"
@@ -165,7 +198,9 @@ def test_prose_has_no_line_that_only_names_further_evidence() -> None:
 
 
 @pytest.mark.parametrize("subtask", [1, 2, 3, 4])
-def test_each_subtask_has_a_pipeline_for_models_and_one_for_the_engine(subtask: int) -> None:
+def test_each_subtask_has_a_pipeline_for_models_and_one_for_the_engine(
+    subtask: int,
+) -> None:
     task = f"archehr-2026-st{subtask}"
     assert default(task, model=False).name == "embedded"
     assert default(task, model=True).backend == "model"
@@ -174,7 +209,12 @@ def test_each_subtask_has_a_pipeline_for_models_and_one_for_the_engine(subtask: 
 
 @pytest.mark.parametrize(
     ("subtask", "metric", "kind"),
-    [(1, "rouge1", str), (2, "strict_micro_f1", list), (3, "rouge1", str), (4, "micro_f1", list)],
+    [
+        (1, "rouge1", str),
+        (2, "strict_micro_f1", list),
+        (3, "rouge1", str),
+        (4, "micro_f1", list),
+    ],
 )
 def test_each_subtask_runs_with_the_engine_and_is_scored(
     subtask: int, metric: str, kind: type, tmp_path: Path
@@ -182,8 +222,12 @@ def test_each_subtask_runs_with_the_engine_and_is_scored(
     task = f"archehr-2026-st{subtask}"
     run = predict("mini", task=task, out=tmp_path / "run")
     rows = json.loads((run.path / "submission.json").read_text())
-    assert [row["case_id"] for row in rows] == [case.id for case in load_cases("mini").cases]
-    assert all(isinstance(row["prediction"], kind) and row["prediction"] for row in rows)
+    assert [row["case_id"] for row in rows] == [
+        case.id for case in load_cases("mini").cases
+    ]
+    assert all(
+        isinstance(row["prediction"], kind) and row["prediction"] for row in rows
+    )
     report = score(run.path, settings=ScoreSettings(metrics=(metric,)))
     assert report.scores.scores[metric] > 0
 
@@ -195,7 +239,9 @@ def test_each_subtask_runs_with_a_model(subtask: int, tmp_path: Path) -> None:
     settings = load_settings(
         typed={"pipeline": "dmis", "base_url": "http://127.0.0.1:9/v1", "cache": False}
     )
-    run = predict("mini", task=task, out=tmp_path / "run", settings=settings, scripted=model)
+    run = predict(
+        "mini", task=task, out=tmp_path / "run", settings=settings, scripted=model
+    )
     rows = json.loads((run.path / "submission.json").read_text())
     assert len(rows) == 3
     assert model.asked
@@ -206,23 +252,31 @@ def test_evidence_of_the_engine_scores_the_same_in_both_years(tmp_path: Path) ->
         metrics=("strict_micro_f1", "strict_micro_precision", "strict_micro_recall")
     )
     scores_2025, scores_2026 = (
-        score(predict("mini", task=task, out=tmp_path / task).path, settings=metrics).scores.scores
+        score(
+            predict("mini", task=task, out=tmp_path / task).path, settings=metrics
+        ).scores.scores
         for task in ("archehr-2025", "archehr-2026-st2")
     )
     assert scores_2025 == scores_2026
 
 
-def test_a_release_that_holds_messages_alone_is_enough_for_subtask_1(tmp_path: Path) -> None:
+def test_a_release_that_holds_messages_alone_is_enough_for_subtask_1(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "st1.xml"
     file.write_text(
         '<annotations><case id="121"><patient_narrative>They cut my wife open twice. Why did they go back in?'
         "</patient_narrative></case></annotations>"
     )
     run = predict(str(file), task="archehr-2026-st1", out=tmp_path / "run")
-    assert run.submission() == [{"case_id": "121", "prediction": "Why did they go back in?"}]
+    assert run.submission() == [
+        {"case_id": "121", "prediction": "Why did they go back in?"}
+    ]
 
 
-def test_answer_sentences_of_the_case_file_are_linked_without_any_key(tmp_path: Path) -> None:
+def test_answer_sentences_of_the_case_file_are_linked_without_any_key(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "st4.xml"
     file.write_text(
         '<annotations><case id="121"><patient_narrative>Why the tube?</patient_narrative><note_excerpt_sentences>'
@@ -269,14 +323,23 @@ def test_a_run_over_notes_serves_subtasks_2_and_3(
     assert metric in report.scores.scores
 
 
-def test_evidence_of_a_model_scores_the_same_in_both_years(notes_run: Run, tmp_path: Path) -> None:
+def test_evidence_of_a_model_scores_the_same_in_both_years(
+    notes_run: Run, tmp_path: Path
+) -> None:
     (tmp_path / "st2.json").write_text(export(notes_run.path, "archehr-2026-st2"))
     settings = ScoreSettings(metrics=("strict_micro_f1",))
     key, data = ROOT / "data/mini/mini_key.json", ROOT / "data/mini/mini.json"
     in_2026 = score(
-        tmp_path / "st2.json", task="archehr-2026-st2", key=key, data=data, settings=settings
+        tmp_path / "st2.json",
+        task="archehr-2026-st2",
+        key=key,
+        data=data,
+        settings=settings,
     )
-    assert in_2026.scores.scores == score(notes_run.path, key=key, settings=settings).scores.scores
+    assert (
+        in_2026.scores.scores
+        == score(notes_run.path, key=key, settings=settings).scores.scores
+    )
 
 
 @pytest.mark.parametrize("subtask", [1, 4])

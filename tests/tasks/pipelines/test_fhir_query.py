@@ -17,7 +17,12 @@ from archqa.core.question import RecordQuestion
 from archqa.core.step import Step
 from archqa.errors import CaseFailed, NotUnderstood, Unusable
 from archqa.fhir import Store
-from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply, tool_call_reply
+from archqa.llm.scripted import (
+    ScriptedModel,
+    ScriptedReply,
+    refusal_reply,
+    tool_call_reply,
+)
 from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
 from archqa.tasks.fhir_agentbench.task import RecordResult
 from archqa.tasks.pipeline import PipelineResult
@@ -50,7 +55,9 @@ def record(tmp_path: Path) -> Store:
 
 
 def asking(question: str, patient: str = "p") -> RecordQuestion:
-    return RecordQuestion(id="q1", question=question, patient_fhir_id=patient, assumption=NOW)
+    return RecordQuestion(
+        id="q1", question=question, patient_fhir_id=patient, assumption=NOW
+    )
 
 
 def plan(**query: Any) -> str:
@@ -73,7 +80,11 @@ class Played:
         self.ending = PipelineResult()
         try:
             self.ending = carried_out(
-                record, ModelBackend(self.model, "m"), asking(question), self.steps, **settings
+                record,
+                ModelBackend(self.model, "m"),
+                asking(question),
+                self.steps,
+                **settings,
             )
         except CaseFailed as failure:
             self.failure = failure
@@ -96,7 +107,9 @@ def carried_out(
 ) -> PipelineResult:
     recorded_steps = steps if steps is not None else []
     context = RunContext({"planner": backend}, recorded_steps.append, record)
-    return asyncio.run(find("planner", TASK).run(question, context, TypedQuerySettings(**settings)))
+    return asyncio.run(
+        find("planner", TASK).run(question, context, TypedQuerySettings(**settings))
+    )
 
 
 def test_the_invented_patient_has_what_these_tests_ask_for() -> None:
@@ -114,7 +127,9 @@ def test_a_models_query_is_carried_out_and_the_answer_rests_on_exact_resources(
     )
     assert played.result["agent_answer"] == str(len(DIABETES))
     assert sorted(played.result["agent_fhir_resources"]["Condition"]) == DIABETES
-    assert played.result["cited_fhir_resources"] == played.result["agent_fhir_resources"]
+    assert (
+        played.result["cited_fhir_resources"] == played.result["agent_fhir_resources"]
+    )
     assert played.result["query"] == {
         "what": "diagnosis",
         "names": ["diabetes"],
@@ -125,8 +140,12 @@ def test_a_models_query_is_carried_out_and_the_answer_rests_on_exact_resources(
     assert played.result["trace"][-1]["answer"] == str(len(DIABETES))
 
 
-def test_the_planner_is_shown_the_card_and_held_to_the_querys_schema(record: Store) -> None:
-    played = Played(record, "How many visits?", plan(what="hospital_visit", summary="count"))
+def test_the_planner_is_shown_the_card_and_held_to_the_querys_schema(
+    record: Store,
+) -> None:
+    played = Played(
+        record, "How many visits?", plan(what="hospital_visit", summary="count")
+    )
     [request] = played.model.asked
     assert request.output_schema is not None
     assert set(request.output_schema["properties"]) == {
@@ -148,7 +167,9 @@ def test_words_are_looked_up_among_the_patients_rows_and_told_in_the_next_turn(
     assert played.result["agent_answer"] == "Yes"
 
 
-def test_the_words_of_the_question_are_looked_up_before_the_first_turn(record: Store) -> None:
+def test_the_words_of_the_question_are_looked_up_before_the_first_turn(
+    record: Store,
+) -> None:
     query = plan(what="diagnosis", names=["Diabetes"], summary="exists")
     played = Played(record, "Is she diabetic, or a unicorn?", query)
     found = played.prompt(0).partition("<found>")[2]
@@ -158,7 +179,10 @@ def test_the_words_of_the_question_are_looked_up_before_the_first_turn(record: S
 
 def test_a_result_that_is_empty_for_its_time_alone_is_final(record: Store) -> None:
     query = plan(
-        what="diagnosis", names=["Diabetes"], summary="exists", when={"spans": [{"year": 1990}]}
+        what="diagnosis",
+        names=["Diabetes"],
+        summary="exists",
+        when={"spans": [{"year": 1990}]},
     )
     played = Played(record, "Was diabetes coded in 1990?", query)
     assert len(played.model.asked) == 1
@@ -193,7 +217,8 @@ def test_a_query_that_finds_nothing_is_told_similar_names_once_and_may_be_stood_
     record: Store,
 ) -> None:
     wrong, right = (
-        plan(what="diagnosis", names=[name], summary="count") for name in ("diabetis", "diabetes")
+        plan(what="diagnosis", names=[name], summary="count")
+        for name in ("diabetis", "diabetes")
     )
     played = Played(record, "How often was diabetes coded?", wrong, right)
     assert "Nothing was found: " in played.prompt(1)
@@ -209,15 +234,23 @@ def test_a_query_that_finds_nothing_is_told_similar_names_once_and_may_be_stood_
     assert insisting.result["agent_fhir_resources"] == {}
 
 
-def test_a_query_that_makes_no_sense_is_sent_back_before_it_is_carried_out(record: Store) -> None:
+def test_a_query_that_makes_no_sense_is_sent_back_before_it_is_carried_out(
+    record: Store,
+) -> None:
     senseless = plan(what="diagnosis", returns="dose")
-    played = Played(record, "q?", senseless, plan(what="hospital_visit", summary="count"))
+    played = Played(
+        record, "q?", senseless, plan(what="hospital_visit", summary="count")
+    )
     assert "a diagnosis has no dose" in played.model.asked[1].messages[-1].content
     assert played.steps[0].rejected
 
 
 def test_on_the_last_turn_nothing_can_be_looked_up_any_more(record: Store) -> None:
-    script = [looking_up("a"), looking_up("b"), plan(what="hospital_visit", summary="count")]
+    script = [
+        looking_up("a"),
+        looking_up("b"),
+        plan(what="hospital_visit", summary="count"),
+    ]
     played = Played(record, "q?", *script, planner_turns=2)
     assert "This is the last turn" in played.prompt(1)
     assert "Nothing more can be looked up" in played.model.asked[2].messages[-1].content
@@ -228,14 +261,23 @@ def test_where_the_planner_fails_the_parser_writes_the_query_and_says_so_unless_
     record: Store,
 ) -> None:
     nonsense = ["no json"] * 3
-    played = Played(record, "Count the number of hospital visits of patient 1.", *nonsense)
+    played = Played(
+        record, "Count the number of hospital visits of patient 1.", *nonsense
+    )
     assert played.result["agent_answer"] == str(len(VISITS))
-    assert played.ending.remarks == ("the parser writes the query: the planner failed (Unusable)",)
+    assert played.ending.remarks == (
+        "the parser writes the query: the planner failed (Unusable)",
+    )
     alone = Played(
-        record, "Count the number of hospital visits of patient 1.", *nonsense, fallback=False
+        record,
+        "Count the number of hospital visits of patient 1.",
+        *nonsense,
+        fallback=False,
     )
     assert isinstance(alone.failure, Unusable)
-    assert isinstance(Played(record, "Why is the sky blue?", *nonsense).failure, Unusable)
+    assert isinstance(
+        Played(record, "Why is the sky blue?", *nonsense).failure, Unusable
+    )
 
 
 def test_a_model_that_declines_is_not_replaced(record: Store) -> None:
@@ -280,16 +322,20 @@ def test_conventions_are_the_benchmarks_unless_told_otherwise(record: Store) -> 
 
     A clinician takes the latest.
     """
-    ended = [visit for visit in RESOURCES if visit["id"] in VISITS and "end" in visit["period"]]
+    ended = [
+        visit
+        for visit in RESOURCES
+        if visit["id"] in VISITS and "end" in visit["period"]
+    ]
     current = plan(
         what="hospital_visit",
         summary="count",
         when={"visit": {"kind": "hospital", "which": "current"}},
     )
     answers = {
-        conventions: Played(record, "q?", current, current, conventions=conventions).result[
-            "agent_answer"
-        ]
+        conventions: Played(
+            record, "q?", current, current, conventions=conventions
+        ).result["agent_answer"]
         for conventions in (None, "mimic-ehrsql", "clinical")
     }
     assert answers[None] == answers["mimic-ehrsql"]
@@ -297,7 +343,9 @@ def test_conventions_are_the_benchmarks_unless_told_otherwise(record: Store) -> 
         assert answers == {None: "0", "mimic-ehrsql": "0", "clinical": "1"}
 
 
-def test_several_queries_are_several_answers_where_they_are_allowed(record: Store) -> None:
+def test_several_queries_are_several_answers_where_they_are_allowed(
+    record: Store,
+) -> None:
     visits = {"what": "hospital_visit", "summary": "count"}
     diabetes = {"what": "diagnosis", "names": ["diabetes"], "summary": "count"}
     both = json.dumps({"queries": [visits, diabetes]})
@@ -325,13 +373,21 @@ def test_a_judgement_is_a_refusal_with_its_related_queries(record: Store) -> Non
 
 def test_what_no_query_expresses_is_handed_over_with_both_traces(record: Store) -> None:
     retrieve = tool_call_reply(
-        ("get_resources_by_patient_fhir_id", {"resource_type": "Encounter", "patient_fhir_id": "p"})
+        (
+            "get_resources_by_patient_fhir_id",
+            {"resource_type": "Encounter", "patient_fhir_id": "p"},
+        )
     )
     ending = f"The final answer is: 7 days\nResources: Encounter/{VISITS[0]}"
     model = ModelBackend(
-        ScriptedModel([json.dumps({"not_in_language": "Runs of days."}), retrieve, ending]), "m"
+        ScriptedModel(
+            [json.dumps({"not_in_language": "Runs of days."}), retrieve, ending]
+        ),
+        "m",
     )
-    context = RunContext({"planner": model, "fhir_multi_turn_code": model}, fhir_record=record)
+    context = RunContext(
+        {"planner": model, "fhir_multi_turn_code": model}, fhir_record=record
+    )
     run = find("planner", TASK).run(asking("q?"), context, TypedQuerySettings())
     outcome = asyncio.run(run)
     assert isinstance(outcome.result, RecordResult)
@@ -339,7 +395,9 @@ def test_what_no_query_expresses_is_handed_over_with_both_traces(record: Store) 
     assert outcome.result.cited == {"Encounter": (VISITS[0],)}
     assert outcome.result.trace[0] == {"not_in_language": "Runs of days."}
     assert len(outcome.result.trace) > 2
-    assert outcome.remarks == ("no query expresses the question: an agent answered it with code",)
+    assert outcome.remarks == (
+        "no query expresses the question: an agent answered it with code",
+    )
 
 
 def test_the_benchmarks_conventions_count_what_is_later_and_clinical_ones_do_not(
@@ -358,7 +416,9 @@ def test_the_benchmarks_conventions_count_what_is_later_and_clinical_ones_do_not
     assert counts == {"mimic-ehrsql": str(len(VISITS)), "clinical": "0"}
 
 
-def test_without_an_agent_that_works_with_code_the_reason_is_kept(record: Store) -> None:
+def test_without_an_agent_that_works_with_code_the_reason_is_kept(
+    record: Store,
+) -> None:
     played = Played(record, "q?", json.dumps({"not_in_language": "Runs of days."}))
     assert isinstance(played.failure, Unusable)
     assert "Runs of days." in played.failure.full_text

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.heavy
 ANSWERED = ShortQuestion(
     "note", "Why was apixaban stopped?", (IRRELEVANT, EVIDENCE), groups=((1,),)
 )
-TEMPTING = ShortQuestion("note", "apixaban dose?", (IRRELEVANT, EVIDENCE), groups=(), tempting=(1,))
+TEMPTING = ShortQuestion(
+    "note", "apixaban dose?", (IRRELEVANT, EVIDENCE), groups=(), tempting=(1,)
+)
 LONG = ", ".join(f"drug number {number} five mg daily" for number in range(40)) + "."
 
 
@@ -64,5 +66,7 @@ def test_training_lowers_the_loss_and_leaves_frozen_layers(network: Any) -> None
 
 def test_two_layers_of_twelve_are_dropped(weights: Any) -> None:
     network = loading.new_network(weights, CONFIG, layers=2)
-    network.encoder.layers = type(network.encoder.layers)([network.encoder.layers[0]] * 12)
+    network.encoder.layers = type(network.encoder.layers)(
+        [network.encoder.layers[0]] * 12
+    )
     assert len(answer_finder.drop_layers(network).encoder.layers) == 10

@@ -33,9 +33,13 @@ pytestmark = pytest.mark.heavy
 DEV = Path(__file__).parents[3] / "data" / "dev.json"
 
 
-def test_out_of_fold_logits_are_those_of_the_exported_file(tmp_path: Path, network: Any) -> None:
+def test_out_of_fold_logits_are_those_of_the_exported_file(
+    tmp_path: Path, network: Any
+) -> None:
     case, _ = labelled(50)
-    logits = cross_encoder.logits_from_files(network, [case], tmp_path)[case_digest(case)]
+    logits = cross_encoder.logits_from_files(network, [case], tmp_path)[
+        case_digest(case)
+    ]
     assert not list(tmp_path.iterdir())
     export_network(network, tmp_path / "reader.onnx", case)
     exported_logits = CrossEncoder(tmp_path / "reader.onnx").logits(case)
@@ -71,7 +75,9 @@ def test_an_exported_graph_computes_attention_in_chunks_of_heads(
     tmp_path: Path, network: Any
 ) -> None:
     nodes = _exported_nodes(network, tmp_path)
-    attention = [node for node in nodes if node.op_type == "Softmax" and "/layers." in node.name]
+    attention = [
+        node for node in nodes if node.op_type == "Softmax" and "/layers." in node.name
+    ]
     assert len(attention) == 2 * mpnet.HEADS / mpnet.HEADS_PER_CHUNK
 
 
@@ -105,7 +111,10 @@ def test_a_network_of_short_windows_is_exported_and_loaded_with_a_short_table(
     export_network(perturbed_network, file, case)
     loaded = loading.load_network(TrainingConfig(), file).eval()
     assert loaded.encoder.max_length == len(window.token_ids)
-    assert np.abs(CrossEncoder(file).logits(case) - fine_tuning.logits(loaded, case)).max() < 0.2
+    assert (
+        np.abs(CrossEncoder(file).logits(case) - fine_tuning.logits(loaded, case)).max()
+        < 0.2
+    )
 
 
 def _exported_nodes(network: Any, folder: Path) -> Any:
@@ -123,7 +132,9 @@ def test_the_shipped_integers_are_close_to_their_floats() -> None:
     floats = loading.load_network(TrainingConfig(), CROSS_ENCODER_FILE).eval()
     differences = []
     for case in load_cases(DEV).notes[:3]:
-        differences.append(CrossEncoder().logits(case) - fine_tuning.logits(floats, case))
+        differences.append(
+            CrossEncoder().logits(case) - fine_tuning.logits(floats, case)
+        )
     assert np.sqrt(np.mean(np.concatenate(differences) ** 2)) < 0.2
 
 
@@ -192,7 +203,9 @@ def test_a_network_trained_by_updates_is_exported_as_updates_of_the_other_file(
     before = fine_tuning.logits(network, case)
     add_low_rank_updates(network.encoder.layers, rank=2)
     assert fine_tuning.logits(network, case).tolist() == before.tolist()
-    updates = [module for module in network.modules() if isinstance(module, LowRankLinear)]
+    updates = [
+        module for module in network.modules() if isinstance(module, LowRankLinear)
+    ]
     assert len(updates) == 6, "the linear layers of the second of two layers"
     torch.manual_seed(1)
     for layer in updates:

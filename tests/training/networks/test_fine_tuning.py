@@ -64,7 +64,9 @@ def test_each_example_is_in_one_batch_with_examples_of_its_length() -> None:
     assert sorted(lengths) == expected_lengths
 
 
-def test_training_computes_with_quantised_weights_and_changes_the_unquantised(network: Any) -> None:
+def test_training_computes_with_quantised_weights_and_changes_the_unquantised(
+    network: Any,
+) -> None:
     case, key = labelled(50)
     trained = copy.deepcopy(network)
     fine_tuning.enable_fake_quantisation(trained)
@@ -80,7 +82,9 @@ def test_training_computes_with_quantised_weights_and_changes_the_unquantised(ne
     )
     after = trained.encoder.layers[1].wide.weight
     assert not after.equal(before)
-    assert (after - before).abs().max() < 0.01  # unquantised: a quantisation step is wider
+    assert (
+        after - before
+    ).abs().max() < 0.01  # unquantised: a quantisation step is wider
 
 
 def test_average_weights_lie_between_those_of_the_networks(
@@ -124,7 +128,9 @@ def test_the_cross_encoder_is_built_from_the_corpus_and_exported(
     case, _ = labelled(50)
     exported_logits = CrossEncoder(tmp_path / "reader.onnx").logits(case)
     expected_logits = packed_logits(expected, case)
-    assert np.abs(exported_logits - expected_logits).max() < 0.5  # integers differ from floats
+    assert (
+        np.abs(exported_logits - expected_logits).max() < 0.5
+    )  # integers differ from floats
     assert np.corrcoef(exported_logits, expected_logits)[0, 1] > 0.98
     file_names = sorted(file.name for file in tmp_path.iterdir())
     assert file_names == ["out_of_fold.tsv", "reader.npz", "reader.onnx"]
@@ -148,7 +154,9 @@ def test_each_case_is_judged_by_a_network_trained_on_nothing_about_its_note(
         note_of_digest[case_digest(question.case)] = question.note
     judged_notes: list[str] = []
 
-    def train(_: Any, sample_epoch: Any, config: TrainingConfig, progress: Any) -> set[str]:
+    def train(
+        _: Any, sample_epoch: Any, config: TrainingConfig, progress: Any
+    ) -> set[str]:
         return {note_of_digest[case_digest(case)] for case, _ in sample_epoch()}
 
     def average_weights(models: list[Any]) -> set[str]:
@@ -159,7 +167,10 @@ def test_each_case_is_judged_by_a_network_trained_on_nothing_about_its_note(
         judged_notes.extend(notes)
         assert training_notes.isdisjoint(notes)
         assert len(training_notes) >= len(case_notes) / 2
-        return {case_digest(case): np.arange(len(case.sentences), dtype=float) for case in cases}
+        return {
+            case_digest(case): np.arange(len(case.sentences), dtype=float)
+            for case in cases
+        }
 
     monkeypatch.setattr(fine_tuning, "train_quantisation_aware", train)
     monkeypatch.setattr(cross_encoder, "logits_from_files", logits_of)
@@ -168,7 +179,13 @@ def test_each_case_is_judged_by_a_network_trained_on_nothing_about_its_note(
     corpus = small_corpus()._replace(training_note_cases=tuple(note_questions))
     out_of_fold = tmp_path / "out_of_fold.tsv"
     cross_encoder.fine_tune_by_fold(
-        network, corpus, labelled_sets, TrainingConfig(), no_progress, tmp_path, out_of_fold
+        network,
+        corpus,
+        labelled_sets,
+        TrainingConfig(),
+        no_progress,
+        tmp_path,
+        out_of_fold,
     )
     assert sorted(judged_notes) == case_notes
     lines = out_of_fold.read_text().splitlines()[1:]
@@ -189,12 +206,16 @@ def test_two_trainings_with_their_own_seeds_weigh_three_times_the_first_stage(
         return model
 
     monkeypatch.setattr(fine_tuning, "train_quantisation_aware", train)
-    mean = cross_encoder.fine_tune_fold(stage_one, lambda: [], TrainingConfig(seed=5), no_progress)
+    mean = cross_encoder.fine_tune_fold(
+        stage_one, lambda: [], TrainingConfig(seed=5), no_progress
+    )
     assert mean.weight.item() == pytest.approx(0.25 * 8 + 0.75 * 24)
     assert stage_one.weight.item() == 8
 
 
-def test_a_second_stage_epoch_has_cases_twice_and_a_sample_of_questions_about_their_notes() -> None:
+def test_a_second_stage_epoch_has_cases_twice_and_a_sample_of_questions_about_their_notes() -> (
+    None
+):
     typed = _case_of("typed", TYPED_SENTENCE)
     dictated = _case_of("dictated", IRRELEVANT)
     _, key = labelled(50)
@@ -217,7 +238,9 @@ def test_a_second_stage_epoch_has_cases_twice_and_a_sample_of_questions_about_th
         assert case in question_cases
 
 
-def test_all_similar_cases_come_before_typed_ones_repeat_and_questions_come_last() -> None:
+def test_all_similar_cases_come_before_typed_ones_repeat_and_questions_come_last() -> (
+    None
+):
     _, key = labelled(50)
     typed_ids = ["typed 1", "typed 2"]
     dictated_ids = [f"dictated {number}" for number in range(8)]
@@ -232,7 +255,9 @@ def test_all_similar_cases_come_before_typed_ones_repeat_and_questions_come_last
         passes.append([case.id for case, _ in labelled_cases])
     before_pruning, after_pruning, *repetitions = passes
     assert sorted(before_pruning + after_pruning) == sorted(typed_ids + dictated_ids)
-    assert len(before_pruning) == round(cross_encoder.PRE_PRUNING_FRACTION * len(similar))
+    assert len(before_pruning) == round(
+        cross_encoder.PRE_PRUNING_FRACTION * len(similar)
+    )
     for case_ids in repetitions:
         assert set(typed_ids) <= set(case_ids)
     assert [len(case_ids) for case_ids in repetitions] == [2, 2, 5]

@@ -25,9 +25,13 @@ def test_the_encoder_computes_what_transformers_computes(weights: Path) -> None:
     transformers = pytest.importorskip("transformers")
     pretrained = loading.load_pretrained_weights(weights)
     encoder = mpnet.MpnetEncoder(pretrained, layers=2, max_length=300).eval()
-    unquantised = mpnet.reorder_to_bert_ids(pretrained["embeddings.word_embeddings.weight"])
+    unquantised = mpnet.reorder_to_bert_ids(
+        pretrained["embeddings.word_embeddings.weight"]
+    )
     encoder.embeddings.pieces.weight.data = unquantised
-    reference = transformers.MPNetModel.from_pretrained(weights, add_pooling_layer=False).eval()
+    reference = transformers.MPNetModel.from_pretrained(
+        weights, add_pooling_layer=False
+    ).eval()
     bert_ids = torch.tensor([[CLS, *range(1000, 1250), SEP]])
     mpnet_ids = torch.tensor([[0, *range(1004, 1254), 2]])
     with torch.no_grad():
@@ -79,7 +83,9 @@ def test_an_error_says_how_to_download_missing_weights(tmp_path: Path) -> None:
 def test_before_training_the_sentence_most_similar_to_the_question_ranks_highest(
     network: Any,
 ) -> None:
-    case = anticoagulant_case(IRRELEVANT, EVIDENCE, IRRELEVANT.replace("hall", "garden"))
+    case = anticoagulant_case(
+        IRRELEVANT, EVIDENCE, IRRELEVANT.replace("hall", "garden")
+    )
     assert fine_tuning.logits(network, case).argmax() == 1
 
 
@@ -103,7 +109,9 @@ def test_units_that_copy_other_units_are_pruned_without_loss(network: Any) -> No
     layers = list(pruned.encoder.layers)
     widths = [len(layer.wide.weight) for layer in layers]
     assert sum(widths) == 2 * 256
-    assert [layer.narrow.weight.shape for layer in layers] == [(384, width) for width in widths]
+    assert [layer.narrow.weight.shape for layer in layers] == [
+        (384, width) for width in widths
+    ]
     assert [layer.wide.weight.requires_grad for layer in layers] == [False, True]
     truncated = copy.deepcopy(doubled)
     for layer in truncated.encoder.layers:

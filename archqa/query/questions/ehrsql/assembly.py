@@ -7,12 +7,23 @@ from archqa.errors import NotUnderstood
 from archqa.query.model import Against, Aggregation, Query, ReturnedField
 from archqa.query.questions.calendar import FoundSpan
 from archqa.query.questions.ehrsql.limits import FoundPosition, FoundVisit
-from archqa.query.questions.ehrsql.scan import MEASUREMENT_KINDS, NUMERIC_AGGREGATIONS, ParseState
+from archqa.query.questions.ehrsql.scan import (
+    MEASUREMENT_KINDS,
+    NUMERIC_AGGREGATIONS,
+    ParseState,
+)
 from archqa.query.scope import Position, Span, Visit, VisitKind, When
 
 TimeItem = FoundVisit | FoundSpan | FoundPosition
 
-_POSITION_ORDER = ("first", "second", "third", "third_to_last", "second_to_last", "last")
+_POSITION_ORDER = (
+    "first",
+    "second",
+    "third",
+    "third_to_last",
+    "second_to_last",
+    "last",
+)
 _FROM_TO = re.compile(r"\bfrom\b.*\b(?:to|until)\b")
 _OPPOSITE_FIRST = re.compile(
     r"^\W*(?:when |as |in |if )?(?:compared|comparison|relative|with respect) (?:to|with)\b"
@@ -54,7 +65,9 @@ def split_sides(
     return ComparisonSides(named_first, named_last)
 
 
-def _is_opposite_first(text: str, named_first: When, named_last: When, *, is_change: bool) -> bool:
+def _is_opposite_first(
+    text: str, named_first: When, named_last: When, *, is_change: bool
+) -> bool:
     if _OPPOSITE_FIRST.search(text) and "than" not in text:
         return True
     if not is_change or _COMPARED.search(text):
@@ -145,7 +158,9 @@ def infer_output(state: ParseState) -> Output:
 
 def _microbiology_field(state: ParseState) -> ReturnedField:
     if state.what == "susceptibility":
-        if state.contains_words("(?:which|what|^the) (?:organisms?|bacteri\\w+|pathogens?|bugs?)"):
+        if state.contains_words(
+            "(?:which|what|^the) (?:organisms?|bacteri\\w+|pathogens?|bugs?)"
+        ):
             return "organism"
         return "value" if state.names else "name"
     if state.mentions("returns", "time", 2):
@@ -161,7 +176,11 @@ def _is_total(state: ParseState) -> bool:
     """ "How many outputs", where the context wants a sum; "how many doses"."""
     if state.what == "output":
         return state.context.wants_sum
-    if state.what != "medication" or not state.names or state.contains_words("times|count"):
+    if (
+        state.what != "medication"
+        or not state.names
+        or state.contains_words("times|count")
+    ):
         return False
     if state.context.wants_sum:
         return True
@@ -172,7 +191,9 @@ def _is_time_noun(state: ParseState) -> bool:
     """The question names the time as a noun, and no other field."""
     if state.mentions("returns", "time", 2):
         return True
-    return state.mentions("returns", "time") and not state.mentions("returns", "name", 2)
+    return state.mentions("returns", "time") and not state.mentions(
+        "returns", "name", 2
+    )
 
 
 def _count_output(state: ParseState) -> Output:
@@ -283,10 +304,13 @@ def _is_row(state: ParseState, found_visit: FoundVisit) -> bool:
 
 def _output(state: ParseState) -> tuple[ReturnedField, Aggregation]:
     asks_time = state.mentions("returns", "time", 5)
-    if state.mentions("returns", "elapsed") and not state.contains_words("length of|duration"):
+    if state.mentions("returns", "elapsed") and not state.contains_words(
+        "length of|duration"
+    ):
         if state.what == "hospital_visit" and _asks_end(state):
             raise NotUnderstood(
-                state.text, "asks for the time since a discharge, which a query cannot say"
+                state.text,
+                "asks for the time since a discharge, which a query cannot say",
             )
         return "elapsed", "each"
     asks_type = state.what == "hospital_visit" and state.contains_words("types?")
@@ -346,7 +370,9 @@ def build_query(state: ParseState) -> Query:
         state.what = "hospital_visit"
         state.admission_sources = ("EMERGENCY ROOM",)
         has_open_question = state.contains_words("list|show|give|when|what|which|how")
-        asks_time = state.positions or state.visits or state.mentions("returns", "time", 2)
+        asks_time = (
+            state.positions or state.visits or state.mentions("returns", "time", 2)
+        )
         if not asks_time and not has_open_question:
             # "ER visit this year?" wants a yes or a no.
             state.is_yes_no = True
@@ -377,7 +403,12 @@ def _build_patient_query(state: ParseState) -> Query:
 def _build_row_query(state: ParseState) -> Query:
     returns, summary = infer_output(state)
     is_measured = state.what in MEASUREMENT_KINDS
-    if summary == "exists" and is_measured and state.value_test is not None and state.positions:
+    if (
+        summary == "exists"
+        and is_measured
+        and state.value_test is not None
+        and state.positions
+    ):
         raise NotUnderstood(
             state.text, "holds one value against a number: ask for the value itself"
         )
@@ -398,7 +429,11 @@ def _build_row_query(state: ParseState) -> Query:
         # An aggregation takes all rows, whatever their position.
         when = when.model_copy(update={"position": None})
     is_count = summary in {"count", "count_distinct"}
-    if is_count and state.what == "microbiology_test" and state.mentions("returns", "organism", 4):
+    if (
+        is_count
+        and state.what == "microbiology_test"
+        and state.mentions("returns", "organism", 4)
+    ):
         fields |= {"what": "organism", "returns": "name"}
         summary = "count_distinct"
     return state.make_query(summary=summary, when=when, **fields)
@@ -429,7 +464,9 @@ def _build_comparison(state: ParseState, relation: str) -> Query | None:
     if sides.opposite is None and relation == "difference":
         # "How much did it change on the last visit": from the first to the last value there.
         if state.positions:
-            raise NotUnderstood(state.text, "says one side of a change, but not the other")
+            raise NotUnderstood(
+                state.text, "says one side of a change, but not the other"
+            )
         sides = ComparisonSides(
             own=sides.own.model_copy(update={"position": "last"}),
             opposite=sides.own.model_copy(update={"position": "first"}),

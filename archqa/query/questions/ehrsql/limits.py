@@ -73,9 +73,7 @@ _LENGTHS = [
     rf"(?:(?<=\bin )|(?<=\bover )|(?<=\bwithin )|(?<=\bfor ))(?:the )?{_COUNT} ?{_UNIT}",
     r"(?:the )?(?P<count>)(?:last|previous) (?P<unit>week|hour)\b",
 ]
-_BARE_MONTH = (
-    rf"(?:(?<=\bin )|(?<=\bsince )|(?<=\bduring )|(?<=\bthroughout ))(?:the month of )?{MONTH}"
-)
+_BARE_MONTH = rf"(?:(?<=\bin )|(?<=\bsince )|(?<=\bduring )|(?<=\bthroughout ))(?:the month of )?{MONTH}"
 _RELATIONS: dict[Relation, str] = {
     "since": r"(?:ever )?since|between|starting(?: from| in| on)?|beginning(?: from| in| on)?|from|as of|as from|"
     r"onwards? from|after|following",
@@ -135,7 +133,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z\d])(?:{pattern})(?![\da-z])")
 
 
-def _read_span(text: str, match: re.Match[str], read_fields: FieldReader) -> FoundSpan | None:
+def _read_span(
+    text: str, match: re.Match[str], read_fields: FieldReader
+) -> FoundSpan | None:
     start, end = match.span()
     if _IS_AMOUNT.search(text[:start]) and match.group().isdecimal():
         return None
@@ -163,7 +163,9 @@ def _read_span(text: str, match: re.Match[str], read_fields: FieldReader) -> Fou
 
 
 _RELATION_PATTERNS: dict[Relation, re.Pattern[str]] = {
-    relation: re.compile(rf"\b(?:{pattern})(?: the)?(?: year| month| date| day| time)?(?: of)?$")
+    relation: re.compile(
+        rf"\b(?:{pattern})(?: the)?(?: year| month| date| day| time)?(?: of)?$"
+    )
     for relation, pattern in _RELATIONS.items()
 }
 
@@ -214,7 +216,9 @@ _FORMS = [
     r"(?:while|when|since being) (?:currently )?(?:in-?patient|in hospital|in the hospital|hospitali[sz]ed)"
     r"(?P<current> now| currently| at present)",
 ]
-_EXPLICIT = re.compile(rf"\b(?:{_WARD}|admission|adm|admit|hospitali[sz]ation|hosp|encounter)\b")
+_EXPLICIT = re.compile(
+    rf"\b(?:{_WARD}|admission|adm|admit|hospitali[sz]ation|hosp|encounter)\b"
+)
 _IN_ICU = re.compile(rf"\b{_ICU}\b")
 _PATTERNS = [re.compile(rf"(?<![a-z\d])(?:{form})(?![a-z\d])") for form in _FORMS]
 _TIMES = r"(?: (?:ever|time|occasion|instance|one|occurrence|ones))?"
@@ -293,9 +297,7 @@ def _ordinal(match: re.Match[str]) -> str:
     return next(name for name in _ORDINALS if groups.get(name))
 
 
-_NUMBER = (
-    r"(?:a |the |value of |of )*(?P<number>-?\d+(?:\.\d+)?)(?![\d/-])(?!:\d|st\b|nd\b|rd\b|th\b)"
-)
+_NUMBER = r"(?:a |the |value of |of )*(?P<number>-?\d+(?:\.\d+)?)(?![\d/-])(?!:\d|st\b|nd\b|rd\b|th\b)"
 _VALUE_UNIT = (
     r"(?:\s?(?:%|percent|bpm|mm ?hg|degrees?(?: (?:celsius|c|f))?|celsius|kgs?|kilograms?|mg/dl|g/dl|meq/l|mmol/l|mls?|"
     r"cc|breaths(?: per minute)?|beats(?: per minute)?|/min)(?![a-z]))?"
@@ -319,11 +321,19 @@ _AFTER: dict[Comparison, str] = {
 }
 _TEST_PATTERNS = [
     *(
-        (comparison, re.compile(rf"(?<![\w])(?:(?:is|was|were) )?{_NUMBER}{_VALUE_UNIT} {words}\b"))
+        (
+            comparison,
+            re.compile(
+                rf"(?<![\w])(?:(?:is|was|were) )?{_NUMBER}{_VALUE_UNIT} {words}\b"
+            ),
+        )
         for comparison, words in _AFTER.items()
     ),
     *(
-        (comparison, re.compile(rf"(?<![\w])(?:{words}) ?{_NUMBER}{_VALUE_UNIT}{_NOT_TIME}"))
+        (
+            comparison,
+            re.compile(rf"(?<![\w])(?:{words}) ?{_NUMBER}{_VALUE_UNIT}{_NOT_TIME}"),
+        )
         for comparison, words in _TESTS.items()
     ),
 ]
@@ -339,7 +349,9 @@ def find_value_test(question: MaskedText) -> ValueTest | None:
     return None
 
 
-_CODES = {synonym.phrase: synonym.names for synonym in synonyms() if synonym.kind == "route"}
+_CODES = {
+    synonym.phrase: synonym.names for synonym in synonyms() if synonym.kind == "route"
+}
 _PHRASES = sorted(_CODES, key=len, reverse=True)
 # These are routes by themselves; shorter codes only next to "via", "through" or "route".
 _CLEAR = [
@@ -349,14 +361,22 @@ _CLEAR = [
 ]
 _VIA = r"(?:via|through|by way of|by means of|by|using|with|per|over)(?: (?:the|a|an))?"
 _ROUTE_WORD = r"(?:routes?(?: of administration)?|administration route|administration)"
-_PHRASE_PATTERN = {phrase: r"[ ./-]*".join(map(re.escape, phrase.split())) for phrase in _PHRASES}
+_PHRASE_PATTERN = {
+    phrase: r"[ ./-]*".join(map(re.escape, phrase.split())) for phrase in _PHRASES
+}
 _LISTED = "|".join(_PHRASE_PATTERN[phrase] for phrase in _PHRASES)
 _CLEAR_LISTED = "|".join(_PHRASE_PATTERN[phrase] for phrase in _CLEAR)
 _DRUGS = r"(?:meds?|medications?|drugs?|doses?|antibiotics?|fluids?|medicines?|orders?)"
-_LITERAL = r"(?P<literal>(?!which|what|any|this|that|same|each)[a-z/.-]+(?: [a-z/.-]+)?)"
+_LITERAL = (
+    r"(?P<literal>(?!which|what|any|this|that|same|each)[a-z/.-]+(?: [a-z/.-]+)?)"
+)
 _ROUTES = [
-    re.compile(rf"(?<![a-z\d])(?:{_VIA} )?(?P<route>{_LISTED})\.? {_ROUTE_WORD}(?![a-z])"),
-    re.compile(rf"(?<![a-z\d]){_VIA} (?:{_ROUTE_WORD} )?(?P<route>{_LISTED})(?![a-z\d])"),
+    re.compile(
+        rf"(?<![a-z\d])(?:{_VIA} )?(?P<route>{_LISTED})\.? {_ROUTE_WORD}(?![a-z])"
+    ),
+    re.compile(
+        rf"(?<![a-z\d]){_VIA} (?:{_ROUTE_WORD} )?(?P<route>{_LISTED})(?![a-z\d])"
+    ),
     re.compile(rf"(?<![a-z\d])(?P<route>{_LISTED})(?= {_DRUGS}\b)"),
     re.compile(
         rf"(?<![a-z\d])routes? (?:of |being |was |is |= ?|: ?)?['\"]?(?P<route>{_LISTED})(?![a-z\d])['\"]?"

@@ -86,7 +86,9 @@ class Vocabulary:
         for synonym in synonyms():
             if synonym.kind in {"route", "admission_source"}:
                 for name in synonym.names:
-                    self.by_key[synonym.phrase].append(VocabularyEntry(synonym.kind, name))
+                    self.by_key[synonym.phrase].append(
+                        VocabularyEntry(synonym.kind, name)
+                    )
         for synonym in synonyms():
             entries = self._synonym_entries(synonym)
             if entries and not self._exact_entries(synonym.phrase, synonym.kind):
@@ -117,7 +119,11 @@ class Vocabulary:
 
     def _exact_entries(self, key: str, kind: NameKind) -> list[VocabularyEntry]:
         entries = self.by_key.get(key, [])
-        return [entry for entry in entries if entry.kind == kind and entry.match_type == "exact"]
+        return [
+            entry
+            for entry in entries
+            if entry.kind == kind and entry.match_type == "exact"
+        ]
 
     def _synonym_entries(self, synonym: Synonym) -> list[VocabularyEntry]:
         entries = []
@@ -126,7 +132,9 @@ class Vocabulary:
                 entries.append(entry._replace(match_type="synonym"))
         if synonym.kind != "medication":
             return entries
-        same_wording = [entry for entry in entries if synonym.phrase in lookup_key(entry.display)]
+        same_wording = [
+            entry for entry in entries if synonym.phrase in lookup_key(entry.display)
+        ]
         return same_wording or entries
 
     def _index_sorted_words(self) -> dict[str, list[VocabularyEntry]]:
@@ -233,10 +241,26 @@ def _care_unit_names(record: Record) -> Iterable[VocabularyEntry]:
 
 
 _NO_NAME = frozenset(
-    ["other", "unknown", "last", "first", "h", "i", "l", "adde", "name", "blood", "plasma"]
+    [
+        "other",
+        "unknown",
+        "last",
+        "first",
+        "h",
+        "i",
+        "l",
+        "adde",
+        "name",
+        "blood",
+        "plasma",
+    ]
 )
-_CULTURE = frozenset(["culture", "cultures", "cx", "screen", "swab", "stain", "smear", "lavage"])
-_AFTER_SHORT_NAME = frozenset({"value", "values", "lab", "laboratory", "level", "result"})
+_CULTURE = frozenset(
+    ["culture", "cultures", "cx", "screen", "swab", "stain", "smear", "lavage"]
+)
+_AFTER_SHORT_NAME = frozenset(
+    {"value", "values", "lab", "laboratory", "level", "result"}
+)
 _MAX_REORDERED_WORDS = 8
 MatchType = Literal["exact", "synonym"]
 _WEIGHT = {"exact": 2.5, "synonym": 2.0, "literal": 1.0}
@@ -304,7 +328,9 @@ def find_candidates(
             if entries and not _is_common_word(text, tokens, index, length):
                 candidates += _entry_candidates(text, run, entries, patient_names)
     candidates = _resolve_quotes(text, _without_output_word(candidates, text))
-    return [candidate for candidate in candidates if not _is_nested(candidate, candidates)]
+    return [
+        candidate for candidate in candidates if not _is_nested(candidate, candidates)
+    ]
 
 
 def _is_common_word(text: str, tokens: list[Token], index: int, length: int) -> bool:
@@ -379,9 +405,13 @@ def _entry_candidates(
         displays_by_group[group].append(entry.display)
     has_culture_word = any(token.text in _CULTURE for token in run)
     for (kind, match_type), group_displays in displays_by_group.items():
-        displays, start, end = _as_written(text, run[0].start, run[-1].end, group_displays)
+        displays, start, end = _as_written(
+            text, run[0].start, run[-1].end, group_displays
+        )
         own_displays = [
-            display for display in displays if (kind, normalise_text(display)) in patient_names
+            display
+            for display in displays
+            if (kind, normalise_text(display)) in patient_names
         ]
         if match_type == "synonym" and own_displays:
             displays = own_displays
@@ -397,7 +427,9 @@ def _entry_candidates(
         )
 
 
-def _as_written(text: str, start: int, end: int, displays: list[str]) -> tuple[list[str], int, int]:
+def _as_written(
+    text: str, start: int, end: int, displays: list[str]
+) -> tuple[list[str], int, int]:
     """Of displays with these words, the one with the same signs and its span; else all of them."""
     display_of = {normalise_text(display): display for display in displays}
     for folded in sorted(display_of, key=len, reverse=True):

@@ -134,7 +134,8 @@ def resolve_unresolved(
     has_subject = bool(result.candidates or state.visits)
     is_ignorable = len(result.unresolved) <= _MAX_UNEXPLAINED and has_subject
     changes_meaning = any(
-        token.text in _LIMITING or token.text[0].isdigit() for token in result.unresolved
+        token.text in _LIMITING or token.text[0].isdigit()
+        for token in result.unresolved
     )
     if changes_meaning or not is_ignorable:
         raise NotUnderstood(_phrase(state.text, result.unresolved))
@@ -157,11 +158,16 @@ def _without_drug_details(result: ParseResult) -> ParseResult:
 
 
 def _resolve_as_name(
-    result: ParseResult, kind: NameKind, vocabulary: Vocabulary, patient_names: PatientNames
+    result: ParseResult,
+    kind: NameKind,
+    vocabulary: Vocabulary,
+    patient_names: PatientNames,
 ) -> bool:
     """Whether the unresolved tokens, perhaps with the names next to them, became a name."""
     state, unresolved = result.state, result.unresolved
-    if len(unresolved) > _MAX_NAMES or any(token.text in _LIMITING for token in unresolved):
+    if len(unresolved) > _MAX_NAMES or any(
+        token.text in _LIMITING for token in unresolved
+    ):
         return False
     if state.what == "microbiology_test":
         return _resolve_as_culture(result, vocabulary)
@@ -194,7 +200,11 @@ def _unknown_name(result: ParseResult, phrase: str) -> tuple[str, ...]:
     """The phrase as a name that the record does not have, if it stands where a name stands."""
     state = result.state
     may_be_unknown = state.what in _KINDS_WITH_UNKNOWN_NAMES
-    if may_be_unknown and state.mentions("what", state.what, 2.2) and _is_in_name_position(result):
+    if (
+        may_be_unknown
+        and state.mentions("what", state.what, 2.2)
+        and _is_in_name_position(result)
+    ):
         return (phrase,)
     return ()
 
@@ -214,11 +224,15 @@ def _resolve_as_culture(result: ParseResult, vocabulary: Vocabulary) -> bool:
     state, unresolved = result.state, result.unresolved
     if specimens := _similar_names(unresolved, "specimen", vocabulary, frozenset()):
         state.specimens = (*state.specimens, *specimens)
-    elif tests := _similar_names(unresolved, "microbiology_test", vocabulary, frozenset()):
+    elif tests := _similar_names(
+        unresolved, "microbiology_test", vocabulary, frozenset()
+    ):
         state.names = tests
     elif organisms := _similar_names(unresolved, "organism", vocabulary, frozenset()):
         state.organisms = organisms
-    elif not result.candidates and len(unresolved) <= 4 and _is_in_name_position(result):
+    elif (
+        not result.candidates and len(unresolved) <= 4 and _is_in_name_position(result)
+    ):
         state.specimens = (_phrase(state.text, unresolved),)
     else:
         return False
@@ -248,7 +262,9 @@ def _similar_names(
     if similar is not None:
         return tuple(names_by_key[similar])
     # The names in the patient's own resources; without any, all names unless they are too many.
-    own_names = [name for name in containing if (kind, normalise_text(name)) in patient_names]
+    own_names = [
+        name for name in containing if (kind, normalise_text(name)) in patient_names
+    ]
     if not own_names and len(containing) > _MAX_NAMES:
         return ()
     return tuple(dict.fromkeys(own_names or containing))
@@ -342,13 +358,18 @@ def _apply_record_names(
     return result
 
 
-def _record_name(text: str, context: QuestionContext, candidate: Candidate) -> str | None:
+def _record_name(
+    text: str, context: QuestionContext, candidate: Candidate
+) -> str | None:
     tokens = letters_and_numbers(text[candidate.start : candidate.end])
     phrase = " ".join(token.text for token in tokens)
     if phrase in context.record_names:
         return context.record_names[phrase]
     candidate_keys = set(map(lookup_key, candidate.names))
     for question_phrase, name in context.record_names.items():
-        if lookup_key(name) in candidate_keys or lookup_key(question_phrase) in candidate_keys:
+        if (
+            lookup_key(name) in candidate_keys
+            or lookup_key(question_phrase) in candidate_keys
+        ):
             return name
     return None

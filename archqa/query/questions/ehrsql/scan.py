@@ -110,7 +110,9 @@ class ParseState:
                 "specimens": self.specimens,
                 "organisms": self.organisms,
             }
-            asks_organism = self.mentions("returns", "organism", 4) or bool(self.organisms)
+            asks_organism = self.mentions("returns", "organism", 4) or bool(
+                self.organisms
+            )
             if what == "susceptibility":
                 result = self.lexicon_matches.best("result")
                 if result is not None:
@@ -168,7 +170,9 @@ _ASKED = re.compile(
     r"(?:^|[:;.]|\b(?:what|what's|whats|which|is|was|were|me|find|show|give|get|provide|report|"
     r"know|of)) ?(?:the )?$"
 )
-_INTERVAL = re.compile(r"\b(?:time|days?|hours?|weeks?|interval|gap|long) (?:\w+ )?between\b")
+_INTERVAL = re.compile(
+    r"\b(?:time|days?|hours?|weeks?|interval|gap|long) (?:\w+ )?between\b"
+)
 
 
 class ParseResult(NamedTuple):
@@ -179,7 +183,9 @@ class ParseResult(NamedTuple):
     unresolved: list[Token]
 
 
-def parse_question(text: str, context: QuestionContext, candidates: list[Candidate]) -> ParseResult:
+def parse_question(
+    text: str, context: QuestionContext, candidates: list[Candidate]
+) -> ParseResult:
     """Parse a normalized question. Raises `NotUnderstood` if it has no recognisable subject."""
     question = MaskedText(text)
     _mask_names(question, candidates)
@@ -189,7 +195,9 @@ def parse_question(text: str, context: QuestionContext, candidates: list[Candida
     question_without_routes = question.copy()
     routes = limits.find_routes(question_without_routes)
     cues = LexiconMatches(_without_adverbs(question.masked))
-    candidates = [candidate for candidate in candidates if not _is_masked(question, candidate)]
+    candidates = [
+        candidate for candidate in candidates if not _is_masked(question, candidate)
+    ]
     _refuse_unsupported(text, cues)
     what = subject.classify_subject(
         cues,
@@ -199,13 +207,17 @@ def parse_question(text: str, context: QuestionContext, candidates: list[Candida
         has_route=bool(routes),
     )
     if what is None:
-        raise NotUnderstood(text, "does not say what it is about: a lab, a drug, a visit …")
+        raise NotUnderstood(
+            text, "does not say what it is about: a lab, a drug, a visit …"
+        )
     if what == "medication":
         question = question_without_routes
     positions = find_positions(question)
     if cues.weight("what", "icu_stay"):
         # "The last stay" in a question about the ICU is the last ICU stay.
-        visits = [visit if visit.is_explicit else visit.as_icu_stay() for visit in visits]
+        visits = [
+            visit if visit.is_explicit else visit.as_icu_stay() for visit in visits
+        ]
     state = ParseState(
         text=text,
         what=what,
@@ -227,7 +239,8 @@ def _refuse_unsupported(text: str, cues: LexiconMatches) -> None:
     interval = _INTERVAL.search(text)
     if interval:
         raise NotUnderstood(
-            interval.group(), "asks for the time between two things, which a query cannot say"
+            interval.group(),
+            "asks for the time between two things, which a query cannot say",
         )
     asks_minimum = cues.weight("summary", "minimum") >= 4
     asks_maximum = cues.weight("summary", "maximum") >= 4
@@ -240,7 +253,9 @@ def _without_adverbs(text: str) -> str:
 
     def mask_adverb(match: re.Match[str]) -> str:
         text_before = text[: match.end("before")]
-        is_introduction = text[match.end() :].startswith(",") and not text_before.strip()
+        is_introduction = (
+            text[match.end() :].startswith(",") and not text_before.strip()
+        )
         is_asked = _ASKED.search(text_before.rstrip()) or _ASKED.search(text_before)
         if is_asked and not is_introduction:
             return match.group()
@@ -265,7 +280,9 @@ def _is_maskable(text: str, candidate: Candidate) -> bool:
         return False
     if candidate.kind == "route":
         return False
-    if candidate.kind == "admission_source" and not _THROUGH.search(text[: candidate.start]):
+    if candidate.kind == "admission_source" and not _THROUGH.search(
+        text[: candidate.start]
+    ):
         return False
     is_emergency = candidate.kind == "care_unit" and "Emergency" in candidate.names[0]
     if is_emergency and not _UNIT_WORD.search(text):
@@ -283,7 +300,9 @@ def _is_masked(question: MaskedText, candidate: Candidate) -> bool:
 
 def _choose_names(state: ParseState, candidates: list[Candidate]) -> list[Candidate]:
     """Choose the names that the query uses, and store them in the state."""
-    plausible = [candidate for candidate in candidates if not _is_plain_word(state, candidate)]
+    plausible = [
+        candidate for candidate in candidates if not _is_plain_word(state, candidate)
+    ]
     if state.what == "hospital_visit":
         sources = non_overlapping(plausible, "admission_source")
         state.admission_sources = _record_names(sources)
@@ -361,6 +380,8 @@ def _unresolved_tokens(
             continue
         if names and token.text in _QUALIFIERS:
             continue
-        if not any(start <= token.start and token.end <= end for start, end in explained_spans):
+        if not any(
+            start <= token.start and token.end <= end for start, end in explained_spans
+        ):
             unresolved.append(token)
     return unresolved

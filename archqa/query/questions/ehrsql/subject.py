@@ -61,7 +61,9 @@ def classify_subject(
     return cast("Subject", subject)
 
 
-def _name_scores(candidates: list[Candidate], weights: dict[str, float]) -> dict[str, float]:
+def _name_scores(
+    candidates: list[Candidate], weights: dict[str, float]
+) -> dict[str, float]:
     scores: dict[str, float] = {}
     for candidate in candidates:
         rows = _SUBJECT_OF[candidate.kind]
@@ -127,7 +129,11 @@ def _adjust_stay_scores(
             scores["icu_stay"] = scores.get("icu_stay", 0.0) + 2.5
         if "hospital" in visit_kinds:
             scores["hospital_visit"] = scores.get("hospital_visit", 0.0) + 2.0
-    if "icu_stay" in scores and "hospital_visit" in scores and weights.get("icu_stay", 0.0) > 0:
+    if (
+        "icu_stay" in scores
+        and "hospital_visit" in scores
+        and weights.get("icu_stay", 0.0) > 0
+    ):
         scores["icu_stay"] += 1.0
     if weights.get("emergency", 0.0) and scores.get("hospital_visit", 0.0):
         scores["emergency"] += 1.0
@@ -174,7 +180,9 @@ def asks_yes_or_no(cues: LexiconMatches, text: str, *, is_ordered: bool) -> bool
         asks_value = True
     else:
         aggregation = cues.best("summary", ("minimum", "maximum", "average", "sum"), 4)
-        asks_value = bool(aggregation or cues.best("per") or cues.best("returns", _FACTS, 3))
+        asks_value = bool(
+            aggregation or cues.best("per") or cues.best("returns", _FACTS, 3)
+        )
     if auxiliary_offset is None or (weight < 4 and asks_value):
         is_statement = _VERB.search(text) is not None
         return question_word is None and not asks_value and is_statement

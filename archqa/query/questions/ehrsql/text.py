@@ -19,7 +19,9 @@ _RECORD_NAME = re.compile(
     r"search for ['\"](?P<name>[^'\"]+)['\"] (?:to find|for) (?P<phrase>[^.]+)"
 )
 _TABLE = re.compile(r"when searching for [^,.]+, use the (?P<table>\w+) records?")
-_CLOCK = re.compile(r" ?\(the clock stands at (\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?\)")
+_CLOCK = re.compile(
+    r" ?\(the clock stands at (\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?\)"
+)
 _KIND_OF_TABLE = {
     "labevents": "lab",
     "prescriptions": "medication",
@@ -111,7 +113,9 @@ def normalize_question(question: str) -> str:
     if PATIENT not in text:
         text = _PT_DOES.sub(PATIENT, text)
     if PATIENT not in text:
-        text = _THE_PT.sub(lambda match: match.group().replace("pt", PATIENT), text, count=1)
+        text = _THE_PT.sub(
+            lambda match: match.group().replace("pt", PATIENT), text, count=1
+        )
     text = re.sub(rf"\b{PATIENT}'s?(?![a-z])", PATIENT, text)
     return " ".join(text.split())
 
@@ -164,7 +168,9 @@ class Cue(NamedTuple):
 def cues() -> tuple[Cue, ...]:
     """The table of cues."""
     table = []
-    for slot, value, weight, phrases in read_rows("query/questions/ehrsql/data/cues.tsv", 4):
+    for slot, value, weight, phrases in read_rows(
+        "query/questions/ehrsql/data/cues.tsv", 4
+    ):
         if phrases.startswith("/"):
             compiled = re.compile(phrases.strip("/"))
         else:
@@ -220,7 +226,9 @@ class LexiconMatches:
         """The values of a slot and their weights."""
         return dict(self._weights[slot])
 
-    def best(self, slot: str, among: tuple[str, ...] = (), min_weight: float = 0.1) -> str | None:
+    def best(
+        self, slot: str, among: tuple[str, ...] = (), min_weight: float = 0.1
+    ) -> str | None:
         """The value with the greatest weight, if that reaches `min_weight`."""
         weights = self._weights[slot]
         candidates = [value for value in weights if not among or value in among]
@@ -258,7 +266,9 @@ def _long_grammar_words() -> tuple[str, ...]:
     return tuple(sorted(words))
 
 
-def correct_spelling(text: str, vocabulary: Collection[str], names: Collection[str] = ()) -> str:
+def correct_spelling(
+    text: str, vocabulary: Collection[str], names: Collection[str] = ()
+) -> str:
     """The text with misspelt words corrected: one edit in names, two in a long plain word."""
 
     def correct(match: re.Match[str]) -> str:
@@ -291,7 +301,9 @@ def _nearest(word: str, candidates: Collection[str], max_edits: int) -> str | No
         min_length = 4
     if len(word) < min_length:
         return None
-    match = process.extractOne(word, candidates, scorer=OSA.distance, score_cutoff=max_edits)
+    match = process.extractOne(
+        word, candidates, scorer=OSA.distance, score_cutoff=max_edits
+    )
     if match is None:
         return None
     nearest = str(match[0])

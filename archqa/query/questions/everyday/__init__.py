@@ -5,7 +5,12 @@
 Every word is taken into a query, known to carry nothing, or named as not understood.
 """
 
-from archqa.query.questions.everyday.declining import Declined, NotUnderstood, Reading, Understood
+from archqa.query.questions.everyday.declining import (
+    Declined,
+    NotUnderstood,
+    Reading,
+    Understood,
+)
 from archqa.query.questions.everyday.reader import read_question
 from archqa.query.questions.everyday.vocabulary import (
     Name,

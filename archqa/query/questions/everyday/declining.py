@@ -68,7 +68,10 @@ class Reason(NamedTuple):
 def decline_reasons() -> dict[str, Reason]:
     """Return the reasons by kind."""
     rows = read_rows("query/questions/everyday/data/reasons.tsv", 3)
-    return {kind: Reason(cast("Ground", ground), sentence) for kind, ground, sentence in rows}
+    return {
+        kind: Reason(cast("Ground", ground), sentence)
+        for kind, ground, sentence in rows
+    }
 
 
 @cache
@@ -89,7 +92,9 @@ def decline(kind: str, *related: Query) -> Declined:
     return Declined(kind, decline_reasons()[kind].sentence, related[:MOST_QUERIES])
 
 
-_RELATIONS_OF_TIME = frozenset(["after", "before", "between", "once", "since", "until", "while"])
+_RELATIONS_OF_TIME = frozenset(
+    ["after", "before", "between", "once", "since", "until", "while"]
+)
 _ASKING = frozenset(
     [
         "are",
@@ -113,7 +118,9 @@ _ASKING = frozenset(
 
 def read_judgement(clause: Clause) -> Declined | None:
     """The judgement that a clause asks for, if it has words of judgement."""
-    judgements = [mark for mark in clause.of("judgement") if not _tells_time(mark, clause)]
+    judgements = [
+        mark for mark in clause.of("judgement") if not _tells_time(mark, clause)
+    ]
     if not judgements:
         return None
     kinds = {mark.value for mark in judgements}
@@ -127,7 +134,9 @@ def _tells_time(mark: Mark, clause: Clause) -> bool:
     if mark.value != "change":
         return False
     words = [token.text for token in clause.tokens[: mark.start]]
-    relations = [place for place, word in enumerate(words) if word in _RELATIONS_OF_TIME]
+    relations = [
+        place for place, word in enumerate(words) if word in _RELATIONS_OF_TIME
+    ]
     if not relations or relations[-1] == 0:
         return False
     return _ASKING.isdisjoint(words[relations[-1] :])

@@ -71,7 +71,9 @@ def _classes(words: ConsumedWords) -> tuple[VisitClass, ...]:
         words.used.update(marks[:1])
         return _CLASSES[marks[0].value]
     words.used.update(marks)
-    classes = [name for value in _CLASSES if value in values for name in _CLASSES[value]]
+    classes = [
+        name for value in _CLASSES if value in values for name in _CLASSES[value]
+    ]
     return tuple(dict.fromkeys(classes))
 
 

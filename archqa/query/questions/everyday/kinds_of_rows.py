@@ -85,14 +85,21 @@ def read_general_rows(words: ConsumedWords, what: RowKind) -> Draft | Declined:
     words.use("history")
     spans = words.use_spans()
     return Draft(
-        (what,), outputs, named, spans, stay, {"reasons": reasons, "newest": newest_of(words)}
+        (what,),
+        outputs,
+        named,
+        spans,
+        stay,
+        {"reasons": reasons, "newest": newest_of(words)},
     )
 
 
 def _dates(kind: GeneralKind, named: Named) -> Iterator[Query]:
     """Since when each named thing is there."""
     for limit in named.limits:
-        yield Query(what=kind.what, names=limit.names, concepts=limit.concepts, returns="time")
+        yield Query(
+            what=kind.what, names=limit.names, concepts=limit.concepts, returns="time"
+        )
 
 
 def _outputs(words: ConsumedWords, kind: GeneralKind, named: Named) -> Iterator[Output]:
@@ -109,7 +116,9 @@ def _outputs(words: ConsumedWords, kind: GeneralKind, named: Named) -> Iterator[
         yield output._replace(position=at, state=output.state or state or now)
 
 
-def _open_outputs(words: ConsumedWords, kind: GeneralKind, named: Named) -> Iterator[Output]:
+def _open_outputs(
+    words: ConsumedWords, kind: GeneralKind, named: Named
+) -> Iterator[Output]:
     """What is asked, before position and state of the whole clause."""
     has_ended = _use_end(words, kind)
     if counts(words) or words.use("wh", "how_often"):
@@ -121,13 +130,19 @@ def _open_outputs(words: ConsumedWords, kind: GeneralKind, named: Named) -> Iter
     fields = [plain_field(field) for field in fields_of(words, kind.fields)]
     if not fields and asks_last_time(words):
         fields = ["time"]
-    if "elapsed" in kind.fields and words.use("wh", "how_long") and "elapsed" not in fields:
+    if (
+        "elapsed" in kind.fields
+        and words.use("wh", "how_long")
+        and "elapsed" not in fields
+    ):
         yield Output("elapsed", position="first")
         return
     # "History of asthma" asks whether there was any; "allergy history" asks for all.
     has_history_of = "of" in words.clause.words_of("history")
     is_named = bool(named.limits)
-    asks_history_of = has_history_of and not fields and is_named and not words.clause.tense
+    asks_history_of = (
+        has_history_of and not fields and is_named and not words.clause.tense
+    )
     if words.clause.is_yes_no or asks_history_of:
         yield Output(kind.named, "exists", state="ended" if has_ended else None)
     elif not fields:
@@ -144,17 +159,25 @@ def _use_end(words: ConsumedWords, kind: GeneralKind) -> bool:
     return bool(words.use("verb", "resolve", "stop")) or is_ended
 
 
-def _field(words: ConsumedWords, kind: GeneralKind, field: str, *, has_ended: bool) -> Output:
+def _field(
+    words: ConsumedWords, kind: GeneralKind, field: str, *, has_ended: bool
+) -> Output:
     if field == "time" and has_ended:
         return Output("end_time", state="ended")
-    if field == "time" and kind.what != "diagnosis" and words.clause.has("verb", "start"):
+    if (
+        field == "time"
+        and kind.what != "diagnosis"
+        and words.clause.has("verb", "start")
+    ):
         return Output("time", position="first")
     if field == "elapsed":
         return time_since(words)
     return Output(cast("ReturnedField", field))
 
 
-def _implied_state(words: ConsumedWords, kind: GeneralKind, output: Output) -> State | None:
+def _implied_state(
+    words: ConsumedWords, kind: GeneralKind, output: Output
+) -> State | None:
     """What somebody has is current; what she had or has had may have ended."""
     if "current" not in kind.traits or words.clause.has("ever"):
         return None
@@ -169,7 +192,9 @@ def _implied_state(words: ConsumedWords, kind: GeneralKind, output: Output) -> S
     if words.clause.tense == "present":
         return "current"
     is_bare_list = (
-        not words.clause.tense and not words.clause.is_yes_no and output.returns == kind.listed
+        not words.clause.tense
+        and not words.clause.is_yes_no
+        and output.returns == kind.listed
     )
     is_named = words.clause.has_any("concept", "name")
     return "current" if is_bare_list and not is_named else None
@@ -245,7 +270,15 @@ def _reasons(limit: NameLimit) -> Iterator[str]:
 
 
 _IMAGING = frozenset(
-    {"chest x-ray", "x-ray", "ct scan", "mri scan", "ultrasound", "mammogram", "echocardiogram"}
+    {
+        "chest x-ray",
+        "x-ray",
+        "ct scan",
+        "mri scan",
+        "ultrasound",
+        "mammogram",
+        "echocardiogram",
+    }
     | {"bone density scan"}
 )
 """Procedures that a record may hold as imaging studies."""
@@ -254,7 +287,11 @@ _IMAGING = frozenset(
 def read_procedures(words: ConsumedWords) -> Draft | Declined:
     """The queries of a clause about procedures."""
     draft = read_general_rows(words, "procedure")
-    if isinstance(draft, Declined) or len(draft.outputs) > 1 or len(draft.named.limits) != 1:
+    if (
+        isinstance(draft, Declined)
+        or len(draft.outputs) > 1
+        or len(draft.named.limits) != 1
+    ):
         return draft
     concepts = words.clause.of("concept")
     if any(common_forms(mark.text) in _devices() for mark in concepts):
@@ -267,7 +304,9 @@ def read_procedures(words: ConsumedWords) -> Draft | Declined:
 @cache
 def _devices() -> frozenset[tuple[str, ...]]:
     rows = read_rows("terminology/data/items.tsv", 3)
-    forms = (form for kind, cell, _ in rows if kind == "device" for form in expand(cell))
+    forms = (
+        form for kind, cell, _ in rows if kind == "device" for form in expand(cell)
+    )
     return frozenset(map(common_forms, forms))
 
 
@@ -297,7 +336,9 @@ def read_person(words: ConsumedWords) -> Draft:
     use_plain_words(words)
     words.use("noun", "measure")
     is_yes_no = asks_death and not asks_date
-    outputs = tuple(_ask_of_person(field, is_yes_no=is_yes_no) for field in dict.fromkeys(fields))
+    outputs = tuple(
+        _ask_of_person(field, is_yes_no=is_yes_no) for field in dict.fromkeys(fields)
+    )
     return Draft(("patient",), outputs)
 
 
@@ -311,8 +352,13 @@ def _fields_of_person(words: ConsumedWords) -> list[str]:
     if is_joined and words.clause.has("noun", "named"):
         if not _asks_name_too(words.clause):
             raise ValueError("a name of what is not clear")
-        fields = ["patient_name", *(field for field in fields if field != "patient_name")]
-    if "contact" in fields:  # Who is to be contacted stands there with the telephone number.
+        fields = [
+            "patient_name",
+            *(field for field in fields if field != "patient_name"),
+        ]
+    if (
+        "contact" in fields
+    ):  # Who is to be contacted stands there with the telephone number.
         fields = [field for field in fields if field not in {"phone", "address"}]
     return fields
 

@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal, NamedTuple, cast
 
-from archqa.query.model import Aggregation, Flag, Query, ReturnedField, RowKind, ValueTest
+from archqa.query.model import (
+    Aggregation,
+    Flag,
+    Query,
+    ReturnedField,
+    RowKind,
+    ValueTest,
+)
 from archqa.query.questions.everyday.clause import ConsumedWords, Mark
 from archqa.query.questions.everyday.declining import Declined, Understood, decline
 from archqa.query.questions.everyday.names import (
@@ -33,8 +40,12 @@ from archqa.terminology.units import ucum_unit
 _FIELDS = frozenset({"time", "elapsed", "value", "flag", "practitioner", "place"})
 
 
-_REACHING = frozenset({"get", "got", "gone", "go", "went", "reach", "reached", "been", "run"})
-_VALUE_WORDS = frozenset({"ex", "former", "non", "nonsmoker", "current", "smoker", "drinker"})
+_REACHING = frozenset(
+    {"get", "got", "gone", "go", "went", "reach", "reached", "been", "run"}
+)
+_VALUE_WORDS = frozenset(
+    {"ex", "former", "non", "nonsmoker", "current", "smoker", "drinker"}
+)
 
 
 class MeasurementQuestion(NamedTuple):
@@ -123,12 +134,18 @@ def _changes(question: MeasurementQuestion) -> Iterator[Output]:
         yield Output("value")
         return
     shows_values = bool(words.use("trend")) | bool(words.use("series"))
-    if shows_values or question.words.clause.is_yes_no or "much" not in words.clause.words:
+    if (
+        shows_values
+        or question.words.clause.is_yes_no
+        or "much" not in words.clause.words
+    ):
         yield Output("value")
     yield Output("value", "change")
 
 
-def _results(question: MeasurementQuestion, fields: tuple[str, ...]) -> Iterator[Output]:
+def _results(
+    question: MeasurementQuestion, fields: tuple[str, ...]
+) -> Iterator[Output]:
     if question.asks_flag_of_last:
         question.words.use("flag")
         yield Output("flag", position="last")
@@ -250,7 +267,9 @@ def read_measurements(words: ConsumedWords) -> Draft | Declined:
     words.use("ever")
     words.use("history")
     clause = words.clause
-    is_last = clause.is_yes_no and (question.position is not None or clause.tense == "present")
+    is_last = clause.is_yes_no and (
+        question.position is not None or clause.tense == "present"
+    )
     if clause.has("test") and is_last and not question.is_of_any_time:
         return decline("last_compared", *last_values(named))
     if clause.has("flag", "normal") and clause.is_yes_no and not named.limits:
@@ -274,7 +293,11 @@ def _named(words: ConsumedWords) -> Named:
     named = names_of(words, MEASUREMENTS)
     limits: list[NameLimit] = []
     for limit in named.limits:
-        if len(limit.concepts) > 1 and not limit.names and not words.clause.has("join", "or"):
+        if (
+            len(limit.concepts) > 1
+            and not limit.names
+            and not words.clause.has("join", "or")
+        ):
             limits += [NameLimit(concepts=(concept,)) for concept in limit.concepts]
         else:
             limits.append(limit)
@@ -312,7 +335,11 @@ def _has_unit_of_concept(words: ConsumedWords, test: Mark) -> bool:
     unit, marks = (test.unit, []) if test.unit else _unit_after(words, test)
     if not unit:
         return True
-    units = {concept.unit for concept in words.clause.concepts if concept.kind == "measurement"}
+    units = {
+        concept.unit
+        for concept in words.clause.concepts
+        if concept.kind == "measurement"
+    }
     if units != {ucum_unit(unit)}:
         return False
     words.used.update(marks)
@@ -340,7 +367,9 @@ def _is_unit(text: str) -> bool:
     return ucum_unit(text) is not None
 
 
-def _of_single_values(named: Named, test: ValueTest | None, outputs: tuple[Output, ...]) -> Named:
+def _of_single_values(
+    named: Named, test: ValueTest | None, outputs: tuple[Output, ...]
+) -> Named:
     """For an extreme, a comparison or a summary: the single measurements of a panel."""
     summaries = {output.summary for output in outputs} - {"each", "count", "exists"}
     has_extreme = any(output.extreme for output in outputs)
@@ -365,7 +394,9 @@ def _parts_with_one_value(concept: Concept, test: ValueTest | None) -> tuple[str
     if test is None:
         return (systolic, diastolic)
     if test.number < _SYSTOLIC_FROM:
-        raise ValueError("a single number below 100 may be a systolic or a diastolic pressure")
+        raise ValueError(
+            "a single number below 100 may be a systolic or a diastolic pressure"
+        )
     return (systolic,)
 
 
@@ -398,7 +429,9 @@ def read_cultures(words: ConsumedWords) -> Understood:
     fields = fields_of(words, _FIELDS_OF_CULTURES)
     is_count = counts(words)
     germs = _germs(words)
-    has_grown = bool(words.use("verb", "grow")) or bool(words.use("outcome", "positive"))
+    has_grown = bool(words.use("verb", "grow")) or bool(
+        words.use("outcome", "positive")
+    )
     _use_words_of_cultures(words)
     cultures = names_of(words, _CULTURES)
     limits["specimens"] = (*limits["specimens"], *_specimens(cultures))
@@ -429,7 +462,9 @@ def _as_results(
     if concepts:
         flag: Flag | None = "positive" if has_grown else None
         others = {name: value for name, value in limits.items() if name != "specimens"}
-        yield Query(what="observation", concepts=concepts, summary=summary, flag=flag, **others)
+        yield Query(
+            what="observation", concepts=concepts, summary=summary, flag=flag, **others
+        )
 
 
 def _specimens(cultures: Named) -> Iterator[str]:

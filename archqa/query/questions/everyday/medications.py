@@ -27,12 +27,25 @@ from archqa.query.questions.everyday.outputs import (
     use_plain_words,
 )
 
-DRUGS = Nameable(frozenset({"drug", "drug_class"}), frozenset({"medication", "administration"}))
+DRUGS = Nameable(
+    frozenset({"drug", "drug_class"}), frozenset({"medication", "administration"})
+)
 _FIELDS = frozenset(
-    {"dose", "frequency", "reason", "for_what", "time", "elapsed", "practitioner", "route"}
+    {
+        "dose",
+        "frequency",
+        "reason",
+        "for_what",
+        "time",
+        "elapsed",
+        "practitioner",
+        "route",
+    }
     | {"status", "place"}
 )
-_OF_ORDERS = frozenset({"dose", "frequency", "reason", "practitioner", "status", "place"})
+_OF_ORDERS = frozenset(
+    {"dose", "frequency", "reason", "practitioner", "status", "place"}
+)
 """Fields that an order has, and a dose that was given usually has not."""
 
 _OF_GIVING = ("give", "administer", "get")
@@ -80,13 +93,23 @@ def read_medications(words: ConsumedWords) -> Draft | Declined:
 def orders(named: Named) -> Iterator[Query]:
     """The orders of each name, with their status."""
     for limit in named.limits[:2]:
-        yield Query(what="medication", names=limit.names, concepts=limit.concepts, returns="status")
+        yield Query(
+            what="medication",
+            names=limit.names,
+            concepts=limit.concepts,
+            returns="status",
+        )
 
 
 def _outputs(words: ConsumedWords, named: Named) -> Iterator[Output]:
     clause = words.clause
     has_end = clause.has("verb", "stop") or clause.has("state", "ended")
-    if has_end and clause.is_yes_no and named_marks(clause, DRUGS) and not clause.has("field"):
+    if (
+        has_end
+        and clause.is_yes_no
+        and named_marks(clause, DRUGS)
+        and not clause.has("field")
+    ):
         # Was metformin stopped: there are ended orders; and is there a current one.
         words.use("verb", "stop")
         words.use("state", "ended")
@@ -138,7 +161,11 @@ def _fields(words: ConsumedWords) -> tuple[str, ...]:
 def _asks_what_it_treats(words: ConsumedWords) -> bool:
     """What is the propranolol treating."""
     clause = words.clause
-    return clause.has("verb", "treat") and clause.has("wh", "what") and not clause.has("link")
+    return (
+        clause.has("verb", "treat")
+        and clause.has("wh", "what")
+        and not clause.has("link")
+    )
 
 
 def _field(words: ConsumedWords, field: str) -> Output:
@@ -150,7 +177,11 @@ def _field(words: ConsumedWords, field: str) -> Output:
         return Output("time", position="first")
     if field == "elapsed":
         return time_since(words)
-    if field == "dose" and not clause.has("verb", "take", "use") and not clause.has("span"):
+    if (
+        field == "dose"
+        and not clause.has("verb", "take", "use")
+        and not clause.has("span")
+    ):
         has_state = clause.has_any("state", "still")
         return Output("dose", position=None if has_state else "last")
     return Output(field)  # type: ignore[arg-type]
@@ -158,7 +189,10 @@ def _field(words: ConsumedWords, field: str) -> Output:
 
 def _count(words: ConsumedWords) -> Output:
     """How many times is a number of orders, how many medicines one of names."""
-    if words.clause.words_of("summary", "count") & {"times", "occasions"} or _names_orders(words):
+    if words.clause.words_of("summary", "count") & {
+        "times",
+        "occasions",
+    } or _names_orders(words):
         return Output("name", "count")
     return Output("name", "count_distinct")
 
@@ -181,7 +215,9 @@ def _implied_state(words: ConsumedWords, named: Named) -> State | None:
     return "current" if is_bare and not clause.has("exists") else None
 
 
-def _kinds(words: ConsumedWords, named: Named, outputs: tuple[Output, ...]) -> tuple[RowKind, ...]:
+def _kinds(
+    words: ConsumedWords, named: Named, outputs: tuple[Output, ...]
+) -> tuple[RowKind, ...]:
     """Orders; of what may have been given in hospital, the doses given as well."""
     clause = words.clause
     if clause.has("verb", "administer"):

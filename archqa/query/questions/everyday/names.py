@@ -18,11 +18,15 @@ _LINKS = frozenset({"of", "the", "and", "for", "in", "to", "with", "a", "an"})
 """Words inside a name that need not stand in the display."""
 
 _LINKING_VALUES = _LINKS | {"-", "/", "&"}
-_NEGATIONS = frozenset({"without", "no", "not", "absence", "absent", "negative", "free", "denies"})
+_NEGATIONS = frozenset(
+    {"without", "no", "not", "absence", "absent", "negative", "free", "denies"}
+)
 _SMALLEST_SHARE = 1 / 3
 """A display of three words with content is named by one of them, one of four is not."""
 
-_PART_OF_NAMES = frozenset({"unknown", "concept", "row", "class", "flag", "noun", "verb", "field"})
+_PART_OF_NAMES = frozenset(
+    {"unknown", "concept", "row", "class", "flag", "noun", "verb", "field"}
+)
 """Kinds of marks whose words may belong to a name that has an unknown word as well."""
 
 
@@ -59,7 +63,10 @@ def _runs(marks: Sequence[Mark]) -> list[tuple[int, int]]:
                 if has_unknown:
                     runs.append((opening.start, mark.end))
                 continue
-            is_link = mark.kind in {"filler", "link", "sign"} and mark.value in _LINKING_VALUES
+            is_link = (
+                mark.kind in {"filler", "link", "sign"}
+                and mark.value in _LINKING_VALUES
+            )
             if not is_link and mark.value not in {"preposition", "article"}:
                 break
     return sorted(runs, key=lambda run: run[0] - run[1])
@@ -95,13 +102,17 @@ def _says_enough(words: tuple[str, ...], name: Name) -> bool:
 def _denied(display: str) -> frozenset[str]:
     """The words after a negation in a display."""
     words = common_forms(display)
-    first = next((place for place, word in enumerate(words) if word in _NEGATIONS), len(words))
+    first = next(
+        (place for place, word in enumerate(words) if word in _NEGATIONS), len(words)
+    )
     return frozenset(words[first + 1 :])
 
 
 @lru_cache(maxsize=65536)
 def _content_words(words: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(word for word in words if word not in _generic_words() and word[:1].isalpha())
+    return frozenset(
+        word for word in words if word not in _generic_words() and word[:1].isalpha()
+    )
 
 
 @cache
@@ -111,7 +122,16 @@ def _generic_words() -> frozenset[str]:
 
 
 _VACCINE_WORDS = frozenset(
-    {"shot", "vaccine", "vaccination", "immunization", "jab", "booster", "inoculation", "series"}
+    {
+        "shot",
+        "vaccine",
+        "vaccination",
+        "immunization",
+        "jab",
+        "booster",
+        "inoculation",
+        "series",
+    }
 )
 _COLLOQUIAL = frozenset({"tetanus"})
 """Diseases that stand for their vaccine where the last one is asked for."""
@@ -131,7 +151,9 @@ def _known_phrases() -> tuple[tuple[tuple[str, ...], tuple[Name, ...]], ...]:
     phrases = []
     for kind, cell, displays in read_rows("terminology/data/items.tsv", 3):
         row_kind: RowKind = kind  # type: ignore[assignment]
-        names = tuple(Name(row_kind, display, is_own=False) for display in displays.split("|"))
+        names = tuple(
+            Name(row_kind, display, is_own=False) for display in displays.split("|")
+        )
         for form in expand(cell):
             phrases.append((common_forms(form), names))
     return tuple(phrases)
@@ -191,7 +213,11 @@ def _link_before(marks: Sequence[Mark], place: int) -> int | None:
     """The place of "for" before a mark, with nothing but articles and pronouns between."""
     while place > 0 and marks[place - 1].kind == "filler":
         place -= 1
-    is_link = place > 0 and marks[place - 1].kind == "link" and marks[place - 1].value == "for"
+    is_link = (
+        place > 0
+        and marks[place - 1].kind == "link"
+        and marks[place - 1].value == "for"
+    )
     return place - 1 if is_link else None
 
 
@@ -232,7 +258,9 @@ class Nameable(NamedTuple):
 
     def limit(self, mark: Mark) -> NameLimit | None:
         """The limit that a mark sets on such rows; None if it names something else."""
-        concepts = tuple(each.name for each in mark.concepts if each.kind in self.concepts)
+        concepts = tuple(
+            each.name for each in mark.concepts if each.kind in self.concepts
+        )
         names = tuple(name.display for name in mark.names if name.kind in self.rows)
         if not concepts and not names:
             return None
@@ -266,7 +294,9 @@ def names_of(words: ConsumedWords, nameable: Nameable) -> Named:
     repeated = [mark for mark in marks if nameable.limit(mark) in limits]
     words.used.update(repeated)
     ors = words.clause.of("join", "or")
-    if len(limits) > 1 and any(series[0].start < mark.start < series[-1].end for mark in ors):
+    if len(limits) > 1 and any(
+        series[0].start < mark.start < series[-1].end for mark in ors
+    ):
         united = limits[0]
         for limit in limits[1:]:
             united = united.united(limit)
@@ -279,7 +309,11 @@ def use_for_before_names(words: ConsumedWords, nameable: Nameable) -> None:
     starts = {mark.start for mark in named_marks(words.clause, nameable)}
     links = words.unused("link", "for")
     for place, mark in enumerate(words.clause.marks):
-        following = [each for each in words.clause.marks[place + 1 :] if each.kind not in _BETWEEN]
+        following = [
+            each
+            for each in words.clause.marks[place + 1 :]
+            if each.kind not in _BETWEEN
+        ]
         if mark in links and following and following[0].start in starts:
             words.used.update([mark])
 
@@ -295,7 +329,9 @@ _LINKS_OF_REASONS = frozenset({"for", "because", "with"})
 CONDITIONS = Nameable(frozenset({"condition"}), frozenset({"diagnosis"}))
 
 
-def reasons_of(words: ConsumedWords, *, compounds: tuple[Mark, ...] = ()) -> tuple[str, ...]:
+def reasons_of(
+    words: ConsumedWords, *, compounds: tuple[Mark, ...] = ()
+) -> tuple[str, ...]:
     """The conditions that limit rows by their reason.
 
     They follow "for", "because of" or "with"; or they stand right before one of the `compounds`.
@@ -303,7 +339,9 @@ def reasons_of(words: ConsumedWords, *, compounds: tuple[Mark, ...] = ()) -> tup
     reasons: list[str] = []
     for mark in named_marks(words.clause, CONDITIONS):
         link = _link_of_reason(words.clause, mark)
-        if link is None and not any(mark.end == compound.start for compound in compounds):
+        if link is None and not any(
+            mark.end == compound.start for compound in compounds
+        ):
             continue
         words.used.update([mark] if link is None else [mark, link])
         limit = CONDITIONS.limit(mark)

@@ -2,7 +2,14 @@
 
 from typing import Any, Literal, NamedTuple
 
-from archqa.query.model import Aggregation, Companion, Query, ReturnedField, RowKind, State
+from archqa.query.model import (
+    Aggregation,
+    Companion,
+    Query,
+    ReturnedField,
+    RowKind,
+    State,
+)
 from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark
 from archqa.query.questions.everyday.declining import Understood
 from archqa.query.questions.everyday.names import Named, NameLimit
@@ -41,7 +48,9 @@ def newest_of(words: ConsumedWords) -> int | None:
     return int(marks[0].value)
 
 
-def position_of_outputs(words: ConsumedWords, outputs: tuple[Output, ...]) -> Position | None:
+def position_of_outputs(
+    words: ConsumedWords, outputs: tuple[Output, ...]
+) -> Position | None:
     """The position in time where it can be meant: not of a number, nor of yes or no in a span."""
     summaries = {output.summary for output in outputs}
     if summaries <= {"count", "count_distinct"}:
@@ -76,7 +85,11 @@ def use_past(words: ConsumedWords) -> None:
 
     One previous visit is not all of them: with a noun in the singular the word is left over.
     """
-    nouns = [mark for kind in ("row", "class", "concept", "name") for mark in words.clause.of(kind)]
+    nouns = [
+        mark
+        for kind in ("row", "class", "concept", "name")
+        for mark in words.clause.of(kind)
+    ]
     if any(mark.text.endswith("s") for mark in nouns):
         past = [mark for mark in words.unused("state", "ended") if mark.text in _PAST]
         words.used.update(past)
@@ -103,7 +116,9 @@ def unit_of(words: frozenset[str]) -> Unit | None:
 def time_since(words: ConsumedWords, position: Position = "last") -> Output:
     """The time since the last one, in the unit that is asked for."""
     return Output(
-        "elapsed", position=position, unit=unit_of(words.clause.words_of("field", "elapsed"))
+        "elapsed",
+        position=position,
+        unit=unit_of(words.clause.words_of("field", "elapsed")),
     )
 
 
@@ -135,7 +150,9 @@ def use_plain_words(words: ConsumedWords) -> None:
     words.used.update(mark for mark in links if mark.end in fields)
 
 
-_OF_WHOM = frozenset({"her", "his", "my", "their", "the", "patient", "she", "he", "i", "on"})
+_OF_WHOM = frozenset(
+    {"her", "his", "my", "their", "the", "patient", "she", "he", "i", "on"}
+)
 
 
 def _asks_meaning(words: ConsumedWords) -> bool:
@@ -147,13 +164,17 @@ def _asks_meaning(words: ConsumedWords) -> bool:
         return False
     if clause.has_any("row", "field", "verb", "noun", "class", "span", "state"):
         return False
-    if clause.has("concept") and all(each.kind == "measurement" for each in clause.concepts):
+    if clause.has("concept") and all(
+        each.kind == "measurement" for each in clause.concepts
+    ):
         return False
     return not clause.words & _OF_WHOM
 
 
 _KINDS = {"inpatient": "hospital", "icu": "icu"}
-_PREPOSITIONS = frozenset({"in", "on", "at", "from", "of", "for", "during", "throughout"})
+_PREPOSITIONS = frozenset(
+    {"in", "on", "at", "from", "of", "for", "during", "throughout"}
+)
 
 
 class Stay(NamedTuple):
@@ -190,13 +211,19 @@ def _marks_of_stay(clause: Clause) -> tuple[Mark, ...]:
         for mark in marks
     )
     is_opened = is_opened or (before is not None and before.value == "during")
-    if not is_opened or not all(_is_visit(mark) or _belongs_to_stay(mark) for mark in marks):
+    if not is_opened or not all(
+        _is_visit(mark) or _belongs_to_stay(mark) for mark in marks
+    ):
         return ()
-    return (before, *marks) if before is not None and before.value == "during" else marks
+    return (
+        (before, *marks) if before is not None and before.value == "during" else marks
+    )
 
 
 def _is_visit(mark: Mark) -> bool:
-    return mark.kind in {"class", "stay"} or (mark.kind == "row" and mark.value == "encounter")
+    return mark.kind in {"class", "stay"} or (
+        mark.kind == "row" and mark.value == "encounter"
+    )
 
 
 def _belongs_to_stay(mark: Mark) -> bool:
@@ -225,7 +252,9 @@ def _stay(marks: tuple[Mark, ...]) -> Stay | None:
     return None
 
 
-def _companion(kind: str, position: Position | None, spans: tuple[Span, ...]) -> Stay | None:
+def _companion(
+    kind: str, position: Position | None, spans: tuple[Span, ...]
+) -> Stay | None:
     """A stay by its date, any stay in intensive care, or an office visit by its position."""
     if kind == "icu":
         when = When(spans=spans, position=position)
@@ -267,18 +296,30 @@ class Draft(NamedTuple):
                     "extreme": output.extreme,
                     "unit": output.unit,
                     **self.limits,
-                    "when": When(visit=self.stay.visit, spans=self.spans, position=output.position),
+                    "when": When(
+                        visit=self.stay.visit,
+                        spans=self.spans,
+                        position=output.position,
+                    ),
                     "returns": output.returns,
                     "summary": output.summary,
                 }
-                stated = {name: value for name, value in fields.items() if value not in (None, ())}
+                stated = {
+                    name: value
+                    for name, value in fields.items()
+                    if value not in (None, ())
+                }
                 for what in self.kinds:
                     queries.append(Query(what=what, **stated))
         joined = self.named.joined
         if len(self.kinds) > 1 and len(self.outputs) * len(name_limits) == 1:
             joined = "or"
         if self.reasons_instead_of_names and queries:
-            limits = {"names": (), "concepts": (), "reasons": self.reasons_instead_of_names}
+            limits = {
+                "names": (),
+                "concepts": (),
+                "reasons": self.reasons_instead_of_names,
+            }
             queries.append(queries[0].model_copy(update=limits))
             joined = "or"
         return Understood(tuple(queries), joined)

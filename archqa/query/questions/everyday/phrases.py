@@ -17,7 +17,14 @@ from archqa.query.questions.everyday.clause import Clause, Mark
 from archqa.query.questions.everyday.names import known_names, name_marks
 from archqa.query.questions.everyday.times import find_spans
 from archqa.query.questions.everyday.vocabulary import Vocabulary
-from archqa.query.questions.lexer import SEPARATORS, Token, phrases_of, plain, tokenize, words_of
+from archqa.query.questions.lexer import (
+    SEPARATORS,
+    Token,
+    phrases_of,
+    plain,
+    tokenize,
+    words_of,
+)
 from archqa.terminology import people
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import concept_named, find_concepts
@@ -146,7 +153,11 @@ def _end_of(phrase: Phrase, tokens: Sequence[Token], start: int) -> int | None:
         if place == len(tokens) or tokens[place].text != word:
             return None
         place += 1
-    if phrase.at_end and place < len(tokens) and tokens[place].text not in _ENDINGS | _JOINTS:
+    if (
+        phrase.at_end
+        and place < len(tokens)
+        and tokens[place].text not in _ENDINGS | _JOINTS
+    ):
         return None
     return place
 
@@ -197,7 +208,9 @@ def mark(question: str, vocabulary: Vocabulary, today: date | None = None) -> Cl
     tokens = tokenize(text)
     candidates = [*_by_characters(text, tokens, today), *find_phrases(tokens)]
     candidates += _patient_names(tokens, vocabulary)
-    if not any(each.kind == "row" and each.value == "family_history" for each in candidates):
+    if not any(
+        each.kind == "row" and each.value == "family_history" for each in candidates
+    ):
         candidates += relatives(tokens, vocabulary)
     candidates += known_names([token.text for token in tokens])
     marks = _without_overlap(candidates)
@@ -214,7 +227,9 @@ def mark(question: str, vocabulary: Vocabulary, today: date | None = None) -> Cl
     return Clause(tokens, tuple(named))
 
 
-def _by_characters(text: str, tokens: Sequence[Token], today: date | None) -> Iterator[Mark]:
+def _by_characters(
+    text: str, tokens: Sequence[Token], today: date | None
+) -> Iterator[Mark]:
     """Spans, comparisons and concepts."""
     lower = text.lower()
     for span in find_spans(lower, today):
@@ -224,7 +239,9 @@ def _by_characters(text: str, tokens: Sequence[Token], today: date | None) -> It
         for match in pattern.finditer(lower):
             if place := _tokens_within(tokens, *match.span()):
                 test = ValueTest(comparison=comparison, number=float(match["number"]))
-                yield Mark("test", "", *place, test=test, unit="%" if match["percent"] else "")
+                yield Mark(
+                    "test", "", *place, test=test, unit="%" if match["percent"] else ""
+                )
     concepts: dict[tuple[int, int], list[Concept]] = defaultdict(list)
     for concept_match in find_concepts(text):
         if place := _tokens_within(tokens, concept_match.start, concept_match.end):
@@ -233,10 +250,14 @@ def _by_characters(text: str, tokens: Sequence[Token], today: date | None) -> It
         yield Mark("concept", "", *place, concepts=tuple(at_place))
 
 
-def _tokens_within(tokens: Sequence[Token], start: int, end: int) -> tuple[int, int] | None:
+def _tokens_within(
+    tokens: Sequence[Token], start: int, end: int
+) -> tuple[int, int] | None:
     """The first token of a stretch of characters and the one after its last."""
     inside = [
-        place for place, token in enumerate(tokens) if token.start < end and token.end > start
+        place
+        for place, token in enumerate(tokens)
+        if token.start < end and token.end > start
     ]
     return (inside[0], inside[-1] + 1) if inside else None
 
@@ -264,7 +285,11 @@ def _without_overlap(candidates: Iterable[Mark]) -> list[Mark]:
     marks = []
     in_order = sorted(
         candidates,
-        key=lambda each: (each.start - each.end, _RANKS.get(each.kind, len(_RANKS)), each.start),
+        key=lambda each: (
+            each.start - each.end,
+            _RANKS.get(each.kind, len(_RANKS)),
+            each.start,
+        ),
     )
     for each in in_order:
         places = range(each.start, each.end)

@@ -30,7 +30,10 @@ from archqa.query.questions.everyday.kinds_of_rows import (
     read_person,
     read_procedures,
 )
-from archqa.query.questions.everyday.measurements import read_cultures, read_measurements
+from archqa.query.questions.everyday.measurements import (
+    read_cultures,
+    read_measurements,
+)
 from archqa.query.questions.everyday.medications import DRUGS, read_medications
 from archqa.query.questions.everyday.names import (
     CONDITIONS,
@@ -43,7 +46,17 @@ from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.vocabulary import Vocabulary
 
 _ENDS = frozenset("?.;!")
-_SHARED = ("span", "position", "state", "still", "flag", "test", "extreme", "summary", "ever")
+_SHARED = (
+    "span",
+    "position",
+    "state",
+    "still",
+    "flag",
+    "test",
+    "extreme",
+    "summary",
+    "ever",
+)
 """Marks that may be meant for both parts: "current problems and medicines"."""
 
 _NOUNS = ("row", "concept", "name", "class", "person")
@@ -67,7 +80,9 @@ def may_be_split(parts: tuple[Clause, ...]) -> bool:
     *others, last = parts
     if any(part.has_any(*_SHARED) for part in others):
         return False
-    return all(_stands_before_noun(last, mark) for kind in _SHARED for mark in last.of(kind))
+    return all(
+        _stands_before_noun(last, mark) for kind in _SHARED for mark in last.of(kind)
+    )
 
 
 def _stands_before_noun(part: Clause, mark: Mark) -> bool:
@@ -104,14 +119,39 @@ def _split(clause: Clause, is_bound: Callable[[Mark], bool]) -> tuple[Clause, ..
 
 
 _REFERRING = frozenset(
-    {"it", "its", "they", "them", "their", "that", "those", "these", "this", "then", "there"}
+    {
+        "it",
+        "its",
+        "they",
+        "them",
+        "their",
+        "that",
+        "those",
+        "these",
+        "this",
+        "then",
+        "there",
+    }
     | {"one", "ones", "same", "such", "both", "other", "others", "else", "also", "too"}
 )
 """Words that may mean what another sentence says."""
 
-DECIDING = frozenset({"not", "no", "never", "only", "except", "but", "without", "mean", "instead"})
+DECIDING = frozenset(
+    {"not", "no", "never", "only", "except", "but", "without", "mean", "instead"}
+)
 _LIMITING_KINDS = frozenset(
-    {"span", "test", "position", "newest", "extreme", "summary", "state", "still", "flag", "class"}
+    {
+        "span",
+        "test",
+        "position",
+        "newest",
+        "extreme",
+        "summary",
+        "state",
+        "still",
+        "flag",
+        "class",
+    }
     | {"judgement", "outcome", "trend", "per", "stay", "field", "wh"}
 )
 """Kinds of marks that may limit what another sentence asks."""
@@ -141,7 +181,10 @@ def read_with_background(
             asking.append(sentence)
             continue
         first, last = sentence.marks[0], sentence.marks[-1]
-        start, end = sentence.tokens[first.start].start, sentence.tokens[last.end - 1].end
+        start, end = (
+            sentence.tokens[first.start].start,
+            sentence.tokens[last.end - 1].end,
+        )
         background.append(question[start:end])
     if len(sentences) < 2 or len(asking) != 1 or asking[0].words & _REFERRING:
         return None
@@ -219,7 +262,9 @@ def resolve_concepts(clause: Clause) -> Clause:
         if len(kinds) < 2:
             continue
         preferred = _preferred_kinds(clause, kinds)
-        concepts = tuple(concept for concept in each.concepts if concept.kind in preferred)
+        concepts = tuple(
+            concept for concept in each.concepts if concept.kind in preferred
+        )
         if concepts:
             marks[place] = each._replace(concepts=concepts)
     return clause._replace(marks=tuple(marks))
@@ -245,7 +290,9 @@ def _preferred_kinds(clause: Clause, kinds: AbstractSet[str]) -> frozenset[str]:
 def _speaks_of_drugs(clause: Clause) -> bool:
     if clause.has("row", "medication") or clause.has("verb", *_OF_DRUGS):
         return True
-    has_field = clause.has("field", "dose", "frequency", "route") or clause.has("wh", "how_much")
+    has_field = clause.has("field", "dose", "frequency", "route") or clause.has(
+        "wh", "how_much"
+    )
     return has_field or ("on" in clause.words and clause.is_yes_no)
 
 
@@ -282,7 +329,9 @@ def _by_rows(rows: AbstractSet[str]) -> str | None:
     return next((kind for kind in general_kinds() if kind in rows), None)
 
 
-_RESULTS = frozenset({"result", "results", "test", "tests", "finding", "findings", "values"})
+_RESULTS = frozenset(
+    {"result", "results", "test", "tests", "finding", "findings", "values"}
+)
 
 
 _OF_VISITS = ("discharge_destination", "visit_type", "length_of_stay")
@@ -298,7 +347,9 @@ def _by_words(clause: Clause) -> str | None:
         return "diagnosis"
     if clause.has("verb", "vaccinate"):
         return "immunization"
-    if clause.has("verb", "visit", "discharge", "stay") or clause.has("field", *_OF_VISITS):
+    if clause.has("verb", "visit", "discharge", "stay") or clause.has(
+        "field", *_OF_VISITS
+    ):
         return "encounter"
     if _RESULTS & clause.words_of("noun", "measure"):
         return "measurements"
@@ -325,7 +376,9 @@ NO_SUBJECT = "nothing says what is asked about"
 TOO_MANY = f"more than {MOST_QUERIES} questions at once"
 
 
-def read_question(question: str, vocabulary: Vocabulary, *, today: date | None = None) -> Reading:
+def read_question(
+    question: str, vocabulary: Vocabulary, *, today: date | None = None
+) -> Reading:
     """Read a short question about one patient's record.
 
     Every word is taken into a query, known to carry nothing, or named in `NotUnderstood`. A month
@@ -407,4 +460,8 @@ def _unused_words(words: ConsumedWords) -> NotUnderstood | None:
 
 def _content_words(clause: Clause) -> tuple[str, ...]:
     """The words that carry something."""
-    return tuple(each.text for each in clause.marks if each.kind not in {"filler", "sign", "join"})
+    return tuple(
+        each.text
+        for each in clause.marks
+        if each.kind not in {"filler", "sign", "join"}
+    )

@@ -196,12 +196,16 @@ def _neighbouring_months(text: str, dates: list[_Date]) -> Iterator[FoundSpan]:
     """July and August 2180 are one stretch."""
     for first in dates:
         last = _joined_date(text, dates, first)
-        if last is None or not all(each.fields.keys() == _MONTH_FIELDS for each in (first, last)):
+        if last is None or not all(
+            each.fields.keys() == _MONTH_FIELDS for each in (first, last)
+        ):
             continue
         if _month_number(last) - _month_number(first) == 1:
             relation, start = relation_before(text, first.start, _RELATION_PATTERNS)
             if relation == "in":
-                yield FoundSpan(_since_until(first.fields, last.fields), start, last.end)
+                yield FoundSpan(
+                    _since_until(first.fields, last.fields), start, last.end
+                )
 
 
 def _month_number(each: _Date) -> int:

@@ -175,7 +175,9 @@ def _names(record: Record, patient: str | None) -> Iterator[Name]:
 def _kinds_by_type() -> dict[str, dict[str, RowKind]]:
     """The kinds of rows by resource type and element."""
     kinds: dict[str, dict[str, RowKind]] = defaultdict(dict)
-    for resource_type, element, kind in read_rows("query/questions/everyday/data/names.tsv", 3):
+    for resource_type, element, kind in read_rows(
+        "query/questions/everyday/data/names.tsv", 3
+    ):
         kinds[resource_type][element] = kind  # type: ignore[assignment]
     return dict(kinds)
 
@@ -187,7 +189,9 @@ def _has_family_history(record: Record, patient: str) -> bool:
 
 def _gender(record: Record, patient: str) -> str:
     """The gender of the patient, as `Patient.gender`."""
-    genders = (each.get("gender") for each in record.search_all(f"Patient?_id={patient}"))
+    genders = (
+        each.get("gender") for each in record.search_all(f"Patient?_id={patient}")
+    )
     return next((str(gender) for gender in genders if gender), "")
 
 
@@ -195,7 +199,11 @@ def _patient_names(record: Record, patient: str) -> Iterator[str]:
     """The words of the names of the patient, without the digits of synthetic ones (`Von197`)."""
     for resource in record.search_all(f"Patient?_id={patient}"):
         for name in resource.get("name") or ():
-            for text in (name.get("family"), name.get("text"), *(name.get("given") or ())):
+            for text in (
+                name.get("family"),
+                name.get("text"),
+                *(name.get("given") or ()),
+            ):
                 for word in str(text or "").lower().split():
                     yield word
                     yield word.rstrip("0123456789")

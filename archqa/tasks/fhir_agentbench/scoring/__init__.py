@@ -69,7 +69,9 @@ class FhirAgentBenchScoring(ScoringBridge):
             question_id = printable(str(row["question_id"]))
             for field in ("agent_fhir_resources", "cited_fhir_resources"):
                 resources = row.get(field)
-                is_mapping = isinstance(resources, dict) and all(map(are_texts, resources.values()))
+                is_mapping = isinstance(resources, dict) and all(
+                    map(are_texts, resources.values())
+                )
                 if resources is not None and not is_mapping:
                     yield f'question {question_id}: {field} must read {{"Observation": ["id", "id"]}}.'
         yield from repeated_ids(rows, "question_id", "answered")
@@ -99,18 +101,32 @@ class FhirAgentBenchScoring(ScoringBridge):
             self.compute(request, partial(score, bootstrap=0))
             votes = JudgeVotes(request.judge, rows, questions)
             judge = request.judge
-            score = partial(score, judge=votes, judge_name=judge.name, votes=judge.votes)
+            score = partial(
+                score, judge=votes, judge_name=judge.name, votes=judge.votes
+            )
         scores = self.compute(request, score)
         if request.official_path:
-            write_evaluation(request.official_path, scores, request.submission, gold.references)
+            write_evaluation(
+                request.official_path, scores, request.submission, gold.references
+            )
         failures = _failures(questions, rows, scores)
-        scores.tables["by_failure"] = error_analysis.error_table(failures, len(questions))
-        faults = {question_id: {"tags": tags} for question_id, tags in failures.items() if tags}
-        report = replace(self.report(request, gold, scores, baselines(questions)), faults=faults)
+        scores.tables["by_failure"] = error_analysis.error_table(
+            failures, len(questions)
+        )
+        faults = {
+            question_id: {"tags": tags}
+            for question_id, tags in failures.items()
+            if tags
+        }
+        report = replace(
+            self.report(request, gold, scores, baselines(questions)), faults=faults
+        )
         if votes is None:
             return report
         report.scores.warnings.extend(votes.warnings)
-        return replace(report, disagreements=tuple(votes.disagreements), judge_usage=votes.usage)
+        return replace(
+            report, disagreements=tuple(votes.disagreements), judge_usage=votes.usage
+        )
 
 
 BRIDGE = FhirAgentBenchScoring()
@@ -127,7 +143,9 @@ def load_gold(inputs: ScoringInputs) -> Gold[FhirQuestion]:
     file = load_questions(path)
     selection = inputs.select_cases(question.question_id for question in file.questions)
     questions = [
-        question for question in file.questions if question.question_id not in selection.excluded
+        question
+        for question in file.questions
+        if question.question_id not in selection.excluded
     ]
     return Gold(questions, [], {"key": file.sha256}, selection, path)
 
@@ -151,7 +169,9 @@ def baselines(questions: Sequence[Question]) -> Baselines:
         rows = []
         for question_id, answer in answers.items():
             rows.append({"question_id": question_id, "agent_answer": answer})
-        scores: dict[str, float] = fhir_agentbench.score(rows, questions, bootstrap=0).scores
+        scores: dict[str, float] = fhir_agentbench.score(
+            rows, questions, bootstrap=0
+        ).scores
         return scores
 
     declined = {}
@@ -187,7 +207,9 @@ def _failures(
         recall = scores.per_case[question_id]["strict_recall"]
         has_all_resources = recall == 1 or not question.resources
         verdict = error_analysis.Verdict(bool(tally[0]), has_all_resources)
-        tags[question_id] = error_analysis.error_tags(question, by_id.get(question_id), verdict)
+        tags[question_id] = error_analysis.error_tags(
+            question, by_id.get(question_id), verdict
+        )
     return tags
 
 
@@ -213,7 +235,9 @@ class JudgeVotes:
     once for each vote.
     """
 
-    def __init__(self, judge: "Judge", rows: Rows, questions: Sequence[Question]) -> None:
+    def __init__(
+        self, judge: "Judge", rows: Rows, questions: Sequence[Question]
+    ) -> None:
         from archqa.tasks.fhir_agentbench.agents import JudgeAgent, JudgeTask
 
         replies: dict[_Reply, None] = {}
@@ -250,7 +274,9 @@ class JudgeVotes:
         """The next vote on this reply."""
         return next(self._votes[_Reply(question, reference, reply)])
 
-    def _disagreements(self, rows: Rows, questions: Sequence[Question]) -> Iterator[dict[str, Any]]:
+    def _disagreements(
+        self, rows: Rows, questions: Sequence[Question]
+    ) -> Iterator[dict[str, Any]]:
         """Replies with split or unusable votes, or whose majority differs from the strict comparison."""
         by_id = {question.question_id: question for question in questions}
         for row in rows:
@@ -267,7 +293,11 @@ class JudgeVotes:
             is_unanimous = len(set(votes)) == 1 and None not in votes
             gold = parse_gold_answer(question.true_answer)
             strict = is_correct(
-                question.question, gold, answer, no_answer=not question.resources, strict=True
+                question.question,
+                gold,
+                answer,
+                no_answer=not question.resources,
+                strict=True,
             )
             if is_unanimous and strict in {None, majority}:
                 continue
@@ -283,7 +313,10 @@ class JudgeVotes:
 
 
 def write_evaluation(
-    path: Path, scores: Scores, submission: Submission, questions: Sequence[FhirQuestion]
+    path: Path,
+    scores: Scores,
+    submission: Submission,
+    questions: Sequence[FhirQuestion],
 ) -> None:
     """Write the benchmark's own evaluation file, and append to `performance_summary.csv` next to it.
 
@@ -304,7 +337,9 @@ def write_evaluation(
             "true_answer": question.true_answer,
             **{name: row.get(name) for name in _COPIED_FIELDS},
             "answer_correctness": correctness,
-            "true_answer_extracted": question.true_answer if question.true_fhir_ids else NO_ANSWER,
+            "true_answer_extracted": question.true_answer
+            if question.true_fhir_ids
+            else NO_ANSWER,
             "agent_answer_normalized": _normalised(row.get("agent_answer")),
             "precision": _value_if_defined(scores, "precision", index, 0),
             "recall": _value_if_defined(scores, "recall", index, 2),
@@ -323,14 +358,21 @@ def write_evaluation(
             writer = csv.writer(file, lineterminator="\n")
             if is_new:
                 writer.writerow(_SUMMARY_COLUMNS)
-            for name, row in {"Overall": overall, **scores.tables["by_resource_type"]}.items():
+            for name, row in {
+                "Overall": overall,
+                **scores.tables["by_resource_type"],
+            }.items():
                 values = [row.get(score, "") for score in _SUMMARY_SCORES]
-                writer.writerow([now, *files, formula_free(name), int(row["questions"]), *values])
+                writer.writerow(
+                    [now, *files, formula_free(name), int(row["questions"]), *values]
+                )
     except OSError as error:
         raise unwritable(summary_path, error) from None
 
 
-def _value_if_defined(scores: Scores, name: str, index: int, column: int) -> float | None:
+def _value_if_defined(
+    scores: Scores, name: str, index: int, column: int
+) -> float | None:
     """One question's precision or recall; None where the benchmark excludes it from the mean."""
     if name not in scores.tallies:
         return None

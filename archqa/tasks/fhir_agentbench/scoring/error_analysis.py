@@ -37,11 +37,15 @@ _TAGS_BY_ERROR = (
     ("Truncated", "cut off"),
 )
 _NO_FINAL_ANSWER = "No final answer reached within iteration limit"
-_EMPTY_RESULT = re.compile(r"\A(?:\{\}|retrieved_\w+\['\w+'\] \(0 items\)|\{'\w+': \[\]\})\Z")
+_EMPTY_RESULT = re.compile(
+    r"\A(?:\{\}|retrieved_\w+\['\w+'\] \(0 items\)|\{'\w+': \[\]\})\Z"
+)
 _CODE_SEARCH = re.compile(
     r"[?&](?:code|value-concept|medication\.code)(?P<modifier>:\w+)?=(?P<value>[^&]*)"
 )
-_SPECIFIC_CODE = re.compile(r"(?:https?|urn)(?::|%3A)|\|\S|%7C\S|^[\d-]+$", re.IGNORECASE)
+_SPECIFIC_CODE = re.compile(
+    r"(?:https?|urn)(?::|%3A)|\|\S|%7C\S|^[\d-]+$", re.IGNORECASE
+)
 
 
 class Verdict(NamedTuple):
@@ -51,7 +55,9 @@ class Verdict(NamedTuple):
     all_retrieved: bool
 
 
-def error_tags(question: Question, row: Mapping[str, Any] | None, verdict: Verdict) -> list[str]:
+def error_tags(
+    question: Question, row: Mapping[str, Any] | None, verdict: Verdict
+) -> list[str]:
     """What went wrong with one question; empty if nothing.
 
     `row` is its record, None if there is none.
@@ -101,7 +107,9 @@ def _tool_tags(row: Mapping[str, Any]) -> Iterator[str]:
             yield "code exception" if name == "execute_python_code" else "tool error"
         search = _CODE_SEARCH.search(arguments)
         if search and _EMPTY_RESULT.match(result.strip()):
-            is_specific = search["modifier"] is None and _SPECIFIC_CODE.search(search["value"])
+            is_specific = search["modifier"] is None and _SPECIFIC_CODE.search(
+                search["value"]
+            )
             yield "over-specific code" if is_specific else "text vs code"
 
 
@@ -145,7 +153,11 @@ def _retrieval_tags(gold: Ids, retrieved: Ids, verdict: Verdict) -> Iterator[str
         elif retrieved.get(resource_type):
             yield "wrong resources of the type"
         else:
-            yield "wrong resource type" if any(retrieved.values()) else "nothing retrieved"
+            yield (
+                "wrong resource type"
+                if any(retrieved.values())
+                else "nothing retrieved"
+            )
 
 
 def _answer_tags(
@@ -156,7 +168,9 @@ def _answer_tags(
     if not verdict.right and answer is not None:
         text = final_answer_text(answer) if isinstance(answer, str) else ""
         # A plain no is an answer.
-        is_declined = bool(text) and states_no_answer(text) and leading_yes_no(text) is None
+        is_declined = (
+            bool(text) and states_no_answer(text) and leading_yes_no(text) is None
+        )
         if not question.resources:
             yield "answered what is not there"
         elif is_declined:

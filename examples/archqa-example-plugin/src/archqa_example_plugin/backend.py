@@ -23,8 +23,12 @@ class SharedWords(SingleReplyBackend):
         if not isinstance(agent, PlainAnswerAgent):
             raise Unusable(f"SharedWords cannot run the agent {agent.name}.")
         case = task.case
-        question = set(f"{case.clinician_question} {case.patient_narrative}".lower().split())
-        best = max(case.sentences, key=lambda sentence: len(question & _words(sentence.text)))
+        question = set(
+            f"{case.clinician_question} {case.patient_narrative}".lower().split()
+        )
+        best = max(
+            case.sentences, key=lambda sentence: len(question & _words(sentence.text))
+        )
         return PlainAnswer(answer=best.text, sentence_id=best.id)
 
 

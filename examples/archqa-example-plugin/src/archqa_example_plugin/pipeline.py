@@ -12,15 +12,21 @@ from archqa_example_plugin.agent import PlainAnswerAgent
 class PlainSettings(PipelineSettings):
     """The settings of `plain`: `--set answer_words=20`."""
 
-    answer_words: int = Field(default=40, ge=1, description="words of the answer at most")
+    answer_words: int = Field(
+        default=40, ge=1, description="words of the answer at most"
+    )
 
 
-async def answer_plainly(case: Case, context: RunContext, settings: PlainSettings) -> NoteResult:
+async def answer_plainly(
+    case: Case, context: RunContext, settings: PlainSettings
+) -> NoteResult:
     """One agent, one cited line."""
     output = await PlainAnswerAgent().run(CaseTask(case=case), context)
     words = output.answer.split()[: settings.answer_words]
     claim = Claim(text=" ".join(words), citations=(output.sentence_id,))
-    return NoteResult(answer=CitedAnswer(claims=(claim,)), essential=(output.sentence_id,))
+    return NoteResult(
+        answer=CitedAnswer(claims=(claim,)), essential=(output.sentence_id,)
+    )
 
 
 PLAIN = Pipeline(

@@ -44,7 +44,9 @@ _OTHERS: dict[RowKind, tuple[str, ...]] = {
 
 
 def _names(displays: dict[RowKind, tuple[str, ...]], *, is_own: bool) -> list[Name]:
-    return [Name(kind, text, is_own) for kind, texts in displays.items() for text in texts]
+    return [
+        Name(kind, text, is_own) for kind, texts in displays.items() for text in texts
+    ]
 
 
 VOCABULARY = PatientVocabulary(

@@ -14,7 +14,9 @@ def query_as_text(query: Query) -> str:
     if query.when.visit:
         when["visit"] = str(query.when.visit)
     if query.companion:
-        fields["companion"] = f"{query.companion.what} {_plain(str(query.companion.when))}".strip()
+        fields["companion"] = (
+            f"{query.companion.what} {_plain(str(query.companion.when))}".strip()
+        )
         if query.companion.when.position:
             fields["companion"] += query.companion.when.position
     if query.value:

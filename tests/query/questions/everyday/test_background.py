@@ -40,14 +40,20 @@ def test_a_sentence_that_asks_nothing_is_left_out_and_named() -> None:
         "Is she frobnicated at all by now?",  # It asks.
     ],
 )
-def test_a_sentence_that_may_limit_the_question_is_not_left_out(background: str) -> None:
+def test_a_sentence_that_may_limit_the_question_is_not_left_out(
+    background: str,
+) -> None:
     ending = "" if background.endswith("?") else "."
-    reading = read_question(f"{background}{ending} What was her last A1c?", vocabulary("female"))
+    reading = read_question(
+        f"{background}{ending} What was her last A1c?", vocabulary("female")
+    )
     assert isinstance(reading, NotUnderstood)
 
 
 def test_a_question_that_refers_to_another_sentence_is_not_read_alone() -> None:
-    reading = read_question("They hung a zorb bag then. Was it metformin?", vocabulary("female"))
+    reading = read_question(
+        "They hung a zorb bag then. Was it metformin?", vocabulary("female")
+    )
     assert isinstance(reading, NotUnderstood)
 
 

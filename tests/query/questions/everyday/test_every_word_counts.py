@@ -10,16 +10,74 @@ from tests.query.questions.everyday.invented_vocabulary import VOCABULARY
 from tests.query.questions.everyday.questions import questions
 
 DECIDING = (
-    *("not", "never", "without", "except", "no", "neither", "nor", "hardly", "barely", "unless"),
-    *("mother's", "brother's", "wife", "family's", "neighbor", "donor", "someone", "nobody"),
+    *(
+        "not",
+        "never",
+        "without",
+        "except",
+        "no",
+        "neither",
+        "nor",
+        "hardly",
+        "barely",
+        "unless",
+    ),
+    *(
+        "mother's",
+        "brother's",
+        "wife",
+        "family's",
+        "neighbor",
+        "donor",
+        "someone",
+        "nobody",
+    ),
     *("left", "right", "upper", "bilateral", "resting", "sitting", "nocturnal"),
     *("severe", "mild", "moderate", "chronic", "terminal", "congenital", "malignant"),
     *("refused", "cancelled", "planned", "postponed", "missed", "held", "paused"),
-    *("restarted", "increased-dose", "tapered", "refilled", "switched", "rejected", "denied"),
+    *(
+        "restarted",
+        "increased-dose",
+        "tapered",
+        "refilled",
+        "switched",
+        "rejected",
+        "denied",
+    ),
     *("suspected", "doubtful", "alleged", "presumed", "unconfirmed", "false", "wrong"),
-    *("weekly", "recently", "rarely", "nearly", "mostly", "again", "twice", "only", "almost"),
-    *("unpaid", "external", "private", "foreign", "unsigned", "duplicate", "shngles", "quax"),
-    *("17", "three", "half", "dozen", "few", "several", "fewer", "another", "other", "else"),
+    *(
+        "weekly",
+        "recently",
+        "rarely",
+        "nearly",
+        "mostly",
+        "again",
+        "twice",
+        "only",
+        "almost",
+    ),
+    *(
+        "unpaid",
+        "external",
+        "private",
+        "foreign",
+        "unsigned",
+        "duplicate",
+        "shngles",
+        "quax",
+    ),
+    *(
+        "17",
+        "three",
+        "half",
+        "dozen",
+        "few",
+        "several",
+        "fewer",
+        "another",
+        "other",
+        "else",
+    ),
     *("worried", "placing", "aura", "subject", "partner", "index"),
 )
 SENTENCES = tuple(question for question, _ in questions("understood"))
@@ -65,7 +123,9 @@ def test_an_unknown_deciding_word_is_never_dropped(pair: tuple[str, str]) -> Non
 @pytest.mark.long
 @settings(max_examples=10_000, deadline=None)
 @given(changed_questions())
-def test_of_ten_thousand_no_unknown_deciding_word_is_dropped(pair: tuple[str, str]) -> None:
+def test_of_ten_thousand_no_unknown_deciding_word_is_dropped(
+    pair: tuple[str, str],
+) -> None:
     check_that_the_word_counts(pair)
 
 
@@ -80,7 +140,9 @@ def test_of_ten_thousand_no_unknown_deciding_word_is_dropped(pair: tuple[str, st
         ("her {} medications", ("stopped", "new", "night", "mother's", "other")),
     ],
 )
-def test_words_of_one_kind_each_change_the_reading(question: str, words: tuple[str, ...]) -> None:
+def test_words_of_one_kind_each_change_the_reading(
+    question: str, words: tuple[str, ...]
+) -> None:
     plain = answers_of(read_question(question.replace("{} ", ""), VOCABULARY))
     for word in words:
         changed = answers_of(read_question(question.format(word), VOCABULARY))

@@ -9,12 +9,16 @@ TABLES = ("understood", "declined", "not_understood")
 ALL = [row for table in TABLES for row in questions(table)]
 
 
-@pytest.mark.parametrize(("question", "expected"), ALL, ids=[question for question, _ in ALL])
+@pytest.mark.parametrize(
+    ("question", "expected"), ALL, ids=[question for question, _ in ALL]
+)
 def test_a_question_is_read_as_the_table_says(question: str, expected: str) -> None:
     assert reading_as_text(read_question(question, VOCABULARY)) == expected
 
 
-@pytest.mark.parametrize("question", [question for question, _ in questions("understood")])
+@pytest.mark.parametrize(
+    "question", [question for question, _ in questions("understood")]
+)
 def test_case_and_the_question_mark_decide_nothing(question: str) -> None:
     plain = question.rstrip("?")
     readings = {
@@ -28,8 +32,14 @@ def test_case_and_the_question_mark_decide_nothing(question: str) -> None:
     ("polite", "plain"),
     [
         ("Could you please tell me her last A1c?", "her last A1c"),
-        ("Hi, can you show me the patient's current medications, please?", "current medications"),
-        ("I would like to know when his last colonoscopy was", "when was his last colonoscopy"),
+        (
+            "Hi, can you show me the patient's current medications, please?",
+            "current medications",
+        ),
+        (
+            "I would like to know when his last colonoscopy was",
+            "when was his last colonoscopy",
+        ),
         ("Do you know if she is allergic to aspirin?", "is she allergic to aspirin"),
         ("what’s the patient’s birthday", "birthday"),
         ("When's her last flu shot on file?", "when was her last flu shot"),

@@ -48,7 +48,9 @@ TODAY = date(2026, 11, 23)
         ("1234", []),
     ],
 )
-def test_a_stretch_of_time_is_read_with_its_relation(text: str, expected: list[str]) -> None:
+def test_a_stretch_of_time_is_read_with_its_relation(
+    text: str, expected: list[str]
+) -> None:
     spans = [str(span) for found in find_spans(text) for span in found.spans]
     assert spans == expected
 
@@ -57,7 +59,9 @@ def test_a_stretch_of_time_is_read_with_its_relation(text: str, expected: list[s
     ("text", "expected"),
     [("in november", "in November 2026"), ("in december", "in December 2025")],
 )
-def test_a_month_without_a_year_is_the_last_one_that_has_begun(text: str, expected: str) -> None:
+def test_a_month_without_a_year_is_the_last_one_that_has_begun(
+    text: str, expected: str
+) -> None:
     (found,) = find_spans(text, TODAY)
     assert [str(span) for span in found.spans] == [expected]
 

@@ -10,12 +10,65 @@ from archqa.query.questions.everyday.phrases import all_phrases
 from archqa.query.questions.lexer import phrases_of
 
 FORBIDDEN = {
-    *("not", "no", "never", "without", "except", "unless", "only", "but", "neither", "nor"),
-    *("now", "still", "currently", "already", "yet", "ever", "again", "recently", "soon"),
-    *("before", "after", "since", "until", "during", "last", "first", "past", "previous"),
+    *(
+        "not",
+        "no",
+        "never",
+        "without",
+        "except",
+        "unless",
+        "only",
+        "but",
+        "neither",
+        "nor",
+    ),
+    *(
+        "now",
+        "still",
+        "currently",
+        "already",
+        "yet",
+        "ever",
+        "again",
+        "recently",
+        "soon",
+    ),
+    *(
+        "before",
+        "after",
+        "since",
+        "until",
+        "during",
+        "last",
+        "first",
+        "past",
+        "previous",
+    ),
     *("stop", "stopped", "start", "started", "change", "changed", "held", "resolved"),
-    *("high", "low", "normal", "abnormal", "severe", "mild", "new", "old", "good", "bad"),
-    *("safe", "should", "will", "can", "why", "better", "worse", "risk", "mother", "father"),
+    *(
+        "high",
+        "low",
+        "normal",
+        "abnormal",
+        "severe",
+        "mild",
+        "new",
+        "old",
+        "good",
+        "bad",
+    ),
+    *(
+        "safe",
+        "should",
+        "will",
+        "can",
+        "why",
+        "better",
+        "worse",
+        "risk",
+        "mother",
+        "father",
+    ),
 }
 
 
@@ -41,7 +94,9 @@ def test_no_phrase_has_two_meanings() -> None:
 
 
 def _phrases(cell: str) -> list[tuple[str, ...]]:
-    patterns = [pattern for pattern in cell.split("|") if not pattern.endswith(("$", "^"))]
+    patterns = [
+        pattern for pattern in cell.split("|") if not pattern.endswith(("$", "^"))
+    ]
     return [words for words in phrases_of("|".join(patterns)) if words]
 
 

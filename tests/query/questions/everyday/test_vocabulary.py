@@ -1,6 +1,11 @@
 import pytest
 
-from archqa.query.questions.everyday import Name, NameIndex, PatientVocabulary, read_question
+from archqa.query.questions.everyday import (
+    Name,
+    NameIndex,
+    PatientVocabulary,
+    read_question,
+)
 from archqa.query.questions.everyday.declining import NotUnderstood, Understood
 from tests.query.questions.everyday.invented_vocabulary import VOCABULARY
 
@@ -21,19 +26,28 @@ def test_the_patients_own_names_come_first() -> None:
     own = NameIndex([Name("diagnosis", "Fracture of arm")])
     record = NameIndex([Name("diagnosis", "Fracture of leg", is_own=False)])
     vocabulary = PatientVocabulary(tuple, lambda: own, lambda: record)
-    assert [name.display for name in vocabulary.holding(("fracture",))] == ["Fracture of arm"]
-    assert [name.display for name in vocabulary.holding(("leg",))] == ["Fracture of leg"]
+    assert [name.display for name in vocabulary.holding(("fracture",))] == [
+        "Fracture of arm"
+    ]
+    assert [name.display for name in vocabulary.holding(("leg",))] == [
+        "Fracture of leg"
+    ]
 
 
 def test_a_longer_name_of_the_record_wins_over_a_concept() -> None:
-    assert names_in("strength of the methotrexate tablets") == ("Methotrexate 2.5 MG Oral Tablet",)
+    assert names_in("strength of the methotrexate tablets") == (
+        "Methotrexate 2.5 MG Oral Tablet",
+    )
 
 
 def test_several_displays_that_share_the_phrase_are_all_taken() -> None:
     vocabulary = PatientVocabulary(
         tuple,
         lambda: NameIndex(
-            [Name("diagnosis", "Quax fever, left"), Name("diagnosis", "Quax fever, right")]
+            [
+                Name("diagnosis", "Quax fever, left"),
+                Name("diagnosis", "Quax fever, right"),
+            ]
         ),
         lambda: NameIndex([]),
     )

@@ -17,7 +17,9 @@ async def doubt(
 ) -> PipelineResult:
     """Whether the statement has none of the doubtful words."""
     words = set(statement.question.lower().split())
-    return PipelineResult(result=Judged(is_true=words.isdisjoint(settings.doubtful.split(","))))
+    return PipelineResult(
+        result=Judged(is_true=words.isdisjoint(settings.doubtful.split(",")))
+    )
 
 
 PIPELINES = (

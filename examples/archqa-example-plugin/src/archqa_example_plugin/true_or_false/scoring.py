@@ -45,7 +45,9 @@ class TrueOrFalseScoring(ScoringBridge):
         held = {row["statement_id"]: row["held"] for row in request.submission.rows}
         right = {each: held.get(each) == truth[each] for each in selection.ids}
         scores = Scores("true-or-false", cases=len(right))
-        metric = StatementAccuracy(bs=request.settings.bootstrap, seed=request.settings.seed)
+        metric = StatementAccuracy(
+            bs=request.settings.bootstrap, seed=request.settings.seed
+        )
         add_metric("statement_accuracy", metric, right, scores)
         gold = Gold(list(truth), [], {}, selection)
         all_true = 100 * sum(truth[each] for each in selection.ids) / len(right)
