@@ -58,7 +58,6 @@ from archqa.query.wording.queries import query_text
 from archqa.tasks.fhir_agentbench.agents import RecordCodeAgent, TypeCount
 from archqa.tasks.fhir_agentbench.published_agents import (
     FINAL_PHRASE,
-    NO_FINAL_ANSWER,
     answer_by_code,
     record_task,
 )
@@ -342,8 +341,6 @@ async def hand_over(planning: Planning, reason: str) -> RecordResult:
 
 def final_text(message: str) -> str:
     """The sentences after the final phrase, without the line of resources; empty without any."""
-    if message == NO_FINAL_ANSWER:
-        return ""
     start = message.lower().rfind(FINAL_PHRASE)
     if start < 0:
         return ""

@@ -40,7 +40,6 @@ GET_RESPONSE = "Here is the response from the GET request:\n{data}. " + _CALL_FI
 GET_ERROR = "Error in sending the GET request: {error}"
 POST_ACCEPTED = "POST request accepted and executed successfully. " + _CALL_FINISH
 INVALID_POST = "Invalid POST request"
-_ACCEPTED = POST_ACCEPTED.partition(" and ")[0]
 
 _MAX_PAGES = 3
 """Pages read of one search: an agent has eight turns."""
@@ -254,6 +253,7 @@ class Actions:
         """
         url = f"{FHIR_BASE_URL}{payload['resourceType']}"
         body = json.dumps(payload)
+        accepted_before = len(self.controller.accepted_writes)
         reasons = self.refusal_reasons(payload, evidence)
         if reasons:
             self.session.write(url, body, evidence, tuple(reasons))
@@ -261,7 +261,7 @@ class Actions:
         else:
             self.controller.evidence = evidence
             answer = self._take_turn(f"POST {url}\n{body}")
-        if reasons or not answer.startswith(_ACCEPTED):
+        if len(self.controller.accepted_writes) == accepted_before:
             self.remarks.append(f"{payload['resourceType']} refused")
             raise ActionFailed(answer)
         location = parse_reference(str(self.session.attempts[-1]["location"]))
