@@ -90,7 +90,7 @@ class ChartAnswerAgent(Agent[ChartAnswerTask, ChartReply]):
 
 
 def check_reply(
-    question: str, reply: ChartReply, shown: Mapping[str, ShownSource]
+    question: str, reply: ChartReply, sources: Mapping[str, ShownSource]
 ) -> None:
     """Raise `Rejected`, with all that is wrong, if a reply or one of its lines is not acceptable."""
     problems = []
@@ -120,13 +120,13 @@ def check_reply(
                 'Name what is missing in a few words; facts belong into "lines", with citations.'
             )
     for number, line in enumerate(reply.lines, start=1):
-        problems += line_problems(question, line, number, shown)
+        problems += line_problems(question, line, number, sources)
     if problems:
         raise Rejected(" ".join(problems))
 
 
 def line_problems(
-    question: str, line: ChartLine, number: int, shown: Mapping[str, ShownSource]
+    question: str, line: ChartLine, number: int, sources: Mapping[str, ShownSource]
 ) -> list[str]:
     """Return what is wrong with a line: what it cites was shown, and has its numbers and drugs."""
     if not line.text.strip():
@@ -138,14 +138,14 @@ def line_problems(
     if not line.citations:
         return [f"Line {number} cites nothing. Name the marks of what states it."]
     marks = list(dict.fromkeys(line.citations))
-    unknown = [mark for mark in marks if mark not in shown]
+    unknown = [mark for mark in marks if mark not in sources]
     if unknown:
         return [f"Line {number} cites {list_ids(unknown)}, which you were not shown."]
     texts = []
     names: set[str] = set()
     for mark in marks:
-        texts.append(shown[mark].all_text)
-        names.update(shown[mark].ids)
+        texts.append(sources[mark].all_text)
+        names.update(sources[mark].ids)
     known = "\n".join([*texts, question])
     # A line may say how many sources it cites.
     further = f"{dates_in_figures(known)}\n{len(marks)} {len(names)}"

@@ -99,7 +99,7 @@ class LineCheckTask(FrozenModel):
         question: str,
         now: str,
         lines: Iterable[ChartLine],
-        shown: Mapping[str, ShownSource],
+        source_of_mark: Mapping[str, ShownSource],
         *,
         status: str = "answered",
         missing: str = "",
@@ -110,7 +110,7 @@ class LineCheckTask(FrozenModel):
             sources = []
             for mark in dict.fromkeys(line.citations):
                 sources.append(
-                    CitedText.model_validate(shown[mark], from_attributes=True)
+                    CitedText.model_validate(source_of_mark[mark], from_attributes=True)
                 )
             to_check.append(
                 LineToCheck(number=str(number), text=line.text, sources=tuple(sources))

@@ -29,6 +29,9 @@ from archqa.query.model import Query
 from archqa.query.questions.everyday.declining import Reason
 from archqa.query.wording.queries import query_text
 
+RECORD_HOLDS = "What it holds on this:"
+"""Leads from the reason why a question is declined to the related facts."""
+
 MAX_CITED_ROWS = 12
 """Rows that one line cites; of a count of more, the others are evidence only."""
 
@@ -73,14 +76,16 @@ def record_answer(
         parts = [part._replace(topic="") for part in parts]
     parts = _combined(parts)
     drafts = _drafts(parts, support)
-    shown = [draft for draft in drafts if draft.part.status is Status.ANSWERED]
-    if not shown:
+    answering = [draft for draft in drafts if draft.part.status is Status.ANSWERED]
+    if not answering:
         answer = _answer(question, Status.NOT_FOUND, readings, patient, drafts, drafts)
         return answer.model_copy(update={"message": _absence_message(parts)})
-    if not any(draft.lines for draft in shown):
-        answer = _answer(question, Status.NOT_FOUND, readings, patient, shown, drafts)
+    if not any(draft.lines for draft in answering):
+        answer = _answer(
+            question, Status.NOT_FOUND, readings, patient, answering, drafts
+        )
         return answer.model_copy(update={"message": _NOT_CONFIRMED})
-    answer = _answer(question, Status.ANSWERED, readings, patient, shown, drafts)
+    answer = _answer(question, Status.ANSWERED, readings, patient, answering, drafts)
     is_partial = any(draft.is_cut for draft in drafts)
     return answer.model_copy(
         update={"message": _absence_message(parts), "is_partial": is_partial}
@@ -107,7 +112,7 @@ def declined_answer(
     sentences = [f"{reason.sentence.rstrip('.')}."]
     sentences += dict.fromkeys(part.message for part in parts if part.message)
     if any(draft.lines for draft in drafts):
-        sentences.append("What it holds on this:")
+        sentences.append(RECORD_HOLDS)
     answer = _answer(question, Status.DECLINED, related, patient, drafts, drafts)
     return answer.model_copy(
         update={"ground": reason.ground, "message": " ".join(sentences)}

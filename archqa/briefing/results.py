@@ -56,10 +56,10 @@ def labs(patient: PatientRows) -> SectionDraft:
         key=lambda group: (_flag_rank(patient, group[-1]), clean_name(group[-1].name))
     )
     groups.sort(key=last_day, reverse=True)
-    shown = groups[:MAX_TESTS]
-    names = [_short_name(group[-1]) for group in shown]
+    listed_groups = groups[:MAX_TESTS]
+    names = [_short_name(group[-1]) for group in listed_groups]
     lines = []
-    for group, name in zip(shown, names, strict=True):
+    for group, name in zip(listed_groups, names, strict=True):
         latest = group[-1]
         if names.count(name) > 1 and latest.name:
             name = sentence_case(
@@ -263,14 +263,14 @@ def _has_unit_of_range(patient: PatientRows, row: Row) -> bool:
 
     The ranges are those of the resource, or of the component that the row is.
     """
-    shown = row.facts.get("reference_range", ())
-    if not row.unit or not shown:
+    range_texts = row.facts.get("reference_range", ())
+    if not row.unit or not range_texts:
         return True
     resource = patient.resource(row)
     units = set()
     for result in (resource, *objects_at(resource, "component")):
         bounds = reference_range(result)
-        if bounds and bounds.unit and bounds.text in shown:
+        if bounds and bounds.unit and bounds.text in range_texts:
             units.add(_plain_unit(bounds.unit))
     return not units or _plain_unit(row.unit) in units
 

@@ -19,6 +19,7 @@ from archqa.notes.lines import table_cells
 from archqa.notes.sections import is_heading_alone
 from archqa.query.execution.elements import concept_name, objects_at, text_at
 from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.questions.calendar import MONTHS
 from archqa.terminology.cues import cue_pattern
 
 MAX_VISITS = 5
@@ -50,20 +51,6 @@ _DATES = (
         r"(?: (?P<day>\d{1,2}),?)? (?P<year>(?:19|20|21|22)\d\d)(?!\d)",
         re.IGNORECASE,
     ),
-)
-_MONTHS = (
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
 )
 
 
@@ -210,7 +197,7 @@ def _days(text: str) -> Iterator[date]:
         for match in pattern.finditer(text):
             parts = match.groupdict()
             name = (parts.get("name") or "").lower()
-            month = _MONTHS.index(name) + 1 if name else int(parts["month"])
+            month = MONTHS.index(name) + 1 if name else int(parts["month"])
             day = int(parts.get("day") or 1)
             if month > 12 >= day:
                 month, day = day, month  # Written with the day first.

@@ -221,10 +221,6 @@ class ChartNotes:
         is_there = 1 <= int(number) <= len(self.documents[index].numbers)
         return Place(index, int(number) - 1) if is_there else None
 
-    def index_of(self, name: str) -> int | None:
-        """Return the index of the document of a name (`Type/id`); None if there is none."""
-        return self._index_of_name.get(name)
-
     def dates_of(self, place: Place) -> tuple[str, str]:
         """Return the dates of the earliest and the latest note that have this sentence."""
         places = self.places[self.text_index(place)]

@@ -8,6 +8,6 @@ MAX_IDS = 10
 def list_ids(ids: Iterable[str]) -> str:
     """The first ten ids, and how many more there are."""
     all_ids = list(ids)
-    shown = ", ".join(all_ids[:MAX_IDS])
+    first_ids = ", ".join(all_ids[:MAX_IDS])
     hidden = len(all_ids) - MAX_IDS
-    return f"{shown} and {hidden} more" if hidden > 0 else shown
+    return f"{first_ids} and {hidden} more" if hidden > 0 else first_ids

@@ -196,6 +196,6 @@ class CaseRecord(FrozenModel):
         rows = []
         for sentence_id in self.evidence:
             probability = probabilities.get(sentence_id)
-            shown = "–" if probability is None else f"{probability:.2f}"
-            rows.append((html.text(sentence_id), shown))
+            cell = "–" if probability is None else f"{probability:.2f}"
+            rows.append((html.text(sentence_id), cell))
         return head + answer + html.table(("evidence", "probability"), rows)

@@ -151,12 +151,12 @@ def _report_ignored(
             names.add(_printable_line(".".join(path)))
     if not names:
         return
-    shown = ", ".join(sorted(names)[:_MAX_NAMES_SHOWN])
+    first_names = ", ".join(sorted(names)[:_MAX_NAMES_SHOWN])
     hidden = len(names) - _MAX_NAMES_SHOWN
     if hidden > 0:
-        shown += f" and {hidden} more"
+        first_names += f" and {hidden} more"
     on_ignored(
-        f"{file.path} in the current folder may not set {shown}: ignored. "
+        f"{file.path} in the current folder may not set {first_names}: ignored. "
         f"If the file is yours, name it: --config {file.path}"
     )
 

@@ -167,10 +167,10 @@ def _record_versions(run_folder: Path) -> set[str]:
 
 def _listed(names: Sequence[str]) -> str:
     """`Ann, Ben and Cem`; of many names the first few and how many more."""
-    shown = list(names[:_MAX_NAMES])
+    first_names = list(names[:_MAX_NAMES])
     if len(names) > _MAX_NAMES:
-        shown.append(f"{len(names) - _MAX_NAMES} more")
-    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+        first_names.append(f"{len(names) - _MAX_NAMES} more")
+    return " and ".join(filter(None, [", ".join(first_names[:-1]), *first_names[-1:]]))
 
 
 def _count(number: int, noun: str) -> str:

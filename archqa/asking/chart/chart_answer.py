@@ -25,6 +25,7 @@ from archqa.asking.chart.statement_conflicts import note_conflicts
 from archqa.asking.question import ModelBackends, Question, asks_model
 from archqa.asking.question_form import blanked, is_judgement
 from archqa.asking.record import answer_by_grammar
+from archqa.asking.record_answer import RECORD_HOLDS
 from archqa.chart.note_index import encode
 from archqa.chart.search import content_words, without_carrying_words
 from archqa.core.id_lists import list_ids
@@ -45,7 +46,6 @@ _ISO_DATE = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
 _US_DATE = re.compile(r"\b\d{1,2}/\d{1,2}(?:/\d{2,4})?\b")
 _NOT_JUDGED = "This asks for a clinical judgement or a prediction, which is not made."
 _ON_THIS = "What the chart holds on this:"
-_RECORD_HOLDS = "What it holds on this:"
 
 _LIMITING = frozenset(
     (
@@ -375,7 +375,7 @@ class _CombinedAnswer:
 
 def _without_lead(answer: Answer) -> str:
     """Return the message of an answer without the lead to its lines."""
-    return answer.message.removesuffix(_RECORD_HOLDS).strip()
+    return answer.message.removesuffix(RECORD_HOLDS).strip()
 
 
 def _join_answered_by(parts: Sequence[AnsweredBy]) -> AnsweredBy:

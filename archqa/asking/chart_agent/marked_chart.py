@@ -134,10 +134,10 @@ class SearchNotes(Tool[SearchNotesArguments]):
         """Return the hits by note."""
         if not args.query.strip():
             return tool_error("arguments", "search_notes: the query has no word.")
-        found = self._notes.search(
+        hits = self._notes.search(
             args.query, _MAX_HITS, args.since, args.until, args.title
         )
-        return _result(found, "No note fits these limits.")
+        return _result(hits, "No note fits these limits.")
 
 
 class ReadNoteArguments(FrozenModel):

@@ -231,12 +231,12 @@ class MarkedNotes:
             notes_of_title[document.title].append(index)
         lines: list[str] = []
         for title, documents in notes_of_title.items():
-            shown = len(documents)
-            if shown > _FEW_NOTES:
-                shown = _FEW_NOTES - 1
-            lines += map(self._heading, documents[:shown])
-            if len(documents) > shown:
-                more = len(documents) - shown
+            listed_count = len(documents)
+            if listed_count > _FEW_NOTES:
+                listed_count = _FEW_NOTES - 1
+            lines += map(self._heading, documents[:listed_count])
+            if len(documents) > listed_count:
+                more = len(documents) - listed_count
                 first = self._heading(documents[-1])
                 lines.append(f'and {more} more "{title}", the first one: {first}')
         hidden = len(lines) - _MAX_LISTED

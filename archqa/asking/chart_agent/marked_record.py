@@ -187,12 +187,12 @@ def _field(field: str, value: Any, asked: AskedDetails) -> Any:
 
 def _telecom(points: Iterable[Mapping[str, Any]], asked: AskedDetails) -> list[Any]:
     """Return the ways to reach a person that are asked for."""
-    shown = []
+    points_to_show = []
     for point in points:
         detail = "email" if point.get("system") == "email" else "phone"
         if detail in asked.details:
-            shown.append(point)
-    return shown
+            points_to_show.append(point)
+    return points_to_show
 
 
 def without_words(text: str, words: Collection[str]) -> str:

@@ -108,9 +108,9 @@ class ChartConversation:
         """Return another answer to what a check found; None if there is none. Raises as above."""
         self._turns_left = max(self._turns_left, _REPAIR_TURNS)
         self._is_told_to_end = False
-        found = "\n".join(f"- {as_line(problem)}" for problem in problems)
+        problem_list = "\n".join(f"- {as_line(problem)}" for problem in problems)
         repair = self._conversation.own_prompt_text("repair.jinja")
-        self._conversation.add_message(f"{repair}\n{found}")
+        self._conversation.add_message(f"{repair}\n{problem_list}")
         return await self.answer()
 
     async def _ask(self, *, with_tools: bool) -> Reply:
@@ -237,13 +237,13 @@ async def answer_chart_by_model(
     `ModelError`, and `FhirError` as the record does.
     """
     question = " ".join(question.split())
-    shown = await asyncio.to_thread(MarkedChart, chart, question)
-    task = await asyncio.to_thread(shown.first_task)
+    marked_chart = await asyncio.to_thread(MarkedChart, chart, question)
+    task = await asyncio.to_thread(marked_chart.first_task)
     record = chart.queries.record
     conversation = ChartConversation(
-        task, shown, record, context, budget or ChartBudget()
+        task, marked_chart, record, context, budget or ChartBudget()
     )
-    checked = _CheckedAnswer(question, shown, conversation, context)
+    checked = _CheckedAnswer(question, marked_chart, conversation, context)
     try:
         return await checked.answer()
     except ContextTooLong:

@@ -382,10 +382,12 @@ class _Load:
             remarks.append(f"{count} conditional references to {reason}")
         names = list(self._loader.conflicting.values())
         if names:
-            shown = ", ".join(names[:_MAX_NAMED_CONFLICTS])
+            first_names = ", ".join(names[:_MAX_NAMED_CONFLICTS])
             more = ", …" if len(names) > _MAX_NAMED_CONFLICTS else ""
             several = f"{len(names)} resources are in the files in several versions"
-            remarks.append(f"{several}; the last of each is stored: {shown}{more}")
+            remarks.append(
+                f"{several}; the last of each is stored: {first_names}{more}"
+            )
         return LoadReport(
             files=len(self._files),
             added=self._outcomes["added"],

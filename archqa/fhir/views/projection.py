@@ -107,8 +107,8 @@ def _project_value(value: Any, resolver: Resolver | None) -> Any:
         system_name = str(value["system"]).rsplit("/", 1)[-1]
         return {system_name: value["value"]}
     if {"value", "unit"} <= names:
-        shown = ("value", "unit", "comparator")
-        return {name: member for name, member in value.items() if name in shown}
+        value_fields = ("value", "unit", "comparator")
+        return {name: member for name, member in value.items() if name in value_fields}
     return _project_members(value, resolver)
 
 

@@ -274,14 +274,14 @@ def observations(context: ExecutionContext, wanted: Wanted, scope: Scope) -> lis
     ]
     code_test = CodeTest(context, "observation", wanted, codes)
     limits = _server_limits(context, "observation", scope)
-    found = context.chart.observations(
+    resources = context.chart.observations(
         lambda code: code.element in _CODE_ELEMENTS and code_test(code),
         (),
         limits,
         parameter="combo-code",
     )
     return select_named(
-        context, "observation", _rows_of(context, found), wanted, code_test
+        context, "observation", _rows_of(context, resources), wanted, code_test
     )
 
 

@@ -20,7 +20,7 @@ _NUMBERS = [
     *("one", "two", "three", "four", "five", "six"),
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),
 ]
-_MONTHS = [
+MONTHS = (
     "jan",
     "feb",
     "mar",
@@ -33,7 +33,8 @@ _MONTHS = [
     "oct",
     "nov",
     "dec",
-]
+)
+"""The first three letters of each month."""
 _UNITS: dict[str, Unit] = {
     "mi": "minute",
     "h": "hour",
@@ -109,7 +110,7 @@ def read_date(groups: Groups) -> dict[str, Any]:
         if part in groups:
             fields[part] = int(groups[part])
     if "name" in groups:
-        fields["month"] = _MONTHS.index(groups["name"][:3]) + 1
+        fields["month"] = MONTHS.index(groups["name"][:3]) + 1
     if "clock" in groups:
         fields["clock"] = (
             groups["clock"] if groups["clock"][2] == ":" else f"0{groups['clock']}"

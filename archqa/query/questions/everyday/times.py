@@ -128,9 +128,9 @@ def _longer_stretches(text: str) -> Iterator[FoundSpan]:
         yield _stretch(text, match, {"year": decade}, {"year": decade + 9})
     for match in _compiled(_YEARS).finditer(text):
         first, last = int(match["first"]), int(match["last"])
-        found = _stretch(text, match, {"year": first}, {"year": last})
-        if first <= last and len(found.spans) == 2:
-            yield found
+        stretch = _stretch(text, match, {"year": first}, {"year": last})
+        if first <= last and len(stretch.spans) == 2:
+            yield stretch
     for match in _compiled(_SEASON).finditer(text):
         month, year = _SEASONS[match["season"]], int(match["year"])
         last_month = {"year": year + month // 12, "month": (month + 1) % 12 + 1}
