@@ -14,7 +14,7 @@ from archqa.core.key import CaseKey
 from archqa.errors import ArchqaError
 from archqa.llm.structured import Rejected
 from archqa.query.execution.rows import Row
-from archqa.query.wording.answers import unconfirmed
+from archqa.query.wording.support import unconfirmed
 from archqa.runs.plan import Selection
 from archqa.tasks.keys import check_key_matches
 from archqa.tasks.medagentbench.agents import load_functions

@@ -9,8 +9,13 @@ from typing import Literal, NamedTuple
 
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.asking.patient import patient_match
-from archqa.asking.record_absence import nothing_text
-from archqa.asking.record_details import (
+from archqa.fhir import Record, Resource
+from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.rows import Row
+from archqa.query.model import Query
+from archqa.query.questions.everyday.declining import Reason
+from archqa.query.wording.absence import nothing_text
+from archqa.query.wording.details import (
     MAX_LINES,
     Execute,
     Part,
@@ -18,16 +23,11 @@ from archqa.asking.record_details import (
     Statement,
     references,
 )
-from archqa.asking.record_lines import value_text
-from archqa.asking.record_parts import PartWriter
-from archqa.asking.record_support import Support
-from archqa.asking.record_words import clean_name, listed, row_status
-from archqa.fhir import Record, Resource
-from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.rows import Row
-from archqa.query.model import Query
-from archqa.query.questions.everyday.declining import Reason
+from archqa.query.wording.parts import PartWriter
 from archqa.query.wording.queries import query_text
+from archqa.query.wording.rows import value_text
+from archqa.query.wording.support import Support
+from archqa.query.wording.words import clean_name, listed, row_status
 
 RECORD_HOLDS = "What it holds on this:"
 """Leads from the reason why a question is declined to the related facts."""
@@ -76,7 +76,7 @@ def record_answer(
         parts = [part._replace(topic="") for part in parts]
     parts = _combined(parts)
     drafts = _drafts(parts, support)
-    answering = [draft for draft in drafts if draft.part.status is Status.ANSWERED]
+    answering = [draft for draft in drafts if draft.part.is_found]
     if not answering:
         answer = _answer(question, Status.NOT_FOUND, readings, patient, drafts, drafts)
         return answer.model_copy(update={"message": _absence_message(parts)})
@@ -199,7 +199,7 @@ def _combined(parts: Sequence[Part]) -> list[Part]:
     for part in parts:
         if part.is_yes:
             affirmed.add(part.topic)
-        if part.status is Status.ANSWERED:
+        if part.is_found:
             answered.add(part.topic)
     combined: list[Part] = []
     verdicts: set[tuple[str, str]] = set()
@@ -210,7 +210,7 @@ def _combined(parts: Sequence[Part]) -> list[Part]:
         is_repeated = (part.topic, part.verdict) in verdicts
         if is_repeated or (part.topic in affirmed and not part.is_yes):
             part = part._replace(verdict="")
-        if part.status is not Status.ANSWERED and part.topic in answered:
+        if not part.is_found and part.topic in answered:
             remarks = list(part.remarks)
             for rows in part.searched:
                 if rows.number:

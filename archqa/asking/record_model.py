@@ -14,7 +14,6 @@ from archqa.asking.record import (
     declined_with_facts,
 )
 from archqa.asking.record_answer import not_understood_answer
-from archqa.asking.record_words import clean_name
 from archqa.core.id_lists import list_ids
 from archqa.core.question import RecordQuestion
 from archqa.core.step import Step
@@ -23,7 +22,8 @@ from archqa.errors import CaseFailed, NotUnderstood, Refused
 from archqa.fhir import FhirError, Record, Resource, display_name
 from archqa.query import Query
 from archqa.query.kinds import ERROR
-from archqa.query.wording.answers import all_scalars
+from archqa.query.wording.support import all_scalars
+from archqa.query.wording.words import clean_name
 from archqa.settings import Settings
 from archqa.tasks import fhir_agentbench, pipelines
 from archqa.tasks.fhir_agentbench.task import RecordResult, row_text, rows_by_reference

@@ -2,7 +2,6 @@
 
 import re
 
-from archqa.asking.record_words import clean_name
 from archqa.briefing.notes import (
     NoteLine,
     newest_first,
@@ -25,6 +24,7 @@ from archqa.notes.sections import section_kind, section_label
 from archqa.query.execution.elements import objects_at, text_at
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
+from archqa.query.wording.words import clean_name
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
 

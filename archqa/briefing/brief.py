@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from archqa.asking.answer import AnsweredBy, Evidence, evidence_html
 from archqa.asking.question import asks_model, parse_time
-from archqa.asking.record_words import clock_text
 from archqa.briefing.summary import RecordSummary, chosen_sections, summarize_record
 from archqa.core import html
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError, without_suppressed_causes
 from archqa.fhir import FhirError, connect
+from archqa.query.wording.words import clock_text
 from archqa.runs.destinations import Announce, Announcer, run_destinations
 from archqa.safety.arguments import as_text
 from archqa.safety.server_urls import check_encrypted, is_server_url

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from archqa.asking.record_words import counted, date_text, number_text, row_status
 from archqa.briefing.allergies import is_allergy_line
 from archqa.briefing.notes import (
     NoteLine,
@@ -29,6 +28,7 @@ from archqa.briefing.verification import named_drugs
 from archqa.notes.sections import section_kind, section_label
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
+from archqa.query.wording.words import counted, date_text, number_text, row_status
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern

@@ -4,9 +4,6 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from archqa.asking.record_details import references
-from archqa.asking.record_support import Support
-from archqa.asking.record_words import clean_name, date_text, full_years
 from archqa.fhir import Record, Resource
 from archqa.fhir.values.references import parse_reference
 from archqa.query import Chart, Query, execute
@@ -15,6 +12,9 @@ from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row, parse_datetime
 from archqa.query.execution.statuses import is_fact, row_state
 from archqa.query.kinds import ReturnedField, RowKind
+from archqa.query.wording.details import references
+from archqa.query.wording.support import Support
+from archqa.query.wording.words import clean_name, date_text, full_years
 
 UP, DOWN, SAME = "↑", "↓", "→"
 ARROWS = (UP, DOWN, SAME)

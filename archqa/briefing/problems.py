@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable
 from datetime import timedelta
 
-from archqa.asking.record_words import counted, row_status
 from archqa.briefing.patient_rows import (
     LineDraft,
     PatientRows,
@@ -20,6 +19,7 @@ from archqa.briefing.patient_rows import (
 )
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state, tentative_status
+from archqa.query.wording.words import counted, row_status
 from archqa.terminology.concepts import related
 from archqa.terminology.cues import cue_pattern
 

@@ -5,8 +5,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
-from archqa.asking.record_lines import flag_text, unit_text, value_text
-from archqa.asking.record_words import clean_name, counted, number_text, sentence_case
 from archqa.briefing.notes import NoteLine, patient_notes, with_note
 from archqa.briefing.patient_rows import (
     LineDraft,
@@ -22,6 +20,8 @@ from archqa.briefing.patient_rows import (
 from archqa.query.execution.elements import objects_at
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import reference_range
+from archqa.query.wording.rows import flag_text, unit_text, value_text
+from archqa.query.wording.words import clean_name, counted, number_text, sentence_case
 from archqa.terminology.codes import matches_code
 from archqa.terminology.concept import Concept, ConceptMatch
 from archqa.terminology.concepts import concept_named, find_concepts

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from archqa.asking.clock import clock
 from archqa.asking.patient import find_patient
-from archqa.asking.record_words import counted
 from archqa.briefing.allergies import allergies, wishes
 from archqa.briefing.medicines import medicine_changes, medicines, medicines_in_notes
 from archqa.briefing.notes import NoteLine, patient_notes
@@ -24,6 +23,7 @@ from archqa.briefing.visits import follow_ups, visits
 from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
 from archqa.fhir import Record
+from archqa.query.wording.words import counted
 
 
 class SectionKind(NamedTuple):

@@ -10,8 +10,6 @@ from typing import Any
 
 from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
 from archqa.asking.answer import Evidence
-from archqa.asking.record_lines import unit_text
-from archqa.asking.record_words import number_text
 from archqa.briefing.notes import QUOTE_MARKS, NoteSentence
 from archqa.briefing.patient_rows import (
     ARROWS,
@@ -27,6 +25,8 @@ from archqa.fhir.views.resolver import display_name
 from archqa.query.execution.elements import concept_names, text_at
 from archqa.query.execution.medications import dosage_facts
 from archqa.query.execution.rows import parse_datetime
+from archqa.query.wording.rows import unit_text
+from archqa.query.wording.words import number_text
 from archqa.terminology.drugs import ingredients_of, read_drugs
 from archqa.terminology.words import word_list
 

@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterator
 from datetime import date
 
-from archqa.asking.record_details import most_specific
-from archqa.asking.record_words import date_text
 from archqa.briefing.notes import NoteSentence, patient_notes, quote
 from archqa.briefing.patient_rows import (
     MAX_LISTED,
@@ -20,6 +18,8 @@ from archqa.notes.sections import is_heading_alone
 from archqa.query.execution.elements import concept_name, objects_at, text_at
 from archqa.query.execution.rows import Row, parse_datetime
 from archqa.query.questions.calendar import MONTHS
+from archqa.query.wording.details import most_specific
+from archqa.query.wording.words import date_text
 from archqa.terminology.cues import cue_pattern
 
 MAX_VISITS = 5

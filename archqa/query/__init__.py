@@ -22,12 +22,7 @@ from archqa.query.execution.findings import Answer, QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.model import Against, CannotExecute, Companion, Query, ValueTest
 from archqa.query.scope import Ago, Span, Visit, When
-from archqa.query.wording.answers import (
-    Explanation,
-    VerifiedClaim,
-    explain,
-    format_agent_answer,
-)
+from archqa.query.wording.answers import format_agent_answer
 from archqa.query.wording.queries import query_text
 
 __all__ = [
@@ -42,17 +37,14 @@ __all__ = [
     "ChartCache",
     "Companion",
     "Conventions",
-    "Explanation",
     "Query",
     "QueryResult",
     "Row",
     "Span",
     "ValueTest",
-    "VerifiedClaim",
     "Visit",
     "When",
     "execute",
-    "explain",
     "format_agent_answer",
     "get_conventions",
     "query_text",

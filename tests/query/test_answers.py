@@ -1,4 +1,4 @@
-"""Answers in the benchmark's format, and for people: with citations that are checked."""
+"""Answers in the benchmark's format, and rows that their resources confirm."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,22 +6,19 @@ from typing import Any
 
 import pytest
 
-from archqa.fhir import Record, Store
+from archqa.fhir import Store
 from archqa.query import (
-    Against,
     Answer,
-    Explanation,
     Query,
     QueryResult,
-    Span,
     When,
     execute,
-    explain,
     format_agent_answer,
 )
+from archqa.query.wording.support import Support
 from scoring.fhir_answers import is_correct, parse_gold_answer
 from tests.fhir.invented import build_store
-from tests.query.test_conventions import lab, ward_resources
+from tests.query.test_conventions import ward_resources
 
 QUERY = Query(what="lab")
 FIRST_SODIUM = Query(what="lab", names=("Sodium",), when=When(position="first"))
@@ -108,108 +105,6 @@ def result_with(kind: Any, values: Any) -> QueryResult:
     return QueryResult(query=QUERY, patient="p", conventions="x", answer=answer)
 
 
-def explanation(
-    ward: Record, query: Query, conventions: str = "clinical"
-) -> Explanation:
-    return explain(execute(query, ward, "p", conventions), ward)
-
-
-def test_each_row_is_cited_and_verified(ward: Store) -> None:
-    last = When(position="last")
-    query = Query(what="medication", names=("vancomycin",), returns="time", when=last)
-    answer = explanation(ward, query)
-    sentence = "The time of the last prescribed drug 'vancomycin': 2131-03-10 15:00:00."
-    assert answer.sentence == sentence
-    assert answer.claims[0].refs == ("MedicationRequest/r2", "Medication/m2")
-    assert (
-        "- vancomycin (2131-03-10 15:00:00) [MedicationRequest/r2, Medication/m2]"
-        in answer.text
-    )
-    assert answer.verified
-
-
-@pytest.mark.parametrize(
-    ("query", "sentence"),
-    [
-        (
-            Query(what="lab", names=("Lactate",), summary="exists"),
-            "Yes, 2 rows found for lab results 'Lactate'.",
-        ),
-        (
-            Query(what="lab", names=("Lactate",), summary="count"),
-            "The number of lab results 'Lactate': 2.",
-        ),
-        (
-            Query(what="lab", names=("Glucose",), summary="maximum", per="year"),
-            "The maximum value of lab results 'Glucose', for each year: 2131: 200; 2132: 300 mg/dL.",
-        ),
-        (
-            Query(what="patient", returns="sex"),
-            "The sex of the patient: female.",
-        ),
-        (
-            Query(
-                what="lab",
-                names=("Sodium",),
-                when=When(position="last"),
-                against=Against(relation="greater", when=When(position="first")),
-            ),
-            "Yes: Sodium, 140 mg/dL (2131-12-01 12:00:00) against Sodium, 130 mg/dL (2131-11-30 12:00:00).",
-        ),
-        (
-            Query(what="vital", names=("temperature",), summary="minimum"),
-            "The minimum value of charted measurements 'temperature': 37 °C.",
-        ),
-    ],
-)
-def test_every_kind_of_answer_is_a_sentence(
-    ward: Store, query: Query, sentence: str
-) -> None:
-    answer = explanation(ward, query)
-    assert answer.sentence == sentence
-    assert answer.verified
-    assert all(claim.refs for claim in answer.claims)
-
-
-def test_an_answer_without_rows_says_what_was_searched(ward: Store) -> None:
-    when = When(spans=(Span(year=2140),), position="first")
-    query = Query(what="lab", names=("Lactate",), when=when)
-    assert explanation(ward, query).sentence == (
-        "No record of lab results 'Lactate' in 2140 was found. "
-        "Searched: lab results named 'Lactate': 2 in the record; 0 of them pass every limit."
-    )
-
-
-def test_an_impossible_comparison_is_explained(ward: Store) -> None:
-    against = Against(relation="difference", when=When(position="third"))
-    query = FIRST_SODIUM.model_copy(update={"against": against})
-    answer = explanation(ward, query)
-    assert answer.sentence.startswith(
-        "This cannot be told from the record: The difference: "
-    )
-    assert (
-        "There is no number for the second of the two that are compared."
-        in answer.warnings
-    )
-
-
-def test_the_row_with_the_extreme_value_is_the_first_claim(ward: Store) -> None:
-    answer = explanation(ward, Query(what="lab", names=("Glucose",), summary="maximum"))
-    assert answer.claims[0].text.startswith("glucose, 300 mg/dL")
-
-
-def test_more_than_twelve_claims_are_counted(tmp_path: Path) -> None:
-    results = []
-    for day in range(1, 16):
-        results.append(
-            lab(f"n{day}", "Sodium", f"2131-01-{day:02}T08:00:00-05:00", day)
-        )
-    with build_store(tmp_path / "record", [*ward_resources()[:1], *results]) as store:
-        answer = explanation(store, Query(what="lab", summary="count"))
-    assert (len(answer.claims), answer.omitted) == (12, 3)
-    assert answer.text.endswith("- and 3 more")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -218,24 +113,21 @@ def test_more_than_twelve_claims_are_counted(tmp_path: Path) -> None:
         ({"code": {"text": "Salt"}}, "the name is not in it"),
     ],
 )
-def test_a_claim_that_its_resource_contradicts_is_marked(
+def test_what_a_resource_does_not_confirm_of_a_row_is_named(
     ward: Store, change: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    result = execute(FIRST_SODIUM, ward, "p")
+    [row] = execute(FIRST_SODIUM, ward, "p").chosen
+    assert Support(ward).problem(row) == ""
     resources = ward_resources()
     for resource in resources:
         if resource["id"] == "l8":
             resource.update(change)
     with build_store(tmp_path / "changed", resources) as changed:
-        answer = explain(result, changed)
-    assert not answer.verified
-    assert message in answer.text
+        assert Support(changed).problem(row) == message
 
 
-def test_a_claim_whose_resource_is_missing_is_marked(
-    ward: Store, tmp_path: Path
-) -> None:
-    result = execute(FIRST_SODIUM, ward, "p")
+def test_a_missing_resource_does_not_confirm_a_row(ward: Store, tmp_path: Path) -> None:
+    [row] = execute(FIRST_SODIUM, ward, "p").chosen
     with build_store(tmp_path / "only_patient", ward_resources()[:1]) as only_patient:
-        answer = explain(result, only_patient)
-    assert answer.claims[0].wrong == "Observation/l8 not in the record"
+        problem = Support(only_patient).problem(row)
+    assert problem == "Observation/l8 not in the record"

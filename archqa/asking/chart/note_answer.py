@@ -16,7 +16,6 @@ from archqa.asking.answer import (
 from archqa.asking.chart.ask_chart import PatientChart
 from archqa.asking.chart.question_parts import asks_for_all, asks_present, denial
 from archqa.asking.note import answer_lines, texts_with_headings
-from archqa.asking.record_words import counted
 from archqa.asking.yes_no import YesNo, yes_no_answer
 from archqa.chart.findings import NoteFinder, NoteFinding
 from archqa.chart.note_index import encode, remembered_vectors
@@ -34,6 +33,7 @@ from archqa.engine.windows import tokenize_text
 from archqa.fhir import Resource
 from archqa.notes.documents import Document
 from archqa.query.questions.everyday import Vocabulary
+from archqa.query.wording.words import counted
 from archqa.terminology.concepts import find_concepts
 
 _SEARCHED = {

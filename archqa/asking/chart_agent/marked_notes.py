@@ -10,13 +10,13 @@ from archqa.agents.chart_answer import ShownSource
 from archqa.agents.grounding import dates_in_figures
 from archqa.asking.answer import Evidence
 from archqa.asking.chart_agent.marked_record import without_words
-from archqa.asking.record_words import counted
 from archqa.chart.note_index import Encode
 from archqa.chart.notes import ChartNotes, Place
 from archqa.chart.search import Hit, search_notes
 from archqa.core.case import Case, Sentence
 from archqa.notes.lines import table_cells
 from archqa.notes.non_evidence import non_evidence_indices, non_evidence_reasons
+from archqa.query.wording.words import counted
 
 _NEIGHBOURS = 1
 """Sentences on either side of a hit that are shown with it."""

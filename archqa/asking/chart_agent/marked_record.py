@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from archqa.agents.chart_answer import ShownSource
 from archqa.asking.answer import Answer, Evidence, Status
 from archqa.asking.record import PatientQueries, answer_by_grammar
-from archqa.asking.record_lines import flag_text, value_text
-from archqa.asking.record_words import clean_name, date_text, full_years, row_status
 from archqa.core.tables import read_rows
 from archqa.fhir import Resolver, project
 from archqa.fhir.values.text import normalise_text
@@ -26,6 +24,8 @@ from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.named_rows import concepts_called, with_concept_names
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
+from archqa.query.wording.rows import flag_text, value_text
+from archqa.query.wording.words import clean_name, date_text, full_years, row_status
 
 _MAX_ROWS = 40
 _MAX_RESOURCE_CHARACTERS = 4_000

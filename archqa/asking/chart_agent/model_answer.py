@@ -27,13 +27,13 @@ from archqa.asking.chart_agent.marked_chart import (
     SearchNotes,
     chart_tools,
 )
-from archqa.asking.record_words import counted
 from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong, ToolsNotSupported
 from archqa.fhir import Record
 from archqa.llm.model import CHARACTERS_PER_TOKEN, Reply, ToolCall, ToolSpec
 from archqa.llm.prompts import as_line
 from archqa.llm.structured import parse_output
+from archqa.query.wording.words import counted
 from archqa.tasks.pipeline import Pipeline, PipelineResult
 from archqa.tasks.settings import PipelineSettings
 

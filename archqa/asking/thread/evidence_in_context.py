@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, Evidence, Status
-from archqa.asking.record_words import clean_name
 from archqa.asking.thread import Place, Turn
 from archqa.asking.thread.changed_question import TimeLimit
 from archqa.errors import CallerError
 from archqa.fhir import FhirError, Record, Resource, display_name
 from archqa.notes.documents import Document, patient_documents
 from archqa.notes.sentences import split_note
+from archqa.query.wording.words import clean_name
 
 NOT_ASKED_AGAIN = "This is what the last answer rests on; nothing was concluded anew."
 

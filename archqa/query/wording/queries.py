@@ -82,15 +82,6 @@ def subject_text(query: Query) -> str:
     return _rows_text(query.model_copy(update={"when": when}))
 
 
-def answer_prefix(query: Query) -> str:
-    """The beginning of a sentence that states the answer: "The number of ..."."""
-    if query.summary == "count" and query.against is None:
-        return f"The number of {_rows_text(query)}"
-    if query.summary == "count_distinct":
-        return f"The number of different {_field_text(query)}s of {_rows_text(query)}"
-    return query_text(query.model_copy(update={"now": None})).rstrip(".?")
-
-
 def _comparison_text(query: Query, against: Against) -> str:
     subject = (
         f"the {_aggregation_text(query)}{_field_text(query)} of {_rows_text(query)}"

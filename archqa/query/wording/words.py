@@ -315,7 +315,7 @@ def field_words() -> dict[str, FieldWords]:
 
 
 def _words_table() -> tuple[TableRow, ...]:
-    return read_rows("asking/data/record_words.tsv", 7, optional=3)
+    return read_rows("query/wording/data/words.tsv", 7, optional=3)
 
 
 def asserts(text: str) -> Assertion:

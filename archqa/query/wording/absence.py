@@ -8,8 +8,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from archqa.asking.answer import Status
-from archqa.asking.record_details import (
+from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.rows import Row
+from archqa.query.execution.statuses import row_state
+from archqa.query.model import Query, ReturnedField, RowKind
+from archqa.query.scope import When
+from archqa.query.wording.details import (
     Execute,
     Part,
     Searched,
@@ -18,10 +22,10 @@ from archqa.asking.record_details import (
     lacks_what_is_asked,
     latest_first,
 )
-from archqa.asking.record_lines import row_statements, value_text
-from archqa.asking.record_summaries import span_text
-from archqa.asking.record_support import Support
-from archqa.asking.record_words import (
+from archqa.query.wording.rows import row_statements, value_text
+from archqa.query.wording.summaries import span_text
+from archqa.query.wording.support import Support
+from archqa.query.wording.words import (
     MEASURED,
     asserts,
     counted,
@@ -33,11 +37,6 @@ from archqa.asking.record_words import (
     subject,
     without_marks,
 )
-from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.rows import Row
-from archqa.query.execution.statuses import row_state
-from archqa.query.model import Query, ReturnedField, RowKind
-from archqa.query.scope import When
 from archqa.terminology.concepts import related
 
 _OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
@@ -180,7 +179,7 @@ def _nothing(
         message = f"{message} {explanation}"
         subject_text = ""
     return Part(
-        status=Status.NOT_FOUND,
+        is_found=False,
         message=message,
         subject=subject_text,
         searched=searched,
@@ -238,7 +237,7 @@ def _in_other_state(
     if words is None or not all(lacks_what_is_asked(stateless, row) for row in rows):
         return Part(statements, verdict=f"{verdict}: ", limit=_SHOWN)
     message = f"{verdict}; {words.absent} is not recorded."
-    return Part(statements, Status.NOT_FOUND, message=message, limit=_SHOWN)
+    return Part(statements, is_found=False, message=message, limit=_SHOWN)
 
 
 def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
@@ -249,7 +248,7 @@ def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
         text = f"{text} {verb} searched, none with a mark or reference range"
         if len({row_label(query, row) for row in rows}) == 1:
             text = f"{text} ({_range(rows)})"
-        return Part(status=Status.NOT_FOUND, message=f"{text}.", rows=tuple(rows))
+        return Part(is_found=False, message=f"{text}.", rows=tuple(rows))
     statements = []
     for label, group in by_label(rows, lambda row: row_label(query, row)):
         marked: list[Row] = []
@@ -283,7 +282,7 @@ def _beyond_value(
             values.append(row.value)
     if test is None or not values:
         return Part(
-            status=Status.NOT_FOUND,
+            is_found=False,
             message=f"No number is recorded for {subject(plain)}.",
         )
     if test.comparison == "equal":

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from archqa.asking.record_words import (
+from archqa.query.wording.words import (
     asserts,
     clean_name,
     computed_text,

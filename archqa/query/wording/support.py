@@ -1,17 +1,17 @@
 """What the cited resources, read again from the record, confirm of a row."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from archqa.asking.record_words import clock_text, date_text
+from archqa.core.id_lists import list_ids
 from archqa.fhir import Record, Resource
 from archqa.fhir.values.references import parse_reference
 from archqa.query.execution.rows import Row
-from archqa.query.wording.answers import all_scalars, unconfirmed
+from archqa.query.wording.words import clock_text, date_text
 
 _ERROR = "entered-in-error"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
@@ -49,6 +49,40 @@ _REFERRED_TYPES = (
     "Patient",
 )
 """Types that a reference without a type may mean."""
+
+
+ReadResource = Callable[[str, str], Resource | None]
+"""Reads a resource by its type and id."""
+
+_FACTS = (
+    "specimen",
+    "organism",
+    "result",
+    "route",
+    "admission_source",
+    "discharge_destination",
+    "admission_type",
+    "care_unit",
+    "sex",
+    "birth_date",
+    "marital_status",
+    "ethnicity",
+    "language",
+    "death_time",
+)
+"""Facts of a row that are written out, in this order."""
+
+_CODED_FACTS = frozenset(
+    {
+        "sex",
+        "marital_status",
+        "admission_type",
+        "discharge_destination",
+        "result",
+        "care_unit",
+    }
+)
+"""Facts derived from codes or from the place of a stay: a resource does not contain them."""
 
 
 class Support:
@@ -209,3 +243,76 @@ def _references(element: Any) -> Iterator[str]:
     elif isinstance(element, list):
         for child in element:
             yield from _references(child)
+
+
+def unconfirmed(row: Row, read: ReadResource) -> str:
+    """What of a row its resources, read again, do not contain; empty if they contain everything."""
+    resources: list[Resource] = []
+    not_found: list[str] = []
+    for ref in dict.fromkeys((*row.refs, *row.context_refs)):
+        resource_type, resource_id = ref.split("/", 1)
+        resource = read(resource_type, resource_id)
+        if resource is None:
+            not_found.append(ref)
+        else:
+            resources.append(resource)
+    if not_found:
+        return f"{list_ids(not_found)} not in the record"
+    scalars = list(all_scalars(resources))
+    texts = {str(scalar).strip() for scalar in scalars}
+    missing = []
+    if row.names and texts.isdisjoint(map(str.strip, row.names)):
+        missing.append("the name")
+    if row.value is not None and not _contains_value(row, scalars, texts):
+        missing.append("the value")
+    folded_texts = set(map(str.casefold, texts))
+    for name in _FACTS:
+        facts = row.facts.get(name, ()) if name not in _CODED_FACTS else ()
+        if any(fact.casefold().strip() not in folded_texts for fact in facts):
+            missing.append("what is told beside it")
+            break
+    times = [time for time in (row.time, row.end) if time is not None]
+    if not all(_is_recorded(time, texts) for time in times):
+        missing.append("the time")
+    if not missing:
+        return ""
+    sources = "it" if len(resources) == 1 else "them"
+    return f"{' and '.join(missing)} is not in {sources}"
+
+
+def _contains_value(row: Row, scalars: list[Any], texts: set[str]) -> bool:
+    if row.unit == "°C" and any("F" in text for text in texts):
+        return True  # The value was converted from degrees Fahrenheit.
+    numbers = []
+    for scalar in scalars:
+        if isinstance(scalar, int | float) and not isinstance(scalar, bool):
+            numbers.append(scalar)
+    recorded = row.facts.get("recorded_value")
+    if recorded:  # The value was converted to another unit.
+        return recorded[0].partition(" ")[0] in [f"{number:g}" for number in numbers]
+    return row.value in numbers
+
+
+def _is_recorded(moment: datetime, texts: set[str]) -> bool:
+    """Whether a time stands among the texts, without zone and seconds.
+
+    Midnight is a bare date, which stands for it, as the first day of a month or year does.
+    """
+    time = moment.isoformat()[:16].replace("T00:00", "")
+    if any(text[:16].replace("T00:00", "") == time for text in texts):
+        return True
+    if time.endswith("-01-01") and time[:4] in texts:
+        return True
+    return time.endswith("-01") and time[:7] in texts
+
+
+def all_scalars(element: Any) -> Iterator[Any]:
+    """All scalars of a resource, at any depth."""
+    if isinstance(element, dict):
+        for child in element.values():
+            yield from all_scalars(child)
+    elif isinstance(element, list):
+        for child in element:
+            yield from all_scalars(child)
+    else:
+        yield element

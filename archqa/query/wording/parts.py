@@ -4,9 +4,14 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
-from archqa.asking.answer import Status
-from archqa.asking.record_absence import absent_part, row_flags
-from archqa.asking.record_details import (
+from archqa.fhir import Resource
+from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.execution.statuses import row_state, tentative_status
+from archqa.query.kinds import KINDS
+from archqa.query.model import Query
+from archqa.query.wording.absence import absent_part, row_flags
+from archqa.query.wording.details import (
     MAX_LINES,
     Execute,
     Part,
@@ -15,14 +20,14 @@ from archqa.asking.record_details import (
     latest_first,
     with_visit_details,
 )
-from archqa.asking.record_lines import is_series, row_statements
-from archqa.asking.record_summaries import (
+from archqa.query.wording.rows import is_series, row_statements
+from archqa.query.wording.summaries import (
     elapsed_statements,
     stay_statements,
     summary_statements,
 )
-from archqa.asking.record_support import Support
-from archqa.asking.record_words import (
+from archqa.query.wording.support import Support
+from archqa.query.wording.words import (
     MEASURED,
     asked_names,
     clean_name,
@@ -35,12 +40,6 @@ from archqa.asking.record_words import (
     sentence_case,
     subject,
 )
-from archqa.fhir import Resource
-from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.rows import Row, parse_datetime
-from archqa.query.execution.statuses import row_state, tentative_status
-from archqa.query.kinds import KINDS
-from archqa.query.model import Query
 
 _FULL_DATE = len("1971-08-28")
 _FIELD_WORDS = {
@@ -140,7 +139,7 @@ class PartWriter:
         message = f"No {_field_name(query)} is recorded."
         if query.returns == "death_time":
             message = "No death is recorded."
-        return Part(status=Status.NOT_FOUND, message=message)
+        return Part(is_found=False, message=message)
 
     def _patient_sentence(self, query: Query, result: QueryResult, row: Row) -> str:
         """What a row says of the patient in a sentence; empty if it does not say."""
@@ -223,7 +222,7 @@ class PartWriter:
             statements += row_statements(plain, rows, self._support)
         if value is None:
             message = f"There are no two values of {subject(query)} to compare."
-            return Part(tuple(statements), Status.NOT_FOUND, message=message)
+            return Part(tuple(statements), is_found=False, message=message)
         if not isinstance(value, bool) and isinstance(value, int | float):
             difference = f"{computed_text(value)} {result.answer.unit}".rstrip()
             return Part(tuple(statements), verdict=f"Difference {difference}: ")
@@ -282,9 +281,7 @@ class PartWriter:
             return Part(summary.statements, remarks=summary.remarks, is_series=True)
         part = self._rows(query, result.chosen)
         text = f"No number is recorded for {subject(query)}."
-        return part._replace(
-            status=Status.NOT_FOUND, message=text, remarks=summary.remarks
-        )
+        return part._replace(is_found=False, message=text, remarks=summary.remarks)
 
     def _rows(self, query: Query, rows: Sequence[Row]) -> Part:
         """Every row; where none says what is asked, the rows are shown as not answering."""
@@ -309,7 +306,7 @@ class PartWriter:
             return part
         names = sentence_case(asked_names(query) or row_words(query.what).plural)
         message = f"{names}: {field_words()[query.returns].absent} is not recorded."
-        return part._replace(status=Status.NOT_FOUND, message=message)
+        return part._replace(is_found=False, message=message)
 
 
 def _as_list(query: Query) -> Query:

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from archqa.asking.record_details import (
+from archqa.query.execution.rows import Row
+from archqa.query.model import Query
+from archqa.query.wording.details import (
     MAX_LINES,
     Statement,
     detail_texts,
     latest_first,
     status_text,
 )
-from archqa.asking.record_support import Support
-from archqa.asking.record_words import (
+from archqa.query.wording.support import Support
+from archqa.query.wording.words import (
     DRUGS,
     ENDED,
     MEASURED,
@@ -29,8 +31,6 @@ from archqa.asking.record_words import (
     row_words,
     sentence_case,
 )
-from archqa.query.execution.rows import Row
-from archqa.query.model import Query
 
 MAX_DATES = 8
 """Dates of one thing that are written out; earlier ones are counted."""

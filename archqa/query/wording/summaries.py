@@ -7,15 +7,18 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from archqa.asking.record_details import MAX_LINES, Statement, by_label, latest_first
-from archqa.asking.record_lines import (
+from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.rows import Row
+from archqa.query.model import Query
+from archqa.query.wording.details import MAX_LINES, Statement, by_label, latest_first
+from archqa.query.wording.rows import (
     converted_text,
     row_statements,
     unit_text,
     value_text,
 )
-from archqa.asking.record_support import Support
-from archqa.asking.record_words import (
+from archqa.query.wording.support import Support
+from archqa.query.wording.words import (
     DRUGS,
     asked_names,
     clean_name,
@@ -32,9 +35,6 @@ from archqa.asking.record_words import (
     since_text,
     stay_text,
 )
-from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.rows import Row
-from archqa.query.model import Query
 
 _MAX_COURSE_VALUES = 8
 """Values of a series that are told one by one."""

@@ -4,8 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from archqa.asking.answer import Status
-from archqa.asking.record_words import (
+from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.medications import strength
+from archqa.query.execution.rows import Row
+from archqa.query.execution.statuses import tentative_status
+from archqa.query.model import Query, ReturnedField
+from archqa.query.wording.words import (
     DRUGS,
     ENDED,
     MEASURED,
@@ -15,11 +19,6 @@ from archqa.asking.record_words import (
     row_status,
     row_words,
 )
-from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.medications import strength
-from archqa.query.execution.rows import Row
-from archqa.query.execution.statuses import tentative_status
-from archqa.query.model import Query, ReturnedField
 
 _ALWAYS_TOLD = {
     "encounter": ("reason", "place"),
@@ -186,7 +185,7 @@ class Part(NamedTuple):
     """
 
     statements: tuple[Statement, ...] = ()
-    status: Status = Status.ANSWERED
+    is_found: bool = True
     topic: str = ""
     verdict: str = ""
     is_yes: bool = False
