@@ -296,10 +296,10 @@ class TestThePatient:
         facts = {"birth_date": ("1976-09-09",), "death_time": ("2011-07-17T03:00:00Z",)}
         found, resource = person(facts, gender="male")
         alive = answer_to(query("patient", returns="alive"), [found], patient=resource)
-        assert texts(alive) == ["No, he died on 2011-07-17 at age 34."]
+        assert texts(alive) == ["No, he died on 2011-07-17 at the age of 34 years."]
         died = query("patient", returns="death_time", summary="exists")
         assert texts(answer_to(died, [found], patient=resource)) == [
-            "Yes, he died on 2011-07-17 at age 34."
+            "Yes, he died on 2011-07-17 at the age of 34 years."
         ]
 
     def test_who_lives_did_not_die(self) -> None:

@@ -51,7 +51,7 @@ _TYPE_AFTER_VALUE = re.compile(r" \([^()]*\)$")
 
 _DOSAGE_FACTS = ("dose", "frequency", "dosage")
 _NOT_LISTED_FACTS = frozenset(
-    {"status", "status_detail", "flag", "reference_range", "kind", "panel", "alive"}
+    {"status", "status_detail", "flag", "reference_range", "kind", "panel"}
 )
 _WORD = re.compile(r"\w+")
 

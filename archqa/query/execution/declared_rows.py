@@ -92,7 +92,7 @@ def declared_row(
         name=next(iter(names), ""),
         names=names,
         codings=codings_of(chart, named),
-        time=parse_datetime(text_at(resource, *source.times)),
+        time=parse_datetime(text_at(resource, *source.times, *source.recorded)),
         end=parse_datetime(text_at(resource, *source.ends)),
         value=number,
         text=text,
@@ -106,8 +106,14 @@ def declared_row(
 def declared_facts(
     chart: Chart, source: Source, resource: Resource
 ) -> dict[str, tuple[str, ...]]:
-    """The statuses of a resource and the names at the paths of its further fields."""
+    """The statuses of a resource and the names at the paths of its further fields.
+
+    `dated_by` is `recording` where the time of a row is when it was recorded, not when it was.
+    """
     facts = status_facts(source.statuses, resource)
+    has_time = bool(text_at(resource, *source.times))
+    if not has_time and text_at(resource, *source.recorded):
+        facts["dated_by"] = ("recording",)
     for fact, paths in source.facts:
         names = names_at(chart, resource, paths)
         if names:
@@ -151,17 +157,17 @@ def diagnoses(context: ExecutionContext) -> list[Row]:
     rows = []
     for condition in context.chart.search("Condition"):
         row = _coded_row(context, CONDITION, condition)
-        if not text_at(condition, *CONDITION.times):
+        encounter_id = reference_id(condition.get("encounter"))
+        if row.time is None and encounter_id:
             if depends_on_time:
                 context.warn(
                     "Diagnoses have no date of their own here: the start of their visit stands in."
                 )
-            encounter_id = reference_id(condition.get("encounter"))
-            if encounter_id:
-                ref = f"Encounter/{encounter_id}"
-                encounter = context.chart.resolver.resolve(ref)
-                start = parse_datetime(text_at(encounter, "period.start"))
-                row = replace(row, time=start, context_refs=(ref,))
+            ref = f"Encounter/{encounter_id}"
+            encounter = context.chart.resolver.resolve(ref)
+            start = parse_datetime(text_at(encounter, "period.start"))
+            facts = {**row.facts, "dated_by": ("visit",)}
+            row = replace(row, time=start, context_refs=(ref,), facts=facts)
         rows.append(row)
     return rows
 
@@ -191,7 +197,7 @@ def _coded_row(context: ExecutionContext, source: Source, resource: Resource) ->
         name=next(iter(names), ""),
         names=names,
         codings=concept_codings(resource.get("code")),
-        time=parse_datetime(text_at(resource, *source.times)),
+        time=parse_datetime(text_at(resource, *source.times, *source.recorded)),
         end=parse_datetime(text_at(resource, *source.ends)),
         hospital_visit_id=stay.hospital_visit_id,
         icu_stay_id=stay.icu_stay_id,

@@ -66,6 +66,7 @@ _MULTIVALUED_FACTS = frozenset(
 )
 _WITHOUT_UNIT = frozenset({"count", "count_distinct", "exists"})
 _MEASUREMENTS = frozenset({"lab", "vital", "output"})
+_YEARS = frozenset({"a", "year", "years", "yr", "yrs"})
 _DAYS_PER_UNIT = {
     "minute": 1 / 1440,
     "hour": 1 / 24,
@@ -210,7 +211,8 @@ def _aggregate_rows(
             "alive",
             "death_time",
         }:
-            exists = any(_all_values(context, rows))
+            alive = any(row.facts["alive"] == ("yes",) for row in rows)
+            exists = alive == (query.returns == "alive")
         return Answer(kind="yes_no", values=(exists,))
     all_series = series_by_part(rows, matcher)
     if query.per is not None:
@@ -451,7 +453,11 @@ def _age(context: ExecutionContext, row: Row) -> float | None:
     """Age in whole years, at most the age at death.
 
     At the row's time; of a patient row at the requested visit, else at the time of the question.
+    An age that is recorded instead of a time is that age.
     """
+    for recorded in row.facts.get("age_at_time", ()):
+        number, _, unit = recorded.partition(" ")
+        return float(number) if unit in _YEARS and number.isdecimal() else None
     patient = context.chart.patient_resource
     birth = _local_time_at(patient, "birthDate")
     death = _local_time_at(patient, "deceasedDateTime")

@@ -77,8 +77,7 @@ def _demographics(
     marital_code = concept_code(marital_concept)
     marital_status = marital_labels.get(marital_code) or concept_name(marital_concept)
     death_time = text_at(patient, "deceasedDateTime")
-    if not death_time and patient.get("deceasedBoolean") is True:
-        death_time = "yes, at an unknown time"
+    is_dead = bool(death_time) or patient.get("deceasedBoolean") is True
     languages: list[str] = []
     for language in objects_at(patient, "communication.language"):
         languages += concept_names(language)
@@ -89,7 +88,7 @@ def _demographics(
         "ethnicity": tuple(dict.fromkeys(_ethnicity(patient))),
         "language": tuple(languages),
         "death_time": _as_tuple(death_time),
-        "alive": ("no",) if death_time else ("yes",),
+        "alive": ("no",) if is_dead else ("yes",),
         "patient_name": names_at(context.chart, patient, ("name",)),
         "address": tuple(_addresses(patient)),
         "phone": tuple(_contacts(patient, "phone")),

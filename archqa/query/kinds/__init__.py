@@ -221,7 +221,7 @@ _DECLARATIONS = (
         singular="procedure",
         plural="procedures",
         meaning="One procedure that was done.",
-        returns=frozenset({"end_time", "reason", "body_site"}) | _TIMED | _WHO,
+        returns=frozenset({"end_time", "reason", "body_site", "age"}) | _TIMED | _WHO,
         sources=(PROCEDURE,),
         reader="procedures",
         concepts=_PROCEDURES,
@@ -234,7 +234,7 @@ _DECLARATIONS = (
         meaning=(
             "One condition, problem or symptom; time is its onset, end_time when it was over."
         ),
-        returns=frozenset({"end_time", "severity", "body_site"}) | _TIMED | _WHO,
+        returns=frozenset({"end_time", "severity", "body_site", "age"}) | _TIMED | _WHO,
         sources=(CONDITION,),
         reader="diagnoses",
         concepts=("condition", "procedure"),
@@ -320,7 +320,9 @@ _DECLARATIONS = (
         singular="immunization",
         plural="immunizations",
         meaning="One vaccine that was given.",
-        returns=frozenset({"dose", "route", "reason", "body_site"}) | _TIMED | _WHO,
+        returns=frozenset({"dose", "route", "reason", "body_site", "age"})
+        | _TIMED
+        | _WHO,
         sources=(IMMUNIZATION,),
         concepts=("vaccine",),
     ),

@@ -129,7 +129,8 @@ class Source(NamedTuple):
 
     `names`: concepts or texts; all of them are names, the first the preferred one. `ignored_codes`:
     last parts of the code systems that tell nothing of the row, such as a profile's own category.
-    `times`, `ends`, `values`: tried in order. `items`: the element that is one row each; paths that
+    `times`, `ends`, `values`: tried in order. `recorded`: the times of recording,
+    which stand in where no time says when it was. `items`: the element that is one row each; paths that
     begin with a dot start there. `facts`: further returned fields. `people`, `places`, `reasons`:
     references, or concepts. `by_encounter`: those of the encounter stand in for missing people and
     places. `search`: what the search asks for besides the patient. `absent`: only
@@ -139,6 +140,7 @@ class Source(NamedTuple):
     type: str
     names: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
     statuses: Statuses = Statuses()
     values: tuple[str, ...] = ()
@@ -327,7 +329,11 @@ PROCEDURE = Source(
     times=("performedDateTime", "performedPeriod.start"),
     ends=("performedPeriod.end",),
     statuses=_PROCEDURE_STATUSES,
-    facts=(("body_site", ("bodySite",)),),
+    facts=(
+        ("body_site", ("bodySite",)),
+        ("age_at_time", ("performedAge", "performedRange")),
+        ("time_text", ("performedString",)),
+    ),
     people=("performer.actor", "recorder", "asserter"),
     places=("location", "performer.actor", "performer.onBehalfOf"),
     reasons=("reasonCode", "reasonReference"),
@@ -336,10 +342,17 @@ PROCEDURE = Source(
 CONDITION = Source(
     type="Condition",
     names=("code",),
-    times=("onsetDateTime", "onsetPeriod.start", "recordedDate"),
+    times=("onsetDateTime", "onsetPeriod.start"),
+    recorded=("recordedDate",),
     ends=("abatementDateTime", "abatementPeriod.end", "abatementPeriod.start"),
     statuses=_PROBLEM_STATUSES,
-    facts=(("severity", ("severity",)), ("body_site", ("bodySite",))),
+    facts=(
+        ("severity", ("severity",)),
+        ("body_site", ("bodySite",)),
+        ("age_at_time", ("onsetAge", "onsetRange")),
+        ("time_text", ("onsetString",)),
+        ("end_text", ("abatementString", "abatementAge", "abatementRange")),
+    ),
     people=("asserter", "recorder"),
     by_encounter=True,
 )
@@ -364,7 +377,8 @@ PATIENT = Source(
 ALLERGY = Source(
     type="AllergyIntolerance",
     names=("code", "reaction.substance"),
-    times=("onsetDateTime", "onsetPeriod.start", "recordedDate"),
+    times=("onsetDateTime", "onsetPeriod.start"),
+    recorded=("recordedDate",),
     statuses=_PROBLEM_STATUSES,
     facts=(
         ("reaction", ("reaction.manifestation", "reaction.description")),
@@ -375,10 +389,15 @@ ALLERGY = Source(
 IMMUNIZATION = Source(
     type="Immunization",
     names=("vaccineCode", "protocolApplied.targetDisease"),
-    times=("occurrenceDateTime", "recorded"),
+    times=("occurrenceDateTime",),
+    recorded=("recorded",),
     statuses=Statuses(no_fact=_set("not-done")),
     values=("doseQuantity",),
-    facts=(("route", ("route",)), ("body_site", ("site",))),
+    facts=(
+        ("route", ("route",)),
+        ("body_site", ("site",)),
+        ("time_text", ("occurrenceString",)),
+    ),
     people=("performer.actor",),
     places=("location", "performer.actor"),
     reasons=("reasonCode", "reasonReference", "statusReason"),

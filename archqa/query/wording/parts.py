@@ -1,16 +1,17 @@
 """The answer to one query of a record as a part of an answer for people."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from archqa.fhir import Resource
 from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state, tentative_status
 from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 from archqa.query.wording.absence import absent_part, row_flags
+from archqa.query.wording.ages import age_statements, age_text
 from archqa.query.wording.details import (
     MAX_LINES,
     Execute,
@@ -34,7 +35,6 @@ from archqa.query.wording.words import (
     computed_text,
     denies,
     field_words,
-    full_years,
     listed,
     row_words,
     sentence_case,
@@ -63,6 +63,8 @@ _AS_RECORDED = frozenset(
 )
 """Fields whose values are shown as they stand in the record."""
 
+_SINCE = frozenset({"time", "elapsed", "age"})
+_TIME_FACTS = frozenset({"age_at_time", "time_text"})
 _EXTREME_WORDS = {"minimum": "Lowest", "maximum": "Highest"}
 _SHOWN_OF_EXISTENCE = 8
 """Rows that are shown for a yes or no."""
@@ -85,6 +87,7 @@ class PartWriter:
         self, patient: Resource, support: Support, execute: Execute | None
     ) -> None:
         self._person = _PERSONS.get(str(patient.get("gender", "")), Person())
+        self._birth_date = str(patient.get("birthDate") or "")
         self._support = support
         self._execute = execute
 
@@ -180,37 +183,29 @@ class PartWriter:
 
     def _age_sentence(self, query: Query, result: QueryResult, row: Row) -> str:
         recorded = next(iter(row.facts.get("birth_date", ())), "")
-        death = self._death(row)
-        if death:
-            born = f" (born {recorded})" if recorded else ""
+        born = f" (born {recorded})" if recorded else ""
+        if death := self._death(row):
             return f"{self._person.subject} {death}{born}."
-        ages = [
-            value for value in result.answer.values if isinstance(value, int | float)
-        ]
-        birth = _birth(row)
-        if (
-            birth
-            and query.now
-            and not result.query.when.spans
-            and not result.query.when.visit
-        ):
-            ages = [full_years(birth, datetime.fromisoformat(query.now).date())]
-        if not ages or not recorded:
-            return ""
-        about = "" if birth else "about "
-        return f"{self._person.subject} is {about}{ages[0]:.0f} years old (born {recorded})."
+        age = ""
+        if query.now and not query.when.spans and not query.when.visit:
+            age = age_text(recorded, query.now)
+        elif not result.answer.is_empty:
+            years = result.answer.values[0]
+            about = "" if len(recorded) == _FULL_DATE else "about "
+            age = f"{about}{years:.0f} years"
+        return f"{self._person.subject} is {age} old{born}." if age else ""
 
     def _death(self, row: Row) -> str:
-        """`died on 2011-07-17 at age 34`; empty without a death."""
-        deaths = row.facts.get("death_time", ())
-        if not deaths:
-            return ""
-        death = parse_datetime(deaths[0])
-        if death is None:
-            return "died; the record does not say when"
-        text = f"died on {deaths[0][:_FULL_DATE]}"
-        birth = _birth(row)
-        return f"{text} at age {full_years(birth, death.date())}" if birth else text
+        """`died on 2011-07-17 at the age of 34 years`; empty without a death."""
+        for death in row.facts.get("death_time", ()):
+            day = death[:_FULL_DATE]
+            text = f"died on {day}" if len(day) == _FULL_DATE else f"died in {day}"
+            birth = next(iter(row.facts.get("birth_date", ())), "")
+            age = age_text(birth, day)
+            return f"{text} at the age of {age}" if age else text
+        if row.facts.get("alive") == ("no",):
+            return "is recorded as dead; the date is not recorded"
+        return ""
 
     def _comparison(self, query: Query, result: QueryResult) -> Part:
         """The two sides of a comparison, and the difference or a yes or no."""
@@ -290,11 +285,15 @@ class PartWriter:
             statements = elapsed_statements(query, rows, self._support)
         elif query.returns == "length_of_stay":
             statements = stay_statements(query, rows, self._support)
+        elif query.returns == "age":
+            statements = age_statements(query, rows, self._support, self._birth_date)
         else:
             # The latest that says what is asked comes first.
             ordered = sorted(rows, key=lambda row: not lacks_what_is_asked(query, row))
             statements = row_statements(query, ordered, self._support)
         verdict = f"{_EXTREME_WORDS[query.extreme]}: " if query.extreme else ""
+        if query.returns in _SINCE and rows and not any(map(_says_when, rows)):
+            verdict = "The onset is not recorded: "
         if (
             len(statements) > MAX_LINES
             and query.what in MEASURED
@@ -307,6 +306,11 @@ class PartWriter:
         names = sentence_case(asked_names(query) or row_words(query.what).plural)
         message = f"{names}: {field_words()[query.returns].absent} is not recorded."
         return part._replace(is_found=False, message=message)
+
+
+def _says_when(row: Row) -> bool:
+    """Whether a row says when it was, and not only when it was recorded, or at which visit."""
+    return not row.facts.get("dated_by") or not _TIME_FACTS.isdisjoint(row.facts)
 
 
 def _as_list(query: Query) -> Query:
@@ -342,12 +346,3 @@ def _measured_verdict(
 def _field_name(query: Query) -> str:
     """What of the patient is asked for: `phone number`."""
     return _FIELD_WORDS.get(query.returns, query.returns.replace("_", " "))
-
-
-def _birth(row: Row) -> date | None:
-    """The date of birth, if the day is recorded."""
-    for text in row.facts.get("birth_date", ()):
-        if len(text) >= _FULL_DATE:
-            birth = parse_datetime(text)
-            return birth.date() if birth else None
-    return None

@@ -35,6 +35,7 @@ from archqa.query.wording.words import (
 MAX_DATES = 8
 """Dates of one thing that are written out; earlier ones are counted."""
 
+_WITH_ONSET = frozenset({"diagnosis", "allergy"})
 _DOSAGE = frozenset({"dose", "frequency"})
 _QUANTITIES = {"supply": "quantity ", "immunization": "dose "}
 _MANY_DRUGS = 5
@@ -396,6 +397,8 @@ class _Writer:
 
     def _date(self, row: Row) -> str:
         """The date as it follows the name: ` on 2026-04-28`, `, date not recorded`."""
+        if text := self._time_in_words(row):
+            return text
         start, end = self._start(row), self._end(row)
         dated = self._words.dated
         if not start:
@@ -414,6 +417,24 @@ class _Writer:
         if not status:
             return f", recorded {start}"
         return f" from {start}" if status in ENDED else f", since {start}"
+
+    def _time_in_words(self, row: Row) -> str:
+        """`, onset at the age of 9 years`, `, recorded 2024-08-05`; empty where a date says when."""
+        texts = [f"at the age of {age}" for age in row.facts.get("age_at_time", ())]
+        texts += row.facts.get("time_text", ())
+        lead = "onset " if self._query.what in _WITH_ONSET else ""
+        text = f", {lead}{'; '.join(texts)}" if texts else ""
+        recorded = self._start(row)
+        for basis in row.facts.get("dated_by", ()) if recorded else ():
+            word = "recorded" if basis == "recording" else "at the visit of"
+            text = f"{text}, {word} {recorded}"
+        if not text:
+            return ""
+        ends = row.facts.get("end_text", ())
+        if end := self._end(row) or "; ".join(ends):
+            status = row_status(row)
+            text = f"{text}, {status if status in ENDED else 'until'} {end}"
+        return text
 
     def _start(self, row: Row) -> str:
         return self._support.date(row, row.time, with_clock=self._with_clock)

@@ -93,7 +93,7 @@ class Length(NamedTuple):
         return " and ".join(parts) or "0 days"
 
 
-def length_between(start: datetime, end: datetime) -> Length:
+def length_between(start: date, end: date) -> Length:
     """Return the length from a date to a later one; of dates in the wrong order, no length."""
     months = (end.year - start.year) * 12 + end.month - start.month
     if end.day < start.day:
@@ -103,7 +103,8 @@ def length_between(start: datetime, end: datetime) -> Length:
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     last_day = calendar.monthrange(year, month + 1)[1]
     anniversary = date(year, month + 1, min(start.day, last_day))
-    days = (end.date() - anniversary).days
+    last = end.date() if isinstance(end, datetime) else end
+    days = (last - anniversary).days
     return Length(months // 12, months % 12, days)
 
 

@@ -270,6 +270,29 @@ def resolve_concepts(clause: Clause) -> Clause:
     return clause._replace(marks=tuple(marks))
 
 
+_EVENTS = frozenset({"condition", "procedure", "vaccine"})
+
+
+def with_ages_of_events(clause: Clause) -> Clause:
+    """The clause in which the age of the person is one at an event that it names.
+
+    "How old was she when she had her hysterectomy" asks for a field of the procedure.
+    """
+    if {mark.value for mark in clause.of("person")} != {"age"}:
+        return clause
+    if _EVENTS.isdisjoint(concept.kind for concept in clause.concepts):
+        return clause
+    marks = []
+    for each in clause.marks:
+        if each.kind == "person":
+            marks.append(each._replace(kind="field"))
+        elif each.kind == "field" and each.value == "time":
+            marks.append(each._replace(kind="filler"))  # "When" leads to the event.
+        else:
+            marks.append(each)
+    return clause._replace(marks=tuple(marks))
+
+
 def _preferred_kinds(clause: Clause, kinds: AbstractSet[str]) -> frozenset[str]:
     """Which kinds the other words speak for."""
     if clause.has("row", *_ROWS_BEFORE_NAMES):
@@ -415,7 +438,9 @@ def _read_whole_or_parts(clause: Clause, vocabulary: Vocabulary) -> Reading:
 
 
 def _read_clause(clause: Clause, vocabulary: Vocabulary) -> Reading:
-    clause = with_drug_classes(with_vaccines(resolve_concepts(clause)))
+    clause = with_ages_of_events(
+        with_drug_classes(with_vaccines(resolve_concepts(clause)))
+    )
     judgement = read_judgement(clause)
     if judgement is not None:
         return judgement
