@@ -4,12 +4,12 @@
 OperationOutcomes, short enough for a model to act on (hl7.org/fhir/R4/operationoutcome.html).
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, Self, runtime_checkable
 
+from archqa.core.recorded_numbers import parse_json
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError
 
@@ -84,7 +84,7 @@ class Entry:
     @cached_property
     def resource(self) -> Resource:
         """The resource as JSON values. The object is shared: do not change it."""
-        resource = json.loads(self.text)
+        resource = parse_json(self.text)
         assert isinstance(resource, dict)
         return resource
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 import httpx2
 import stamina
 
+from archqa.core.recorded_numbers import parse_json
 from archqa.errors import AuthenticationFailed, ServerUnavailable
 from archqa.fhir.client.exchange import checked_address, exchange, open_http
 from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
@@ -291,7 +292,7 @@ def _of_patient(resource_type: str, patient: str | None) -> dict[str, str]:
 
 def _parse_object(text: str) -> Resource:
     try:
-        resource = json.loads(text)
+        resource = parse_json(text)
     except (ValueError, RecursionError):
         raise FhirError("The server's answer is not JSON.", 502, "structure") from None
     if not isinstance(resource, dict):

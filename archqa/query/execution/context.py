@@ -104,7 +104,8 @@ class ExecutionContext:
     """The execution of one query.
 
     `caveats` and `searched` collect sentences, each once; `steps` how many rows each limit left,
-    `left_out` the rows that pass the limits and are no facts. `now` is the local time of the
+    `left_out` the rows that pass the limits and are no facts, `undecided` those of which the record
+    does not say whether their value counts. `now` is the local time of the
     question, `cutoff` the first moment of which rows are left out as later; None if all count.
     """
 
@@ -115,6 +116,7 @@ class ExecutionContext:
     searched: dict[str, None] = field(default_factory=dict)
     steps: list[SearchStep] = field(default_factory=list)
     left_out: list[Row] = field(default_factory=list)
+    undecided: list[Row] = field(default_factory=list)
     now: datetime | None = field(init=False)
     cutoff: datetime | None = field(init=False)
 

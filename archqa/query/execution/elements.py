@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from archqa.core.recorded_numbers import recorded_text
 from archqa.fhir import Resource
 from archqa.fhir.values.element_values import compile_path
 from archqa.query.execution.chart import Chart
@@ -170,18 +171,19 @@ def element_names(chart: Chart, element: Any) -> tuple[str, ...]:
         return concept_names(element)
     if "low" in element or "high" in element:
         bounds = [*objects_at(element, "low"), *objects_at(element, "high")]
-        return concept_names(" to ".join(filter(None, map(_quantity_text, bounds))))
+        return concept_names(" to ".join(filter(None, map(quantity_text, bounds))))
     if "value" in element:
-        return concept_names(_quantity_text(element))
+        return concept_names(quantity_text(element))
     return concept_names({"coding": [element]})
 
 
-def _quantity_text(quantity: dict[str, Any]) -> str:
+def quantity_text(quantity: Any) -> str:
+    """A quantity as text, `>5 mg`; empty without a number."""
     number = number_at(quantity, "value")
     if number is None:
         return ""
     unit = text_at(quantity, "unit", "code")
-    return f"{text_at(quantity, 'comparator')}{number:g} {unit}".strip()
+    return f"{text_at(quantity, 'comparator')}{recorded_text(number)} {unit}".strip()
 
 
 def reference_names(chart: Chart, reference: Any) -> tuple[str, ...]:

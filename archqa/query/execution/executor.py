@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Literal
 
 from archqa.core.id_lists import list_ids
 from archqa.fhir import Record
@@ -29,8 +30,15 @@ from archqa.query.execution.named_rows import (
     series_by_part,
 )
 from archqa.query.execution.row_selection import RowSelection, select_rows
-from archqa.query.execution.rows import Row, Side, parse_datetime, without_timezone
+from archqa.query.execution.rows import (
+    Row,
+    Side,
+    extreme_rows,
+    parse_datetime,
+    without_timezone,
+)
 from archqa.query.model import Against, CannotExecute, Query
+from archqa.query.values import Interval
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "greater": operator.gt,
@@ -117,6 +125,7 @@ def execute(
         searched=tuple(context.searched),
         steps=tuple(context.steps),
         left_out=tuple(context.left_out),
+        undecided=tuple(context.undecided),
     )
 
 
@@ -154,10 +163,14 @@ def _compare(
     opposite: Sequence[Row],
 ) -> Answer:
     """The difference, or whether the relation is true; None if one side has no number."""
+    kind: AnswerKind = "number" if against.relation == "difference" else "yes_no"
+    if context.query.summary == "each" and rows and opposite:
+        # Of bounds, a comparison may be unknown.
+        first, second = rows[0].interval, opposite[0].interval
+        if first and second and not (first.is_exact and second.is_exact):
+            return _compare_intervals(context, against, first.minus(second))
     number = _compared_number(context, rows)
     opposite_number = _compared_number(context, opposite)
-    is_difference = against.relation == "difference"
-    kind: AnswerKind = "number" if is_difference else "yes_no"
     if number is None or opposite_number is None:
         sides = []
         if number is None:
@@ -169,13 +182,25 @@ def _compare(
             f"There is no number for the {missing} of the two that are compared."
         )
         return Answer(kind=kind, values=(None,))
-    if is_difference:
+    if against.relation == "difference":
         units = {row.unit for row in (*rows, *opposite)}
         unit = units.pop() if len(units) == 1 else ""
         return Answer(kind=kind, values=(number - opposite_number,), unit=unit)
     return Answer(
         kind=kind, values=(_RELATIONS[against.relation](number, opposite_number),)
     )
+
+
+def _compare_intervals(
+    context: ExecutionContext, against: Against, difference: Interval
+) -> Answer:
+    if against.relation == "difference":
+        context.warn("A difference to a bound or a range is not exact.")
+        return Answer(kind="number", values=(None,))
+    answer = difference.satisfies(against.relation, 0)
+    if answer is None:
+        context.warn("A bound or a range does not decide the comparison.")
+    return Answer(kind="yes_no", values=(answer,))
 
 
 def _compared_number(context: ExecutionContext, rows: Sequence[Row]) -> float | None:
@@ -206,7 +231,9 @@ def _aggregate_rows(
     """
     query = context.query
     if query.summary == "exists":
-        exists = bool(rows)
+        exists: bool | None = bool(rows)
+        if not rows and any(row.interval for row in context.undecided):
+            exists = None
         if context.conventions.statuses == "obeyed" and query.returns in {
             "alive",
             "death_time",
@@ -306,13 +333,19 @@ def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
         if not times:
             return None
         return min(times) if query.summary == "minimum" else max(times)
+    if query.returns == "value" and query.summary in {"minimum", "maximum"}:
+        return _extreme_value(context, rows)
     numbers: list[float] = []
     for row in rows:
+        if query.returns == "value" and _is_inexact(row):
+            context.undecided.append(row)
         values = [row.value] if query.returns == "dose" else _row_values(context, row)
         numbers += [value for value in values if isinstance(value, int | float)]
     if query.summary == "change":
         if len(numbers) < 2:
             context.warn("A change needs two values of different times.")
+            return None
+        if context.undecided and not _has_known_direction(rows):
             return None
         return numbers[-1] - numbers[0]
     if not numbers:
@@ -323,6 +356,31 @@ def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
         return max(numbers)
     total = sum(numbers)
     return total / len(numbers) if query.summary == "average" else total
+
+
+def _extreme_value(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
+    """The smallest or largest value: a number or a bound; of a range, its text."""
+    extreme: Literal["minimum", "maximum"] = (
+        "minimum" if context.query.summary == "minimum" else "maximum"
+    )
+    decisive, undecided = extreme_rows(rows, extreme)
+    context.undecided += undecided
+    return _result(context, decisive[0]) if decisive else None
+
+
+def _has_known_direction(rows: Sequence[Row]) -> bool:
+    """Whether the record tells that the last value is above, or below, the first."""
+    first, last = rows[0].interval, rows[-1].interval
+    if first is None or last is None:
+        return False
+    difference = last.minus(first)
+    return any(difference.satisfies(relation, 0) for relation in ("greater", "less"))
+
+
+def _is_inexact(row: Row) -> bool:
+    """Whether the value is a bound, a range, or a text without a number."""
+    interval = row.interval
+    return not interval.is_exact if interval else bool(row.text)
 
 
 def _answer_kind(query: Query) -> AnswerKind:

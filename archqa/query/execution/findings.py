@@ -60,6 +60,8 @@ class QueryResult(FrozenModel):
     `unit_warning` is the one of the `warnings` that says that the values have different units.
     `searched` says what was searched, `steps` how many rows each limit left, in its order.
     `left_out` are rows that pass the limits but are no facts: not done, refuted, cancelled.
+    `undecided` are rows whose value is a bound, a range or no number, so that they may pass the
+    limit of a value, or exceed the extreme that the answer is.
     """
 
     query: Query
@@ -72,6 +74,7 @@ class QueryResult(FrozenModel):
     searched: tuple[str, ...] = ()
     steps: tuple[SearchStep, ...] = ()
     left_out: tuple[Row, ...] = ()
+    undecided: tuple[Row, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:

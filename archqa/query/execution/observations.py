@@ -5,11 +5,12 @@ record holds twice, as an Observation and as a component of a panel, is one row 
 resources.
 """
 
+import re
 from collections import defaultdict
 from dataclasses import replace
 from datetime import time, timedelta
-from typing import NamedTuple
 
+from archqa.core.recorded_numbers import recorded_text
 from archqa.fhir import CodeCount, Resource
 from archqa.fhir.store import LocalRecord
 from archqa.query.execution.chart import reference_id
@@ -22,6 +23,7 @@ from archqa.query.execution.elements import (
     concept_names,
     number_at,
     objects_at,
+    quantity_text,
     text_at,
     value_at,
 )
@@ -32,9 +34,11 @@ from archqa.query.execution.named_rows import (
     Wanted,
     select_named,
 )
-from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.execution.rows import Coding, Row, parse_datetime
 from archqa.query.execution.statuses import reference_range, result_flags, status_facts
 from archqa.query.kinds import OBSERVATION
+from archqa.query.values import RANGE, Value, read_pressure, read_text, usual_comparator
+from archqa.terminology.cues import cue_pattern
 
 _KIND_OF_SYSTEM = {
     "mimic-d-labitems": "lab",
@@ -63,13 +67,13 @@ Members = dict[str, list[Resource]]
 """By the reference of an Observation, the Observations that belong to it."""
 
 
-class MeasuredValue(NamedTuple):
-    """The value of an Observation: a number with its unit and comparator, or a text."""
-
-    number: float | None = None
-    text: str = ""
-    unit: str = ""
-    comparator: str = ""
+_SYSTOLIC = Coding("http://loinc.org", "8480-6", "Systolic blood pressure")
+_DIASTOLIC = Coding("http://loinc.org", "8462-4", "Diastolic blood pressure")
+_NAMES_PRESSURE = re.compile(r"\b(?:blood pressure|bp)\b", re.IGNORECASE)
+_ON_SPECIMEN = re.compile(
+    r"specimen|sample|hemoly|haemoly|clot|appearance|quality", re.I
+)
+"""Names of results about the specimen: "hemolyzed" is a value there, no failure."""
 
 
 def measurements(
@@ -167,12 +171,13 @@ def _observation_row(context: ExecutionContext, observation: Resource) -> Row:
     """An Observation as a row."""
     stay = context.chart.find_stay(observation.get("encounter"))
     names = concept_names(observation.get("code"))
-    value = _measured_value(context, observation)
+    recorded = _read_value(context, observation)
+    value = _comparable(context, recorded)
     if "bodySite" in observation:
         facts = declared_facts(context.chart, OBSERVATION, observation)
     else:  # Results are many: most have nothing declared but a status.
         facts = status_facts(OBSERVATION.statuses, observation)
-    facts.update(_result_facts(observation))
+    facts.update(_result_facts(observation, recorded, names))
     # The values of a panel are those of its parts.
     is_panel = "component" in observation or "hasMember" in observation
     if "data_absent" in facts and not is_panel:
@@ -193,64 +198,98 @@ def _observation_row(context: ExecutionContext, observation: Resource) -> Row:
     )
 
 
-def _result_facts(result: Resource) -> dict[str, tuple[str, ...]]:
+def _result_facts(
+    result: Resource, value: Value, names: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
     """Flags, reference range and reason of a missing value, of a result or of a component."""
     if "valueQuantity" in result and not _FLAGGING & result.keys():
         return {}  # Most results are a number without more, and there are many.
-    value = _recorded_value(result)
     facts = {}
-    flags = result_flags(result, value.number, value.text)
+    flags = result_flags(result, value)
     if flags:
         facts["flag"] = flags
     reference = reference_range(result)
     if reference is not None:
         facts["reference_range"] = (reference.text,)
-    if value.number is None and not value.text:
+    if value.number is not None:
+        return facts
+    absence = value.text
+    if not value.text:
         absence = concept_name(value_at(result, "dataAbsentReason"))
-        if absence:
-            facts["data_absent"] = (absence,)
+    elif not _reports_failure(value.text) or any(map(_ON_SPECIMEN.search, names)):
+        absence = ""
+    if absence:
+        facts["data_absent"] = (absence,)
     return facts
 
 
-def _measured_value(context: ExecutionContext, result: Resource) -> MeasuredValue:
+def _reports_failure(text: str) -> bool:
+    """Whether a text says why there is no result: specimen clotted, test not performed."""
+    return cue_pattern("failed", "result").search(text) is not None
+
+
+def _comparable(context: ExecutionContext, value: Value) -> Value:
     """The value of an Observation or of a component, by the conventions in degrees Celsius."""
-    value = _recorded_value(result)
     if not context.conventions.convert_to_celsius or value.number is None:
         return value
     if value.unit.strip().lower() not in _FAHRENHEIT:
         return value
     celsius = (value.number - 32) * 5 / 9
-    return value._replace(number=round(celsius, 2), unit="°C")
+    return value._replace(number=round(celsius, 2), unit="°C", text="")
 
 
-def _recorded_value(observation: Resource) -> MeasuredValue:
+def _read_value(context: ExecutionContext, result: Resource) -> Value:
+    return read_value(result, reads_texts=context.conventions.include_text_values)
+
+
+def read_value(result: Resource, *, reads_texts: bool = True) -> Value:
+    """The value of an Observation or of a component; `reads_texts`: numbers in texts count too."""
     for path in ("valueQuantity.value", "valueInteger"):
-        number = number_at(observation, path)
+        number = number_at(result, path)
         if number is not None:
-            unit = text_at(observation, "valueQuantity.unit", "valueQuantity.code")
-            comparator = text_at(observation, "valueQuantity.comparator")
-            return MeasuredValue(number, "", unit, comparator)
-    text = text_at(observation, "valueString", "valueDateTime")
-    if not text:
-        text = concept_name(observation.get("valueCodeableConcept"))
-    return MeasuredValue(text=text or _other_text(observation))
+            unit = text_at(result, "valueQuantity.unit", "valueQuantity.code")
+            comparator = text_at(result, "valueQuantity.comparator")
+            return Value(number, "", unit, usual_comparator(comparator))
+    written = text_at(result, "valueString")
+    concept = result.get("valueCodeableConcept")
+    if not written and not value_at(concept, "coding"):
+        written = concept_name(concept)
+    if written and reads_texts:
+        return read_text(written)
+    text = written or text_at(result, "valueDateTime") or concept_name(concept)
+    return Value(text=text) if text else _other_value(result)
 
 
-def _other_text(observation: Resource) -> str:
-    """A boolean as yes or no, a range or a ratio as text, a period by its start."""
-    boolean = observation.get("valueBoolean")
+def _other_value(result: Resource) -> Value:
+    """A boolean as yes or no, a range or a ratio as text, a period by its start.
+
+    Of a range with one open end, the other is a bound.
+    """
+    boolean = result.get("valueBoolean")
     if isinstance(boolean, bool):
-        return "yes" if boolean else "no"
-    low = number_at(observation, "valueRange.low.value")
-    high = number_at(observation, "valueRange.high.value")
+        return Value(text="yes" if boolean else "no")
+    low = number_at(result, "valueRange.low.value")
+    high = number_at(result, "valueRange.high.value")
+    unit = text_at(result, "valueRange.high.unit", "valueRange.low.unit")
     if low is not None and high is not None:
-        unit = text_at(observation, "valueRange.high.unit", "valueRange.low.unit")
-        return f"{low:g} to {high:g} {unit}".strip()
-    numerator = number_at(observation, "valueRatio.numerator.value")
-    denominator = number_at(observation, "valueRatio.denominator.value")
-    if numerator is not None and denominator is not None:
-        return f"{numerator:g}:{denominator:g}"
-    return text_at(observation, "valueTime", "valuePeriod.start")
+        text = f"{recorded_text(low)} to {recorded_text(high)} {unit}"
+        return Value(text=text.strip(), comparator=RANGE)
+    if low is not None:
+        return Value(low, "", unit, ">=")
+    if high is not None:
+        return Value(high, "", unit, "<=")
+    numerator = quantity_text(value_at(result, "valueRatio.numerator"))
+    denominator = quantity_text(value_at(result, "valueRatio.denominator"))
+    if numerator and denominator:
+        # A titer of more than 1:320 is >1:320, not 1:>320.
+        plain = denominator.lstrip("<>=")
+        sign = denominator.removesuffix(plain)
+        return Value(text=f"{sign}{numerator}:{plain}")
+    text = text_at(result, "valueTime", "valuePeriod.start")
+    types = [name.removeprefix("value") for name in result if name.startswith("value")]
+    if not text and types:
+        text = f"recorded as {types[0]}, which archqa does not read"
+    return Value(text=text)
 
 
 def _system_name(system: str) -> str:
@@ -299,7 +338,11 @@ def reads_all(context: ExecutionContext) -> bool:
 
 def _rows_of_patient(context: ExecutionContext) -> list[Row]:
     """The rows of all results, read once."""
-    key = f"rows of observation, {context.conventions.convert_to_celsius}"
+    conventions = context.conventions
+    key = (
+        f"rows of observation, {conventions.convert_to_celsius}, "
+        f"{conventions.include_text_values}"
+    )
     return context.chart.get_or_compute(
         key, lambda: _rows_of(context, context.chart.search("Observation"))
     )
@@ -311,7 +354,10 @@ def _rows_of(context: ExecutionContext, found: list[Resource]) -> list[Row]:
         components = objects_at(observation, "component")
         row = _observation_row(context, observation)
         row.facts["kind"] = (_observation_kind(observation),)
-        if row.value is not None or row.text or not components:
+        pressures = _pressures_in_text(context, row)
+        if pressures:
+            rows += pressures
+        elif row.value is not None or row.text or not components:
             rows.append(row)
         for component in components:
             rows.append(_component_row(context, row, component))
@@ -321,12 +367,13 @@ def _rows_of(context: ExecutionContext, found: list[Resource]) -> list[Row]:
 def _component_row(context: ExecutionContext, panel: Row, component: Resource) -> Row:
     """A component as a row with the time, the visit and the status of its panel."""
     names = concept_names(component.get("code"))
-    value = _measured_value(context, component)
+    recorded = _read_value(context, component)
+    value = _comparable(context, recorded)
     facts = {}
     if "status" in panel.facts:
         facts["status"] = panel.facts["status"]
     facts["kind"] = panel.facts["kind"]
-    facts.update(_result_facts(component))
+    facts.update(_result_facts(component, recorded, names))
     facts["panel"] = panel.names
     if "data_absent" in facts:
         facts["status_detail"] = ("data-absent",)
@@ -341,6 +388,30 @@ def _component_row(context: ExecutionContext, panel: Row, component: Resource) -
         comparator=value.comparator,
         facts=facts,
     )
+
+
+def _pressures_in_text(context: ExecutionContext, row: Row) -> list[Row]:
+    """Systolic and diastolic pressure of a row whose text has both: 146/92."""
+    if not row.text or not context.conventions.include_text_values:
+        return []
+    pressures = read_pressure(row.text)
+    if pressures is None or not any(map(_NAMES_PRESSURE.search, row.names)):
+        return []
+    rows = []
+    for coding, value in zip((_SYSTOLIC, _DIASTOLIC), pressures, strict=True):
+        rows.append(
+            replace(
+                row,
+                name=coding.display,
+                names=(coding.display, *row.names),
+                codings=(coding,),
+                value=value.number,
+                text="",
+                unit=value.unit,
+                facts={**row.facts, "panel": row.names},
+            )
+        )
+    return rows
 
 
 def _without_duplicates(rows: list[Row]) -> list[Row]:

@@ -1,7 +1,6 @@
 """Which rows count: facts, within the visit and the window, with the attributes that are asked for."""
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -22,18 +21,9 @@ from archqa.query.execution.statuses import (
     tentative_status,
 )
 from archqa.query.kinds import KINDS
-from archqa.query.model import CannotExecute, Flag, State
+from archqa.query.model import CannotExecute, Flag, State, ValueTest
 from archqa.query.scope import When
 from archqa.terminology.concept import Concept
-
-_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    "greater": operator.gt,
-    "less": operator.lt,
-    "at_least": operator.ge,
-    "at_most": operator.le,
-    "equal": operator.eq,
-}
-
 
 _ENCOUNTER_KINDS = frozenset({"lab", "microbiology_test", "organism", "susceptibility"})
 """Kinds that may lack an encounter, which conventions can require."""
@@ -58,7 +48,6 @@ NO_KNOWN_ALLERGY_CODES = frozenset(
 def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
     """The rows that pass the limits that depend on nothing but the row as it was read."""
     query = context.query
-    test = query.value
     passing = []
     for row in rows:
         limits = (
@@ -76,11 +65,25 @@ def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list
                 passes = False
         if query.grew is not None and bool(row.facts.get("organism")) != query.grew:
             passes = False
-        if test is not None and passes:
-            passes_test = _COMPARISONS[test.comparison]
-            passes = row.value is not None and passes_test(row.value, test.number)
         if passes:
             passing.append(row)
+    return passing
+
+
+def filter_by_value(
+    context: ExecutionContext, rows: Sequence[Row], test: ValueTest
+) -> list[Row]:
+    """The rows whose value certainly passes a test; of which it is unknown is noted."""
+    passing = []
+    for row in rows:
+        interval = row.interval
+        answer = None
+        if interval is not None:
+            answer = interval.satisfies(test.comparison, test.number)
+        if answer:
+            passing.append(row)
+        elif answer is None and (interval is not None or row.text):
+            context.undecided.append(row)
     return passing
 
 

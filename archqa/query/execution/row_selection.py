@@ -55,12 +55,13 @@ from archqa.query.execution.row_limits import (
     filter_by_reason,
     filter_by_scope,
     filter_by_state,
+    filter_by_value,
     keep_facts,
 )
-from archqa.query.execution.rows import Row
+from archqa.query.execution.rows import Row, extreme_rows
 from archqa.query.execution.time_windows import left_out_text, split_later
 from archqa.query.kinds import KINDS, Reader
-from archqa.query.model import Companion, Query
+from archqa.query.model import Companion
 from archqa.query.scope import When
 from archqa.terminology.concept import Concept
 from archqa.terminology.units import convert, ucum_unit
@@ -125,10 +126,11 @@ def select_rows(context: ExecutionContext, wanted: Wanted, when: When) -> RowSel
         noun = kind.plural if len(later) > 1 else kind.singular
         context.warn(left_out_text(len(later), noun), "dated_later")
         context.note_step("up to the time of the question", rows)
+    context.undecided, _ = split_later(context.undecided, context.cutoff, by_end=by_end)
     rows = _sorted_by_time(context, rows, by_end=by_end)
     context.searched[f"{len(rows)} of them pass every limit"] = None
     rows = _with_returned_details(context, rows)
-    chosen = _filter_by_extreme(query, rows, matcher) if query.extreme else rows
+    chosen = _filter_by_extreme(context, rows, matcher) if query.extreme else rows
     chosen = _at_position(context, chosen, when, matcher, by_end=by_end)
     if query.newest:
         times = sorted({row.time for row in chosen if row.time is not None})
@@ -173,8 +175,8 @@ def _rows_within_limits(
     rows = filter_by_scope(context, rows, query.what, when, scope, by_end=by_end)
     if str(when):
         context.note_step(str(when), rows)
-    if any(row.comparator for row in rows):
-        rows = _resolve_censored_values(context, rows)
+    if context.conventions.censored_values == "left_out":
+        rows = _without_censored_values(context, rows)
     fetched = len(rows)
     rows = filter_by_attributes(context, rows)
     if len(rows) < fetched:
@@ -194,6 +196,9 @@ def _rows_within_limits(
     if query.companion is not None:
         rows = _filter_by_companion(context, rows, query.companion)
         context.note_step(f"near {KINDS[query.companion.what].plural}", rows)
+    if query.value is not None:
+        rows = filter_by_value(context, rows, query.value)
+        context.note_step(str(query.value), rows)
     return rows
 
 
@@ -276,17 +281,17 @@ def _converted(context: ExecutionContext, row: Row, concept: Concept, unit: str)
     return replace(row, value=float(f"{number:.4g}"), unit=unit, facts=facts)
 
 
-def _resolve_censored_values(context: ExecutionContext, rows: list[Row]) -> list[Row]:
-    """Values such as `< 0.01`, by the conventions."""
+def _without_censored_values(context: ExecutionContext, rows: list[Row]) -> list[Row]:
+    """The rows, with values such as `< 0.01` as texts."""
     censored = sum(bool(row.comparator) for row in rows)
-    fact = f"{censored} of {len(rows)} values are only bounds (such as < 5)"
-    if context.conventions.censored_values == "as_bound":
-        context.warn(f"{fact}: the bound stands in.")
+    if not censored:
         return rows
-    context.warn(f"{fact} and are no numbers here.")
+    context.warn(
+        f"{censored} of {len(rows)} values are only bounds (such as < 5) and are no numbers here."
+    )
     resolved = []
     for row in rows:
-        if row.comparator:
+        if row.comparator and row.value is not None:
             row = replace(row, value=None, text=f"{row.comparator} {row.value}")
         resolved.append(row)
     return resolved
@@ -296,7 +301,9 @@ def _pass_quietly(
     context: ExecutionContext, rows: list[Row], when: When, *, by_end: bool
 ) -> list[Row]:
     """The rows that are no facts but pass the other limits, without steps and caveats of theirs."""
-    quiet = replace(context, caveats={}, searched={}, steps=[], left_out=[])
+    quiet = replace(
+        context, caveats={}, searched={}, steps=[], left_out=[], undecided=[]
+    )
     scope = quiet.resolve_scope(when)
     rows = filter_by_scope(quiet, rows, context.query.what, when, scope, by_end=by_end)
     rows = filter_by_attributes(quiet, rows)
@@ -382,7 +389,7 @@ def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
 
 
 def _filter_by_extreme(
-    query: Query, rows: list[Row], matcher: ConceptMatcher
+    context: ExecutionContext, rows: list[Row], matcher: ConceptMatcher
 ) -> list[Row]:
     """Only the rows with the smallest or largest value.
 
@@ -390,11 +397,8 @@ def _filter_by_extreme(
     first part has it.
     """
     first, *others = series_by_part(rows, matcher)
-    values = [row.value for row in first.rows if row.value is not None]
-    if not values:
-        return []
-    extreme = min(values) if query.extreme == "minimum" else max(values)
-    chosen = [row for row in first.rows if row.value == extreme]
+    chosen, undecided = extreme_rows(first.rows, context.query.extreme or "maximum")
+    context.undecided += undecided
     if not others:
         return chosen
     times = {row.time for row in chosen}

@@ -1,11 +1,14 @@
 """One row of a record: a result, a drug of an order, a visit, with the resources that hold it."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from archqa.fhir.values.dates import DAY, LATEST, parse_time_range
+from archqa.query.values import Interval, interval_of
 
 Side = Literal["own", "other"]
 
@@ -30,6 +33,8 @@ class Row:
     context_refs: resources that say something about the row without being evidence, such as the
         Encounter that tells when a patient was in a care unit.
     mixture_ref, ingredient_count: the mixture a drug is part of, and its number of drugs.
+    value, text, unit, comparator: the value. `value` is a number or, with a comparator, a bound;
+        `text` what is written where it is no plain number, such as `11 to 13` or `6.3 (HH)`.
     facts: further attributes by the name a query uses: route, specimen, sex. `status` holds every
         status of the resource, `flag` what its interpretation or reference range says, `panel` the
         names of the panel that a component belongs to, `reference_range` that range as text.
@@ -62,6 +67,11 @@ class Row:
     side: Side = "own"
 
     @property
+    def interval(self) -> Interval | None:
+        """The numbers that the value may be; None where it is none."""
+        return interval_of(self.value, self.comparator, self.text)
+
+    @property
     def local_time(self) -> datetime | None:
         """The start on the local clock of whoever recorded it, without a time zone."""
         return without_timezone(self.time)
@@ -70,6 +80,40 @@ class Row:
     def local_end(self) -> datetime | None:
         """The end on the local clock of whoever recorded it, without a time zone."""
         return without_timezone(self.end)
+
+
+def extreme_rows(
+    rows: Iterable[Row], extreme: Literal["minimum", "maximum"]
+) -> tuple[list[Row], list[Row]]:
+    """The rows with the smallest or largest value, and those that may exceed it.
+
+    Among the latter are texts that cannot be compared. Of bounds, `>8` is larger than 8; that `<5`
+    is the largest value can only be said where all values are such bounds.
+    """
+    best: tuple[float, bool, float] | None = None
+    extreme_ones: list[Row] = []
+    intervals: list[tuple[Row, Interval | None]] = []
+    for row in rows:
+        interval = row.interval
+        if interval is not None and extreme == "minimum":
+            interval = interval.negative
+        intervals.append((row, interval))
+        if interval is None:
+            continue
+        size = (interval.low, not interval.includes_low, interval.high)
+        if best is None or size > best:
+            best, extreme_ones = size, []
+        if size == best:
+            extreme_ones.append(row)
+    undecided = []
+    for row, interval in intervals:
+        if interval is None:
+            exceeds = bool(row.text)
+        else:
+            exceeds = best is not None and interval.high > best[0] > -math.inf
+        if exceeds and row not in extreme_ones:
+            undecided.append(row)
+    return extreme_ones, undecided
 
 
 def without_timezone(time: datetime | None) -> datetime | None:

@@ -4,6 +4,7 @@ Codes of interpretations: http://terminology.hl7.org/CodeSystem/v3-ObservationIn
 in words and SNOMED CT codes: hl7.org/fhir/R4/valueset-observation-interpretation.html.
 """
 
+import math
 import re
 from datetime import datetime, time, timedelta
 from typing import Any, Literal, NamedTuple
@@ -18,6 +19,7 @@ from archqa.query.execution.elements import (
 )
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import ERROR, KINDS, Statuses
+from archqa.query.values import Value, interval_of
 
 RowState = Literal["current", "ended", "neither", "unknown"]
 """neither: on hold, or not begun; unknown: the record does not say."""
@@ -161,50 +163,48 @@ def _statuses_of(what: str, row: Row) -> Statuses:
     return sources[0].statuses if sources else Statuses()
 
 
-def result_flags(result: Resource, number: float | None, text: str) -> tuple[str, ...]:
+def result_flags(result: Resource, value: Value) -> tuple[str, ...]:
     """What a result, or a component of one, is: high, low, abnormal, normal, positive, negative.
 
     The interpretation decides. Where it only says abnormal, or nothing, the reference range tells
     which; an answer in words tells positive from negative.
     """
-    flags = dict.fromkeys(_interpreted(result))
+    flags = dict.fromkeys(_interpreted(result) or _marked(value.mark))
     if not flags.keys() & {"high", "low", "normal"}:
-        by_range = _flag_by_range(result, number)
+        by_range = _flag_by_range(result, value)
         if by_range and not (by_range == "normal" and flags):
             flags[by_range] = None
     if not flags.keys() & {"positive", "negative"}:
-        answer = _answer(result, text)
+        answer = _answer(result, value.text)
         if answer:
             flags[answer] = None
     return tuple(flags)
 
 
-def _flag_by_range(result: Resource, number: float | None) -> str:
+def _flag_by_range(result: Resource, value: Value) -> str:
     """High, low or normal by the range, where value and range have one unit; else empty.
 
-    What `< 5` or `> 5` is, where that is certain.
+    Of a bound or a range, only what is certain.
     """
     reference = reference_range(result)
-    if number is None or reference is None:
+    if reference is None:
         return ""
-    units = {
-        text_at(result, "valueQuantity.unit"),
-        text_at(result, "valueQuantity.code"),
-    }
-    if reference.unit and reference.unit not in units and units != {""}:
+    units = {value.unit, text_at(result, "valueQuantity.code")}
+    if reference.unit and reference.unit not in units and any(units):
+        return ""
+    interval = interval_of(value.number, value.comparator, value.text)
+    if interval is None:
         return ""
     low, high, _, _ = reference
-    comparator = text_at(result, "valueQuantity.comparator")
-    if not comparator:
-        if low is not None and number < low:
-            return "low"
-        return "high" if high is not None and number > high else "normal"
-    if not comparator.startswith("<"):
-        return "high" if high is not None and number >= high else ""
-    if low is not None and number <= low:
+    if low is not None and interval.satisfies("less", low):
         return "low"
-    has_no_low = low is None or low <= 0
-    return "normal" if has_no_low and high is not None and number <= high else ""
+    if high is not None and interval.satisfies("greater", high):
+        return "high"
+    # What is below a bound is not below zero.
+    from_zero = low is not None and low <= 0 and interval.low == -math.inf
+    is_not_low = low is None or from_zero or interval.satisfies("at_least", low)
+    is_not_high = high is None or interval.satisfies("at_most", high)
+    return "normal" if is_not_low and is_not_high else ""
 
 
 def reference_range(result: Resource) -> ReferenceRange | None:
@@ -251,8 +251,23 @@ def _interpreted(result: Resource) -> list[str]:
     return flags
 
 
+def _marked(mark: str) -> list[str]:
+    """The flag that is written behind a number: HH, critical."""
+    flags = ("high", "low")
+    named = [flag for flag in flags if flag in mark.lower()]
+    if named:
+        return named
+    flag = _FLAGS_BY_CODE.get(mark)
+    if flag:
+        return [flag]
+    return ["abnormal"] if mark in {"CRITICAL", "ABNORMAL"} else []
+
+
 def _answer(result: Resource, text: str) -> str:
-    """Positive or negative by the coded answer, else by its first words."""
+    """Positive or negative by the coded answer or a boolean, else by its first words."""
+    boolean = result.get("valueBoolean")
+    if isinstance(boolean, bool):
+        return "positive" if boolean else "negative"
     for coding in objects_at(result, "valueCodeableConcept.coding"):
         flag = _FLAGS_BY_SNOMED_CODE.get(text_at(coding, "code"))
         if flag:

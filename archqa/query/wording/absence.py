@@ -4,12 +4,13 @@ One limit after the other is left out of the query. Rows that are there without 
 question: what was stopped is not taken currently, a negative test is no positive one.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.rows import Row
+from archqa.query.execution.rows import Row, extreme_rows
 from archqa.query.execution.statuses import row_state
 from archqa.query.model import Query, ReturnedField, RowKind
 from archqa.query.scope import When
@@ -109,6 +110,8 @@ def absent_part(
             wider = _without(query, limit)
             rows = execute(wider).chosen
             if rows:
+                if limit == "value" and any(row.interval for row in result.undecided):
+                    return _undecided_value(query, result, support)
                 return _within_other_limits(query, limit, wider, rows, support)
     unknown = (
         _unrecorded(query, support, execute)
@@ -271,32 +274,45 @@ def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
     return Part(tuple(statements), verdict="No: " if query.summary == "exists" else "")
 
 
+def _undecided_value(query: Query, result: QueryResult, support: Support) -> Part:
+    """The bounds and ranges of which the record does not say whether they pass a limit."""
+    rows = [row for row in result.undecided if row.interval is not None]
+    plain = _without(query, "value").model_copy(update={"summary": "each"})
+    statements = row_statements(plain, rows, support)
+    verb = "this is" if len(rows) == 1 else "these are"
+    verdict = f"Cannot be told: {verb} only recorded as a bound or a range, and none is certainly {query.value}: "
+    return Part(tuple(reversed(statements)), verdict=verdict, limit=_SHOWN)
+
+
 def _beyond_value(
     query: Query, plain: Query, rows: Sequence[Row], support: Support
 ) -> Part:
     """The values that come nearest to the number that none reaches."""
     test = query.value
-    values = []
-    for row in rows:
-        if row.value is not None:
-            values.append(row.value)
-    if test is None or not values:
+    comparable = [row for row in rows if row.interval is not None]
+    if test is None or not comparable:
         return Part(
             is_found=False,
             message=f"No number is recorded for {subject(plain)}.",
         )
     if test.comparison == "equal":
-        nearest = min(values, key=lambda value: abs(value - test.number))
+        decisive = [min(comparable, key=lambda row: _distance(row, test.number))]
     elif test.comparison in {"less", "at_most"}:
-        nearest = min(values)
+        decisive, _ = extreme_rows(comparable, "minimum")
     else:
-        nearest = max(values)
-    decisive = [row for row in rows if row.value == nearest]
+        decisive, _ = extreme_rows(comparable, "maximum")
     nearest_text = row_statements(plain, decisive[-1:], support)[0].text
     none, verdict = ("none", "No: ") if query.summary == "exists" else ("None", "")
-    results = counted(len(values), "result", "results")
+    results = counted(len(comparable), "result", "results")
     text = f"{none} of {results} is {test}; the nearest is {nearest_text}"
     return Part((Statement(text, tuple(decisive)),), verdict=verdict)
+
+
+def _distance(row: Row, number: float) -> float:
+    interval = row.interval
+    if interval is None:
+        return math.inf
+    return min(abs(interval.low - number), abs(interval.high - number))
 
 
 def _unrecorded(query: Query, support: Support, execute: Execute) -> Part | None:

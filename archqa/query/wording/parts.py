@@ -24,8 +24,10 @@ from archqa.query.wording.details import (
 from archqa.query.wording.rows import is_series, row_statements
 from archqa.query.wording.summaries import (
     elapsed_statements,
+    failed_remarks,
     stay_statements,
     summary_statements,
+    undecided_remarks,
 )
 from archqa.query.wording.support import Support
 from archqa.query.wording.words import (
@@ -116,6 +118,9 @@ class PartWriter:
             # Each line of a list has its own unit.
             if query.summary != "each" or caveat.kind != "mixed_units":
                 remarks.append(caveat.text)
+        if query.what in MEASURED:
+            remarks += undecided_remarks(query, result)
+            remarks += failed_remarks(query, result)
         return part._replace(
             topic=topic,
             rows=(*part.rows, *rows),

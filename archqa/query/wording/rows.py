@@ -137,10 +137,12 @@ def is_series(query: Query, rows: Sequence[Row]) -> bool:
 
 def value_text(row: Row) -> str:
     """Return a value with its unit, `6.4 %`, a result in words, or what grew; else nothing."""
-    if row.value is not None:
-        return f"{row.comparator}{number_text(row.value)} {unit_text(row.unit)}".strip()
-    if text := clean_name(row.text):
-        return text
+    number = "" if row.value is None else number_text(row.value)
+    if row.text and number in row.text and "recorded_value" not in row.facts:
+        return clean_name(row.text)
+    if number:
+        sign = row.comparator + " " * row.comparator.isalpha()
+        return f"{sign}{number} {unit_text(row.unit)}".strip()
     return ", ".join(name for name in row.facts.get("organism", ()) if name != row.name)
 
 

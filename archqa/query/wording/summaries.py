@@ -1,6 +1,7 @@
 """Counts, extremes, averages, sums, changes and lengths of time as lines of an answer."""
 
 import itertools
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -8,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.rows import Row
+from archqa.query.execution.rows import Row, extreme_rows
 from archqa.query.model import Query
 from archqa.query.wording.details import MAX_LINES, Statement, by_label, latest_first
 from archqa.query.wording.rows import (
@@ -31,6 +32,7 @@ from archqa.query.wording.words import (
     listed,
     noun,
     row_label,
+    row_status,
     sentence_case,
     since_text,
     stay_text,
@@ -48,6 +50,9 @@ _MAX_DATES = 6
 """Dates of a count that are all written out; of more, the first and the last."""
 
 _MAX_NAMES = 12
+_MAX_UNDECIDED = 3
+"""Results that could not be compared and are named."""
+
 _PROPERTY = re.compile(r"\[[^\]]*\]")
 """The property in a long name of LOINC: `[Mass/volume]`."""
 
@@ -255,11 +260,17 @@ class _Summaries:
         summary = self._query.summary
         statements: list[Statement] = []
         remarks = []
-        with_numbers = [row for row in rows if row.value is not None]
+        comparable = []
+        for row in rows:
+            has_number = row.value is not None
+            if has_number or (summary in _EXTREME and row.interval is not None):
+                comparable.append(row)
         for label, group in by_label(
-            with_numbers, lambda row: row_label(self._query, row)
+            comparable, lambda row: row_label(self._query, row)
         ):
-            units = dict.fromkeys(unit_text(row.unit) or "none" for row in group)
+            units = dict.fromkeys(
+                unit_text(row.unit) or "none" for row in group if row.value is not None
+            )
             if len(units) > 1:
                 names = listed(list(units))
                 remarks.append(
@@ -269,11 +280,7 @@ class _Summaries:
             if summary == "sum":
                 statements.append(self._average_or_sum(label, group))
                 continue
-            # The same value at the same time, recorded twice, counts once.
-            once: dict[object, Row] = {}
-            for row in group:
-                once.setdefault((row.value, row.time or id(row)), row)
-            values = list(once.values())
+            values = _without_repetitions(group)
             if summary in _EXTREME:
                 statements.append(self._extreme(label, values))
             elif summary != "change":
@@ -283,11 +290,9 @@ class _Summaries:
                     statements += self._change(display, series)
             else:
                 statements += self._change(label, values)
-        left_out = len(rows) - len(with_numbers)
-        if left_out:
-            remarks.append(
-                f"{left_out} of {len(rows)} results are no numbers and are left out."
-            )
+        uncounted = [row for row in rows if row.value is None and row.text]
+        if uncounted and summary not in _EXTREME:
+            remarks.append(f"Not counted: {_listed_values(self._query, uncounted)}.")
         return Summary(tuple(statements), tuple(remarks))
 
     def _average_or_sum(self, label: str, rows: Sequence[Row]) -> Statement:
@@ -296,14 +301,20 @@ class _Summaries:
         if word == "average":
             number /= len(rows)
         value = f"{computed_text(number)} {unit_text(rows[0].unit)}".strip()
+        bounds = [row for row in rows if row.comparator]
+        if words := _inexact_words(bounds):
+            value = f"{words} {value}"
         text = f"{label}, {word}: {value} over {_results(rows)}, {span_text(rows)}"
+        if bounds:
+            text = f"{text}; {_listed_values(self._query, bounds)} counted as the bound"
         return Statement(text, tuple(latest_first(rows)))
 
     def _extreme(self, label: str, rows: Sequence[Row]) -> Statement:
         """`Highest creatinine 2.11 mg/dL on 2017-12-30, of 24 results from … to …`."""
         summary = self._query.summary
-        wanted = (min if summary == "minimum" else max)(map(_number, rows))
-        decisive = [row for row in rows if _number(row) == wanted]
+        decisive, _ = extreme_rows(
+            rows, "minimum" if summary == "minimum" else "maximum"
+        )
         text = f"{_EXTREME[summary]} {_inside(label)}: {value_text(decisive[0])}"
         dates = self._dates(decisive)
         hidden = len(dates) - _MAX_DATES
@@ -330,6 +341,8 @@ class _Summaries:
         if difference := _number(last) - _number(first):
             amount = f"{computed_text(abs(difference))} {unit_text(last.unit)}".strip()
             change = f"{amount} {'more' if difference > 0 else 'less'}"
+        if first.comparator or last.comparator:
+            change = _change_between_bounds(first, last, change)
         text = (
             f"{label}: {change}: from {self._value_on(first)} to {self._value_on(last)}"
         )
@@ -373,6 +386,94 @@ class _Summaries:
         if self._with_clock and row.time:
             return clock_text(row.time)
         return self._support.date(row, row.time)
+
+
+def _without_repetitions(rows: Sequence[Row]) -> list[Row]:
+    """The rows, of which the same value at the same time, recorded twice, counts once."""
+    once: dict[object, Row] = {}
+    for row in rows:
+        once.setdefault((row.value, row.text, row.time or id(row)), row)
+    return list(once.values())
+
+
+def undecided_remarks(query: Query, result: QueryResult) -> Iterator[str]:
+    """Yield which results may also count, and which could not be compared with a number."""
+    bounds: list[Row] = []
+    others: list[Row] = []
+    for row in {id(row): row for row in result.undecided}.values():
+        (others if row.interval is None else bounds).append(row)
+    extreme = query.extreme or query.summary
+    if bounds and extreme in _EXTREME:
+        word = "lower" if extreme == "minimum" else "higher"
+        yield f"May be {word}: {_listed_values(query, bounds)}."
+    elif bounds and query.value is not None and result.chosen:
+        values = _listed_values(query, bounds)
+        yield f"Whether it is {query.value} cannot be told of {values}."
+    if others and (query.value is not None or extreme in _EXTREME):
+        yield f"Not compared, as {_values_verb(others)} no number: {_listed_values(query, others)}."
+
+
+def failed_remarks(query: Query, result: QueryResult) -> Iterator[str]:
+    """Yield the results that have no value and are newer than those of the answer."""
+    if result.chosen and query.summary not in {"each", "exists"}:
+        return
+    newest = max((row.time for row in result.chosen if row.time), default=None)
+    failed = []
+    for row in result.left_out:
+        is_newer = newest is None or row.time is None or _is_later(row.time, newest)
+        if is_newer and (
+            row.facts.get("data_absent") or row_status(row) == "cancelled"
+        ):
+            failed.append(row)
+    if failed:
+        newer = "newer " if newest else ""
+        subject = f"A {newer}result has" if len(failed) == 1 else f"{newer}results have"
+        yield f"{sentence_case(subject)} no value: {_listed_values(query, failed)}."
+
+
+def _is_later(time: datetime, other: datetime) -> bool:
+    if time.tzinfo is None or other.tzinfo is None:
+        return time.replace(tzinfo=None) > other.replace(tzinfo=None)
+    return time > other
+
+
+def _values_verb(rows: Sequence[Row]) -> str:
+    return "it is" if len(rows) == 1 else "they are"
+
+
+def _listed_values(query: Query, rows: Sequence[Row]) -> str:
+    """`INR >8 on 2025-01-20 and …`, the newest first; of many the number."""
+    texts = []
+    for row in latest_first(rows)[:_MAX_UNDECIDED]:
+        value = value_text(row) or ", ".join(row.facts.get("data_absent", ()))
+        text = f"{row_label(query, row)} {value or row_status(row)}"
+        if row.local_time:
+            text = f"{text} on {date_text(row.local_time)}"
+        texts.append(text)
+    if len(rows) > _MAX_UNDECIDED:
+        texts.append(f"{len(rows) - _MAX_UNDECIDED} more")
+    return listed(texts)
+
+
+def _inexact_words(bounds: Sequence[Row]) -> str:
+    """How a number stands to the true one where these bounds are counted as numbers."""
+    comparators = {row.comparator for row in bounds}
+    if not comparators:
+        return ""
+    if comparators <= {">", ">="}:
+        return "at least"
+    return "at most" if comparators <= {"<", "<="} else "not exact, about"
+
+
+def _change_between_bounds(first: Row, last: Row, change: str) -> str:
+    """The change where a value is a bound: at least that much, or not known."""
+    if first.interval is None or last.interval is None:
+        return change
+    difference = last.interval.minus(first.interval)
+    if difference.satisfies("greater", 0) or difference.satisfies("less", 0):
+        is_open = math.inf in (abs(difference.low), abs(difference.high))
+        return f"at least {change}" if is_open else change
+    return "whether it rose or fell cannot be told"
 
 
 def _turns(rows: Sequence[Row]) -> list[tuple[str, Row]]:

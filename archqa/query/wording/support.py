@@ -10,7 +10,10 @@ from typing import Any
 from archqa.core.id_lists import list_ids
 from archqa.fhir import Record, Resource
 from archqa.fhir.values.references import parse_reference
+from archqa.query.execution.elements import objects_at
+from archqa.query.execution.observations import read_value
 from archqa.query.execution.rows import Row
+from archqa.query.values import Value, read_pressure
 from archqa.query.wording.words import clock_text, date_text
 
 _ERROR = "entered-in-error"
@@ -108,7 +111,8 @@ class Support:
             return problem
         if _ERROR in cited.of_the_row:
             return "it was entered in error"
-        if row.text and row.value is None and not cited.contain(row.text):
+        is_recorded = cited.contain(row.text) or row.text in cited.result_texts
+        if row.text and row.value is None and not is_recorded:
             return "the result is not in it"
         for field in _QUOTED_FACTS.intersection(row.facts):
             if not all(map(cited.contain, row.facts[field])):
@@ -184,6 +188,11 @@ class _CitedTexts:
     def of_the_row(self) -> frozenset[str]:
         """The texts of the resource that holds the row itself."""
         return _texts(self._resources[:1])
+
+    @cached_property
+    def result_texts(self) -> frozenset[str]:
+        """The results as texts: a range or a boolean is no text of the resource."""
+        return frozenset(value.text for value in _result_values(self._resources))
 
     @cached_property
     def own(self) -> frozenset[str]:
@@ -263,7 +272,7 @@ def unconfirmed(row: Row, read: ReadResource) -> str:
     missing = []
     if row.names and texts.isdisjoint(map(str.strip, row.names)):
         missing.append("the name")
-    if row.value is not None and not _contains_value(row, scalars, texts):
+    if row.value is not None and not _contains_value(row, resources, scalars, texts):
         missing.append("the value")
     folded_texts = set(map(str.casefold, texts))
     for name in _FACTS:
@@ -280,7 +289,18 @@ def unconfirmed(row: Row, read: ReadResource) -> str:
     return f"{' and '.join(missing)} is not in {sources}"
 
 
-def _contains_value(row: Row, scalars: list[Any], texts: set[str]) -> bool:
+def _result_values(resources: list[Resource]) -> Iterator[Value]:
+    """Yield the values of Observations and of their components, numbers in texts included."""
+    for resource in resources:
+        for result in (resource, *objects_at(resource, "component")):
+            value = read_value(result)
+            yield value
+            yield from read_pressure(value.text) or ()
+
+
+def _contains_value(
+    row: Row, resources: list[Resource], scalars: list[Any], texts: set[str]
+) -> bool:
     if row.unit == "°C" and any("F" in text for text in texts):
         return True  # The value was converted from degrees Fahrenheit.
     numbers = []
@@ -290,7 +310,9 @@ def _contains_value(row: Row, scalars: list[Any], texts: set[str]) -> bool:
     recorded = row.facts.get("recorded_value")
     if recorded:  # The value was converted to another unit.
         return recorded[0].partition(" ")[0] in [f"{number:g}" for number in numbers]
-    return row.value in numbers
+    if row.value in numbers:
+        return True
+    return any(row.value == value.number for value in _result_values(resources))
 
 
 def _is_recorded(moment: datetime, texts: set[str]) -> bool:

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple, cast
 
+from archqa.core.recorded_numbers import RecordedNumber
 from archqa.core.tables import TableRow, read_rows
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
@@ -21,13 +22,16 @@ from archqa.terminology.words import word_list
 _KEPT_DECIMALS = 3
 """Decimals that a recorded number keeps; more are an artefact of conversion or simulation."""
 
+_FEW_DECIMALS = re.compile(rf"-?\d+\.\d{{1,{_KEPT_DECIMALS}}}")
 _SIGNIFICANT_DIGITS = 4
 _MAX_DAYS_IN_DAYS = 60
 """Lengths up to this are said in days, longer ones in months and years."""
 
 
 def number_text(number: float) -> str:
-    """Return a number as recorded: 6.4, 13; with many decimals to four digits, at least two decimals."""
+    """Return a number as recorded: 6.40, 13; with many decimals to four digits, at least two decimals."""
+    if isinstance(number, RecordedNumber) and _FEW_DECIMALS.fullmatch(number.text):
+        return number.text
     text = f"{number:.10f}".rstrip("0").rstrip(".")
     decimals = len(text.partition(".")[2])
     if decimals > _KEPT_DECIMALS:
