@@ -405,6 +405,11 @@ def _print_load_report(report: "fhir.LoadReport", into: Path) -> None:
             report.without_resource,
             "entries of Bundles hold no resource: requests and responses are not carried out",
         ),
+        (report.converted, "resources of other FHIR versions, converted to R4"),
+        (
+            report.not_converted,
+            "resources of other FHIR versions that R4 has no place for as a whole: answers say so",
+        ),
         (report.bad, "malformed, left out"),
     ):
         if count:

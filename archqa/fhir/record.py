@@ -20,6 +20,12 @@ SearchParams = Mapping[str, "str | int | Iterable[str]"] | Iterable[tuple[str, s
 """Search parameters: a mapping (a list of values means AND), or pairs."""
 
 
+NOT_CONVERTED = "urn:archqa:not-converted"
+"""The system of the tag of a resource of another FHIR version that was not converted as a whole.
+
+The code of the tag is the version.
+"""
+
 _MAX_DIAGNOSTIC_LENGTH = 600
 """Characters of one diagnostic: it goes to a model."""
 

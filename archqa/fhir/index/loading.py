@@ -23,7 +23,7 @@ from archqa.fhir.index.batch import (
 from archqa.fhir.index.blobs import BlobReader, decompress_blob
 from archqa.fhir.index.indexer import Indexer, Interner
 from archqa.fhir.index.reference_graph import sql_parts
-from archqa.fhir.index.sources import FILE_SUFFIXES, Source
+from archqa.fhir.index.sources import FILE_SUFFIXES, ConvertedShape, Source
 from archqa.fhir.record import FhirError
 from archqa.fhir.values import dates
 from archqa.fhir.values.search_parameters import parameters
@@ -34,6 +34,9 @@ _BATCH_SIZE = 2000
 
 _MAX_REPORTED_MISTAKES = 200
 """Mistakes of a load that are described; all are counted."""
+
+_MAX_NAMED_CONVERSIONS = 10
+"""Resources of another FHIR version that are named; all are counted."""
 
 _MAX_NAMED_CONFLICTS = 20
 """Resources with several versions that are named; all are counted."""
@@ -65,6 +68,10 @@ class LoadReport(FrozenModel):
     of their entries hold none (requests to read or delete, mere responses), `conflicting` how many
     resources the files have in several versions, of which the last is stored, and `conditional` the
     number of references such as `Practitioner?identifier=…` that do not fit exactly one resource.
+
+    `converted` is how many resources had the shape of another FHIR version and are stored in that
+    of R4, `not_converted` how many of another version could not be converted as a whole: they are
+    stored with a tag, and questions that need them say so. `remarks` name the files and versions.
     """
 
     files: int
@@ -79,6 +86,8 @@ class LoadReport(FrozenModel):
     without_resource: int = 0
     conflicting: int = 0
     conditional: int = 0
+    converted: int = 0
+    not_converted: int = 0
     bad: int
     mistakes: tuple[str, ...]
     skipped: tuple[str, ...]
@@ -300,6 +309,7 @@ class _Load:
         self._mistake_count = 0
         self._bundles = 0
         self._without_resource = 0
+        self._converted: Counter[bool] = Counter()
 
     def run(self) -> None:
         """Load all files."""
@@ -343,6 +353,8 @@ class _Load:
                     )
                 self._bundles += parser.bundles
                 self._without_resource += parser.without_resource
+                for shape, names in parser.conversions.items():
+                    source.conversions[shape] += names
                 for remark in parser.remarks:
                     self._remark(f"{source.path}{remark}")
                 bytes_read = self._bytes_of_finished_files + source.position()
@@ -367,6 +379,9 @@ class _Load:
         if source.mistakes and self._strict:
             fix = "Nothing was loaded. Correct the file, or leave --strict away."
             raise InputError(source.path, source.mistakes, fix)
+        for shape, names in sorted(source.conversions.items()):
+            self._converted[not shape.not_converted] += len(names)
+            self._remark(f"{source.path}: {_conversion_text(shape, names)}")
         unused = _MAX_REPORTED_MISTAKES - len(self._mistakes)
         for mistake in source.mistakes[:unused]:
             self._mistakes.append(f"{source.path}{mistake}")
@@ -401,12 +416,25 @@ class _Load:
             without_resource=self._without_resource,
             conflicting=len(names),
             conditional=unresolved_conditions.total(),
+            converted=self._converted[True],
+            not_converted=self._converted[False],
             bad=self._mistake_count,
             mistakes=tuple(self._mistakes),
             skipped=tuple(self._skipped),
             checksums=verified.checked,
             remarks=tuple(remarks),
         )
+
+
+def _conversion_text(shape: ConvertedShape, names: list[str]) -> str:
+    """What became of the resources of another FHIR version in a file."""
+    text = f"{len(names)} {shape.type} in the shape of {shape.version}"
+    if not shape.not_converted:
+        return f"{text}; converted to R4."
+    listed = ", ".join(names[:_MAX_NAMED_CONVERSIONS])
+    more = ", …" if len(names) > _MAX_NAMED_CONVERSIONS else ""
+    elements = ", ".join(shape.not_converted)
+    return f"{text}; not converted, as R4 has no place for {elements}: {listed}{more}"
 
 
 def _files(paths: list[Path]) -> list[Path]:

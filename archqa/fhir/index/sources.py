@@ -9,7 +9,7 @@ import json
 import re
 import uuid
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +17,12 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from archqa.fhir.index.other_versions import (
+    convert_to_r4,
+    foreign_types,
+    is_of_other_version,
+    r4_type,
+)
 from archqa.fhir.values.json_text import is_nested_deeper, items, members, parse
 from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
@@ -51,12 +57,28 @@ class SourceChunk(NamedTuple):
     content: bytes
 
 
+class ConvertedShape(NamedTuple):
+    """What resources of another FHIR version share: type, version, and elements that R4 does not have."""
+
+    type: str
+    version: str
+    not_converted: tuple[str, ...] = ()
+
+
+Conversions = defaultdict[ConvertedShape, list[str]]
+"""The place and `Type/id` of the resources of each shape."""
+
+
 @dataclass
 class Source:
-    """One file. `mistakes` concern the whole file; `position` returns the bytes read so far."""
+    """One file. `mistakes` concern the whole file; `position` returns the bytes read so far.
+
+    `conversions` has the `Type/id` of the resources of each `ConvertedShape`.
+    """
 
     path: Path
     mistakes: list[str] = field(default_factory=list)
+    conversions: Conversions = field(default_factory=lambda: defaultdict(list))
     is_fhir: bool = True
     position: Callable[[], int] = lambda: 0
 
@@ -141,6 +163,7 @@ class ResourceParser:
     mistakes: list[str] = field(default_factory=list)
     is_fhir: bool = True
     remarks: list[str] = field(default_factory=list)
+    conversions: Conversions = field(default_factory=lambda: defaultdict(list))
     bundles: int = 0
     without_resource: int = 0
 
@@ -219,8 +242,21 @@ class ResourceParser:
         reason = invalid_resource_reason(parsed.resource, parsed.text)
         if reason:
             self.mistakes.append(f"{location}: {reason}")
-        else:
-            yield parsed
+            return
+        if is_of_other_version(parsed.resource):
+            parsed = self._converted(parsed, location)
+        yield parsed
+
+    def _converted(self, parsed: ParsedResource, location: str) -> ParsedResource:
+        """Convert a resource to R4, and note it."""
+        conversion = convert_to_r4(parsed.text)
+        resource = conversion.resource
+        shape = ConvertedShape(
+            resource["resourceType"], conversion.version, conversion.not_converted
+        )
+        name = f"{shape.type}/{resource['id']}"
+        self.conversions[shape].append(f"{name} ({location.strip(': ')})")
+        return ParsedResource(conversion.text, resource, parsed.urn_targets)
 
 
 def invalid_resource_reason(resource: Any, text: str) -> str:
@@ -230,7 +266,10 @@ def invalid_resource_reason(resource: Any, text: str) -> str:
     resource_type, resource_id = resource.get("resourceType"), resource.get("id")
     if not isinstance(resource_type, str):
         return "has no resourceType."
-    if resource_type not in R4_RESOURCE_TYPES:
+    if r4_type(resource_type) not in R4_RESOURCE_TYPES:
+        foreign = foreign_types().get(resource_type)
+        if foreign is not None:
+            return f"the type {resource_type} is of {foreign.versions}; R4 does not have it."
         hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
         return f"resourceType is none of FHIR R4.{hint}"
     if resource_id is None:
@@ -324,6 +363,6 @@ def _urn_targets(entries: Iterable[Any]) -> dict[str, ReferenceTarget]:
             resource_id = resource.get("id", url.split(":")[-1])
             if isinstance(resource_type, str) and isinstance(resource_id, str):
                 targets[url.split(":", 2)[-1]] = ReferenceTarget(
-                    resource_type, resource_id
+                    r4_type(resource_type), resource_id
                 )
     return targets
