@@ -22,7 +22,7 @@ from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import reference_range
 from archqa.query.wording.rows import flag_text, unit_text, value_text
 from archqa.query.wording.words import clean_name, counted, number_text, sentence_case
-from archqa.terminology.codes import matches_code
+from archqa.terminology.codes import measurements_coded
 from archqa.terminology.concept import Concept, ConceptMatch
 from archqa.terminology.concepts import concept_named, find_concepts
 from archqa.terminology.cues import cue_pattern
@@ -347,7 +347,7 @@ def _site(row: Row) -> str:
 def _vital_sign(row: Row) -> Concept | None:
     """The vital sign that a row is a value of."""
     for concept in _vital_sign_concepts():
-        if any(matches_code(concept, *coding) for coding in row.codings):
+        if concept in measurements_coded(row.codings):
             return concept
     return None
 

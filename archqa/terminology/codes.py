@@ -10,9 +10,10 @@ from archqa.terminology.code_systems import (
     has_prefix,
     normal_code,
 )
-from archqa.terminology.concept import Concept
+from archqa.terminology.concept import Code, Concept
 from archqa.terminology.concepts import load_concepts
 from archqa.terminology.drugs import ANY_INGREDIENT, has_form, ingredients_of
+from archqa.terminology.labels import measurements_named
 from archqa.terminology.words import (
     common_forms,
     display_word_sets,
@@ -28,15 +29,16 @@ _SEMANTIC_TAG = re.compile(
 )
 """What a fully specified name of SNOMED CT ends with."""
 
-_PROPERTY = re.compile(r"\[[^\]]*\]")
-"""The property in a long name of LOINC: `[Mass/volume]`."""
-
 _DENIAL = re.compile(
     r"^(?:no|not|never|absence of|denies|o/e - no|on examination - no)\b|"
     r"\b(?:not present|absent|not detected|not found|ruled out)$",
     re.IGNORECASE,
 )
 """A display that says that something is not there: `No cough`."""
+
+
+TextCoding = tuple[str, str, str]
+"""System, code and display, each of which may be empty."""
 
 
 class DisplayRule(NamedTuple):
@@ -60,13 +62,14 @@ def matches_code(
 ) -> bool:
     """Tell whether a coding of a record codes `concept`.
 
-    In LOINC, CVX and ICD the code alone decides, where the concept has codes of that system.
+    In LOINC, CVX and ICD the code alone decides, where the concept has codes of that system. Of a
+    measurement it decides only if some concept lists it: no table has all codes of LOINC.
     A code of SNOMED CT that the concept does not list may be a descendant, and a local or
     unknown system has its own codes: there the display decides, by whole words. A medicine is
     decided by its RxNorm ingredient code or by the ingredients that its display names.
 
-    A display names a measurement only when it has no other word: `Hemoglobin A1c` is no
-    hemoglobin, `Glucose, Urine` no blood glucose.
+    Which measurement a display names is told by `labels.py`: `Hemoglobin A1c` is no hemoglobin,
+    `Glucose, Urine` no blood glucose.
 
     An uncertain code counts only where the display is empty or fits the concept.
 
@@ -139,11 +142,9 @@ def _is_listed(
 
 
 def _code_decides(concept: Concept, system: CodeSystem, code: str) -> bool:
-    if system.comparison in ("exact", "prefix"):
+    if concept.kind != "measurement" and system.comparison in ("exact", "prefix"):
         return bool(_codes_of(concept, system.url, past=False))
-    return (
-        system.comparison == "local" and (system.url, code) in _codes_of_local_systems()
-    )
+    return bool(_measurements_by_code().get((system.url, code)))
 
 
 @lru_cache(maxsize=4096)
@@ -157,14 +158,32 @@ def _codes_of(
 
 
 @cache
-def _codes_of_local_systems() -> frozenset[tuple[str, str]]:
-    """Return the codes of local systems that some concept lists: they are no other concept's."""
-    codes = set()
+def _measurements_by_code() -> dict[Code, tuple[Concept, ...]]:
+    """Return the measurements that list a code; such a code of a record is no other one's."""
+    concepts: dict[Code, tuple[Concept, ...]] = {}
     for concept in load_concepts():
-        for url, code in concept.codes:
-            if code_system(url).comparison == "local":
-                codes.add((url, code))
-    return frozenset(codes)
+        if concept.kind == "measurement":
+            for code in concept.codes:
+                concepts[code] = (*concepts.get(code, ()), concept)
+    return concepts
+
+
+@lru_cache(maxsize=16384)
+def measurements_coded(codings: tuple[TextCoding, ...]) -> tuple[Concept, ...]:
+    """Return the measurements of codings: by code if a table lists one, else by display.
+
+    Next to a code that is listed, a text says no other: 2161-8 with the text `Creatinine` is
+    creatinine in urine.
+    """
+    listed: dict[Concept, None] = {}
+    named: dict[Concept, None] = {}
+    for url, code, display in codings:
+        system = code_system(url, code)
+        for concept in _measurements_by_code().get((system.url, code), ()):
+            if matches_code(concept, url, code, display):
+                listed[concept] = None
+        named.update(dict.fromkeys(measurements_named(display or "")))
+    return tuple(listed or named)
 
 
 def _names_drug(concept: Concept, display: str) -> bool:
@@ -191,12 +210,9 @@ def _dose_forms_by_ingredient(concept: Concept) -> dict[str, tuple[str, ...]]:
 
 
 def _names_concept(concept: Concept, display: str, past: bool) -> bool:
-    name = _SEMANTIC_TAG.sub("", display)
     if concept.kind == "measurement":
-        # The words of a display must be exactly those of a known display.
-        words = display_words(_PROPERTY.sub(" ", name)) - single_display_words("test")
-        names = _known_displays(concept)
-        return words in names or words - single_display_words("specimen") in names
+        return concept in measurements_named(display)
+    name = _SEMANTIC_TAG.sub("", display)
     if _DENIAL.search(name):
         return False
     words = display_words(name)
@@ -215,11 +231,3 @@ def _has(words: frozenset[str], word: str) -> bool:
     if not word.startswith("*"):
         return word in words
     return any(each.endswith(word[1:]) for each in words)
-
-
-@lru_cache(maxsize=1024)
-def _known_displays(concept: Concept) -> frozenset[frozenset[str]]:
-    displays = {
-        rule.words - single_display_words("test") for rule in display_rules(concept)
-    }
-    return frozenset(displays) - {frozenset()}

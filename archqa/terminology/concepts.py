@@ -1,5 +1,6 @@
 """The concepts of the tables: by name, in questions, in sentences of notes, and how they relate."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
@@ -20,10 +21,11 @@ from archqa.terminology.concept import (
 )
 from archqa.terminology.drugs import read_drugs
 from archqa.terminology.matching import LetterMatcher, Reading, WordMatcher
-from archqa.terminology.words import common_forms
+from archqa.terminology.words import common_forms, word_list
 
 T = TypeVar("T")
 
+_WORD = re.compile(r"\w+")
 _UNCERTAIN = "~"
 _CONDITION_SYSTEMS = ("snomed", "icd10", "icd9")
 _PROCEDURE_SYSTEMS = ("snomed", "icd10pcs", "icd9pcs")
@@ -73,6 +75,16 @@ def concept_named(kind: ConceptKind, name: str) -> Concept:
         KeyError: No concept of this kind has this name.
     """
     return _concepts_by_name()[kind, name]
+
+
+def concept_text(name: str) -> str:
+    """Return the name of a concept with its capitals: `hemoglobin A1c`."""
+    return _WORD.sub(lambda word: _words_with_capitals().get(word[0], word[0]), name)
+
+
+@cache
+def _words_with_capitals() -> dict[str, str]:
+    return {word.lower(): word for word in word_list("written")}
 
 
 @cache
@@ -167,6 +179,14 @@ def related(relation: str) -> dict[str, tuple[str, ...]]:
         if row_relation == relation:
             names[name] = split_cell(others)
     return names
+
+
+def measurement_kind(concept: Concept) -> str:
+    """Return whether a measurement is a vital sign (`vital`), a laboratory result (`lab`) or `other`."""
+    for kind, names in related("measurements by kind").items():
+        if concept.name in names:
+            return kind
+    return "lab"
 
 
 @cache

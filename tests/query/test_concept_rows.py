@@ -211,10 +211,10 @@ def test_a_number_of_several_tests_is_told_as_such(ask: Ask) -> None:
 
 
 def test_a_component_is_found_by_the_name_of_its_panel(ask: Ask) -> None:
-    answer = ask(PRESSURES[:1], "vital", names=["Blood pressure panel"])
-    assert answer.chosen == ()  # Its category is not that of vital signs.
-    answer = ask(PRESSURES[:1], "observation", names=["Blood pressure panel"])
-    assert names(answer) == ["Systolic BP", "Diastolic BP"]
+    for what in ("vital", "observation"):  # Without a category, it is one by its code.
+        answer = ask(PRESSURES[:1], what, names=["Blood pressure panel"])
+        assert names(answer) == ["Systolic BP", "Diastolic BP"]
+    assert ask(PRESSURES[:1], "lab", names=["Blood pressure panel"]).chosen == ()
 
 
 def test_a_change_is_the_last_value_minus_the_first(ask: Ask) -> None:

@@ -135,7 +135,7 @@ def test_a_look_up_tells_kind_count_dates_and_concept(charted: Charted) -> None:
     first, second = look_up(contents(chart), "blood sugar")
     assert first == 'concept "glucose" (measurement)'
     assert second == (
-        'observation "Glucose [Mass/volume] in Blood" (2 rows, 2020-01-01 to 2020-03-02, '
+        'lab "Glucose [Mass/volume] in Blood" (2 rows, 2020-01-01 to 2020-03-02, '
         "in mg/dL), concept: glucose"
     )
     assert look_up(contents(chart), "2339-0") == (second,)

@@ -143,7 +143,9 @@ def test_conversions_belong_to_measurements_and_known_units() -> None:
 def test_what_relations_name_are_concepts() -> None:
     names = {concept.name for concept in load_concepts()}
     for relation, name, others in read_rows(DATA / "relations.tsv", 3):
-        if relation not in {"superseded by", "worst", "doses a day"}:
+        if relation == "measurements by kind":
+            assert set(split_cell(others)) <= names, name
+        elif relation not in {"superseded by", "worst", "doses a day"}:
             assert {name, *split_cell(others)} <= names, name
     assert set(related("worst")) <= names
     conditions = related("condition of measurement")

@@ -15,7 +15,7 @@ from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.rows import Coding, Row
 from archqa.query.kinds import KINDS
 from archqa.query.model import CannotExecute, Query
-from archqa.terminology.codes import matches_code
+from archqa.terminology.codes import matches_code, measurements_coded
 from archqa.terminology.concept import Concept, ConceptKind
 from archqa.terminology.concepts import concept_named, find_concepts, load_concepts
 
@@ -127,15 +127,17 @@ class ConceptMatcher:
 
     def concept_of(self, codings: Iterable[Coding]) -> Concept | None:
         """The first concept, or part of one, that the codings mean."""
+        codings = tuple(codings)
         for coding in codings:
             mentioned: list[Concept] = []
             if self.in_text and coding.display and not coding.code:
                 mentioned = [match.concept for match in find_concepts(coding.display)]
             for concept in self._with_parts:
-                if (
-                    matches_code(concept, *coding, past=self.past)
-                    or concept in mentioned
-                ):
+                if concept.kind == "measurement":
+                    is_coded = concept in measurements_coded(codings)
+                else:
+                    is_coded = matches_code(concept, *coding, past=self.past)
+                if is_coded or concept in mentioned:
                     return concept
         return None
 
@@ -367,7 +369,7 @@ def series_by_part(rows: Sequence[Row], matcher: ConceptMatcher) -> list[Series]
     for part in matcher.parts:
         part_rows = []
         for row in rows:
-            if any(matches_code(part, *coding) for coding in row.codings):
+            if part in measurements_coded(row.codings):
                 part_rows.append(row)
         if part_rows:
             all_series.append(Series(part.name, part_rows))

@@ -7,6 +7,7 @@ resources.
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import time, timedelta
 
@@ -38,6 +39,8 @@ from archqa.query.execution.rows import Coding, Row, parse_datetime
 from archqa.query.execution.statuses import reference_range, result_flags, status_facts
 from archqa.query.kinds import OBSERVATION
 from archqa.query.values import RANGE, Value, read_pressure, read_text, usual_comparator
+from archqa.terminology.codes import measurements_coded
+from archqa.terminology.concepts import concept_text, measurement_kind
 from archqa.terminology.cues import cue_pattern
 
 _KIND_OF_SYSTEM = {
@@ -49,6 +52,28 @@ _KIND_OF_SYSTEM = {
     "mimic-microbiology-antibiotic": "susceptibility",
 }
 _KIND_OF_CATEGORY = {"laboratory": "lab", "vital-signs": "vital"}
+_OTHER_CATEGORIES = frozenset(
+    {
+        "activity",
+        "exam",
+        "imaging",
+        "procedure",
+        "social-history",
+        "survey",
+        "therapy",
+    }
+)
+"""The codes of categories, by FHIR, of what is neither a laboratory result nor a vital sign."""
+
+_LABORATORY_SECTIONS = frozenset({"ch", "hm", "mb", "im", "imm", "ser", "tx", "ua"})
+"""Abbreviations that laboratories use as categories: chemistry, hematology, microbiology, ..."""
+
+UNCLASSIFIED = "unclassified"
+"""The kind of results without a known category and of no known measurement."""
+
+_LABORATORY_NAME = re.compile(r"\[[^\]]+\] in ")
+"""What long names of LOINC for laboratory tests have: `[Mass/volume] in Serum`."""
+
 _DATE_MARGIN = timedelta(days=2)
 """A server may read a bare date in any time zone."""
 
@@ -102,7 +127,7 @@ def measurements(
     for observation in context.chart.observations(
         code_matches, names_to_search, limits
     ):
-        if _observation_kind(observation) == what:
+        if _observation_kind(observation) in _accepted_kinds(what, wanted):
             rows.append(_observation_row(context, observation))
     return select_named(context, what, rows, wanted, code_test)
 
@@ -129,18 +154,54 @@ def _code_matches_kind(code: CodeCount, what: str) -> bool:
     return kind == what
 
 
+def _accepted_kinds(what: str, wanted: Wanted) -> frozenset[str]:
+    """What results of a kind may be; nobody knows whether the unclassified ones are of it."""
+    if what == "vital" and wanted == EVERYTHING:
+        return frozenset({what})
+    return frozenset(
+        {what, UNCLASSIFIED} if what in _KIND_OF_CATEGORY.values() else {what}
+    )
+
+
 def _observation_kind(observation: Resource) -> str:
-    """The kind of row of an Observation; empty if it is none."""
+    """The kind of row of an Observation, by code system, category and concept; empty if it is none."""
     for coding in objects_at(observation, "code.coding"):
         kind = _KIND_OF_SYSTEM.get(_system_name(text_at(coding, "system")))
         if kind == "output" and "valueQuantity" not in observation:
             return ""  # Dates of lines and dressings share the system of outputs.
         if kind:
             return kind
-    for coding in objects_at(observation, "category.coding"):
-        code = text_at(coding, "code")
-        if code in _KIND_OF_CATEGORY:
-            return _KIND_OF_CATEGORY[code]
+    categories = _categories(observation)
+    for category in categories:
+        if category in _KIND_OF_CATEGORY:
+            return _KIND_OF_CATEGORY[category]
+    if not _OTHER_CATEGORIES.isdisjoint(categories):
+        return ""
+    for category in categories:
+        if "lab" in category or category in _LABORATORY_SECTIONS:
+            return "lab"
+        if "vital" in category:
+            return "vital"
+    parts = [observation, *objects_at(observation, "component")]
+    return next(filter(None, map(_kind_by_code, parts)), UNCLASSIFIED)
+
+
+def _categories(observation: Resource) -> list[str]:
+    """The codes, displays and texts of the categories in lower case, codes of FHIR among them."""
+    texts: list[str] = []
+    for category in objects_at(observation, "category"):
+        for coding in concept_codings(category):
+            texts += filter(None, (coding.code.lower(), coding.display.lower()))
+    return texts
+
+
+def _kind_by_code(result: Resource) -> str:
+    """The kind of a result or a component by what it measures; empty if that is not known."""
+    codings = concept_codings(result.get("code"))
+    for concept in measurements_coded(codings):
+        return measurement_kind(concept)
+    if any(_LABORATORY_NAME.search(coding.display) for coding in codings):
+        return "lab"
     return ""
 
 
@@ -170,7 +231,7 @@ def _server_limits(
 def _observation_row(context: ExecutionContext, observation: Resource) -> Row:
     """An Observation as a row."""
     stay = context.chart.find_stay(observation.get("encounter"))
-    names = concept_names(observation.get("code"))
+    names = _result_names(observation)
     recorded = _read_value(context, observation)
     value = _comparable(context, recorded)
     if "bodySite" in observation:
@@ -196,6 +257,17 @@ def _observation_row(context: ExecutionContext, observation: Resource) -> Row:
         icu_stay_id=stay.icu_stay_id,
         facts=facts,
     )
+
+
+def _result_names(result: Resource) -> tuple[str, ...]:
+    """The names of a result or of a component; before a code without display, what it measures."""
+    names = concept_names(result.get("code"))
+    codings = concept_codings(result.get("code"))
+    if not any(coding.display for coding in codings):
+        for concept in measurements_coded(codings):
+            name = concept_text(concept.name)
+            return (name[:1].upper() + name[1:], *names)
+    return names
 
 
 def _result_facts(
@@ -298,8 +370,23 @@ def _system_name(system: str) -> str:
 
 def results_of_kind(context: ExecutionContext, what: str, wanted: Wanted) -> list[Row]:
     """Rows of laboratory results or of vital signs, components included."""
-    rows = [row for row in _rows_of_patient(context) if row.facts["kind"] == (what,)]
+    accepted = _accepted_kinds(what, wanted)
+    rows = []
+    for row in _rows_of_patient(context):
+        if not accepted.isdisjoint(row.facts["kind"]):
+            rows.append(row)
+    if wanted == EVERYTHING:
+        _note_unclassified(context, rows)
     return select_named(context, what, rows, wanted)
+
+
+def _note_unclassified(context: ExecutionContext, rows: Sequence[Row]) -> None:
+    unclassified = sum(row.facts["kind"] == (UNCLASSIFIED,) for row in rows)
+    if unclassified:
+        results = "result has" if unclassified == 1 else "results have"
+        context.warn(
+            f"{unclassified} {results} neither a category nor a known name, and may be of another kind."
+        )
 
 
 def observations(context: ExecutionContext, wanted: Wanted, scope: Scope) -> list[Row]:
@@ -366,7 +453,7 @@ def _rows_of(context: ExecutionContext, found: list[Resource]) -> list[Row]:
 
 def _component_row(context: ExecutionContext, panel: Row, component: Resource) -> Row:
     """A component as a row with the time, the visit and the status of its panel."""
-    names = concept_names(component.get("code"))
+    names = _result_names(component)
     recorded = _read_value(context, component)
     value = _comparable(context, recorded)
     facts = {}

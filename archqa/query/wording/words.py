@@ -14,10 +14,9 @@ from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 from archqa.query.scope import Span, When
-from archqa.terminology.codes import matches_code
-from archqa.terminology.concepts import concept_named
+from archqa.terminology.codes import measurements_coded
+from archqa.terminology.concepts import concept_named, concept_text
 from archqa.terminology.cues import result_patterns
-from archqa.terminology.words import word_list
 
 _KEPT_DECIMALS = 3
 """Decimals that a recorded number keeps; more are an artefact of conversion or simulation."""
@@ -343,9 +342,8 @@ def row_label(query: Query, row: Row) -> str:
     """Return what a result is called: the concept that was asked for, else its display."""
     for name in _measurements(query.concepts):
         concept = concept_named("measurement", name)
-        for coding in row.codings:
-            if matches_code(concept, *coding):
-                return sentence_case(concept_text(name))
+        if concept in measurements_coded(row.codings):
+            return sentence_case(concept_text(name))
     return clean_name(row.name) or "Result without a name"
 
 
@@ -362,18 +360,6 @@ def _measurements(names: tuple[str, ...]) -> tuple[str, ...]:
             dict.fromkeys(_measurements(concept.parts) if concept.parts else (name,))
         )
     return tuple(singles)
-
-
-def concept_text(name: str) -> str:
-    """Return the name of a concept with its capitals: `hemoglobin A1c`."""
-    return re.sub(
-        r"\w+", lambda word: _words_with_capitals().get(word[0], word[0]), name
-    )
-
-
-@cache
-def _words_with_capitals() -> dict[str, str]:
-    return {word.lower(): word for word in word_list("written")}
 
 
 def row_status(row: Row) -> str:

@@ -1,0 +1,133 @@
+"""Results by local labels, without category or display, and the states that values show."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import archqa
+from archqa.asking.answer import Answer
+from tests.fhir.invented import Resource, build_store
+
+LOINC = "http://loinc.org"
+NOW = "2025-06-02T12:00:00"
+Ask = Callable[..., Answer]
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Ask:
+    """Ask a question about a patient with these resources."""
+
+    def answer(question: str, *resources: Resource) -> Answer:
+        patient = {"resourceType": "Patient", "id": "p", "birthDate": "1960-05-05"}
+        own = []
+        for number, resource in enumerate(resources):
+            subject = {"subject": {"reference": "Patient/p"}}
+            own.append({"id": f"r{number}", **subject, **resource})
+        with build_store(tmp_path, [patient, *own]) as store:
+            return archqa.ask(question, patient="p", record=store.path, now=NOW)
+
+    return answer
+
+
+def result(
+    label: str = "",
+    value: float | str | None = None,
+    unit: str = "",
+    *,
+    code: str = "",
+    day: str = "2025-05-10",
+    **elements: Any,
+) -> Resource:
+    """Return a result with a text as label, or with a code of LOINC without display."""
+    named: Resource = {"text": label} if label else {}
+    if code:
+        named["coding"] = [{"system": LOINC, "code": code}]
+    resource = {
+        "resourceType": "Observation",
+        "status": "final",
+        "code": named,
+        "effectiveDateTime": f"{day}T08:00:00Z",
+        **elements,
+    }
+    if isinstance(value, str):
+        resource["valueCodeableConcept"] = {"text": value}
+    elif value is not None:
+        resource["valueQuantity"] = {"value": value, "unit": unit}
+    return resource
+
+
+def categorised(category: str, resource: Resource) -> Resource:
+    return {**resource, "category": [{"coding": [{"code": category}]}]}
+
+
+@pytest.mark.parametrize(
+    ("label", "question"),
+    [
+        ("K (SERUM)", "What is her potassium?"),
+        ("Creat Lvl", "What was her last creatinine?"),
+        ("POC GLUCOSE", "What was her last blood sugar?"),
+        ("hs-cTnT", "What was her last troponin?"),
+        ("Natrium", "What is her sodium?"),
+        ("SGOT", "What was her last AST?"),
+    ],
+)
+def test_a_local_label_answers_for_its_test(
+    ask: Ask, label: str, question: str
+) -> None:
+    answer = ask(question, categorised("laboratory", result(label, 7.25, "mmol/L")))
+    assert "7.25" in answer.text
+
+
+def test_two_labels_of_one_test_are_one_series(ask: Ask) -> None:
+    answer = ask(
+        "How has her potassium changed over time?",
+        result("K+", 3.1, "mmol/L", day="2025-01-02"),
+        result("POTASSIUM, PLASMA", 4.4, "mmol/L", day="2025-03-02"),
+        result(code="2823-3", value=5.2, unit="mmol/L", day="2025-05-02"),
+    )
+    assert "Potassium, 3 results: it only rose" in answer.text
+
+
+def test_a_code_without_display_has_the_name_of_its_test(ask: Ask) -> None:
+    answer = ask("Show all her lab results", result(code="2951-2", value=128))
+    assert "Sodium 128" in answer.text
+    assert "2951-2" not in answer.text
+
+
+def test_results_without_category_count_by_what_they_measure(ask: Ask) -> None:
+    resources = (
+        result("Platelets", 44, "10*3/uL"),
+        result(code="8867-4", value=131, unit="/min"),
+        categorised("HM", result("Zyx antigen", 3.3, "U/mL")),
+    )
+    labs = ask("Show all her lab results", *resources)
+    assert "44" in labs.text
+    assert "3.3" in labs.text
+    assert "131" not in labs.text
+    vitals = ask("What were her last vital signs?", *resources)
+    assert "131" in vitals.text
+    assert "44" not in vitals.text
+
+
+def test_results_that_nobody_can_classify_are_named_as_such(ask: Ask) -> None:
+    answer = ask(
+        "Show all her lab results",
+        result("Platelets", 44, "10*3/uL"),
+        result("Zyx antigen", 3.3, "U/mL"),
+    )
+    assert "3.3" in answer.text
+    assert any("1 result has neither a category" in text for text in answer.remarks)
+
+
+def test_a_questionnaire_is_no_lab_result(ask: Ask) -> None:
+    answer = ask(
+        "Show all her lab results",
+        result("PHQ-9", 21),
+        categorised("survey", result("Zyx score", 17)),
+        result("Platelets", 44, "10*3/uL"),
+    )
+    assert "44" in answer.text
+    assert "21" not in answer.text
+    assert "17" not in answer.text
