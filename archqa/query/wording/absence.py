@@ -23,6 +23,7 @@ from archqa.query.wording.details import (
     lacks_what_is_asked,
     latest_first,
 )
+from archqa.query.wording.measured_states import part_by_values
 from archqa.query.wording.rows import row_statements, value_text
 from archqa.query.wording.summaries import span_text
 from archqa.query.wording.support import Support
@@ -105,6 +106,9 @@ def absent_part(
     if execute is None:
         searched = "; ".join(result.searched)
         return _nothing(query, f"Searched: {searched}." if searched else "")
+    by_values = part_by_values(query, support, execute)
+    if by_values is not None:
+        return by_values
     for limit in _LIMITS_THAT_ANSWER:
         if getattr(query, limit) not in {None, ()}:
             wider = _without(query, limit)
