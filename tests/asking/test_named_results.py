@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import archqa
-from archqa.asking.answer import Answer
+from archqa.asking.answer import Answer, Status
 from tests.fhir.invented import Resource, build_store
 
 LOINC = "http://loinc.org"
@@ -214,3 +214,61 @@ class TestMeasuredStates:
         assert "140" in answer.text
         assert "the limit of adults" in answer.text
         assert not answer.text.startswith("Yes")
+
+
+class TestEstablishedAbsence:
+    @pytest.mark.parametrize(
+        ("question", "label"),
+        [
+            ("What was her last creatinine?", "Creatinine, Urine"),
+            ("What was her last sodium?", "Sodium (Urine)"),
+            ("What was her last hemoglobin?", "Hemoglobin A1c"),
+            ("What was her last calcium?", "Ionized Calcium"),
+            ("What was her last blood sugar?", "Glucose, pleural fluid"),
+        ],
+    )
+    def test_a_similar_test_is_named_as_another_one(
+        self, ask: Ask, question: str, label: str
+    ) -> None:
+        answer = ask(question, result(label, 6.25, "g/L"))
+        assert answer.status is Status.NOT_FOUND
+        assert (
+            f"Not counted as the same: {label} 6.25 g/L on 2025-05-10." in answer.text
+        )
+
+    def test_results_of_an_unknown_code_are_counted_as_such(self, ask: Ask) -> None:
+        answer = ask("What was her last lipase?", result(code="99999-1", value=7))
+        assert "1 result (1 of them without a known name) was searched" in answer.text
+
+    def test_results_of_other_kinds_are_mentioned(self, ask: Ask) -> None:
+        answer = ask(
+            "Show all her lab results", categorised("survey", result("Zyx", 4))
+        )
+        assert answer.status is Status.NOT_FOUND
+        assert "The record has 1 result that is of another kind." in answer.text
+
+
+@pytest.mark.parametrize(
+    "question", ["How much oxygen was she on?", "How many liters of O2 is she on?"]
+)
+def test_how_much_oxygen_is_the_flow_and_not_the_saturation(
+    ask: Ask, question: str
+) -> None:
+    flow = {
+        "code": {"coding": [{"system": LOINC, "code": "3151-8"}]},
+        "valueQuantity": {"value": 6, "unit": "L/min"},
+    }
+    saturation = result(code="59408-5", value=91, unit="%", component=[flow])
+    answer = ask(question, saturation)
+    assert answer.text == "Oxygen flow rate 6 L/min on 2025-05-10"
+
+
+def test_a_flow_of_oxygen_tells_that_somebody_was_on_oxygen(ask: Ask) -> None:
+    answer = ask("Was she on oxygen?", result(code="3151-8", value=6, unit="L/min"))
+    assert "Oxygen flow rate 6 L/min" in answer.text
+
+
+@pytest.mark.parametrize("word", ["titer", "titre"])
+def test_a_titer_belongs_to_the_name_of_a_test(ask: Ask, word: str) -> None:
+    answer = ask(f"What was her RPR {word}?", result("RPR titer", "1:32"))
+    assert "1:32" in answer.text
