@@ -232,13 +232,15 @@ def _absence_message(parts: Sequence[Part]) -> str:
     """What was not found: absences of the same subject as one sentence, each sentence once."""
     searched: dict[str, list[Searched]] = {}
     sentences: dict[str, str] = {}
+    notes: dict[str, None] = {}
     for part in parts:
+        notes.update(dict.fromkeys(part.notes))
         if part.subject:
             searched.setdefault(part.subject, []).extend(part.searched)
             sentences[part.subject] = nothing_text(part.subject, searched[part.subject])
         elif part.message:
             sentences[part.message] = part.message
-    return " ".join(sentences.values())
+    return " ".join([*sentences.values(), *notes])
 
 
 def _drafts(parts: Sequence[Part], support: Support) -> list[_Draft]:

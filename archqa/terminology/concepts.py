@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from archqa.core.tables import EMPTY, read_rows, split_cell
 from archqa.terminology.code_systems import normal_code, systems_by_name
@@ -179,6 +179,27 @@ def related(relation: str) -> dict[str, tuple[str, ...]]:
         if row_relation == relation:
             names[name] = split_cell(others)
     return names
+
+
+class MeasuredState(NamedTuple):
+    """A state that values of a measurement show in an adult: a temperature of at least 38 °C."""
+
+    name: str
+    measurement: str
+    comparison: Literal["greater", "less", "at_least", "at_most"]
+    number: float
+    unit: str
+
+
+def measured_state(name: str) -> MeasuredState | None:
+    """Return how a condition shows in values; None for one that does not."""
+    cells = related("measured state").get(name)
+    if cells is None:
+        return None
+    measurement, comparison, number, unit = cells
+    return MeasuredState(
+        name, measurement, cast("Any", comparison), float(number), unit
+    )
 
 
 def measurement_kind(concept: Concept) -> str:

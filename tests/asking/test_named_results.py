@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import archqa
-from archqa.asking.answer import Answer
+from archqa.asking.answer import Answer, Status
 from tests.fhir.invented import Resource, build_store
 
 LOINC = "http://loinc.org"
@@ -131,3 +131,144 @@ def test_a_questionnaire_is_no_lab_result(ask: Ask) -> None:
     assert "44" in answer.text
     assert "21" not in answer.text
     assert "17" not in answer.text
+
+
+class TestMeasuredStates:
+    @pytest.mark.parametrize(
+        ("question", "code", "value", "unit", "threshold"),
+        [
+            ("Did she have a fever?", "8310-5", 39.1, "Cel", "at or above 38 °C"),
+            ("Did she have a fever?", "8310-5", 102.5, "[degF]", "at or above 38 °C"),
+            ("Was she hypoxic?", "59408-5", 82, "%", "below 90 %"),
+            ("Was she ever tachycardic?", "8867-4", 144, "/min", "above 100 /min"),
+            ("Was she bradycardic?", "8867-4", 38, "/min", "below 60 /min"),
+            ("Was she hypotensive?", "8480-6", 71, "mm[Hg]", "below 90 mmHg"),
+            ("Was she tachypneic?", "9279-1", 34, "/min", "above 20 /min"),
+            ("Was she hypoglycemic?", "2345-7", 41, "mg/dL", "below 70 mg/dL"),
+            ("Was she hypoglycemic?", "2345-7", 2.1, "mmol/L", "below 70 mg/dL"),
+            ("Was her blood pressure ever low?", "8480-6", 71, "mm[Hg]", "below 90"),
+        ],
+    )
+    def test_a_value_beyond_the_limit_is_a_yes_with_the_limit(
+        self,
+        ask: Ask,
+        question: str,
+        code: str,
+        value: float,
+        unit: str,
+        threshold: str,
+    ) -> None:
+        answer = ask(question, result(code=code, value=value, unit=unit))
+        assert answer.text.startswith("Yes: ")
+        assert threshold in answer.text
+        assert answer.lines[0].citations == ("Observation/r0",)
+
+    @pytest.mark.parametrize(
+        ("question", "code", "value", "unit"),
+        [
+            ("Did she have a fever?", "8310-5", 37.9, "Cel"),
+            ("Was she hypoxic?", "59408-5", 90, "%"),
+            ("Was she tachycardic?", "8867-4", 100, "/min"),
+            ("Was she bradycardic?", "8867-4", 60, "/min"),
+            ("Was she hypotensive?", "8480-6", 90, "mm[Hg]"),
+            ("Was she tachypneic?", "9279-1", 20, "/min"),
+            ("Was she hypoglycemic?", "2345-7", 70, "mg/dL"),
+        ],
+    )
+    def test_a_value_at_the_other_side_is_a_no_with_the_value(
+        self, ask: Ask, question: str, code: str, value: float, unit: str
+    ) -> None:
+        answer = ask(question, result(code=code, value=value, unit=unit))
+        assert answer.text.startswith("No: ")
+        assert f"{value:g}" in answer.text
+
+    def test_without_a_value_nothing_is_concluded(self, ask: Ask) -> None:
+        answer = ask("Did she have a fever?", result("Temp", 38.9))
+        assert answer.text.startswith("No fever is recorded")
+
+    def test_a_bound_does_not_decide_what_it_may_be(self, ask: Ask) -> None:
+        comparator = {
+            "valueQuantity": {"value": 100, "unit": "mg/dL", "comparator": "<"}
+        }
+        answer = ask("Was she hypoglycemic?", result(code="2345-7", **comparator))
+        assert not answer.text.startswith(("Yes", "No"))
+
+    def test_a_recorded_diagnosis_counts_too(self, ask: Ask) -> None:
+        fever = {"resourceType": "Condition", "code": {"text": "Fever"}}
+        assert ask("Did she have a fever?", fever).text.startswith("Yes")
+
+    def test_single_readings_are_no_diagnosis_of_hypertension(self, ask: Ask) -> None:
+        high = result(code="8480-6", value=168, unit="mm[Hg]")
+        answer = ask("Does she have hypertension?", high)
+        assert answer.text.startswith("No diagnosis of hypertension is recorded, but")
+        assert "168" in answer.text
+
+    def test_marks_of_the_record_go_before_the_limits_of_adults(self, ask: Ask) -> None:
+        normal = {"interpretation": [{"coding": [{"code": "N"}]}]}
+        rate = result(code="8867-4", value=58, unit="/min", **normal)
+        assert not ask("Was her heart rate ever low?", rate).text.startswith("Yes")
+
+    def test_the_limits_of_adults_do_not_judge_a_child(self, ask: Ask) -> None:
+        rate = result(code="8867-4", value=140, unit="/min", day="1962-03-04")
+        answer = ask("Was she tachycardic?", rate)
+        assert "140" in answer.text
+        assert "the limit of adults" in answer.text
+        assert not answer.text.startswith("Yes")
+
+
+class TestEstablishedAbsence:
+    @pytest.mark.parametrize(
+        ("question", "label"),
+        [
+            ("What was her last creatinine?", "Creatinine, Urine"),
+            ("What was her last sodium?", "Sodium (Urine)"),
+            ("What was her last hemoglobin?", "Hemoglobin A1c"),
+            ("What was her last calcium?", "Ionized Calcium"),
+            ("What was her last blood sugar?", "Glucose, pleural fluid"),
+        ],
+    )
+    def test_a_similar_test_is_named_as_another_one(
+        self, ask: Ask, question: str, label: str
+    ) -> None:
+        answer = ask(question, result(label, 6.25, "g/L"))
+        assert answer.status is Status.NOT_FOUND
+        assert (
+            f"Not counted as the same: {label} 6.25 g/L on 2025-05-10." in answer.text
+        )
+
+    def test_results_of_an_unknown_code_are_counted_as_such(self, ask: Ask) -> None:
+        answer = ask("What was her last lipase?", result(code="99999-1", value=7))
+        assert "1 result (1 of them without a known name) was searched" in answer.text
+
+    def test_results_of_other_kinds_are_mentioned(self, ask: Ask) -> None:
+        answer = ask(
+            "Show all her lab results", categorised("survey", result("Zyx", 4))
+        )
+        assert answer.status is Status.NOT_FOUND
+        assert "The record has 1 result that is of another kind." in answer.text
+
+
+@pytest.mark.parametrize(
+    "question", ["How much oxygen was she on?", "How many liters of O2 is she on?"]
+)
+def test_how_much_oxygen_is_the_flow_and_not_the_saturation(
+    ask: Ask, question: str
+) -> None:
+    flow = {
+        "code": {"coding": [{"system": LOINC, "code": "3151-8"}]},
+        "valueQuantity": {"value": 6, "unit": "L/min"},
+    }
+    saturation = result(code="59408-5", value=91, unit="%", component=[flow])
+    answer = ask(question, saturation)
+    assert answer.text == "Oxygen flow rate 6 L/min on 2025-05-10"
+
+
+def test_a_flow_of_oxygen_tells_that_somebody_was_on_oxygen(ask: Ask) -> None:
+    answer = ask("Was she on oxygen?", result(code="3151-8", value=6, unit="L/min"))
+    assert "Oxygen flow rate 6 L/min" in answer.text
+
+
+@pytest.mark.parametrize("word", ["titer", "titre"])
+def test_a_titer_belongs_to_the_name_of_a_test(ask: Ask, word: str) -> None:
+    answer = ask(f"What was her RPR {word}?", result("RPR titer", "1:32"))
+    assert "1:32" in answer.text

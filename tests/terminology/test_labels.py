@@ -55,7 +55,7 @@ LABELS = {
     "red blood cells": ["Erythrozyten"],
     "aspartate aminotransferase": ["GOT (AST)", "ASAT (GOT)", "SGOT"],
     "gamma glutamyl transferase": ["γ-GT", "GGT"],
-    "alkaline phosphatase": ["Alk Phos"],
+    "alkaline phosphatase": ["Alk Phos", "Alk Phos, Total"],
     "direct bilirubin": ["Bilirub Direct SerPl-mCnc"],
     "ionized calcium": ["Ca-I SerPl-sCnc", "Calcium, Ionized"],
     "troponin i": [
@@ -66,7 +66,7 @@ LABELS = {
     ],
     "lactate": ["Lactic Acid, Venous", "Lactate (ABG)"],
     "c-reactive protein": ["CRP, High Sensitivity"],
-    "thyroid stimulating hormone": ["TSH w/ reflex to FT4"],
+    "thyroid stimulating hormone": ["TSH w/ reflex to FT4", "TSH 3RD GEN"],
     "neutrophils": ["Neutrophils, Abs"],
     "lymphocytes": ["ABS LYMPHS"],
     "neutrophils percent": ["Neutrophils %"],
@@ -79,8 +79,8 @@ LABELS = {
     "bicarbonate": ["CO2 (Bicarb)", "CO2, Total"],
     "chloride": ["Chloride (Cl-)"],
     "magnesium": ["Mg (Magnesium)"],
-    "phosphate": ["Phos"],
-    "vitamin d": ["25-OH Vitamin D, Total"],
+    "phosphate": ["Phos", "Phosphorus, Inorganic"],
+    "vitamin d": ["25-OH Vitamin D, Total", "VIT D,25-HYDROXY"],
     "urine creatinine": ["Creatinine, Random Urine", "Creat Ur-mCnc"],
     "heart rate": ["Heart Rate (bpm)"],
     "body temperature": ["Temp Oral"],
@@ -102,6 +102,8 @@ LABELS = {
     "uric acid": ["Uric Acid (mg/dL)"],
     "lactate dehydrogenase": ["LDH, Total"],
     "antinuclear antibody": ["ANA titer", "ANA"],
+    "partial thromboplastin time": ["PTT (ACTIVATED)", "aPTT"],
+    "prostate specific antigen": ["PSA, TOTAL"],
 }
 """Spellings of laboratories, of Epic, Cerner and VistA, and short names of LOINC, by measurement."""
 
@@ -156,6 +158,21 @@ NEAR_MISSES = [
     ("lactate", "Lactate dehydrogenase"),
     ("platelets", "Platelet function"),
     ("glucose", "eAG"),
+    ("hemoglobin", "Hemoglobin S"),
+    ("hemoglobin", "Hgb F"),
+    ("triiodothyronine", "T3 uptake"),
+    ("triiodothyronine", "Free T3"),
+    ("glucose", "Glucose, 2 hr post prandial"),
+    ("creatinine", "Creatinine, 24 hr urine"),
+    ("calcium", "Calcium/Creatinine, Urine"),
+    ("amylase", "Amylase, pleural fluid"),
+    ("hdl cholesterol", "Chol/HDL Ratio"),
+    ("body weight", "Ideal body weight"),
+    ("body temperature", "Skin temperature"),
+    ("blood pressure", "Pulse pressure"),
+    ("sodium", "Sodium intake"),
+    ("insulin level", "Insulin antibody"),
+    ("lymphocytes percent", "Total Lymphocytes"),
 ]
 """Measurements, and labels that share words with them and are another test."""
 

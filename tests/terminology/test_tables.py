@@ -16,6 +16,7 @@ from archqa.terminology.concepts import (
     find_concepts,
     load_concepts,
     load_stated_concepts,
+    measured_state,
     mentions_of,
     related,
 )
@@ -145,6 +146,9 @@ def test_what_relations_name_are_concepts() -> None:
     for relation, name, others in read_rows(DATA / "relations.tsv", 3):
         if relation == "measurements by kind":
             assert set(split_cell(others)) <= names, name
+        elif relation == "measured state":
+            assert {name, split_cell(others)[0]} <= names, name
+            assert measured_state(name) is not None
         elif relation not in {"superseded by", "worst", "doses a day"}:
             assert {name, *split_cell(others)} <= names, name
     assert set(related("worst")) <= names

@@ -5,7 +5,8 @@ question: what was stopped is not taken currently, a negative test is no positiv
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +24,7 @@ from archqa.query.wording.details import (
     lacks_what_is_asked,
     latest_first,
 )
+from archqa.query.wording.measured_states import part_by_values
 from archqa.query.wording.rows import row_statements, value_text
 from archqa.query.wording.summaries import span_text
 from archqa.query.wording.support import Support
@@ -38,7 +40,9 @@ from archqa.query.wording.words import (
     subject,
     without_marks,
 )
-from archqa.terminology.concepts import related
+from archqa.terminology.codes import measurements_coded
+from archqa.terminology.concepts import concept_named, related
+from archqa.terminology.labels import measurements_near
 
 _OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
     "diagnosis": ("observation",),
@@ -96,6 +100,8 @@ _LIMITS_TO_LEAVE_OUT = (
 """Limits that are left out one by one to tell after which of them no row was left."""
 
 _SHOWN = 5
+_SIMILAR = 3
+"""Similar results that are named where the one that is asked for is absent."""
 
 
 def absent_part(
@@ -105,6 +111,9 @@ def absent_part(
     if execute is None:
         searched = "; ".join(result.searched)
         return _nothing(query, f"Searched: {searched}." if searched else "")
+    by_values = part_by_values(query, support, execute)
+    if by_values is not None:
+        return by_values
     for limit in _LIMITS_THAT_ANSWER:
         if getattr(query, limit) not in {None, ()}:
             wider = _without(query, limit)
@@ -123,16 +132,39 @@ def absent_part(
     plain = _without(query, *_LIMITS_THAT_ANSWER)
     if plain != query and not execute(plain).chosen:
         query = plain  # There is nothing of it, current or not, high or low.
-    if query.when.spans or query.when.visit is not None:
-        rows = execute(_without(query, "when")).chosen
-        if rows:
-            verb = "is" if len(rows) == 1 else "are"
-            text = f"At other times there {verb} {counted_rows(query, len(rows))}"
-            if span := span_text(rows):
-                text = f"{text}, {span}"
-            return _nothing(query, f"{text}.")
+    return _at_other_times(query, execute) or _established_absence(
+        query, support, execute
+    )
+
+
+def _established_absence(query: Query, support: Support, execute: Execute) -> Part:
+    """Rows of other kinds that tell of it; else that there is nothing, and what is similar."""
     nothing = _nothing(query, searched=_searched(query, execute))
-    return _under_other_kinds(query, nothing, support, execute) or nothing
+    other = _under_other_kinds(query, nothing, support, execute)
+    if other is not None:
+        return other
+    notes = _limits_of_the_search(query, execute)
+    similar = _similar_results(query, execute)
+    if similar:
+        texts = []
+        for row in similar:
+            texts.append(row_statements(_all_results(query), [row], support)[0].text)
+        notes = (f"Not counted as the same: {listed(texts)}.", *notes)
+    return nothing._replace(notes=notes, rows=tuple(similar))
+
+
+def _at_other_times(query: Query, execute: Execute) -> Part | None:
+    """How many rows there are outside of the time that is asked for."""
+    if not query.when.spans and query.when.visit is None:
+        return None
+    rows = execute(_without(query, "when")).chosen
+    if not rows:
+        return None
+    verb = "is" if len(rows) == 1 else "are"
+    text = f"At other times there {verb} {counted_rows(query, len(rows))}"
+    if span := span_text(rows):
+        text = f"{text}, {span}"
+    return _nothing(query, f"{text}.")
 
 
 def nothing_text(subject_text: str, searched: Sequence[Searched]) -> str:
@@ -151,6 +183,46 @@ def nothing_text(subject_text: str, searched: Sequence[Searched]) -> str:
     if absent:
         parts.append(f"the record has {listed(absent)}")
     return f"{text}: {'; '.join(parts)}." if parts else f"{text}."
+
+
+def _similar_results(query: Query, execute: Execute) -> list[Row]:
+    """The newest result of each label that shares words with the measurements of a query."""
+    if query.what not in MEASURED or not query.concepts:
+        return []
+    names = {*query.concepts, *_parts(query.concepts)}
+    similar: dict[str, Row] = {}
+    for row in execute(_all_results(query)).rows:
+        near: set[str] = set()
+        for label in row.names:
+            near.update(concept.name for concept in measurements_near(label))
+        if not names.isdisjoint(near) and (row.value is not None or row.text):
+            similar[row.name] = row
+    return latest_first(list(similar.values()))[:_SIMILAR]
+
+
+def _parts(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        with suppress(KeyError):
+            yield from concept_named("measurement", name).parts
+
+
+def _all_results(query: Query) -> Query:
+    return Query(what="observation", returns="value", when=query.when, now=query.now)
+
+
+def _limits_of_the_search(query: Query, execute: Execute) -> tuple[str, ...]:
+    """Sentences on what may be missing: resources that could not be classified or not be read.
+
+    Resource types that a server refused belong here, with the reason.
+    """
+    if query.what not in {"lab", "vital"} or query.names or query.concepts:
+        return ()
+    number = len(execute(_all_results(query)).rows)
+    if not number:
+        return ()
+    results = counted(number, "result", "results")
+    verb = "is" if number == 1 else "are"
+    return (f"The record has {results} that {verb} of another kind.",)
 
 
 def row_flags(rows: Sequence[Row]) -> Iterator[str]:
@@ -202,10 +274,18 @@ def _searched(query: Query, execute: Execute) -> tuple[Searched, ...]:
     if not rows:
         return (Searched(0, f"no {words.plural}"),)
     text = counted(len(rows), words.singular, words.plural)
-    unnamed = sum(not row.name for row in rows)
+    unnamed = sum(not _has_known_name(row) for row in rows)
     if unnamed and (query.names or query.concepts):
-        text = f"{text} ({unnamed} of them without a name)"
+        text = f"{text} ({unnamed} of them without a known name)"
     return (Searched(len(rows), text),)
+
+
+def _has_known_name(row: Row) -> bool:
+    """Whether the record says what a row is, or its code alone does."""
+    if not row.name or not row.codings:
+        return bool(row.name)
+    has_display = any(coding.display for coding in row.codings)
+    return has_display or bool(measurements_coded(row.codings))
 
 
 def _within_other_limits(

@@ -180,7 +180,8 @@ class Part(NamedTuple):
     `topic` is the same for queries that look for one thing in several kinds of rows. `verdict`
     stands before the first statement ("No: "); `is_yes` where it is a yes. `message` says what
     there is not; `subject` and `searched` are its parts, where absences of one thing can be said
-    together. `rows` are further rows that the answer rests on. `limit` is the number of statements
+    together; `notes` are sentences that limit it: similar results, and what could not be read or
+    classified. `rows` are further rows that the answer rests on. `limit` is the number of statements
     that are shown; of a series, which stands oldest first, the last ones.
     """
 
@@ -192,6 +193,7 @@ class Part(NamedTuple):
     message: str = ""
     subject: str = ""
     searched: tuple[Searched, ...] = ()
+    notes: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
     remarks: tuple[str, ...] = ()
     limit: int = MAX_LINES
