@@ -18,17 +18,23 @@ from archqa.briefing.patient_rows import (
     SectionDraft,
     draft_of_rows,
     groups_of,
-    is_older,
     last_day,
     whole_name,
-    without_closed,
 )
-from archqa.briefing.problems import old_message
 from archqa.briefing.verification import named_drugs
 from archqa.notes.sections import section_kind, section_label
+from archqa.query.execution.currency import OLD_AFTER_YEARS, is_single_dose
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
-from archqa.query.wording.words import counted, date_text, number_text, row_status
+from archqa.query.wording.words import (
+    counted,
+    date_text,
+    dated_word,
+    death_text,
+    drug_status,
+    number_text,
+    sentence_case,
+)
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
@@ -37,16 +43,11 @@ from archqa.terminology.drugs import ingredients_of
 MAX_MEDICINES = 30
 MAX_LAST_ORDERS = 15
 MAX_LINES = 20
-OLD_AFTER_YEARS = 5
 RECORDED_AS_CURRENT = "What the record has as current; it does not say what is taken."
 NONE_CURRENT = "No medicine is recorded as current. The last orders:"
 
 _RANGE = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 _FLUSH = re.compile(r"\bflush\b", re.IGNORECASE)
-_SINGLE_DOSE = {"once", "once, at once"}
-_DATED = {"MedicationStatement": "stated", "MedicationDispense": "dispensed"}
-"""The word before the date of what is no order."""
-
 _AMOUNT = r"(\d+(?:\.\d+)?)"
 _DOSE = re.compile(
     rf"(?<![\d/.,]){_AMOUNT} ?(mg|mcg|g|units?)\b(?! ?/ ?d?l\b)", re.IGNORECASE
@@ -75,23 +76,27 @@ def medicines(patient: PatientRows) -> SectionDraft:
             if end:
                 parts.append(f"until {end}")
             line = draft_of_rows(", ".join(parts), [row])
-            status = row_status(row)
+            status = drug_status(row)
             lines.append(line.with_remark(status) if status else line)
-        return SectionDraft(tuple(lines), NONE_CURRENT if lines else "")
-    limit = patient.now.year - OLD_AFTER_YEARS
+        death = next(filter(None, map(death_text, rows)), "")
+        message = f"{sentence_case(death)}. The last orders:" if death else NONE_CURRENT
+        return SectionDraft(tuple(lines), message if lines else "")
     groups = _products_newest_first(current)
-    groups.sort(key=lambda group: is_older(group, limit))
+    groups.sort(key=_is_old)
     products = set(map(_product, current))
     lines = []
     old_count = 0
     for group in groups[:MAX_MEDICINES]:
         line = _order_line(patient, group[-1], rows, products)
-        if is_older(group, limit):
-            old_count += 1
-            line = line.with_remark("never ended in the record")
+        old_count += _is_old(group)
         note = _contradicting_note(patient, group[-1])
         lines.append(with_note(line, "a newer note says", note))
-    messages = [RECORDED_AS_CURRENT, old_message(old_count, "ordered", limit)]
+    messages = [RECORDED_AS_CURRENT]
+    if old_count:
+        verb = "was" if old_count == 1 else "were"
+        messages.append(
+            f"{old_count} {verb} ordered more than {OLD_AFTER_YEARS} years ago: at the end."
+        )
     further = len(groups) - len(lines)
     if further:
         messages.append(f"{counted(further, 'more is', 'more are')} recorded.")
@@ -160,18 +165,26 @@ def _taken_drugs(line: NoteLine) -> set[str]:
 
 def current_rows(patient: PatientRows) -> list[Row]:
     """Return the rows of medicines that are current, oldest first within a product."""
-    rows = without_closed(patient, "medication", _named_rows(patient), _product)
     return [
-        row for row in rows if row_state("medication", row, patient.now) == "current"
+        row
+        for row in _named_rows(patient)
+        if row_state("medication", row, patient.now) == "current"
     ]
+
+
+def _is_old(rows: Sequence[Row]) -> bool:
+    """Whether no order of a product is newer than those that may have been forgotten."""
+    return all(
+        row.currency is not None and row.currency.reason == "never_ended"
+        for row in rows
+    )
 
 
 def _named_rows(patient: PatientRows) -> list[Row]:
     """The rows of medicines, without single doses and flushes of a line: nobody is on them."""
     rows = []
     for row in patient.rows("medication"):
-        is_single = not _SINGLE_DOSE.isdisjoint(row.facts.get("frequency", ()))
-        if row.name and not is_single and not _FLUSH.search(row.name):
+        if row.name and not is_single_dose(row) and not _FLUSH.search(row.name):
             rows.append(row)
     return rows
 
@@ -191,7 +204,7 @@ def _order_line(
     is_repeated = len(same) > 1
     parts = [*_regimen(latest), *_order_dates(patient, latest, is_last=is_repeated)]
     text = ", ".join(parts)
-    status = row_status(latest)
+    status = drug_status(latest)
     if status:
         text = f"{text} ({status})"
     rows_of_line = same if is_repeated else [latest]
@@ -275,7 +288,7 @@ def _dose_texts(row: Row) -> list[str]:
 
 def _order_dates(patient: PatientRows, row: Row, *, is_last: bool = False) -> list[str]:
     """The date on which an order was written, and its start where that is another day."""
-    word = _DATED.get(row.refs[0].partition("/")[0], "ordered")
+    word = dated_word("medication", row)
     date = patient.support.date(row, row.authored_on or row.time)
     dates = [f"{word}, date not recorded"]
     if date:

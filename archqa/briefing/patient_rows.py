@@ -28,7 +28,6 @@ _CONVENTIONS = CLINICAL.model_copy(
 )
 """As recorded: a converted number does not stand in the record that is cited."""
 
-_HANDED_OVER = ("MedicationDispense/", "MedicationAdministration/")
 _FULL_DATE = len("1971-08-28")
 _OPENING, _CLOSING = "\ue000", "\ue001"
 """Characters of no meaning that stand for brackets while a name is cleaned."""
@@ -200,10 +199,7 @@ def without_closed(
     rows: Iterable[Row],
     key: Callable[[Row], Hashable] = code_key,
 ) -> list[Row]:
-    """Return the rows that have not ended, and that no later row of the same thing closes.
-
-    A medicine that was handed over ends no order.
-    """
+    """Return the rows that have not ended, and that no later row of the same thing closes."""
     remaining: list[Row] = []
     for group in groups_of(rows, key):
         closed_at = datetime.min
@@ -211,7 +207,7 @@ def without_closed(
         for row in group:
             if row_state(what, row, patient.now) != "ended":
                 open_rows.append(row)
-            elif row.local_time and not row.refs[0].startswith(_HANDED_OVER):
+            elif row.local_time:
                 closed_at = max(closed_at, row.local_time)
         for row in open_rows:
             if row.local_time is None or row.local_time >= closed_at:

@@ -26,11 +26,11 @@ from archqa.query.execution.elements import concept_names, text_at
 from archqa.query.execution.medications import dosage_facts
 from archqa.query.execution.rows import parse_datetime
 from archqa.query.wording.rows import unit_text
-from archqa.query.wording.words import number_text
+from archqa.query.wording.words import date_text, number_text
 from archqa.terminology.drugs import ingredients_of, read_drugs
 from archqa.terminology.words import word_list
 
-_LEFT_OUT = DROPPED | {
+_LEFT_OUT = (DROPPED - {"contained"}) | {
     *("resourceType", "id", "identifier", "subject", "patient", "encounter", "context"),
     *(
         "participant",
@@ -187,7 +187,10 @@ class EvidenceTexts:
 def resource_text(resource: Mapping[str, Any]) -> str:
     """Return what a resource says, without ids, links and codes: `code: Aspirin; onset: 1978`."""
     if resource.get("resourceType") == "Medication":
-        return f"code: {display_name(dict(resource))}"
+        # In MIMIC-IV its name is an identifier.
+        name = display_name(dict(resource))
+        members = {"code": name, "ingredient": resource.get("ingredient")}
+        return "; ".join(_member_texts(members)) or "a product without a name"
     if resource.get("resourceType") == "Patient":
         resource = {name: resource[name] for name in _OF_PATIENT if name in resource}
     return "; ".join(_member_texts(resource))
@@ -248,7 +251,7 @@ def find_problem(
         return Problem.EVIDENCE
     if any(patient.support.problem(row) for row in draft.rows):
         return Problem.ROW
-    sources = evidence.sources(draft.citations)
+    sources = "\n".join([evidence.sources(draft.citations), *_computed_dates(draft)])
     # Lines write names and units as people do.
     names = map(whole_name, _SEPARATOR.split(sources))
     units = map(unit_text, sources.split())
@@ -256,6 +259,13 @@ def find_problem(
     if not _words(_without_quotes(draft.text, sources)) <= known:
         return Problem.WORD
     return text_problem(draft.text, draft.citations, sources)
+
+
+def _computed_dates(draft: LineDraft) -> Iterator[str]:
+    """Yield the ends of supplies, which follow from their dates and lengths."""
+    for row in draft.rows:
+        if row.currency is not None and row.currency.reason == "supply_over":
+            yield date_text(row.currency.date) if row.currency.date else ""
 
 
 def _words(text: str) -> set[str]:

@@ -99,8 +99,10 @@ def test_old_problems_and_orders_come_last_and_the_section_says_so(
     assert "1 line, the last of these, was last recorded before 2015" in message_of(
         summary, "problems"
     )
-    assert lines_of(summary, "medicines")[-1].endswith("(never ended in the record)")
-    assert "was last ordered before 2025" in message_of(summary, "medicines")
+    assert lines_of(summary, "medicines")[-1].endswith(
+        "(active, never ended in the record)"
+    )
+    assert "1 was ordered more than 5 years ago" in message_of(summary, "medicines")
 
 
 def test_an_acute_disorder_of_former_years_says_that_it_was_never_ended(

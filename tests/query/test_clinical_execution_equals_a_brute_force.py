@@ -161,7 +161,7 @@ def random_order(pick: random.Random, number: int) -> Resource:
     intent = pick.choice(["order", "order", "plan", "proposal"])
     request = {"validityPeriod": period}
     return order(
-        f"r{number}", "Aspirin", status, intent=intent, dispenseRequest=request
+        f"r{number}", f"Drug {number}", status, intent=intent, dispenseRequest=request
     )
 
 

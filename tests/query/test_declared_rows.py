@@ -89,7 +89,14 @@ def test_what_a_patient_is_said_to_take_and_was_handed_is_a_medication(
         ),
     ]
     found = ask(held, "medication", returns="name")
-    assert refs(found) == ["MedicationStatement/t1", "MedicationDispense/s1"]
+    handed_over = ["MedicationDispense/s1", "MedicationDispense/s2"]
+    assert refs(found) == ["MedicationStatement/t1", *handed_over]
+    of_the_order = ask([order("r", "Aspirin"), *held], "medication", returns="name")
+    assert set(refs(of_the_order)) == {
+        "MedicationRequest/r",
+        "MedicationStatement/t1",
+        "MedicationDispense/s1",
+    }
     assert (
         ask(held, "medication", conventions="mimic-ehrsql", returns="name").chosen == ()
     )

@@ -55,6 +55,7 @@ _KINDS_OF_ROWS = {
     "diagnosis": "condition",
     "medication": "drug",
     "administration": "drug",
+    "dispense": "drug",
     "procedure": "procedure",
     "imaging": "procedure",
     "device": "procedure",

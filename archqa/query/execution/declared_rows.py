@@ -70,10 +70,7 @@ def source_resources(chart: Chart, source: Source) -> list[Resource]:
     if source.patient != "patient":
         params[source.patient] = f"Patient/{chart.patient}"
     search = chart.search_if_known if source.optional else chart.search
-    resources = search(source.type, params)
-    if not source.absent:
-        return resources
-    return [each for each in resources if value_at(each, source.absent) is None]
+    return search(source.type, params)
 
 
 def declared_row(
@@ -232,6 +229,16 @@ def with_reasons(
         return replace(
             row, facts=facts, reason_codings=reason.codings, reason_refs=reason.refs
         )
+
+    return _with_details(context, rows, what, add)
+
+
+def with_notes(context: ExecutionContext, rows: Sequence[Row], what: str) -> list[Row]:
+    """The rows with their notes, which may say why something has its status."""
+
+    def add(row: Row, source: Source, resource: Resource) -> Row:
+        notes = names_at(context.chart, resource, ("note.text",))
+        return replace(row, facts={**row.facts, "note": notes}) if notes else row
 
     return _with_details(context, rows, what, add)
 

@@ -14,6 +14,7 @@ from archqa.fhir import Resource
 from archqa.fhir.views.resolver import MEDICATION_NAME
 from archqa.query.execution.chart import Chart, reference_id
 from archqa.query.execution.context import ExecutionContext
+from archqa.query.execution.currency import with_currency
 from archqa.query.execution.declared_rows import declared_facts, source_resources
 from archqa.query.execution.elements import (
     code_and_names,
@@ -163,13 +164,14 @@ def _repeat_in_words(repeat: Any) -> str:
 
 
 class Drug(NamedTuple):
-    """One drug of an order, and the mixture it is part of."""
+    """One drug of an order, its strength, and the mixture it is part of."""
 
     names: tuple[str, ...]
     codings: tuple[Coding, ...] = ()
     refs: tuple[str, ...] = ()
     mixture_ref: str = ""
     ingredient_count: int = 1
+    strength: str = ""
 
 
 class Dose(NamedTuple):
@@ -182,13 +184,21 @@ class Dose(NamedTuple):
 
 def medications(context: ExecutionContext) -> list[Row]:
     """Rows of all orders of the patient; by the conventions, of statements and dispenses, too."""
-    sources = [MEDICATION_REQUEST]
-    if context.conventions.medications != "orders":
-        sources += [MEDICATION_STATEMENT, MEDICATION_DISPENSE]
-    rows = []
-    for source in sources:
-        rows += _drug_rows(context.chart, source)
-    return rows
+    chart = context.chart
+    rows = _drug_rows(chart, MEDICATION_REQUEST)
+    if context.conventions.medications == "orders":
+        return rows
+    for source in (MEDICATION_STATEMENT, MEDICATION_DISPENSE):
+        rows = [*rows, *_drug_rows(chart, source)]
+    return with_currency(context, rows, source_resources(chart, MEDICATION_DISPENSE))
+
+
+def dispenses(context: ExecutionContext) -> list[Row]:
+    """Rows of all that was handed over, with how long it lasts."""
+    resources = source_resources(context.chart, MEDICATION_DISPENSE)
+    return with_currency(
+        context, _drug_rows(context.chart, MEDICATION_DISPENSE), resources
+    )
 
 
 def administrations(context: ExecutionContext) -> list[Row]:
@@ -204,70 +214,130 @@ def _drug_rows(chart: Chart, source: Source) -> list[Row]:
 
 def _rows_of_source(chart: Chart, source: Source) -> list[Row]:
     resources = source_resources(chart, source)
-    medications_by_id = _resolve_medications(chart, resources)
+    _fetch_medications(chart, resources)
     rows = []
     for resource in resources:
-        for drug in _drugs_of_order(resource, medications_by_id):
+        for drug in _drugs_of_order(chart, resource):
             rows.append(_drug_row(chart, source, resource, drug))
     return rows
 
 
-def _resolve_medications(
-    chart: Chart, orders: list[Resource]
-) -> dict[str, list[Resource]]:
-    """The Medications of each referenced one: itself, or the ingredients of a mixture."""
+def _fetch_medications(chart: Chart, orders: list[Resource]) -> None:
+    """Fetch products and ingredients in two batches, far cheaper than one by one."""
     references: dict[str, Any] = {}
     for order in orders:
         reference = order.get("medicationReference")
         medication_id = reference_id(reference)
-        # The reference of a loaded transaction names no type.
-        if text_at(reference, "reference").startswith("urn:uuid:"):
-            reference = {"reference": f"Medication/{medication_id}"}
-        references[medication_id] = reference
-    # Two batches, products and ingredients, are far cheaper than fetching one by one.
-    chart.resolver.fetch(reference for name, reference in references.items() if name)
+        if medication_id:
+            references[medication_id] = _typed(reference)
+    chart.resolver.fetch(references.values())
     ingredients: list[Resource] = []
     for reference in references.values():
         medication = chart.resolver.resolve(reference)
         ingredients += objects_at(medication, "ingredient.itemReference")
     chart.resolver.fetch(ingredients)
-    medications_by_id = {}
-    for medication_id, reference in references.items():
-        if medication_id:
-            order = {"medicationReference": reference}
-            medications_by_id[medication_id] = chart.resolver.medications(order)
-    return medications_by_id
 
 
-def _drugs_of_order(
-    order: Resource, medications_by_id: dict[str, list[Resource]]
-) -> list[Drug]:
-    reference = text_at(order, "medicationReference.reference")
-    if reference.startswith("#"):
-        contained = objects_at(order, "contained")
-        drugs = [
-            _drug(each) for each in contained if text_at(each, "id") == reference[1:]
+def _typed(reference: Any) -> Any:
+    """The reference to a Medication; that of a loaded transaction names no type."""
+    if text_at(reference, "reference").startswith("urn:uuid:"):
+        return {"reference": f"Medication/{reference_id(reference)}"}
+    return reference
+
+
+def _drugs_of_order(chart: Chart, order: Resource) -> list[Drug]:
+    """The drugs of an order: those of the Medication it refers to, else its concept."""
+    reference = order.get("medicationReference")
+    medication = _target(chart, _typed(reference), order)
+    drugs = [] if medication is None else _drugs(chart, medication, order)
+    if drugs:
+        return drugs
+    concept = order.get("medicationCodeableConcept")
+    concept = concept or text_at(reference, "display")
+    return [Drug(concept_names(concept), concept_codings(concept))]
+
+
+def _drugs(chart: Chart, medication: Resource, order: Resource) -> list[Drug]:
+    """The Medications that a mixture contains, else the Medication itself as one drug.
+
+    What a product contains is among its names; without a name of its own, it is the name.
+    """
+    drug = _drug(medication)
+    contained: list[Drug] = []
+    substances: list[Drug] = []
+    for ingredient in objects_at(medication, "ingredient"):
+        if value_at(ingredient, "isActive") is False:
+            continue
+        reference = ingredient.get("itemReference")
+        target = _target(chart, reference, medication, order)
+        concept = ingredient.get("itemCodeableConcept")
+        concept = concept or text_at(reference, "display")
+        substance = Drug(concept_names(concept), concept_codings(concept))
+        if target is not None:
+            substance = _drug(target)
+        substance = substance._replace(strength=_ratio_text(ingredient.get("strength")))
+        is_medication = text_at(target, "resourceType") == "Medication"
+        (contained if is_medication else substances).append(substance)
+    if contained:
+        mixture_ref = next(iter(drug.refs), "")
+        return [
+            each._replace(
+                mixture_ref=mixture_ref,
+                ingredient_count=len(contained),
+            )
+            for each in contained
         ]
-        if drugs:
-            return drugs
-    medication_id = reference_id(order.get("medicationReference"))
-    ingredients = medications_by_id.get(medication_id, [])
-    if not ingredients:
-        concept = order.get("medicationCodeableConcept")
-        concept = concept or text_at(order, "medicationReference.display")
-        return [Drug(concept_names(concept), concept_codings(concept))]
-    mixture_ref = ""
-    if ingredients[0]["id"] != medication_id:
-        mixture_ref = f"Medication/{medication_id}"
-    drugs = []
-    for medication in ingredients:
-        drug = _drug(medication)._replace(
-            refs=(f"Medication/{medication['id']}",),
-            mixture_ref=mixture_ref,
-            ingredient_count=len(ingredients),
+    return _product(drug, [each for each in substances if each.names])
+
+
+def _product(drug: Drug, substances: list[Drug]) -> list[Drug]:
+    """A product with the names of its substances; none without any name."""
+    names = list(drug.names)
+    codings = list(drug.codings)
+    refs = list(drug.refs)
+    if not names and len(substances) > 1:
+        names.append(" / ".join(substance.names[0] for substance in substances))
+    for substance in substances:
+        names += substance.names
+        codings += substance.codings
+        refs += substance.refs
+    if not names:
+        return []
+    strengths = [substance.strength for substance in substances]
+    return [
+        Drug(
+            tuple(dict.fromkeys(names)),
+            tuple(codings),
+            tuple(refs),
+            strength=" / ".join(strengths) if all(strengths) else "",
         )
-        drugs.append(drug)
-    return drugs
+    ]
+
+
+def _target(chart: Chart, reference: Any, *holders: Resource) -> Resource | None:
+    """What a reference points to: a resource that a holder contains, or one of the record."""
+    text = text_at(reference, "reference")
+    if not text.startswith("#"):
+        return next(iter(chart.targets(reference)), None) if text else None
+    for holder in holders:
+        for contained in objects_at(holder, "contained"):
+            if text_at(contained, "id") == text[1:]:
+                # Its id is that of no resource of the record.
+                return {name: contained[name] for name in contained if name != "id"}
+    return None
+
+
+def _ratio_text(strength: Any) -> str:
+    """A strength as text: `50 mg`, `5 mg/1 mL`; of one tablet, the numerator alone."""
+    amounts = []
+    for part in ("numerator", "denominator"):
+        number = number_at(strength, f"{part}.value")
+        unit = text_at(strength, f"{part}.unit", f"{part}.code")
+        if number is not None and unit:
+            amounts.append(f"{number:g} {unit}")
+        elif part == "numerator":
+            return ""
+    return "/".join(amounts)
 
 
 def _drug(medication: Resource) -> Drug:
@@ -284,7 +354,9 @@ def _drug(medication: Resource) -> Drug:
     codings = concept_codings(value_at(medication, "code"))
     displays = {coding.display for coding in codings}
     named = [Coding("", "", name.strip()) for name in names if name not in displays]
-    return Drug(names, (*codings, *named))
+    resource_id = text_at(medication, "id")
+    refs = (f"{medication['resourceType']}/{resource_id}",) if resource_id else ()
+    return Drug(names, (*codings, *named), refs)
 
 
 def _drug_row(chart: Chart, source: Source, resource: Resource, drug: Drug) -> Row:
@@ -298,7 +370,10 @@ def _drug_row(chart: Chart, source: Source, resource: Resource, drug: Drug) -> R
     facts = {"route": code_and_names(route)}
     facts.update(declared_facts(chart, source, resource))
     facts.update(dosage_facts(dosages))
-    drug_strength = strength(name)
+    refills = number_at(resource, "dispenseRequest.numberOfRepeatsAllowed")
+    if refills is not None:
+        facts["refills"] = (f"{refills:g}",)
+    drug_strength = strength(name) or drug.strength
     if drug_strength:
         facts["strength"] = (drug_strength,)
     return Row(

@@ -17,11 +17,16 @@ from archqa.query.execution.declared_rows import (
     declared_rows,
     diagnoses,
     procedures,
+    with_notes,
     with_people_or_places,
     with_reasons,
 )
 from archqa.query.execution.findings import SearchStep
-from archqa.query.execution.medications import administrations, medications
+from archqa.query.execution.medications import (
+    administrations,
+    dispenses,
+    medications,
+)
 from archqa.query.execution.named_rows import (
     EVERYTHING,
     ConceptMatcher,
@@ -72,6 +77,7 @@ _SHARED_TIME_FIELDS = {"same_time": 6, "same_day": 3, "same_month": 2}
 _READERS: dict[Reader, Callable[[ExecutionContext], list[Row]]] = {
     "medications": medications,
     "administrations": administrations,
+    "dispenses": dispenses,
     "procedures": procedures,
     "diagnoses": diagnoses,
     "hospital_visits": hospital_visits,
@@ -317,6 +323,8 @@ def _with_returned_details(context: ExecutionContext, rows: list[Row]) -> list[R
     query = context.query
     if query.returns in {"practitioner", "place"}:
         return with_people_or_places(context, rows, query.what, query.returns)
+    if query.returns == "status_reason":
+        return with_notes(context, rows, query.what)
     if query.returns != "reason":
         return rows
     detailed = []

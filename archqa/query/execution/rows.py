@@ -11,6 +11,34 @@ from archqa.fhir.values.dates import DAY, LATEST, parse_time_range
 from archqa.query.values import Interval, interval_of
 
 Side = Literal["own", "other"]
+RowState = Literal["current", "ended", "neither", "unknown"]
+"""neither: on hold, or not begun; unknown: the record does not say."""
+
+CurrencyReason = Literal[
+    "supplied",
+    "supply_over",
+    "supply_unknown",
+    "never_ended",
+    "later_order",
+    "death",
+]
+
+
+class Currency(NamedTuple):
+    """What tells whether a medicine is current besides its own status, and what it then is.
+
+    `date` is the end of the supply, or that of the later order or the death; `status` that of the
+    later order; `days` the length of the supply, `dispensed` its date where the row is its order;
+    `refs` are the resources that say it.
+    """
+
+    reason: CurrencyReason
+    state: RowState
+    date: datetime | None = None
+    status: str = ""
+    days: float | None = None
+    dispensed: datetime | None = None
+    refs: tuple[str, ...] = ()
 
 
 class Coding(NamedTuple):
@@ -42,6 +70,7 @@ class Row:
         only for queries about reasons.
     chosen: whether the answer rests on the row.
     side: the side of a comparison it belongs to.
+    currency: what tells whether a medicine is current besides its status.
     """
 
     refs: tuple[str, ...]
@@ -65,6 +94,7 @@ class Row:
     reason_refs: tuple[str, ...] = ()
     chosen: bool = False
     side: Side = "own"
+    currency: Currency | None = None
 
     @property
     def interval(self) -> Interval | None:

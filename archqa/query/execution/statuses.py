@@ -7,7 +7,7 @@ in words and SNOMED CT codes: hl7.org/fhir/R4/valueset-observation-interpretatio
 import math
 import re
 from datetime import datetime, time, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from archqa.fhir import Resource
 from archqa.query.execution.elements import (
@@ -17,12 +17,9 @@ from archqa.query.execution.elements import (
     text_at,
     value_at,
 )
-from archqa.query.execution.rows import Row
+from archqa.query.execution.rows import Row, RowState
 from archqa.query.kinds import ERROR, KINDS, Statuses
 from archqa.query.values import Value, interval_of
-
-RowState = Literal["current", "ended", "neither", "unknown"]
-"""neither: on hold, or not begun; unknown: the record does not say."""
 
 _UNKNOWN_STATUSES = frozenset({"", "unknown"})
 _DAY = timedelta(days=1)
@@ -127,8 +124,11 @@ def tentative_status(what: str, row: Row) -> str:
 def row_state(what: str, row: Row, now: datetime | None) -> RowState:
     """Whether a row is current or has ended at a local time, by its statuses and its dates.
 
-    A status of having ended decides; else an end before `now` does, and a start after it.
+    A status of having ended decides; else an end before `now` does, and a start after it. Of a
+    medicine, its currency comes first.
     """
+    if row.currency is not None:
+        return row.currency.state
     statuses = _statuses_of(what, row)
     codes = frozenset(row.facts.get("status", ()))
     if codes & statuses.ended or _has_passed(row.local_end, now):

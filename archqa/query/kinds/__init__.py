@@ -68,7 +68,10 @@ _MICROBIOLOGY_FIELDS: frozenset[str] = (
     frozenset({"value", "flag", "specimen", "organism", "body_site"}) | _TIMED
 )
 _DRUG_FIELDS: frozenset[str] = (
-    frozenset({"end_time", "route", "dose", "frequency", "reason"}) | _TIMED | _WHO
+    frozenset({"end_time", "route", "dose", "frequency", "reason"})
+    | {"status_reason", "days_supply", "refills"}
+    | _TIMED
+    | _WHO
 )
 _STAY_FIELDS: frozenset[str] = frozenset(
     {
@@ -213,6 +216,17 @@ _DECLARATIONS = (
         returns=_DRUG_FIELDS,
         sources=(MEDICATION_ADMINISTRATION,),
         reader="administrations",
+        concepts=_DRUGS,
+        one_code=True,
+    ),
+    KindOfRows(
+        what="dispense",
+        singular="drug dispensed",
+        plural="drugs dispensed",
+        meaning="One drug that was handed over, such as by a pharmacy.",
+        returns=_DRUG_FIELDS,
+        sources=(MEDICATION_DISPENSE,),
+        reader="dispenses",
         concepts=_DRUGS,
         one_code=True,
     ),

@@ -36,6 +36,7 @@ RowKind = Literal[
     "imaging",
     "family_history",
     "coverage",
+    "dispense",
 ]
 """The kind of rows a query is about. A medication row is one drug of one order, an administration
 one dose that was given; a care unit row is one stay in a unit; an observation is a result of any
@@ -68,6 +69,9 @@ ReturnedField = Literal[
     "status",
     "reason",
     "frequency",
+    "status_reason",
+    "days_supply",
+    "refills",
     "practitioner",
     "place",
     "visit_type",
@@ -97,6 +101,7 @@ Reader = Literal[
     "observations",
     "medications",
     "administrations",
+    "dispenses",
     "diagnoses",
     "procedures",
     "hospital_visits",
@@ -133,8 +138,8 @@ class Source(NamedTuple):
     which stand in where no time says when it was. `items`: the element that is one row each; paths that
     begin with a dot start there. `facts`: further returned fields. `people`, `places`, `reasons`:
     references, or concepts. `by_encounter`: those of the encounter stand in for missing people and
-    places. `search`: what the search asks for besides the patient. `absent`: only
-    resources without this element. `optional`: a server may lack the type.
+    places. `search`: what the search asks for besides the patient. `optional`: a
+    server may lack the type.
     """
 
     type: str
@@ -153,7 +158,6 @@ class Source(NamedTuple):
     by_encounter: bool = False
     patient: str = "patient"
     search: tuple[tuple[str, str], ...] = ()
-    absent: str = ""
     optional: bool = False
     ignored_codes: tuple[str, ...] = ()
 
@@ -210,7 +214,8 @@ _STATEMENT_STATUSES = Statuses(
     ended=_set("completed stopped"),
 )
 _DISPENSE_STATUSES = Statuses(
-    no_fact=_set("preparation in-progress cancelled declined on-hold")
+    no_fact=_set("preparation in-progress cancelled declined on-hold"),
+    ended=_set("stopped"),
 )
 _PROCEDURE_STATUSES = Statuses(
     no_fact=_set("preparation not-done"),
@@ -275,6 +280,10 @@ OBSERVATION = Source(
     by_encounter=True,
 )
 _MEDICATION_NAMES = ("medicationCodeableConcept", "medicationReference")
+_STATUS_REASON = (
+    "status_reason",
+    ("statusReason", "statusReasonCodeableConcept", "statusReasonReference"),
+)
 MEDICATION_REQUEST = Source(
     type="MedicationRequest",
     names=_MEDICATION_NAMES,
@@ -284,6 +293,10 @@ MEDICATION_REQUEST = Source(
         "dosageInstruction.timing.repeat.boundsPeriod.end",
     ),
     statuses=_ORDER_STATUSES,
+    facts=(
+        _STATUS_REASON,
+        ("days_supply", ("dispenseRequest.expectedSupplyDuration",)),
+    ),
     people=("requester", "recorder"),
     reasons=("reasonCode", "reasonReference"),
     by_encounter=True,
@@ -294,6 +307,7 @@ MEDICATION_STATEMENT = Source(
     times=("effectivePeriod.start", "effectiveDateTime", "dateAsserted"),
     ends=("effectivePeriod.end",),
     statuses=_STATEMENT_STATUSES,
+    facts=(_STATUS_REASON,),
     people=("informationSource",),
     reasons=("reasonCode", "reasonReference"),
     encounter="context",
@@ -304,13 +318,12 @@ MEDICATION_DISPENSE = Source(
     names=_MEDICATION_NAMES,
     times=("whenHandedOver", "whenPrepared"),
     statuses=_DISPENSE_STATUSES,
+    facts=(_STATUS_REASON, ("days_supply", ("daysSupply",))),
     people=("performer.actor",),
     places=("location", "performer.actor"),
     encounter="context",
-    absent="authorizingPrescription",
     optional=True,
 )
-"""What was handed over without an order of its own: with one, it only repeats the order."""
 
 MEDICATION_ADMINISTRATION = Source(
     type="MedicationAdministration",
@@ -318,6 +331,7 @@ MEDICATION_ADMINISTRATION = Source(
     times=("effectiveDateTime", "effectivePeriod.start"),
     ends=("effectivePeriod.end",),
     statuses=_GIVEN_STATUSES,
+    facts=(_STATUS_REASON,),
     people=("performer.actor",),
     reasons=("reasonCode", "reasonReference"),
     encounter="context",

@@ -7,6 +7,7 @@ question: what was stopped is not taken currently, a negative test is no positiv
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +34,7 @@ from archqa.query.wording.words import (
     asserts,
     counted,
     counted_rows,
+    death_text,
     field_words,
     listed,
     row_label,
@@ -309,7 +311,17 @@ def _in_other_state(
 ) -> Part:
     """Rows that have ended where current ones are asked for, or the other way round."""
     now = datetime.fromisoformat(query.now) if query.now else None
-    if any(row_state(query.what, row, now) == "unknown" for row in rows):
+    death = next(filter(None, map(death_text, rows)), "")
+    no = "No" if query.summary == "exists" else "None"
+    if death and query.state == "current":
+        verdict = f"{no}: {death}. Recorded before"
+        rows = list(map(_with_death, rows))
+    elif any(
+        row.currency is not None and row.currency.reason == "later_order"
+        for row in rows
+    ):
+        verdict = f"{no}, by the latest order"
+    elif any(row_state(query.what, row, now) == "unknown" for row in rows):
         verdict = "The record does not say whether this is still so"
     elif query.summary == "exists":
         verdict = "No, not currently" if query.state == "current" else "No, not ended"
@@ -321,6 +333,12 @@ def _in_other_state(
         return Part(statements, verdict=f"{verdict}: ", limit=_SHOWN)
     message = f"{verdict}; {words.absent} is not recorded."
     return Part(statements, is_found=False, message=message, limit=_SHOWN)
+
+
+def _with_death(row: Row) -> Row:
+    """The row with the patient as a resource that says something about it."""
+    refs = row.currency.refs if row.currency else ()
+    return replace(row, context_refs=(*row.context_refs, *refs))
 
 
 def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:

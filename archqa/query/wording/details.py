@@ -15,6 +15,7 @@ from archqa.query.wording.words import (
     MEASURED,
     STAYS,
     clean_name,
+    drug_status,
     field_words,
     row_status,
     row_words,
@@ -62,6 +63,8 @@ def asked_fields(query: Query) -> tuple[str, ...]:
         fields.append("flag")
     if query.returns in {"dose", "frequency"} and query.what in DRUGS:
         fields += ["frequency", "dosage"]
+    if query.returns == "status_reason":
+        fields.append("note")
     return tuple(dict.fromkeys(fields))
 
 
@@ -90,9 +93,9 @@ def lacks_what_is_asked(query: Query, row: Row) -> bool:
 
 def status_text(query: Query, row: Row) -> str:
     """Return the status in words, unless it is the rule; empty without one."""
-    status = row_status(row)
+    status = drug_status(row) if query.what in DRUGS else row_status(row)
     if query.returns == "end_time" and row.end is None and query.what not in STAYS:
-        if status in ENDED:
+        if row_status(row) in ENDED:
             return f"{status}, on what date is not recorded"
         return f"{status}, no end is recorded" if status else "no end is recorded"
     if status in row_words(query.what).silent and query.returns != "status":
@@ -100,10 +103,14 @@ def status_text(query: Query, row: Row) -> str:
     return ", ".join(filter(None, (status, tentative_status(query.what, row))))
 
 
+_SAID_ELSEWHERE = frozenset({"status", "status_reason", "flag", "frequency", "dose"})
+"""Fields that other parts of a line say."""
+
+
 def _fact_text(row: Row, field: str, returned_field: str) -> str:
     """A fact in words; empty where another part of the line says it."""
     words = field_words().get(field)
-    if words is None or field in {"status", "flag", "frequency", "dose"}:
+    if words is None or field in _SAID_ELSEWHERE:
         return ""
     texts = most_specific(list(map(clean_name, row.facts.get(field, ()))))
     name = clean_name(row.name)
@@ -148,7 +155,7 @@ def _needs_no_words(query: Query, row: Row, field: str) -> bool:
         return bool(row.facts.get("dosage"))
     if field == "target":
         return query.what == "goal" and bool(row.name)
-    return field in {"flag", "status", "dosage"}
+    return field in {"flag", "status", "dosage", "note"}
 
 
 Execute = Callable[[Query], QueryResult]

@@ -243,6 +243,11 @@ class PartWriter:
             row_state(query.what, row, now) == "unknown" for row in asserted
         ):
             verdict = "Recorded, but not whether it is still so: "
+        elif query.state == "current" and all(
+            row.currency is not None and row.currency.reason == "never_ended"
+            for row in asserted
+        ):
+            verdict = "Not certain, since the order is old: "
         elif all(tentative_status(query.what, row) for row in asserted):
             verdict = "Recorded, but not confirmed: "
         else:

@@ -22,6 +22,7 @@ from archqa.query.wording.words import (
     MEASURED,
     STAYS,
     clean_name,
+    dated_word,
     denies,
     is_narrow,
     listed,
@@ -289,6 +290,7 @@ class _Heading(NamedTuple):
     """What rows of one line share. `number` keeps visits apart, which are one line each."""
 
     name: str
+    dated: str
     details: tuple[str, ...] = ()
     status: str = ""
     number: int = -1
@@ -315,10 +317,12 @@ class _Writer:
         return [self._statement(heading, group) for heading, group in groups.items()]
 
     def _heading(self, row: Row, number: int) -> _Heading:
+        dated = dated_word(self._query.what, row)
         if self._is_brief:
-            return _Heading(self._name(row))
+            return _Heading(self._name(row), dated)
         return _Heading(
             name=self._name(row),
+            dated=dated,
             details=tuple(detail_texts(self._query, row, is_single=self._is_single)),
             status=status_text(self._query, row),
             number=number if self._query.what in STAYS else -1,
@@ -340,7 +344,7 @@ class _Writer:
             ):
                 status = ""
         else:
-            head = self._group_head(heading.name, rows)
+            head = self._group_head(heading, rows)
         text = ", ".join([head, *heading.details])
         return Statement(f"{text} ({status})" if status else text, tuple(rows))
 
@@ -374,8 +378,9 @@ class _Writer:
             yield f"dose {number_text(row.value)} {unit}"
         yield from row.facts.get("frequency", ())
 
-    def _group_head(self, name: str, rows: Sequence[Row]) -> str:
+    def _group_head(self, heading: _Heading, rows: Sequence[Row]) -> str:
         """The name and the latest dates, oldest first, each once."""
+        name = heading.name
         texts = []
         for row in reversed(rows):
             if row.time:
@@ -395,14 +400,14 @@ class _Writer:
             text = f"{latest} and {earlier} earlier, the first on {dates[0]}"
         if self._words.dated in {"on", "since"}:
             return f"{name}: {text}"
-        return f"{name}, {self._words.dated} {text}"
+        return f"{name}, {heading.dated} {text}"
 
     def _date(self, row: Row) -> str:
         """The date as it follows the name: ` on 2026-04-28`, `, date not recorded`."""
         if text := self._time_in_words(row):
             return text
         start, end = self._start(row), self._end(row)
-        dated = self._words.dated
+        dated = dated_word(self._query.what, row)
         if not start:
             return f", until {end}" if end else ", date not recorded"
         if dated == "on":

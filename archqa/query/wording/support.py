@@ -22,6 +22,8 @@ _WORD = re.compile(r"[^\W_]+")
 _QUOTED_FACTS = frozenset(
     {
         "reason",
+        "status_reason",
+        "note",
         "practitioner",
         "place",
         "reaction",

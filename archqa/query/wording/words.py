@@ -250,7 +250,7 @@ MEASURED = frozenset(
 STAYS = frozenset({"hospital_visit", "icu_stay", "care_unit", "encounter"})
 """Kinds of rows that are a visit, each told on a line of its own."""
 
-DRUGS = frozenset({"medication", "administration"})
+DRUGS = frozenset({"medication", "administration", "dispense"})
 
 ENDED = frozenset(
     {
@@ -369,6 +369,58 @@ def row_status(row: Row) -> str:
     """Return the status in words; empty if the row has none."""
     statuses = row.facts.get("status", ())
     return statuses[0].replace("-", " ") if statuses else ""
+
+
+_DATED = {"MedicationStatement": "stated", "MedicationDispense": "dispensed"}
+
+
+def dated_word(what: str, row: Row) -> str:
+    """Return the word before the date of a row: what was handed over was not ordered."""
+    resource_type = row.refs[0].partition("/")[0]
+    return _DATED.get(resource_type, row_words(what).dated)
+
+
+def drug_status(row: Row) -> str:
+    """Return the status of a medicine, why it has it, and what tells whether it is current."""
+    status = row_status(row)
+    if row.refs[0].startswith("MedicationDispense/") and status == "completed":
+        status = ""
+    reasons = row.facts.get("status_reason", ())
+    if reasons:
+        status = f"{status}: {'; '.join(reasons)}".removeprefix(": ")
+    return ", ".join(filter(None, (status, currency_text(row))))
+
+
+def currency_text(row: Row) -> str:
+    """Return what tells whether a medicine is current besides its status; empty for a death."""
+    currency = row.currency
+    if currency is None:
+        return ""
+    date = date_text(currency.date) if currency.date else ""
+    if currency.reason == "later_order":
+        return f"but the later order of {date} is {currency.status or 'over'}"
+    if currency.reason == "never_ended" or (
+        currency.reason == "death" and row.end is None and row_status(row) == "active"
+    ):
+        return "never ended in the record"
+    if currency.days is None:
+        is_unknown = currency.reason == "supply_unknown"
+        return "for how long is not recorded" if is_unknown else ""
+    text = f"{number_text(currency.days)} days' supply"
+    if currency.dispensed:
+        text = f"dispensed {date_text(currency.dispensed)}, {text}"
+    if currency.reason == "supply_over":
+        text = f"{text}, which ran out about {date}"
+    return text
+
+
+def death_text(row: Row) -> str:
+    """Return that the patient has died, if that is why a medicine is not current; else nothing."""
+    currency = row.currency
+    if currency is None or currency.reason != "death":
+        return ""
+    date = f" on {date_text(currency.date)}" if currency.date else ""
+    return f"the patient died{date}"
 
 
 _CLASS_WORDS = {
