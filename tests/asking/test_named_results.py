@@ -272,3 +272,14 @@ def test_a_flow_of_oxygen_tells_that_somebody_was_on_oxygen(ask: Ask) -> None:
 def test_a_titer_belongs_to_the_name_of_a_test(ask: Ask, word: str) -> None:
     answer = ask(f"What was her RPR {word}?", result("RPR titer", "1:32"))
     assert "1:32" in answer.text
+
+
+def test_the_blood_pressure_is_one_of_the_vital_signs(ask: Ask) -> None:
+    parts = []
+    for label, value in (("Systolic", 118), ("Diastolic", 76)):
+        quantity = {"value": value, "unit": "mmHg"}
+        parts.append({"code": {"text": label}, "valueQuantity": quantity})
+    rate = result(code="8867-4", value=87, unit="/min")
+    answer = ask("What were her last vital signs?", result("BP", component=parts), rate)
+    assert "118/76" in answer.text
+    assert "87" in answer.text

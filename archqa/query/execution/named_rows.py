@@ -106,10 +106,13 @@ class ConceptMatcher:
 
     @property
     def parts(self) -> tuple[Concept, ...]:
-        """The parts of the one measurement that consists of several, such as a blood pressure."""
+        """The parts of the one measurement that consists of several, such as a blood pressure.
+
+        Of the vital signs, also the parts of the blood pressure, which is one of them.
+        """
         if len(self.concepts) != 1 or self.concepts[0].kind != "measurement":
             return ()
-        return concepts_named(self.concepts[0].parts, ("measurement",))
+        return self._with_parts[1:]
 
     @cached_property
     def _with_parts(self) -> tuple[Concept, ...]:
