@@ -406,9 +406,7 @@ def currency_text(row: Row) -> str:
     if currency.reason == "later_order":
         return f"but the later order of {date} is {currency.status or 'over'}"
     if currency.reason == "never_ended" or (
-        currency.reason == "death"
-        and row.end is None
-        and row_status(row) == "active"
+        currency.reason == "death" and row.end is None and row_status(row) == "active"
     ):
         return "never ended in the record"
     if currency.days is None:
