@@ -26,6 +26,7 @@ from archqa.notes.sections import section_kind, section_label
 from archqa.query.execution.currency import OLD_AFTER_YEARS, is_single_dose
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
+from archqa.query.wording.details import strength_text
 from archqa.query.wording.words import (
     counted,
     date_text,
@@ -44,6 +45,7 @@ MAX_MEDICINES = 30
 MAX_LAST_ORDERS = 15
 MAX_LINES = 20
 RECORDED_AS_CURRENT = "What the record has as current; it does not say what is taken."
+NO_NOTES = "The record has no notes."
 NONE_CURRENT = "No medicine is recorded as current. The last orders:"
 
 _RANGE = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
@@ -118,6 +120,8 @@ def medicine_changes(patient: PatientRows) -> SectionDraft:
     for line in notes.lines_where(notes.recent_lines, says_change):
         if not is_allergy_line(line):
             changes.append(line)
+    if not notes.documents:
+        return SectionDraft(message=NO_NOTES)
     return _quoted_section(changes, "As written; the list of orders may not show it.")
 
 
@@ -137,6 +141,8 @@ def medicines_in_notes(patient: PatientRows) -> SectionDraft:
     for line in listing:
         if line.document == listing[0].document and _taken_drugs(line) - ordered:
             unordered.append(line)
+    if not notes.documents:
+        return SectionDraft(message=NO_NOTES)
     return _quoted_section(
         unordered, "From the newest list of medicines in a note, as written."
     )
@@ -260,7 +266,8 @@ def _day(row: Row) -> str:
 
 def _regimen(row: Row) -> list[str]:
     """What an order prescribes: the product and how it is taken."""
-    return [whole_name(row.name), *_dose_texts(row)]
+    name = f"{whole_name(row.name)} {strength_text(row)}".rstrip()
+    return [name, *_dose_texts(row)]
 
 
 def _dose_texts(row: Row) -> list[str]:

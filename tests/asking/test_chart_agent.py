@@ -212,7 +212,7 @@ async def test_the_first_request_has_the_card_the_notes_the_hits_and_what_the_gr
     assert "n1: 2024-03-05, Clinic note" in text
     assert "n2: 2022-01-03, Discharge summary" in text
     assert "[n1.2] Metoprolol was stopped" in text
-    assert "Metoprolol succinate 25 mg, ordered 2023-11-02 (active)" in text
+    assert "Metoprolol succinate 25 mg, ordered 2023-11-02, note: By telephone" in text
     assert "The patient: [r1] Patient, sex Male" in text
     assert "age 54" in text
     assert "999-36-3770" not in text

@@ -32,9 +32,11 @@ from archqa.engine.answer_finder import lacks_asked_kind
 from archqa.engine.windows import tokenize_text
 from archqa.fhir import Resource
 from archqa.notes.documents import Document
+from archqa.notes.sections import section_kind
 from archqa.query.questions.everyday import Vocabulary
 from archqa.query.wording.words import counted
 from archqa.terminology.concepts import find_concepts
+from archqa.terminology.cues import cue_pattern
 
 _SEARCHED = {
     "Observation": ("observation", "observations"),
@@ -90,7 +92,7 @@ class NoteAnswerer:
             findings = self._finder.find(
                 part, limits, asks_present=asks_present(part), max_read=max_read
             )
-            chosen = _choose(part, findings)
+            chosen = _choose(part, findings) or self._listed_medicines(part)
             opening = _opening(part, chosen)
             for finding in chosen:
                 line, cited = self._line(part, finding, opening)
@@ -116,6 +118,30 @@ class NoteAnswerer:
             ),
             answered_by=self.answered_by,
         )
+
+    def _listed_medicines(self, part: str) -> list[NoteFinding]:
+        """Return the newest line on a drug in a list of medicines, where its dose is asked.
+
+        Where the medicines at discharge are asked, it is one of theirs.
+        """
+        if not cue_pattern("medicine", "asked dose").search(part):
+            return []
+        at_discharge = cue_pattern("medicine", "at discharge")
+        is_at_discharge = at_discharge.search(part) is not None
+        notes = self._finder.notes
+        for match in find_concepts(part):
+            if match.concept.kind != "drug":
+                continue
+            places: list[Place] = []
+            for text in texts_with_term(notes, concept_term(match.concept)):
+                places += notes.places[text]
+            for place in sorted(places):
+                heading = notes.headings(place.document).get(place.sentence, "")
+                is_wanted = not is_at_discharge or at_discharge.search(heading)
+                if is_wanted and section_kind(heading) == "medications":
+                    sentence = notes.sentence_at(place)
+                    return [NoteFinding(place, sentence, heading, 0.0, ())]
+        return []
 
     def _line(
         self, part: str, finding: NoteFinding, opening: YesNo | None

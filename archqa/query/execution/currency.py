@@ -166,10 +166,10 @@ def _ended_orders(
         is_handed_over = row.refs[0].startswith("MedicationDispense/")
         if written is None or is_handed_over or not is_taken:
             continue
-        is_later = now is not None and written > now
-        if not is_later and is_fact("medication", row):
-            if row_state("medication", row, now) == "ended":
-                ended[_drug_key(row)].append(row)
+        if (now is not None and written > now) or not is_fact("medication", row):
+            continue
+        if row_state("medication", row, now) == "ended":
+            ended[_drug_key(row)].append(row)
     for orders in ended.values():
         orders.sort(key=lambda row: _written(row) or datetime.min)
     return ended

@@ -236,7 +236,7 @@ def with_reasons(
 def with_notes(context: ExecutionContext, rows: Sequence[Row], what: str) -> list[Row]:
     """The rows with their notes, which may say why something has its status."""
 
-    def add(row: Row, source: Source, resource: Resource) -> Row:
+    def add(row: Row, _: Source, resource: Resource) -> Row:
         notes = names_at(context.chart, resource, ("note.text",))
         return replace(row, facts={**row.facts, "note": notes}) if notes else row
 

@@ -25,7 +25,9 @@ _SIGNS = str.maketrans(
     }
 )
 _LETTERS_OR_NUMBER = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
-_TOKEN = re.compile(r"[a-z0-9]+(?:\.\d+)?(?:'[a-z]+)?|[^\sa-z0-9]", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"[a-z0-9]+(?:\.\d+)?(?:'[a-z]+|(?<=s)'(?!\w))?|[^\sa-z0-9]", re.IGNORECASE
+)
 _PLAIN_PHRASE = re.compile(r"[a-z0-9 ]+")
 _DOTTED = re.compile(r"(?<![a-z.])(?:[a-z]\.){2,4}(?![a-z])", re.IGNORECASE)
 """An abbreviation with dots: "E.R."; the dots become nothing, so offsets shift by them only."""
@@ -106,7 +108,7 @@ def phrases_of(cell: str) -> Iterator[tuple[str, ...]]:
 
 def _spelled_out(word: str) -> Iterator[str]:
     base, apostrophe, _ = word.partition("'")
-    if not apostrophe:
+    if not apostrophe or not base:
         yield _UNAPOSTROPHISED.get(word, word)
         return
     ending = word[len(base) :]

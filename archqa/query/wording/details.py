@@ -112,6 +112,8 @@ def _fact_text(row: Row, field: str, returned_field: str) -> str:
     words = field_words().get(field)
     if words is None or field in _SAID_ELSEWHERE:
         return ""
+    if field == "days_supply" and row.currency is not None and row.currency.days:
+        return ""
     texts = most_specific(list(map(clean_name, row.facts.get(field, ()))))
     name = clean_name(row.name)
     if name in texts:
@@ -124,6 +126,11 @@ def _fact_text(row: Row, field: str, returned_field: str) -> str:
     text = words.said.format("; ".join(texts[:limit]))
     hidden = len(texts) - limit
     return f"{text} and {hidden} more" if hidden > 0 else text
+
+
+def strength_text(row: Row) -> str:
+    """Return the strength of a medicine, where its name does not state it."""
+    return "" if strength(row.name) else ", ".join(row.facts.get("strength", ()))
 
 
 def most_specific(values: Sequence[str]) -> list[str]:
@@ -150,7 +157,9 @@ def _absent_fields(query: Query, row: Row) -> list[str]:
 def _needs_no_words(query: Query, row: Row, field: str) -> bool:
     """Whether another part of the line says a fact, or its absence needs no words."""
     if field == "dose":
-        return row.value is not None or bool(row.text or strength(row.name))
+        return row.value is not None or bool(
+            row.text or row.facts.get("strength") or strength(row.name)
+        )
     if field == "frequency":
         return bool(row.facts.get("dosage"))
     if field == "target":

@@ -243,11 +243,8 @@ class PartWriter:
             row_state(query.what, row, now) == "unknown" for row in asserted
         ):
             verdict = "Recorded, but not whether it is still so: "
-        elif query.state == "current" and all(
-            row.currency is not None and row.currency.reason == "never_ended"
-            for row in asserted
-        ):
-            verdict = "Not certain, since the order is old: "
+        elif query.state == "current" and (doubt := _doubt(asserted)):
+            verdict = doubt
         elif all(tentative_status(query.what, row) for row in asserted):
             verdict = "Recorded, but not confirmed: "
         else:
@@ -321,6 +318,16 @@ class PartWriter:
 def _says_when(row: Row) -> bool:
     """Whether a row says when it was, and not only when it was recorded, or at which visit."""
     return not row.facts.get("dated_by") or not _TIME_FACTS.isdisjoint(row.facts)
+
+
+def _doubt(rows: Sequence[Row]) -> str:
+    """How an answer begins where all that speaks for a yes is uncertain; empty without doubt."""
+    reasons = {row.currency.reason if row.currency else "" for row in rows}
+    if reasons == {"never_ended"}:
+        return "Not certain, since the order is old: "
+    if reasons <= {"never_ended", "supply_over"}:
+        return "Probably, but the supply has run out: "
+    return ""
 
 
 def _as_list(query: Query) -> Query:

@@ -14,6 +14,7 @@ from archqa.query.wording.details import (
     detail_texts,
     latest_first,
     status_text,
+    strength_text,
 )
 from archqa.query.wording.support import Support
 from archqa.query.wording.words import (
@@ -356,6 +357,7 @@ class _Writer:
         elif not denies(name) and words.lead.split()[0].lower() not in name.lower():
             name = words.lead.format(name)
         if self._query.what in DRUGS:
+            name = f"{name} {strength_text(row)}".rstrip()
             return name if self._is_brief else ", ".join([name, *self._dosage(row)])
         value = row.text
         if row.value is not None:

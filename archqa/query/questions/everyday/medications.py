@@ -41,10 +41,11 @@ _FIELDS = frozenset(
         "practitioner",
         "route",
     }
-    | {"status", "place"}
+    | {"status", "place", "days_supply", "refills"}
 )
 _OF_ORDERS = frozenset(
     {"dose", "frequency", "reason", "practitioner", "status", "place"}
+    | {"days_supply", "refills"}
 )
 """Fields that an order has, and a dose that was given usually has not."""
 
@@ -62,8 +63,7 @@ def read_medications(words: ConsumedWords) -> Draft | Declined:
     named = names_of(words, DRUGS)
     use_for_before_names(words, DRUGS)
     clause = words.clause
-    is_change = clause.has("verb", "stop") or clause.has("state", "ended")
-    if clause.has("field", "reason") and (is_change or clause.has("summary", "change")):
+    if clause.has("field", "reason") and clause.has("summary", "change"):
         return decline("why_stopped", *orders(named))
     stay = stay_of(words)
     outputs = tuple(_outputs(words, named))
@@ -82,6 +82,7 @@ def read_medications(words: ConsumedWords) -> Draft | Declined:
         "treat",
         "start",
         "put",
+        "dispense",
     )
     words.use("ever")
     words.use("series")
@@ -116,6 +117,12 @@ def _outputs(words: ConsumedWords, named: Named) -> Iterator[Output]:
         yield Output("name", "exists", state="ended")
         yield Output("name", "exists", state="current")
         return
+    if has_end and clause.has("field", "reason"):
+        words.use("field", "reason")
+        words.use("verb", "stop")
+        words.use("state", "ended")
+        yield Output("status_reason", state="ended")
+        return
     outputs = tuple(_open_outputs(words, named))
     position = position_of_outputs(words, outputs)
     state = state_of(words) or _implied_state(words, named)
@@ -128,6 +135,9 @@ def _open_outputs(words: ConsumedWords, named: Named) -> Iterator[Output]:
     """What is asked, before position and state of the whole clause."""
     if counts(words):
         yield _count(words)
+        return
+    if words.clause.has("verb", "dispense") and words.use("wh", "how_often"):
+        yield Output("name", "count")
         return
     fields = _fields(words)
     lasts_until_now = words.clause.tense == "present" or words.clause.tense == "perfect"
@@ -220,6 +230,8 @@ def _kinds(
 ) -> tuple[RowKind, ...]:
     """Orders; of what may have been given in hospital, the doses given as well."""
     clause = words.clause
+    if clause.has("verb", "dispense"):
+        return ("dispense",)
     if clause.has("verb", "administer"):
         return ("administration",)
     is_given = bool(named.limits) or clause.has("verb", "give")

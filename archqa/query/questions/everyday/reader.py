@@ -233,7 +233,7 @@ _ROWS_BEFORE_NAMES = (
 """Nouns that say of which kind the rows are, whatever else is named."""
 
 _OF_MEASUREMENTS = ("noun", "flag", "test", "trend", "extreme")
-_OF_DRUGS = ("take", "taken", "use", "order", "administer", "give")
+_OF_DRUGS = ("take", "taken", "use", "order", "administer", "give", "dispense")
 
 
 def subject_of(clause: Clause) -> str | None:
@@ -331,7 +331,7 @@ def _by_names(clause: Clause) -> str | None:
         return "immunization"
     if "procedure" in kinds or clause.has("row", "procedure"):
         return "procedure"
-    if clause.has("verb", "take", "taken", "use", "order", "administer"):
+    if clause.has("verb", "take", "taken", "use", "order", "administer", "dispense"):
         # Where was she taken: a person is, not a medicine.
         is_person = clause.has("verb", "take", "taken") and clause.has("field", "place")
         return "encounter" if is_person else "medication"
@@ -362,7 +362,7 @@ _OF_VISITS = ("discharge_destination", "visit_type", "length_of_stay")
 
 def _by_words(clause: Clause) -> str | None:
     """The kind that verbs and fields speak for when nothing is named."""
-    if clause.has("field", "dose"):
+    if clause.has("field", "dose", "days_supply", "refills"):
         return "medication"
     if clause.has("flag"):
         return "measurements"

@@ -39,7 +39,7 @@ DECIDING = (
         "restarted",
         "increased-dose",
         "tapered",
-        "refilled",
+        "renewed",
         "switched",
         "rejected",
         "denied",
