@@ -221,7 +221,11 @@ _DECLARATIONS = (
         singular="procedure",
         plural="procedures",
         meaning="One procedure that was done.",
-        returns=frozenset({"end_time", "reason", "body_site", "age"}) | _TIMED | _WHO,
+        returns=frozenset(
+            {"end_time", "length_of_stay", "reason", "body_site", "age"}
+        )
+        | _TIMED
+        | _WHO,
         sources=(PROCEDURE,),
         reader="procedures",
         concepts=_PROCEDURES,

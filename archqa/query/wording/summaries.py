@@ -82,9 +82,9 @@ def summary_statements(query: Query, result: QueryResult, support: Support) -> S
     if query.returns in {"time", "end_time"}:
         return Summary(writer.first_or_last(rows))
     if query.summary == "change":
-        rows = (
-            result.rows
-        )  # All values between the first and the last, which are chosen.
+        # All values between the first and the last, which are chosen.
+        places = [place for place, row in enumerate(result.rows) if row.chosen]
+        rows = result.rows[places[0] : places[-1] + 1]
     return writer.numbers(rows)
 
 
@@ -112,6 +112,9 @@ def stay_statements(
         length = "length not recorded"
         if row.local_time and row.local_end:
             length = stay_text(row.local_time, row.local_end)
+            hours = (row.local_end - row.local_time).total_seconds() / 3600
+            if query.what == "procedure" and "days" in length and hours % 24:
+                length = f"{hours:.1f} hours ({hours / 24:.1f} days)"
         statements.append(Statement(sentence_case(f"{length}: {text}"), (row,)))
     return statements
 

@@ -124,13 +124,16 @@ def since_text(start: datetime, now: datetime) -> str:
 
 
 def stay_text(start: datetime, end: datetime) -> str:
-    """Return the length of a stay: in hours within two days, in days up to two months."""
-    hours = (end - start).total_seconds() / 3600
+    """Return the length of a stay: in hours and minutes within two days, in days up to two months."""
+    minutes = round((end - start).total_seconds() / 60)
     has_clocks = start.time() != end.time()
-    if has_clocks and hours < 48:
-        if round(hours):
-            return counted(round(hours), "hour", "hours")
-        return f"{round(hours * 60)} minutes"
+    if has_clocks and minutes < 48 * 60:
+        parts = []
+        if minutes >= 60:
+            parts.append(counted(minutes // 60, "hour", "hours"))
+        if minutes % 60:
+            parts.append(counted(minutes % 60, "minute", "minutes"))
+        return " and ".join(parts)
     days = (end.date() - start.date()).days
     if days <= _MAX_DAYS_IN_DAYS:
         return counted(days, "day", "days")

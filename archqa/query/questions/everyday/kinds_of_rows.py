@@ -135,6 +135,14 @@ def _open_outputs(
         and words.use("wh", "how_long")
         and "elapsed" not in fields
     ):
+        if "length_of_stay" in kind.fields and words.clause.tense == "past":
+            # How long did it take, how long did it last.
+            words.use("verb", "take")
+            last = words.clause.of("position", "last")[-1:]
+            if last and last[0].end == words.clause.marks[-1].end:
+                words.used.update(last)
+            yield Output("length_of_stay")
+            return
         yield Output("elapsed", position="first")
         return
     # "History of asthma" asks whether there was any; "allergy history" asks for all.
@@ -294,6 +302,8 @@ def read_procedures(words: ConsumedWords) -> Draft | Declined:
     ):
         return draft
     concepts = words.clause.of("concept")
+    if draft.outputs[0].returns == "length_of_stay":
+        return draft
     if any(common_forms(mark.text) in _devices() for mark in concepts):
         return draft._replace(kinds=("procedure", "device"))
     if set(draft.named.limits[0].concepts) & _IMAGING:
