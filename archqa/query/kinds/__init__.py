@@ -221,9 +221,7 @@ _DECLARATIONS = (
         singular="procedure",
         plural="procedures",
         meaning="One procedure that was done.",
-        returns=frozenset(
-            {"end_time", "length_of_stay", "reason", "body_site", "age"}
-        )
+        returns=frozenset({"end_time", "length_of_stay", "reason", "body_site", "age"})
         | _TIMED
         | _WHO,
         sources=(PROCEDURE,),
