@@ -338,13 +338,13 @@ def test_a_visit_that_is_named_limits_the_notes_and_that_is_said(
     ]
     path = load(tmp_path / "r.db", [PATIENT, *stays, first, last, clinic])
     answer = ask(path, "Where was she discharged to after the last admission?")
-    assert cited(answer) == {"DocumentReference/last#1"}
+    assert cited(answer) == {"DocumentReference/last#1", "Encounter/e2"}
     assert (
         "Of the notes, searched: the visit from 2024-05-01 to 2024-05-09."
         in answer.remarks
     )
     earlier = ask(path, "Where was she discharged to after the first admission?")
-    assert cited(earlier) == {"DocumentReference/first#1"}
+    assert cited(earlier) == {"DocumentReference/first#1", "Encounter/e1"}
 
 
 def test_what_cannot_be_asked_as_a_query_names_what_was_searched(record: Path) -> None:

@@ -375,7 +375,7 @@ def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
 def _undecided_value(query: Query, result: QueryResult, support: Support) -> Part:
     """The bounds and ranges of which the record does not say whether they pass a limit."""
     rows = [row for row in result.undecided if row.interval is not None]
-    plain = _without(query, "value").model_copy(update={"summary": "each"})
+    plain = _without(query, "value").model_copy(update={"summary": "each", "per": None})
     statements = row_statements(plain, rows, support)
     verb = "this is" if len(rows) == 1 else "these are"
     verdict = f"Cannot be told: {verb} only recorded as a bound or a range, and none is certainly {query.value}: "
@@ -420,7 +420,7 @@ def _unrecorded(query: Query, support: Support, execute: Execute) -> Part | None
             continue
         wider = _without(query, limit)
         rows = execute(
-            wider.model_copy(update={"returns": fact, "summary": "each"})
+            wider.model_copy(update={"returns": fact, "summary": "each", "per": None})
         ).chosen
         if rows and not any(row.facts.get(fact) for row in rows):
             statements = row_statements(wider, rows, support)
@@ -437,6 +437,7 @@ def _ungrown(query: Query, support: Support, execute: Execute) -> Part | None:
         "grew": None,
         "returns": "value",
         "summary": "each",
+        "per": None,
     }
     tests = query.model_copy(update=changes)
     rows = execute(tests).chosen
