@@ -136,7 +136,11 @@ def _apply(rule: _Rule, node: Node) -> bool:
             node[name] = new
         elif isinstance(present, list) and isinstance(new, list):
             present += new
-        elif rule.conversion == "within" and isinstance(present, dict):
+        elif (
+            rule.conversion == "within"
+            and isinstance(present, dict)
+            and present.keys().isdisjoint(new)
+        ):
             present |= new
         elif node.setdefault(name, new) != new:
             node[rule.member] = value
@@ -312,8 +316,10 @@ def _notes(value: Any, target: str) -> Node:
     return {target: values}
 
 
-def _within(value: Any, target: str, name: str) -> Node:
-    return {target: {name: value}}
+def _within(value: Any, target: str, *names: str) -> Node:
+    for name in reversed(names):
+        value = {name: value}
+    return {target: value}
 
 
 def _dose_and_rate(value: Any, name: str) -> Node:

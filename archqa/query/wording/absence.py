@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.findings import Gap, QueryResult
 from archqa.query.execution.rows import Row, extreme_rows
 from archqa.query.execution.statuses import row_state
 from archqa.query.model import Query, ReturnedField, RowKind
@@ -151,6 +151,12 @@ def nothing_text(subject_text: str, searched: Sequence[Searched]) -> str:
     if absent:
         parts.append(f"the record has {listed(absent)}")
     return f"{text}: {'; '.join(parts)}." if parts else f"{text}."
+
+
+def unsearched_text(subject_text: str, gaps: Sequence[Gap]) -> str:
+    """Return that nothing can be denied, as there may be rows that could not be read."""
+    reasons = listed([gap.reason for gap in gaps])
+    return f"Whether {subject_text} is recorded could not be searched: {reasons}."
 
 
 def row_flags(rows: Sequence[Row]) -> Iterator[str]:
