@@ -102,6 +102,8 @@ def absent_part(
     query: Query, result: QueryResult, support: Support, execute: Execute | None
 ) -> Part:
     """Return what there is instead of rows that pass all limits; else that there are none."""
+    if result.gaps:
+        return Part(is_found=False)
     if execute is None:
         searched = "; ".join(result.searched)
         return _nothing(query, f"Searched: {searched}." if searched else "")

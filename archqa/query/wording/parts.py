@@ -100,8 +100,6 @@ class PartWriter:
             part = self._patient_part(query, result)
         elif query.against is not None:
             part = self._comparison(query, result)
-        elif not rows and result.gaps:
-            part = Part(is_found=False)
         elif not rows:
             part = absent_part(query, result, self._support, self._execute)
         elif query.summary == "exists":
