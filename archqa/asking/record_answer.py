@@ -232,7 +232,10 @@ def _absence_message(parts: Sequence[Part]) -> str:
     """What was not found: absences of the same subject as one sentence, each sentence once."""
     searched: dict[str, list[Searched]] = {}
     sentences: dict[str, str] = {}
+    unsearched = {part.topic for part in parts if part.is_unsearched}
     for part in parts:
+        if part.topic in unsearched and not part.is_unsearched:
+            continue  # It may be among the rows that could not be read.
         if part.subject:
             searched.setdefault(part.subject, []).extend(part.searched)
             sentences[part.subject] = nothing_text(part.subject, searched[part.subject])

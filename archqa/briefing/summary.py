@@ -171,7 +171,7 @@ def summarize_record(
             patient.gaps.update(dict.fromkeys(patient.chart.gaps(DOCUMENT_TYPES)))
         remarks += [gap.remark for gap in patient.gaps if gap.remark not in remarks]
         if patient.gaps and not lines:
-            message = unsearched_text("anything", tuple(patient.gaps))
+            message = unsearched_text(kind.title, tuple(patient.gaps))
         sections.append(WrittenSection(kind, tuple(lines), message))
     return RecordSummary(
         patient=match.as_json,

@@ -157,6 +157,15 @@ def test_nothing_is_denied_that_may_be_in_a_refused_type(
     assert not answer.text.startswith("No")
 
 
+def test_an_absence_in_one_type_is_no_absence_while_another_is_refused(
+    serve: Callable[[Refusals], str],
+) -> None:
+    answer = _ask("Was she given morphine?", serve({"MedicationAdministration": 403}))
+    assert answer.status == "not_found"
+    assert answer.text.startswith("Morphine could not be searched: the server refused")
+    assert "is recorded" not in answer.text
+
+
 def test_other_kinds_of_rows_answer_as_if_nothing_was_refused(
     serve: Callable[[Refusals], str],
 ) -> None:

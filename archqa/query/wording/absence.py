@@ -35,6 +35,7 @@ from archqa.query.wording.words import (
     listed,
     row_label,
     row_words,
+    sentence_case,
     subject,
     without_marks,
 )
@@ -158,7 +159,7 @@ def nothing_text(subject_text: str, searched: Sequence[Searched]) -> str:
 def unsearched_text(subject_text: str, gaps: Sequence[Gap]) -> str:
     """Return that nothing can be denied, as there may be rows that could not be read."""
     reasons = listed([gap.reason for gap in gaps])
-    return f"Whether {subject_text} is recorded could not be searched: {reasons}."
+    return f"{sentence_case(subject_text)} could not be searched: {reasons}."
 
 
 def row_flags(rows: Sequence[Row]) -> Iterator[str]:

@@ -124,7 +124,9 @@ class PartWriter:
         remarks += [gap.remark for gap in result.gaps]
         if result.gaps and not part.is_found:
             message = unsearched_text(subject(query), result.gaps)
-            part = part._replace(message=message, subject="", searched=())
+            part = part._replace(
+                message=message, subject="", searched=(), is_unsearched=True
+            )
         return part._replace(
             topic=topic,
             rows=(*part.rows, *rows),
