@@ -233,7 +233,10 @@ def _absence_message(parts: Sequence[Part]) -> str:
     searched: dict[str, list[Searched]] = {}
     sentences: dict[str, str] = {}
     notes: dict[str, None] = {}
+    unsearched = {part.topic for part in parts if part.is_unsearched}
     for part in parts:
+        if part.topic in unsearched and not part.is_unsearched:
+            continue  # It may be among the rows that could not be read.
         notes.update(dict.fromkeys(part.notes))
         if part.subject:
             searched.setdefault(part.subject, []).extend(part.searched)

@@ -14,6 +14,8 @@ from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError, without_suppressed_causes
 from archqa.fhir import FhirError, connect
+from archqa.fhir.connection import tolerate_refusals
+from archqa.fhir.record import PartialRecord
 from archqa.query.wording.words import clock_text
 from archqa.runs.destinations import Announce, Announcer, run_destinations
 from archqa.safety.arguments import as_text
@@ -156,9 +158,12 @@ def brief(
         _announce_destinations(announce, settings, record, model_writes=model_writes)
     with connect(record, allow_plain_http=settings.allow_plain_http) as opened:
         try:
-            summary = summarize_record(opened, name, parse_time(now), kinds)
+            readable = tolerate_refusals(opened)
+            summary = summarize_record(readable, name, parse_time(now), kinds)
         except FhirError as error:
             raise InputError(record, [f": {error}"]) from None
+        if isinstance(readable, PartialRecord):
+            readable.check_any_type_read()
         if not model_writes:
             return _brief_of(summary)
         from archqa.briefing.model_brief import written_by_model  # Seldom needed.

@@ -8,7 +8,7 @@ from archqa.fhir import Record, Resource
 from archqa.fhir.values.references import parse_reference
 from archqa.query import Chart, Query, execute
 from archqa.query.conventions import CLINICAL, Conventions
-from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.findings import Gap, QueryResult
 from archqa.query.execution.rows import Row, parse_datetime
 from archqa.query.execution.statuses import is_fact, row_state
 from archqa.query.kinds import ReturnedField, RowKind
@@ -65,6 +65,8 @@ class PatientRows:
         self.now = now.replace(tzinfo=None)
         self.support = Support(record)
         self.chart = Chart(record, patient_id)
+        self.gaps: dict[Gap, None] = {}
+        """What could not be read for the section that is being written."""
 
     def rows(
         self,
@@ -135,9 +137,11 @@ class PatientRows:
         query = Query(
             what=what, returns=returns, now=self.now.isoformat(timespec="seconds")
         )
-        return execute(
+        result = execute(
             query, self.record, self.patient_id, conventions, chart=self.chart
         )
+        self.gaps.update(dict.fromkeys(result.gaps))
+        return result
 
     def _is_later(self, row: Row) -> bool:
         return row.local_time is not None and row.local_time > self.now

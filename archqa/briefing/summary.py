@@ -23,6 +23,8 @@ from archqa.briefing.visits import follow_ups, visits
 from archqa.core.near_misses import unknown_name
 from archqa.errors import CallerError
 from archqa.fhir import Record
+from archqa.notes import DOCUMENT_TYPES
+from archqa.query.wording.absence import unsearched_text
 from archqa.query.wording.words import counted
 
 
@@ -98,6 +100,12 @@ SECTIONS = (
 )
 
 
+_OF_NOTES = frozenset(
+    {"wishes", "medicines_in_notes", "medicine_changes", "follow_ups"}
+)
+"""Sections that are empty where the notes have nothing."""
+
+
 class WrittenSection(NamedTuple):
     """A section whose lines their evidence confirms."""
 
@@ -149,6 +157,7 @@ def summarize_record(
     sections = []
     remarks = [visit_clock.remark] if visit_clock.remark else []
     for kind in kinds:
+        patient.gaps.clear()
         draft = kind.write(patient)
         lines = confirmed(draft.lines, evidence, patient)
         rejected = len(draft.lines) - len(lines)
@@ -158,6 +167,11 @@ def summarize_record(
                 f"{left_out} of “{kind.title}” left out: what they cite does not confirm them."
             )
         message = draft.message if lines or not draft.lines else ""
+        if kind.name in _OF_NOTES:
+            patient.gaps.update(dict.fromkeys(patient.chart.gaps(DOCUMENT_TYPES)))
+        remarks += [gap.remark for gap in patient.gaps if gap.remark not in remarks]
+        if patient.gaps and not lines:
+            message = unsearched_text(kind.title, tuple(patient.gaps))
         sections.append(WrittenSection(kind, tuple(lines), message))
     return RecordSummary(
         patient=match.as_json,

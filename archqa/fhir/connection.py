@@ -17,6 +17,7 @@ from archqa.safety.server_urls import is_server_url
 if TYPE_CHECKING:
     from archqa.fhir.client.http_client import FhirClient
     from archqa.fhir.client.smart import BackendService, FixedToken
+    from archqa.fhir.record import Record
     from archqa.fhir.store import Store
 
 TOKEN_ENV_VAR = "ARCHQA_FHIR_TOKEN"
@@ -62,6 +63,18 @@ def connect(
     from archqa.fhir.store import Store
 
     return Store.open(location, profile)
+
+
+def tolerate_refusals(record: "Record") -> "Record":
+    """Return a record whose refused types have no resources: one on a server as `PartialRecord`."""
+    from archqa.fhir.store import LocalRecord
+
+    if isinstance(record, LocalRecord):
+        return record
+    from archqa.fhir.client.http_client import FhirClient
+    from archqa.fhir.client.partial_client import PartialClient
+
+    return PartialClient(record) if isinstance(record, FhirClient) else record
 
 
 def access_from_environment(

@@ -197,6 +197,18 @@ class Record(Protocol):
 
 
 @runtime_checkable
+class PartialRecord(Record, Protocol):
+    """A record on a server that may refuse some types: these have no resources here."""
+
+    refused: dict[str, str]
+    """The reason for each type that was refused so far."""
+
+    def check_any_type_read(self) -> None:
+        """Raise the first refusal if the server refused every type that was searched."""
+        ...
+
+
+@runtime_checkable
 class WritableRecord(Record, Protocol):
     """A record to which resources can be added."""
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from archqa.asking.patient import PatientMatch, SeveralPatients, find_patient
 from archqa.errors import CallerError
 from archqa.fhir import Overlay, Page, Record, Resource
+from archqa.fhir.connection import tolerate_refusals
 from archqa.fhir.request_budget import RequestLimits
 from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.urls import parse_search_url
@@ -77,6 +78,7 @@ class ServedRecord:
         self.location = location
         self.stored = stored
         self.record: Record = written or stored
+        self.partial_record = tolerate_refusals(self.record)
         self.limits = limits
         self.only_patient = patient
 

@@ -166,16 +166,15 @@ class RecordTools(NamedTuple):
         """Read a short question as a typed query, and return its rows. Check `read_as`."""
         match = self.served.find_patient(patient)
         stated = parse_time(now)
-        question_time = clock(
-            self.served.record, match.id, stated, patient=match.resource
-        )
+        record = self.served.partial_record
+        question_time = clock(record, match.id, stated, patient=match.resource)
         execute = PatientQueries(
-            self.served.record,
+            record,
             match.id,
             question_time.now,
             is_time_stated=stated is not None,
         )
-        vocabulary = patient_vocabulary(self.served.record, match.id)
+        vocabulary = patient_vocabulary(record, match.id)
         reading = read_question(question, vocabulary, today=question_time.now.date())
         status, reason = "understood", ""
         not_understood: tuple[str, ...] = ()
@@ -198,6 +197,7 @@ class RecordTools(NamedTuple):
                 )
         except CannotExecute as problem:
             raise CallerError(" ".join(str(problem).split())) from None
+        gaps = dict.fromkeys(gap.remark for gap in execute.chart.gaps())
         return QueriedRecord(
             patient=match.as_json,
             question=question,
@@ -206,7 +206,7 @@ class RecordTools(NamedTuple):
             reason=reason,
             not_understood=not_understood,
             queries=tuple(answered),
-            remarks=(question_time.remark,) if question_time.remark else (),
+            remarks=tuple(filter(None, [question_time.remark, *gaps])),
         )
 
     def ask(

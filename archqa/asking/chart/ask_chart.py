@@ -12,9 +12,11 @@ from archqa.asking.question import ModelBackends, Question, asks_model
 from archqa.asking.record import PatientQueries, answer_by_grammar, conventions_of
 from archqa.core.step import Step
 from archqa.fhir import Record, Store, connect
-from archqa.fhir.connection import checked_location
+from archqa.fhir.connection import checked_location, tolerate_refusals
+from archqa.fhir.record import PartialRecord
 from archqa.notes import DOCUMENT_TYPES
 from archqa.query.questions.everyday import PatientVocabulary, patient_vocabulary
+from archqa.query.wording.words import listed
 from archqa.runs.destinations import Announcer, Destination
 from archqa.safety.server_urls import check_encrypted, is_server_url
 from archqa.settings import Settings
@@ -89,7 +91,8 @@ async def answer_from_chart(
         announce(destinations)
     with connect(
         location, allow_plain_http=question.settings.allow_plain_http
-    ) as opened:
+    ) as connected:
+        opened = tolerate_refusals(connected)
         chart = await asyncio.to_thread(open_patient_chart, question, opened)
         if await asyncio.to_thread(_has_documents, question, chart):
             # What searches notes is slow to import.
@@ -100,9 +103,26 @@ async def answer_from_chart(
             answer = await answer_from_resources(question, chart, models)
             remarks = dict.fromkeys(filter(None, [chart.time_remark, *answer.remarks]))
             answer = answer.model_copy(update={"remarks": tuple(remarks)})
-    return AnsweredQuestion(
-        answer.model_copy(update={"patient": chart.patient.as_json})
-    )
+    if isinstance(opened, PartialRecord):
+        opened.check_any_type_read()
+    return AnsweredQuestion(_with_gaps(answer, chart))
+
+
+def _with_gaps(answer: Answer, chart: PatientChart) -> Answer:
+    """Return the answer with the types that the server refused: an absence is none of those."""
+    gaps = chart.queries.chart.gaps()
+    remarks = dict.fromkeys([*answer.remarks, *(gap.remark for gap in gaps)])
+    message = answer.message
+    if answer.status is Status.NOT_FOUND:
+        reasons = [gap.reason for gap in gaps if gap.reason not in message]
+        if reasons:
+            message = f"{message} Not searched: {listed(reasons)}."
+    changes = {
+        "patient": chart.patient.as_json,
+        "remarks": tuple(remarks),
+        "message": message,
+    }
+    return answer.model_copy(update=changes)
 
 
 async def answer_from_resources(

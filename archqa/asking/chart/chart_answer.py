@@ -37,6 +37,7 @@ from archqa.notes.documents import Document
 from archqa.query.questions.everyday import Vocabulary
 from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.reader import DECIDING
+from archqa.query.wording.absence import unsearched_text
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.people import body_part_spans
 from archqa.terminology.words import extract_numbers
@@ -351,6 +352,8 @@ class _CombinedAnswer:
         for fact in facts:
             if fact.status is Status.NOT_FOUND:
                 messages.append(fact.message)
+        if not messages and (gaps := self._chart.queries.chart.gaps()):
+            return unsearched_text("what is asked for", gaps)
         if not messages:
             return f"Neither notes nor resources answer this: {self._chart.extent()} searched."
         return " ".join(dict.fromkeys([*messages, note_answer.message]))

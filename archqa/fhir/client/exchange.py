@@ -97,7 +97,7 @@ def exchange(
         raise
     finally:
         milliseconds = 1000 * (time.monotonic() - started)
-        what = _requested_type(request.url.path)
+        what = requested_type(request.url.path)
         _log.info(
             "FHIR request: %s %s, status %s, %.0f ms",
             request.method,
@@ -107,7 +107,7 @@ def exchange(
         )
 
 
-def _requested_type(path: str) -> str:
+def requested_type(path: str) -> str:
     """The resource type or operation in a URL's path, `-` if it has none; never an id."""
     for segment in path.split("/"):
         if segment in R4_RESOURCE_TYPES or segment in _OTHER_NAMES:

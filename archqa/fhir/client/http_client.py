@@ -45,8 +45,26 @@ _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 """One value of a `Warning` header; the text is the group (RFC 7234, 5.5)."""
 
 
+class AccessForbidden(AuthenticationFailed):
+    """The token does not allow a request."""
+
+    status = 403
+
+
+class ServerError(ServerUnavailable):
+    """The server answers, but keeps failing at a request."""
+
+    status = 500
+
+
 class _TransientFailure(Exception):
     """A failure that may be gone at the next attempt."""
+
+    error: type[ServerUnavailable] = ServerUnavailable
+
+
+class _InternalError(_TransientFailure):
+    error = ServerError
 
 
 class FhirClient:
@@ -223,9 +241,7 @@ class FhirClient:
                         raise _TransientFailure(type(error).__name__) from None
         except _TransientFailure as error:
             failure = f"The FHIR server at {self.base} does not answer ({error})."
-            raise ServerUnavailable(
-                f"{failure}\nCheck the address, or try later."
-            ) from None
+            raise error.error(f"{failure}\nCheck the address, or try later.") from None
         raise AssertionError
 
     def _page(self, url: str, headers: dict[str, str]) -> Page:
@@ -268,7 +284,10 @@ class FhirClient:
         if status in {401, 403}:
             refusal = f"The FHIR server at {self.base} refuses the token."
             advice = "Check it, and what it is allowed to do; archqa takes it from ARCHQA_FHIR_TOKEN."
-            raise AuthenticationFailed(f"{refusal}\n{advice}")
+            refused = AccessForbidden if status == 403 else AuthenticationFailed
+            raise refused(f"{refusal}\n{advice}")
+        if status == ServerError.status:
+            raise _InternalError(f"HTTP {status}")
         if status in _TRANSIENT_STATUSES:
             raise _TransientFailure(f"HTTP {status}")
         if status >= 300:

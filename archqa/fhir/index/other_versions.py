@@ -136,7 +136,11 @@ def _apply(rule: _Rule, node: Node) -> bool:
             node[name] = new
         elif isinstance(present, list) and isinstance(new, list):
             present += new
-        elif rule.conversion == "within" and isinstance(present, dict):
+        elif (
+            rule.conversion == "within"
+            and isinstance(present, dict)
+            and present.keys().isdisjoint(new)
+        ):
             present |= new
         elif node.setdefault(name, new) != new:
             node[rule.member] = value
@@ -312,8 +316,10 @@ def _notes(value: Any, target: str) -> Node:
     return {target: values}
 
 
-def _within(value: Any, target: str, name: str) -> Node:
-    return {target: {name: value}}
+def _within(value: Any, target: str, *names: str) -> Node:
+    for name in reversed(names):
+        value = {name: value}
+    return {target: value}
 
 
 def _dose_and_rate(value: Any, name: str) -> Node:
@@ -324,21 +330,10 @@ def _actors(value: Any, target: str) -> Node:
     return {target: [{"actor": actor} for actor in _items(value)]}
 
 
-def _without_roles(value: Any, target: str) -> Node:
-    return {target: [item["actor"] for item in _objects(value) if "actor" in item]}
-
-
 def _spread(value: Any, *targets: str) -> Node:
     """The elements of an object as elements of the one that it is in."""
     names = _mapping(targets)
-    replacement: Node = {}
-    extensions: list[Node] = []
-    for name, element in value.items():
-        if name in names:
-            replacement[names[name]] = element
-        else:
-            extensions.append(_extension(name, element))
-    return replacement | _with_extensions(extensions)
+    return {names[name]: value[name] for name in names.keys() & value.keys()}
 
 
 def _related(value: Any) -> Node | None:
@@ -352,32 +347,28 @@ def _related(value: Any) -> Node | None:
     return {names[name]: references for name, references in targets.items()}
 
 
-def _halves(value: Any, target: str, half: str) -> Node | None:
+def _halves(value: Any, target: str, half: str) -> Node:
     """The concepts, or the references, of CodeableReferences; the other halves become extensions."""
-    chosen = []
-    others: list[Node] = []
-    for item in _objects(value):
-        if half not in item:
-            return None
-        chosen.append(item[half])
+    items = _objects(value)
+    chosen = [item[half] for item in items]
+    extensions = []
+    for item in items:
         for name in item.keys() - {half}:
-            others.append(_extension(target, item[name]))
+            other = item[name]
+            kind = "Reference" if "reference" in other else "CodeableConcept"
+            url = f"{_EXTENSION}{target}"
+            extensions.append({"url": url, f"value{kind}": other})
     replacement = {target: chosen if isinstance(value, list) else chosen[0]}
-    return replacement | _with_extensions(others)
+    return replacement | ({"extension": extensions} if extensions else {})
 
 
 def _choose(value: Any, target: str) -> Node | None:
     """A CodeableReference, or a Reference, as `xCodeableConcept` or `xReference`."""
-    if not isinstance(value, dict):
-        return None
     if not _is_codeable(value):
-        return {f"{target}Reference": value}
-    if "concept" not in value:
-        return {f"{target}Reference": value["reference"]}
-    others: list[Node] = []
-    if "reference" in value:
-        others.append(_extension(target, value["reference"]))
-    return {f"{target}CodeableConcept": value["concept"]} | _with_extensions(others)
+        return {f"{target}Reference": {**value}}
+    if "concept" in value:
+        return _halves(value, f"{target}CodeableConcept", "concept")
+    return _halves(value, f"{target}Reference", "reference")
 
 
 def _divide(value: Any, for_concepts: str, for_references: str) -> Node:
@@ -401,18 +392,6 @@ def _divide(value: Any, for_concepts: str, for_references: str) -> Node:
 
 def _mapping(codes: tuple[str, ...]) -> dict[str, str]:
     return dict(code.split(":", 1) for code in codes)
-
-
-def _extension(name: str, value: Any) -> Node:
-    """A value of another version as an extension."""
-    kind = "valueString"
-    if isinstance(value, dict):
-        kind = "valueReference" if "reference" in value else "valueCodeableConcept"
-    return {"url": f"{_EXTENSION}{name}", kind: value}
-
-
-def _with_extensions(extensions: list[Node]) -> Node:
-    return {"extension": extensions} if extensions else {}
 
 
 _CONVERSIONS: dict[str, Callable[..., Node | None]] = {
@@ -440,6 +419,5 @@ _CONVERSIONS: dict[str, Callable[..., Node | None]] = {
         _single,
         _spread,
         _within,
-        _without_roles,
     )
 }

@@ -6,9 +6,12 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from archqa.fhir import CodeCount, Encounters, FhirError, Record, Resolver, Resource
+from archqa.fhir.record import NOT_CONVERTED, PartialRecord
 from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.references import parse_reference
+from archqa.fhir.values.search_parameters import parameters
 from archqa.fhir.views.encounters import EncounterKind, encounter_kind
+from archqa.query.execution.findings import Gap
 
 _CODES_PER_SEARCH = 60
 """With their systems, this many codes make a URL of some 6,000 characters, which servers accept."""
@@ -152,6 +155,39 @@ class Chart:
             return self.search(resource_type, params)
         except FhirError:
             return []
+
+    def gaps(self, resource_types: Iterable[str] | None = None) -> list[Gap]:
+        """What could not be read of these types; by default, of all that were refused so far."""
+        refused = self.record.refused if isinstance(self.record, PartialRecord) else {}
+        gaps: list[Gap] = []
+        for resource_type in refused if resource_types is None else resource_types:
+            if resource_type in refused:
+                reason = (
+                    f"the server refused {resource_type} ({refused[resource_type]})"
+                )
+                gaps.append(Gap(resource_type, reason))
+            elif isinstance(self.record, LocalRecord):
+                gaps += self._not_converted(resource_type)
+        return gaps
+
+    def _not_converted(self, resource_type: str) -> list[Gap]:
+        """The resources of other FHIR versions that R4 has no place for as a whole."""
+        limits = {"_tag": f"{NOT_CONVERTED}|", "_summary": "count"}
+        for parameter in ("patient", "subject"):
+            if parameter in parameters(resource_type):
+                limits[parameter] = f"Patient/{self.patient}"
+                break
+        else:
+            return []
+
+        def count() -> int:
+            return self.record.search(resource_type, limits).total or 0
+
+        number = self.get_or_compute(f"not converted {resource_type}", count)
+        if not number:
+            return []
+        text = f"{number} {resource_type} of another FHIR version could not be read as a whole"
+        return [Gap(resource_type, text)]
 
     def get_or_compute(self, name: str, compute: Callable[[], Computed]) -> Computed:
         """Something derived from the patient's resources, computed once. It must not be changed."""

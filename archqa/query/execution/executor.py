@@ -37,6 +37,7 @@ from archqa.query.execution.rows import (
     parse_datetime,
     without_timezone,
 )
+from archqa.query.kinds import KINDS
 from archqa.query.model import Against, CannotExecute, Query
 from archqa.query.values import Interval
 
@@ -47,6 +48,17 @@ _RELATIONS: dict[str, Callable[[float, float], bool]] = {
 }
 _PERIOD_LENGTH = {"day": 10, "month": 7, "year": 4}
 """Leading characters of an ISO time: 2133-12-31, 2133-12, 2133."""
+
+_READERS_OF_DRUGS = frozenset({"medications", "administrations"})
+_PEOPLE = ("Practitioner", "PractitionerRole", "RelatedPerson", "CareTeam")
+_TYPES_OF_FIELDS: dict[str, tuple[str, ...]] = {
+    "practitioner": _PEOPLE,
+    "place": (*_PEOPLE, "Organization", "Location"),
+    "care_unit": ("Location",),
+    "reason": ("Condition",),
+    "specimen": ("Specimen",),
+}
+"""Types of what a row refers to, by the field that tells it."""
 
 _TIMES = frozenset({"time", "end_time", "birth_date", "death_time"})
 _NUMBERS = frozenset({"value", "elapsed", "length_of_stay", "age"})
@@ -126,7 +138,24 @@ def execute(
         steps=tuple(context.steps),
         left_out=tuple(context.left_out),
         undecided=tuple(context.undecided),
+        gaps=tuple(chart.gaps(_types_of_rows(query))),
     )
+
+
+def _types_of_rows(query: Query) -> dict[str, None]:
+    """The types of resources that the rows of a query, and what it returns of them, may be in."""
+    kinds = [KINDS[query.what]]
+    if query.companion is not None:
+        kinds.append(KINDS[query.companion.what])
+    types: dict[str, None] = {}
+    for kind in kinds:
+        types.update(dict.fromkeys(source.type for source in kind.sources))
+        if kind.reader in _READERS_OF_DRUGS:
+            types["Medication"] = None
+    if query.when.visit is not None or query.what == "care_unit":
+        types["Encounter"] = None
+    types.update(dict.fromkeys(_TYPES_OF_FIELDS.get(query.returns, ())))
+    return types
 
 
 def _mark_chosen(selection: RowSelection, side: Side) -> list[Row]:

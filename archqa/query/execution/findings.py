@@ -28,6 +28,18 @@ class Caveat(NamedTuple):
     kind: CaveatKind = "other"
 
 
+class Gap(NamedTuple):
+    """Resources of a type in which there may be rows that could not be read; `reason` is a clause."""
+
+    type: str
+    reason: str
+
+    @property
+    def remark(self) -> str:
+        """What the reader of an answer should know: one sentence."""
+        return f"{self.reason[0].upper()}{self.reason[1:]}: rows may be missing from this answer."
+
+
 AnswerKind = Literal["yes_no", "count", "number", "time", "text"]
 Scalar = bool | int | float | str | None
 
@@ -62,6 +74,7 @@ class QueryResult(FrozenModel):
     `left_out` are rows that pass the limits but are no facts: not done, refuted, cancelled.
     `undecided` are rows whose value is a bound, a range or no number, so that they may pass the
     limit of a value, or exceed the extreme that the answer is.
+    `gaps` are the types of resources that may have further rows, which could not be read.
     """
 
     query: Query
@@ -75,6 +88,7 @@ class QueryResult(FrozenModel):
     steps: tuple[SearchStep, ...] = ()
     left_out: tuple[Row, ...] = ()
     undecided: tuple[Row, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.findings import Gap, QueryResult
 from archqa.query.execution.rows import Row, extreme_rows
 from archqa.query.execution.statuses import row_state
 from archqa.query.model import Query, ReturnedField, RowKind
@@ -39,6 +39,7 @@ from archqa.query.wording.words import (
     listed,
     row_label,
     row_words,
+    sentence_case,
     subject,
     without_marks,
 )
@@ -110,6 +111,8 @@ def absent_part(
     query: Query, result: QueryResult, support: Support, execute: Execute | None
 ) -> Part:
     """Return what there is instead of rows that pass all limits; else that there are none."""
+    if result.gaps:
+        return Part(is_found=False)
     if execute is None:
         searched = "; ".join(result.searched)
         return _nothing(query, f"Searched: {searched}." if searched else "")
@@ -213,10 +216,7 @@ def _all_results(query: Query) -> Query:
 
 
 def _limits_of_the_search(query: Query, execute: Execute) -> tuple[str, ...]:
-    """Sentences on what may be missing: resources that could not be classified or not be read.
-
-    Resource types that a server refused belong here, with the reason.
-    """
+    """Sentences on what may be missing: resources that could not be classified or not be read."""
     if query.what not in {"lab", "vital"} or query.names or query.concepts:
         return ()
     number = len(execute(_all_results(query)).rows)
@@ -225,6 +225,12 @@ def _limits_of_the_search(query: Query, execute: Execute) -> tuple[str, ...]:
     results = counted(number, "result", "results")
     verb = "is" if number == 1 else "are"
     return (f"The record has {results} that {verb} of another kind.",)
+
+
+def unsearched_text(subject_text: str, gaps: Sequence[Gap]) -> str:
+    """Return that nothing can be denied, as there may be rows that could not be read."""
+    reasons = listed([gap.reason for gap in gaps])
+    return f"{sentence_case(subject_text)} could not be searched: {reasons}."
 
 
 def row_flags(rows: Sequence[Row]) -> Iterator[str]:

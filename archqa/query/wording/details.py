@@ -198,7 +198,8 @@ class Part(NamedTuple):
     there is not; `subject` and `searched` are its parts, where absences of one thing can be said
     together; `notes` are sentences that limit it: similar results, and what could not be read or
     classified. `rows` are further rows that the answer rests on. `limit` is the number of statements
-    that are shown; of a series, which stands oldest first, the last ones.
+    that are shown; of a series, which stands oldest first, the last ones. `is_unsearched`: nothing
+    can be denied, since there may be rows that could not be read.
     """
 
     statements: tuple[Statement, ...] = ()
@@ -214,6 +215,7 @@ class Part(NamedTuple):
     remarks: tuple[str, ...] = ()
     limit: int = MAX_LINES
     is_series: bool = False
+    is_unsearched: bool = False
 
 
 def references(rows: Iterable[Row]) -> list[str]:

@@ -10,7 +10,7 @@ from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state, tentative_status
 from archqa.query.kinds import KINDS
 from archqa.query.model import Query
-from archqa.query.wording.absence import absent_part, row_flags
+from archqa.query.wording.absence import absent_part, row_flags, unsearched_text
 from archqa.query.wording.ages import age_statements, age_text
 from archqa.query.wording.details import (
     MAX_LINES,
@@ -121,6 +121,12 @@ class PartWriter:
         if query.what in MEASURED:
             remarks += undecided_remarks(query, result)
             remarks += failed_remarks(query, result)
+        remarks += [gap.remark for gap in result.gaps]
+        if result.gaps and not part.is_found:
+            message = unsearched_text(subject(query), result.gaps)
+            part = part._replace(
+                message=message, subject="", searched=(), is_unsearched=True
+            )
         return part._replace(
             topic=topic,
             rows=(*part.rows, *rows),
