@@ -17,26 +17,22 @@ from archqa.briefing.patient_rows import (
     PatientRows,
     SectionDraft,
     draft_of_rows,
-    groups_of,
     is_older,
-    last_day,
+    newest_groups,
+    old_message,
     whole_name,
     without_closed,
 )
-from archqa.briefing.problems import old_message
 from archqa.briefing.verification import named_drugs
 from archqa.notes.sections import section_kind, section_label
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
-from archqa.query.wording.words import counted, date_text, number_text, row_status
+from archqa.query.wording.words import date_text, number_text, row_status
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
 from archqa.terminology.drugs import ingredients_of
 
-MAX_MEDICINES = 30
-MAX_LAST_ORDERS = 15
-MAX_LINES = 20
 OLD_AFTER_YEARS = 5
 RECORDED_AS_CURRENT = "What the record has as current; it does not say what is taken."
 NONE_CURRENT = "No medicine is recorded as current. The last orders:"
@@ -64,11 +60,9 @@ def medicines(patient: PatientRows) -> SectionDraft:
     rows = _named_rows(patient)
     current = current_rows(patient)
     if not current:
-        groups = _products_newest_first(
-            [row for row in rows if row.ingredient_count == 1]
-        )
+        single = [row for row in rows if row.ingredient_count == 1]
         lines = []
-        for group in groups[:MAX_LAST_ORDERS]:
+        for group in newest_groups(single, _product):
             row = group[-1]
             parts = [*_regimen(row), *_order_dates(patient, row)]
             end = patient.end_date(row)
@@ -79,12 +73,12 @@ def medicines(patient: PatientRows) -> SectionDraft:
             lines.append(line.with_remark(status) if status else line)
         return SectionDraft(tuple(lines), NONE_CURRENT if lines else "")
     limit = patient.now.year - OLD_AFTER_YEARS
-    groups = _products_newest_first(current)
+    groups = newest_groups(current, _product)
     groups.sort(key=lambda group: is_older(group, limit))
     products = set(map(_product, current))
     lines = []
     old_count = 0
-    for group in groups[:MAX_MEDICINES]:
+    for group in groups:
         line = _order_line(patient, group[-1], rows, products)
         if is_older(group, limit):
             old_count += 1
@@ -92,9 +86,6 @@ def medicines(patient: PatientRows) -> SectionDraft:
         note = _contradicting_note(patient, group[-1])
         lines.append(with_note(line, "a newer note says", note))
     messages = [RECORDED_AS_CURRENT, old_message(old_count, "ordered", limit)]
-    further = len(groups) - len(lines)
-    if further:
-        messages.append(f"{counted(further, 'more is', 'more are')} recorded.")
     return SectionDraft(tuple(lines), " ".join(filter(None, messages)))
 
 
@@ -138,11 +129,7 @@ def medicines_in_notes(patient: PatientRows) -> SectionDraft:
 
 
 def _quoted_section(lines: list[NoteLine], message: str) -> SectionDraft:
-    if not lines:
-        return SectionDraft()
-    if len(lines) > MAX_LINES:
-        message = f"{message} {len(lines) - MAX_LINES} earlier ones are left out."
-    return SectionDraft(tuple(map(quote, lines[:MAX_LINES])), message)
+    return SectionDraft(tuple(map(quote, lines)), message if lines else "")
 
 
 def _taken_drugs(line: NoteLine) -> set[str]:
@@ -174,13 +161,6 @@ def _named_rows(patient: PatientRows) -> list[Row]:
         if row.name and not is_single and not _FLUSH.search(row.name):
             rows.append(row)
     return rows
-
-
-def _products_newest_first(rows: Sequence[Row]) -> list[list[Row]]:
-    groups = groups_of(rows, _product)
-    groups.sort(key=lambda group: whole_name(group[0].name).casefold())
-    groups.sort(key=last_day, reverse=True)
-    return groups
 
 
 def _order_line(

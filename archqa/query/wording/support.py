@@ -270,7 +270,9 @@ def unconfirmed(row: Row, read: ReadResource) -> str:
     scalars = list(all_scalars(resources))
     texts = {str(scalar).strip() for scalar in scalars}
     missing = []
-    if row.names and texts.isdisjoint(map(str.strip, row.names)):
+    # Of the class of a visit the resource may have the code alone.
+    names = set(row.names).difference(row.facts.get("class", ()), [""])
+    if names and texts.isdisjoint(map(str.strip, names)):
         missing.append("the name")
     if row.value is not None and not _contains_value(row, resources, scalars, texts):
         missing.append("the value")
