@@ -1,6 +1,6 @@
 """The answer to a person's question: a status, cited lines and the evidence they rest on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -96,6 +96,28 @@ def evidence_html(evidence: Sequence[Evidence]) -> str:
     return html.folded(
         f"Evidence ({len(evidence)})", html.table(("id", "text", "from"), rows)
     )
+
+
+def citation_ranges(
+    citations: Iterable[str], evidence: Sequence[Evidence]
+) -> list[tuple[int, int]]:
+    """Return the numbers of cited evidence, from 1: the first and last of each unbroken run."""
+    ids = [piece.id for piece in evidence]
+    ranges: list[tuple[int, int]] = []
+    for number in sorted({ids.index(citation) + 1 for citation in citations}):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges
+
+
+def citation_numbers(citations: Iterable[str], evidence: Sequence[Evidence]) -> str:
+    """Return the numbers of cited evidence as people read them: `1, 4-9`."""
+    numbers = []
+    for first, last in citation_ranges(citations, evidence):
+        numbers.append(str(first) if first == last else f"{first}-{last}")
+    return ", ".join(numbers)
 
 
 class Answer(FrozenModel):

@@ -14,25 +14,19 @@ from archqa.briefing.patient_rows import (
     PatientRows,
     SectionDraft,
     code_key,
-    draft_of_rows,
     groups_of,
-    last_day,
-    without_closed,
+    newest_groups,
 )
 from archqa.briefing.problems import diagnosis_line, procedure_line
 from archqa.notes.sections import section_kind, section_label
-from archqa.query.execution.elements import objects_at, text_at
 from archqa.query.execution.rows import Row
-from archqa.query.execution.statuses import tentative_status
+from archqa.query.execution.statuses import row_state
 from archqa.query.wording.words import clean_name
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
 
-MAX_NOTE_LINES = 8
-MAX_WISHES = 8
 NONE_CODED = "No allergy is coded; diagnoses or notes tell of reactions."
 
-_CRITICALITIES = {"high", "low"}
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _GENERAL = frozenset(
     {"allergy", "substance", "product", "preparation", "containing", "drug"}
@@ -42,42 +36,34 @@ _ALLERGY = re.compile(r"[ -]allerg(?:y|ies)\b", re.IGNORECASE)
 
 
 def allergies(patient: PatientRows) -> SectionDraft:
-    """Return a line for each substance whose allergy has not ended, the latest first.
+    """Return a line for each substance, the latest first, those whose allergy has ended last.
 
     It ends with a line of a note that names the substance, with a reaction if one has. Then what
     the record says that there is none, diagnoses of allergic reactions, and what notes state.
     """
     authored_lines = patient_notes(patient).authored_lines
     notes = newest_first([line for line in authored_lines if is_allergy_line(line)])
-    groups = groups_of(
-        without_closed(patient, "allergy", patient.rows("allergy")), code_key
+    groups = newest_groups(patient.rows("allergy"))
+    groups.sort(
+        key=lambda group: row_state("allergy", group[-1], patient.now) == "ended"
     )
-    groups.sort(key=lambda group: clean_name(group[-1].name))
-    groups.sort(key=last_day, reverse=True)
     lines: list[LineDraft] = []
     quoted: list[NoteLine] = []
     for group in groups:
         note = _note_on(group[-1], notes)
         if note is not None:
             quoted.append(note)
-        lines.append(with_note(_allergy_line(patient, group[-1]), "a note says", note))
-    for row in patient.denied_allergies():
-        lines.append(
-            draft_of_rows(f"{clean_name(row.name)}, {patient.since(row)}", [row])
-        )
+        line = patient.line("allergy", group[-1:])
+        lines.append(with_note(line, "a note says", note))
+    lines += [patient.line("allergy", [row]) for row in patient.denied_allergies()]
     is_coded = bool(lines)
     # Conditions that tell an allergy or an allergic reaction, whether or not they ended.
     cue = cue_pattern("allergy", "diagnosis")
     diagnoses = [row for row in patient.rows("diagnosis") if cue.search(row.name)]
-    for group in sorted(groups_of(diagnoses, code_key), key=last_day, reverse=True):
+    for group in newest_groups(diagnoses):
         lines.append(diagnosis_line(patient, group))
-    further = [note for note in notes if note not in quoted]
-    lines += map(quote, further[:MAX_NOTE_LINES])
-    message = "" if is_coded or not lines else NONE_CODED
-    if len(further) > MAX_NOTE_LINES:
-        left_out = len(further) - MAX_NOTE_LINES
-        message = f"{message} {left_out} earlier lines of notes are left out."
-    return SectionDraft(tuple(lines), message.strip())
+    lines += [quote(note) for note in notes if note not in quoted]
+    return SectionDraft(tuple(lines), "" if is_coded or not lines else NONE_CODED)
 
 
 def wishes(patient: PatientRows) -> SectionDraft:
@@ -94,10 +80,8 @@ def wishes(patient: PatientRows) -> SectionDraft:
     stated = notes.lines_where(
         notes.authored_lines, lambda part: bool(pattern.search(part.text))
     )
-    lines += map(quote, stated[:MAX_WISHES])
+    lines += map(quote, stated)
     message = "Notes as written, the newest first." if stated else ""
-    if len(stated) > MAX_WISHES:
-        message = f"{message} {len(stated) - MAX_WISHES} earlier ones are left out."
     return SectionDraft(tuple(lines), message)
 
 
@@ -132,24 +116,3 @@ def _note_on(row: Row, notes: list[NoteLine]) -> NoteLine | None:
 
 def _names_any(words: set[str], text: str) -> bool:
     return not words.isdisjoint(_WORD.findall(text.casefold()))
-
-
-def _allergy_line(patient: PatientRows, row: Row) -> LineDraft:
-    """The substance with reaction, severity and criticality as coded, and the date."""
-    resource = patient.resource(row)
-    parts = [clean_name(row.name) or "Substance without a name"]
-    reactions = "; ".join(map(clean_name, row.facts.get("reaction", ())))
-    parts.append(f"reaction: {reactions}" if reactions else "reaction not coded")
-    severities: dict[str, None] = {}
-    for reaction in objects_at(resource, "reaction"):
-        if severity := text_at(reaction, "severity"):
-            severities[severity] = None
-    if severities:
-        parts.append(f"severity: {'; '.join(severities)}")
-    criticality = resource.get("criticality")
-    if criticality in _CRITICALITIES:
-        parts.append(f"criticality: {criticality}")
-    parts.append(patient.since(row))
-    line = draft_of_rows(", ".join(parts), [row])
-    tentative = tentative_status("allergy", row)
-    return line.with_remark(tentative) if tentative else line

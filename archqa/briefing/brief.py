@@ -1,7 +1,6 @@
 """`archqa.brief`: the summary of one patient for a visit, as text, HTML, JSON and Markdown."""
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
 
 AGENT = "brief_writing"
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
-_LIST_MARK = re.compile(r"^(\d+)([.)])|^([-+])(?= )")
-
 
 class BriefLine(FrozenModel):
     """One line, the ids of its evidence, and the date of what it says, as in the record."""
@@ -41,24 +37,30 @@ class BriefLine(FrozenModel):
 
 
 class BriefSection(FrozenModel):
-    """The lines on one subject; `message` says that there is nothing, or what the lines are."""
+    """The lines on one subject; `message` says what they are, and how many more there are.
+
+    Where nothing is recorded, `is_absent` is true and `message` says so.
+    """
 
     name: str
     title: str
     lines: tuple[BriefLine, ...] = ()
     message: str = ""
+    is_absent: bool = False
 
 
 class Brief(FrozenModel):
     """What `archqa.brief` returns; `archqa brief --json` prints `as_json`.
 
-    `patient` has `id` and `name`; `now` is the time of the summary. Resources are cited as
+    `patient` has `id` and `name`; `now` is the time of the summary. `nothing_recorded` names in a
+    sentence or two what the record does not have. Resources are cited as
     `Type/id`, sentences of notes as `DocumentReference/<id>#<n>`, counted from 1 in the document.
     """
 
     patient: dict[str, str]
     now: str
     sections: tuple[BriefSection, ...]
+    nothing_recorded: str = ""
     evidence: tuple[Evidence, ...] = ()
     remarks: tuple[str, ...] = ()
     answered_by: AnsweredBy = AnsweredBy()
@@ -75,20 +77,25 @@ class Brief(FrozenModel):
         return self.answered_by.model or "queries of the record"
 
     @property
+    def filled_sections(self) -> tuple[BriefSection, ...]:
+        """The sections that have lines, or that say why they have none."""
+        return tuple(section for section in self.sections if not section.is_absent)
+
+    @property
     def text(self) -> str:
         """The sections as plain text, without citations."""
         parts = []
-        for section in self.sections:
+        for section in self.filled_sections:
             lines = [f"- {line.text}" for line in section.lines]
             parts.append(
                 "\n".join(filter(None, [section.title, section.message, *lines]))
             )
-        return "\n\n".join(parts)
+        return "\n\n".join(filter(None, [*parts, self.nothing_recorded]))
 
     def _repr_html_(self) -> str:
         name = self.patient.get("name") or self.patient.get("id", "")
         parts = [html.heading(f"{name}, {self.visit_time}")]
-        for section in self.sections:
+        for section in self.filled_sections:
             parts.append(html.heading(section.title))
             if section.message:
                 parts.append(f"<p>{html.text(section.message)}</p>")
@@ -97,6 +104,7 @@ class Brief(FrozenModel):
                 lines.append(f"{html.text(line.text)} {html.citations(line.citations)}")
             if lines:
                 parts.append(html.ordered_list(lines))
+        parts.append(f"<p>{html.text(self.nothing_recorded)}</p>")
         parts.append(evidence_html(self.evidence))
         parts.append(html.paragraph("Remarks", " ".join(self.remarks)))
         return "".join(parts)
@@ -108,6 +116,7 @@ class Brief(FrozenModel):
             "patient": self.patient,
             "now": self.now,
             "sections": fields["sections"],
+            "nothing_recorded": self.nothing_recorded,
             "evidence": fields["evidence"],
             "remarks": fields["remarks"],
             "answered_by": fields["answered_by"],
@@ -202,81 +211,41 @@ def _brief_of(summary: RecordSummary) -> Brief:
             )
             cited |= dict.fromkeys(draft.citations)
         message = section.message
-        if not lines and not message:
-            message = section.kind.empty
+        if section.is_absent:
+            message = f"Nothing recorded: {section.kind.subject}."
         written = BriefSection(
             name=section.kind.name,
             title=section.kind.title,
             lines=tuple(lines),
             message=message,
+            is_absent=section.is_absent,
         )
         sections.append(written)
     return Brief(
         patient=summary.patient,
         now=summary.now.replace(tzinfo=None).isoformat(timespec="seconds"),
         sections=tuple(sections),
+        nothing_recorded=_nothing_recorded(summary),
         evidence=tuple(map(summary.evidence.evidence, cited)),
         remarks=summary.remarks,
     )
 
 
-def brief_markdown(brief: Brief) -> str:
-    """Return the summary as one Markdown document; the numbers of a line lead to its evidence."""
-    numbers = evidence_numbers(brief)
-    parts = [
-        f"# {escaped(brief.patient['name'] or 'Patient without a name')}",
-        f"Patient {escaped(brief.patient['id'])}, as of {brief.visit_time}.",
-    ]
-    parts += [f"> {escaped(remark)}" for remark in brief.remarks]
-    for section in brief.sections:
-        parts.append(f"## {escaped(section.title)}")
-        if section.message:
-            parts.append(escaped(section.message))
-        lines = []
-        for line in section.lines:
-            # The numbers of its evidence: `1, 4-9`.
-            cited = []
-            for first, last in number_ranges(
-                numbers[citation] for citation in line.citations
-            ):
-                cited.append(str(first) if first == last else f"{first}-{last}")
-            lines.append(f"- {escaped(line.text)} \\[{', '.join(cited)}\\]")
-        if lines:
-            parts.append("\n".join(lines))
-    evidence_lines = []
-    for number, evidence in enumerate(brief.evidence, start=1):
-        place = f" ({escaped(evidence.source)})" if evidence.kind == "sentence" else ""
-        # Lines stay apart: a list of a note is none of its items.
-        text = " / ".join(filter(None, map(str.strip, evidence.text.splitlines())))
-        evidence_lines.append(
-            f"{number}. {escaped(evidence.id)}{place}: {escaped(text)}"
-        )
-    if evidence_lines:
-        parts += ["## Evidence", "\n".join(evidence_lines)]
-    parts.append(f"Written by {escaped(brief.author)}.")
-    return "\n\n".join(parts) + "\n"
-
-
-def evidence_numbers(brief: Brief) -> dict[str, int]:
-    """Return the number of each piece of evidence, from 1."""
-    return {
-        evidence.id: number for number, evidence in enumerate(brief.evidence, start=1)
-    }
-
-
-def number_ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last of each unbroken run of numbers, in order."""
-    run: list[int] = []
-    for number in sorted(set(numbers)):
-        if run and number != run[-1] + 1:
-            yield run[0], run[-1]
-            run = []
-        run.append(number)
-    if run:
-        yield run[0], run[-1]
-
-
-def escaped(text: str) -> str:
-    """Return a text of a record on one line, without a meaning in Markdown."""
-    plain = _SPECIAL.sub(r"\\\1", " ".join(text.split()))
-    return _LIST_MARK.sub(lambda mark: f"{mark[1] or ''}\\{mark[2] or mark[3]}", plain)
+def _nothing_recorded(summary: RecordSummary) -> str:
+    """What the record does not have, in one line; of notes only where there are some."""
+    absent = []
+    absent_in_notes = []
+    for section in summary.sections:
+        if section.is_absent and section.kind.is_of_notes:
+            absent_in_notes.append(section.kind.subject)
+        elif section.is_absent:
+            absent.append(section.kind.subject)
+    texts = []
+    if absent_in_notes and not summary.has_notes:
+        absent.append("notes")
+    elif absent_in_notes:
+        names = ", ".join(absent_in_notes)
+        texts.append(f"Not in the notes of the last 24 months: {names}.")
+    if absent:
+        texts.insert(0, f"Nothing recorded: {', '.join(absent)}.")
+    return " ".join(texts)

@@ -17,8 +17,7 @@ from archqa.briefing.patient_rows import (
     PatientRows,
     SectionDraft,
     draft_of_rows,
-    groups_of,
-    last_day,
+    newest_groups,
     whole_name,
 )
 from archqa.briefing.verification import named_drugs
@@ -28,7 +27,6 @@ from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
 from archqa.query.wording.details import strength_text
 from archqa.query.wording.words import (
-    counted,
     date_text,
     dated_word,
     death_text,
@@ -41,9 +39,6 @@ from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
 from archqa.terminology.drugs import ingredients_of
 
-MAX_MEDICINES = 30
-MAX_LAST_ORDERS = 15
-MAX_LINES = 20
 RECORDED_AS_CURRENT = "What the record has as current; it does not say what is taken."
 NO_NOTES = "The record has no notes."
 NONE_CURRENT = "No medicine is recorded as current. The last orders:"
@@ -67,11 +62,9 @@ def medicines(patient: PatientRows) -> SectionDraft:
     rows = _named_rows(patient)
     current = current_rows(patient)
     if not current:
-        groups = _products_newest_first(
-            [row for row in rows if row.ingredient_count == 1]
-        )
+        single = [row for row in rows if row.ingredient_count == 1]
         lines = []
-        for group in groups[:MAX_LAST_ORDERS]:
+        for group in newest_groups(single, _product):
             row = group[-1]
             parts = [*_regimen(row), *_order_dates(patient, row)]
             end = patient.end_date(row)
@@ -83,12 +76,12 @@ def medicines(patient: PatientRows) -> SectionDraft:
         death = next(filter(None, map(death_text, rows)), "")
         message = f"{sentence_case(death)}. The last orders:" if death else NONE_CURRENT
         return SectionDraft(tuple(lines), message if lines else "")
-    groups = _products_newest_first(current)
+    groups = newest_groups(current, _product)
     groups.sort(key=_is_old)
     products = set(map(_product, current))
     lines = []
     old_count = 0
-    for group in groups[:MAX_MEDICINES]:
+    for group in groups:
         line = _order_line(patient, group[-1], rows, products)
         old_count += _is_old(group)
         note = _contradicting_note(patient, group[-1])
@@ -99,9 +92,6 @@ def medicines(patient: PatientRows) -> SectionDraft:
         messages.append(
             f"{old_count} {verb} ordered more than {OLD_AFTER_YEARS} years ago: at the end."
         )
-    further = len(groups) - len(lines)
-    if further:
-        messages.append(f"{counted(further, 'more is', 'more are')} recorded.")
     return SectionDraft(tuple(lines), " ".join(filter(None, messages)))
 
 
@@ -149,11 +139,7 @@ def medicines_in_notes(patient: PatientRows) -> SectionDraft:
 
 
 def _quoted_section(lines: list[NoteLine], message: str) -> SectionDraft:
-    if not lines:
-        return SectionDraft()
-    if len(lines) > MAX_LINES:
-        message = f"{message} {len(lines) - MAX_LINES} earlier ones are left out."
-    return SectionDraft(tuple(map(quote, lines[:MAX_LINES])), message)
+    return SectionDraft(tuple(map(quote, lines)), message if lines else "")
 
 
 def _taken_drugs(line: NoteLine) -> set[str]:
@@ -193,13 +179,6 @@ def _named_rows(patient: PatientRows) -> list[Row]:
         if row.name and not is_single_dose(row) and not _FLUSH.search(row.name):
             rows.append(row)
     return rows
-
-
-def _products_newest_first(rows: Sequence[Row]) -> list[list[Row]]:
-    groups = groups_of(rows, _product)
-    groups.sort(key=lambda group: whole_name(group[0].name).casefold())
-    groups.sort(key=last_day, reverse=True)
-    return groups
 
 
 def _order_line(

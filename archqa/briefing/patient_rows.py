@@ -9,16 +9,17 @@ from archqa.fhir.values.references import parse_reference
 from archqa.query import Chart, Query, execute
 from archqa.query.conventions import CLINICAL, Conventions
 from archqa.query.execution.findings import Gap, QueryResult
-from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import is_fact, row_state
 from archqa.query.kinds import ReturnedField, RowKind
 from archqa.query.wording.details import references
+from archqa.query.wording.parts import PartWriter
+from archqa.query.wording.rows import row_statements
 from archqa.query.wording.support import Support
-from archqa.query.wording.words import clean_name, date_text, full_years
+from archqa.query.wording.words import MEASURED, clean_name, counted, date_text
 
-UP, DOWN, SAME = "↑", "↓", "→"
-ARROWS = (UP, DOWN, SAME)
-"""Of a value against the one before."""
+ROSE, FELL = "rose from", "fell from"
+"""Of a value, before the one it had."""
 
 MAX_LISTED = 5
 """Names that a line lists; of more, it says how many there are."""
@@ -28,12 +29,8 @@ _CONVENTIONS = CLINICAL.model_copy(
 )
 """As recorded: a converted number does not stand in the record that is cited."""
 
-_FULL_DATE = len("1971-08-28")
 _OPENING, _CLOSING = "\ue000", "\ue001"
 """Characters of no meaning that stand for brackets while a name is cleaned."""
-
-_MIN_CHANGE = 0.02
-"""Smaller differences, as a share of the value before, are within the error of most tests."""
 
 
 class LineDraft(NamedTuple):
@@ -50,7 +47,11 @@ class LineDraft(NamedTuple):
 
 
 class SectionDraft(NamedTuple):
-    """The lines of a section; `message` says what they are, or that there are more."""
+    """The lines of a section, those that matter most first.
+
+    `message` says what the lines are; without lines, what there is in place of them. Only a section
+    without both says that nothing is recorded.
+    """
 
     lines: tuple[LineDraft, ...] = ()
     message: str = ""
@@ -75,12 +76,12 @@ class PatientRows:
         conventions: Conventions = _CONVENTIONS,
     ) -> list[Row]:
         """Return the rows of a kind, oldest first. Raises as the record does."""
-        result = self._result(what, returns, conventions)
+        result = self.result(what, returns, conventions)
         return [row for row in result.chosen if not self._is_later(row)]
 
     def denied_allergies(self) -> list[Row]:
         """Return the rows by which a record says that there is no allergy."""
-        left_out = self._result("allergy", "name", _CONVENTIONS).left_out
+        left_out = self.result("allergy", "name").left_out
         return [
             row
             for row in left_out
@@ -96,13 +97,11 @@ class PatientRows:
         """Return the date of a row, as precise as the record; empty without one."""
         return self.support.date(row, row.time)
 
-    def since(self, row: Row) -> str:
-        """Return since when a condition is, or when it was recorded where its onset is unknown."""
-        date = self.date(row)
-        if not date:
-            return "date not recorded"
-        has_onset = any(name.startswith("onset") for name in self.resource(row))
-        return f"since {date}" if has_onset else f"recorded {date}"
+    def line(self, what: RowKind, rows: Sequence[Row]) -> LineDraft:
+        """Return the line that an answer has on rows of one thing, which come oldest first."""
+        query = self.query(what, "value" if what in MEASURED else "name")
+        statement = row_statements(query, rows, self.support)[0]
+        return draft_of_rows(statement.text, statement.rows)
 
     def end_date(self, row: Row) -> str:
         """Return the date of its end; empty without one, or if it is the day of its start."""
@@ -123,20 +122,19 @@ class PatientRows:
         target = parse_reference(reference)
         return self.read(f"Encounter/{target.id}") if target else {}
 
-    def age_at(self, time: datetime | None) -> int | None:
-        """Return the age in full years at a time; None where the date of birth is not recorded."""
-        birth_date = str(self.read(f"Patient/{self.patient_id}").get("birthDate") or "")
-        if time is None or len(birth_date) != _FULL_DATE:
-            return None
-        birth = parse_datetime(birth_date)
-        return full_years(birth.date(), time.date()) if birth else None
+    def query(self, what: RowKind, returns: ReturnedField) -> Query:
+        """Return the query for all rows of a kind at the time of the summary."""
+        now = self.now.isoformat(timespec="seconds")
+        return Query(what=what, returns=returns, now=now)
 
-    def _result(
-        self, what: RowKind, returns: ReturnedField, conventions: Conventions
+    def result(
+        self,
+        what: RowKind,
+        returns: ReturnedField,
+        conventions: Conventions = _CONVENTIONS,
     ) -> QueryResult:
-        query = Query(
-            what=what, returns=returns, now=self.now.isoformat(timespec="seconds")
-        )
+        """Return what the record has of a kind. Raises as the record does."""
+        query = self.query(what, returns)
         result = execute(
             query, self.record, self.patient_id, conventions, chart=self.chart
         )
@@ -148,29 +146,23 @@ class PatientRows:
 
 
 def person(patient: PatientRows) -> SectionDraft:
-    """Return a line with sex, date of birth and age, and one with the death, also a later one."""
+    """Return a line with the sex and the age, or the death."""
     reference = f"Patient/{patient.patient_id}"
-    resource = patient.read(reference)
-    birth_date = resource.get("birthDate")
-    death_date = str(resource.get("deceasedDateTime") or "")
-    is_dead = bool(death_date) or resource.get("deceasedBoolean") is True
-    facts = [str(resource.get("gender") or "").capitalize()]
-    if birth_date:
-        facts.append(f"born {birth_date}")
-    age = patient.age_at(patient.now)
-    if age is not None and not is_dead:
-        facts.append(f"{age} years old")
-    texts = [", ".join(filter(None, facts))]
-    if is_dead:
-        death = parse_datetime(death_date)
-        age = patient.age_at(death)
-        text = (
-            f"Died on {death_date[:_FULL_DATE]}" if death else "Dead, date not recorded"
+    writer = PartWriter(patient.read(reference), patient.support, None)
+    texts: list[str] = []
+    for row in patient.rows("patient", "sex"):
+        texts += map(clean_name, row.facts.get("sex", ()))
+    rows: tuple[Row, ...] = ()
+    for field in ("age", "death_time"):
+        part = writer.part(
+            patient.query("patient", field), patient.result("patient", field)
         )
-        texts.append(text if age is None else f"{text} at age {age}")
-    return SectionDraft(
-        tuple(LineDraft(text, (reference,)) for text in filter(None, texts))
-    )
+        if part.statements and not rows:
+            texts.append(part.statements[0].text.removesuffix("."))
+            rows = part.rows
+    if not texts:
+        return SectionDraft()
+    return SectionDraft((LineDraft(". ".join(texts), (reference,), rows=rows),))
 
 
 def draft_of_rows(text: str, rows: Iterable[Row]) -> LineDraft:
@@ -248,8 +240,21 @@ def whole_name(name: str) -> str:
     return clean_name(shielded).replace(_OPENING, "[").replace(_CLOSING, "]")
 
 
-def arrow(new: float, old: float) -> str:
-    """Return ↑ or ↓; → for the same value and for a difference under 2 %."""
-    if abs(new - old) < _MIN_CHANGE * abs(old) or new == old:
-        return SAME
-    return UP if new > old else DOWN
+def old_message(count: int, verb: str, year: int) -> str:
+    """Return that some lines are of long ago and come last; empty for none."""
+    if not count:
+        return ""
+    were = counted(
+        count, "line, the last of these, was", "lines, the last of these, were"
+    )
+    return f"{were} last {verb} before {year} and never ended in the record."
+
+
+def newest_groups(
+    rows: Iterable[Row], key: Callable[[Row], Hashable] = code_key
+) -> list[list[Row]]:
+    """Return the rows of each key, those with the latest date first; of one date by name."""
+    groups = groups_of(rows, key)
+    groups.sort(key=lambda group: whole_name(group[0].name).casefold())
+    groups.sort(key=last_day, reverse=True)
+    return groups

@@ -1,4 +1,4 @@
-"""The last result of each test and vital sign, with an arrow against the one before."""
+"""The last result of each test and the last vital signs, with the change since the one before."""
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
@@ -7,69 +7,63 @@ from functools import cache
 
 from archqa.briefing.notes import NoteLine, patient_notes, with_note
 from archqa.briefing.patient_rows import (
+    FELL,
+    ROSE,
     LineDraft,
     PatientRows,
     SectionDraft,
-    arrow,
     code_key,
     draft_of_rows,
     groups_of,
     is_older,
     last_day,
 )
-from archqa.query.execution.elements import objects_at
-from archqa.query.execution.rows import Row
-from archqa.query.execution.statuses import reference_range
-from archqa.query.wording.rows import flag_text, unit_text, value_text
+from archqa.briefing.problems import is_circumstance
+from archqa.query import Query
+from archqa.query.execution.rows import Coding, Row
+from archqa.query.wording.rows import (
+    flag_text,
+    measured_statements,
+    unit_text,
+    value_text,
+)
 from archqa.query.wording.words import clean_name, counted, number_text, sentence_case
 from archqa.terminology.codes import measurements_coded
 from archqa.terminology.concept import Concept, ConceptMatch
-from archqa.terminology.concepts import concept_named, find_concepts
+from archqa.terminology.concepts import concept_named, find_concepts, load_concepts
 from archqa.terminology.cues import cue_pattern
 
-MAX_TESTS = 20
+RECENT_YEARS = 5
+"""Abnormal results come first if they are no older."""
+
 OLD_AFTER_YEARS = 10
 """A vital sign that was last measured so long ago says nothing of today."""
 
 _ABNORMAL = {"high", "low", "abnormal", "positive"}
-_SAME_LETTERS = str.maketrans({"µ": "u", "μ": "u"})
-_MARKS = re.compile(r"[\s*^\[\]]")
-_VITAL_SIGNS = "vital signs"
-_FURTHER_VITAL_SIGNS = ("pain severity",)
-_ADULT = 18
-_PRESSURE = re.compile(r"\b(systolic|diastolic)\b\W*", re.IGNORECASE)
+_SAME_LETTERS = str.maketrans("µμ", "uu", "[]*^ ")
+_PRESSURE = {"systolic blood pressure", "diastolic blood pressure"}
+_QUESTION = re.compile(
+    r"^(?:has|have|how|do|does|did|are|is|was|were|what|which|when|within|in the past|during)\b"
+    r"|\?\s*$",
+    re.IGNORECASE,
+)
+_MEASURED = Query(what="observation")
+_LABEL = re.compile(r"\D+ ")
 _VALUE = re.compile(r"(?:[\s:=,(]|was|is|of|today|now|level)*\d+(?:\.\d+)?(?![\d/])")
 
 
 def labs(patient: PatientRows) -> SectionDraft:
-    """Return the last result of each laboratory test, the latest first, of a day abnormal ones.
+    """Return the last result of each test: abnormal ones first, then what is common, the newest.
 
-    Results of one test under another category count, too. Scores of questionnaires and answers to
-    them, which some records file as laboratory results, are left out.
+    Results of which nobody knows of what kind they are count, too. Scores of questionnaires and
+    answers to them, which some records file as laboratory results, are left out.
     """
-    rows = [row for row in patient.rows("observation", "value") if _has_result(row)]
     groups = []
-    for group in groups_of(rows, _test_key):
-        if any(row.facts.get("kind") == ("lab",) for row in group):
+    for group in groups_of(_results(patient), _test_key):
+        kinds = {kind for row in group for kind in row.facts.get("kind", ())}
+        if kinds & {"lab", "unclassified"} and not _is_vital_sign(group[-1]):
             groups.append(group)
-    groups.sort(
-        key=lambda group: (_flag_rank(patient, group[-1]), clean_name(group[-1].name))
-    )
-    groups.sort(key=last_day, reverse=True)
-    listed_groups = groups[:MAX_TESTS]
-    names = [_short_name(group[-1]) for group in listed_groups]
-    lines = []
-    for group, name in zip(listed_groups, names, strict=True):
-        latest = group[-1]
-        if names.count(name) > 1 and latest.name:
-            name = sentence_case(
-                latest.name.strip()
-            )  # Whole, with specimen and property.
-        lines.append(_result_line(patient, name, group))
-    further = len(groups) - len(lines)
-    others = counted(further, "other test was", "other tests were")
-    message = f"{others} last done on these dates or earlier." if further else ""
-    return SectionDraft(tuple(lines), message)
+    return SectionDraft(tuple(_result_lines(patient, groups)))
 
 
 def vital_signs(patient: PatientRows) -> SectionDraft:
@@ -77,114 +71,190 @@ def vital_signs(patient: PatientRows) -> SectionDraft:
 
     What was last measured more than ten years ago is left out, and the section says so.
     """
-    by_sign: dict[str, list[Row]] = {}
-    for row in patient.rows("observation", "value"):
-        concept = _vital_sign(row) if row.value is not None else None
-        if concept is not None:
-            by_sign.setdefault(concept.name, []).append(row)
     limit = patient.now.year - OLD_AFTER_YEARS
-    recent: dict[str, list[Row]] = {}
-    for name, rows in by_sign.items():
-        if not is_older(rows, limit):
-            recent[name] = rows
-    systolic = recent.get("systolic blood pressure", [])
-    lines = _pressure_lines(
-        patient, systolic, recent.get("diastolic blood pressure", [])
-    )
-    for name, rows in recent.items():
-        if not _PRESSURE.search(name):
-            latest = rows[-1]
-            same_test = [row for row in rows if _test_key(row) == _test_key(latest)]
-            lines.append(_result_line(patient, _short_name(latest), same_test))
-    lines.sort(key=lambda line: line.date[:10], reverse=True)
-    old = len(by_sign) - len(recent)
+    groups = []
+    old = 0
+    for group in groups_of(_results(patient), _test_key):
+        if not _is_vital_sign(group[-1]):
+            continue
+        if is_older(group, limit):
+            old += 1
+        else:
+            groups.append(group)
+    lines = _result_lines(patient, groups)
     left_out = counted(old, "vital sign", "vital signs")
     message = f"{left_out} last measured before {limit} left out." if old else ""
     return SectionDraft(tuple(lines), message)
 
 
-def _has_result(row: Row) -> bool:
-    """Whether a row is a test with a number, or with words that are flagged."""
-    is_question = row.name.rstrip().endswith("?") or row.unit == "{score}"
-    if is_question or cue_pattern("name", "questionnaire").search(row.name):
-        return False
-    if _vital_sign(row) is not None:
-        return False
-    if len(clean_name(row.name)) < 2:
-        return False  # An index of the specimen: H, I, L.
-    return row.value is not None or bool(row.text and row.facts.get("flag"))
+def _results(patient: PatientRows) -> list[Row]:
+    """The rows with a result but questionnaires and indices of a specimen (H, I, L)."""
+    questionnaire = cue_pattern("name", "questionnaire")
+    rows = []
+    for row in patient.rows("observation", "value"):
+        is_score = row.unit == "{score}" or bool(questionnaire.search(row.name))
+        is_question = _QUESTION.search(row.name) or is_circumstance(row.name)
+        is_named = len(clean_name(row.name)) > 1
+        if value_text(row) and is_named and not is_question and not is_score:
+            rows.append(row)
+    return rows
+
+
+def _is_vital_sign(row: Row) -> bool:
+    if row.facts.get("kind") == ("vital",):
+        return True
+    concept = _measurement(row.codings)
+    return concept is not None and concept.name in _vital_sign_names()
+
+
+@cache
+def _vital_sign_names() -> frozenset[str]:
+    parts = concept_named("measurement", "vital signs").parts
+    return frozenset((*parts, *_PRESSURE, "pain severity"))
+
+
+def _measurement(codings: tuple[Coding, ...]) -> Concept | None:
+    """The measurement that codings mean, if it is a single one."""
+    concept = next(iter(measurements_coded(codings)), None)
+    return None if concept is None or concept.parts else concept
+
+
+@cache
+def _positions() -> dict[str, int]:
+    """The tests in the order of their table, which begins with the common ones of a kind."""
+    names = [concept.name for concept in load_concepts()]
+    return {name: position for position, name in enumerate(names)}
+
+
+def _commonness(row: Row) -> int:
+    concept = _measurement(row.codings)
+    return _positions()[concept.name] if concept else len(_positions())
 
 
 def _test_key(row: Row) -> Hashable:
-    return code_key(row), row.facts.get("specimen", ())
+    """What results of one test share: the measurement over all labels, and the specimen."""
+    concept = _measurement(row.codings)
+    if concept is not None and concept.name in _PRESSURE:
+        return "blood pressure"
+    test = code_key(row) if concept is None else concept.name
+    return test, row.facts.get("specimen", ())
+
+
+def _result_lines(patient: PatientRows, groups: Sequence[list[Row]]) -> list[LineDraft]:
+    """The lines of tests: abnormal ones of recent years, then those of known tests, the newest."""
+    recent = str(patient.now.year - RECENT_YEARS)
+
+    def rank(group: list[Row]) -> int:
+        flags = _comparable_flags(group[-1]).facts.get("flag", ())
+        if last_day(group) < recent:
+            return 4
+        if not _ABNORMAL.isdisjoint(flags):
+            return 0
+        if not _measurement(group[-1].codings):
+            return 3
+        return 2 if flags else 1
+
+    ordered = sorted(groups, key=lambda group: clean_name(group[-1].name))
+    ordered.sort(key=lambda group: _commonness(group[-1]))
+    ordered.sort(key=last_day, reverse=True)
+    ordered.sort(key=rank)
+    names = [_short_name(group[-1]) for group in ordered]
+    lines = []
+    for group, name in zip(ordered, names, strict=True):
+        latest = group[-1]
+        if names.count(name) > 1 and latest.name:
+            # Whole, with specimen and property.
+            name = sentence_case(latest.name.strip())
+        lines.append(_result_line(patient, name, group))
+    return lines
 
 
 def _short_name(row: Row) -> str:
     """The name as people say it; of a score or count with the words that LOINC has in brackets."""
-    name = (
-        sentence_case(row.name.strip())
-        if row.unit.startswith("{")
-        else clean_name(row.name)
-    )
-    name = name or "Result without a name"
+    name = sentence_case(row.name.strip())
+    if not row.unit.startswith("{"):
+        name = clean_name(row.name)
     specimen = "; ".join(row.facts.get("specimen", ()))
     return f"{name} ({specimen})" if specimen else name
 
 
 def _result_line(patient: PatientRows, name: str, rows: Sequence[Row]) -> LineDraft:
-    """The last value with date, arrow and flag; `rows` of one test come oldest first.
+    """The last value with date, flag and change; `rows` of one test come oldest first.
 
     Of differing results of one time none is told to be the right one.
     """
     latest = rows[-1]
-    value = value_text(latest)
-    others: dict[str, Row] = {}
-    for row in rows:
-        if (
-            row.time is not None
-            and row.time == latest.time
-            and value_text(row) != value
-        ):
-            others[value_text(row)] = row
-    if others:
-        other = next(iter(others.values()))
-        lead = name if other.value is not None else f"{name}:"
-        values = " and ".join([*others, value])
-        text = f"{lead} {values}{_on(patient, latest, other)}"
-        line = _draft(text, [*others.values(), latest])
+    last_rows = [row for row in rows if row.time == latest.time and row.time]
+    last_rows = last_rows or [latest]
+    if _test_key(latest) == "blood pressure":
+        return _pressure_line(patient, rows, last_rows)
+    values = {value_text(row): row for row in last_rows}
+    if len(values) > 1:
+        date = patient.support.date(latest, latest.time, with_clock=True)
+        text = f"{name} {' and '.join(values)} on {date}"
+        line = _draft(text, values.values())
         return line.with_remark("differing results of the same time")
-    before = _comparable_before(latest, rows)
-    lead = name if latest.value is not None else f"{name}:"
-    text = f"{lead} {value}{_on(patient, latest, before)}"
+    before = _result_before(latest, rows)
+    separator = "" if latest.value is not None else ":"
+    text = f"{name}{separator} {value_text(latest)}{_on(patient, latest, before)}"
+    flags = flag_text(_comparable_flags(latest))
+    if flags.startswith("normal"):
+        flags = "normal"  # The range matters where a value is beyond it.
+    if flags and flags.casefold() != value_text(latest).casefold():
+        text = f"{text} ({flags})"  # Else the result says it in words.
     cited = [latest]
     if before is not None:
-        trend = f"before: {value_text(before)}"
-        if not latest.comparator and not before.comparator:
-            new = float(number_text(latest.value or 0))
-            old = float(number_text(before.value or 0))
-            unchanged = "unchanged " if new == old else ""
-            trend = f"{arrow(new, old)} {unchanged}from {value_text(before)}"
-        text = f"{text}, {trend}{_on(patient, before, latest)}"
+        change = f"{_change(latest, before)} {value_text(before)}"
+        text = f"{text}, {change}{_on(patient, before, latest)}"
         cited.append(before)
-    flags = _flag_text(patient, latest)
-    if (
-        flags and flags.casefold() != value.casefold()
-    ):  # Else the result says it in words.
-        text = f"{text}; {flags}"
     return with_note(_draft(text, cited), "a note says", _note_against(patient, latest))
 
 
-def _comparable_before(latest: Row, rows: Iterable[Row]) -> Row | None:
-    """The last value of an earlier time in the same unit."""
+def _pressure_line(
+    patient: PatientRows, rows: Sequence[Row], last_rows: Sequence[Row]
+) -> LineDraft:
+    """The last blood pressure, or the one part that was measured, and the one before."""
+    last = measured_statements(_MEASURED, last_rows, patient.support)
+    text = "; ".join(statement.text for statement in last)
+    flags = []
+    for row in last_rows:
+        part = "systolic" if "systolic" in row.name.casefold() else "diastolic"
+        flag = ", ".join(row.facts.get("flag", ()))
+        if flag and flag != "normal":
+            flags.append(f"{part} {flag}")
+    if flags:
+        text = f"{text} ({', '.join(flags)})"
+    cited = list(last_rows)
+    earlier = [row for row in rows if _is_earlier(row, last_rows[0])]
+    if earlier:
+        before = [row for row in earlier if row.time == earlier[-1].time]
+        statements = measured_statements(_MEASURED, before, patient.support)
+        label = _LABEL.match(last[0].text)
+        value = statements[-1].text.removeprefix(label[0] if label else "")
+        text = f"{text}; before: {value}"
+        cited += statements[-1].rows
+    return _draft(text, cited)
+
+
+def _change(latest: Row, before: Row) -> str:
+    """How a value came from the one before, in words."""
+    if latest.value is None or before.value is None:
+        return "before:"
+    if latest.comparator or before.comparator or latest.unit != before.unit:
+        return "before:"
+    new, old = float(number_text(latest.value)), float(number_text(before.value))
+    if new == old:
+        return "unchanged from"
+    return ROSE if new > old else FELL
+
+
+def _result_before(latest: Row, rows: Iterable[Row]) -> Row | None:
+    """The last result of an earlier time."""
     before = None
     for row in rows:
-        if (
-            _is_earlier(row, latest)
-            and row.value is not None
-            and row.unit == latest.unit
-        ):
+        if _is_earlier(row, latest):
             before = row
-    return before if latest.value is not None else None
+    return before
 
 
 def _is_earlier(row: Row, latest: Row) -> bool:
@@ -203,11 +273,10 @@ def _on(patient: PatientRows, row: Row, other: Row | None) -> str:
     return f" on {date}" if date else ", date not recorded"
 
 
-def _draft(text: str, rows: Sequence[Row]) -> LineDraft:
+def _draft(text: str, rows: Iterable[Row]) -> LineDraft:
     """A line that cites the resource of each value, not the panel that holds it as well."""
-    citations: dict[str, None] = {}
-    for row in rows:
-        citations[row.refs[0]] = None
+    rows = tuple(rows)
+    citations = dict.fromkeys(row.refs[0] for row in rows)
     return draft_of_rows(text, rows)._replace(citations=tuple(citations))
 
 
@@ -243,124 +312,15 @@ def _measurements(text: str, name: str = "") -> list[ConceptMatch]:
     return matches
 
 
-def _flag_text(patient: PatientRows, row: Row) -> str:
-    """The flag and the reference range; where their units differ, the range alone."""
-    if not _has_unit_of_range(patient, row):
-        row = replace(row, facts={**row.facts, "flag": ()})
-    return flag_text(row)
-
-
-def _flag_rank(patient: PatientRows, row: Row) -> int:
-    """0 for an abnormal result, 1 for one without a flag, 2 for a normal one."""
-    flags = row.facts.get("flag", ())
-    if not flags or not _has_unit_of_range(patient, row):
-        return 1
-    return 2 if _ABNORMAL.isdisjoint(flags) else 0
-
-
-def _has_unit_of_range(patient: PatientRows, row: Row) -> bool:
-    """Whether value and reference range have one unit, or one of them none.
-
-    The ranges are those of the resource, or of the component that the row is.
-    """
-    range_texts = row.facts.get("reference_range", ())
-    if not row.unit or not range_texts:
-        return True
-    resource = patient.resource(row)
-    units = set()
-    for result in (resource, *objects_at(resource, "component")):
-        bounds = reference_range(result)
-        if bounds and bounds.unit and bounds.text in range_texts:
-            units.add(_plain_unit(bounds.unit))
-    return not units or _plain_unit(row.unit) in units
+def _comparable_flags(row: Row) -> Row:
+    """The row; without its flag, where its range is in another unit."""
+    for bounds in row.facts.get("reference_range", ()):
+        unit = _plain_unit(bounds.rpartition(" ")[2])
+        is_unit = any(map(str.isalpha, unit)) or "%" in unit
+        if row.unit and is_unit and unit != _plain_unit(row.unit):
+            return replace(row, facts={**row.facts, "flag": ()})
+    return row
 
 
 def _plain_unit(unit: str) -> str:
-    return _MARKS.sub("", unit_text(unit).casefold().translate(_SAME_LETTERS))
-
-
-def _pressure_lines(
-    patient: PatientRows, systolic: Sequence[Row], diastolic: Sequence[Row]
-) -> list[LineDraft]:
-    """The last blood pressure of which both parts are recorded, and the one before; one or none."""
-    diastolic_at: dict[Hashable, Row] = {}
-    for row in diastolic:
-        diastolic_at.setdefault((row.time, _site(row)), row)
-    pairs: list[tuple[Row, Row]] = []
-    for row in systolic:
-        if (row.time, _site(row)) in diastolic_at:
-            pairs.append((row, diastolic_at[row.time, _site(row)]))
-    if not pairs:
-        return []
-    top, bottom = pairs[-1]
-    before: tuple[Row, Row] | None = None
-    for pair in pairs:
-        row = pair[0]
-        if _is_earlier(row, top) and _site(row) == _site(top) and row.unit == top.unit:
-            before = pair
-    name = _PRESSURE.sub("", clean_name(top.name)).strip()
-    value = f"{number_text(top.value or 0)}/{number_text(bottom.value or 0)}"
-    value = f"{value} {unit_text(top.unit)}".strip()
-    date = _on(patient, top, before[0] if before else None)
-    text = f"{name[:1].upper()}{name[1:]} {value}{date}"
-    cited = [top, bottom]
-    if before:
-        trends = []
-        for part, new, old in zip(
-            ("systolic", "diastolic"), (top, bottom), before, strict=True
-        ):
-            new_text, old_text = (
-                number_text(new.value or 0),
-                number_text(old.value or 0),
-            )
-            trend = arrow(float(new_text), float(old_text))
-            trends.append(f"{part} {new_text} {trend} from {old_text}")
-        text = f"{text}; {', '.join(trends)}{_on(patient, before[0], top)}"
-        cited += before
-    flag = _pressure_flag(patient, top, bottom)
-    return [_draft(f"{text}; {flag}" if flag else text, cited)]
-
-
-def _pressure_flag(patient: PatientRows, top: Row, bottom: Row) -> str:
-    """What the record says of a pressure, else of an adult's whether it is high or low.
-
-    High from 140 or 90 mmHg, the bound of grade 1 hypertension (ESH 2023), low below 90 systolic.
-    """
-    flags = []
-    for part, row in (("systolic", top), ("diastolic", bottom)):
-        if recorded := _flag_text(patient, row):
-            flags.append(f"{part} {recorded}")
-    if flags:
-        return "; ".join(flags)
-    age = patient.age_at(top.time)
-    if age is None or age < _ADULT or unit_text(top.unit) != "mmHg":
-        return ""
-    if (top.value or 0) >= 140 or (bottom.value or 0) >= 90:
-        return "high"
-    return "low" if (top.value or 0) < 90 else ""
-
-
-def _site(row: Row) -> str:
-    return _PRESSURE.sub("", clean_name(row.name)).strip().casefold()
-
-
-def _vital_sign(row: Row) -> Concept | None:
-    """The vital sign that a row is a value of."""
-    for concept in _vital_sign_concepts():
-        if concept in measurements_coded(row.codings):
-            return concept
-    return None
-
-
-@cache
-def _vital_sign_concepts() -> tuple[Concept, ...]:
-    """The single vital signs; of the blood pressure, its parts."""
-    concepts: list[Concept] = []
-    for name in (
-        *concept_named("measurement", _VITAL_SIGNS).parts,
-        *_FURTHER_VITAL_SIGNS,
-    ):
-        concept = concept_named("measurement", name)
-        parts = [concept_named("measurement", part) for part in concept.parts]
-        concepts += parts or [concept]
-    return tuple(concepts)
+    return unit_text(unit).casefold().translate(_SAME_LETTERS)

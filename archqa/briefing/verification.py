@@ -1,4 +1,4 @@
-"""Checks a line against the evidence it cites: numbers, dates, drugs, arrows, and its rows."""
+"""Checks a line against the evidence it cites: numbers, dates, drugs, changes, and its rows."""
 
 import re
 from collections import Counter
@@ -12,11 +12,11 @@ from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
 from archqa.asking.answer import Evidence
 from archqa.briefing.notes import QUOTE_MARKS, NoteSentence
 from archqa.briefing.patient_rows import (
-    ARROWS,
+    FELL,
     MAX_LISTED,
+    ROSE,
     LineDraft,
     PatientRows,
-    arrow,
     whole_name,
 )
 from archqa.fhir import Resource
@@ -24,9 +24,8 @@ from archqa.fhir.views.projection import DROPPED
 from archqa.fhir.views.resolver import display_name
 from archqa.query.execution.elements import concept_names, text_at
 from archqa.query.execution.medications import dosage_facts
-from archqa.query.execution.rows import parse_datetime
 from archqa.query.wording.rows import unit_text
-from archqa.query.wording.words import date_text, number_text
+from archqa.query.wording.words import number_text
 from archqa.terminology.drugs import ingredients_of, read_drugs
 from archqa.terminology.words import word_list
 
@@ -90,11 +89,11 @@ _MORE = re.compile(r"\band (\d+) more\b")
 _DECIMAL = re.compile(r"\d+\.\d{3,}(?:e-?\d+)?")
 _DATE_OF_VALUE = r"(?: on \d{4}[\d-]*(?: \d{2}:\d{2})?)?"
 _UNIT = r"(?: (?!on )(?:10\^|[^\s\d])\S*){0,3}?"
-_ARROW = re.compile(
-    rf"(?<![\w.])(-?\d+(?:\.\d+)?)(?=[\s,;]){_UNIT}{_DATE_OF_VALUE}[,;]? "
-    r"([↑↓→]) (?:unchanged )?(?:from )?(-?\d+(?:\.\d+)?)"
+_CHANGE = re.compile(
+    rf"(?<![\w.])(-?\d+(?:\.\d+)?)(?=[\s,;]){_UNIT}{_DATE_OF_VALUE}"
+    rf"(?: \([^)]*\))?[,;]? ({ROSE}|{FELL}) (-?\d+(?:\.\d+)?)"
 )
-"""A value, its unit and date, an arrow, and the value before."""
+"""A value, its unit, date and flag, `rose from`, and the value before."""
 
 
 class Problem(StrEnum):
@@ -108,7 +107,7 @@ class Problem(StrEnum):
     COUNT = "a count is not that of what it cites"
     NUMBER = "a number is not in what it cites"
     DRUG = "a drug is not in what it cites"
-    ARROW = "an arrow points the wrong way"
+    CHANGE = "a change goes the wrong way"
 
 
 class EvidenceTexts:
@@ -139,24 +138,13 @@ class EvidenceTexts:
         return self._texts[citation]
 
     def sources(self, citations: Iterable[str]) -> str:
-        """Return all that may be told of cited evidence: also title, author and date of a note.
-
-        Of a Patient also the age at the time of the summary and at death, which its date of birth
-        tells.
-        """
+        """Return all that may be told of cited evidence: also title, author and date of a note."""
         cited = list(citations)
         texts = list(map(self.text, cited))
         for citation in cited:
             sentence = self._sentences.get(citation)
             if sentence is not None:
                 texts.append(f"{sentence.source}\n{sentence.date}")
-        if any(citation.startswith("Patient/") for citation in cited):
-            resource = self._patient.read(f"Patient/{self._patient.patient_id}")
-            death = parse_datetime(text_at(resource, "deceasedDateTime"))
-            for time in (self._patient.now, death):
-                age = self._patient.age_at(time)
-                if age is not None:
-                    texts.append(f"{age} years")
         return "\n".join(texts)
 
     def evidence(self, citation: str) -> Evidence:
@@ -249,9 +237,11 @@ def find_problem(
     """Return what the cited evidence does not confirm of a line; None if it confirms all."""
     if not draft.citations or not all(map(evidence.text, draft.citations)):
         return Problem.EVIDENCE
-    if any(patient.support.problem(row) for row in draft.rows):
-        return Problem.ROW
-    sources = "\n".join([evidence.sources(draft.citations), *_computed_dates(draft)])
+    if draft.rows:
+        # The words for rows are those of an answer; what has to be true are the rows.
+        is_confirmed = not any(map(patient.support.problem, draft.rows))
+        return None if is_confirmed else Problem.ROW
+    sources = evidence.sources(draft.citations)
     # Lines write names and units as people do.
     names = map(whole_name, _SEPARATOR.split(sources))
     units = map(unit_text, sources.split())
@@ -261,13 +251,6 @@ def find_problem(
     return text_problem(draft.text, draft.citations, sources)
 
 
-def _computed_dates(draft: LineDraft) -> Iterator[str]:
-    """Yield the ends of supplies, which follow from their dates and lengths."""
-    for row in draft.rows:
-        if row.currency is not None and row.currency.reason == "supply_over":
-            yield date_text(row.currency.date) if row.currency.date else ""
-
-
 def _words(text: str) -> set[str]:
     return set(map(str.casefold, _WORD.findall(text)))
 
@@ -275,7 +258,7 @@ def _words(text: str) -> set[str]:
 def text_problem(
     text: str, citations: Sequence[str], sources: str, counts: Iterable[int] = ()
 ) -> Problem | None:
-    """Return what of a text its sources do not have: a date, a number, a drug; or a wrong arrow.
+    """Return what of a text its sources do not have: a date, a number, a drug; or a wrong change.
 
     `counts` are those that lines told which the text was written from. A quotation must stand in
     the sources as it is; then nothing else is asked of it.
@@ -295,12 +278,12 @@ def text_problem(
         return Problem.NUMBER
     if ungrounded_drugs(text, sources) or not named_drugs(text) <= named_drugs(sources):
         return Problem.DRUG
-    trends = _ARROW.findall(text)
-    if len(trends) != sum(map(text.count, ARROWS)):
-        return Problem.ARROW  # One does not stand between two values.
-    for new, direction, old in trends:
-        if direction != arrow(float(new), float(old)):
-            return Problem.ARROW
+    changes = _CHANGE.findall(text)
+    if len(changes) != text.count(ROSE) + text.count(FELL):
+        return Problem.CHANGE  # It does not stand between two values.
+    for new, change, old in changes:
+        if (change == ROSE) != (float(new) > float(old)) or float(new) == float(old):
+            return Problem.CHANGE
     return None
 
 

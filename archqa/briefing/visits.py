@@ -2,28 +2,18 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 
 from archqa.briefing.notes import NoteSentence, patient_notes, quote
-from archqa.briefing.patient_rows import (
-    MAX_LISTED,
-    LineDraft,
-    PatientRows,
-    SectionDraft,
-    whole_name,
-)
+from archqa.briefing.patient_rows import LineDraft, PatientRows, SectionDraft
 from archqa.briefing.problems import is_circumstance
 from archqa.notes.lines import table_cells
 from archqa.notes.sections import is_heading_alone
-from archqa.query.execution.elements import concept_name, objects_at, text_at
 from archqa.query.execution.rows import Row, parse_datetime
 from archqa.query.questions.calendar import MONTHS
-from archqa.query.wording.details import most_specific
-from archqa.query.wording.words import date_text
+from archqa.query.wording.words import clean_name, date_text
 from archqa.terminology.cues import cue_pattern
-
-MAX_VISITS = 5
-MAX_FOLLOW_UPS = 30
 
 _DAY = len("2026-03-12")
 _NOTE_TYPES = ("DocumentReference/", "Composition/")
@@ -55,7 +45,7 @@ _DATES = (
 
 
 def visits(patient: PatientRows) -> SectionDraft:
-    """Return the last visits, newest first. Parts of a stay are not visits of their own.
+    """Return the visits, newest first. Parts of a stay are not visits of their own.
 
     Among them are recent notes of days for which the record has no visit.
     """
@@ -64,59 +54,19 @@ def visits(patient: PatientRows) -> SectionDraft:
         if row.time is not None and not patient.resource(row).get("partOf"):
             rows.append(row)
     rows.sort(key=lambda row: str(row.local_time), reverse=True)
-    lines = [_visit_line(patient, row) for row in rows[:MAX_VISITS]]
+    lines = [patient.line("encounter", [_with_reasons(row)]) for row in rows]
     lines += _noted_visits(patient, rows)
     lines.sort(key=lambda line: line.date[:_DAY], reverse=True)
     return SectionDraft(tuple(lines))
 
 
-def _visit_line(patient: PatientRows, row: Row) -> LineDraft:
-    """The dates, the type with its class, the reason, and the diagnoses recorded there."""
-    encounter = patient.resource(row)
-    start, end = patient.date(row), patient.end_date(row)
-    dates = f"{start} to {end}" if end else start
-    names = map(concept_name, objects_at(encounter, "type"))
-    visit_type = next(filter(None, map(whole_name, names)), "Visit")
-    text = f"{dates}: {visit_type}"
-    visit_class = text_at(encounter, "class.display", "class.code", "class.text")
-    if visit_class:
-        text = f"{text} ({visit_class})"
-    reasons = _reasons(patient, row)
-    diagnoses: dict[str, str] = {}
-    for reference in row.reason_refs:
-        name = concept_name(patient.read(reference).get("code"))
-        is_diagnosis = (
-            reference.startswith("Condition/") and name and not is_circumstance(name)
-        )
-        if is_diagnosis and whole_name(name) not in reasons:
-            diagnoses[whole_name(name)] = reference
-    if reasons:
-        text = f"{text}, reason recorded: {'; '.join(most_specific(list(reasons)))}"
-    if diagnoses:
-        text = f"{text}, diagnoses recorded: {'; '.join(list(diagnoses)[:MAX_LISTED])}"
-    if len(diagnoses) > MAX_LISTED:
-        text = f"{text} and {len(diagnoses) - MAX_LISTED} more"
-    if not reasons and not diagnoses:
-        text = f"{text}, reason not recorded"
-    visit_date = row.local_time.isoformat() if row.local_time else ""
-    citations = dict.fromkeys((row.refs[0], *reasons.values(), *diagnoses.values()))
-    return LineDraft(text, tuple(citations), visit_date)
-
-
-def _reasons(patient: PatientRows, row: Row) -> dict[str, str]:
-    """The reasons that the visit itself states, with the resource that names each."""
-    encounter = patient.resource(row)
+def _with_reasons(row: Row) -> Row:
+    """The visit without what it records on the patient's life."""
     reasons: dict[str, str] = {}
-    for reason in objects_at(encounter, "reasonCode"):
-        if name := concept_name(reason):
-            reasons[whole_name(name)] = row.refs[0]
-    for reason in objects_at(encounter, "reasonReference"):
-        reference = text_at(reason, "reference")
-        if "/" not in reference:
-            continue
-        if name := concept_name(patient.read(reference).get("code")):
-            reasons[whole_name(name)] = reference
-    return reasons
+    for reason in row.facts.get("reason", ()):
+        if not is_circumstance(reason):
+            reasons.setdefault(clean_name(reason).casefold(), reason)
+    return replace(row, facts={**row.facts, "reason": tuple(reasons.values())})
 
 
 def _noted_visits(patient: PatientRows, rows: list[Row]) -> list[LineDraft]:
@@ -138,19 +88,16 @@ def _noted_visits(patient: PatientRows, rows: list[Row]) -> list[LineDraft]:
         if any(first_day <= day <= final_day for first_day, final_day in stays):
             continue
         kind = ", ".join(filter(None, (document.title or "Note", document.author)))
-        text = f"{day}: {kind} (known from a note)"
+        text = f"{kind} on {day} (known from a note)"
         lines.append(LineDraft(text, (document.name,), document.date))
-    return lines[:MAX_VISITS]
+    return lines
 
 
 def follow_ups(patient: PatientRows) -> SectionDraft:
     """Return the lines of the last 24 months that state a plan, newest first, each once."""
     notes = patient_notes(patient)
     plans = notes.lines_where(notes.recent_lines, is_plan)
-    message = _AS_WRITTEN if plans else ""
-    if len(plans) > MAX_FOLLOW_UPS:
-        message = f"{message} {len(plans) - MAX_FOLLOW_UPS} earlier ones are left out."
-    return SectionDraft(tuple(map(quote, plans[:MAX_FOLLOW_UPS])), message)
+    return SectionDraft(tuple(map(quote, plans)), _AS_WRITTEN if plans else "")
 
 
 def is_plan(sentence: NoteSentence) -> bool:

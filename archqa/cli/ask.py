@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archqa.asking.answer import STATUS_WORDS, Answer, Evidence, Status
+from archqa.asking.answer import (
+    STATUS_WORDS,
+    Answer,
+    Evidence,
+    Status,
+    citation_numbers,
+)
 from archqa.asking.ask import ask
 from archqa.asking.question import AskOptions, check_source, parse_time
 from archqa.cli.console import (
@@ -40,8 +46,6 @@ from archqa.errors import CallerError, InputError
 from archqa.runs.destinations import Announcer
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from archqa.asking.many import AnsweredRow, AskedRow
 
 
@@ -305,59 +309,48 @@ def _ask_one(
 
 
 def _print_answer(answer: Answer) -> None:
-    """Print the status in words, the patient, the lines, the evidence and the remarks."""
+    """Print the answer with numbered citations; below it what they stand for, and the remarks."""
     from rich.text import Text
 
-    console.print(Text(STATUS_WORDS[answer.status], style="bold"))
-    if answer.understood:
-        console.print(Text(f"Understood as: {answer.understood}", style="italic"))
-    if answer.patient is not None:
-        patient = Text(f"Patient: {answer.patient['name'] or 'no name'}")
-        console.print(patient + Text(f"  [{answer.patient['id']}]", style="cyan"))
     if answer.message:
         console.print(Text(answer.message), soft_wrap=False)
     for line in answer.lines:
         text = Text(line.text)
         if line.answering is not None:
             text.stylize("bold underline", line.answering.start, line.answering.end)
-        citations = Text(f"  [{', '.join(line.citations)}]", style="cyan")
-        console.print(text + citations, soft_wrap=False)
-    if answer.evidence:
-        console.print(_evidence_table(answer.evidence))
-    if answer.query:
-        console.print(Text(f"\nQuery: {answer.query}"))
+        numbers = citation_numbers(line.citations, answer.evidence)
+        console.print(text + Text(f" [{numbers}]", style="cyan"), soft_wrap=False)
     for remark in answer.remarks:
-        console.print(Text(f"remark: {remark}"))
+        console.print(Text(remark, style="italic"), soft_wrap=False)
+    console.print()
+    for number, piece in enumerate(answer.evidence, start=1):
+        console.print(Text.assemble((f"[{number}] ", "cyan"), *_evidence_parts(piece)))
+    facts = [STATUS_WORDS[answer.status]]
+    if answer.patient is not None:
+        name = answer.patient["name"] or "no name"
+        facts.append(f"Patient: {name} [{answer.patient['id']}]")
+    if answer.understood:
+        facts.append(f"Understood as: {answer.understood}")
+    if answer.query:
+        facts.append(f"Query: {answer.query}")
+    for fact in facts:
+        console.print(Text(fact, style="dim"), soft_wrap=False)
     print_notice(f"answered by {answer.answered_by}.")
 
 
-def _evidence_table(evidence: tuple[Evidence, ...]) -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        box=None,
-        padding=(0, 2, 0, 0),
-        show_edge=False,
-        title="\nEvidence",
-        title_justify="left",
-    )
-    table.add_column("")
-    table.add_column("", ratio=1)
-    table.add_column("probability", justify="right")
-    for piece in evidence:
-        # The text, below its heading and with its document and date where it has them.
-        text = Text()
-        if piece.heading:
-            text.append(f"{piece.heading}\n", style="dim")
-        text.append(piece.text)
-        place = (piece.source, piece.date) if piece.kind == "sentence" else ()
-        named = ", ".join(filter(None, place))
-        if named:
-            text.append(f"  {named}", style="dim")
-        probability = "–" if piece.probability is None else f"{piece.probability:.2f}"
-        table.add_row(Text(piece.id, style="cyan"), text, probability)
-    return table
+def _evidence_parts(piece: Evidence) -> list[tuple[str, str]]:
+    """The id, which is never cut, date and source, and what the evidence says, with their styles."""
+    place = [piece.date]
+    if piece.kind == "sentence":
+        place = [piece.source, piece.heading.rstrip(":"), piece.date]
+    if piece.probability is not None:
+        place.append(f"probability {piece.probability:.2f}")
+    named = ", ".join(filter(None, place))
+    return [
+        (piece.id, "bold"),
+        (f" ({named})" if named else "", "dim"),
+        (f" {' '.join(piece.text.split())}", ""),
+    ]
 
 
 def _fhir_bundle(answer: Answer) -> dict[str, Any]:

@@ -114,6 +114,7 @@ class PatientBrief(FrozenModel):
     patient: dict[str, str]
     now: str
     sections: tuple[BriefSection, ...]
+    nothing_recorded: str
     evidence: tuple[Evidence, ...]
     remarks: tuple[str, ...]
     answered_by: AnsweredBy

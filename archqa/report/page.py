@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from archqa.briefing.brief import Brief, BriefLine, evidence_numbers, number_ranges
+from archqa.asking.answer import citation_ranges
+from archqa.briefing.brief import Brief
 from archqa.core.tables import read_mapping
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -190,10 +191,5 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
 
 
 def brief_html(brief: Brief) -> str:
-    """Return the page: each line's numbers lead to the evidence below. All text is escaped."""
-    numbers = evidence_numbers(brief)
-
-    def ranges(line: BriefLine) -> list[tuple[int, int]]:
-        return list(number_ranges(numbers[citation] for citation in line.citations))
-
-    return render("brief.html.jinja", brief=brief, ranges=ranges, live=False)
+    """Return the page: the numbers of a line open the evidence below. All text is escaped."""
+    return render("brief.html.jinja", brief=brief, ranges=citation_ranges, live=False)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from archqa.briefing.brief import Brief, brief_markdown
+from archqa.briefing.brief import Brief
+from archqa.briefing.markdown import brief_markdown
 from archqa.briefing.verification import text_problem
 from tests.briefing.briefs import brief, lines_of, message_of
 from tests.briefing.invented_chart import chart, note, order
@@ -123,7 +124,7 @@ def test_the_reaction_that_a_note_tells_stands_beside_the_allergy(
     text = "Allergy: aspirin and others.\nALLERGY: aspirin (hives, lip swelling)."
     lines = lines_of(brief_with(tmp_path, text, allergy), "allergies")
     assert lines[0] == (
-        "Aspirin, reaction not coded, recorded 2020-01-01; a note says: "
+        "Allergy to Aspirin, recorded 2020-01-01; a note says: "
         f"“ALLERGY: aspirin (hives, lip swelling).” {PLACE}"
     )
     assert lines[2:] == [f"“Allergy: aspirin and others.” {PLACE}"]
@@ -137,7 +138,7 @@ def test_a_note_that_doubts_a_result_stands_beside_it(tmp_path: Path) -> None:
         "x1", "p1", code, "2030-05-10", valueQuantity={"value": 2.9, "unit": "mg/dL"}
     )
     text = "Creatinine of last week was spurious, from a creatine powder."
-    [line, *_] = lines_of(brief_with(tmp_path, text, result), "labs")
+    [_, line] = lines_of(brief_with(tmp_path, text, result), "labs")
     assert line == f"Creatinine 2.9 mg/dL on 2030-05-10; a note says: “{text}” {PLACE}"
 
 
@@ -153,7 +154,7 @@ def test_a_later_value_of_a_note_stands_beside_a_result(
     result = observation(
         "x1", "p1", code, "2030-05-10", valueQuantity={"value": 2.9, "unit": "mg/dL"}
     )
-    [line, *_] = lines_of(
+    [_, line] = lines_of(
         brief_with(tmp_path, "Creatinine 0.8 now.", result, when=when), "labs"
     )
     assert ("a note says: “Creatinine 0.8 now.”" in line) is is_beside
@@ -185,8 +186,8 @@ def test_a_follow_up_is_quoted_with_the_line_it_is_on(tmp_path: Path) -> None:
 def test_visits_that_only_notes_tell_are_among_the_last_visits(tmp_path: Path) -> None:
     summary = brief_with(tmp_path, "Well.", note("n8", "Well.", "2030-05-01"))
     assert lines_of(summary, "visits") == [
-        "2030-05-20: Progress note, R. Doe MD (known from a note)",
-        "2030-05-01: Encounter for symptom (ambulatory), reason recorded: Cough",
+        "Progress note, R. Doe MD on 2030-05-20 (known from a note)",
+        "Encounter for symptom on 2030-05-01, for Cough",
     ]
 
 
@@ -213,7 +214,9 @@ def test_what_stands_in_quotation_marks_is_in_the_note_and_may_have_arrows(
 
 def test_the_lines_of_a_sentence_stay_apart_in_the_evidence(tmp_path: Path) -> None:
     text = "candesartan 8 - begun 02/2023 for migraine, 7 -> 3 d/mo; held 3/10\nsimvastatin 10"
-    assert r"held 3/10 / simvastatin 10" in brief_markdown(brief_with(tmp_path, text))
+    assert r"held 3/10 / simvastatin 10" in brief_markdown(
+        brief_with(tmp_path, text), evidence=True
+    )
 
 
 def test_an_old_order_is_contradicted_once_however_often_it_was_repeated(

@@ -1,11 +1,13 @@
 """`archqa brief` as a user types it."""
 
 import json
+import re
 import stat
 from pathlib import Path
 
 import pytest
 
+from archqa.cli.console import PrintableConsole
 from tests.briefing.invented_chart import NOW, chart
 from tests.cli.test_commands import archqa
 from tests.fhir.invented import patient
@@ -14,6 +16,7 @@ KEYS = {
     "patient",
     "now",
     "sections",
+    "nothing_recorded",
     "evidence",
     "remarks",
     "answered_by",
@@ -29,14 +32,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 
 def test_markdown_is_printed_with_numbered_evidence(place: tuple[str, ...]) -> None:
-    result = archqa(*place)
+    result = archqa(*place, "--evidence")
     assert result.returncode == 0
     assert result.stdout.startswith("# Ann Stone\n")
     assert (
-        r"- Asthma, since 2010-03-01, recorded 2 times, last on 2020-04-02 \[3-4\]"
+        r"- Asthma, since 2010-03-01 (active), recorded 2 times, last on 2020-04-02 \[4-5\]"
         in result.stdout
     )
-    assert "\n3. Condition/c2: " in result.stdout
+    assert "\n4. Condition/c2: " in result.stdout
 
 
 @pytest.mark.parametrize("option", [("--json",), ("--format", "json")])
@@ -47,7 +50,9 @@ def test_json_has_the_keys_of_the_contract(
     summary = json.loads(result.stdout)
     assert set(summary) == KEYS
     assert summary["patient"] == {"id": "p1", "name": "Ann Stone"}
-    assert {"name", "title", "lines", "message"} == set(summary["sections"][0])
+    assert {"name", "title", "lines", "message", "is_absent"} == set(
+        summary["sections"][0]
+    )
     assert {"text", "citations"} <= set(summary["sections"][0]["lines"][0])
     assert (summary["calls"], summary["cost_usd"]) == (0, 0.0)
 
@@ -102,3 +107,28 @@ def test_a_key_in_the_environment_sends_nothing(place: tuple[str, ...]) -> None:
         *place, "--json", OPENAI_API_KEY="sk-x", OPENAI_BASE_URL="http://127.0.0.1:9"
     )
     assert json.loads(result.stdout)["calls"] == 0
+
+
+def test_a_terminal_shows_the_page_and_no_markdown(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    place: tuple[str, ...],
+) -> None:
+    from archqa.cli import brief as command_module
+
+    terminal = PrintableConsole()
+    monkeypatch.setattr(type(terminal), "is_terminal", True)
+    monkeypatch.setattr(command_module, "console", terminal)
+    _, _, patient_id, _, record, _, now = place
+    command_module.command(patient=patient_id, record=record, now=now)
+    page = capsys.readouterr().out
+    assert "Asthma, since 2010-03-01 (active)" in page
+    assert "Nothing recorded:" in page
+    assert not re.search(r"^#|^- |\\\[", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("option", "is_whole"), [((), False), (("--evidence",), True)])
+def test_the_evidence_is_printed_on_request(
+    place: tuple[str, ...], option: tuple[str, ...], is_whole: bool
+) -> None:
+    assert ("## Evidence" in archqa(*place, *option).stdout) is is_whole

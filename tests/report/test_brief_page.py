@@ -3,7 +3,8 @@
 import re
 
 from archqa.asking.answer import Evidence
-from archqa.briefing.brief import Brief, BriefLine, BriefSection, brief_markdown
+from archqa.briefing.brief import Brief, BriefLine, BriefSection
+from archqa.briefing.markdown import brief_markdown
 from archqa.report import brief_html
 
 BRIEF = Brief(
@@ -45,7 +46,7 @@ def test_each_line_links_to_its_evidence() -> None:
 
 
 def test_markdown_numbers_the_evidence_and_escapes_the_text() -> None:
-    text = brief_markdown(BRIEF)
+    text = brief_markdown(BRIEF, evidence=True)
     assert r"- Asthma \<b\> \*x\* \[a\](http://x) \[1-3\]" in text
     assert r"- 1\. Gout \[4\]" in text
     assert r"4. A/5: fact 5 \<i\>" in text

@@ -272,8 +272,8 @@ def unconfirmed(row: Row, read: ReadResource) -> str:
     scalars = list(all_scalars(resources))
     texts = {str(scalar).strip() for scalar in scalars}
     missing = []
-    # The class of a visit is known by its code: its word need not stand there.
-    names = [name for name in row.names if name not in row.facts.get("class", ())]
+    # Of the class of a visit the resource may have the code alone.
+    names = set(row.names).difference(row.facts.get("class", ()), [""])
     if names and texts.isdisjoint(map(str.strip, names)):
         missing.append("the name")
     if row.value is not None and not _contains_value(row, resources, scalars, texts):
