@@ -70,7 +70,7 @@ def test_asking_a_note_and_a_record_answers_what_they_say(
     assert "Apixaban was stopped because of bleeding from a gastric ulcer." in shown
     assert "['answered', 'not_found', 'declined']" in shown
     assert "3 of 3 questions asked" in shown
-    assert "Creatinine 1 mg/dL on 2026-05-05" in shown
+    assert "Creatinine 1.0 mg/dL on 2026-05-05" in shown
     assert "Metoprolol 25 mg tablet" in shown
 
 

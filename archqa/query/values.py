@@ -44,7 +44,7 @@ _RANGE = re.compile(
     rf"(?P<low>{_NUMBER})\s*(?:-|–|to)\s*(?P<high>{_NUMBER})\s*{_AFTER}", re.IGNORECASE
 )
 _PRESSURE = re.compile(
-    r"\s*(?P<systolic>\d{2,3})\s*/\s*(?P<diastolic>\d{2,3})\s*(?P<unit>mm\s?\[?Hg\]?)?\s*",
+    r"\s*(?P<systolic>\d{2,3})\s*/\s*(?P<diastolic>\d{2,3})\s*(?P<unit>mm\s?\[?Hg\]?)?\s*(?:[(,;].*)?",
     re.IGNORECASE,
 )
 _PER = re.compile(r"[^\s\d/,;]*/[^\s\d,;][^\s,;]*")

@@ -42,6 +42,13 @@ _TENSES = {
 AUXILIARIES = frozenset(_TENSES)
 
 
+_OPEN_WORDS = (
+    *("wh", "field", "request", "summary", "extreme", "position", "per"),
+    *("trend", "newest"),
+)
+"""Kinds of marks of a question that expects more than yes or no."""
+
+
 class Clause(NamedTuple):
     """The marks of a question, or of a part of it, in its order."""
 
@@ -63,13 +70,24 @@ class Clause(NamedTuple):
     @property
     def is_yes_no(self) -> bool:
         """Whether it expects yes or no."""
-        if self.has("form", "yes_no"):
+        if self.has("form", "yes_no") or self._asks_without_verb:
             return True
         for mark in self.marks:
             if mark.kind in {"sign", "person_name"} or mark.value == "polite":
                 continue
             return mark.kind == "exists" or self.tokens[mark.start].text in AUXILIARIES
         return False
+
+    @property
+    def _asks_without_verb(self) -> bool:
+        """Whether it is short for a yes/no question: "still on insulin?", "potassium ever > 6?"."""
+        if not self.has("sign", "?") or self.has_any(*_OPEN_WORDS):
+            return False
+        first = next((mark for mark in self.marks if mark.kind != "filler"), None)
+        opens_with_on = bool(self.marks) and self.marks[0].text == "on"
+        if opens_with_on and first is not None:
+            return first.kind in {"concept", "name"}
+        return self.has("still") or (self.has("ever") and self.has("test"))
 
     @property
     def tense(self) -> str:
