@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from archqa.engine.encoders import Vectors
 
 
-VERSION = 1
+VERSION = 2
 """Of the tables and of what is in them; an index of another version is made anew."""
 
 BITS_OF_A_PATIENT = 24
@@ -46,7 +46,8 @@ BITS_OF_A_PATIENT = 24
 TABLES = {
     "note_document": "n INTEGER PRIMARY KEY, patient INTEGER NOT NULL, name TEXT NOT NULL,"
     " date TEXT NOT NULL, title TEXT NOT NULL, kind TEXT NOT NULL, author TEXT NOT NULL,"
-    " encounter TEXT NOT NULL, unread TEXT NOT NULL, outline BLOB NOT NULL",
+    " encounter TEXT NOT NULL, replaces TEXT NOT NULL, unread TEXT NOT NULL,"
+    " outline BLOB NOT NULL",
     "note_source": "document INTEGER, name TEXT, version INTEGER, PRIMARY KEY (document, name)",
     "note_sentence": "s INTEGER PRIMARY KEY, uses INTEGER NOT NULL, text TEXT NOT NULL,"
     " vector BLOB NOT NULL",
@@ -226,13 +227,14 @@ class NoteWriter:
         self._connection.executemany(
             "UPDATE note_sentence SET uses = uses + 1 WHERE s = ?", used
         )
-        name = date = title = kind = author = encounter = unread = ""
+        name = date = title = kind = author = encounter = replaces = unread = ""
         if isinstance(document, Document):
-            name, date, title, _, kind, author, encounter = document
+            name, date, title, _, kind, author, encounter, replaces = document
         elif document is not None:
             name, unread = document
-        row = (n, self._patient, name, date, title, kind, author, encounter, unread)
-        marks = ", ".join("?" * 10)
+        words = (name, date, title, kind, author, encounter, replaces, unread)
+        row = (n, self._patient, *words)
+        marks = ", ".join("?" * 11)
         sql = f"INSERT INTO note_document VALUES ({marks})"
         self._connection.execute(sql, (*row, outline.tobytes()))
 
@@ -301,7 +303,7 @@ class NoteIndexReport(FrozenModel):
     """What was indexed.
 
     `documents` are resources that may have text, `notes` those that have, with their `sentences`;
-    `unread` have a text that cannot be read.
+    `unread` have a text that cannot be read, or were entered in error.
     """
 
     documents: int = 0

@@ -27,7 +27,13 @@ from archqa.chart.weights import WEIGHTS
 from archqa.core.case import Case, Sentence
 from archqa.fhir import Record, Store
 from archqa.notes import DOCUMENT_TYPES
-from archqa.notes.documents import Document, UnreadDocument, patient_documents
+from archqa.notes.documents import (
+    REPLACED,
+    Document,
+    UnreadDocument,
+    patient_documents,
+    replaced_names,
+)
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 from archqa.notes.sections import section_label
 
@@ -70,6 +76,7 @@ class ChartDocument(NamedTuple):
     kind: str
     author: str
     encounter: str
+    replaces: str
     numbers: tuple[int, ...]
     starts: tuple[int, ...]
     paragraphs: tuple[int, ...]
@@ -242,7 +249,7 @@ class ChartNotes:
 
 def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
     """Return the notes of a patient (its number in the record) from the tables of an index."""
-    columns = "name, date, title, kind, author, encounter, unread, outline"
+    columns = "name, date, title, kind, author, encounter, replaces, unread, outline"
     sql = f"SELECT {columns} FROM note_document WHERE patient = ? AND name <> ''"
     documents: list[ChartDocument] = []
     unread: list[UnreadDocument] = []
@@ -253,6 +260,7 @@ def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
         kind,
         author,
         encounter,
+        replaces,
         reason,
         outline,
     ) in connection.execute(sql, (patient,)):
@@ -265,10 +273,17 @@ def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
             for i in range(INTEGERS_OF_A_SENTENCE)
         ]
         documents.append(
-            ChartDocument(name, date, title, kind, author, encounter, *parts)
+            ChartDocument(name, date, title, kind, author, encounter, replaces, *parts)
         )
-    documents.sort(key=lambda document: (document.date, document.name), reverse=True)
-    return ChartNotes(connection, patient, documents, unread)
+    replaced = replaced_names(documents)
+    unread += [
+        UnreadDocument(document.name, REPLACED)
+        for document in documents
+        if document.name in replaced
+    ]
+    valid = [document for document in documents if document.name not in replaced]
+    valid.sort(key=lambda document: (document.date, document.name), reverse=True)
+    return ChartNotes(connection, patient, valid, unread)
 
 
 class NoteOpener:

@@ -127,7 +127,7 @@ class RecordTools(NamedTuple):
             sentences.append(sentence)
         remarks = []
         if notes.unread:
-            remarks.append(f"Documents that could not be read: {len(notes.unread)}.")
+            remarks.append(f"Documents not read: {len(notes.unread)}.")
         if not documents:
             remarks.append("The patient has no notes within these limits.")
         if len(sentences) < len(hits):

@@ -9,7 +9,7 @@ import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from archqa.core.case import Sentence
 from archqa.errors import CallerError, InputError, MissingExtra
@@ -18,7 +18,9 @@ from archqa.notes import DOCUMENT_TYPES
 from archqa.notes.note_files import READ_MEDIA_TYPES, note_text
 from archqa.notes.sentences import split_note
 
-EXCLUDED_STATUSES = frozenset(("superseded", "entered-in-error", "cancelled"))
+EXCLUDED_STATUSES = frozenset(("superseded", "cancelled"))
+ENTERED_IN_ERROR = "entered in error"
+REPLACED = "replaced by a newer document"
 PLAIN_TEXT = "text/plain"
 OTHER_SERVER = "kept on another server"
 NO_TEXT = "damaged or empty"
@@ -35,6 +37,7 @@ class Document(NamedTuple):
 
     `name` is `Type/id`; `date` as in the record, `title` and `kind` what it is called and what
     type of note it is; `author` and `encounter` (`Encounter/id`) are empty where not stated.
+    `replaces` are the names of the documents that it replaces, with a space between two.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Document(NamedTuple):
     kind: str = ""
     author: str = ""
     encounter: str = ""
+    replaces: str = ""
 
     def sentences(self) -> tuple[Sentence, ...]:
         """Return its sentences, none of a text without a word; ids are `Type/id#1`, `Type/id#2`, …."""
@@ -54,7 +58,7 @@ class Document(NamedTuple):
 
 
 class UnreadDocument(NamedTuple):
-    """A document without text that can be read; `reason` says why in a few words."""
+    """A document that has no text that can be read, or is no longer valid; `reason` says which."""
 
     name: str
     reason: str
@@ -70,7 +74,7 @@ class Documents(NamedTuple):
 def patient_documents(record: Record, patient: str) -> Documents:
     """Return the notes of a patient (`id` or `Patient/id`). Raises FhirError.
 
-    Superseded documents and those entered in error are excluded.
+    Superseded documents are excluded; those entered in error or replaced are unread.
     """
     patient_id = patient.removeprefix("Patient/")
     readable: list[Document] = []
@@ -82,8 +86,32 @@ def patient_documents(record: Record, patient: str) -> Documents:
                 readable.append(document)
             elif document is not None:
                 unread.append(document)
-    readable.sort(key=lambda document: document.date, reverse=True)
-    return Documents(tuple(readable), tuple(unread))
+    replaced = replaced_names(readable)
+    unread += [
+        UnreadDocument(document.name, REPLACED)
+        for document in readable
+        if document.name in replaced
+    ]
+    valid = [document for document in readable if document.name not in replaced]
+    valid.sort(key=lambda document: document.date, reverse=True)
+    return Documents(tuple(valid), tuple(unread))
+
+
+class _Replacing(Protocol):
+    """A document, with or without its text."""
+
+    @property
+    def replaces(self) -> str:
+        """The names of the documents that it replaces."""
+        ...
+
+
+def replaced_names(documents: Iterable[_Replacing]) -> frozenset[str]:
+    """Return the names of the documents that others replace."""
+    names: list[str] = []
+    for document in documents:
+        names += document.replaces.split()
+    return frozenset(names)
 
 
 def read_document(
@@ -103,6 +131,11 @@ def read_document(
             texts.append(text)
         elif reason:
             reasons.append(reason)
+    if texts and "entered-in-error" in (
+        resource.get("status"),
+        resource.get("docStatus"),
+    ):
+        return UnreadDocument(name, ENTERED_IN_ERROR)
     if texts:
         return _document(resource, name, "\n\n".join(texts))
     if not reasons and resource["resourceType"] != "DocumentReference":
@@ -149,7 +182,19 @@ def _document(resource: Mapping[str, Any], name: str, text: str) -> Document:
         encounter=_first_text(
             *(_as_mapping(visit).get("reference") for visit in encounters)
         ),
+        replaces=" ".join(_replaced_by(resource)),
     )
+
+
+def _replaced_by(resource: Mapping[str, Any]) -> Iterator[str]:
+    """Yield `Type/id` of the documents that a resource replaces; a document that is appended to stays."""
+    for relation in map(_as_mapping, _as_list(resource.get("relatesTo"))):
+        # A Composition calls its target `targetReference`.
+        target = relation.get("target") or relation.get("targetReference")
+        reference = str(_as_mapping(target).get("reference") or "")
+        if relation.get("code") == "replaces" and reference:
+            path = reference.partition("/_history/")[0]
+            yield "/".join(path.split("/")[-2:])
 
 
 def _first_text(*values: Any) -> str:

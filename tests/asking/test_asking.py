@@ -205,7 +205,9 @@ def test_the_notes_of_a_patient_are_read_latest_first_and_whole(record: Path) ->
         "DocumentReference/d3",
     ]
     assert [document.text for document in documents.readable] == [NOTE, "No allergies."]
-    assert len(documents.unread) == 1
+    reasons = [document.reason for document in documents.unread]
+    assert "entered in error" in reasons
+    assert len(reasons) == 2
 
 
 def test_the_resources_answer_with_what_they_cite(record: Path) -> None:

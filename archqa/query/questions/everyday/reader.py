@@ -78,11 +78,35 @@ def may_be_split(parts: tuple[Clause, ...]) -> bool:
     if all(opens_question(part) for part in parts[1:]):
         return True
     *others, last = parts
-    if any(part.has_any(*_SHARED) for part in others):
-        return False
+    shared = {kind for part in others for kind in _SHARED if part.has(kind)}
+    if shared:
+        return _repeat(parts, shared)
     return all(
         _stands_before_noun(last, mark) for kind in _SHARED for mark in last.of(kind)
     )
+
+
+def _repeat(parts: tuple[Clause, ...], shared: AbstractSet[str]) -> bool:
+    """Whether all parts say the same of one noun: "the last colonoscopy and the last mammogram"."""
+    for part in parts:
+        kinds = {kind for kind in _SHARED if part.has(kind)}
+        if kinds != shared or not _stands_before_noun(part, part.of(min(kinds))[0]):
+            return False
+    return shared == {"position"}
+
+
+def _with_first_question(parts: tuple[Clause, ...]) -> tuple[Clause, ...]:
+    """The parts; those that repeat the position without a question ask what the first one asks."""
+    first, *others = parts
+    opening = tuple(mark for mark in first.marks if mark.kind in {"wh", "field"})
+    completed = [first]
+    for part in others:
+        is_question = opens_question(part) or part.has_any("wh", "field")
+        # "When were the last colonoscopy and the last mammogram".
+        if part.has("position") and not is_question:
+            part = part._replace(marks=(*opening, *part.marks))
+        completed.append(part)
+    return tuple(completed)
 
 
 def _stands_before_noun(part: Clause, mark: Mark) -> bool:
@@ -427,7 +451,9 @@ def _read_whole_or_parts(clause: Clause, vocabulary: Vocabulary) -> Reading:
     if not isinstance(reading, NotUnderstood):
         return reading
     for parts in parts_of(clause):
-        readings = [_read_clause(part, vocabulary) for part in parts]
+        readings = [
+            _read_clause(part, vocabulary) for part in _with_first_question(parts)
+        ]
         understood = [each for each in readings if isinstance(each, Understood)]
         if len(understood) < len(readings) or not may_be_split(parts):
             continue
