@@ -24,7 +24,7 @@ from archqa.notes.sections import section_kind, section_label
 from archqa.query.execution.elements import objects_at, text_at
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
-from archqa.query.wording.words import clean_name
+from archqa.query.wording.words import clean_name, row_status
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
 
@@ -65,6 +65,11 @@ def allergies(patient: PatientRows) -> SectionDraft:
         lines.append(
             draft_of_rows(f"{clean_name(row.name)}, {patient.since(row)}", [row])
         )
+    open_keys = {code_key(group[-1]) for group in groups}
+    for row in patient.rows("allergy"):
+        if code_key(row) not in open_keys:
+            status = row_status(row)
+            lines.append(_allergy_line(patient, row).with_remark(status))
     is_coded = bool(lines)
     # Conditions that tell an allergy or an allergic reaction, whether or not they ended.
     cue = cue_pattern("allergy", "diagnosis")

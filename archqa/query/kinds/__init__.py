@@ -313,6 +313,7 @@ _DECLARATIONS = (
         meaning="One allergy or intolerance; the name is the substance.",
         returns=frozenset({"reaction", "severity", "practitioner"}) | _TIMED,
         sources=(ALLERGY,),
+        reader="allergies",
         concepts=("drug_class", "drug", "condition", "vaccine"),
     ),
     KindOfRows(
@@ -322,6 +323,7 @@ _DECLARATIONS = (
         meaning="One vaccine that was given.",
         returns=frozenset({"dose", "route", "reason", "body_site"}) | _TIMED | _WHO,
         sources=(IMMUNIZATION,),
+        reader="immunizations",
         concepts=("vaccine",),
     ),
     KindOfRows(
@@ -396,6 +398,7 @@ _DECLARATIONS = (
         meaning="One condition (the name) of one relative; the value is the relationship.",
         returns=frozenset({"value", "name", "time", "status"}),
         sources=(FAMILY_HISTORY,),
+        reader="family_history",
         concepts=("condition",),
         one_code=True,
     ),

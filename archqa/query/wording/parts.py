@@ -11,6 +11,7 @@ from archqa.query.execution.statuses import row_state, tentative_status
 from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 from archqa.query.wording.absence import absent_part, row_flags
+from archqa.query.wording.allergies import with_denials
 from archqa.query.wording.details import (
     MAX_LINES,
     Execute,
@@ -103,6 +104,8 @@ class PartWriter:
             part = self._summary(query, result)
         else:
             part = self._rows(query, rows)
+        if query.what == "allergy" and rows and self._execute is not None:
+            part = with_denials(part, query, rows, self._support, self._execute)
         topic = asked_names(query) or query.what
         if query.what == "patient":
             topic = query.returns
@@ -243,6 +246,10 @@ class PartWriter:
             row_state(query.what, row, now) == "unknown" for row in asserted
         ):
             verdict = "Recorded, but not whether it is still so: "
+        elif query.what == "allergy" and all(
+            row_state(query.what, row, now) == "ended" for row in asserted
+        ):
+            verdict = "No longer: "
         elif all(tentative_status(query.what, row) for row in asserted):
             verdict = "Recorded, but not confirmed: "
         else:
