@@ -5,7 +5,12 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows, split_cell
+from archqa.terminology.concepts import related
 from archqa.terminology.matching import LetterMatcher, Reading, compile_forms, expand
+from archqa.terminology.words import common_form, common_forms
+
+SIDES = frozenset({"maternal", "paternal"})
+_SIDE_BY_LETTER = {"M": "maternal", "P": "paternal"}
 
 
 class Relative(NamedTuple):
@@ -29,6 +34,60 @@ def relatives() -> tuple[Relative, ...]:
         for form in split_cell(after_my):
             forms.append(Relative(form, gender, stands_alone=False))
     return tuple(forms)
+
+
+def relatives_named(text: str) -> tuple[str, ...]:
+    """Return the relatives that a text names, `maternal grandmother` also without its side.
+
+    Step-relatives, in-laws and the relatives of relatives are others.
+    """
+    words = common_forms(text)
+    if {"law", "step", "great", "s"}.intersection(words):
+        return ()
+    names = []
+    for place, word in enumerate(words):
+        if word not in _relative_names():
+            continue
+        names.append(word)
+        if place and words[place - 1] in SIDES:
+            names.append(f"{words[place - 1]} {word}")
+    return tuple(names)
+
+
+@cache
+def _relative_names() -> frozenset[str]:
+    rows = read_rows("terminology/data/people.tsv", 5)
+    return frozenset(name for name, *_ in rows)
+
+
+def relative_called(word: str) -> str:
+    """Return the blood relative that a word of a question names, `dad` as `father`; else nothing."""
+    form = common_form(word)
+    blood_relatives = related("relative code")
+    if form in blood_relatives:
+        return form
+    for name, _, alone, after_my, _ in read_rows("terminology/data/people.tsv", 5):
+        forms = {*split_cell(alone), *split_cell(after_my)}
+        if name in blood_relatives and form in forms:
+            return name
+    return ""
+
+
+@cache
+def gender_of(relative: str) -> str:
+    """Return the gender of a relative by name, `any` where it may be either."""
+    rows = read_rows("terminology/data/people.tsv", 5)
+    return {name: gender for name, gender, *_ in rows}.get(relative, "any")
+
+
+def relatives_coded(code: str) -> tuple[str, ...]:
+    """Return the relative that a code of HL7 v3 RoleCode means, with its side if it has one."""
+    for name, endings in related("relative code").items():
+        for ending in endings:
+            if code.upper().endswith(ending) and not code.upper().startswith("STP"):
+                side = _SIDE_BY_LETTER.get(code.upper().removesuffix(ending), "")
+                return (name, f"{side} {name}") if side else (name,)
+    return ()
 
 
 @cache

@@ -42,6 +42,9 @@ _AMERICAN = {
 _BRITISH = re.compile("|".join(sorted(_AMERICAN, key=len, reverse=True)))
 _SINGULAR_ENDINGS = ("ss", "us", "is")
 _ES_ENDINGS = ("xes", "ches", "shes", "sses", "zes")
+_ACHES = re.compile(r"[^aeiout]aches$")
+"""Headaches, earaches: the plural of "ache", where "peaches" is that of "peach"."""
+
 _SHORTEST_PLURAL = 4
 
 _TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)?|\d+(?:\.\d+)?")
@@ -98,6 +101,8 @@ def common_form(word: str) -> str:
         return american
     if american.endswith("ies"):
         return american[:-3] + "y"
+    if _ACHES.search(american):
+        return american[:-1]
     return american[:-2] if american.endswith(_ES_ENDINGS) else american[:-1]
 
 

@@ -100,7 +100,7 @@ class TestYesAndNo:
         )
 
         def execute(further: Query) -> QueryResult:
-            is_test = further.concepts == ("c. difficile test",)
+            is_test = "c. difficile test" in further.concepts
             return result(further, [negative] if is_test else [])
 
         asked = query(

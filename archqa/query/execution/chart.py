@@ -231,6 +231,18 @@ class Chart:
             resources += self.search("Observation", code_limits)
         return _unique(resources)
 
+    def results_about(self, word: str) -> list[Resource]:
+        """Observations whose code is called by a word, such as `allerg`."""
+        codes = []
+        for code in self.codes("Observation"):
+            if word in f"{code.display} {code.code}".lower():
+                codes.append(code)
+        if all(code.code for code in codes):
+            return self.observations(lambda code: code in codes, (), {})
+        # No search finds a text without code.
+        results = self.search("Observation")
+        return [result for result in results if word in str(result.get("code")).lower()]
+
 
 class ChartCache:
     """The charts of the most recent patients, at most `max_charts`, of an unchanging record."""

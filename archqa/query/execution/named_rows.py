@@ -18,6 +18,7 @@ from archqa.query.model import CannotExecute, Query
 from archqa.terminology.codes import matches_code, measurements_coded
 from archqa.terminology.concept import Concept, ConceptKind
 from archqa.terminology.concepts import concept_named, find_concepts, load_concepts
+from archqa.terminology.words import common_form
 
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
 _WORD_CHARACTER = re.compile(r"\w")
@@ -88,7 +89,8 @@ def _folded(name: str) -> str:
 
 @lru_cache(maxsize=16384)
 def _words(name: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(normalise_text(name)))
+    """The words of a name in common form: "peanuts" is "Peanut", "berries" is "berry"."""
+    return frozenset(map(common_form, _WORD.findall(normalise_text(name))))
 
 
 @dataclass(frozen=True)
@@ -352,6 +354,11 @@ def _concept_name(phrase: str, kinds: tuple[ConceptKind, ...]) -> str:
             if concept.kind == kind:
                 return concept.name
     return phrase
+
+
+def is_concept_name(name: str) -> bool:
+    """Whether a concept has this name in the tables."""
+    return name in _all_names()
 
 
 @cache

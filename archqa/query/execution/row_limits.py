@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from archqa.query.execution.allergies import allergy_statement
 from archqa.query.execution.context import ExecutionContext, Scope
 from archqa.query.execution.declared_rows import with_reasons
 from archqa.query.execution.named_rows import (
@@ -28,34 +29,19 @@ from archqa.terminology.concept import Concept
 _ENCOUNTER_KINDS = frozenset({"lab", "microbiology_test", "organism", "susceptibility"})
 """Kinds that may lack an encounter, which conventions can require."""
 
-NO_KNOWN_ALLERGY_CODES = frozenset(
-    {
-        "716186003",
-        "409137002",
-        "429625007",
-        "428607008",
-        "428197003",
-        "716184000",
-        "716220001",
-        "1003774007",
-        "160244002",
-        "260176001",
-    }
-)
-"""SNOMED CT: no known (drug, food, environmental, latex, ...) allergy."""
-
 
 def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
     """The rows that pass the limits that depend on nothing but the row as it was read."""
     query = context.query
     passing = []
     for row in rows:
+        result_names = (*row.facts.get("result", ()), row.text)
         limits = (
             (query.specimens, row.facts.get("specimen", ())),
             (query.organisms, row.facts.get("organism", ())),
             (query.routes, row.facts.get("route", ())),
             (query.admission_sources, row.facts.get("admission_source", ())),
-            (query.results, (*row.facts.get("result", ()), row.text)),
+            (query.results, row.facts.get("relative", result_names)),
         )
         passes = True
         for names, row_names in limits:
@@ -155,7 +141,7 @@ def keep_facts(
         return list(rows), []
     facts = [row for row in rows if is_fact(what, row)]
     if what == "allergy":
-        facts = [row for row in facts if not _denies_allergies(row)]
+        facts = [row for row in facts if allergy_statement(row).kind == "allergy"]
     others: list[Row] = []
     if len(facts) < len(rows):
         errors = sum(map(is_error, rows))
@@ -175,13 +161,6 @@ def keep_facts(
             f"{len(tentative)} of {len(facts)} {KINDS[what].plural} are only {named}."
         )
     return facts, others
-
-
-def _denies_allergies(row: Row) -> bool:
-    """Whether a row of an allergy says that there is none."""
-    codes = {coding.code for coding in row.codings}
-    names_none = row.name.lower().startswith(("no known", "nka", "nkda", "no allerg"))
-    return names_none or not NO_KNOWN_ALLERGY_CODES.isdisjoint(codes)
 
 
 def filter_by_scope(

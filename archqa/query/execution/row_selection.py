@@ -7,6 +7,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import NamedTuple
 
+from archqa.query.execution.allergies import allergies
 from archqa.query.execution.context import (
     POSITIONS,
     ExecutionContext,
@@ -21,7 +22,9 @@ from archqa.query.execution.declared_rows import (
     with_people_or_places,
     with_reasons,
 )
+from archqa.query.execution.family_history import family_history
 from archqa.query.execution.findings import SearchStep
+from archqa.query.execution.immunizations import immunizations
 from archqa.query.execution.medications import (
     administrations,
     dispenses,
@@ -75,6 +78,9 @@ _SHARED_TIME_FIELDS = {"same_time": 6, "same_day": 3, "same_month": 2}
 """How many of year, month, day, hour, minute and second two rows must share."""
 
 _READERS: dict[Reader, Callable[[ExecutionContext], list[Row]]] = {
+    "allergies": allergies,
+    "family_history": family_history,
+    "immunizations": immunizations,
     "medications": medications,
     "administrations": administrations,
     "dispenses": dispenses,

@@ -329,6 +329,7 @@ _DECLARATIONS = (
         meaning="One allergy or intolerance; the name is the substance.",
         returns=frozenset({"reaction", "severity", "practitioner"}) | _TIMED,
         sources=(ALLERGY,),
+        reader="allergies",
         concepts=("drug_class", "drug", "condition", "vaccine"),
     ),
     KindOfRows(
@@ -340,6 +341,7 @@ _DECLARATIONS = (
         | _TIMED
         | _WHO,
         sources=(IMMUNIZATION,),
+        reader="immunizations",
         concepts=("vaccine",),
     ),
     KindOfRows(
@@ -414,6 +416,7 @@ _DECLARATIONS = (
         meaning="One condition (the name) of one relative; the value is the relationship.",
         returns=frozenset({"value", "name", "time", "status"}),
         sources=(FAMILY_HISTORY,),
+        reader="family_history",
         concepts=("condition",),
         one_code=True,
     ),

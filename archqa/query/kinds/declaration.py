@@ -96,6 +96,9 @@ abnormal; alive: yes or no."""
 
 Reader = Literal[
     "declared",
+    "allergies",
+    "family_history",
+    "immunizations",
     "measurements",
     "microbiology",
     "observations",

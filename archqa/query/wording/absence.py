@@ -11,11 +11,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from archqa.query.execution.allergies import allergy_statement
 from archqa.query.execution.findings import Gap, QueryResult
+from archqa.query.execution.named_rows import concepts_named, is_concept_name
 from archqa.query.execution.rows import Row, extreme_rows
 from archqa.query.execution.statuses import row_state
+from archqa.query.kinds import KINDS
 from archqa.query.model import Query, ReturnedField, RowKind
 from archqa.query.scope import When
+from archqa.query.wording.allergies import no_allergy_part, with_denials
 from archqa.query.wording.details import (
     Execute,
     Part,
@@ -31,6 +35,7 @@ from archqa.query.wording.summaries import span_text
 from archqa.query.wording.support import Support
 from archqa.query.wording.words import (
     MEASURED,
+    asked_names,
     asserts,
     counted,
     counted_rows,
@@ -43,16 +48,16 @@ from archqa.query.wording.words import (
     subject,
     without_marks,
 )
-from archqa.terminology.codes import measurements_coded
+from archqa.terminology.codes import matches_code, measurements_coded
 from archqa.terminology.concepts import concept_named, related
 from archqa.terminology.labels import measurements_near
 
 _OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
-    "diagnosis": ("observation",),
+    "diagnosis": ("observation", "procedure", "device"),
     "observation": ("diagnosis", "microbiology_test", "procedure", "report"),
     "lab": ("procedure", "report"),
-    "procedure": ("diagnosis", "observation", "report"),
-    "device": ("diagnosis",),
+    "procedure": ("diagnosis", "observation", "device", "report"),
+    "device": ("procedure", "diagnosis", "observation"),
     "imaging": ("report",),
     "immunization": ("medication",),
     "medication": ("procedure",),
@@ -60,8 +65,16 @@ _OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
 }
 """Kinds of rows under which the same thing may stand."""
 
+_ASSERTING = frozenset({"diagnosis", "medication", "procedure", "device"})
+"""Kinds whose rows say yes; results may say either."""
+
+_NAMED_BY_CONCEPT = frozenset({"diagnosis", "procedure", "device"})
+"""Kinds whose concepts name rows of other kinds, too: dialysis, pacemaker, homelessness."""
+
 _RESULTS = frozenset({"observation", "microbiology_test"})
-_GENERIC = frozenset({"result", "test", "vaccine"})
+_GENERIC = frozenset(
+    {"result", "test", "vaccine", "insertion", "placement", "removal", "status"}
+)
 """Words at the end of a concept's name that rows of another kind need not have."""
 
 _NO_LIMITS: dict[str, Any] = {
@@ -138,14 +151,20 @@ def absent_part(
     if plain != query and not execute(plain).chosen:
         query = plain  # There is nothing of it, current or not, high or low.
     return _at_other_times(query, execute) or _established_absence(
-        query, support, execute
+        query, result, support, execute
     )
 
 
-def _established_absence(query: Query, support: Support, execute: Execute) -> Part:
+def _established_absence(
+    query: Query, result: QueryResult, support: Support, execute: Execute
+) -> Part:
     """Rows of other kinds that tell of it; else that there is nothing, and what is similar."""
     nothing = _nothing(query, searched=_searched(query, execute))
     other = _under_other_kinds(query, nothing, support, execute)
+    if query.what == "allergy" and other is None:
+        other = no_allergy_part(query, result, support, execute)
+    elif query.what == "allergy" and other is not None:
+        other = with_denials(other, query, other.rows, support, execute)
     if other is not None:
         return other
     notes = _limits_of_the_search(query, execute)
@@ -304,12 +323,26 @@ def _within_other_limits(
         return _in_other_state(query, wider, rows, support)
     if limit == "flag":
         return _not_flagged(query, wider, rows)
+    if query.what == "family_history":
+        return _of_other_relatives(query, rows, support)
     if limit == "value":
         return _beyond_value(query, wider, rows, support)
     # Results in other words than those asked for: a negative one is a no.
     statements = row_statements(wider, rows, support)
     verdict = "No: " if set(row_flags(rows)) == {"negative"} else ""
     return Part(tuple(reversed(statements)), verdict=verdict, limit=_SHOWN)
+
+
+def _of_other_relatives(query: Query, rows: Sequence[Row], support: Support) -> Part:
+    """The condition among relatives that are not asked for, or that the record does not name."""
+    unnamed = [row for row in rows if not row.facts.get("relative")]
+    if unnamed:
+        verdict = "Recorded of the family, of which relative is not recorded: "
+        return Part(tuple(row_statements(query, unnamed, support)), verdict=verdict)
+    return _nothing(query)._replace(
+        statements=tuple(row_statements(query, rows, support)),
+        verdict="Of another relative: ",
+    )
 
 
 def _in_other_state(
@@ -474,47 +507,125 @@ def _at_other_visits(query: Query, support: Support, execute: Execute) -> Part |
 def _under_other_kinds(
     query: Query, nothing: Part, support: Support, execute: Execute
 ) -> Part | None:
-    """Rows of another kind that tell of it: results on a condition, a diagnosis of smoking."""
+    """Rows of another kind that tell of it, else what is like it, or is so of a relative."""
+    near = list(_queries_for_what_is_near(query))
+    similar = _first_statements(near, support, execute)
     for other in _queries_under_other_kinds(query):
-        rows = execute(other).chosen
-        if rows:
-            words = row_words(other.what).plural
-            # A diagnosis or a drug says yes; results may say either.
-            verdict = f"{nothing.message.rstrip('.')}, but there are {words} on it: "
-            if other.what in {"diagnosis", "medication"}:
-                verdict = f"By {words}: "
-            statements = tuple(row_statements(other, rows, support))
-            return Part(statements, verdict=verdict, limit=_SHOWN, is_series=True)
+        rows = _rows_on_it(other, execute)
+        if not rows:
+            continue
+        verdict, is_yes = _verdict_of_other_kind(query, nothing, other, rows)
+        if similar and not is_yes:
+            break
+        return Part(
+            tuple(row_statements(other, rows, support)),
+            verdict=verdict,
+            is_yes=is_yes,
+            rows=tuple(rows),
+            limit=_SHOWN,
+            is_series=True,
+        )
+    if similar:
+        return nothing._replace(
+            statements=similar, verdict="Not the same, but recorded: ", limit=_SHOWN
+        )
+    if query.what == "diagnosis" and asked_names(query):
+        family = query.model_copy(
+            update={"what": "family_history", "returns": "value", "state": None}
+        )
+        of_family = _first_statements([family], support, execute)
+        if of_family:
+            return nothing._replace(
+                statements=of_family, verdict="But of the family: ", limit=_SHOWN
+            )
     return None
+
+
+def _rows_on_it(query: Query, execute: Execute) -> Sequence[Row]:
+    """The rows of another kind; of diagnoses on allergies, those that state one."""
+    rows = execute(query).chosen
+    if query.what != "diagnosis":
+        return rows
+    return [row for row in rows if allergy_statement(row).kind == "allergy"]
+
+
+def _verdict_of_other_kind(
+    query: Query, nothing: Part, other: Query, rows: Sequence[Row]
+) -> tuple[str, bool]:
+    """How the rows of another kind answer, and whether that is a yes."""
+    if other.what in _ASSERTING:
+        return f"By {row_words(other.what).plural}: ", True
+    # A result may name what is asked for: the housing status "Homeless".
+    newest = latest_first(rows)[0]
+    for concept in concepts_named(query.concepts, KINDS[query.what].concepts):
+        if matches_code(concept, None, None, newest.text):
+            return "Yes: " if query.summary == "exists" else "By results: ", True
+    words = row_words(other.what).plural
+    return f"{nothing.message.rstrip('.')}, but there are {words} on it: ", False
+
+
+def _first_statements(
+    queries: Sequence[Query], support: Support, execute: Execute
+) -> tuple[Statement, ...]:
+    """The statements of the first query that has rows."""
+    for query in queries:
+        rows = execute(query).chosen
+        if rows:
+            return tuple(row_statements(query, rows, support))
+    return ()
+
+
+def _queries_for_what_is_near(query: Query) -> Iterator[Query]:
+    """Yield queries for what people confuse with it: prediabetes, a PICC line for a port."""
+    names: list[str] = []
+    for name in query.concepts:
+        names += related("not the same").get(name, ())
+    if names:
+        for what in (query.what, *_OTHER_KINDS.get(query.what, ())):
+            yield _query_of_kind(query, what, names)
 
 
 def _queries_under_other_kinds(query: Query) -> Iterator[Query]:
     """Yield queries for what a query names, among rows of other kinds, in the same spans of time."""
+    if query.summary == "count":
+        for name in query.concepts:
+            counted_by = related(f"{query.what} counted by observation").get(name, ())
+            if counted_by:
+                yield _query_of_kind(query, "observation", counted_by)
+        return
     if query.summary not in {"exists", "each"}:
         return
     names = [*map(_without_kind, query.concepts), *map(without_marks, query.names)]
     for what in _OTHER_KINDS.get(query.what, ()):
-        concepts_by_name = related(f"{query.what} by {what}")
-        wanted_names: list[str] = []
-        concepts: list[str] = []
-        for name in names:
-            concepts += concepts_by_name.get(name, ())
+        wanted: list[str] = []
+        for name in (*query.concepts, *query.names):
+            wanted += related(f"{query.what} by {what}").get(name, ())
         if query.what == "allergy":
-            concepts = []
-            wanted_names = [f"allergy {name}" for name in names] or ["allergy"]
-        elif what == "diagnosis" and query.what in {"procedure", "device"}:
-            concepts = list(query.concepts)
+            wanted = [f"allergy {name}" for name in names] or ["allergy"]
+        elif query.what in _NAMED_BY_CONCEPT and what != "report":
+            wanted += query.concepts
+            if what not in {"diagnosis", "observation"}:
+                wanted += names
         elif query.what != "medication" and what != "diagnosis":
-            wanted_names = names
-        if wanted_names or concepts:
-            yield Query(
-                what=what,
-                names=tuple(wanted_names),
-                concepts=tuple(concepts),
-                when=query.when.model_copy(update={"position": None}),
-                returns="value" if what in _RESULTS else "time",
-                now=query.now,
-            )
+            wanted += names
+        if wanted:
+            yield _query_of_kind(query, what, wanted)
+
+
+def _query_of_kind(query: Query, what: RowKind, wanted: Sequence[str]) -> Query:
+    """The query for rows of another kind, by concepts and, for what is none, by names."""
+    names: list[str] = []
+    concepts: list[str] = []
+    for name in wanted:
+        (concepts if is_concept_name(name) else names).append(name)
+    return Query(
+        what=what,
+        names=tuple(names),
+        concepts=tuple(concepts),
+        when=query.when.model_copy(update={"position": None}),
+        returns="value" if what in _RESULTS else "time",
+        now=query.now,
+    )
 
 
 def _without_kind(concept: str) -> str:

@@ -12,6 +12,7 @@ from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 from archqa.query.wording.absence import absent_part, row_flags, unsearched_text
 from archqa.query.wording.ages import age_statements, age_text
+from archqa.query.wording.allergies import with_denials
 from archqa.query.wording.details import (
     MAX_LINES,
     Execute,
@@ -108,6 +109,8 @@ class PartWriter:
             part = self._summary(query, result)
         else:
             part = self._rows(query, rows)
+        if query.what == "allergy" and rows and self._execute is not None:
+            part = with_denials(part, query, rows, self._support, self._execute)
         topic = asked_names(query) or query.what
         if query.what == "patient":
             topic = query.returns
@@ -249,6 +252,10 @@ class PartWriter:
             row_state(query.what, row, now) == "unknown" for row in asserted
         ):
             verdict = "Recorded, but not whether it is still so: "
+        elif query.what == "allergy" and all(
+            row_state(query.what, row, now) == "ended" for row in asserted
+        ):
+            verdict = "No longer: "
         elif query.state == "current" and (doubt := _doubt(asserted)):
             verdict = doubt
         elif all(tentative_status(query.what, row) for row in asserted):

@@ -431,6 +431,9 @@ _CLASS_WORDS = {
     "virtual": "virtual",
     "home": "home",
 }
+_RESULT_WORDS = {"family_history": "of the"}
+"""How the limit `results` is said of a kind whose results are relatives."""
+
 _WITHIN = {
     "same_time": "at the same time as",
     "same_day": "on the same day as",
@@ -494,7 +497,7 @@ def _limits(query: Query) -> Iterator[str]:
         "with organism": query.organisms,
         "by route": query.routes,
         "admitted through": query.admission_sources,
-        "with result": query.results,
+        _RESULT_WORDS.get(query.what, "with result"): query.results,
     }
     for word, names in limits.items():
         if names:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import NamedTuple, cast
 
 from archqa.core.tables import read_rows
+from archqa.query.execution.allergies import stated_by
 from archqa.query.model import Aggregation, Query, ReturnedField, RowKind, State
 from archqa.query.questions.everyday.clause import Clause, ConsumedWords
 from archqa.query.questions.everyday.declining import Declined, decline
@@ -243,7 +244,10 @@ def read_allergies(words: ConsumedWords) -> Draft | Declined:
 
 def _are_all_of(words: ConsumedWords, categories: set[str]) -> bool:
     """Whether every allergy of the patient is of the category that is asked for."""
-    allergens = words.vocabulary.own("allergy")
+    allergens = []
+    for name in words.vocabulary.own("allergy"):
+        if stated_by(name).kind == "allergy":
+            allergens.append(name)
     if categories != {"drug"}:
         return not allergens
     for allergen in allergens:
@@ -251,6 +255,20 @@ def _are_all_of(words: ConsumedWords, categories: set[str]) -> bool:
         if kinds.isdisjoint(_DRUGS):
             return False
     return True
+
+
+def read_family_history(words: ConsumedWords) -> Draft | Declined:
+    """The queries of a clause about the family, or about some relatives of the patient."""
+    relatives = words.use("relative")
+    if relatives:
+        words.use("link", "with")
+    words.use("row", "diagnosis", "history")
+    words.use("verb", "diagnose")
+    draft = read_general_rows(words, "family_history")
+    if isinstance(draft, Declined) or not relatives:
+        return draft
+    results = tuple(dict.fromkeys(mark.value for mark in relatives))
+    return draft._replace(limits={**draft.limits, "results": results})
 
 
 def read_care_plans(words: ConsumedWords) -> Draft | Declined:

@@ -95,6 +95,9 @@ def _says_enough(words: tuple[str, ...], name: Name) -> bool:
     share = _SMALLEST_SHARE if name.is_own else 1
     if share * len(content) > len(content & set(words)):
         return False
+    # A condition of the family is none of the patient's.
+    if "family" in content and "family" not in words and name.kind == "diagnosis":
+        return False
     return not _denied(name.display) & set(words) or bool(_NEGATIONS & set(words))
 
 

@@ -57,6 +57,7 @@ _TESTS = [
 
 _OF_THE_ASKER = frozenset({"my", "our"})
 _OF_THE_PATIENT = frozenset({"her", "his", "their"})
+_BEFORE_FAMILY_MEMBERS = _OF_THE_PATIENT | {"patient", "patients", "a", "any", "the"}
 _ADJECTIVES = frozenset({"little", "elderly", "late", "dear", "poor", "old"})
 
 
@@ -98,6 +99,26 @@ def relatives(tokens: Sequence[Token], vocabulary: Vocabulary) -> Iterator[Mark]
     for mark, gender in named:
         if gender in {"any", vocabulary.gender}:
             yield mark
+
+
+def family_members(tokens: Sequence[Token], vocabulary: Vocabulary) -> Iterator[Mark]:
+    """The relatives of the patient: "her mother", "any sisters", "a maternal aunt".
+
+    "My mother" may be the patient, unless the patient is a man.
+    """
+    for place, token in enumerate(tokens):
+        name = people.relative_called(token.text)
+        if not name:
+            continue
+        start = place
+        gender = people.gender_of(name)
+        if place and tokens[place - 1].text in people.SIDES:
+            start -= 1
+            name = f"{tokens[start].text} {name}"
+        before = tokens[start - 1].text if start else ""
+        is_other = {gender, vocabulary.gender} == {"male", "female"}
+        if before in _BEFORE_FAMILY_MEMBERS or is_other:
+            yield Mark("relative", name, start, place + 1)
 
 
 @cache
@@ -212,6 +233,7 @@ def mark(question: str, vocabulary: Vocabulary, today: date | None = None) -> Cl
         each.kind == "row" and each.value == "family_history" for each in candidates
     ):
         candidates += relatives(tokens, vocabulary)
+    candidates += family_members(tokens, vocabulary)
     candidates += known_names([token.text for token in tokens])
     marks = _without_overlap(candidates)
     marked = {place for each in marks for place in range(each.start, each.end)}

@@ -26,6 +26,7 @@ from archqa.query.questions.everyday.kinds_of_rows import (
     general_kinds,
     read_allergies,
     read_care_plans,
+    read_family_history,
     read_general_rows,
     read_person,
     read_procedures,
@@ -264,6 +265,8 @@ def subject_of(clause: Clause) -> str | None:
     """The kind of rows, `measurements`, or None if nothing says what is asked about."""
     if clause.has("person"):
         return "patient"
+    if clause.has("relative"):
+        return "family_history"
     for kind in _ROWS_BEFORE_NAMES:
         if clause.has("row", kind):
             return kind
@@ -319,7 +322,7 @@ def with_ages_of_events(clause: Clause) -> Clause:
 
 def _preferred_kinds(clause: Clause, kinds: AbstractSet[str]) -> frozenset[str]:
     """Which kinds the other words speak for."""
-    if clause.has("row", *_ROWS_BEFORE_NAMES):
+    if clause.has("row", *_ROWS_BEFORE_NAMES) or clause.has("relative"):
         return frozenset(kinds)
     if "measurement" in kinds and clause.has_any(*_OF_MEASUREMENTS):
         return frozenset({"measurement"})
@@ -327,6 +330,8 @@ def _preferred_kinds(clause: Clause, kinds: AbstractSet[str]) -> frozenset[str]:
     if kinds & drugs and _speaks_of_drugs(clause):
         return drugs
     others = frozenset(kinds - {"measurement"})
+    if "condition" in kinds and clause.has("summary", "count"):
+        return frozenset({"condition"})
     if "measurement" in kinds and (clause.has("summary") or not clause.is_yes_no):
         return frozenset({"measurement"})
     if "condition" in others:
@@ -412,6 +417,7 @@ _READERS: dict[str, Reader] = {
     "measurements": read_measurements,
     "medication": read_medications,
     "microbiology": read_cultures,
+    "family_history": read_family_history,
     "patient": read_person,
     "procedure": read_procedures,
 }
