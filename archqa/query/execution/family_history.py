@@ -11,6 +11,7 @@ from archqa.query.execution.elements import objects_at, text_at
 from archqa.query.execution.rows import Coding, Row
 from archqa.query.execution.statuses import result_flags
 from archqa.query.kinds import CONDITION, OBSERVATION
+from archqa.query.values import Value
 from archqa.terminology.concepts import related
 from archqa.terminology.people import relatives_coded, relatives_named
 
@@ -44,7 +45,9 @@ def _all_rows(chart: Chart, rows: list[Row]) -> Iterator[Row]:
     for result in chart.results_about("family"):
         row = declared_row(chart, _AS_RESULT, result)
         is_denied = result.get("valueBoolean") is False
-        if not is_denied and "negative" not in result_flags(result, None, row.text):
+        if not is_denied and "negative" not in result_flags(
+            result, Value(text=row.text)
+        ):
             yield from _named_after_family(_with_value_as_name(row))
 
 

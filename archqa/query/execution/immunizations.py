@@ -24,7 +24,7 @@ from archqa.terminology.concepts import load_concepts
 
 _ELSEWHERE: tuple[tuple[RowKind, Source], ...] = (
     ("administration", MEDICATION_ADMINISTRATION),
-    ("medication", MEDICATION_DISPENSE._replace(absent="")),
+    ("medication", MEDICATION_DISPENSE),
     ("procedure", PROCEDURE),
 )
 """Kinds and sources of rows that may be a vaccine."""

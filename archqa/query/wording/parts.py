@@ -111,6 +111,11 @@ class PartWriter:
             part = self._rows(query, rows)
         if query.what == "allergy" and rows and self._execute is not None:
             part = with_denials(part, query, rows, self._support, self._execute)
+        return self._with_remarks(part, query, result)
+
+    def _with_remarks(self, part: Part, query: Query, result: QueryResult) -> Part:
+        """The part with its topic, its rows and what limits the answer."""
+        rows = result.chosen
         topic = asked_names(query) or query.what
         if query.what == "patient":
             topic = query.returns
