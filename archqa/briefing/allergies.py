@@ -14,6 +14,7 @@ from archqa.briefing.patient_rows import (
     PatientRows,
     SectionDraft,
     code_key,
+    draft_of_rows,
     groups_of,
     newest_groups,
 )
@@ -21,6 +22,7 @@ from archqa.briefing.problems import diagnosis_line, procedure_line
 from archqa.notes.sections import section_kind, section_label
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
+from archqa.query.wording.allergies import denial_text
 from archqa.query.wording.words import clean_name
 from archqa.terminology.concepts import find_concepts
 from archqa.terminology.cues import cue_pattern
@@ -55,7 +57,8 @@ def allergies(patient: PatientRows) -> SectionDraft:
             quoted.append(note)
         line = patient.line("allergy", group[-1:])
         lines.append(with_note(line, "a note says", note))
-    lines += [patient.line("allergy", [row]) for row in patient.denied_allergies()]
+    for row in patient.denied_allergies():
+        lines.append(draft_of_rows(denial_text(row, patient.support), [row]))
     is_coded = bool(lines)
     # Conditions that tell an allergy or an allergic reaction, whether or not they ended.
     cue = cue_pattern("allergy", "diagnosis")

@@ -17,6 +17,7 @@ from archqa.briefing.patient_rows import (
     PatientRows,
     SectionDraft,
     draft_of_rows,
+    is_older,
     newest_groups,
     whole_name,
 )
@@ -40,7 +41,9 @@ from archqa.terminology.cues import cue_pattern
 from archqa.terminology.drugs import ingredients_of
 
 RECORDED_AS_CURRENT = "What the record has as current; it does not say what is taken."
-NO_NOTES = "The record has no notes."
+LAST_ORDERS = 3
+"""Orders that are shown where all are old and none is current."""
+
 NONE_CURRENT = "No medicine is recorded as current. The last orders:"
 
 _RANGE = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
@@ -63,8 +66,11 @@ def medicines(patient: PatientRows) -> SectionDraft:
     current = current_rows(patient)
     if not current:
         single = [row for row in rows if row.ingredient_count == 1]
+        groups = newest_groups(single, _product)
+        year = patient.now.year - OLD_AFTER_YEARS
+        recent = [group for group in groups if not is_older(group, year)]
         lines = []
-        for group in newest_groups(single, _product):
+        for group in recent or groups[:LAST_ORDERS]:
             row = group[-1]
             parts = [*_regimen(row), *_order_dates(patient, row)]
             end = patient.end_date(row)
@@ -110,8 +116,6 @@ def medicine_changes(patient: PatientRows) -> SectionDraft:
     for line in notes.lines_where(notes.recent_lines, says_change):
         if not is_allergy_line(line):
             changes.append(line)
-    if not notes.documents:
-        return SectionDraft(message=NO_NOTES)
     return _quoted_section(changes, "As written; the list of orders may not show it.")
 
 
@@ -131,8 +135,6 @@ def medicines_in_notes(patient: PatientRows) -> SectionDraft:
     for line in listing:
         if line.document == listing[0].document and _taken_drugs(line) - ordered:
             unordered.append(line)
-    if not notes.documents:
-        return SectionDraft(message=NO_NOTES)
     return _quoted_section(
         unordered, "From the newest list of medicines in a note, as written."
     )

@@ -43,8 +43,8 @@ def active_problems(patient: PatientRows) -> SectionDraft:
     """Return what is active or may be: first what is treated or was dealt with lately.
 
     Then the others, disorders before findings; last what likely has passed: what was recorded long
-    ago, acute disorders of former years, and what a further stage supersedes. A later row that
-    ended closes the earlier ones of its code.
+    ago, and what a further stage supersedes. Acute disorders of former years that nobody ended are
+    only counted. A later row that ended closes the earlier ones of its code.
     """
     rows = []
     for row in without_closed(patient, "diagnosis", patient.rows("diagnosis")):
@@ -57,28 +57,40 @@ def active_problems(patient: PatientRows) -> SectionDraft:
     recent_day = (patient.now - RECENT).date().isoformat()
     limit = patient.now.year - OLD_AFTER_YEARS
     states = [row_state("diagnosis", group[-1], patient.now) for group in groups]
+    self_limited = cue_pattern("name", "self-limited")
+    passed = 0
     ranked: list[tuple[int, bool, LineDraft]] = []
     for group, name, state in zip(groups, names, states, strict=True):
         line = diagnosis_line(patient, group)
         if state == "unknown" and "current" in states:
             line = line.with_remark("whether it is active is not recorded")
         is_finding = _NO_DISORDER.search(group[0].name) is not None
-        is_acute = _ACUTE.search(name) is not None
+        is_chronic = "chronic" in name.casefold()
+        is_acute = bool(_ACUTE.search(name) or self_limited.search(name))
+        is_acute = is_acute and not is_chronic
         has_passed = is_older(group, patient.now.year - 1 if is_acute else limit)
         is_superseded = _is_superseded(name, names)
         is_treated = attention.is_treated(group)
         last_mention = max(last_day(group), attention.last_visit(group))
-        if is_superseded:
-            line = line.with_remark("a further stage is recorded")
-        elif has_passed:
-            line = line.with_remark("never ended in the record")
         rank = 2 if has_passed or is_superseded else 1
         if not is_superseded and (is_treated or last_mention >= recent_day):
             rank = 0
+        if is_superseded:
+            line = line.with_remark("a further stage is recorded")
+        elif rank == 2 and is_acute:
+            passed += 1
+            continue
+        elif rank == 2:
+            line = line.with_remark("never ended in the record")
         ranked.append((rank, is_finding, line))
     ranked.sort(key=lambda entry: entry[:2])
-    message = "" if "current" in states or not states else UNKNOWN_WHETHER_ACTIVE
-    return SectionDraft(tuple(line for *_, line in ranked), message)
+    messages = []
+    if states and "current" not in states:
+        messages.append(UNKNOWN_WHETHER_ACTIVE)
+    if passed:
+        acute = counted(passed, "acute disorder", "acute disorders")
+        messages.append(f"{acute} of former years without a recorded end left out.")
+    return SectionDraft(tuple(line for *_, line in ranked), " ".join(messages))
 
 
 class _Attention(NamedTuple):
@@ -220,7 +232,7 @@ def procedures(patient: PatientRows) -> SectionDraft:
     dental = cue_pattern("name", "dental")
     lines = []
     left_out = 0
-    for group in newest_groups(patient.rows("procedure")):
+    for group in newest_groups(patient.rows("procedure", "reason")):
         name = group[-1].name
         is_routine = routine.search(name) and not not_routine.search(name)
         if is_routine or dental.search(name):

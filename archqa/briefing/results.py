@@ -144,7 +144,13 @@ def _result_lines(patient: PatientRows, groups: Sequence[list[Row]]) -> list[Lin
     """The lines of tests: abnormal ones of recent years, then those of known tests, the newest."""
     recent = str(patient.now.year - RECENT_YEARS)
 
+    minor = cue_pattern("name", "minor result")
+
     def rank(group: list[Row]) -> int:
+        if _test_key(group[-1]) == "blood pressure":
+            return -1
+        if minor.search(group[-1].name):
+            return 4
         flags = _comparable_flags(group[-1]).facts.get("flag", ())
         if last_day(group) < recent:
             return 4

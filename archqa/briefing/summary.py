@@ -62,7 +62,12 @@ SECTIONS = (
     ),
     SectionKind("problems", "Problems", active_problems, "active problems", 12, 8),
     SectionKind(
-        "social_needs", "Needs that affect care", social_needs, "social needs", 4, 2
+        "social_needs",
+        "Needs that affect care",
+        social_needs,
+        "needs such as housing or transport",
+        4,
+        2,
     ),
     SectionKind("medicines", "Medicines", medicines, "medicines", 12, 8),
     SectionKind(

@@ -89,7 +89,7 @@ COMMANDS = (
     CommandEntry(
         "brief",
         "archqa.cli.brief",
-        "Summarise a patient's record for a visit, each line with what it rests on.",
+        "Summarise a patient's record for a visit on one page, each line with what it rests on.",
         ASK,
     ),
     CommandEntry(

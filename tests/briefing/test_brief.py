@@ -139,7 +139,7 @@ def test_what_is_not_recorded_is_said_in_one_line(tmp_path: Path) -> None:
     summary = brief(record)
     assert [section.name for section in summary.filled_sections] == ["person"]
     assert summary.nothing_recorded == (
-        "Nothing recorded: allergies, code status and wishes, active problems, social needs, "
+        "Nothing recorded: allergies, code status and wishes, active problems, needs such as housing or transport, "
         "medicines, visits, vital signs, laboratory results, procedures, immunizations, "
         "problems resolved in the last 12 months, notes."
     )
@@ -461,7 +461,7 @@ def test_that_there_is_no_allergy_is_said_where_the_record_says_so(
     }
     record = chart(tmp_path, denial, without=("AllergyIntolerance",))
     assert lines_of(brief(record), "allergies") == [
-        "No known allergies, recorded 2029-01-01"
+        "No known allergies are recorded (stated on 2029-01-01)"
     ]
 
 

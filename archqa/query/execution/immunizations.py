@@ -91,4 +91,8 @@ def _is_same_shot(row: Row, shot: Row) -> bool:
         return False
     if not is_fact("immunization", row) or not is_fact("immunization", shot):
         return False
-    return row.names == shot.names or bool(_vaccines_of(row) & _vaccines_of(shot))
+    if row.names == shot.names:
+        return True
+    # Two entries of one type are two vaccines: DTaP and Td share what they protect from.
+    types = {ref.partition("/")[0] for ref in (row.refs[0], shot.refs[0])}
+    return len(types) > 1 and bool(_vaccines_of(row) & _vaccines_of(shot))

@@ -135,8 +135,13 @@ class ConceptMatcher:
         codings = tuple(codings)
         for coding in codings:
             mentioned: list[Concept] = []
-            if self.in_text and coding.display and not coding.code:
-                mentioned = [match.concept for match in find_concepts(coding.display)]
+            if coding.display and not coding.code:
+                if self.in_text:
+                    mentioned = [
+                        match.concept for match in find_concepts(coding.display)
+                    ]
+                else:
+                    mentioned = _things_called(coding.display)
             for concept in self._with_parts:
                 if concept.kind == "measurement":
                     is_coded = concept in measurements_coded(codings)
@@ -312,6 +317,12 @@ def concepts_called(words: str) -> list[Concept]:
         if not _WORD_CHARACTER.search(surroundings):
             concepts.append(match.concept)
     return concepts
+
+
+@lru_cache(maxsize=16384)
+def _things_called(text: str) -> list[Concept]:
+    """The concepts that a text as a whole names. Of measurements, labels tell more than their names."""
+    return [each for each in concepts_called(text) if each.kind != "measurement"]
 
 
 def with_concept_names(query: Query) -> Query:

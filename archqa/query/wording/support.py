@@ -311,12 +311,13 @@ def _contains_value(
     for scalar in scalars:
         if isinstance(scalar, int | float) and not isinstance(scalar, bool):
             numbers.append(scalar)
+    for value in _result_values(resources):
+        if value.number is not None:
+            numbers.append(value.number)
     recorded = row.facts.get("recorded_value")
     if recorded:  # The value was converted to another unit.
         return recorded[0].partition(" ")[0] in [f"{number:g}" for number in numbers]
-    if row.value in numbers:
-        return True
-    return any(row.value == value.number for value in _result_values(resources))
+    return row.value in numbers
 
 
 def _is_recorded(moment: datetime, texts: set[str]) -> bool:

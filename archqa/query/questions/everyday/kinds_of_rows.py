@@ -85,6 +85,11 @@ def read_general_rows(words: ConsumedWords, what: RowKind) -> Draft | Declined:
     words.use("series")
     words.use("history")
     spans = words.use_spans()
+    if what == "diagnosis" and (tests := _tests_of(words, named)):
+        limits = {"flag": "positive"}
+        return Draft(
+            ("observation",), (Output("value", "exists"),), tests, spans, stay, limits
+        )
     return Draft(
         (what,),
         outputs,
@@ -93,6 +98,22 @@ def read_general_rows(words: ConsumedWords, what: RowKind) -> Draft | Declined:
         stay,
         {"reasons": reasons, "newest": newest_of(words)},
     )
+
+
+def _tests_of(words: ConsumedWords, named: Named) -> Named | None:
+    """The tests for what is named, where it is asked whether one was positive."""
+    asks_result = words.clause.has("verb", "test_positive") or words.clause.has(
+        "outcome", "positive"
+    )
+    tests_of = related("diagnosis by observation")
+    limits = []
+    for limit in named.limits:
+        tests = [test for name in limit.concepts for test in tests_of.get(name, ())]
+        if not asks_result or not tests:
+            return None
+        limits.append(NameLimit(concepts=tuple(tests)))
+    words.use("outcome", "positive")
+    return Named(tuple(limits), named.joined) if limits else None
 
 
 def _dates(kind: GeneralKind, named: Named) -> Iterator[Query]:
