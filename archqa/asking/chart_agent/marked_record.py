@@ -25,7 +25,14 @@ from archqa.query.execution.named_rows import concepts_called, with_concept_name
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
 from archqa.query.wording.rows import flag_text, value_text
-from archqa.query.wording.words import clean_name, date_text, full_years, row_status
+from archqa.query.wording.words import (
+    DRUGS,
+    clean_name,
+    date_text,
+    drug_status,
+    full_years,
+    row_status,
+)
 
 _MAX_ROWS = 40
 _MAX_RESOURCE_CHARACTERS = 4_000
@@ -478,11 +485,12 @@ class MarkedRecord:
             end = date_text(row.local_end)
             if end != date_text(row.local_time or datetime.min):
                 parts.append(f"until {end}")
-        if row_status(row):
+        status = drug_status(row) if kind in DRUGS else row_status(row)
+        if status:
             # How sure or how firm it is: confirmed, an order, a plan.
             details = ", ".join(row.facts.get("status_detail", ()))
             suffix = f" ({details})" if details else ""
-            parts.append(f"status {row_status(row)}{suffix}")
+            parts.append(f"status {status}{suffix}")
         date = ""
         if row.local_time and kind != "patient":  # A birth date dates nothing.
             date = date_text(row.local_time)
