@@ -91,14 +91,18 @@ class Clause(NamedTuple):
 
     @property
     def tense(self) -> str:
-        """The tense of its first auxiliary: `present`, `past`, `perfect`; empty without one."""
+        """The tense of its first auxiliary: `present`, `past`, `perfect`; empty without one.
+
+        "On warfarin?" is short for "Is she on warfarin?".
+        """
         for mark in self.marks:
             if mark.value in {"polite", "yes_no"}:
                 continue
             for token in self.tokens[mark.start : mark.end]:
                 if token.text in _TENSES:
                     return _TENSES[token.text]
-        return ""
+        is_present = self._asks_without_verb and not self.has("ever")
+        return "present" if is_present else ""
 
     @property
     def words(self) -> frozenset[str]:
