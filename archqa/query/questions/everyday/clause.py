@@ -81,7 +81,7 @@ class Clause(NamedTuple):
     @property
     def _asks_without_verb(self) -> bool:
         """Whether it is short for a yes/no question: "still on insulin?", "potassium ever > 6?"."""
-        if not self.has("sign", "?") or self.has_any(*_OPEN_WORDS):
+        if self.has_any(*_OPEN_WORDS):
             return False
         first = next((mark for mark in self.marks if mark.kind != "filler"), None)
         opens_with_on = bool(self.marks) and self.marks[0].text == "on"
