@@ -256,6 +256,22 @@ def clinic_record() -> list[Resource]:
             **own,
         ),
         resource("Coverage", "v", status="active", period=period, beneficiary=SUBJECT),
+        resource(
+            "Appointment",
+            "ap",
+            status="booked",
+            start="2020-03-02T09:00:00Z",
+            description="Asthma clinic",
+            participant=[{"actor": SUBJECT, "status": "accepted"}],
+        ),
+        resource(
+            "Procedure",
+            "nd",
+            status="not-done",
+            code=coded("73761001", "Colonoscopy"),
+            statusReason={"text": "Patient refused"},
+            **own,
+        ),
     ]
 
 

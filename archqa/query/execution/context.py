@@ -122,7 +122,9 @@ class ExecutionContext:
 
     def __post_init__(self) -> None:
         self.now = resolve_now(self.query.now, self.conventions)
-        self.cutoff = cutoff(self.now, self.conventions)
+        self.cutoff = None
+        if not KINDS[self.query.what].ahead:
+            self.cutoff = cutoff(self.now, self.conventions)
 
     def warn(self, text: str, kind: CaveatKind = "other") -> None:
         """Record something that the reader of the answer should know."""

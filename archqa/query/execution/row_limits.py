@@ -35,7 +35,13 @@ def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list
     query = context.query
     passing = []
     for row in rows:
-        result_names = (*row.facts.get("result", ()), row.text)
+        result_names = (
+            *row.facts.get("result", ()),
+            *row.facts.get("discharge_destination", ()),
+            row.text,
+        )
+        if query.what == "not_done":
+            result_names = row.facts.get("status_reason", ())
         limits = (
             (query.specimens, row.facts.get("specimen", ())),
             (query.organisms, row.facts.get("organism", ())),

@@ -133,7 +133,8 @@ def row_state(what: str, row: Row, now: datetime | None) -> RowState:
     codes = frozenset(row.facts.get("status", ()))
     if codes & statuses.ended or _has_passed(row.local_end, now):
         return "ended"
-    if now is not None and row.local_time is not None and row.local_time > now:
+    is_later = now is not None and row.local_time is not None and row.local_time > now
+    if is_later and not KINDS[what].ahead:
         return "neither"
     if codes & statuses.current:
         return "current"

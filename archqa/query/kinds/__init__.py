@@ -8,7 +8,9 @@ MIMIC-IV on FHIR keep row functions of their own (`reader`), whose names
 """
 
 from archqa.query.kinds.declaration import (
+    ADMINISTRATION_NOT_DONE,
     ALLERGY,
+    APPOINTMENT,
     CARE_PLAN,
     CARE_TEAM,
     CONDITION,
@@ -21,6 +23,7 @@ from archqa.query.kinds.declaration import (
     GOAL,
     IMAGING_STUDY,
     IMMUNIZATION,
+    IMMUNIZATION_NOT_DONE,
     MEDICATION_ADMINISTRATION,
     MEDICATION_DISPENSE,
     MEDICATION_REQUEST,
@@ -28,6 +31,7 @@ from archqa.query.kinds.declaration import (
     OBSERVATION,
     PATIENT,
     PROCEDURE,
+    PROCEDURE_NOT_DONE,
     REPORT,
     SUPPLY_DELIVERY,
     SUPPLY_REQUEST,
@@ -427,6 +431,28 @@ _DECLARATIONS = (
         meaning="One insurance; the name is the plan's.",
         returns=frozenset({"name", "payer", "time", "end_time", "elapsed", "status"}),
         sources=(COVERAGE,),
+    ),
+    KindOfRows(
+        what="appointment",
+        singular="appointment",
+        plural="appointments",
+        meaning="One appointment, past or to come; it is current until it is over.",
+        returns=frozenset({"end_time", "reason"}) | _TIMED | _WHO,
+        sources=(APPOINTMENT,),
+        concepts=_ANY_CONCEPT,
+        ahead=True,
+    ),
+    KindOfRows(
+        what="not_done",
+        singular="refusal or omission",
+        plural="refusals and omissions",
+        meaning=(
+            "One vaccine, procedure or dose that was not given or done; status_reason says why."
+        ),
+        returns=frozenset({"status_reason"}) | _TIMED,
+        sources=(IMMUNIZATION_NOT_DONE, PROCEDURE_NOT_DONE, ADMINISTRATION_NOT_DONE),
+        concepts=("vaccine", "procedure", "measurement", "drug_class", "drug"),
+        one_code=True,
     ),
 )
 KINDS: dict[str, KindOfRows] = {kind.what: kind for kind in _DECLARATIONS}

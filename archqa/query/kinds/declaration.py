@@ -37,6 +37,8 @@ RowKind = Literal[
     "family_history",
     "coverage",
     "dispense",
+    "appointment",
+    "not_done",
 ]
 """The kind of rows a query is about. A medication row is one drug of one order, an administration
 one dose that was given; a care unit row is one stay in a unit; an observation is a result of any
@@ -172,7 +174,7 @@ class KindOfRows(NamedTuple):
     `concepts`: which concepts name its rows; of two with one name, that of the earlier kind.
     `named`: whether its rows have names. `one_code`: its rows of one code are one thing, whatever
     they are called. `stays`: its rows last, so that first and last may mean
-    their end.
+    their end. `ahead`: they may lie ahead of the question, and are current until they are over.
     """
 
     what: RowKind
@@ -185,6 +187,7 @@ class KindOfRows(NamedTuple):
     named: bool = True
     one_code: bool = False
     stays: bool = False
+    ahead: bool = False
     meaning: str = ""
 
     @property
@@ -546,3 +549,33 @@ COVERAGE = Source(
     statuses=_COVERAGE_STATUSES,
     facts=(("payer", ("payor",)),),
 )
+APPOINTMENT = Source(
+    type="Appointment",
+    names=("description", "serviceType", "appointmentType", "specialty"),
+    times=("start", "requestedPeriod.start"),
+    ends=("end", "start"),
+    statuses=Statuses(
+        no_fact=_set("cancelled noshow"),
+        current=_set("proposed pending booked waitlist arrived checked-in"),
+        ended=_set("fulfilled"),
+    ),
+    people=("participant.actor",),
+    places=("participant.actor",),
+    reasons=("reasonCode", "reasonReference"),
+    optional=True,
+)
+
+
+def _not_done(source: Source) -> Source:
+    """Those of the resources that state what was not done, and why."""
+    return source._replace(
+        statuses=Statuses(),
+        facts=(_STATUS_REASON,),
+        search=(("status", "not-done"),),
+        optional=True,
+    )
+
+
+IMMUNIZATION_NOT_DONE = _not_done(IMMUNIZATION)
+PROCEDURE_NOT_DONE = _not_done(PROCEDURE)
+ADMINISTRATION_NOT_DONE = _not_done(MEDICATION_ADMINISTRATION)

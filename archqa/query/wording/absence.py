@@ -60,6 +60,7 @@ _OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
     "device": ("procedure", "diagnosis", "observation"),
     "imaging": ("report",),
     "immunization": ("medication",),
+    "not_done": ("immunization", "procedure", "administration"),
     "medication": ("procedure",),
     "allergy": ("diagnosis",),
 }
@@ -327,10 +328,28 @@ def _within_other_limits(
         return _of_other_relatives(query, rows, support)
     if limit == "value":
         return _beyond_value(query, wider, rows, support)
+    if query.what == "encounter":
+        return _discharged_otherwise(query, wider, rows, support)
+    if query.what == "not_done":
+        statements = row_statements(wider, rows, support)
+        return Part(tuple(statements), verdict="Not done, but not by refusal: ")
     # Results in other words than those asked for: a negative one is a no.
     statements = row_statements(wider, rows, support)
     verdict = "No: " if set(row_flags(rows)) == {"negative"} else ""
     return Part(tuple(reversed(statements)), verdict=verdict, limit=_SHOWN)
+
+
+def _discharged_otherwise(
+    query: Query, wider: Query, rows: Sequence[Row], support: Support
+) -> Part:
+    """The visits that ended otherwise, as far as the record says how they ended."""
+    recorded = [row for row in rows if row.facts.get("discharge_destination")]
+    if not recorded:
+        return _nothing(query, "Of no visit is recorded how it ended.")
+    wider = wider.model_copy(update={"returns": "discharge_destination"})
+    statements = row_statements(wider, recorded, support)
+    verdict = "No, none is recorded: "
+    return Part(tuple(statements), verdict=verdict, limit=_SHOWN)
 
 
 def _of_other_relatives(query: Query, rows: Sequence[Row], support: Support) -> Part:

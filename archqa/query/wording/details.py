@@ -31,6 +31,7 @@ _ALWAYS_TOLD = {
     "goal": ("target",),
     "imaging": ("body_site",),
     "microbiology_test": ("specimen",),
+    "appointment": ("practitioner", "place"),
     "organism": ("specimen",),
     "susceptibility": ("organism", "result", "specimen"),
 }
@@ -59,6 +60,8 @@ def asked_fields(query: Query) -> tuple[str, ...]:
     fields: list[str] = [] if query.returns in _NOT_FACTS else [query.returns]
     if query.reasons:
         fields.append("reason")
+    if query.results and query.what == "encounter":
+        fields.append("discharge_destination")
     if query.flag:
         fields.append("flag")
     if query.returns in {"dose", "frequency"} and query.what in DRUGS:
@@ -93,7 +96,9 @@ def lacks_what_is_asked(query: Query, row: Row) -> bool:
 
 def status_text(query: Query, row: Row) -> str:
     """Return the status in words, unless it is the rule; empty without one."""
-    status = drug_status(row) if query.what in DRUGS else row_status(row)
+    status = row_status(row)
+    if query.what in DRUGS | {"not_done"}:
+        status = drug_status(row)
     if query.returns == "end_time" and row.end is None and query.what not in STAYS:
         if row_status(row) in ENDED:
             return f"{status}, on what date is not recorded"

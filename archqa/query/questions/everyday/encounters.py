@@ -42,6 +42,9 @@ def read_encounters(words: ConsumedWords) -> Draft:
     compounds = words.clause.of("row", "encounter") + words.clause.of("class")
     reasons = reasons_of(words, compounds=compounds)
     named = names_of(words, _NAMED)
+    results: tuple[str, ...] = ()
+    if words.use("disposition"):
+        results = ("against advice", "AMA", "aama", "aadvice")
     outputs = tuple(_outputs(words))
     use_plain_words(words)
     words.use("row", "encounter")
@@ -52,7 +55,11 @@ def read_encounters(words: ConsumedWords) -> Draft:
     words.use("series")
     if words.clause.has("field", "practitioner"):
         words.use("link", "with")  # "Who was her last visit with".
-    limits: dict[str, object] = {"classes": classes, "reasons": reasons}
+    limits: dict[str, object] = {
+        "classes": classes,
+        "reasons": reasons,
+        "results": results,
+    }
     if len(words.clause.of("per")) == 1:
         limits["per"] = words.use("per")[0].value
     limits["newest"] = newest_of(words)

@@ -278,6 +278,34 @@ def _are_all_of(words: ConsumedWords, categories: set[str]) -> bool:
     return True
 
 
+def read_appointments(words: ConsumedWords) -> Draft | Declined:
+    """The queries of a clause about appointments that lie ahead."""
+    is_next = words.clause.has("future", "next")
+    words.use("future")
+    words.use("link", "with")
+    draft = read_general_rows(words, "appointment")
+    if isinstance(draft, Declined):
+        return draft
+    outputs = []
+    for output in draft.outputs:
+        position = "first" if is_next else output.position
+        outputs.append(output._replace(state="current", position=position))
+    return draft._replace(outputs=tuple(outputs))
+
+
+_OF_REFUSALS = ("refused", "refusal", "declined", "objection", "unwilling", "PATOBJ")
+"""Words of the reasons for which a patient did not get something, and their code in v3-ActReason."""
+
+
+def read_refusals(words: ConsumedWords) -> Draft | Declined:
+    """The queries of a clause about what was refused, or was not given or done."""
+    refusals = {mark.value for mark in words.use("refusal")}
+    draft = read_general_rows(words, "not_done")
+    if isinstance(draft, Declined) or "not_done" in refusals:
+        return draft
+    return draft._replace(limits={**draft.limits, "results": _OF_REFUSALS})
+
+
 def read_family_history(words: ConsumedWords) -> Draft | Declined:
     """The queries of a clause about the family, or about some relatives of the patient."""
     relatives = words.use("relative")

@@ -25,11 +25,13 @@ from archqa.query.questions.everyday.encounters import read_encounters
 from archqa.query.questions.everyday.kinds_of_rows import (
     general_kinds,
     read_allergies,
+    read_appointments,
     read_care_plans,
     read_family_history,
     read_general_rows,
     read_person,
     read_procedures,
+    read_refusals,
 )
 from archqa.query.questions.everyday.measurements import (
     read_cultures,
@@ -267,6 +269,12 @@ def subject_of(clause: Clause) -> str | None:
         return "patient"
     if clause.has("relative"):
         return "family_history"
+    if clause.has("refusal"):
+        return "not_done"
+    if clause.has("row", "appointment"):
+        return "appointment"
+    if clause.has("disposition"):
+        return "encounter"
     for kind in _ROWS_BEFORE_NAMES:
         if clause.has("row", kind):
             return kind
@@ -317,6 +325,51 @@ def with_ages_of_events(clause: Clause) -> Clause:
             marks.append(each._replace(kind="filler"))  # "When" leads to the event.
         else:
             marks.append(each)
+    return clause._replace(marks=tuple(marks))
+
+
+_AHEAD = frozenset({"next", "upcoming", "scheduled", "future", "planned"})
+_APPOINTMENTS = frozenset({"appointment", "appointments", "appt", "appts"})
+
+
+def with_appointments(clause: Clause) -> Clause:
+    """The clause in which a visit that lies ahead is an appointment: "her next visit"."""
+    visits = clause.of("row", "encounter", "appointment")
+    plans = [mark for mark in clause.of("judgement", "plan") if mark.text in _AHEAD]
+    has_now = clause.tense == "present" and not clause.has_any("span", "position")
+    is_booked = (
+        has_now
+        and clause.is_yes_no
+        and not _APPOINTMENTS.isdisjoint(clause.words_of("row", "encounter"))
+    )
+    if not visits or not (plans or clause.has("future") or is_booked):
+        return clause
+    marks = []
+    for each in clause.marks:
+        if each in visits:
+            each = each._replace(kind="row", value="appointment")
+        elif each in plans:
+            each = each._replace(kind="future", value=each.text)
+        marks.append(each)
+    return clause._replace(marks=tuple(marks))
+
+
+_DECLINED = frozenset({"decline", "declined", "declines", "declining"})
+
+
+def with_refusals(clause: Clause) -> Clause:
+    """The clause in which somebody declined something, unless a value did."""
+    kinds = {concept.kind for concept in clause.concepts}
+    if not kinds & {"vaccine", "procedure", "drug", "drug_class"}:
+        return clause
+    marks = []
+    for each in clause.marks:
+        if each.kind == "trend" and each.text in _DECLINED:
+            each = each._replace(kind="refusal", value="refused")
+        elif each.kind == "field" and each.value == "reason":
+            reason = each._replace(value="status_reason")
+            each = reason if clause.has("refusal") else each
+        marks.append(each)
     return clause._replace(marks=tuple(marks))
 
 
@@ -412,12 +465,14 @@ Reader = Callable[[ConsumedWords], Draft | Understood | Declined]
 
 _READERS: dict[str, Reader] = {
     "allergy": read_allergies,
+    "appointment": read_appointments,
     "care_plan": read_care_plans,
     "encounter": read_encounters,
     "measurements": read_measurements,
     "medication": read_medications,
     "microbiology": read_cultures,
     "family_history": read_family_history,
+    "not_done": read_refusals,
     "patient": read_person,
     "procedure": read_procedures,
 }
@@ -473,6 +528,7 @@ def _read_clause(clause: Clause, vocabulary: Vocabulary) -> Reading:
     clause = with_ages_of_events(
         with_drug_classes(with_vaccines(resolve_concepts(clause)))
     )
+    clause = with_refusals(with_appointments(clause))
     judgement = read_judgement(clause)
     if judgement is not None:
         return judgement

@@ -100,7 +100,8 @@ def changed_questions(draw: st.DrawFn) -> tuple[str, str]:
     inserted = draw(st.one_of(st.sampled_from(DECIDING), letters()))
     assume(inserted not in words)
     # "Right now" is "now", whatever "right" decides elsewhere.
-    assume((inserted, *words[place : place + 1]) not in PHRASES)
+    following = [word.strip("?") for word in words[place : place + 1]]
+    assume((inserted, *following) not in PHRASES)
     return question, " ".join([*words[:place], inserted, *words[place:]])
 
 
