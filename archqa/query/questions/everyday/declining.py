@@ -18,12 +18,14 @@ class Understood(NamedTuple):
     kinds of rows or measurements, and those that have nothing need not be named unless all have.
     assumed: words that were taken for the patient, such as "my mother".
     left_out: sentences that ask nothing and were not taken into account.
+    unknown: names of further things that are asked for, which no query holds.
     """
 
     queries: tuple[Query, ...]
     joined: Literal["and", "or"] = "and"
     assumed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class Declined(NamedTuple):
