@@ -12,7 +12,7 @@ from archqa.terminology.concept import Concept
 
 
 class Understood(NamedTuple):
-    """One to three queries that hold every word of the question.
+    """One to six queries that hold every word of the question, but those in `unknown`.
 
     joined: `and`, each answers a part of the question; `or`, the same question is asked of several
     kinds of rows or measurements, and those that have nothing need not be named unless all have.
