@@ -25,6 +25,7 @@ from archqa.query.questions.everyday import (
     read_question,
 )
 from archqa.query.questions.everyday.declining import decline_reasons
+from archqa.query.wording.words import listed
 from archqa.settings import Settings
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def answer_by_grammar(
     reading = read_question(question, vocabulary, today=queries.now.date())
     remarks = []
     is_partial = False
+    unknown: tuple[str, ...] = ()
     if isinstance(reading, NotUnderstood):
         answer = not_understood_answer(
             question, reading.words, reading.reason, queries.patient
@@ -130,7 +132,11 @@ def answer_by_grammar(
         remarks += [
             f"Not taken into account: “{sentence}”." for sentence in reading.left_out
         ]
-        is_partial = bool(reading.left_out)
+        unknown = reading.unknown
+        if unknown:
+            words = listed([f'"{word}"' for word in unknown])
+            remarks.append(f"Not understood: {words}. The rest is answered.")
+        is_partial = bool(reading.left_out or unknown)
     for sentence in _SENTENCE_END.split(context.strip()):
         if sentence and stated_time(sentence) is None:
             remarks.append(
@@ -140,6 +146,7 @@ def answer_by_grammar(
     changes = {
         "remarks": (*answer.remarks, *remarks),
         "is_partial": answer.is_partial or is_partial,
+        "not_understood": (*answer.not_understood, *unknown),
     }
     return answer.model_copy(update=changes)
 

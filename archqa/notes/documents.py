@@ -192,9 +192,18 @@ def _replaced_by(resource: Mapping[str, Any]) -> Iterator[str]:
         # A Composition calls its target `targetReference`.
         target = relation.get("target") or relation.get("targetReference")
         reference = str(_as_mapping(target).get("reference") or "")
-        if relation.get("code") == "replaces" and reference:
+        if _relation_code(relation) == "replaces" and reference:
             path = reference.partition("/_history/")[0]
             yield "/".join(path.split("/")[-2:])
+
+
+def _relation_code(relation: Mapping[str, Any]) -> str:
+    """The code of a relation: since FHIR R5 it is a CodeableConcept."""
+    code = relation.get("code")
+    if isinstance(code, str):
+        return code
+    codings = map(_as_mapping, _as_list(_as_mapping(code).get("coding")))
+    return _first_text(*(coding.get("code") for coding in codings))
 
 
 def _first_text(*values: Any) -> str:

@@ -54,9 +54,10 @@ def test_a_note_entered_in_error_is_named_and_not_quoted(
     assert "Documents not read: 1 (entered in error)." in answer.remarks
 
 
-def test_a_replaced_note_is_not_quoted(ask: Ask) -> None:
+@pytest.mark.parametrize("code", ["replaces", {"coding": [{"code": "replaces"}]}])
+def test_a_replaced_note_is_not_quoted(ask: Ask, code: object) -> None:
     first = note("n1", "Her left knee was replaced in 2018.")
-    relation = {"code": "replaces", "target": {"reference": "DocumentReference/n1"}}
+    relation = {"code": code, "target": {"reference": "DocumentReference/n1"}}
     second = note("n2", "Her right knee was replaced in 2018.", relatesTo=[relation])
     answer = ask("Which knee was replaced?", first, second)
     assert [line.text for line in answer.lines if "left" in line.text] == []

@@ -12,18 +12,20 @@ from archqa.terminology.concept import Concept
 
 
 class Understood(NamedTuple):
-    """One to three queries that hold every word of the question.
+    """One to six queries that hold every word of the question, but those in `unknown`.
 
     joined: `and`, each answers a part of the question; `or`, the same question is asked of several
     kinds of rows or measurements, and those that have nothing need not be named unless all have.
     assumed: words that were taken for the patient, such as "my mother".
     left_out: sentences that ask nothing and were not taken into account.
+    unknown: names of further things that are asked for, which no query holds.
     """
 
     queries: tuple[Query, ...]
     joined: Literal["and", "or"] = "and"
     assumed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class Declined(NamedTuple):

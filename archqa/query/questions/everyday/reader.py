@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from datetime import date
 from functools import partial
 
+from archqa.query.model import Query
 from archqa.query.questions.calendar import is_month
 from archqa.query.questions.everyday.clause import (
     AUXILIARIES,
@@ -481,6 +482,9 @@ UNKNOWN = "neither words of the question language nor names of the record"
 MONTH = "a month without its year"
 UNUSED = "cannot be combined with the rest of the question"
 NO_SUBJECT = "nothing says what is asked about"
+_MOST_PARTS = 6
+"""Questions of one query that may be asked at once."""
+
 TOO_MANY = f"more than {MOST_QUERIES} questions at once"
 
 
@@ -519,9 +523,45 @@ def _read_whole_or_parts(clause: Clause, vocabulary: Vocabulary) -> Reading:
         if len(understood) < len(readings) or not may_be_split(parts):
             continue
         queries = tuple(query for each in understood for query in each.queries)
-        if len(queries) <= MOST_QUERIES:
+        # Parts of one query are as clear as one question; those of many are not.
+        most = _MOST_PARTS if len(queries) == len(readings) else MOST_QUERIES
+        if len(queries) <= most:
             return Understood(queries)
-    return reading
+    return _read_known_parts(clause, vocabulary) or reading
+
+
+def _read_known_parts(clause: Clause, vocabulary: Vocabulary) -> Understood | None:
+    """The reading of the parts that are clear, where the others only name something unknown.
+
+    None for a yes/no question: "yes" would be taken for both parts. Only "and" names a further
+    thing: after a comma or in another sentence, a word may limit what is asked.
+    """
+    parts = _split(clause, lambda each: each.kind == "join" and each.value == "and")
+    if clause.is_yes_no or len(parts) < 2 or not may_be_split(parts):
+        return None
+    queries: list[Query] = []
+    unknown: list[str] = []
+    for part in _with_first_question(parts):
+        if _names_unknown(part):
+            unknown += [each.text for each in part.of("unknown")]
+            continue
+        reading = _read_whole_or_parts(part, vocabulary)
+        if not isinstance(reading, Understood):
+            return None
+        queries += reading.queries
+    if not queries or len(queries) > MOST_QUERIES:
+        return None
+    return Understood(tuple(queries), unknown=tuple(unknown))
+
+
+def _names_unknown(part: Clause) -> bool:
+    """Whether a part is a name that is not known, and limits nothing that is asked."""
+    kinds = {mark.kind for mark in part.marks} - SILENT_KINDS
+    if "unknown" not in kinds or part.words & (DECIDING | _REFERRING):
+        return False
+    return kinds == {"unknown"} or (
+        opens_question(part) and kinds <= {"unknown", "wh", "field"}
+    )
 
 
 def _read_clause(clause: Clause, vocabulary: Vocabulary) -> Reading:
