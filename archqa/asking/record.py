@@ -25,11 +25,15 @@ from archqa.query.questions.everyday import (
     read_question,
 )
 from archqa.query.questions.everyday.declining import decline_reasons
+from archqa.query.wording.details import MAX_LINES
 from archqa.query.wording.words import listed
 from archqa.settings import Settings
 
 if TYPE_CHECKING:
     from archqa.tasks.fhir_agentbench.settings import Conventions
+
+MAX_LINES_OF_ALL = 200
+"""Lines of an answer to "show all": what a page of a terminal still scrolls through."""
 
 CONVENTIONS: "Conventions" = "clinical"
 """How questions are interpreted outside a benchmark."""
@@ -124,7 +128,11 @@ def answer_by_grammar(
         answer = declined_with_facts(question, reading.kind, reading.related, queries)
     else:
         answer = answer_of_queries(
-            question, reading.queries, queries, joined=reading.joined
+            question,
+            reading.queries,
+            queries,
+            joined=reading.joined,
+            asks_all=reading.asks_all,
         )
         remarks += [
             f"“{words}” was taken for the patient." for words in reading.assumed
@@ -157,6 +165,7 @@ def answer_of_queries(
     queries: PatientQueries,
     *,
     joined: str = "and",
+    asks_all: bool = False,
 ) -> Answer:
     """Return what queries find in words; not understood where one cannot be carried out.
 
@@ -170,6 +179,7 @@ def answer_of_queries(
             queries.record,
             joined="or" if joined == "or" else "and",
             execute=queries,
+            max_lines=MAX_LINES_OF_ALL if asks_all else MAX_LINES,
         )
     except CannotExecute as problem:
         reason = " ".join(str(problem).split())

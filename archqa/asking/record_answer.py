@@ -54,6 +54,7 @@ def record_answer(
     *,
     joined: Literal["and", "or"] = "and",
     execute: Execute | None = None,
+    max_lines: int = MAX_LINES,
 ) -> Answer:
     """Return the answer that the queries of a question give, in words.
 
@@ -66,6 +67,7 @@ def record_answer(
             the others do not have is only a remark; `and`: queries with other names stand alone.
         execute: Carries out a further query about this patient, where nothing was found: it tells
             what was searched, and what has ended. Without it, an absence tells only `searched`.
+        max_lines: The number of lines; the first line says if there are more.
 
     Raises as the record does.
     """
@@ -75,7 +77,9 @@ def record_answer(
     if joined == "or":
         parts = [part._replace(topic="") for part in parts]
     parts = _combined(parts)
-    drafts = _drafts(parts, support)
+    if max_lines > MAX_LINES:
+        parts = [_with_limit(part, max_lines) for part in parts]
+    drafts = _drafts(parts, support, max_lines)
     answering = [draft for draft in drafts if draft.part.is_found]
     if not answering:
         answer = _answer(question, Status.NOT_FOUND, readings, patient, drafts, drafts)
@@ -246,13 +250,25 @@ def _absence_message(parts: Sequence[Part]) -> str:
     return " ".join([*sentences.values(), *notes])
 
 
-def _drafts(parts: Sequence[Part], support: Support) -> list[_Draft]:
+def _with_limit(part: Part, max_lines: int) -> Part:
+    """The part with all its statements, as far as they fit, which its first line says."""
+    number = len(part.statements)
+    if number > max_lines:
+        which = "latest" if part.is_series else "first"
+        verdict = f"The {max_lines} {which} of {number}: {part.verdict}"
+        part = part._replace(verdict=verdict)
+    return part._replace(limit=max_lines)
+
+
+def _drafts(
+    parts: Sequence[Part], support: Support, max_lines: int = MAX_LINES
+) -> list[_Draft]:
     """The lines of each part: an equal share of those that an answer has, and what others leave."""
     wanted = []
     for part in parts:
         wanted.append(min(len(part.statements), part.limit))
     limits = [0] * len(parts)
-    for _ in range(min(MAX_LINES, sum(wanted))):
+    for _ in range(min(max_lines, sum(wanted))):
         waiting = [index for index, limit in enumerate(limits) if limit < wanted[index]]
         limits[min(waiting, key=limits.__getitem__)] += 1
     drafts = []

@@ -72,3 +72,26 @@ def test_an_unknown_word_that_may_limit_the_question_is_not_left_out(
 def test_four_results_are_asked_for_at_once(tmp_path: Path) -> None:
     question = "What is her potassium, what is her sodium, what is her creatinine and what is her hemoglobin?"
     assert len(ask(tmp_path, question).lines) == 4
+
+
+def test_all_results_are_shown_or_the_first_line_says_how_many_are_not(
+    tmp_path: Path,
+) -> None:
+    def answer_of(count: int) -> Answer:
+        results = []
+        for number in range(count):
+            day = f"20{10 + number // 28:02}-01-{number % 28 + 1:02}"
+            potassium = result("Potassium", number + 1, "mmol/L")
+            results.append({**potassium, "id": f"k{number}", "effectiveDateTime": day})
+        patient: Resource = {"resourceType": "Patient", "id": "p"}
+        with build_store(tmp_path / str(count), [patient, *results]) as store:
+            path = store.path
+        return archqa.ask("show all her potassium results", patient="p", record=path)
+
+    answer = answer_of(30)
+    assert len(answer.lines) == 30
+    assert "more" not in answer.text
+    assert "earlier" not in answer.text
+    answer = answer_of(230)
+    assert len(answer.lines) == 200
+    assert answer.lines[0].text.startswith("The 200 latest of 230: Potassium 31 mmol/L")

@@ -19,6 +19,7 @@ class Understood(NamedTuple):
     assumed: words that were taken for the patient, such as "my mother".
     left_out: sentences that ask nothing and were not taken into account.
     unknown: names of further things that are asked for, which no query holds.
+    asks_all: whether every row is asked for, as in "show all", and not only what fits an answer.
     """
 
     queries: tuple[Query, ...]
@@ -26,6 +27,7 @@ class Understood(NamedTuple):
     assumed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    asks_all: bool = False
 
 
 class Declined(NamedTuple):

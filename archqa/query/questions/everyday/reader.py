@@ -507,7 +507,8 @@ def read_question(
     for each in clause.of("person_name"):
         if each.value.startswith("relative"):
             assumed[each.text] = None
-    return reading._replace(assumed=tuple(assumed))
+    asks_all = clause.has("series", "all") and not clause.is_yes_no
+    return reading._replace(assumed=tuple(assumed), asks_all=asks_all)
 
 
 def _read_whole_or_parts(clause: Clause, vocabulary: Vocabulary) -> Reading:
