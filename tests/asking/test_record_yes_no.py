@@ -263,7 +263,7 @@ class TestYesAndNo:
                 "Yes, in the past: ",
             ),
             (("Ex-smoker (finding)",), "In the past: "),
-            (("Unemployed",), "Result: "),
+            (("Unemployed",), "As recorded: Result: "),
         ],
     )
     def test_a_result_in_words_says_yes_or_no_by_what_it_asserts(

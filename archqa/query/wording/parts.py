@@ -359,7 +359,7 @@ def _as_list(query: Query) -> Query:
 def _measured_verdict(
     query: Query, rows: Sequence[Row], flags: Sequence[str]
 ) -> tuple[str, bool]:
-    """How the answer to an existence begins, and whether it is a yes; empty without a verdict."""
+    """How the answer to an existence begins, and whether it is a yes."""
     if query.results or query.value or query.flag or query.extreme or query.grew:
         return "Yes: ", True
     if not asked_names(query):
@@ -375,7 +375,7 @@ def _measured_verdict(
             "No, not currently: " if query.state == "current" else "In the past: ",
             False,
         )
-    return "", False
+    return "As recorded: ", False
 
 
 def _field_name(query: Query) -> str:
