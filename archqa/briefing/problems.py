@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -151,7 +152,11 @@ def social_needs(patient: PatientRows) -> SectionDraft:
     lines = []
     for group in newest_groups(_current_circumstances(patient)):
         if need.search(group[0].name):
-            lines.append(diagnosis_line(patient, group))
+            line = diagnosis_line(patient, group)
+            is_old = is_older(group, patient.now.year - RECENT.days // 365)
+            lines.append(
+                line.with_remark("never ended in the record") if is_old else line
+            )
     for group in newest_groups(patient.rows("observation", "value")):
         answer = value_text(group[-1])
         is_affirmed = asserts(answer) == "positive" and need.search(group[-1].name)
@@ -232,7 +237,8 @@ def procedures(patient: PatientRows) -> SectionDraft:
     dental = cue_pattern("name", "dental")
     lines = []
     left_out = 0
-    for group in newest_groups(patient.rows("procedure", "reason")):
+    rows = list(map(_without_reason_of_visit, patient.rows("procedure", "reason")))
+    for group in newest_groups(rows):
         name = group[-1].name
         is_routine = routine.search(name) and not not_routine.search(name)
         if is_routine or dental.search(name):
@@ -247,6 +253,14 @@ def procedures(patient: PatientRows) -> SectionDraft:
         entries = counted(activities, "entry", "entries")
         messages.append(f"{entries} charted in intensive care left out.")
     return SectionDraft(tuple(lines), " ".join(messages))
+
+
+def _without_reason_of_visit(row: Row) -> Row:
+    """The row with a reason only if it is its own: its evidence does not hold the visit's."""
+    if "reason_of" not in row.facts:
+        return row
+    facts = {**row.facts, "reason": ()}
+    return replace(row, facts=facts, reason_codings=(), reason_refs=())
 
 
 def procedure_line(patient: PatientRows, rows: list[Row]) -> LineDraft:

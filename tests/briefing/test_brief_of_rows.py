@@ -328,3 +328,37 @@ def test_a_coded_code_status_and_hospice_care_are_among_the_wishes(
         "Do not resuscitate status, since 2029-01-01 (active)",
         "Hospice care on 2029-02-02",
     ]
+
+
+def test_a_procedure_has_its_own_reason_and_not_that_of_its_visit(
+    tmp_path: Path,
+) -> None:
+    visit: Resource = {
+        "resourceType": "Encounter",
+        "id": "v9",
+        "status": "finished",
+        "class": {"code": "AMB"},
+        "subject": {"reference": "Patient/p1"},
+        "period": {"start": "2030-03-01T09:00:00Z", "end": "2030-03-01T10:00:00Z"},
+        "reasonCode": [{"text": "Sinusitis"}],
+    }
+    biopsy: Resource = {
+        "resourceType": "Procedure",
+        "id": "d8",
+        "status": "completed",
+        "subject": {"reference": "Patient/p1"},
+        "encounter": {"reference": "Encounter/v9"},
+        "code": {"text": "Biopsy of skin"},
+        "performedDateTime": "2030-03-01",
+    }
+    excision: Resource = {
+        **biopsy,
+        "id": "d9",
+        "code": {"text": "Surgical excision of mole"},
+        "reasonCode": [{"text": "Melanoma"}],
+    }
+    path = chart(tmp_path, visit, biopsy, excision, without=("Procedure",))
+    assert lines_of(brief(path), "procedures") == [
+        "Biopsy of skin on 2030-03-01",
+        "Surgical excision of mole on 2030-03-01, for Melanoma",
+    ]

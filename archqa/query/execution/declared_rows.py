@@ -216,16 +216,18 @@ def with_reasons(
 
     def add(row: Row, source: Source, resource: Resource) -> Row:
         reason = _reason(context, source, resource)
+        facts = dict(row.facts)
         if not reason.names and source.type != "Encounter":
             reason = _reason_of_encounter(context, source, resource)
             if reason.names:
+                facts["reason_of"] = ("visit",)
                 context.warn(
                     f"The record names no reason of some of these {KINDS[what].plural}: "
                     "that of their visit stands in."
                 )
         if not reason.names:
             return row
-        facts = {**row.facts, "reason": reason.names}
+        facts["reason"] = reason.names
         return replace(
             row, facts=facts, reason_codings=reason.codings, reason_refs=reason.refs
         )
