@@ -16,7 +16,7 @@ from archqa.query.wording.details import references
 from archqa.query.wording.parts import PartWriter
 from archqa.query.wording.rows import row_statements
 from archqa.query.wording.support import Support
-from archqa.query.wording.words import MEASURED, clean_name, counted, date_text
+from archqa.query.wording.words import MEASURED, clean_name, date_text
 
 ROSE, FELL = "rose from", "fell from"
 """Of a value, before the one it had."""
@@ -238,16 +238,6 @@ def whole_name(name: str) -> str:
     """
     shielded = name.replace("[", _OPENING).replace("]", _CLOSING)
     return clean_name(shielded).replace(_OPENING, "[").replace(_CLOSING, "]")
-
-
-def old_message(count: int, verb: str, year: int) -> str:
-    """Return that some lines are of long ago and come last; empty for none."""
-    if not count:
-        return ""
-    were = counted(
-        count, "line, the last of these, was", "lines, the last of these, were"
-    )
-    return f"{were} last {verb} before {year} and never ended in the record."
 
 
 def newest_groups(

@@ -28,11 +28,10 @@ from archqa.core.case import Case, Sentence
 from archqa.fhir import Record, Store
 from archqa.notes import DOCUMENT_TYPES
 from archqa.notes.documents import (
-    REPLACED,
     Document,
     UnreadDocument,
     patient_documents,
-    replaced_names,
+    without_replaced,
 )
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 from archqa.notes.sections import section_label
@@ -275,13 +274,8 @@ def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
         documents.append(
             ChartDocument(name, date, title, kind, author, encounter, replaces, *parts)
         )
-    replaced = replaced_names(documents)
-    unread += [
-        UnreadDocument(document.name, REPLACED)
-        for document in documents
-        if document.name in replaced
-    ]
-    valid = [document for document in documents if document.name not in replaced]
+    valid, replaced = without_replaced(documents)
+    unread += replaced
     valid.sort(key=lambda document: (document.date, document.name), reverse=True)
     return ChartNotes(connection, patient, valid, unread)
 

@@ -9,7 +9,7 @@ import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from archqa.core.case import Sentence
 from archqa.errors import CallerError, InputError, MissingExtra
@@ -86,13 +86,8 @@ def patient_documents(record: Record, patient: str) -> Documents:
                 readable.append(document)
             elif document is not None:
                 unread.append(document)
-    replaced = replaced_names(readable)
-    unread += [
-        UnreadDocument(document.name, REPLACED)
-        for document in readable
-        if document.name in replaced
-    ]
-    valid = [document for document in readable if document.name not in replaced]
+    valid, replaced = without_replaced(readable)
+    unread += replaced
     valid.sort(key=lambda document: document.date, reverse=True)
     return Documents(tuple(valid), tuple(unread))
 
@@ -101,17 +96,33 @@ class _Replacing(Protocol):
     """A document, with or without its text."""
 
     @property
+    def name(self) -> str:
+        """Its type and id."""
+        ...
+
+    @property
     def replaces(self) -> str:
         """The names of the documents that it replaces."""
         ...
 
 
-def replaced_names(documents: Iterable[_Replacing]) -> frozenset[str]:
-    """Return the names of the documents that others replace."""
-    names: list[str] = []
+_AnyDocument = TypeVar("_AnyDocument", bound=_Replacing)
+
+
+def without_replaced(
+    documents: Iterable[_AnyDocument],
+) -> tuple[list[_AnyDocument], list["UnreadDocument"]]:
+    """Return the documents that no other one replaces, and the replaced ones as unread."""
+    documents = list(documents)
+    replaced: set[str] = set()
     for document in documents:
-        names += document.replaces.split()
-    return frozenset(names)
+        replaced.update(document.replaces.split())
+    valid = [document for document in documents if document.name not in replaced]
+    unread = []
+    for document in documents:
+        if document.name in replaced:
+            unread.append(UnreadDocument(document.name, REPLACED))
+    return valid, unread
 
 
 def read_document(

@@ -293,9 +293,9 @@ def _first_coding(value: Any, target: str) -> Node | None:
 
 def _adherence(value: Any, target: str, *codes: str) -> Node | None:
     """hl7.org/fhir/R5/valueset-medication-statement-adherence.html: taking, stopped-as-directed, …"""
-    found = _code(value.get("code", {}), target) or {}
+    coded = _code(value.get("code", {}), target) or {}
     for beginning, status in _mapping(codes).items():
-        if str(found.get(target)).startswith(beginning):
+        if str(coded.get(target)).startswith(beginning):
             return {target: status}
     return None
 

@@ -69,7 +69,6 @@ class QueryResult(FrozenModel):
 
     `rows` are the rows that pass every limit except the position in time, oldest first; the answer
     rests on the `chosen` ones. `evidence` maps resource types to the ids of the chosen rows.
-    `unit_warning` is the one of the `warnings` that says that the values have different units.
     `searched` says what was searched, `steps` how many rows each limit left, in its order.
     `left_out` are rows that pass the limits but are no facts: not done, refuted, cancelled.
     `undecided` are rows whose value is a bound, a range or no number, so that they may pass the

@@ -281,13 +281,13 @@ def _drugs(chart: Chart, medication: Resource, order: Resource) -> list[Drug]:
     if contained:
         mixture_ref = next(iter(drug.refs), "")
         return [
-            each._replace(
+            component._replace(
                 mixture_ref=mixture_ref,
                 ingredient_count=len(contained),
             )
-            for each in contained
+            for component in contained
         ]
-    return _product(drug, [each for each in substances if each.names])
+    return _product(drug, [drug for drug in substances if drug.names])
 
 
 def _product(drug: Drug, substances: list[Drug]) -> list[Drug]:

@@ -322,7 +322,9 @@ def concepts_called(words: str) -> list[Concept]:
 @lru_cache(maxsize=16384)
 def _things_called(text: str) -> list[Concept]:
     """The concepts that a text as a whole names. Of measurements, labels tell more than their names."""
-    return [each for each in concepts_called(text) if each.kind != "measurement"]
+    return [
+        concept for concept in concepts_called(text) if concept.kind != "measurement"
+    ]
 
 
 def with_concept_names(query: Query) -> Query:

@@ -102,15 +102,14 @@ def _part(
     for row in reversed(reached):
         text = f"{_text(measured, row, support)}, {threshold}{note}"
         statements.append(Statement(text, (row,)))
-    verdict = ""
+    verdict, is_yes = "", False
     if query.what == "diagnosis" and state.name in _DIAGNOSED:
         verdict = f"No diagnosis of {state.name} is recorded, but "
     elif query.summary == "count":
         results = counted(len(rows), "result", "results")
         verdict = f"{len(reached)} of {results} {threshold}: "
     elif query.summary == "exists" and are_adult:
-        verdict = _verdict(query, "Yes")
-    is_yes = verdict.startswith("Yes")
+        verdict, is_yes = _verdict(query, "Yes"), True
     return Part(tuple(statements), verdict=verdict, is_yes=is_yes, limit=_SHOWN)
 
 
