@@ -77,6 +77,7 @@ def medicines(patient: PatientRows) -> SectionDraft:
             if end:
                 parts.append(f"until {end}")
             line = draft_of_rows(", ".join(parts), [row])
+            line = line._replace(is_minor=_is_fluid(row))
             status = drug_status(row)
             lines.append(line.with_remark(status) if status else line)
         death = next(filter(None, map(death_text, rows)), "")
@@ -89,14 +90,16 @@ def medicines(patient: PatientRows) -> SectionDraft:
     old_count = 0
     for group in groups:
         line = _order_line(patient, group[-1], rows, products)
+        line = line._replace(is_minor=_is_fluid(group[-1]))
         old_count += _is_old(group)
         note = _contradicting_note(patient, group[-1])
         lines.append(with_note(line, "a newer note says", note))
     messages = [RECORDED_AS_CURRENT]
     if old_count:
         verb = "was" if old_count == 1 else "were"
+        place = ": at the end" if old_count < len(groups) else ""
         messages.append(
-            f"{old_count} {verb} ordered more than {OLD_AFTER_YEARS} years ago: at the end."
+            f"{old_count} {verb} ordered more than {OLD_AFTER_YEARS} years ago{place}."
         )
     return SectionDraft(tuple(lines), " ".join(filter(None, messages)))
 
@@ -183,6 +186,11 @@ def _named_rows(patient: PatientRows) -> list[Row]:
     return rows
 
 
+def _is_fluid(row: Row) -> bool:
+    """Whether an order is of what carries or goes with others: saline, a local anesthetic."""
+    return cue_pattern("name", "fluid").search(row.name) is not None
+
+
 def _order_line(
     patient: PatientRows, latest: Row, rows: Sequence[Row], products: set[str]
 ) -> LineDraft:
@@ -231,7 +239,12 @@ def _orders_alike(latest: Row, rows: Sequence[Row]) -> tuple[list[Row], Row | No
         reverse=True,
     )
     same: list[Row] = []
+    next_year = latest.time.year if latest.time else 0
     for row in history:
+        year = row.time.year if row.time else next_year
+        if next_year - year > OLD_AFTER_YEARS:
+            break  # A treatment of another time of life.
+        next_year = year
         if _product(row) == _product(latest) and _dose_texts(row) == _dose_texts(
             latest
         ):

@@ -34,12 +34,16 @@ _OPENING, _CLOSING = "\ue000", "\ue001"
 
 
 class LineDraft(NamedTuple):
-    """A line that has not been checked yet: its text, its evidence, and the rows it was made of."""
+    """A line that has not been checked yet: its text, its evidence, and the rows it was made of.
+
+    A minor line is true and of no use at most visits: only its section alone shows it.
+    """
 
     text: str
     citations: tuple[str, ...]
     date: str = ""
     rows: tuple[Row, ...] = ()
+    is_minor: bool = False
 
     def with_remark(self, remark: str) -> "LineDraft":
         """Return the line with a remark in brackets."""
@@ -78,6 +82,16 @@ class PatientRows:
         """Return the rows of a kind, oldest first. Raises as the record does."""
         result = self.result(what, returns, conventions)
         return [row for row in result.chosen if not self._is_later(row)]
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the record says that the patient has died by the time of the summary."""
+        now = self.now.isoformat()
+        for row in self.rows("patient", "death_time"):
+            times = row.facts.get("death_time", ())
+            if row.facts.get("alive") == ("no",) and all(time < now for time in times):
+                return True
+        return False
 
     def denied_allergies(self) -> list[Row]:
         """Return the rows by which a record says that there is no allergy."""
@@ -173,6 +187,13 @@ def draft_of_rows(text: str, rows: Iterable[Row]) -> LineDraft:
     return LineDraft(text, tuple(references(rows)), date, rows)
 
 
+def with_one_major(lines: Sequence[LineDraft]) -> list[LineDraft]:
+    """Return the lines; where all are minor, the first is not."""
+    if all(line.is_minor for line in lines):
+        return [line._replace(is_minor=False) for line in lines[:1]] + list(lines[1:])
+    return list(lines)
+
+
 def groups_of(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> list[list[Row]]:
     """Return the rows of each key, in the order of the first row of each."""
     groups: dict[Hashable, list[Row]] = {}
@@ -209,6 +230,12 @@ def without_closed(
             if row.local_time is None or row.local_time >= closed_at:
                 remaining.append(row)
     return remaining
+
+
+def says_less(name: str, others: Iterable[str]) -> bool:
+    """Whether another name begins with it and says more: `Sprain`, `Sprain of ankle`."""
+    start = f"{clean_name(name)} ".casefold()
+    return any(clean_name(other).casefold().startswith(start) for other in others)
 
 
 def one_a_day(rows: Iterable[Row]) -> list[Row]:

@@ -16,7 +16,9 @@ from archqa.briefing.patient_rows import (
     last_day,
     newest_groups,
     one_a_day,
+    says_less,
     whole_name,
+    with_one_major,
     without_closed,
 )
 from archqa.query.execution.rows import Row
@@ -30,6 +32,7 @@ UNKNOWN_WHETHER_ACTIVE = "The record does not say which of these are current."
 RECENT = timedelta(days=730)
 RESOLVED_WITHIN = timedelta(days=365)
 OLD_AFTER_YEARS = 15
+OLD_PROCEDURE_YEARS = 5
 
 _ACUTE = re.compile(r"\bacute\b(?! on chronic)", re.IGNORECASE)
 _STAGE = re.compile(r"\bstage (\d|[iv]{1,3})\b", re.IGNORECASE)
@@ -58,7 +61,6 @@ def active_problems(patient: PatientRows) -> SectionDraft:
     recent_day = (patient.now - RECENT).date().isoformat()
     limit = patient.now.year - OLD_AFTER_YEARS
     states = [row_state("diagnosis", group[-1], patient.now) for group in groups]
-    self_limited = cue_pattern("name", "self-limited")
     passed = 0
     ranked: list[tuple[int, bool, LineDraft]] = []
     for group, name, state in zip(groups, names, states, strict=True):
@@ -67,8 +69,8 @@ def active_problems(patient: PatientRows) -> SectionDraft:
             line = line.with_remark("whether it is active is not recorded")
         is_finding = _NO_DISORDER.search(group[0].name) is not None
         is_chronic = "chronic" in name.casefold()
-        is_acute = bool(_ACUTE.search(name) or self_limited.search(name))
-        is_acute = is_acute and not is_chronic
+        is_acute = bool(_ACUTE.search(name)) and not is_chronic
+        is_acute = is_acute or is_self_limited(name)
         has_passed = is_older(group, patient.now.year - 1 if is_acute else limit)
         is_superseded = _is_superseded(name, names)
         is_treated = attention.is_treated(group)
@@ -83,6 +85,8 @@ def active_problems(patient: PatientRows) -> SectionDraft:
             continue
         elif rank == 2:
             line = line.with_remark("never ended in the record")
+        same_day = [whole_name(row.name) for row in rows if row.time == group[-1].time]
+        line = line._replace(is_minor=says_less(name, same_day))
         ranked.append((rank, is_finding, line))
     ranked.sort(key=lambda entry: entry[:2])
     messages = []
@@ -135,6 +139,13 @@ def _problem_keys(rows: Iterable[Row]) -> set[object]:
     return keys
 
 
+def is_self_limited(name: str) -> bool:
+    """Whether what a name says passes by itself: a sprain, a cold."""
+    pattern = cue_pattern("name", "self-limited")
+    name = name.replace("_", " ")
+    return pattern.search(name) is not None and "chronic" not in name.casefold()
+
+
 def is_circumstance(name: str) -> bool:
     """Whether a condition is on a person's life or its care, not on their health: also a need."""
     if _TAG.search(name) and not _NO_DISORDER.search(name):
@@ -162,7 +173,12 @@ def social_needs(patient: PatientRows) -> SectionDraft:
         is_affirmed = asserts(answer) == "positive" and need.search(group[-1].name)
         if is_affirmed or (need.search(answer) and not denies(answer)):
             lines.append(patient.line("observation", group[-1:]))
-    return SectionDraft(tuple(lines))
+    if patient.is_dead:
+        lines = [line._replace(is_minor=True) for line in lines]
+    message = ""
+    if not lines and _current_circumstances(patient):
+        message = "None recorded; other circumstances are: --sections circumstances."
+    return SectionDraft(tuple(lines), message)
 
 
 def circumstances(patient: PatientRows) -> SectionDraft:
@@ -193,7 +209,13 @@ def resolved_problems(patient: PatientRows) -> SectionDraft:
         if has_ended and not is_circumstance(row.name):
             rows.append(row)
     rows.sort(key=lambda row: str(row.local_end), reverse=True)
-    return SectionDraft(tuple(patient.line("diagnosis", [row]) for row in rows))
+    lines = []
+    for row in rows:
+        same_time = [other.name for other in rows if other.time == row.time]
+        is_minor = is_self_limited(row.name) or says_less(row.name, same_time)
+        line = patient.line("diagnosis", [row])
+        lines.append(line._replace(is_minor=is_minor))
+    return SectionDraft(tuple(with_one_major(lines)))
 
 
 def _is_superseded(name: str, names: list[str]) -> bool:
@@ -231,7 +253,12 @@ def diagnosis_line(patient: PatientRows, rows: list[Row]) -> LineDraft:
 
 
 def procedures(patient: PatientRows) -> SectionDraft:
-    """Return the procedures, the last one first; questionnaires and dental care are counted."""
+    """Return the procedures, the last one first; questionnaires and dental care are counted.
+
+    Old ones are minor but for surgery and the like.
+    """
+    lasting = cue_pattern("name", "lasting")
+    limit = patient.now.year - OLD_PROCEDURE_YEARS
     routine = cue_pattern("name", "routine")
     not_routine = cue_pattern("name", "not routine")
     dental = cue_pattern("name", "dental")
@@ -244,7 +271,9 @@ def procedures(patient: PatientRows) -> SectionDraft:
         if is_routine or dental.search(name):
             left_out += 1
         else:
-            lines.append(procedure_line(patient, group))
+            is_old = is_older(group, limit) and not lasting.search(name)
+            line = procedure_line(patient, group)
+            lines.append(line._replace(is_minor=is_old))
     messages = []
     if left_out:
         forms = counted(left_out, "kind", "kinds")
@@ -274,7 +303,10 @@ def procedure_line(patient: PatientRows, rows: list[Row]) -> LineDraft:
 
 
 def immunizations(patient: PatientRows) -> SectionDraft:
-    """Return the last immunization with each vaccine, the newest first."""
-    groups = newest_groups(patient.rows("immunization"))
-    lines = [patient.line("immunization", group[-1:]) for group in groups]
+    """Return the last immunization with each vaccine, the newest first; of the dead minor lines."""
+    is_dead = patient.is_dead
+    lines = []
+    for group in newest_groups(patient.rows("immunization")):
+        line = patient.line("immunization", group[-1:])
+        lines.append(line._replace(is_minor=is_dead))
     return SectionDraft(tuple(lines))

@@ -30,11 +30,21 @@ from archqa.query.wording.rows import (
 from archqa.query.wording.words import clean_name, counted, number_text, sentence_case
 from archqa.terminology.codes import measurements_coded
 from archqa.terminology.concept import Concept, ConceptMatch
-from archqa.terminology.concepts import concept_named, find_concepts, load_concepts
+from archqa.terminology.concepts import (
+    concept_named,
+    find_concepts,
+    load_concepts,
+    related,
+)
 from archqa.terminology.cues import cue_pattern
 
 RECENT_YEARS = 5
 """Abnormal results come first if they are no older."""
+
+LEAST_RESULTS = 5
+"""Results that are shown even if they are minor."""
+
+MINOR_RANK = 5
 
 OLD_AFTER_YEARS = 10
 """A vital sign that was last measured so long ago says nothing of today."""
@@ -143,17 +153,20 @@ def _test_key(row: Row) -> Hashable:
 def _result_lines(patient: PatientRows, groups: Sequence[list[Row]]) -> list[LineDraft]:
     """The lines of tests: abnormal ones of recent years, then those of known tests, the newest."""
     recent = str(patient.now.year - RECENT_YEARS)
-
     minor = cue_pattern("name", "minor result")
+    days = {(_test_name(group[-1]), last_day(group)) for group in groups}
 
     def rank(group: list[Row]) -> int:
         if _test_key(group[-1]) == "blood pressure":
             return -1
-        if minor.search(group[-1].name):
-            return 4
+        if minor.search(group[-1].name) or _is_unremarkable(group):
+            return MINOR_RANK
+        implied_by = related("implied by").get(_test_name(group[-1]), ())
+        if any((other, last_day(group)) in days for other in implied_by):
+            return MINOR_RANK
         flags = _comparable_flags(group[-1]).facts.get("flag", ())
         if last_day(group) < recent:
-            return 4
+            return MINOR_RANK if "normal" in flags else 4
         if not _ABNORMAL.isdisjoint(flags):
             return 0
         if not _measurement(group[-1].codings):
@@ -165,14 +178,42 @@ def _result_lines(patient: PatientRows, groups: Sequence[list[Row]]) -> list[Lin
     ordered.sort(key=last_day, reverse=True)
     ordered.sort(key=rank)
     names = [_short_name(group[-1]) for group in ordered]
-    lines = []
+    lines: list[LineDraft] = []
     for group, name in zip(ordered, names, strict=True):
         latest = group[-1]
+        is_minor = len(lines) >= LEAST_RESULTS and rank(group) == MINOR_RANK
         if names.count(name) > 1 and latest.name:
             # Whole, with specimen and property.
             name = sentence_case(latest.name.strip())
-        lines.append(_result_line(patient, name, group))
+        line = _result_line(patient, name, group)
+        lines.append(line._replace(is_minor=is_minor))
     return lines
+
+
+def _is_unremarkable(rows: Sequence[Row]) -> bool:
+    """Whether a test that matters only if abnormal was normal, also the time before.
+
+    Where the record has no range of its own, the usual one of adults decides.
+    """
+    bounds = related("usual range").get(_test_name(rows[-1]))
+    for row in rows[-2:]:
+        flags = _comparable_flags(row).facts.get("flag", ())
+        if flags and _ABNORMAL.isdisjoint(flags):
+            if bounds is None and _measurement(row.codings):
+                return False
+        elif flags or bounds is None or row.value is None or row.comparator:
+            return False
+        else:
+            low, high, *units = bounds
+            in_range = float(low) <= row.value <= float(high)
+            if not in_range or unit_text(row.unit) not in units:
+                return False
+    return True
+
+
+def _test_name(row: Row) -> str:
+    concept = _measurement(row.codings)
+    return concept.name if concept else ""
 
 
 def _short_name(row: Row) -> str:

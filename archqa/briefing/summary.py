@@ -216,9 +216,12 @@ def _fitted(
     """
     is_whole = len(sections) > 1
     counts = []
+    if is_whole:
+        sections = list(map(_with_minor_lines_last, sections))
     for section in sections:
         most = section.kind.most if is_whole else PAGE_LINES
-        counts.append(min(most, len(section.lines)))
+        major = [line for line in section.lines if not (is_whole and line.is_minor)]
+        counts.append(min(most, len(major)))
     while sum(map(_height, sections, counts)) > room:
         excess = []
         for section, count in zip(sections, counts, strict=True):
@@ -232,9 +235,20 @@ def _fitted(
         further = len(section.lines) - count
         if further:
             more = counted(further, "more is", "more are")
-            message = f"{message} {more} recorded.".strip()
+            if not count:
+                more = counted(further, "entry is", "entries are")
+            message = f"{message} {more} recorded"
+            if not count:
+                name = section.kind.name.replace("_", "-")
+                message = f"{message}: --sections {name}"
+            message = f"{message}.".strip()
         fitted.append(section._replace(lines=section.lines[:count], message=message))
     return tuple(fitted)
+
+
+def _with_minor_lines_last(section: WrittenSection) -> WrittenSection:
+    lines = sorted(section.lines, key=lambda line: line.is_minor)
+    return section._replace(lines=tuple(lines))
 
 
 def _height(section: WrittenSection, count: int) -> int:

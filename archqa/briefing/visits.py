@@ -6,8 +6,19 @@ from dataclasses import replace
 from datetime import date
 
 from archqa.briefing.notes import NoteSentence, patient_notes, quote
-from archqa.briefing.patient_rows import LineDraft, PatientRows, SectionDraft
-from archqa.briefing.problems import is_circumstance
+from archqa.briefing.patient_rows import (
+    LineDraft,
+    PatientRows,
+    SectionDraft,
+    is_older,
+    says_less,
+    with_one_major,
+)
+from archqa.briefing.problems import (
+    RESOLVED_WITHIN,
+    is_circumstance,
+    is_self_limited,
+)
 from archqa.notes.lines import table_cells
 from archqa.notes.sections import is_heading_alone
 from archqa.query.execution.rows import Row, parse_datetime
@@ -25,6 +36,9 @@ _RESULT = re.compile(r"^[^:]{0,40}\d{1,2}/\d{1,2}[\d/]*[^:\d]{0,20}:.*\d", re.DO
 
 _ENTRY_CELLS = 3
 """A line of so many cells between bars or tabs is a row of a form: `Accession … | Collected …`."""
+
+OLD_AFTER_YEARS = 5
+"""A visit so long before the newest one says nothing of today."""
 
 _AS_WRITTEN = "As written; whether it was done since is not judged."
 
@@ -54,19 +68,42 @@ def visits(patient: PatientRows) -> SectionDraft:
         if row.time is not None and not patient.resource(row).get("partOf"):
             rows.append(row)
     rows.sort(key=lambda row: str(row.local_time), reverse=True)
-    lines = [patient.line("encounter", [_with_reasons(row)]) for row in rows]
+    lines = []
+    limit = patient.now - RESOLVED_WITHIN
+    newest_year = rows[0].time.year if rows and rows[0].time else 0
+    for row in map(_with_reasons, rows):
+        is_past = row.local_time is not None and row.local_time < limit
+        is_minor = is_past and _is_for_minor_illness(row)
+        is_minor = is_minor or is_older([row], newest_year - OLD_AFTER_YEARS)
+        line = patient.line("encounter", [row])
+        lines.append(line._replace(is_minor=is_minor))
+    lines = with_one_major(lines)
     lines += _noted_visits(patient, rows)
     lines.sort(key=lambda line: line.date[:_DAY], reverse=True)
     return SectionDraft(tuple(lines))
 
 
 def _with_reasons(row: Row) -> Row:
-    """The visit without what it records on the patient's life."""
+    """The visit without what it records on the patient's life, and without names that say less."""
     reasons: dict[str, str] = {}
     for reason in row.facts.get("reason", ()):
-        if not is_circumstance(reason):
+        if not is_circumstance(reason.replace("_", " ")):
             reasons.setdefault(clean_name(reason).casefold(), reason)
-    return replace(row, facts={**row.facts, "reason": tuple(reasons.values())})
+    names = list(reasons.values())
+    # A program wrote what has underscores; people's words for it stand next to it.
+    written = [name for name in names if "_" not in name] or names
+    exact = [name for name in written if not says_less(name, written)]
+    return replace(row, facts={**row.facts, "reason": tuple(exact)})
+
+
+def _is_for_minor_illness(row: Row) -> bool:
+    """Whether the reasons of a visit are nothing but illness that passes, and care of teeth."""
+    dental = cue_pattern("name", "dental")
+    reasons = row.facts.get("reason", ())
+    return bool(reasons) and all(
+        is_self_limited(reason) or dental.search(reason.replace("_", " "))
+        for reason in reasons
+    )
 
 
 def _noted_visits(patient: PatientRows, rows: list[Row]) -> list[LineDraft]:

@@ -362,3 +362,222 @@ def test_a_procedure_has_its_own_reason_and_not_that_of_its_visit(
         "Biopsy of skin on 2030-03-01",
         "Surgical excision of mole on 2030-03-01, for Melanoma",
     ]
+
+
+def _loinc(code: str, display: str) -> Resource:
+    return codeable_concept(code, display, LOINC)
+
+
+def test_what_is_normal_or_implied_waits_until_its_section_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    tests = [
+        ("2160-0", "Creatinine", 1, "mg/dL"),
+        ("2345-7", "Glucose", 90, "mg/dL"),
+        ("3094-0", "Urea nitrogen", 12, "mg/dL"),
+        ("718-7", "Hemoglobin", 13, "g/dL"),
+        ("6690-2", "Leukocytes", 6, "10*3/uL"),
+        ("789-8", "Erythrocytes", 4.2, "10*6/uL"),
+        ("4544-3", "Hematocrit", 40, "%"),
+        ("787-2", "MCV", 91, "fL"),
+        ("2951-2", "Sodium", 139, "mmol/L"),
+        ("2823-3", "Potassium", 5.9, "mmol/L"),
+    ]
+    results = []
+    for number, (code, display, value, unit) in enumerate(tests):
+        name = _loinc(code, display)
+        results.append(result(f"x{number}", value, "2030-05-01", unit, name))
+    record = chart(tmp_path, *results, without=("Observation",))
+    names = {line.partition(" ")[0] for line in lines_of(brief(record), "labs")}
+    assert names == {
+        "Creatinine",
+        "Glucose",
+        "Urea",
+        "Hemoglobin",
+        "Leukocytes",
+        "Potassium",
+    }
+    assert message_of(brief(record), "labs") == "4 more are recorded."
+    alone = lines_of(brief(record, sections=["labs"]), "labs")
+    assert len(alone) == len(tests)
+
+
+def test_an_electrolyte_out_of_its_usual_range_is_shown(tmp_path: Path) -> None:
+    results = []
+    for number in range(6):
+        name = codeable_concept(f"t{number}", f"Test {number}")
+        results.append(result(f"x{number}", number, "2030-05-01", code=name))
+    sodium = _loinc("2951-2", "Sodium")
+    for value, when in ((140, "2029-01-01"), (121, "2030-05-01")):
+        results.append(result(f"s{value}", value, when, "mmol/L", sodium))
+    assert "Sodium 121 mmol/L" in " ".join(labs(tmp_path, *results))
+
+
+def _visit_for(name: str, reason: str, when: str) -> Resource:
+    return {
+        "resourceType": "Encounter",
+        "id": name,
+        "status": "finished",
+        "class": {"code": "AMB"},
+        "subject": {"reference": "Patient/p1"},
+        "period": {"start": when, "end": when},
+        "reasonCode": [{"text": reason}],
+    }
+
+
+def test_visits_for_illness_that_passed_years_ago_are_only_counted(
+    tmp_path: Path,
+) -> None:
+    visits = [
+        _visit_for("v1", "Viral sinusitis (disorder)", "2028-01-01"),
+        _visit_for("v2", "Sprain of wrist (disorder)", "2028-02-01"),
+        _visit_for("v3", "Dental caries", "2028-03-01"),
+        _visit_for("v4", "Chronic sinusitis (disorder)", "2028-04-01"),
+        _visit_for("v5", "Kidney calculus", "2028-05-01"),
+        _visit_for("v6", "Acute viral pharyngitis (disorder)", "2030-05-01"),
+        _visit_for("v7", "Heart failure", "2010-05-01"),
+    ]
+    record = chart(tmp_path, *visits, without=("Encounter", "DocumentReference"))
+    lines = lines_of(brief(record), "visits")
+    assert [line.partition(", for ")[2] for line in lines] == [
+        "Acute viral pharyngitis",
+        "Kidney calculus",
+        "Chronic sinusitis",
+    ]
+    assert message_of(brief(record), "visits") == "4 more are recorded."
+
+
+def test_where_all_visits_are_for_minor_illness_the_last_one_is_shown(
+    tmp_path: Path,
+) -> None:
+    visits = [
+        _visit_for("v1", "Common cold", "2020-01-01"),
+        _visit_for("v2", "Otitis media", "2021-02-01"),
+    ]
+    record = chart(tmp_path, *visits, without=("Encounter", "DocumentReference"))
+    [line] = lines_of(brief(record), "visits")
+    assert "Otitis media" in line
+
+
+def test_immunizations_of_the_dead_wait_until_they_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    vaccine = {
+        "resourceType": "Immunization",
+        "id": "i1",
+        "status": "completed",
+        "patient": {"reference": "Patient/p1"},
+        "vaccineCode": codeable_concept("140", "Influenza, seasonal"),
+        "occurrenceDateTime": "2028-10-01",
+    }
+    dead = patient("p1", "Stone", ["Ann"], deceasedDateTime="2029-07-17")
+    record = chart(tmp_path, dead, vaccine, without=("Patient",))
+    assert lines_of(brief(record), "immunizations") == []
+    assert message_of(brief(record), "immunizations") == (
+        "1 entry is recorded: --sections immunizations."
+    )
+    before_death = brief(record, now="2029-01-01")
+    assert len(lines_of(before_death, "immunizations")) == 1
+    alone = brief(record, sections=["immunizations"])
+    assert len(lines_of(alone, "immunizations")) == 1
+
+
+def test_an_order_of_another_decade_is_not_joined_with_a_new_one(
+    tmp_path: Path,
+) -> None:
+    orders = [
+        order("m1", "cetirizine 10 MG Oral Tablet", "1999-02-01", "completed"),
+        order("m2", "cetirizine 10 MG Oral Tablet", "2030-02-01"),
+    ]
+    record = chart(tmp_path, *orders, without=("MedicationRequest",))
+    assert lines_of(brief(record), "medicines") == [
+        "Cetirizine 10 mg Oral Tablet, ordered 2030-02-01 (active)"
+    ]
+
+
+def test_where_all_orders_are_old_none_is_at_the_end(tmp_path: Path) -> None:
+    old = order("m1", "cetirizine 10 MG Oral Tablet", "2010-02-01")
+    record = chart(tmp_path, old, without=("MedicationRequest",))
+    assert message_of(brief(record), "medicines").endswith(
+        "1 was ordered more than 5 years ago."
+    )
+
+
+def test_carrier_fluids_come_after_medicines_and_only_by_name(tmp_path: Path) -> None:
+    orders = [
+        order("m1", "Sodium Chloride 0.9% 1000 ML Injection", "2030-05-02"),
+        order("m2", "Sodium Chloride 1000 MG Oral Tablet", "2030-05-01"),
+    ]
+    record = chart(tmp_path, *orders, without=("MedicationRequest",))
+    [line] = lines_of(brief(record), "medicines")
+    assert line.startswith("Sodium Chloride 1000 mg")
+
+
+def test_circumstances_are_pointed_to_and_not_denied(tmp_path: Path) -> None:
+    life = [
+        condition("x1", "Stress (finding)", "2029-01-01"),
+        condition("x2", "Refugee (person)", "2028-01-01"),
+        condition("x3", "Acute stress disorder (disorder)", "2030-01-01"),
+    ]
+    summary = brief(chart(tmp_path, *life, without=("Condition",)))
+    [problem] = lines_of(summary, "problems")
+    assert problem.startswith("Acute stress disorder")
+    assert message_of(summary, "social_needs") == (
+        "None recorded; other circumstances are: --sections circumstances."
+    )
+    assert "housing" not in summary.nothing_recorded
+
+
+def test_a_name_that_says_less_than_another_of_its_time_is_only_counted(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        condition("s1", "Sprain (morphologic abnormality)", "2030-05-01"),
+        condition("s2", "Sprain of ankle (disorder)", "2030-05-01"),
+        condition("s3", "Hypertension (disorder)", "2030-05-01"),
+        condition("s4", "Pulmonary hypertension (disorder)", "2030-05-01"),
+        condition("s5", "Anemia (disorder)", "2029-05-01"),
+        condition("s6", "Anemia of pregnancy (disorder)", "2030-05-01"),
+    ]
+    for number, row in enumerate(rows):
+        row["code"]["coding"][0]["code"] = str(number)
+    lines = lines_of(brief(chart(tmp_path, *rows, without=("Condition",))), "problems")
+    names = [line.partition(",")[0] for line in lines]
+    assert sorted(names) == [
+        "Anemia",
+        "Anemia of pregnancy",
+        "Hypertension",
+        "Pulmonary hypertension",
+        "Sprain of ankle",
+    ]
+
+
+def test_old_procedures_are_shown_if_they_last(tmp_path: Path) -> None:
+    done = [
+        ("Physical therapy procedure", "2010-01-01"),
+        ("Appendectomy", "2010-02-01"),
+        ("Replacement of hip", "2005-02-01"),
+        ("Percutaneous removal of renal calculus", "2029-02-01"),
+    ]
+    procedures = []
+    for number, (display, when) in enumerate(done):
+        procedures.append(
+            {
+                "resourceType": "Procedure",
+                "id": f"d{number}",
+                "status": "completed",
+                "code": codeable_concept(f"{number}", display),
+                "subject": {"reference": "Patient/p1"},
+                "performedDateTime": when,
+            }
+        )
+    record = chart(tmp_path, *procedures, without=("Procedure",))
+    names = [
+        line.partition(" on ")[0] for line in lines_of(brief(record), "procedures")
+    ]
+    assert names == [
+        "Percutaneous removal of renal calculus",
+        "Appendectomy",
+        "Replacement of hip",
+    ]
+    assert message_of(brief(record), "procedures") == "1 more is recorded."
