@@ -21,10 +21,11 @@ from archqa.briefing.patient_rows import (
     with_one_major,
     without_closed,
 )
-from archqa.query.execution.rows import Row
+from archqa.query.execution.rows import Coding, Row
 from archqa.query.execution.statuses import row_state
 from archqa.query.wording.rows import value_text
 from archqa.query.wording.words import asserts, counted, denies
+from archqa.terminology.code_systems import code_system
 from archqa.terminology.concepts import related
 from archqa.terminology.cues import cue_pattern
 
@@ -35,6 +36,12 @@ OLD_AFTER_YEARS = 15
 OLD_PROCEDURE_YEARS = 5
 
 _ACUTE = re.compile(r"\bacute\b(?! on chronic)", re.IGNORECASE)
+_EXTERNAL_CAUSES = {
+    "icd10": re.compile(r"V[0-9]|Y9[239]"),
+    "icd9": re.compile(r"E(?:0|8[0-4])[0-9]"),
+}
+"""Accidents in traffic, places and activities; falls, violence and self-harm are none of them."""
+
 _STAGE = re.compile(r"\bstage (\d|[iv]{1,3})\b", re.IGNORECASE)
 _ROMAN = {"i": 1, "ii": 2, "iii": 3, "iv": 4, "v": 5}
 _NO_DISORDER = re.compile(r"\((?:finding|situation|event|person|social concept)\)$")
@@ -86,7 +93,8 @@ def active_problems(patient: PatientRows) -> SectionDraft:
         elif rank == 2:
             line = line.with_remark("never ended in the record")
         same_day = [whole_name(row.name) for row in rows if row.time == group[-1].time]
-        line = line._replace(is_minor=says_less(name, same_day))
+        is_minor = says_less(name, same_day) or is_external_cause(group[0].codings)
+        line = line._replace(is_minor=is_minor)
         ranked.append((rank, is_finding, line))
     ranked.sort(key=lambda entry: entry[:2])
     messages = []
@@ -137,6 +145,15 @@ def _problem_keys(rows: Iterable[Row]) -> set[object]:
     for row in rows:
         keys |= {code_key(row), row.refs[0], *row.names}
     return keys
+
+
+def is_external_cause(codings: Iterable[Coding]) -> bool:
+    """Whether codes of ICD say how an accident came about, where, and at what activity."""
+    for coding in codings:
+        pattern = _EXTERNAL_CAUSES.get(code_system(coding.system).name)
+        if pattern and pattern.match(coding.code):
+            return True
+    return False
 
 
 def is_self_limited(name: str) -> bool:

@@ -17,6 +17,7 @@ from archqa.briefing.patient_rows import (
 from archqa.briefing.problems import (
     RESOLVED_WITHIN,
     is_circumstance,
+    is_external_cause,
     is_self_limited,
 )
 from archqa.notes.lines import table_cells
@@ -69,6 +70,7 @@ def visits(patient: PatientRows) -> SectionDraft:
             rows.append(row)
     rows.sort(key=lambda row: str(row.local_time), reverse=True)
     lines = []
+    seen = set()
     limit = patient.now - RESOLVED_WITHIN
     newest_year = rows[0].time.year if rows and rows[0].time else 0
     for row in map(_with_reasons, rows):
@@ -76,6 +78,11 @@ def visits(patient: PatientRows) -> SectionDraft:
         is_minor = is_past and _is_for_minor_illness(row)
         is_minor = is_minor or is_older([row], newest_year - OLD_AFTER_YEARS)
         line = patient.line("encounter", [row])
+        # What is repeated for one reason, but not in a hospital, is told by its last visit.
+        is_inpatient = "ambulatory" not in row.facts.get("class", ())
+        key = (row.facts.get("visit_type"), row.facts.get("reason"))
+        is_minor = is_minor or (key in seen and bool(key[1]) and not is_inpatient)
+        seen.add(key)
         lines.append(line._replace(is_minor=is_minor))
     lines = with_one_major(lines)
     lines += _noted_visits(patient, rows)
@@ -85,9 +92,13 @@ def visits(patient: PatientRows) -> SectionDraft:
 
 def _with_reasons(row: Row) -> Row:
     """The visit without what it records on the patient's life, and without names that say less."""
+    external = set()
+    for coding in row.reason_codings:
+        if is_external_cause([coding]):
+            external.add(coding.display)
     reasons: dict[str, str] = {}
     for reason in row.facts.get("reason", ()):
-        if not is_circumstance(reason.replace("_", " ")):
+        if reason not in external and not is_circumstance(reason.replace("_", " ")):
             reasons.setdefault(clean_name(reason).casefold(), reason)
     names = list(reasons.values())
     # A program wrote what has underscores; people's words for it stand next to it.

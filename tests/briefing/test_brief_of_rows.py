@@ -581,3 +581,35 @@ def test_old_procedures_are_shown_if_they_last(tmp_path: Path) -> None:
         "Replacement of hip",
     ]
     assert message_of(brief(record), "procedures") == "1 more is recorded."
+
+
+def test_places_and_traffic_of_accidents_are_no_problems(tmp_path: Path) -> None:
+    system = "http://hl7.org/fhir/sid/icd-10-cm"
+    names = {
+        "Y92488": "Paved roadway as the place of occurrence",
+        "V4352XA": "Car driver injured in collision",
+        "W1830XA": "Fall on same level",
+        "X838XXA": "Intentional self-harm",
+    }
+    rows = []
+    for code, display in names.items():
+        row = condition(code, display, "2030-05-01")
+        row["code"]["coding"][0] |= {"system": system, "code": code}
+        rows.append(row)
+    lines = lines_of(brief(chart(tmp_path, *rows, without=("Condition",))), "problems")
+    assert [line.partition(",")[0] for line in lines] == [
+        "Fall on same level",
+        "Intentional self-harm",
+    ]
+
+
+def test_ambulatory_visits_for_one_reason_take_one_line(tmp_path: Path) -> None:
+    visits = []
+    for number in range(3):
+        visits.append(_visit_for(f"v{number}", "Gout", f"2029-0{number + 1}-01"))
+        stay = _visit_for(f"s{number}", "Heart failure", f"2030-0{number + 1}-01")
+        visits.append(stay | {"class": {"code": "IMP"}})
+    record = chart(tmp_path, *visits, without=("Encounter", "DocumentReference"))
+    lines = lines_of(brief(record), "visits")
+    assert ["Heart failure" in line for line in lines] == [True, True, True, False]
+    assert "2029-03-01" in lines[-1]
