@@ -64,6 +64,7 @@ def active_problems(patient: PatientRows) -> SectionDraft:
             rows.append(row)
     groups = newest_groups(rows)
     names = [whole_name(group[0].name) for group in groups]
+    wishes = cue_pattern("note", "wishes")
     attention = _Attention.of(patient)
     recent_day = (patient.now - RECENT).date().isoformat()
     limit = patient.now.year - OLD_AFTER_YEARS
@@ -94,6 +95,7 @@ def active_problems(patient: PatientRows) -> SectionDraft:
             line = line.with_remark("never ended in the record")
         same_day = [whole_name(row.name) for row in rows if row.time == group[-1].time]
         is_minor = says_less(name, same_day) or is_external_cause(group[0].codings)
+        is_minor = is_minor or wishes.search(name) is not None  # Among the wishes.
         line = line._replace(is_minor=is_minor)
         ranked.append((rank, is_finding, line))
     ranked.sort(key=lambda entry: entry[:2])

@@ -235,10 +235,12 @@ def _result_line(patient: PatientRows, name: str, rows: Sequence[Row]) -> LineDr
     last_rows = last_rows or [latest]
     if _test_key(latest) == "blood pressure":
         return _pressure_line(patient, rows, last_rows)
-    values = {value_text(row): row for row in last_rows}
+    # One value in `g/dL` and in `g/dl` does not differ.
+    values = {value_text(row).casefold(): row for row in last_rows}
     if len(values) > 1:
         date = patient.support.date(latest, latest.time, with_clock=True)
-        text = f"{name} {' and '.join(values)} on {date}"
+        texts = " and ".join(map(value_text, values.values()))
+        text = f"{name} {texts} on {date}"
         line = _draft(text, values.values())
         return line.with_remark("differing results of the same time")
     before = _result_before(latest, rows)

@@ -613,3 +613,22 @@ def test_ambulatory_visits_for_one_reason_take_one_line(tmp_path: Path) -> None:
     lines = lines_of(brief(record), "visits")
     assert ["Heart failure" in line for line in lines] == [True, True, True, False]
     assert "2029-03-01" in lines[-1]
+
+
+def test_one_value_in_two_spellings_of_a_unit_does_not_differ(tmp_path: Path) -> None:
+    lines = labs(
+        tmp_path,
+        result("x1", 9.9, "2030-01-01T08:00:00Z", "g/dl"),
+        result("x2", 9.9, "2030-01-01T08:00:00Z", "g/dL"),
+    )
+    assert "differing" not in lines[0]
+
+
+def test_what_is_among_the_wishes_is_no_problem_as_well(tmp_path: Path) -> None:
+    rows = [
+        condition("s1", "Do not resuscitate status (finding)", "2030-01-01"),
+        condition("s2", "Gout (disorder)", "2030-01-01"),
+    ]
+    summary = brief(chart(tmp_path, *rows, without=("Condition",)))
+    assert [line[:4] for line in lines_of(summary, "problems")] == ["Gout"]
+    assert "Do not resuscitate status" in lines_of(summary, "wishes")[0]
