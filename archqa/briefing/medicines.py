@@ -20,6 +20,7 @@ from archqa.briefing.patient_rows import (
     is_older,
     newest_groups,
     whole_name,
+    with_one_major,
 )
 from archqa.briefing.verification import named_drugs
 from archqa.notes.sections import section_kind, section_label
@@ -77,11 +78,14 @@ def medicines(patient: PatientRows) -> SectionDraft:
             if end:
                 parts.append(f"until {end}")
             line = draft_of_rows(", ".join(parts), [row])
-            line = line._replace(is_minor=_is_fluid(row))
+            is_supportive = cue_pattern("name", "supportive").search(row.name)
+            is_minor = bool(is_supportive) or _is_fluid(row)
+            line = line._replace(is_minor=is_minor)
             status = drug_status(row)
             lines.append(line.with_remark(status) if status else line)
         death = next(filter(None, map(death_text, rows)), "")
         message = f"{sentence_case(death)}. The last orders:" if death else NONE_CURRENT
+        lines = with_one_major(lines)
         return SectionDraft(tuple(lines), message if lines else "")
     groups = newest_groups(current, _product)
     groups.sort(key=_is_old)

@@ -37,8 +37,8 @@ OLD_PROCEDURE_YEARS = 5
 
 _ACUTE = re.compile(r"\bacute\b(?! on chronic)", re.IGNORECASE)
 _EXTERNAL_CAUSES = {
-    "icd10": re.compile(r"V[0-9]|Y9[239]"),
-    "icd9": re.compile(r"E(?:0|8[0-4])[0-9]"),
+    "icd10": re.compile(r"V[0-9]|Y8[34]|Y9[239]"),
+    "icd9": re.compile(r"E(?:0[0-9]|8[0-4][0-9]|87[89])"),
 }
 """Accidents in traffic, places and activities; falls, violence and self-harm are none of them."""
 

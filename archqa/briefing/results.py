@@ -37,6 +37,7 @@ from archqa.terminology.concepts import (
     related,
 )
 from archqa.terminology.cues import cue_pattern
+from archqa.terminology.labels import measurements_named
 
 RECENT_YEARS = 5
 """Abnormal results come first if they are no older."""
@@ -147,6 +148,9 @@ def _test_key(row: Row) -> Hashable:
     if concept is not None and concept.name in _PRESSURE:
         return "blood pressure"
     test = code_key(row) if concept is None else concept.name
+    named = measurements_named(row.name)
+    if concept is not None and named and concept not in named:
+        test = code_key(row)  # Eosinophils and lymphocytes are both cells of a fluid.
     return test, row.facts.get("specimen", ())
 
 

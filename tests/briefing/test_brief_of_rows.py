@@ -377,6 +377,7 @@ def test_what_is_normal_or_implied_waits_until_its_section_is_asked_for(
         ("3094-0", "Urea nitrogen", 12, "mg/dL"),
         ("718-7", "Hemoglobin", 13, "g/dL"),
         ("6690-2", "Leukocytes", 6, "10*3/uL"),
+        ("4548-4", "Hemoglobin A1c", 6, "%"),
         ("789-8", "Erythrocytes", 4.2, "10*6/uL"),
         ("4544-3", "Hematocrit", 40, "%"),
         ("787-2", "MCV", 91, "fL"),
@@ -392,12 +393,11 @@ def test_what_is_normal_or_implied_waits_until_its_section_is_asked_for(
     assert names == {
         "Creatinine",
         "Glucose",
-        "Urea",
         "Hemoglobin",
         "Leukocytes",
         "Potassium",
     }
-    assert message_of(brief(record), "labs") == "4 more are recorded."
+    assert message_of(brief(record), "labs") == "5 more are recorded."
     alone = lines_of(brief(record, sections=["labs"]), "labs")
     assert len(alone) == len(tests)
 
@@ -632,3 +632,26 @@ def test_what_is_among_the_wishes_is_no_problem_as_well(tmp_path: Path) -> None:
     summary = brief(chart(tmp_path, *rows, without=("Condition",)))
     assert [line[:4] for line in lines_of(summary, "problems")] == ["Gout"]
     assert "Do not resuscitate status" in lines_of(summary, "wishes")[0]
+
+
+def test_cells_of_a_fluid_are_results_of_their_own(tmp_path: Path) -> None:
+    system = "http://mimic.mit.edu/fhir/mimic/CodeSystem/mimic-d-labitems"
+    cells = []
+    for code, display, value in (
+        ("51444", "Eosinophils", 1),
+        ("51446", "Lymphocytes", 22),
+    ):
+        name = codeable_concept(code, display, system)
+        cells.append(result(f"x{code}", value, "2030-01-01T08:00:00Z", "%", name))
+    lines = labs(tmp_path, *cells)
+    assert [line.partition(" ")[0] for line in lines] == ["Eosinophils", "Lymphocytes"]
+
+
+def test_of_ended_orders_laxatives_and_the_like_wait(tmp_path: Path) -> None:
+    orders = [
+        order("m1", "Docusate Sodium 100 MG", "2030-05-02", "completed"),
+        order("m2", "Warfarin 5 MG", "2030-05-01", "completed"),
+    ]
+    record = chart(tmp_path, *orders, without=("MedicationRequest",))
+    [line] = lines_of(brief(record), "medicines")
+    assert "Warfarin" in line
