@@ -72,13 +72,15 @@ def record_answer(
     Raises as the record does.
     """
     support = Support(record)
-    writer = PartWriter(patient, support, execute)
+    writer = PartWriter(patient, support, execute, max_lines)
     parts = [writer.part(query, result) for query, result in readings]
     if joined == "or":
         parts = [part._replace(topic="") for part in parts]
     parts = _combined(parts)
     if max_lines > MAX_LINES:
-        parts = [_with_limit(part, max_lines) for part in parts]
+        has_all = sum(len(part.statements) for part in parts) <= max_lines
+        share = max_lines if has_all else max_lines // len(parts)
+        parts = [_with_limit(part, share) for part in parts]
     drafts = _drafts(parts, support, max_lines)
     answering = [draft for draft in drafts if draft.part.is_found]
     if not answering:

@@ -60,7 +60,7 @@ _RESULTS = frozenset(kind.what for kind in KINDS.values() if "flag" in kind.retu
 _TIME_FIELDS = frozenset({"time", "end_time", "birth_date", "death_time"})
 
 KINDS_BY_LIMIT: dict[str, frozenset[str]] = {
-    "specimens": _MICROBIOLOGY | {"lab"},
+    "specimens": _MICROBIOLOGY | {"lab", "observation"},
     "organisms": _MICROBIOLOGY,
     "routes": frozenset({"medication", "administration", "immunization"}),
     "admission_sources": frozenset({"hospital_visit", "encounter"}),
@@ -152,7 +152,7 @@ class Query(FrozenModel):
         description="Only rows given or done for one of these, by name or concept.",
     )
     specimens: tuple[str, ...] = Field(
-        default=(), description="Microbiology: what was tested, such as URINE."
+        default=(), description="Results: what was tested, such as URINE."
     )
     organisms: tuple[str, ...] = Field(
         default=(), description="Susceptibilities: of which organisms."

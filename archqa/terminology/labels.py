@@ -73,6 +73,32 @@ def measurements_near(label: str) -> frozenset[Concept]:
     return frozenset(concepts) - measurements_named(label)
 
 
+@lru_cache(maxsize=16384)
+def specimens_named(name: str) -> frozenset[str]:
+    """Return the specimens other than blood that a label or a kind of specimen names: `CSF`."""
+    words = _label_words(name)
+    return frozenset(
+        specimen for specimen, its_words in _specimens().items() if its_words & words
+    )
+
+
+@lru_cache(maxsize=16384)
+def without_specimen(label: str) -> str:
+    """Return the words of a label but those of specimens: `leukocyte` of `Leukocytes, Urine`."""
+    words = _label_words(label) - single_display_words("fluid")
+    return " ".join(sorted(words.difference(*_specimens().values())))
+
+
+@cache
+def _specimens() -> dict[str, Words]:
+    specimens = {}
+    for use in read_mapping("terminology/data/display_words.tsv"):
+        kind, _, name = use.partition(" ")
+        if kind == "fluid" and name:
+            specimens[name] = single_display_words(use)
+    return specimens
+
+
 def _made_up_of(words: Words) -> frozenset[Concept]:
     """Return the measurements of which names make up all of the words."""
     covered: dict[Concept, set[str]] = defaultdict(set)

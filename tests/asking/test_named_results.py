@@ -283,3 +283,55 @@ def test_the_blood_pressure_is_one_of_the_vital_signs(ask: Ask) -> None:
     answer = ask("What were her last vital signs?", result("BP", component=parts), rate)
     assert "118/76" in answer.text
     assert "87" in answer.text
+
+
+def in_specimen(kind: str) -> Resource:
+    """Return the elements of a result whose Specimen is contained in it."""
+    specimen = {"resourceType": "Specimen", "id": "s", "type": {"text": kind}}
+    return {"contained": [specimen], "specimen": {"reference": "#s"}}
+
+
+FLUIDS = (
+    result("RBC, URINE", 14, "/hpf"),
+    result("RBC", 4.6, "10*6/uL"),
+    result("LDH", 410, "U/L", **in_specimen("Pleural fluid")),
+    result("LDH", 200, "U/L"),
+    result("Sodium", 31, "mmol/L", **in_specimen("Urine")),
+    result("Sodium", 139, "mmol/L"),
+    result("Albumin, Ascites", 1.2, "g/dL"),
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "value", "others"),
+    [
+        ("red cells in her urine?", "14", ("4.6",)),
+        ("What was the LDH in the pleural fluid?", "410", ("200",)),
+        ("pleural LDH", "410", ("200",)),
+        ("sodium in the urine", "31", ("139",)),
+        ("albumin in the ascitic fluid", "1.2", ()),
+        ("last red count", "4.6", ("14",)),
+        ("What is her LDH?", "200", ("410",)),
+        ("last sodium", "139", ("31",)),
+    ],
+)
+def test_an_analyte_is_that_of_the_specimen_of_the_question(
+    ask: Ask, question: str, value: str, others: tuple[str, ...]
+) -> None:
+    answer = ask(question, *FLUIDS)
+    assert answer.status == "answered"
+    assert f" {value}" in answer.text
+    assert not any(f" {other}" in answer.text for other in others)
+
+
+def test_a_specimen_without_such_a_result_is_not_answered_from_the_blood(
+    ask: Ask,
+) -> None:
+    answer = ask("What was the sodium in the CSF?", *FLUIDS)
+    assert answer.status == "not_found"
+    assert "139" not in answer.text
+
+
+def test_growth_is_not_read_from_other_results_of_a_specimen(ask: Ask) -> None:
+    nitrite = result("Nitrite, Urine", "Positive")
+    assert ask("Did anything grow in the urine?", nitrite).status == "not_found"

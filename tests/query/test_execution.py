@@ -359,3 +359,49 @@ def _evidence_ids(result: QueryResult) -> dict[str, set[str]]:
 
 def _sorted_values(result: QueryResult) -> list[str]:
     return sorted(map(json.dumps, result.answer.values))
+
+
+@pytest.mark.parametrize(
+    ("relation", "summary", "value"),
+    [
+        ("greater", "minimum", None),
+        ("difference", "average", None),
+        ("greater", "maximum", False),
+        ("less", "average", True),
+    ],
+)
+def test_a_comparison_of_summaries_does_not_use_bounds_as_numbers(
+    tmp_path: Path, relation: Any, summary: Any, value: bool | None
+) -> None:
+    patient = {"resourceType": "Patient", "id": "p"}
+    results = []
+    for year, number, comparator in (
+        (2023, 60, ""),
+        (2023, 70, "<"),
+        (2024, 50, ""),
+        (2024, 90, ""),
+    ):
+        quantity: dict[str, Any] = {"value": number, "unit": "mg/L"}
+        if comparator:
+            quantity["comparator"] = comparator
+        results.append(
+            {
+                "resourceType": "Observation",
+                "id": f"r{number}",
+                "status": "final",
+                "subject": {"reference": "Patient/p"},
+                "code": {"text": "Ferritin"},
+                "effectiveDateTime": f"{year}-03-05",
+                "valueQuantity": quantity,
+            }
+        )
+    first, second = (When(spans=(Span(year=year),)) for year in (2023, 2024))
+    query = Query(
+        what="observation",
+        concepts=("ferritin",),
+        summary=summary,
+        when=first,
+        against=Against(relation=relation, when=second),
+    )
+    with build_store(tmp_path, [patient, *results]) as store:
+        assert values(store, query) == (value,)

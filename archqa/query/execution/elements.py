@@ -125,6 +125,19 @@ def code_and_names(concept: Any) -> tuple[str, ...]:
     return (code, *names) if code else names
 
 
+def target_of(chart: Chart, reference: Any, *holders: Resource) -> Resource | None:
+    """What a reference points to: a resource that a holder contains, or one of the record."""
+    text = text_at(reference, "reference")
+    if not text.startswith("#"):
+        return next(iter(chart.targets(reference)), None) if text else None
+    for holder in holders:
+        for contained in objects_at(holder, "contained"):
+            if text_at(contained, "id") == text[1:]:
+                # Its id is that of no resource of the record.
+                return {name: contained[name] for name in contained if name != "id"}
+    return None
+
+
 def names_at(chart: Chart, resource: Any, paths: Iterable[str]) -> tuple[str, ...]:
     """The names of all elements at the paths, each once."""
     return names_of(chart, elements_at(resource, paths))

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from statistics import fmean
 from typing import Literal
 
 from archqa.core.id_lists import list_ids
@@ -38,7 +39,7 @@ from archqa.query.execution.rows import (
     without_timezone,
 )
 from archqa.query.kinds import KINDS
-from archqa.query.model import Against, CannotExecute, Query
+from archqa.query.model import Against, Aggregation, CannotExecute, Query
 from archqa.query.values import Interval
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
@@ -84,6 +85,12 @@ _MULTIVALUED_FACTS = frozenset(
         "email",
     }
 )
+_COMBINATIONS: dict[str, Callable[[list[float]], float]] = {
+    "minimum": min,
+    "maximum": max,
+    "average": fmean,
+    "sum": sum,
+}
 _WITHOUT_UNIT = frozenset({"count", "count_distinct", "exists"})
 _MEASUREMENTS = frozenset({"lab", "vital", "output"})
 _YEARS = frozenset({"a", "year", "years", "yr", "yrs"})
@@ -193,9 +200,10 @@ def _compare(
 ) -> Answer:
     """The difference, or whether the relation is true; None if one side has no number."""
     kind: AnswerKind = "number" if against.relation == "difference" else "yes_no"
-    if context.query.summary == "each" and rows and opposite:
+    if rows and opposite:
         # Of bounds, a comparison may be unknown.
-        first, second = rows[0].interval, opposite[0].interval
+        summary = context.query.summary
+        first, second = (_interval(summary, side) for side in (rows, opposite))
         if first and second and not (first.is_exact and second.is_exact):
             return _compare_intervals(context, against, first.minus(second))
     number = _compared_number(context, rows)
@@ -218,6 +226,18 @@ def _compare(
     return Answer(
         kind=kind, values=(_RELATIONS[against.relation](number, opposite_number),)
     )
+
+
+def _interval(summary: Aggregation, rows: Sequence[Row]) -> Interval | None:
+    """The numbers that one side of a comparison may be; None if it is no number of values."""
+    if summary == "each":
+        return rows[0].interval
+    intervals = [row.interval for row in rows if row.interval]
+    combine = _COMBINATIONS.get(summary)
+    if combine is None or not intervals:
+        return None
+    lows, highs = ([each[end] for each in intervals] for end in (0, 1))
+    return Interval(combine(lows), combine(highs))
 
 
 def _compare_intervals(

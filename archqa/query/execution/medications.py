@@ -24,6 +24,7 @@ from archqa.query.execution.elements import (
     elements_at,
     number_at,
     objects_at,
+    target_of,
     text_at,
     value_at,
 )
@@ -248,7 +249,7 @@ def _typed(reference: Any) -> Any:
 def _drugs_of_order(chart: Chart, order: Resource) -> list[Drug]:
     """The drugs of an order: those of the Medication it refers to, else its concept."""
     reference = order.get("medicationReference")
-    medication = _target(chart, _typed(reference), order)
+    medication = target_of(chart, _typed(reference), order)
     drugs = [] if medication is None else _drugs(chart, medication, order)
     if drugs:
         return drugs
@@ -269,7 +270,7 @@ def _drugs(chart: Chart, medication: Resource, order: Resource) -> list[Drug]:
         if value_at(ingredient, "isActive") is False:
             continue
         reference = ingredient.get("itemReference")
-        target = _target(chart, reference, medication, order)
+        target = target_of(chart, reference, medication, order)
         concept = ingredient.get("itemCodeableConcept")
         concept = concept or text_at(reference, "display")
         substance = Drug(concept_names(concept), concept_codings(concept))
@@ -312,19 +313,6 @@ def _product(drug: Drug, substances: list[Drug]) -> list[Drug]:
             strength=" / ".join(strengths) if all(strengths) else "",
         )
     ]
-
-
-def _target(chart: Chart, reference: Any, *holders: Resource) -> Resource | None:
-    """What a reference points to: a resource that a holder contains, or one of the record."""
-    text = text_at(reference, "reference")
-    if not text.startswith("#"):
-        return next(iter(chart.targets(reference)), None) if text else None
-    for holder in holders:
-        for contained in objects_at(holder, "contained"):
-            if text_at(contained, "id") == text[1:]:
-                # Its id is that of no resource of the record.
-                return {name: contained[name] for name in contained if name != "id"}
-    return None
 
 
 def _ratio_text(strength: Any) -> str:

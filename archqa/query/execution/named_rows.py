@@ -18,6 +18,7 @@ from archqa.query.model import CannotExecute, Query
 from archqa.terminology.codes import matches_code, measurements_coded
 from archqa.terminology.concept import Concept, ConceptKind
 from archqa.terminology.concepts import concept_named, find_concepts, load_concepts
+from archqa.terminology.labels import without_specimen
 from archqa.terminology.words import common_form
 
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
@@ -230,6 +231,7 @@ class RowTest:
         self._has_names = bool(wanted.names)
         self._names = NameMatcher(wanted.names, record_names, context.conventions, what)
         self._concepts = concept_matcher(context, what, wanted)
+        self._is_of_specimen = what == "observation" and context.query.specimens
 
     def matches(self, codings: Iterable[Coding], names: Iterable[str]) -> bool:
         """Whether one of the names, or one of the codes, is wanted."""
@@ -237,7 +239,13 @@ class RowTest:
             return True
         if self._has_names and self._names(*names):
             return True
-        return self._concepts.concept_of(codings) is not None
+        if self._concepts.concept_of(codings) is not None:
+            return True
+        if not self._is_of_specimen:
+            return False
+        # `Leukocytes, Urine` are leukocytes where the specimen is a limit of its own.
+        plain = (Coding("", "", without_specimen(name)) for name in names)
+        return self._concepts.concept_of(plain) is not None
 
     def matches_row(self, row: Row) -> bool:
         """Whether a row is wanted; a component also by the name of its panel."""

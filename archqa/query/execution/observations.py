@@ -25,6 +25,7 @@ from archqa.query.execution.elements import (
     number_at,
     objects_at,
     quantity_text,
+    target_of,
     text_at,
     value_at,
 )
@@ -42,6 +43,7 @@ from archqa.query.values import RANGE, Value, read_pressure, read_text, usual_co
 from archqa.terminology.codes import measurements_coded
 from archqa.terminology.concepts import concept_text, measurement_kind
 from archqa.terminology.cues import cue_pattern
+from archqa.terminology.labels import specimens_named
 
 _KIND_OF_SYSTEM = {
     "mimic-d-labitems": "lab",
@@ -259,6 +261,33 @@ def _observation_row(context: ExecutionContext, observation: Resource) -> Row:
     )
 
 
+def _with_specimen(context: ExecutionContext, row: Row, observation: Resource) -> Row:
+    """The row with what was tested; a label that leaves it open is qualified by it.
+
+    `Glucose` of a Specimen of urine is `Glucose, Urine`: no glucose of the blood.
+    """
+    specimen = target_of(context.chart, observation.get("specimen"), observation) or {
+        "type": {"text": text_at(observation, "specimen.display")}
+    }
+    kinds = concept_names(specimen.get("type"))
+    is_other = any(map(specimens_named, kinds))
+    if not is_other or any(map(specimens_named, row.names)):
+        return row
+    codings = []
+    for coding in row.codings:
+        display = f"{coding.display}, {kinds[0]}" if coding.display else ""
+        codings.append(coding._replace(display=display))
+    qualified = f"{row.name}, {kinds[0]}"
+    row.facts["specimen"] = kinds
+    return replace(
+        row,
+        name=qualified,
+        names=(qualified, *row.names),
+        codings=tuple(codings),
+        context_refs=(f"Specimen/{specimen['id']}",) if "id" in specimen else (),
+    )
+
+
 def _result_names(result: Resource) -> tuple[str, ...]:
     """The names of a result or of a component; before a code without display, what it measures."""
     names = concept_names(result.get("code"))
@@ -437,10 +466,13 @@ def _rows_of_patient(context: ExecutionContext) -> list[Row]:
 
 def _rows_of(context: ExecutionContext, found: list[Resource]) -> list[Row]:
     rows = []
+    context.chart.resolver.fetch(each.get("specimen") for each in found)
     for observation in found:
         components = objects_at(observation, "component")
         row = _observation_row(context, observation)
         row.facts["kind"] = (_observation_kind(observation),)
+        if "specimen" in observation and context.conventions.name_matching == "words":
+            row = _with_specimen(context, row, observation)
         pressures = _pressures_in_text(context, row)
         if pressures:
             rows += pressures

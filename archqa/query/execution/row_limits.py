@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 
 from archqa.query.execution.allergies import allergy_statement
 from archqa.query.execution.context import ExecutionContext, Scope
@@ -24,7 +25,9 @@ from archqa.query.execution.statuses import (
 from archqa.query.kinds import KINDS
 from archqa.query.model import CannotExecute, Flag, State, ValueTest
 from archqa.query.scope import When
+from archqa.terminology.codes import measurements_coded
 from archqa.terminology.concept import Concept
+from archqa.terminology.labels import specimens_named
 
 _ENCOUNTER_KINDS = frozenset({"lab", "microbiology_test", "organism", "susceptibility"})
 """Kinds that may lack an encounter, which conventions can require."""
@@ -43,7 +46,7 @@ def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list
         if query.what == "not_done":
             result_names = row.facts.get("status_reason", ())
         limits = (
-            (query.specimens, row.facts.get("specimen", ())),
+            (query.specimens, _specimens(row)),
             (query.organisms, row.facts.get("organism", ())),
             (query.routes, row.facts.get("route", ())),
             (query.admission_sources, row.facts.get("admission_source", ())),
@@ -60,6 +63,15 @@ def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list
         if passes:
             passing.append(row)
     return passing
+
+
+def _specimens(row: Row) -> tuple[str, ...]:
+    """What was tested: by its Specimen; of other results than tests of microbiology, by their names."""
+    if row.facts.get("kind") is None:
+        return row.facts.get("specimen", ())
+    coded = (concept.name for concept in measurements_coded(row.codings))
+    labels = map(specimens_named, (*row.names, *coded))
+    return (*row.facts.get("specimen", ()), *chain.from_iterable(labels))
 
 
 def filter_by_value(

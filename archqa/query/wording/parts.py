@@ -87,8 +87,13 @@ class PartWriter:
     """Writes the parts of an answer about one patient."""
 
     def __init__(
-        self, patient: Resource, support: Support, execute: Execute | None
+        self,
+        patient: Resource,
+        support: Support,
+        execute: Execute | None,
+        max_lines: int = MAX_LINES,
     ) -> None:
+        self._max_lines = max_lines
         self._person = _PERSONS.get(str(patient.get("gender", "")), Person())
         self._birth_date = str(patient.get("birthDate") or "")
         self._support = support
@@ -234,6 +239,8 @@ class PartWriter:
         for side in ("own", "other"):
             rows = [row for row in result.chosen if row.side == side]
             statements += row_statements(plain, rows, self._support)
+        if value is None and {row.side for row in result.chosen} == {"own", "other"}:
+            return Part(tuple(statements), verdict="Cannot be decided: ")
         if value is None:
             message = f"There are no two values of {subject(query)} to compare."
             return Part(tuple(statements), is_found=False, message=message)
@@ -315,12 +322,12 @@ class PartWriter:
         else:
             # The latest that says what is asked comes first.
             ordered = sorted(rows, key=lambda row: not lacks_what_is_asked(query, row))
-            statements = row_statements(query, ordered, self._support)
+            statements = row_statements(query, ordered, self._support, self._max_lines)
         verdict = f"{_EXTREME_WORDS[query.extreme]}: " if query.extreme else ""
         if query.returns in _SINCE and rows and not any(map(_says_when, rows)):
             verdict = "The onset is not recorded: "
         if (
-            len(statements) > MAX_LINES
+            len(statements) > self._max_lines
             and query.what in MEASURED
             and not is_series(query, rows)
         ):

@@ -84,12 +84,13 @@ class _Reading(NamedTuple):
 
 
 def measured_statements(
-    query: Query, rows: Sequence[Row], support: Support
+    query: Query, rows: Sequence[Row], support: Support, max_lines: int = MAX_LINES
 ) -> list[Statement]:
     """Return a statement for each value, oldest first; the parts of a blood pressure together.
 
     The same value at the same time, recorded twice, is one; a result in words that repeats is one
-    statement with its dates. `rows` come oldest first.
+    statement with its dates. `rows` come oldest first. Of more than `max_lines` with several labels,
+    there is one statement for each label.
     """
     rows_of: dict[tuple[str, str, object], list[Row]] = {}
     for row in rows:
@@ -109,7 +110,7 @@ def measured_statements(
     by_label: dict[str, list[_Reading]] = {}
     for (label, *_), group in groups.items():
         by_label[label] = [*by_label.pop(label, []), *group]
-    if len(groups) > MAX_LINES and len(by_label) > 1:
+    if len(groups) > max_lines and len(by_label) > 1:
         return [
             _latest_of(query, label_readings, support)
             for label_readings in by_label.values()
@@ -268,14 +269,14 @@ def _flags_of(reading: _Reading) -> str:
 
 
 def row_statements(
-    query: Query, rows: Sequence[Row], support: Support
+    query: Query, rows: Sequence[Row], support: Support, max_lines: int = MAX_LINES
 ) -> list[Statement]:
     """Return a statement for each thing: results oldest first, all else newest first.
 
     The same thing several times is one statement with its dates. `rows` come oldest first.
     """
     if query.what in MEASURED:
-        return measured_statements(query, rows, support)
+        return measured_statements(query, rows, support, max_lines)
     writer = _Writer(query, support, is_single=len(rows) == 1)
     statements = writer.statements(rows)
     if (

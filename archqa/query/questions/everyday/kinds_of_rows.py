@@ -361,6 +361,8 @@ _IMAGING = frozenset(
 
 def read_procedures(words: ConsumedWords) -> Draft | Declined:
     """The queries of a clause about procedures."""
+    if words.clause.has("span"):
+        words.use("still")  # Still on dialysis in 2024: whether it was done then.
     draft = read_general_rows(words, "procedure")
     if (
         isinstance(draft, Declined)

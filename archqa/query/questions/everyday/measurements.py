@@ -12,12 +12,13 @@ from archqa.query.model import (
     RowKind,
     ValueTest,
 )
-from archqa.query.questions.everyday.clause import ConsumedWords, Mark
+from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark
 from archqa.query.questions.everyday.declining import Declined, Understood, decline
 from archqa.query.questions.everyday.names import (
     Nameable,
     Named,
     NameLimit,
+    named_marks,
     names_of,
     use_for_before_names,
 )
@@ -120,6 +121,9 @@ def _summaries(question: MeasurementQuestion) -> Iterator[Output]:
         words.use("series")
         yield Output("value", "average")
     elif words.clause.has("summary", "change") or words.clause.has("trend"):
+        yield from _changes(question)
+    elif words.clause.words_of("verb", "start") == {"put", "on"}:
+        words.use("verb", "start")  # "Has she put on weight".
         yield from _changes(question)
 
 
@@ -281,10 +285,10 @@ def read_measurements(words: ConsumedWords) -> Draft | Declined:
     if len(tests) == 1 and _has_unit_of_concept(words, tests[0]):
         words.used.update(tests)
         test = tests[0].test
-    flag, newest = _flag(question), newest_of(words)
+    flag, newest, specimens = _flag(question), newest_of(words), _specimens_of(words)
     outputs = measurement_outputs(question)
     named = _of_single_values(named, test, outputs)
-    limits = {"flag": flag, "value": test, "newest": newest}
+    limits = {"flag": flag, "value": test, "newest": newest, "specimens": specimens}
     return Draft((what,), outputs, named, spans, stay, limits)
 
 
@@ -411,14 +415,34 @@ _GERMS = frozenset(
 )
 
 
+_CULTURED = frozenset(
+    {"culture", "cultures", "cultured", "cx", "stain", "swab", "swabs"}
+)
+
+
+def asks_results_of_specimen(clause: Clause) -> bool:
+    """Whether what is measured in a specimen is asked for, and no culture of it."""
+    if clause.has_any("susceptibility", "germ") or clause.has("verb", "grow"):
+        return False
+    if clause.words & _CULTURED or clause.has("row", "microbiology"):
+        return False
+    has_names = bool(named_marks(clause, MEASUREMENTS))
+    return has_names or clause.has("noun", "measure") or clause.has("row", "lab")
+
+
+def _specimens_of(words: ConsumedWords) -> tuple[str, ...]:
+    specimens: list[str] = []
+    for mark in words.use("specimen"):
+        specimens += mark.value.split("|")
+    return tuple(specimens)
+
+
 def read_cultures(words: ConsumedWords) -> Understood:
     """The queries of a clause about cultures; the same words may mean several kinds of rows.
 
     Raises ValueError if their parts contradict.
     """
-    specimens: list[str] = []
-    for mark in words.use("specimen"):
-        specimens += mark.value.split("|")
+    specimens = _specimens_of(words)
     stay = stay_of(words)
     when = When(visit=stay.visit, spans=words.use_spans(), position=position_of(words))
     limits: dict[str, Any] = {"specimens": specimens, "when": when}
@@ -444,27 +468,37 @@ def read_cultures(words: ConsumedWords) -> Understood:
             )
         grew = True if has_grown else None
         query = Query(what="microbiology_test", summary=summary, grew=grew, **limits)
-        others = _as_results(cultures, limits, summary, has_grown=has_grown)
+        others = _as_results(words, cultures, limits, summary, has_grown=has_grown)
         return Understood((query, *others), "or")
     returned: ReturnedField = "time" if fields == ("time",) else "value"
     is_germ = has_grown or germs or _asks_for_germs(words)
     what: RowKind = "organism" if is_germ else "microbiology_test"
     query = Query(what=what, names=germs, returns=returned, **limits)
-    others = _as_results(cultures, limits, "each", has_grown=has_grown)
+    others = _as_results(words, cultures, limits, "each", has_grown=has_grown)
     return Understood((query, *others), "or")
 
 
 def _as_results(
-    cultures: Named, limits: dict[str, Any], summary: Aggregation, *, has_grown: bool
+    words: ConsumedWords,
+    cultures: Named,
+    limits: dict[str, Any],
+    summary: Aggregation,
+    *,
+    has_grown: bool,
 ) -> Iterator[Query]:
     """The same of records that hold cultures as other results."""
     concepts = tuple(concept for limit in cultures.limits for concept in limit.concepts)
+    others = dict(limits)
+    specimens = others.pop("specimens")
     if concepts:
+        others["concepts"] = concepts
+    elif words.clause.words & _CULTURED:
+        others["names"] = tuple(f"{specimen} culture" for specimen in specimens)
+    elif not has_grown and not _asks_for_germs(words):
+        others["specimens"] = specimens
+    if any(map(others.get, ("concepts", "names", "specimens"))):
         flag: Flag | None = "positive" if has_grown else None
-        others = {name: value for name, value in limits.items() if name != "specimens"}
-        yield Query(
-            what="observation", concepts=concepts, summary=summary, flag=flag, **others
-        )
+        yield Query(what="observation", summary=summary, flag=flag, **others)
 
 
 def _specimens(cultures: Named) -> Iterator[str]:

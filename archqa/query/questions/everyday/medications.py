@@ -144,6 +144,10 @@ def _open_outputs(words: ConsumedWords, named: Named) -> Iterator[Output]:
     if not fields and named.limits and lasts_until_now and words.use("wh", "how_long"):
         yield Output("elapsed", position="first", state="current")
         return
+    if not fields and named.limits and words.use("wh", "how_long"):
+        yield Output("time")
+        yield Output("end_time")
+        return
     if words.clause.is_yes_no:
         yield Output("name", "exists")
     elif not fields:

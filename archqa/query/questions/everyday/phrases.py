@@ -31,11 +31,16 @@ from archqa.terminology.concepts import concept_named, find_concepts
 
 Comparison = Literal["greater", "less", "at_least", "at_most", "equal"]
 
+_MOVING = (
+    r"(?:(?:go|goes|going|went|gone|get|gets|got|gotten|rise|rises|rose|risen|climb(?:ed)?"
+    r"|jump(?:ed)?|drop(?:ped)?|fall|fell|fallen|dip(?:ped)?|sink|sank) )?"
+)
+"""Verbs that a comparison may follow: "go above 4", "dropped below 90"."""
 _WORDS: dict[Comparison, str] = {
     "at_least": r"at least|>=|≥|no less than|not less than",
     "at_most": r"at most|<=|≤|no more than|not more than|not above|not over",
-    "greater": r"above|over|greater than|more than|higher than|exceed(?:s|ed|ing)?|>|past",
-    "less": r"below|under|less than|lower than|fewer than|<",
+    "greater": rf"{_MOVING}(?:above|over|past)|greater than|more than|higher than|exceed(?:s|ed|ing)?|>",
+    "less": rf"{_MOVING}(?:below|under)|less than|lower than|fewer than|<",
     "equal": r"equal to|exactly|=",
 }
 _AFTER: dict[Comparison, str] = {

@@ -35,6 +35,7 @@ from archqa.query.questions.everyday.kinds_of_rows import (
     read_refusals,
 )
 from archqa.query.questions.everyday.measurements import (
+    asks_results_of_specimen,
     read_cultures,
     read_measurements,
 )
@@ -74,7 +75,23 @@ def parts_of(clause: Clause) -> Iterator[tuple[Clause, ...]]:
         yield at_ends
     at_joints = _split(clause, _is_joint)
     if len(at_joints) > 1:
-        yield at_joints
+        yield _with_shared_position(at_joints)
+
+
+def _with_shared_position(parts: tuple[Clause, ...]) -> tuple[Clause, ...]:
+    """The parts; those that only name something share the position: "last colonoscopy and flu shot"."""
+    first, *others = parts
+    positions = first.of("position")
+    if len(positions) != 1 or not _stands_before_noun(first, positions[0]):
+        return parts
+    shared = [first]
+    for part in others:
+        kinds = {mark.kind for mark in part.marks} - SILENT_KINDS
+        is_name = "concept" in kinds and kinds <= {"concept", "row"}
+        if is_name and not opens_question(part):
+            part = part._replace(marks=(*positions, *part.marks))
+        shared.append(part)
+    return tuple(shared)
 
 
 def may_be_split(parts: tuple[Clause, ...]) -> bool:
@@ -281,11 +298,10 @@ def subject_of(clause: Clause) -> str | None:
             return kind
     if clause.has("field", "reaction") or clause.has("category"):
         return "allergy"
-    if clause.has_any("specimen", "susceptibility", "germ"):
-        return "microbiology"
-    if clause.has("verb", "grow"):
-        return "microbiology"
-    if clause.has("row", "microbiology"):
+    if clause.has("specimen") and asks_results_of_specimen(clause):
+        return "measurements"
+    is_grown = clause.has("verb", "grow") or clause.has("row", "microbiology")
+    if is_grown or clause.has_any("specimen", "susceptibility", "germ"):
         return "microbiology"
     return _by_names(clause) or _by_words(clause)
 
@@ -399,7 +415,8 @@ def _speaks_of_drugs(clause: Clause) -> bool:
     has_field = clause.has("field", "dose", "frequency", "route") or clause.has(
         "wh", "how_much"
     )
-    return has_field or ("on" in clause.words and clause.is_yes_no)
+    is_event = clause.has("wh", "how_long") or clause.has("verb", "start")
+    return has_field or ("on" in clause.words and (clause.is_yes_no or is_event))
 
 
 def _by_names(clause: Clause) -> str | None:
