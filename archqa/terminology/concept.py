@@ -7,9 +7,17 @@ from typing import Literal, NamedTuple
 from archqa.terminology.matching import expand
 
 ConceptKind = Literal[
-    "measurement", "drug", "drug_class", "condition", "vaccine", "procedure", "finding"
+    "measurement",
+    "drug",
+    "drug_class",
+    "condition",
+    "vaccine",
+    "procedure",
+    "finding",
+    "organism",
+    "device",
 ]
-"""What a concept is; findings are known in sentences only, all others in records and questions too."""
+"""What a concept is; the last three are known in sentences only, the others in records too."""
 
 Code = tuple[str, str]
 """A canonical FHIR URL and a code; codes of ICD have no dot and are prefixes."""
@@ -22,6 +30,7 @@ class Aspect(StrEnum):
     ALLERGY = "allergy"
     HABIT = "habit"
     DRUG = "drug"
+    MEASUREMENT = "measurement"
     PROCEDURE = "procedure"
     STATE = "state"
     NORMAL = "normal"

@@ -30,14 +30,16 @@ _UNCERTAIN = "~"
 _CONDITION_SYSTEMS = ("snomed", "icd10", "icd9")
 _PROCEDURE_SYSTEMS = ("snomed", "icd10pcs", "icd9pcs")
 _ASPECTS: dict[ConceptKind, Aspect] = {
-    "measurement": Aspect.HABIT,
+    "measurement": Aspect.MEASUREMENT,
     "drug": Aspect.DRUG,
     "drug_class": Aspect.DRUG,
     "condition": Aspect.FINDING,
     "vaccine": Aspect.PROCEDURE,
     "procedure": Aspect.PROCEDURE,
+    "organism": Aspect.FINDING,
+    "device": Aspect.PROCEDURE,
 }
-"""Of what is measured, sentences are read for habits only: smoking, alcohol, drug use."""
+_HABITS = frozenset({"smoking status", "alcohol use", "drug use"})
 
 
 @cache
@@ -61,7 +63,9 @@ def load_stated_concepts() -> tuple[Concept, ...]:
     for name, aspect, cell in read_rows("terminology/data/findings.tsv", 3):
         forms = read_forms(cell)
         stated = ((Relation.SAME, forms.asked), *forms.stated)
-        concepts.append(Concept("finding", name, Aspect(aspect), stated=stated))
+        kind = aspect if aspect in _ASPECTS else "finding"
+        of_kind = Aspect(aspect) if kind == "finding" else _ASPECTS[kind]
+        concepts.append(Concept(kind, name, of_kind, stated=stated))
     for concept in load_concepts():
         if concept.stated:
             concepts.append(concept)
@@ -121,6 +125,117 @@ def find_mentions(sentence: str) -> list[Mention]:
     return sorted(_without_inner(mentions, mentions), key=lambda mention: mention.start)
 
 
+@lru_cache(maxsize=4096)
+def named_things(text: str) -> tuple[Mention, ...]:
+    """Return what a question or a sentence names, of all kinds, in its order.
+
+    Of spans that overlap, only the longest is returned, with all its concepts. A mention is
+    `NARROWER` only where its words name no concept of their own; otherwise see `is_kind_of`.
+    """
+    mentions_by_span: dict[tuple[int, int], dict[Concept, Mention]] = {}
+    for mention in sorted(_mentions_by_any_form(text), key=_rank, reverse=True):
+        span = mention.start, mention.end
+        if span in mentions_by_span:
+            mentions_by_span[span].setdefault(mention.concept, mention)
+        elif not any(
+            start < mention.end and mention.start < end
+            for start, end in mentions_by_span
+        ):
+            mentions_by_span[span] = {mention.concept: mention}
+    things: list[Mention] = []
+    for _, mentions in sorted(mentions_by_span.items()):
+        exact = []
+        for mention in mentions.values():
+            if mention.relation is not Relation.NARROWER:
+                exact.append(mention)
+        things += exact or mentions.values()
+    return tuple(things)
+
+
+def _mentions_by_any_form(text: str) -> list[Mention]:
+    """Return all mentions but those of states such as "normal", also of forms of questions."""
+    mentions = []
+    for start, end, concept in find_concepts(text):
+        mentions.append(Mention(concept, Relation.SAME, start, end))
+    for concept, stated in mentions_by_concept(text).items():
+        if concept.aspect not in {Aspect.NORMAL, Aspect.ABNORMAL}:
+            mentions += stated
+    return mentions
+
+
+def is_kind_of(narrower: Concept, broader: Concept) -> bool:
+    """Tell whether one concept is the other or a kind of it: a hip fracture is a fracture.
+
+    Where each is a kind of the other, both are the same.
+    """
+    if narrower.ingredients and broader.ingredients:
+        ingredients = _plain_ingredients(narrower)
+        accepted = _plain_ingredients(broader)
+        if narrower.kind == "drug_class":
+            return ingredients <= accepted
+        if broader.kind == "drug":
+            return accepted <= ingredients
+        return not accepted.isdisjoint(ingredients)
+    return narrower is broader or broader in _broader_concepts(narrower)
+
+
+def _plain_ingredients(concept: Concept) -> frozenset[str]:
+    """Return the ingredients of a drug or class, whatever their dose form."""
+    return frozenset(rule.partition("@")[0] for rule in concept.ingredients)
+
+
+@cache
+def _broader_concepts(concept: Concept) -> frozenset[Concept]:
+    """Return what a concept is a kind of, and what that is a kind of."""
+    broader: dict[Concept, None] = {}
+    pending = [concept]
+    while pending:
+        for parent in _named_after(pending.pop()):
+            if parent not in broader:
+                broader[parent] = None
+                pending.append(parent)
+    return frozenset(broader)
+
+
+def _named_after(concept: Concept) -> Iterator[Concept]:
+    """Yield what the tables call a concept a kind of, and what the last words of its name are.
+
+    Of a measurement they do not tell: urine creatinine is no creatinine.
+    """
+    for name in (concept.name, concept.kind):
+        yield from _concepts_by_kind_or_part().get(name, ())
+    yield from _concepts_by_kind_or_part().get((concept.kind, concept.name), ())
+    if concept.aspect not in {Aspect.FINDING, Aspect.PROCEDURE}:
+        return
+    not_kinds = related("not a kind of").get(concept.name, ())
+    words = concept.name.split()
+    for first in range(len(words)):
+        last_words = " ".join(words[first:])
+        stated = mentions_by_concept(last_words)
+        for mention in _mentions_by_any_form(last_words):
+            other = mention.concept
+            if (
+                mention.end - mention.start == len(last_words)
+                and mention.relation is not Relation.OPPOSITE
+                and (other in stated or other.name == last_words)
+                and other.aspect is concept.aspect
+                and other.name not in not_kinds
+            ):
+                yield other
+
+
+@cache
+def _concepts_by_kind_or_part() -> dict[str | tuple[str, str], list[Concept]]:
+    """Return the concepts by the names of their kinds, and by the kind and name of their parts."""
+    concepts: dict[str | tuple[str, str], list[Concept]] = defaultdict(list)
+    for concept in dict.fromkeys((*load_concepts(), *load_stated_concepts())):
+        for name in related("kinds").get(concept.name, ()):
+            concepts[name].append(concept)
+        for name in concept.parts:
+            concepts[concept.kind, name].append(concept)
+    return concepts
+
+
 def mentions_of(concept: Concept, sentence: str) -> list[Mention]:
     """Return the mentions of one concept; an opposite hides what it contains ("not nontender")."""
     return list(mentions_by_concept(sentence).get(concept, ()))
@@ -166,6 +281,19 @@ def _without_inner(mentions: list[Mention], containing: list[Mention]) -> list[M
 def _rank(mention: Mention) -> tuple[int, bool]:
     """Return what ranks mentions of the same words: the longer, then what is not an opposite."""
     return mention.end - mention.start, mention.relation is not Relation.OPPOSITE
+
+
+@cache
+def words_of_names() -> frozenset[str]:
+    """Return the words of all names of concepts, without those of which only the beginning is known."""
+    words: set[str] = set()
+    for concept in dict.fromkeys((*load_concepts(), *load_stated_concepts())):
+        forms = [*concept.forms]
+        for _, stated in concept.stated:
+            forms += stated
+        for form in forms:
+            words.update(word for word in form.lower().split() if word.isalpha())
+    return frozenset(words)
 
 
 @cache
@@ -333,7 +461,7 @@ def _concept(
     return Concept(
         kind=kind,
         name=name,
-        aspect=_ASPECTS[kind],
+        aspect=Aspect.HABIT if name in _HABITS else _ASPECTS[kind],
         forms=forms.asked,
         stated=forms.stated,
         codes=tuple(code for code, _ in codes),

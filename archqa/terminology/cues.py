@@ -4,6 +4,7 @@ The cues of denial, doubt and time follow NegEx (Chapman et al. 2001) and ConTex
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from archqa.terminology.matching import (
 _TABLE = "terminology/data/cues.tsv"
 _ASSERTION = "assertion"
 _RESULT = "result"
+_QUERY = re.compile(r"(?<!\w)\?(?= ?[A-Za-z])")
 
 _PLACES = {
     "begins": r"^\W*(?:{})\b",
@@ -37,8 +39,13 @@ class Cue(NamedTuple):
 
 
 def find_assertion_cues(sentence: str) -> tuple[Match[Cue], ...]:
-    """Return the cues of a sentence that say how what it mentions holds."""
-    return tuple(_assertion_matcher().find(sentence))
+    """Return the cues of a sentence that say how what it mentions holds; `?PE` is in doubt."""
+    queries = []
+    for match in _QUERY.finditer(sentence):
+        queries.append(
+            Match(match.start(), match.end(), Cue("open", reaches_after=True))
+        )
+    return (*_assertion_matcher().find(sentence), *queries)
 
 
 @cache
@@ -52,6 +59,16 @@ def cue_pattern(group: str, name: str) -> re.Pattern[str]:
         if (row_group, row_name) == (group, name):
             return compile_forms(expand(forms), Reading(reading))
     raise KeyError((group, name))
+
+
+@cache
+def names_by_code(group: str) -> Mapping[str, str]:
+    """Return what the codes of a group mean, by code: `BID` is `twice a day`."""
+    names = {}
+    for row_group, name, _, codes in read_rows(_TABLE, 4):
+        if row_group == group:
+            names.update(dict.fromkeys(split_cell(codes), name))
+    return names
 
 
 @cache

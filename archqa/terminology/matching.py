@@ -101,7 +101,7 @@ _JOINT = re.compile(r"[\s\-‐–./&+'’()]*")
 """What may stand between the words of a form in a question: `c. diff`, `blood-pressure`, `h&h`."""
 
 _UNITS = frozenset({"hr", "k", "mg", "bpm", "g", "pt"})
-"""Abbreviations that are units after a number: `24 hr` is no heart rate."""
+"""Abbreviations that are units after a number or slash: `24 hr` and `ml/hr` are no heart rate."""
 
 
 class WordMatcher(Generic[Value]):
@@ -151,7 +151,8 @@ class WordMatcher(Generic[Value]):
         """Return the number of words of the longest form at a place, at least 1, and its values."""
         is_unit = False
         if self._needs_joint and words[place].common in _UNITS:
-            is_unit = place > 0 and words[place - 1].written[-1].isdigit()
+            before = text[: words[place].start].rstrip()
+            is_unit = before[-1:].isdigit() or before.endswith("/")
         for length in range(self._joined_words(text, words, place), 0, -1):
             part = words[place : place + length]
             stems = " ".join([word.common for word in part])

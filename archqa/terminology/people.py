@@ -1,4 +1,4 @@
-"""Relatives of the patient, and the parts and sides of the body."""
+"""Relatives of the patient, the parts and sides of the body, and specimens."""
 
 import re
 from functools import cache
@@ -99,21 +99,43 @@ def relative_pattern() -> re.Pattern[str]:
     return compile_forms(forms, Reading.FITTED)
 
 
+_SIDE_INITIAL = re.compile(r"(?<![\d.]\s)(?<![\w/.])([LR])(?= [A-Za-z\d(])")
+"""The side in "L leg": not litres, as in "2 L crystalloid"."""
+_SIDES_BY_INITIAL = {"L": "left", "R": "right"}
+
+
 def body_parts(text: str) -> frozenset[str]:
-    """Return the names of the parts of the body and the sides that a text names."""
-    return frozenset(_body_matcher().find_values(text))
+    """Return the names of the parts of the body, the sides and the specimens that a text names."""
+    sides = [_SIDES_BY_INITIAL[initial] for initial in _SIDE_INITIAL.findall(text)]
+    return frozenset(_body_matcher().find_values(text)).union(sides)
 
 
 def body_part_spans(text: str) -> list[tuple[int, int]]:
-    """Return the characters of each name of a part of the body or a side."""
+    """Return the characters of each name of a part of the body, a side or a specimen."""
     return [(match.start, match.end) for match in _body_matcher().find(text)]
 
 
 @cache
-def sides() -> frozenset[str]:
+def side_names() -> frozenset[str]:
     """Return the names of the sides of the body."""
+    return _names_of_kind("side")
+
+
+@cache
+def site_names() -> frozenset[str]:
+    """Return the names of the parts of the body, without tissues that are in many places."""
+    return _names_of_kind("part")
+
+
+@cache
+def specimen_names() -> frozenset[str]:
+    """Return the names of specimens: blood, urine, the tip of a line."""
+    return _names_of_kind("specimen")
+
+
+def _names_of_kind(kind: str) -> frozenset[str]:
     rows = read_rows("terminology/data/body_parts.tsv", 3)
-    return frozenset(name for name, kind, _ in rows if kind == "side")
+    return frozenset(name for name, row_kind, _ in rows if row_kind == kind)
 
 
 @cache

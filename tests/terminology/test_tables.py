@@ -5,12 +5,13 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from archqa.core.tables import read_rows, split_cell
 from archqa.query.execution.named_rows import ALL_CONCEPT_KINDS
-from archqa.terminology.concept import Relation
+from archqa.terminology.concept import ConceptKind, Relation
 from archqa.terminology.concepts import (
     concept_named,
     find_concepts,
@@ -143,19 +144,23 @@ def test_conversions_belong_to_measurements_and_known_units() -> None:
 
 _RELATIONS_OF_OTHERS = frozenset(
     {"superseded by", "worst", "doses a day", "relative group", "relative code"}
-    | {"family history code"}
+    | {"family history code", "site within"}
 )
 
 
 def test_what_relations_name_are_concepts() -> None:
     names = {concept.name for concept in load_concepts()}
+    stated = {concept.name for concept in load_stated_concepts()}
+    kinds = set(get_args(ConceptKind))
     for relation, name, others in read_rows(DATA / "relations.tsv", 3):
         if relation == "measurements by kind":
             assert set(split_cell(others)) <= names, name
         elif relation == "measured state":
             assert {name, split_cell(others)[0]} <= names, name
             assert measured_state(name) is not None
-        elif relation in {"observation by diagnosis", "not the same"}:
+        elif relation in {"kinds", "not a kind of"}:
+            assert {name, *split_cell(others)} <= names | stated | kinds, name
+        elif relation in {"observation by diagnosis", "not the same", "usual range"}:
             assert name in names
         elif relation not in _RELATIONS_OF_OTHERS:
             assert {name, *split_cell(others)} <= names, name
@@ -217,7 +222,7 @@ def test_every_form_of_a_statement_is_found_as_its_concept_or_hidden_by_its_oppo
     for concept in load_stated_concepts():
         for relation, forms in concept.stated:
             for form in forms:
-                text = form.replace("*", "").replace(" .. ", " xx ")
+                text = form.replace("#", "7").replace("*", "").replace(" .. ", " xx ")
                 relations = {mention.relation for mention in mentions_of(concept, text)}
                 assert relations & {relation, Relation.OPPOSITE}, (concept.name, form)
 
