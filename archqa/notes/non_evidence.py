@@ -7,8 +7,14 @@ import re
 from collections.abc import Iterator
 
 from archqa.core.case import Case, Sentence
-from archqa.notes.lines import is_rule, table_cells
-from archqa.notes.sections import is_heading_alone, is_section_title, section_label
+from archqa.notes.lines import is_list_line, is_rule, table_cells
+from archqa.notes.sections import (
+    is_heading,
+    is_heading_alone,
+    labelled_parts,
+    names_section,
+    section_kind,
+)
 from archqa.terminology.words import word_list
 
 _INSTRUCTION = re.compile(
@@ -141,12 +147,13 @@ def non_evidence_indices(case: Case) -> frozenset[int]:
 def headings_of_sentences(case: Case) -> dict[int, str]:
     """Return, by index, the heading that a sentence stands under; none before the first heading.
 
-    It is a line of its own, or the label of a sentence before in the same paragraph (`FAMILY
-    HISTORY: …`). A row of a table has the table's header row after its heading.
+    It is the last heading that is a line of its own, then the label of a sentence before on the same
+    line (`FH: …`; without a note's text, in the same paragraph). A label that a sentence begins with
+    is no heading of it. A row of a table has the table's header row after its heading.
     """
     headings: dict[int, str] = {}
     header_rows = _header_of_rows(case.sentences)
-    for index, heading in enumerate(_section_headings(case.sentences)):
+    for index, heading in enumerate(_section_headings(case)):
         parts = [heading]
         if index in header_rows:
             parts.append(case.sentences[header_rows[index]].text)
@@ -155,30 +162,79 @@ def headings_of_sentences(case: Case) -> dict[int, str]:
     return headings
 
 
-def _section_headings(sentences: tuple[Sentence, ...]) -> Iterator[str]:
+def _section_headings(case: Case) -> Iterator[str]:
     """Yield each sentence's heading, "" for none.
 
-    What only introduces a list (`He takes the following:`) holds until its paragraph ends, then the
-    section's own heading again; so does a label at the front of a sentence, which ends that section.
+    What only introduces a list (`He takes the following:`) holds until the list or the paragraph
+    ends, then the section's own heading again. A section ends with a heading, or with a line that
+    begins with the name of another section.
     """
-    section = ""
-    lead_in = ""
+    section = lead_in = label = ""
+    is_under_heading = is_list = is_labelled_list = False
     paragraph_id = None
-    for sentence in sentences:
-        if sentence.paragraph_id != paragraph_id and paragraph_id is not None:
-            lead_in = ""
+    end = 0
+    texts = [sentence.text for sentence in case.sentences]
+    for sentence, next_text in zip(case.sentences, [*texts[1:], ""], strict=True):
+        text = sentence.text
+        start = sentence.start_char_index or 0
+        is_new_paragraph = sentence.paragraph_id != paragraph_id
+        is_new_line = is_new_paragraph or "\n" in case.note_excerpt[end:start]
         paragraph_id = sentence.paragraph_id
-        label = section_label(sentence.text)
-        if _is_heading(sentence):
-            title = sentence.text.strip()
-            is_section = is_section_title(title.strip(":*#_=- \t")) or title.isupper()
-            section, lead_in = (title, "") if is_section else (section, title)
+        end = start + len(text)
+        if is_new_line:
+            was_list, is_list = is_list, is_list_line(text)
+            is_after_list = was_list and not is_list
+            if (is_new_paragraph or is_after_list) and not is_under_heading:
+                lead_in = ""
+            if is_new_paragraph or not (is_list and is_labelled_list):
+                label = ""
+        # `STOPPED THIS ADMISSION` above a list; without one, capitals may be a fact.
+        is_above_list = is_list_line(next_text) and not is_list_line(text)
+        is_title = text.isupper() and not any(map(str.isdigit, text))
+        is_marked = text.startswith("#") or (is_above_list and is_title)
+        is_marked = is_marked and is_heading(text)
+        # "Family history" alone on its line; a label without capitals needs no colon there.
+        is_title = is_new_line and bool(_TITLE.fullmatch(text)) and names_section(text)
+        is_under_heading = is_marked or is_title or _is_heading(sentence)
+        if is_under_heading and not _is_letter_line(text):
+            lead_in, label = text.strip(), ""
+            is_section = names_section(lead_in.strip(":*#_=- \t"))
+            if is_section or is_marked or lead_in.isupper():
+                section, lead_in = lead_in, ""
             yield ""
-        elif label:
-            section, lead_in = "", label
-            yield ""
-        else:
-            yield lead_in or section
+            continue
+        is_row = len(table_cells(text)) > 1
+        labels = [""] if is_row else [part.label for part in labelled_parts(text)]
+        first, last = labels[0], labels[-1]
+        if section.startswith("#") and text.startswith("#"):
+            section = ""
+        if is_new_line and names_section(first) and not _BULLET.match(text):
+            is_below = (
+                section.isupper() and not first.isupper() and not is_new_paragraph
+            )
+            # "Vital signs:" of a physical examination; "Labs:" below "HOSPITAL COURSE:".
+            has_parts = {
+                "examination": section_kind(first) == "examination",
+                "course": is_below,
+                "plan": is_below,
+            }
+            if not has_parts.get(section_kind(section)):
+                section = lead_in = ""
+        if first or _ENDS_LABEL.match(text):
+            label = ""
+        yield " ".join(filter(None, (lead_in or section, label)))
+        if names_section(last):
+            label = last
+            is_labelled_list = is_list_line(f"{text.rpartition(last)[2].strip('* ')} ")
+
+
+_TITLE = re.compile(r"[A-Za-z][A-Za-z /&]+")
+_BULLET = re.compile(r"\s*[-*•]+\s")
+_ENDS_LABEL = re.compile(
+    r"\W*(?:(?:NK[FD]*A|BP|HR|RR|GCS|BMI|NEWS2?|Temp|Sats?|SpO2|On examination)\b|T \d"
+    r"|No known (?:\w+ )?allerg)"
+)
+"""Allergies denied and vital signs, which many notes put after another label without their own."""
 
 
 def _is_heading(sentence: Sentence) -> bool:

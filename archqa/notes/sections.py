@@ -25,6 +25,8 @@ MAX_HEADING_WORDS = 8
 """Words of a heading without a colon."""
 NO_SECTION = "none"
 OTHER_SECTION = "other"
+_KINDS_OF_HISTORY = {"family", "social"}
+"""Kinds that the fitted engine does not tell from the patient's own history."""
 
 MIN_TYPED_SHORTHAND = 0.085
 """The share of shorthand between dictated and typed notes."""
@@ -53,6 +55,8 @@ def sentence_positions(case: Case) -> tuple[SentencePosition, ...]:
         title = label[1] if label else sentence.text
         if heading or (label and section_kind(title) != OTHER_SECTION):
             section = section_kind(title)
+            if section in _KINDS_OF_HISTORY:
+                section = "history"
         is_new_paragraph = block < 0 or sentence.paragraph_id != paragraph_id
         if heading or label or is_new_paragraph or opens_problem(sentence.text):
             block += 1
@@ -122,9 +126,19 @@ def _section_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple(patterns)
 
 
-_MARKER = re.compile(r"^(?:[\W_]*\s|#+|\(?(?:\d{1,2}|[A-Za-z]|[IVXivx]{1,4})[.)]\s*)*")
-_SECTION_LABEL = re.compile(r"([^\W\d_][^:.!?\n]{0,60}):\s+(?=\S)")
-_WORD = re.compile(r"[\w'’-]+(?:/\w+)*")
+_MARKER = re.compile(
+    r"^(?:[\W_]*\s|#+|\*\*|\(?(?:\d{1,2}|[A-Za-z]|[IVXivx]{1,4})[.)]\s*)*"
+)
+_SECTION_LABEL = re.compile(
+    r"([^\W\d_][^:.!?\n]{0,60}?)(?:\*{0,2}:\*{0,2}\s*|\s+[-–—]\s+)(?=\S)"
+)
+_LABEL_IN_TEXT = re.compile(
+    r"(?:^\W*(?:\d{1,2}[.)]\s*)?|(?<=[\w,.;|)])\s+)"
+    r"(?P<title>[^\W\d_][\w/&'’()-]*(?: \w[\w/&'’()-]*){0,5}):(?P<space>\**\s*)(?=\S)"
+)
+_MAX_LABEL_WORDS_IN_TEXT = 4
+_ABBREVIATION = re.compile(r"[A-Z][A-Z/&]+x?")
+_WORD = re.compile(r"[\w'’-]+(?:[/&]\w+)*")
 _FIRST_LETTER = re.compile(r"\b[^\W\d_](?=[^\W\d_]{3})")
 """Of words of four letters and more: `History of Present Illness`."""
 
@@ -172,9 +186,59 @@ def section_label(text: str) -> str:
     """Return the name of a section that the sentence begins with (`ALLERGIES: none`), else ""."""
     content = _MARKER.sub("", text, count=1)
     label = _SECTION_LABEL.match(content)
-    if label and (is_section_title(label[1]) or _is_known_in_capitals(label[1])):
-        return f"{label[1]}:"
+    return f"{label[1]}:" if label and names_section(label[1]) else ""
+
+
+class LabelledPart(NamedTuple):
+    """A stretch of a sentence and the label it begins with, "" before the first; `end` is exclusive."""
+
+    start: int
+    end: int
+    label: str
+
+
+def labelled_parts(text: str) -> tuple[LabelledPart, ...]:
+    """Return the parts of a sentence, each with its label (`PMH: asthma, FH: father MI`).
+
+    A name of a section is a label wherever it stands, other words only at the front and after a full
+    stop, a semicolon or a bar (`Chest: clear`).
+    """
+    starts = [0]
+    labels = [section_label(text)]
+    for match in _LABEL_IN_TEXT.finditer(text, len(labels[0])):
+        title = _title_in(match)
+        if not title:
+            continue
+        if match.start() == 0 and title == match["title"]:
+            labels[0] = f"{title}:"
+        else:
+            starts.append(match.end("title") - len(title))
+            labels.append(f"{title}:")
+    ends = [*starts[1:], len(text)]
+    return tuple(map(LabelledPart, starts, ends, labels))
+
+
+def _title_in(match: re.Match[str]) -> str:
+    title = match["title"]
+    words = title.split()
+    if names_section(title):
+        return title
+    if _ABBREVIATION.fullmatch(words[-1]) and words[-1].lower() in word_list("heading"):
+        return words[-1]
+    is_first = match.start() == 0 or match.string[match.start() - 1] in ".;|"
+    is_label = match["space"] and title[0].isupper()
+    is_label = is_label and words[0].lower() not in word_list("stop")
+    if is_first and is_label and len(words) <= _MAX_LABEL_WORDS_IN_TEXT:
+        return title
     return ""
+
+
+def names_section(title: str) -> bool:
+    """Whether a label is the name of a section (`FHx`), not of a finding, test or drug (`Chest`)."""
+    title = title.rstrip(":")
+    # Before a colon only the first word needs a capital: `Past medical history`.
+    written = title.title() if title[:1].isupper() else title
+    return is_section_title(written) or _is_known_in_capitals(title)
 
 
 def _is_known_in_capitals(title: str) -> bool:
