@@ -23,6 +23,7 @@
 Every message says what happened, then what to do. None holds record text.
 """
 
+import traceback
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
@@ -34,6 +35,12 @@ _MAX_NAME_BYTES = 255
 _MAX_QUOTED_CHARACTERS = 80
 
 _NOT_IN_NAMES = frozenset("\r\n\0")
+
+
+def error_position(error: BaseException) -> str:
+    """Return the file and line that raised an error, for a log: its message may quote a note."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
 class ArchqaError(Exception):

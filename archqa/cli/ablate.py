@@ -1,7 +1,7 @@
 """`archqa ablate CASES`: the paper's tables 1 and 2, row by row, on any cases and any model."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -66,15 +66,16 @@ def command(
       archqa ablate data/dev.json --model gpt-4.1 --out runs/ablation
     """
     configure_logging(verbose=False, quiet=quiet)
-    options: dict[str, Any] = {
-        "pipeline": pipeline,
-        "model": model,
-        "base_url": base_url,
-        "allow_plain_http": allow_plain_http,
-        "jobs": jobs,
-        "max_cost": max_cost,
-    }
-    settings = command_settings(config, options, assign)
+    settings = command_settings(
+        config,
+        assign,
+        pipeline=pipeline,
+        model=model,
+        base_url=base_url,
+        allow_plain_http=allow_plain_http,
+        jobs=jobs,
+        max_cost=max_cost,
+    )
     if dry_run:
         estimate = estimate_ablation(cases, settings, limit)
         print_cost_estimate(

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from archqa.asking.answer import (
-    STATUS_WORDS,
+    NEAREST_PASSAGES,
     Answer,
     Evidence,
     Status,
     citation_numbers,
+    shown_status,
 )
 from archqa.asking.ask import ask
 from archqa.asking.question import AskOptions, check_source, parse_time
@@ -168,13 +169,14 @@ def command(
     along. If the command is stopped, run it again: it goes on where it stopped.
     """
     configure_logging(verbose=verbose, quiet=quiet)
-    options = {
-        "model": model,
-        "base_url": base_url,
-        "allow_plain_http": allow_plain_http,
-        "jobs": jobs,
-    }
-    settings = command_settings(config, options, assign)
+    settings = command_settings(
+        config,
+        assign,
+        model=model,
+        base_url=base_url,
+        allow_plain_http=allow_plain_http,
+        jobs=jobs,
+    )
     if forget:
         _forget_session(session, question)
         return
@@ -277,7 +279,7 @@ def _ask_one(
         is_of_note = note is not None and patient is None
         with shown_when_slow(
             "searching the note" if is_of_note else "searching the chart"
-        ):
+        ) as on_progress:
             answer = ask(
                 question,
                 note,
@@ -288,6 +290,7 @@ def _ask_one(
                 max_words=options.max_words,
                 session=session,
                 settings=options.settings,
+                on_progress=on_progress,
                 announce=options.announce,
             )
     except CallerError as error:
@@ -325,7 +328,11 @@ def _print_answer(answer: Answer) -> None:
     console.print()
     for number, piece in enumerate(answer.evidence, start=1):
         console.print(Text.assemble((f"[{number}] ", "cyan"), *_evidence_parts(piece)))
-    facts = [STATUS_WORDS[answer.status]]
+    if answer.related:
+        console.print(NEAREST_PASSAGES)
+    for piece in answer.related:
+        console.print(Text.assemble("- ", *_evidence_parts(piece)))
+    facts = [shown_status(answer).words]
     if answer.patient is not None:
         name = answer.patient["name"] or "no name"
         facts.append(f"Patient: {name} [{answer.patient['id']}]")

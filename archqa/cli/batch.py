@@ -1,6 +1,5 @@
 """`archqa batch submit|status|fetch`: a run by the Batch API, at half price and within a day."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,13 +85,15 @@ def submit(
       archqa batch submit dev.xml --model gpt-4.1 --out runs/dev
       archqa batch submit runs/dev
     """
-    options = {
-        "pipeline": "dmis",
-        "model": model,
-        "base_url": base_url,
-        "allow_plain_http": allow_plain_http,
-    }
-    settings = _settings(Path(target), options, config, assign)
+    settings = _settings(
+        Path(target),
+        config,
+        assign,
+        pipeline="dmis",
+        model=model,
+        base_url=base_url,
+        allow_plain_http=allow_plain_http,
+    )
     if _is_run(Path(target)):
         run = open_batch(Path(target), settings)
     else:
@@ -132,8 +133,9 @@ def status(
     Example:
       archqa batch status runs/dev
     """
-    options = {"base_url": base_url, "allow_plain_http": allow_plain_http}
-    settings = _settings(run, options, config)
+    settings = _settings(
+        run, config, base_url=base_url, allow_plain_http=allow_plain_http
+    )
     batch_run = open_batch(run, settings)
     server_statuses: dict[int, str] = {}
     if any(batch_round.status == "submitted" for batch_round in batch_run.rounds):
@@ -164,8 +166,9 @@ def fetch(
       archqa batch fetch runs/dev
       archqa batch fetch runs/dev --from output.jsonl
     """
-    options = {"base_url": base_url, "allow_plain_http": allow_plain_http}
-    settings = _settings(run, options, config)
+    settings = _settings(
+        run, config, base_url=base_url, allow_plain_http=allow_plain_http
+    )
     batch_run = open_batch(run, settings)
     if not batch_run.rounds:
         raise CallerError(
@@ -185,18 +188,17 @@ def fetch(
 
 def _settings(
     target: Path,
-    options: Mapping[str, Any],
     config: Path | None,
     assignments: list[str] | None = None,
+    **options: Any,
 ) -> Settings:
     """Return the settings of a command about cases or a run.
 
     A run that goes on has its own model: whoever submitted it asked for a model server.
     """
     if options.get("model") is None and _is_run(target):
-        model = RunFolder.open(target).manifest().settings.get("model")
-        options = {**options, "model": model}
-    return command_settings(config, options, assignments)
+        options["model"] = RunFolder.open(target).manifest().settings.get("model")
+    return command_settings(config, assignments, **options)
 
 
 def _is_run(target: Path) -> bool:

@@ -125,12 +125,13 @@ def command(
     and only by name circumstances (work, education, family and the like).
     """
     configure_logging(verbose=verbose, quiet=quiet)
-    options = {
-        "model": model,
-        "base_url": base_url,
-        "allow_plain_http": allow_plain_http,
-    }
-    settings = command_settings(config, options, assign)
+    settings = command_settings(
+        config,
+        assign,
+        model=model,
+        base_url=base_url,
+        allow_plain_http=allow_plain_http,
+    )
     form = _format(form, out, as_json=as_json)
     try:
         with shown_when_slow("reading the record"):

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from archqa import tasks
 from archqa.cli.console import console, number_table, print_json
-from archqa.cli.options import JsonOption, KeyOption
+from archqa.cli.options import JsonOption, KeyOption, RunArgument
 from archqa.cli.score import print_key
 from archqa.evaluation.comparison import (
     METHODS,
@@ -25,7 +25,7 @@ _SMALLEST_P_VALUE = 0.001
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: RunArgument,
     baseline: Annotated[
         Path,
         typer.Argument(metavar="RUN", help="Another run folder, of the same cases."),

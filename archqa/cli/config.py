@@ -31,7 +31,7 @@ def show(config: ConfigOption = None, assign: AssignmentsOption = None) -> None:
       archqa config show > settings.toml
       archqa predict mini --config settings.toml
     """
-    settings = command_settings(config, assignments=assign)
+    settings = command_settings(config, assign)
     paths = [str(file.path) for file in settings_files(config)]
     variables = " and ".join(shared_variables_set())
     key_state = "set" if settings.api_key else "not set"

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,6 +30,7 @@ NO_TOKEN_WARNING = (
 )
 
 SECONDS_OF_SILENCE = 1.0
+SECONDS_BETWEEN_NOTICES = 5.0
 """Before a command says that it still works."""
 
 _WIDTH = shutil.get_terminal_size((120, 40)).columns
@@ -234,23 +235,36 @@ class _StderrHandler(logging.Handler):
 
 
 @contextmanager
-def shown_when_slow(activity: str) -> Iterator[None]:
-    """Show what is done, and for how long on a terminal, if the block takes more than a second."""
+def shown_when_slow(activity: str) -> Iterator[Callable[[int, int], None]]:
+    """Show what is done if the block takes more than a second, and how much of it.
+
+    The block calls what it gets with the numbers of passages that were read, and of all.
+    """
     ended = threading.Event()
+    text = f"{activity} …"
+
+    def count(done: int, total: int) -> None:
+        nonlocal text
+        text = f"{activity}: {done} of {total} passages"
 
     def show() -> None:
         if ended.wait(SECONDS_OF_SILENCE):
             return
         if _State.is_quiet or not err_console.is_terminal:
-            print_notice(f"{activity} …")
+            shown = ""
+            while not ended.wait(SECONDS_BETWEEN_NOTICES if shown else 0):
+                if text != shown:
+                    shown = text
+                    print_notice(shown)
             return
-        with err_console.status(activity):
-            ended.wait()
+        with err_console.status(activity) as status:
+            while not ended.wait(SECONDS_OF_SILENCE / 4):
+                status.update(text)
 
     thread = threading.Thread(target=show, daemon=True)
     thread.start()
     try:
-        yield
+        yield count
     finally:
         ended.set()
         thread.join()

@@ -59,12 +59,12 @@ def command(
       archqa doctor
       archqa doctor --base-url http://127.0.0.1:8080/v1 --model qwen3
     """
-    options = {
-        "base_url": base_url,
-        "model": model,
-        "allow_plain_http": allow_plain_http,
-    }
-    settings = command_settings(config, options)
+    settings = command_settings(
+        config,
+        base_url=base_url,
+        model=model,
+        allow_plain_http=allow_plain_http,
+    )
     checks = list(_checks(settings, model))
     if as_json:
         print_json(

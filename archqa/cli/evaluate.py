@@ -85,22 +85,25 @@ def ask(
 ) -> None:
     """Ask every question of a set, and compare with what is right.
 
-    About notes: the share answered, recall, precision and F1 of the cited sentences, and the share
-    of unanswerable questions (the hard ones too) that were not answered. About patients: the share
-    right, wrong with confidence and refused, and of the right answers those that cite the gold. Of
-    both: the share with a right status, and the F1 of the evidence. Intervals are over questions.
+    About notes: the share answered, recall, precision and F1 of the cited sentences, the share of
+    unanswerable questions (the hard ones too) that were not answered, and of twins, one question of
+    two notes, the share of which both are right. About patients: the share refused, and of the right
+    answers those that cite the gold. Of both: the shares right, wrong with confidence and with a
+    right status, the F1 of the evidence, and right and wrong by kind of question. Intervals are over
+    questions.
 
     Example:
       archqa evaluate ask notes.json --notes mtsamples.json.gz --out answers.jsonl
     """
     configure_logging(verbose=verbose, quiet=quiet)
-    options = {
-        "model": model,
-        "base_url": base_url,
-        "allow_plain_http": allow_plain_http,
-        "jobs": jobs,
-    }
-    settings = command_settings(config, options, assign)
+    settings = command_settings(
+        config,
+        assign,
+        model=model,
+        base_url=base_url,
+        allow_plain_http=allow_plain_http,
+        jobs=jobs,
+    )
     questions = read_set(question_set, notes)[:limit]
     if not isinstance(questions[0], NoteQuestion) and record is None:
         raise CallerError(
@@ -119,15 +122,9 @@ def ask(
         with storage_errors(out):
             write_private_text(out, "".join(f"{line}\n" for line in lines))
     if as_json:
-        print_json(
-            {
-                **evaluation.figures,
-                "questions": evaluation.questions,
-                "failed": evaluation.failed,
-                "intervals": evaluation.intervals,
-                "signatures": evaluation.signatures,
-            }
-        )
+        fields = evaluation._asdict()
+        del fields["rows"]
+        print_json({**fields.pop("figures"), **fields})
     else:
         _print(evaluation)
     if evaluation.failed:
@@ -145,6 +142,12 @@ def _print(evaluation: Evaluation) -> None:
             interval = f"[{low:.3f}, {high:.3f}]"
         table.add_row(name.replace("_", " "), share, interval)
     console.print(table)
+    if evaluation.by_kind:
+        table = number_table("By kind", "", "questions", "right", "wrong")
+        for kind, shares in evaluation.by_kind.items():
+            count, *others = shares.values()
+            table.add_row(kind, str(count), *(f"{share:.3f}" for share in others))
+        console.print(table)
     if evaluation.failed:
         print_notice(
             f"{evaluation.failed} questions failed; --out FILE.jsonl says why."

@@ -19,6 +19,7 @@ from archqa.cli.console import (
 )
 from archqa.cli.options import (
     AllowPlainHttpOption,
+    AuditOption,
     JsonOption,
     NoTokenOption,
     open_record,
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from archqa import fhir
 
 app = typer.Typer(help="FHIR records.", no_args_is_help=True)
-
-_MAX_PAGES = 10_000
-"""Pages of one search: it must end whatever a server's links say."""
 
 RecordSource = Annotated[
     str,
@@ -91,17 +89,11 @@ def search(
     Example:
       archqa fhir search 'Observation?patient=123&code=2160-0&_sort=-date' --record record.db
     """
-    from archqa.fhir import FhirError
+    from archqa.fhir.record import all_pages
 
     with open_record(record, allow_plain_http, profile) as source:
-        page = first_page = source.search(query, lenient=lenient or None)
-        _print_page(page, small=small)
-        links: set[str] = set()
-        while every and page.next is not None:
-            if page.next in links or len(links) >= _MAX_PAGES:
-                raise FhirError("The server's pages never end.", 502, "throttled")
-            links.add(page.next)
-            page = source.search(page.next)
+        first_page = source.search(query, lenient=lenient or None)
+        for page in all_pages(source, first_page) if every else (first_page,):
             _print_page(page, small=small)
     for text in first_page.notices:
         print_notice(text)
@@ -169,9 +161,7 @@ def serve(
         WriteMode,
         typer.Option(help="What happens to writes; apply keeps them in memory."),
     ] = WriteMode.READ_ONLY,
-    audit: Annotated[
-        Path | None, typer.Option(help="Log every write to this file.")
-    ] = None,
+    audit: AuditOption = None,
     token: Annotated[
         str | None,
         typer.Option(
@@ -211,7 +201,7 @@ def serve(
         url_with_token,
     )
 
-    require_uvicorn("The FHIR server (uvicorn)", "server")
+    require_uvicorn()
     if no_token and token:
         raise CallerError(
             "--token and --no-token contradict each other.\nLeave one of them away."

@@ -83,12 +83,12 @@ def interrupt_commands() -> None:
     _handle(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
 
 
-def end_server_on_signal(command: str) -> None:
-    """Let a signal end a server that reads standard input: nothing else ends that read.
+def end_mcp_server_on_signal() -> None:
+    """Let a signal end the MCP server, which reads standard input: nothing else ends that read.
 
     The server must hold nothing that is to be stored.
     """
-    text = f"archqa: interrupted; {_SENTENCES[command]}\n"
+    text = f"archqa: interrupted; {_SENTENCES['mcp']}\n"
 
     def end(_number: int, _frame: FrameType | None) -> None:
         os.write(2, text.encode())

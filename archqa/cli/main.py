@@ -33,25 +33,21 @@ from archqa.safety.text import printable
 
 
 class CommandEntry(NamedTuple):
-    """A command's name, the module that defines it, its line in the list of commands, and the
-    panel of that list.
+    """A command's name, its line in the list of commands, and the panel of that list.
 
-    The module has either a function `command`, or a group of commands called `app`.
+    The module of that name has either a function `command`, or a group of commands called `app`.
     """
 
     name: str
-    module: str
     help: str
-    panel: str = ""
+    panel: str
 
 
 class LazyCommand(TyperCommand):
     """Stands in for a command in lists and completions, without its module's imports."""
 
     def __init__(self, entry: CommandEntry) -> None:
-        super().__init__(
-            entry.name, help=entry.help, rich_help_panel=entry.panel or None
-        )
+        super().__init__(entry.name, help=entry.help, rich_help_panel=entry.panel)
         self._entry = entry
 
     def load(self) -> Any:
@@ -59,7 +55,7 @@ class LazyCommand(TyperCommand):
         # Imports leave almost no garbage, and looking for it takes a tenth of their time.
         gc.disable()
         try:
-            module = import_module(self._entry.module)
+            module = import_module(f"archqa.cli.{self._entry.name}")
         finally:
             gc.enable()
         if hasattr(module, "app"):
@@ -82,129 +78,108 @@ STUDY, RECORD, SET_UP = "Study", "Record", "Set up"
 COMMANDS = (
     CommandEntry(
         "ask",
-        "archqa.cli.ask",
         "Answer questions from a note or a patient's record, with evidence for every line.",
         ASK,
     ),
     CommandEntry(
         "brief",
-        "archqa.cli.brief",
         "Summarise a patient's record for a visit on one page, each line with what it rests on.",
         ASK,
     ),
     CommandEntry(
         "serve",
-        "archqa.cli.serve",
         "Show runs in a browser, review answers, and ask questions about a note or a patient.",
         ASK,
     ),
     CommandEntry(
         "predict",
-        "archqa.cli.predict",
         "Answer every case of a file, each claim with its evidence.",
         RUN,
     ),
     CommandEntry(
         "show",
-        "archqa.cli.show",
         "Show a run's cases, or one case with its answer, evidence and every agent's verdict.",
         RUN,
     ),
     CommandEntry(
         "report",
-        "archqa.cli.report",
         "Write one HTML file with the answers, their evidence, confidence and errors.",
         RUN,
     ),
     CommandEntry(
         "export",
-        "archqa.cli.export",
         "Write a run's answers as a submission or a table, or for another tool.",
         RUN,
     ),
     CommandEntry(
         "merge",
-        "archqa.cli.merge",
         "Merge the parts of one run, in the order of the case file. The parts stay as they are.",
         RUN,
     ),
     CommandEntry(
         "batch",
-        "archqa.cli.batch",
         "Runs by the Batch API: half the price, up to a day a stage.",
         RUN,
     ),
     CommandEntry(
         "cases",
-        "archqa.cli.cases",
         "Case files.",
         RUN,
     ),
     CommandEntry(
         "score",
-        "archqa.cli.score",
         "Score a run or a submission by the task's official rules, next to baselines.",
         SCORE,
     ),
     CommandEntry(
         "compare",
-        "archqa.cli.compare",
         "Compare two runs of the same cases by a paired test over cases.",
         SCORE,
     ),
     CommandEntry(
         "tune",
-        "archqa.cli.tune",
         "Compare versions of a prompt, and measure the choice on cases it did not use.",
         STUDY,
     ),
     CommandEntry(
         "ablate",
-        "archqa.cli.ablate",
         "Run the paper's ablations: labels x experts x context (Table 1), and the two answer "
         "strategies (Table 2).",
         STUDY,
     ),
     CommandEntry(
         "evaluate",
-        "archqa.cli.evaluate",
         "Measurements on sets of your own.",
         STUDY,
     ),
     CommandEntry(
         "fhir",
-        "archqa.cli.fhir",
         "FHIR records.",
         RECORD,
     ),
     CommandEntry(
         "mcp",
-        "archqa.cli.mcp",
         "Serve a record to a client of the Model Context Protocol: search, read, query, ask, brief.",
         RECORD,
     ),
     CommandEntry(
         "doctor",
-        "archqa.cli.doctor",
         "Check the installation: engine, prompts, cache, model server, metrics and optional parts.",
         SET_UP,
     ),
     CommandEntry(
         "list",
-        "archqa.cli.listing",
         "List pipelines, tasks, agents, backends, prompts, metrics, formats, prices, settings, runs "
         "or the server's models.",
         SET_UP,
     ),
     CommandEntry(
         "config",
-        "archqa.cli.config",
         "The settings in force.",
         SET_UP,
     ),
     CommandEntry(
         "cache",
-        "archqa.cli.cache",
         "The cache of model replies.",
         SET_UP,
     ),

@@ -18,10 +18,11 @@ from archqa.cli.console import (
     print_notice,
     print_problem,
 )
-from archqa.cli.interruption import end_server_on_signal
+from archqa.cli.interruption import end_mcp_server_on_signal
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
+    AuditOption,
     BaseUrlOption,
     ConfigOption,
     ModelOption,
@@ -67,9 +68,7 @@ def command(
             "--allow-writes", help="Let clients add resources, in memory alone."
         ),
     ] = False,
-    audit: Annotated[
-        Path | None, typer.Option(help="Log every write to this file.")
-    ] = None,
+    audit: AuditOption = None,
     http: Annotated[
         bool,
         typer.Option(
@@ -123,12 +122,13 @@ def command(
         raise CallerError("--no-token is for --http.\nLeave it out.")
     if http:
         check_protected(host, has_token=not no_token)
-    options = {
-        "model": model,
-        "base_url": base_url,
-        "allow_plain_http": allow_plain_http,
-    }
-    settings = command_settings(config, options, assign)
+    settings = command_settings(
+        config,
+        assign,
+        model=model,
+        base_url=base_url,
+        allow_plain_http=allow_plain_http,
+    )
     limits = CallLimits(max_rows, max_bytes, max_seconds)
     with _served_tools(
         record, patient, settings, limits, audit, writes=allow_writes
@@ -139,7 +139,7 @@ def command(
         announce = Announcer(print_problem, quiet=quiet)
         announce(chart_destinations(settings, record))
         if not http:
-            end_server_on_signal("mcp")
+            end_mcp_server_on_signal()
             print_notice("the client that started this command gets record text.")
             server.run("stdio")
             return

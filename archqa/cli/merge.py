@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from archqa.cli.console import print_json, print_line, print_notice
+from archqa.cli.options import RunJsonOption
 from archqa.runs.merging import merge
 
 
@@ -26,9 +27,7 @@ def command(
     partial: Annotated[
         bool, typer.Option("--partial", help="Merge although cases are missing.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object about the run.")
-    ] = False,
+    as_json: RunJsonOption = False,
 ) -> None:
     """Merge the parts of one run, in the order of the case file. The parts stay as they are.
 

@@ -3,7 +3,7 @@
 Settings and records are imported where a command needs them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,6 +108,16 @@ JsonOption = Annotated[
     typer.Option("--json", help="Print one JSON object."),
 ]
 
+RunJsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object about the run."),
+]
+
+AuditOption = Annotated[
+    Path | None,
+    typer.Option("--audit", help="Log every write to this file."),
+]
+
 QuietOption = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Nothing but errors on stderr."),
@@ -125,8 +135,8 @@ VerboseOption = Annotated[
 
 def command_settings(
     config: Path | None = None,
-    options: Mapping[str, Any] | None = None,
     assignments: Iterable[str] | None = None,
+    **options: Any,
 ) -> "Settings":
     """Return the settings of a command; say which settings of ./archqa.toml are ignored."""
     from archqa.settings import load_settings

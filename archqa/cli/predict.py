@@ -30,6 +30,7 @@ from archqa.cli.options import (
     ModelOption,
     PipelineOption,
     RecordOption,
+    RunJsonOption,
     VerboseOption,
     command_settings,
     print_embedded_notice,
@@ -115,9 +116,7 @@ def command(
         typer.Option(help="What the embedded engine favours: f1, precision or recall."),
     ] = None,
     config: ConfigOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object about the run.")
-    ] = False,
+    as_json: RunJsonOption = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Errors and the run folder only.")
     ] = False,
@@ -142,22 +141,23 @@ def command(
       archqa predict tasks.json --record record.db --model gpt-4.1 --pipeline typed
     """
     configure_logging(verbose=verbose, quiet=quiet)
-    options = {
-        "pipeline": pipeline,
-        "backend": backend,
-        "model": model,
-        "base_url": base_url,
-        "allow_plain_http": allow_plain_http,
-        "jobs": jobs,
-        "max_cost": max_cost,
-        "operating_point": operating_point,
-        "record": record,
-        "answer_key": key,
-        "functions": functions,
-        "runner": runner,
-        "ray_address": ray_address,
-    }
-    settings = command_settings(config, options, assign)
+    settings = command_settings(
+        config,
+        assign,
+        pipeline=pipeline,
+        backend=backend,
+        model=model,
+        base_url=base_url,
+        allow_plain_http=allow_plain_http,
+        jobs=jobs,
+        max_cost=max_cost,
+        operating_point=operating_point,
+        record=record,
+        answer_key=key,
+        functions=functions,
+        runner=runner,
+        ray_address=ray_address,
+    )
     selection = Selection(
         tuple(case or ()), limit, Shard.parse(shard) if shard else None
     )

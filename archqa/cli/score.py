@@ -184,15 +184,16 @@ def command(
         from archqa.evaluation.judges import JudgePanel
         from archqa.runs.destinations import Announcer
 
-        options = {
-            "model": judge_model,
-            "base_url": base_url,
-            "allow_plain_http": allow_plain_http,
-        }
+        settings = command_settings(
+            config,
+            model=judge_model,
+            base_url=base_url,
+            allow_plain_http=allow_plain_http,
+        )
         judge = JudgePanel(
             judge_model,
             judge_votes,
-            command_settings(config, options),
+            settings,
             announce=Announcer(print_notice),
         )
     elif judge_votes > 1 or base_url is not None or config is not None:

@@ -87,12 +87,12 @@ def command(
     except ImportError:
         raise MissingExtra("The web part (FastAPI, uvicorn)", "web") from None
     check_protected(host, has_token=not no_token)
-    options = {
-        "model": model,
-        "base_url": base_url,
-        "allow_plain_http": allow_plain_http,
-    }
-    settings = command_settings(config, options)
+    settings = command_settings(
+        config,
+        model=model,
+        base_url=base_url,
+        allow_plain_http=allow_plain_http,
+    )
     # Refuse now what every question would be refused for.
     if settings.has_model:
         check_model_server(settings, settings.base_url)

@@ -20,6 +20,7 @@ from archqa.core.key import CaseKey
 from archqa.core.near_misses import no_such_case
 from archqa.core.question import ClinicalTask, RecordQuestion
 from archqa.errors import InputError
+from archqa.report.note_view import LABEL_CODES
 from archqa.report.report_data import load_note_keys
 from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
@@ -31,12 +32,6 @@ _FONT_RULE = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 _LONG_FIELDS = frozenset({"trace", "history", "rows", "agent_fhir_resources"})
 """Fields of a result that are too long for a terminal."""
-
-_LABEL_CODES = {
-    Relevance.ESSENTIAL: "E",
-    Relevance.SUPPLEMENTARY: "s",
-    Relevance.NOT_RELEVANT: "·",
-}
 
 
 def command(
@@ -209,7 +204,7 @@ def _sentence_table(case: Case, record: CaseRecord, key: CaseKey | None) -> Tabl
             label = key.labels.get(sentence.id)
             # In red where the citation disagrees with the key.
             is_right = label is None or is_cited == (label is Relevance.ESSENTIAL)
-            code = _LABEL_CODES[label] if label else "–"
+            code = LABEL_CODES[label] if label else "–"
             cells.append(Text(code, style="" if is_right else "bold red"))
         symbol, style = ("▶", "bold green") if is_cited else ("", "")
         table.add_row(
@@ -221,7 +216,7 @@ def _sentence_table(case: Case, record: CaseRecord, key: CaseKey | None) -> Tabl
 def _judgement_cell(judgement: Judgement | None) -> str:
     if judgement is None:
         return "–"
-    code = _LABEL_CODES[judgement.label]
+    code = LABEL_CODES[judgement.label]
     return (
         code if judgement.probability is None else f"{code} {judgement.probability:.2f}"
     )

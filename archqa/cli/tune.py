@@ -1,7 +1,7 @@
 """`archqa tune CASES`: compares versions of a prompt by cross-validation over cases."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -64,14 +64,15 @@ def command(
       archqa tune data/dev.json --model gpt-4.1 --agent decision --prompts decision/v2,decision/v3
     """
     configure_logging(verbose=False, quiet=quiet)
-    options: dict[str, Any] = {
-        "pipeline": pipeline,
-        "model": model,
-        "base_url": base_url,
-        "allow_plain_http": allow_plain_http,
-        "jobs": jobs,
-    }
-    settings = command_settings(config, options, assign)
+    settings = command_settings(
+        config,
+        assign,
+        pipeline=pipeline,
+        model=model,
+        base_url=base_url,
+        allow_plain_http=allow_plain_http,
+        jobs=jobs,
+    )
     versions = map(str.strip, prompts.split(","))
     with Progress(quiet=quiet or as_json) as progress:
         result = search_prompts(

@@ -70,6 +70,18 @@ def stoppable(stop: Stop) -> Iterator[None]:
         _current.reset(token)
 
 
+@contextmanager
+def stopped_with_coroutine() -> Iterator[None]:
+    """Stop what the block of a coroutine began in threads, if it is cancelled or fails."""
+    stop = Stop()
+    with stoppable(stop):
+        try:
+            yield
+        except BaseException:
+            stop.request()
+            raise
+
+
 def current_stop() -> Stop | None:
     """Return what may stop this work; None if nothing may."""
     return _current.get()

@@ -25,7 +25,7 @@ def read_rows(
     """Return the rows of a table, each with `columns` cells; read once.
 
     Args:
-        table: Path below the package, such as `"asking/data/question_patterns.tsv"`.
+        table: Path below the package, such as `"notes/data/question_patterns.tsv"`.
         columns: Number of cells of a row.
         optional: Number of cells at the end that a row may lack; they are returned as "".
 

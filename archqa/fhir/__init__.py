@@ -8,8 +8,9 @@
 `connect(path_or_url)` opens a file or a server; both are a `Record`.
 """
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from archqa.core.public_names import imported_on_use as _imported_on_use
 
 if _TYPE_CHECKING:
     from archqa.fhir.bulk_import import (
@@ -107,20 +108,20 @@ __all__ = [
 ]
 
 _NAMES = {
-    "archqa.fhir.bulk_import": [
+    "bulk_import": [
         "ExportOrder",
         "ImportProgress",
         "ImportReport",
         "import_export",
         "state_folder",
     ],
-    "archqa.fhir.client.export_server": ["ExportServer"],
-    "archqa.fhir.client.http_client": ["FhirClient"],
-    "archqa.fhir.connection": ["connect"],
-    "archqa.fhir.dumping": ["DumpProgress", "DumpReport", "dump"],
-    "archqa.fhir.index.loading": ["LoadProgress", "LoadReport"],
-    "archqa.fhir.profile": ["ARCHQA", "GCP", "HAPI", "PROFILES", "Profile"],
-    "archqa.fhir.record": [
+    "client.export_server": ["ExportServer"],
+    "client.http_client": ["FhirClient"],
+    "connection": ["connect"],
+    "dumping": ["DumpProgress", "DumpReport", "dump"],
+    "index.loading": ["LoadProgress", "LoadReport"],
+    "profile": ["ARCHQA", "GCP", "HAPI", "PROFILES", "Profile"],
+    "record": [
         "CodeCount",
         "Entry",
         "FhirError",
@@ -129,37 +130,28 @@ _NAMES = {
         "Resource",
         "WritableRecord",
     ],
-    "archqa.fhir.server.context": ["FhirResponse"],
-    "archqa.fhir.server.service": ["FhirService"],
-    "archqa.fhir.sharded_store": [
+    "server.context": ["FhirResponse"],
+    "server.service": ["FhirService"],
+    "sharded_store": [
         "Shard",
         "ShardedStore",
         "is_sharded",
         "split_by_patient",
     ],
-    "archqa.fhir.store": ["Store"],
-    "archqa.fhir.views.card": ["SchemaCard", "build_schema_card"],
-    "archqa.fhir.views.encounters": ["EncounterKind", "Encounters"],
-    "archqa.fhir.views.lookup": ["CodeMatch", "lookup"],
-    "archqa.fhir.views.projection": ["Projection", "project", "project_all"],
-    "archqa.fhir.views.resolver": ["Resolver", "display_name"],
-    "archqa.fhir.write.audit": ["AuditEntry", "AuditLog"],
-    "archqa.fhir.write.overlay": ["Overlay"],
-    "archqa.fhir.write.validation": ["Finding"],
-    "archqa.fhir.write.writer": ["WriteMode", "WriteResult", "Writer"],
+    "store": ["Store"],
+    "views.card": ["SchemaCard", "build_schema_card"],
+    "views.encounters": ["EncounterKind", "Encounters"],
+    "views.lookup": ["CodeMatch", "lookup"],
+    "views.projection": ["Projection", "project", "project_all"],
+    "views.resolver": ["Resolver", "display_name"],
+    "write.audit": ["AuditEntry", "AuditLog"],
+    "write.overlay": ["Overlay"],
+    "write.validation": ["Finding"],
+    "write.writer": ["WriteMode", "WriteResult", "Writer"],
 }
 """Module to its public names, which are imported when they are used first."""
 
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is used first: the engine and the settings need few of them."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'archqa.fhir' has no attribute {name!r}")
-    value = getattr(_import_module(_MODULES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = _imported_on_use(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:

@@ -18,11 +18,11 @@ from typing import IO, NamedTuple
 
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError
-from archqa.fhir.client.http_client import MAX_PAGES, FhirClient
+from archqa.fhir.client.http_client import FhirClient
 from archqa.fhir.index.blobs import ResourceReader
 from archqa.fhir.index.checksums import ChecksumList, digest
 from archqa.fhir.index.sources import MAX_UNPACKED_BYTES
-from archqa.fhir.record import FhirError
+from archqa.fhir.record import all_pages
 from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.text import on_one_line
 from archqa.safety.files import open_private_file, storage_errors, write_private_text
@@ -234,10 +234,9 @@ def wrapped_bundle(text: str) -> str:
 
 def _texts_of_server(client: FhirClient, resource_type: str) -> Iterator[_Text]:
     """Yield the texts of a type on all pages, each resource once."""
-    page = client.search(resource_type, {"_count": _PAGE_SIZE})
-    urls: set[str] = set()
+    first_page = client.search(resource_type, {"_count": _PAGE_SIZE})
     ids: set[str] = set()
-    while True:
+    for page in all_pages(client, first_page):
         for entry in page.entries:
             if (
                 entry.mode == "match"
@@ -246,12 +245,6 @@ def _texts_of_server(client: FhirClient, resource_type: str) -> Iterator[_Text]:
             ):
                 ids.add(entry.id)
                 yield _Text(entry.id, entry.text)
-        if page.next is None:
-            return
-        if page.next in urls or len(urls) >= MAX_PAGES:
-            raise FhirError("The server's pages never end.", 502, "throttled")
-        urls.add(page.next)
-        page = client.search(page.next)
 
 
 @contextmanager

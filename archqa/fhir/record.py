@@ -26,6 +26,9 @@ NOT_CONVERTED = "urn:archqa:not-converted"
 The code of the tag is the version.
 """
 
+_MAX_PAGES = 10_000
+"""Pages of one search: it must end even if a server's links form a circle."""
+
 _MAX_DIAGNOSTIC_LENGTH = 600
 """Characters of one diagnostic: it goes to a model."""
 
@@ -194,6 +197,22 @@ class Record(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+def all_pages(record: Record, page: Page) -> Iterator[Page]:
+    """Yield a page of a search and those after it.
+
+    Raises `FhirError` if the server's pages never end.
+    """
+    urls: set[str] = set()
+    while True:
+        yield page
+        if page.next is None:
+            return
+        if page.next in urls or len(urls) >= _MAX_PAGES:
+            raise FhirError("The server's pages never end.", 502, "throttled")
+        urls.add(page.next)
+        page = record.search(page.next)
 
 
 @runtime_checkable

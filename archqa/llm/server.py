@@ -32,7 +32,7 @@ from archqa.safety.http_replies import (
     is_redirect,
     redirect_error,
 )
-from archqa.safety.server_urls import proxy_for, server_identity
+from archqa.safety.server_urls import AZURE_PARAMETERS, proxy_for, server_identity
 
 
 @contextmanager
@@ -65,7 +65,6 @@ _AZURE_DOMAINS = (
     ".cognitiveservices.azure.com",
     ".services.ai.azure.com",
 )
-_AZURE_PARAMETERS = frozenset({"api-version", "deployment"})
 _AZURE_DEPLOYMENTS = "/openai/deployments/"
 _ENTRA_TOKEN = re.compile(r"eyJ[\w-]*\.[\w-]+\.[\w-]+")
 """A JSON Web Token, which Azure takes as a bearer; its keys are no such tokens."""
@@ -310,7 +309,7 @@ def _key_headers(base_url: str, key: str) -> dict[str, str]:
     parts = urlsplit(base_url)
     parameters = {name.lower() for name, _ in parse_qsl(parts.query)}
     host = (parts.hostname or "").lower()
-    is_azure = host.endswith(_AZURE_DOMAINS) or bool(parameters & _AZURE_PARAMETERS)
+    is_azure = host.endswith(_AZURE_DOMAINS) or bool(parameters & AZURE_PARAMETERS)
     if is_azure and not _ENTRA_TOKEN.fullmatch(key):
         return {"api-key": key}
     return {"Authorization": f"Bearer {key}"}

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from archqa.core.public_names import imported_on_use
+
 if TYPE_CHECKING:
     from archqa.mcp.records import CallLimits, ServedRecord
     from archqa.mcp.server import build_server, http_application
@@ -15,19 +17,11 @@ __all__ = [
     "http_application",
 ]
 
-_MODULES = {
-    "CallLimits": "records",
-    "RecordTools": "tools",
-    "ServedRecord": "records",
-    "build_server": "server",
-    "http_application": "server",
+_NAMES = {
+    "records": ["CallLimits", "ServedRecord"],
+    "server": ["build_server", "http_application"],
+    "tools": ["RecordTools"],
 }
+"""Module to its public names: the server needs the extra `mcp`."""
 
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is used first: the server needs the extra `mcp`."""
-    from importlib import import_module
-
-    if name not in _MODULES:
-        raise AttributeError(f"module 'archqa.mcp' has no attribute {name!r}")
-    return getattr(import_module(f"archqa.mcp.{_MODULES[name]}"), name)
+__getattr__ = imported_on_use(__name__, _NAMES)

@@ -10,7 +10,7 @@ from typing import Any
 
 from archqa.errors import CallerError
 from archqa.fhir import Record, Resource
-from archqa.fhir.values.references import parse_reference
+from archqa.fhir.values.references import PATIENT_ELEMENTS, parse_reference_element
 from archqa.fhir.values.search_parameters import parameters
 from archqa.fhir.values.urls import Params
 
@@ -26,9 +26,6 @@ SHARED_TYPES = frozenset(
     }
 )
 """Types that are about no patient, and that a patient's resources refer to."""
-
-_SUBJECTS = ("subject", "patient", "beneficiary", "individual", "for")
-"""Elements by which resources of R4 refer to the patient whom they are about."""
 
 _REACHING_OTHERS = ("_has", "_revinclude", "_list", "_filter", "_query", "_in")
 
@@ -115,11 +112,10 @@ def _has_patient(resource_type: str) -> bool:
 
 
 def _subjects(resource: Resource) -> Iterator[str]:
-    for name in _SUBJECTS:
+    for name in PATIENT_ELEMENTS:
         element = resource.get(name)
         for reference in element if isinstance(element, list) else [element]:
-            text = reference.get("reference") if isinstance(reference, dict) else None
-            target = parse_reference(text) if isinstance(text, str) else None
+            target = parse_reference_element(reference)
             if target is not None and target.type in {"Patient", ""}:
                 yield target.id
 
@@ -130,8 +126,7 @@ def _mentioned_patients(node: Any) -> Iterator[str]:
         for item in node:
             yield from _mentioned_patients(item)
     elif isinstance(node, dict):
-        text = node.get("reference")
-        target = parse_reference(text) if isinstance(text, str) else None
+        target = parse_reference_element(node)
         if target is not None and target.type == "Patient":
             yield target.id
         if node.get("resourceType") == "Patient":

@@ -17,7 +17,7 @@ from archqa.query.execution.chart import Chart
 from archqa.query.execution.executor import execute
 from archqa.query.execution.rows import Coding, Row
 from archqa.query.kinds import KINDS, RowKind
-from archqa.query.model import CannotExecute, Query
+from archqa.query.model import MICROBIOLOGY, CannotExecute, Query
 
 MAX_CARD_CHARACTERS = 6000
 MAX_NAME_CHARACTERS = 100
@@ -71,7 +71,6 @@ _KINDS_OF_RESULTS: tuple[RowKind, ...] = ("lab", "vital", "output")
 _SERVER_FAILS = 500
 """The HTTP status from which a record fails; below it, it lacks a type or a parameter."""
 
-_MICROBIOLOGY = frozenset({"microbiology_test", "organism", "susceptibility"})
 
 LIMIT_OF_FACT = {
     "route": "routes",
@@ -143,7 +142,7 @@ def _read(record: Record, patient: str, conventions: Conventions) -> RecordConte
                 kinds[what] = _contents(what, rows_by_kind[what], rows_by_kind[what])
             named = []
             for row_kind, rows_of_kind in rows_by_kind.items():
-                if row_kind not in _KINDS_OF_RESULTS and row_kind not in _MICROBIOLOGY:
+                if row_kind not in _KINDS_OF_RESULTS and row_kind not in MICROBIOLOGY:
                     named += rows_of_kind
         kinds[kind.what] = _contents(kind.what, rows, named)
     in_order = (kind.what for kind in KINDS.values())

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from archqa.query.execution.rows import Coding, Row
 from archqa.query.kinds import KINDS, RowKind
 from archqa.query.model import Query
 from archqa.query.scope import When
+from archqa.query.wording.details import Execute
 from archqa.query.wording.queries import query_text, subject_text
 from archqa.terminology.codes import display_rules, matches_code
 from archqa.terminology.concept import Concept
@@ -44,8 +45,6 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9'-]*")
 _LEAST_LETTERS = 3
 _MAX_NAMES = 5
 """A word that more rows are called after names a kind, as "test" does, and tells nothing."""
-
-Execute = Callable[[Query], QueryResult]
 
 _LIMITS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("name", ("names", "concepts")),

@@ -19,6 +19,7 @@ from archqa.query.kinds import KINDS
 from archqa.query.kinds import ReturnedField as ReturnedField
 from archqa.query.kinds import RowKind as RowKind
 from archqa.query.scope import When
+from archqa.query.values import Comparison
 
 Aggregation = Literal[
     "each",
@@ -46,22 +47,18 @@ VisitClass = Literal["ambulatory", "emergency", "inpatient", "icu", "virtual", "
 
 Relation = Literal["difference", "greater", "less", "equal"]
 
-RETURNABLE_FIELDS: dict[str, frozenset[str]] = {
-    kind.what: kind.returns for kind in KINDS.values()
-}
-"""The fields that each kind of row can return."""
-
 NUMERIC_FIELDS = frozenset({"value", "dose", "length_of_stay", "elapsed", "age"})
 """Fields that can be summed and compared; times have a minimum and a maximum, too."""
 
-_MICROBIOLOGY = frozenset({"microbiology_test", "organism", "susceptibility"})
+MEASUREMENT_KINDS = frozenset({"lab", "vital", "output"})
+MICROBIOLOGY = frozenset({"microbiology_test", "organism", "susceptibility"})
 _NAMED = frozenset(kind.what for kind in KINDS.values() if kind.named)
 _RESULTS = frozenset(kind.what for kind in KINDS.values() if "flag" in kind.returns)
-_TIME_FIELDS = frozenset({"time", "end_time", "birth_date", "death_time"})
+TIME_FIELDS = frozenset({"time", "end_time", "birth_date", "death_time"})
 
 KINDS_BY_LIMIT: dict[str, frozenset[str]] = {
-    "specimens": _MICROBIOLOGY | {"lab", "observation"},
-    "organisms": _MICROBIOLOGY,
+    "specimens": MICROBIOLOGY | {"lab", "observation"},
+    "organisms": MICROBIOLOGY,
     "routes": frozenset({"medication", "administration", "immunization"}),
     "admission_sources": frozenset({"hospital_visit", "encounter"}),
     "grew": frozenset({"microbiology_test"}),
@@ -80,7 +77,7 @@ KINDS_BY_LIMIT: dict[str, frozenset[str]] = {
 class ValueTest(FrozenModel):
     """Only rows whose value stands so to a number."""
 
-    comparison: Literal["greater", "less", "at_least", "at_most", "equal"]
+    comparison: Comparison
     number: float
 
     def __str__(self) -> str:
@@ -203,7 +200,7 @@ class Query(FrozenModel):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         mistakes = []
-        fields = RETURNABLE_FIELDS[self.what]
+        fields = KINDS[self.what].returns
         if self.summary not in {"count", "exists"} and self.returns not in fields:
             listed = ", ".join(sorted(fields))
             mistakes.append(f"a {self.what} has no {self.returns}; it has {listed}")
@@ -227,7 +224,7 @@ class Query(FrozenModel):
 
     def _summary_mistakes(self) -> list[str]:
         mistakes = []
-        comparable = self.returns in NUMERIC_FIELDS | _TIME_FIELDS
+        comparable = self.returns in NUMERIC_FIELDS | TIME_FIELDS
         if self.summary in {"average", "sum"} and self.returns not in NUMERIC_FIELDS:
             mistakes.append(
                 f"{self.returns} is no number: there is no {self.summary} of it"

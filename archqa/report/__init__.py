@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from archqa.core.public_names import imported_on_use
+
 if TYPE_CHECKING:
     from archqa.report.page import brief_html
     from archqa.report.report import NotebookPage, report_html, show_case, write_report
@@ -9,11 +11,10 @@ if TYPE_CHECKING:
 __all__ = ["NotebookPage", "brief_html", "report_html", "show_case", "write_report"]
 
 
-def __getattr__(name: str) -> object:
-    """Import a public name when it is used first: the page of a brief needs no scores."""
-    from importlib import import_module
+_NAMES = {
+    "page": ["brief_html"],
+    "report": ["NotebookPage", "report_html", "show_case", "write_report"],
+}
+"""The page of a brief needs no scores."""
 
-    if name not in __all__:
-        raise AttributeError(f"module 'archqa.report' has no attribute {name!r}")
-    module = "page" if name == "brief_html" else "report"
-    return getattr(import_module(f"archqa.report.{module}"), name)
+__getattr__ = imported_on_use(__name__, _NAMES)

@@ -16,7 +16,7 @@ _MARKS_OF_CITED = {
     Relevance.SUPPLEMENTARY: "aside",
     Relevance.NOT_RELEVANT: "wrong",
 }
-_LABEL_CODES = {
+LABEL_CODES = {
     Relevance.ESSENTIAL: "E",
     Relevance.SUPPLEMENTARY: "s",
     Relevance.NOT_RELEVANT: "·",
@@ -197,7 +197,7 @@ def judgement_grid(
             cell = JudgementCell("", "not judged", None)
             judgement = judgements.get(sentence.id)
             if judgement is not None:
-                code = _LABEL_CODES[judgement.label]
+                code = LABEL_CODES[judgement.label]
                 cell = JudgementCell(code, judgement.label.value, judgement.probability)
             cells.append(cell)
         rows.append(

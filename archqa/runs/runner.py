@@ -6,9 +6,7 @@ A case that fails is recorded; it does not end the run.
 import asyncio
 import os
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from archqa.core.question import Item
@@ -22,6 +20,7 @@ from archqa.errors import (
     Refused,
     ServerUnavailable,
     StorageError,
+    error_position,
 )
 from archqa.llm.batch import ReplyPending
 from archqa.runs.backends import Backends
@@ -140,9 +139,7 @@ async def attempt_case(
         raise
     except Exception as error:  # A bug must not end the run for all other cases.
         # Its message may quote the record and is left out.
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(frame.filename).name}:{frame.lineno}"
-        unforeseen = f"Unforeseen {type(error).__name__} at {place}"
+        unforeseen = f"Unforeseen {type(error).__name__} at {error_position(error)}"
         return CaseRecord(id=case.id, status=CaseStatus.FAILED, error=unforeseen), None
     return answered_record(case.id, result), None
 

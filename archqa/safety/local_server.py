@@ -328,12 +328,12 @@ class CrossOrigin:
         return allowed_origin(scope, self.origins)
 
 
-def require_uvicorn(part: str, extra: str) -> None:
+def require_uvicorn() -> None:
     """Raise `MissingExtra` if uvicorn is not installed."""
     try:
         import uvicorn  # noqa: F401
     except ImportError:
-        raise MissingExtra(part, extra) from None
+        raise MissingExtra("The FHIR server (uvicorn)", "server") from None
 
 
 def check_protected(host: str, *, has_token: bool) -> None:

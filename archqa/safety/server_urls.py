@@ -18,9 +18,9 @@ _IPV4 = re.compile(r"[0-9]+(?:\.[0-9]+){3}")
 _MAX_HOST_CHARACTERS = 300
 """A host name has at most 253 (RFC 1035, 2.3.4)."""
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
-_AZURE_PARAMETERS = frozenset({"api-version", "deployment"})
+AZURE_PARAMETERS = frozenset({"api-version", "deployment"})
 """Query parameters that change what answers and are no secrets (Azure OpenAI REST reference)."""
 
 
@@ -36,11 +36,11 @@ def server_identity(base_url: str | None) -> str:
     parts = urlsplit(base_url or OPENAI_BASE_URL)
     scheme = parts.scheme.lower()
     host_and_port = parts.netloc.rpartition("@")[2].lower().removesuffix(":")
-    host_and_port = host_and_port.removesuffix(f":{_DEFAULT_PORTS.get(scheme)}")
+    host_and_port = host_and_port.removesuffix(f":{DEFAULT_PORTS.get(scheme)}")
     identity = f"{scheme}://{host_and_port}{parts.path.rstrip('/')}"
     parameters = []
     for name, value in parse_qsl(parts.query):
-        if name.lower() in _AZURE_PARAMETERS:
+        if name.lower() in AZURE_PARAMETERS:
             parameters.append((name.lower(), value))
     return f"{identity}?{urlencode(sorted(parameters))}" if parameters else identity
 
@@ -116,14 +116,14 @@ def proxy_for(url: str) -> str | None:
     except ValueError:
         return None
     is_plain = proxy.isprintable() and " " not in proxy
-    if not has_host or not is_plain or proxy_parts.scheme not in _DEFAULT_PORTS:
+    if not has_host or not is_plain or proxy_parts.scheme not in DEFAULT_PORTS:
         return None
     return None if proxy_bypass(parts.netloc) else proxy
 
 
 def model_server_problem(url: str) -> str:
     """Why this cannot be a model server's base URL, without quoting it; empty if it can."""
-    return _problem(url, _AZURE_PARAMETERS, "OPENAI_API_KEY (or the key_variable)")
+    return _problem(url, AZURE_PARAMETERS, "OPENAI_API_KEY (or the key_variable)")
 
 
 def fhir_server_problem(url: str) -> str:
@@ -149,7 +149,7 @@ def _problem(url: str, parameters: frozenset[str], place_of_secrets: str) -> str
     except ValueError:
         return "is not a URL"
     is_plain = url.isprintable() and not {" ", "\\"}.intersection(url)
-    if not is_plain or not has_host or parts.scheme not in _DEFAULT_PORTS:
+    if not is_plain or not has_host or parts.scheme not in DEFAULT_PORTS:
         return "is not a URL"
     if "@" in parts.netloc:
         return f"holds a user name or a password; put them into {place_of_secrets}"

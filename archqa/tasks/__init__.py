@@ -3,8 +3,9 @@
 Everything is imported when it is used, so that settings load fast.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from archqa.core.public_names import imported_on_use
 
 if TYPE_CHECKING:
     from archqa.tasks.archehr_2025.task import dump_json
@@ -41,26 +42,21 @@ __all__ = [
     "with_clinician_answers",
 ]
 
-_MODULES = {
-    "archqa.tasks.archehr_2025.task": ("dump_json",),
-    "archqa.tasks.archehr_2026.task": (
+_NAMES = {
+    "archehr_2025.task": ("dump_json",),
+    "archehr_2026.task": (
         "clinician_sentences",
         "with_clinician_answers",
     ),
-    "archqa.tasks.keys": ("check_key_matches", "find_key", "load_key"),
-    "archqa.tasks.case_files": (
+    "keys": ("check_key_matches", "find_key", "load_key"),
+    "case_files": (
         "complete",
         "load_cases",
         "load_cases_to_answer",
         "load_notes",
     ),
-    "archqa.tasks.registry": ("find", "names"),
-    "archqa.tasks.task": ("CaseFile", "CompletedCase", "EndedRun", "Task"),
+    "registry": ("find", "names"),
+    "task": ("CaseFile", "CompletedCase", "EndedRun", "Task"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    for module, attributes in _MODULES.items():
-        if name in attributes:
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module 'archqa.tasks' has no attribute {name!r}")
+__getattr__ = imported_on_use(__name__, _NAMES)

@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from archqa.core.public_names import imported_on_use
 from archqa.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -15,11 +16,4 @@ if find_spec("fastapi") is None or find_spec("python_multipart") is None:
 
 __all__ = ["WebConfig", "create_app"]
 
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is used first."""
-    from importlib import import_module
-
-    if name not in __all__:
-        raise AttributeError(f"module 'archqa.web' has no attribute {name!r}")
-    return getattr(import_module("archqa.web.app"), name)
+__getattr__ = imported_on_use(__name__, {"app": __all__})

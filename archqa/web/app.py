@@ -5,7 +5,6 @@ must also carry its form token (`Site.read_form`). No note text is logged.
 """
 
 import logging
-import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, Response
 from starlette.requests import ClientDisconnect
 
-from archqa.errors import ArchqaError
+from archqa.errors import ArchqaError, error_position
 from archqa.report.page import TEMPLATES
 from archqa.safety.local_server import (
     App,
@@ -102,9 +101,9 @@ class AccessMiddleware:
             await self._app(scope, _limit_body(receive), send_with_headers)
         except Exception as error:
             # Log type and position of the error; its message may quote a note.
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(frame.filename).name}:{frame.lineno}"
-            _log.error("unexpected %s at %s", type(error).__name__, place)
+            _log.error(
+                "unexpected %s at %s", type(error).__name__, error_position(error)
+            )
             if not response_started:
                 sentence = "An unexpected error occurred; the server's log says where."
                 await _send_refusal(send, Refusal(500, sentence))

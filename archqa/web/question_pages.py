@@ -13,6 +13,7 @@ from archqa.asking.answer import (
     AnsweredQuestion,
     AnswerLine,
     AnswerSpan,
+    Evidence,
     ShownStatus,
     shown_status,
 )
@@ -79,12 +80,9 @@ class EvidenceView(NamedTuple):
     """A piece of evidence; `cited_by` has the anchor and the number of each line that cites it."""
 
     anchor: str
-    id: str
     label: str
-    text: str
-    heading: str
     date: str
-    probability: float | None
+    piece: Evidence
     cited_by: tuple[tuple[str, int], ...]
 
 
@@ -94,6 +92,7 @@ class AnswerView(NamedTuple):
     status: ShownStatus
     lines: tuple[LineView, ...]
     evidence: tuple[EvidenceView, ...]
+    nearest: tuple[EvidenceView, ...]
     note: CaseView | None
     copied_text: str
 
@@ -108,19 +107,17 @@ def answer_view(answer: Answer, case: Case | None) -> AnswerView:
             citing_lines = citing.setdefault(link.id, [])
             citing_lines.append((line.anchor, number))
     evidence = []
-    for index, piece in enumerate(answer.evidence):
+    for index, piece in enumerate((*answer.evidence, *answer.related)):
         evidence.append(
             EvidenceView(
                 anchor=f"e{index}",
-                id=piece.id,
                 label=evidence_label(piece.id),
-                text=piece.text,
-                heading=piece.heading,
                 date=piece.date[:16].replace("T", " "),
-                probability=piece.probability,
+                piece=piece,
                 cited_by=tuple(citing.get(piece.id, ())),
             )
         )
+    count = len(answer.evidence)
     # The answer as it is copied: the lines with their citations, then the evidence.
     copied = [answer.message] if answer.message else []
     copied += [f"{line.text} |{','.join(line.citations)}|" for line in answer.lines]
@@ -129,7 +126,8 @@ def answer_view(answer: Answer, case: Case | None) -> AnswerView:
     return AnswerView(
         status=shown_status(answer),
         lines=lines,
-        evidence=tuple(evidence),
+        evidence=tuple(evidence[:count]),
+        nearest=tuple(evidence[count:]),
         note=_note_view(note_case, answer, lines) if note_case else None,
         copied_text="\n".join(copied),
     )

@@ -2,13 +2,16 @@
 
 import csv
 import json
+import re
 import stat
+import time
 from pathlib import Path
 
 import pytest
 
 from archqa.asking.answer import Answer, Status
 from archqa.asking.note import answer_by_engine
+from archqa.cli.console import shown_when_slow
 from archqa.core.case import Case
 from tests.asking.test_asking import small_record
 from tests.cli.test_commands import archqa
@@ -44,6 +47,18 @@ def test_an_answer_is_printed_with_status_citation_and_evidence(note: str) -> No
     assert evidence.splitlines()[1] == "Answered"
 
 
+def test_nearest_passages_stand_apart_from_an_answer(note: str) -> None:
+    result = archqa("ask", "What is her shoe size?", "--note", note)
+    message, nearest = result.stdout.split("\n\n")
+    assert message.startswith("No answer found in the note")
+    title, *passages, status = nearest.splitlines()
+    assert title == "Nearest passages:"
+    assert passages
+    for passage in passages:
+        assert re.match(r"- [23] \(Brief Hospital Course, probability ", passage)
+    assert status == "No answer found in this note"
+
+
 @pytest.mark.parametrize(
     "question", ["Why was furosemide given?", "What is her shoe size?"]
 )
@@ -64,7 +79,7 @@ def test_no_status_is_a_failure(
     for status in Status:
         answer = Answer(question="Why?", status=status, message="In words.")
         monkeypatch.setattr(
-            "archqa.asking.note.answer_by_engine", lambda _, it=answer: it
+            "archqa.asking.note.answer_by_engine", lambda *_, it=answer: it
         )
         assert archqa("ask", "Why?", "--note", note).returncode == 0
         result = archqa("ask", "Why?", "--note", note, "--json")
@@ -216,7 +231,7 @@ def test_what_was_answered_before_an_interruption_is_not_asked_again(
 ) -> None:
     asked: list[str] = []
 
-    def answer(case: Case) -> Answer:
+    def answer(case: Case, *_: object) -> Answer:
         if len(asked) == 2:
             raise KeyboardInterrupt
         asked.append(case.clinician_question)
@@ -237,7 +252,7 @@ def test_what_was_answered_before_an_interruption_is_not_asked_again(
     partial.write_text(f'{partial.read_text()}{{"key": "half-wr')
     again: list[str] = []
 
-    def go_on(case: Case) -> Answer:
+    def go_on(case: Case, *_: object) -> Answer:
         again.append(case.clinician_question)
         return answer_by_engine(case)
 
@@ -247,6 +262,22 @@ def test_what_was_answered_before_an_interruption_is_not_asked_again(
     rows = list(csv.DictReader((tmp_path / "answers.csv").read_text().splitlines()))
     assert [row["question"] for row in rows] == ["Why a?", "Why b?", "Why c?"]
     assert not partial.exists()
+
+
+def test_how_much_of_a_long_note_was_read_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("archqa.cli.console.SECONDS_OF_SILENCE", 0.0)
+    monkeypatch.setattr("archqa.cli.console.SECONDS_BETWEEN_NOTICES", 0.01)
+    shown = ""
+    with shown_when_slow("searching the note") as on_progress:
+        on_progress(3, 7)
+        for _ in range(1000):
+            shown += capsys.readouterr().err
+            if "searching the note: 3 of 7 passages" in shown:
+                return
+            time.sleep(0.01)
+    pytest.fail(shown)
 
 
 def test_a_slow_answer_is_said_to_be_in_progress(

@@ -159,7 +159,7 @@ def test_the_sdk_of_model_servers_is_imported_where_a_model_is_asked(
 
 
 def test_the_list_of_commands_imports_none_of_them() -> None:
-    command_modules = {entry.module for entry in COMMANDS}
+    command_modules = {f"archqa.cli.{entry.name}" for entry in COMMANDS}
     assert imported_modules("--help").isdisjoint(command_modules)
 
 

@@ -5,7 +5,8 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from archqa.query import Against, Ago, Companion, Query, Span, ValueTest, Visit, When
-from archqa.query.model import NUMERIC_FIELDS, RETURNABLE_FIELDS, Aggregation
+from archqa.query.kinds import KINDS
+from archqa.query.model import NUMERIC_FIELDS, Aggregation
 from archqa.query.scope import Position
 from tests.query import invented
 
@@ -98,7 +99,7 @@ def whens() -> st.SearchStrategy[When]:
 @st.composite
 def queries(draw: Any, what: str) -> Query:
     """Any valid query about one kind of rows."""
-    fields = RETURNABLE_FIELDS[what] - _DERIVED
+    fields = KINDS[what].returns - _DERIVED
     if what == "lab":
         fields -= {"specimen"}
     returns = draw(st.sampled_from(sorted(fields)))

@@ -14,7 +14,6 @@ from archqa.asking.record_answer import record_answer
 from archqa.fhir import Store
 from archqa.query import Chart, Query, QueryResult, execute, format_agent_answer
 from archqa.query.kinds import KINDS
-from archqa.query.model import RETURNABLE_FIELDS
 from tests.fhir.invented import Resource, build_store, patient
 from tests.query.clinic import clinic_record
 from tests.query.generated_queries import BENCHMARK_KINDS, queries
@@ -112,9 +111,7 @@ def assert_worded(query: Query, result: QueryResult, store: Store) -> None:
     assert answer.lines or answer.message
 
 
-CLINIC_KINDS = sorted(
-    set(RETURNABLE_FIELDS) - {"output", "microbiology_test", "organism"}
-)
+CLINIC_KINDS = sorted(set(KINDS) - {"output", "microbiology_test", "organism"})
 
 CLINIC_ROWS = sorted(
     set(CLINIC_KINDS) - {"lab", "vital", "susceptibility", "icu_stay", "care_unit"}
@@ -136,7 +133,7 @@ def random_clinical_query(what: str, pick: random.Random) -> Query | None:
         for name, choices in limits.items()
         if pick.random() < 0.4
     }
-    returns = pick.choice(sorted(RETURNABLE_FIELDS[what]))
+    returns = pick.choice(sorted(KINDS[what].returns))
     summary = pick.choice(
         ["each", "each", "count", "exists", "count_distinct", "change"]
     )

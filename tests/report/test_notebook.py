@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from archqa.asking.answer import Answer, Evidence, Status
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case, Sentence
 from archqa.errors import CallerError
@@ -25,6 +26,16 @@ def test_a_case_and_an_answer_show_text_as_text(words: str) -> None:
         assert "<i>" not in html
         assert "<b>]" not in html
         assert "&lt;" in html
+
+
+def test_an_answer_that_was_not_found_shows_the_nearest_passages() -> None:
+    near = Evidence(id="4", kind="sentence", text="On <b>iron.", heading="Plan")
+    answer = Answer(question="q", status=Status.NOT_FOUND, related=(near,))
+    html = answer._repr_html_()
+    assert "Nearest passages: (1)" in html
+    assert "On &lt;b&gt;iron." in html
+    assert "Plan" in html
+    assert "Evidence" not in html
 
 
 def test_a_run_gives_tables_of_cases_and_of_judgements(tmp_path: Path) -> None:

@@ -405,8 +405,8 @@ async def test_no_note_or_question_gets_into_logs_addresses_or_titles(
         (Status.ANSWERED, None, False, "✓ Answered"),
         (Status.ANSWERED, "p", True, "≈ Partly answered"),
         (Status.ANSWERED, "p", False, "✓ Answered"),
-        (Status.NOT_FOUND, None, False, "○ Not in this note"),
-        (Status.NOT_FOUND, "p", False, "○ Not in this record"),
+        (Status.NOT_FOUND, None, False, "○ No answer found in this note"),
+        (Status.NOT_FOUND, "p", False, "○ No answer found in this record"),
         (Status.NOT_UNDERSTOOD, "p", False, "? Not understood"),
         (
             Status.DECLINED,
@@ -422,6 +422,19 @@ def test_a_status_is_said_in_words_with_a_sign(
     named = {"id": patient_id, "name": ""} if patient_id else None
     answer = Answer(question="q", status=status, patient=named, is_partial=is_partial)
     assert f"{shown_status(answer).sign} {shown_status(answer).words}" == shown
+
+
+async def test_nearest_passages_are_shown_as_no_evidence(
+    client: httpx2.AsyncClient,
+) -> None:
+    note = "Plan:\nMetoprolol was started. She went home."
+    page = await answer_page(client, question="Was amiodarone started?", note=note)
+    nearest = page.partition("<h3>Nearest passages:</h3>")[2].partition("</ol>")[0]
+    assert "Sentence 2" in nearest
+    assert "Plan" in nearest
+    assert "Metoprolol was started." in nearest
+    assert "<h3>Evidence</h3>" not in page
+    assert "No answer found in this note" in page
 
 
 async def test_evidence_is_called_by_what_it_is(runs: Path, tmp_path: Path) -> None:

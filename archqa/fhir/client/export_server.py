@@ -23,6 +23,7 @@ import httpx2
 from archqa.core.value import FrozenModel
 from archqa.errors import AuthenticationFailed, CallerError
 from archqa.fhir.client.exchange import checked_address, exchange, open_http
+from archqa.fhir.client.http_client import TRANSIENT_STATUSES
 from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
 from archqa.fhir.record import FhirError
 from archqa.fhir.values.urls import build_search_url
@@ -33,7 +34,12 @@ from archqa.safety.http_replies import (
     is_redirect,
     redirect_error,
 )
-from archqa.safety.server_urls import check_encrypted, fhir_server_problem, host_of
+from archqa.safety.server_urls import (
+    DEFAULT_PORTS,
+    check_encrypted,
+    fhir_server_problem,
+    host_of,
+)
 
 Access = FixedToken | ClientCredentials | BackendService
 
@@ -45,7 +51,6 @@ _MAX_FILES = 100_000
 _MIN_WAIT, _MAX_WAIT = 0.2, 24 * 3600.0
 """Seconds that a server may ask to wait; what is less or more counts as that."""
 
-_TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 _TRANSIENT_CODES = frozenset(
     {
         "transient",
@@ -429,7 +434,7 @@ def _raise_for_status(
         raise AuthenticationFailed(
             f"{refusal}\nCheck it, and what it is allowed to do."
         )
-    is_transient = status in _TRANSIENT_STATUSES
+    is_transient = status in TRANSIENT_STATUSES
     if (
         of_export and status >= 500 and issues
     ):  # A status of its own that is no passing failure.
@@ -460,12 +465,9 @@ def _retry_after(headers: httpx2.Headers) -> float | None:
     return min(max(seconds, _MIN_WAIT), _MAX_WAIT)
 
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
 def _origin(url: str) -> tuple[str, str, int | None]:
     parts = urlsplit(url)
-    port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+    port = parts.port or DEFAULT_PORTS.get(parts.scheme)
     return parts.scheme, (parts.hostname or "").lower(), port
 
 

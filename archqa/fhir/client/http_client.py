@@ -16,7 +16,15 @@ from archqa.core.recorded_numbers import parse_json
 from archqa.errors import AuthenticationFailed, ServerUnavailable
 from archqa.fhir.client.exchange import checked_address, exchange, open_http
 from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
-from archqa.fhir.record import CodeCount, Entry, FhirError, Page, Resource, SearchParams
+from archqa.fhir.record import (
+    CodeCount,
+    Entry,
+    FhirError,
+    Page,
+    Resource,
+    SearchParams,
+    all_pages,
+)
 from archqa.fhir.values.element_values import CodedTerm, compile_path, extract_terms
 from archqa.fhir.values.json_text import items, members
 from archqa.fhir.values.references import parse_reference
@@ -30,13 +38,10 @@ from archqa.fhir.values.search_parameters import (
 from archqa.fhir.values.urls import build_search_url, flatten_params, parse_search_url
 from archqa.safety.server_urls import is_server_url
 
-_TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 MAX_REPLY_BYTES = 256 * 2**20
 """Bytes of one reply."""
-
-MAX_PAGES = 10_000
-"""Pages of one search: it must end even if a server's links form a circle."""
 
 _MAX_DIAGNOSTICS = 5
 """Diagnostics of a refusal, and warnings of a reply, that are shown."""
@@ -132,21 +137,13 @@ class FhirClient:
 
         Raises `FhirError` if the server's pages never end.
         """
-        page = self.search(query, params)
-        urls: set[str] = set()
         yielded: set[tuple[str, str]] = set()
-        while True:
+        for page in all_pages(self, self.search(query, params)):
             for entry in page.entries:
                 key = (entry.type, entry.id)
                 if entry.mode == "match" and key not in yielded:
                     yielded.add(key)
                     yield entry.resource
-            if page.next is None:
-                return
-            if page.next in urls or len(urls) >= MAX_PAGES:
-                raise FhirError("The server's pages never end.", 502, "throttled")
-            urls.add(page.next)
-            page = self.search(page.next)
 
     def everything(self, patient: str) -> Iterator[Resource]:
         """Yield all pages of `Patient/{id}/$everything`."""
@@ -288,7 +285,7 @@ class FhirClient:
             raise refused(f"{refusal}\n{advice}")
         if status == ServerError.status:
             raise _InternalError(f"HTTP {status}")
-        if status in _TRANSIENT_STATUSES:
+        if status in TRANSIENT_STATUSES:
             raise _TransientFailure(f"HTTP {status}")
         if status >= 300:
             default = f"The FHIR server answers HTTP {status}."

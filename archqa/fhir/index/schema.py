@@ -177,20 +177,20 @@ def open_connection(path: Path, *, write: bool) -> Connection:
     return connection
 
 
-def create_tables(connection: Connection, schema: str = "main") -> None:
+def create_tables(connection: Connection) -> None:
     """Create the tables."""
     for name, columns in TABLE_COLUMNS.items():
         without_rowid = " WITHOUT ROWID" if name in _WITHOUT_ROWID else ""
-        sql = f"CREATE TABLE IF NOT EXISTS {schema}.{name} ({columns}){without_rowid}"
+        sql = f"CREATE TABLE IF NOT EXISTS main.{name} ({columns}){without_rowid}"
         connection.execute(sql)
 
 
-def create_indexes(connection: Connection, schema: str = "main") -> None:
+def create_indexes(connection: Connection) -> None:
     """Create the indexes that lead from a value to resources."""
     for name, columns in INDEXES.items():
         unique = "UNIQUE " if name == "resource_id" else ""
         connection.execute(
-            f"CREATE {unique}INDEX IF NOT EXISTS {schema}.{name} ON {columns}"
+            f"CREATE {unique}INDEX IF NOT EXISTS main.{name} ON {columns}"
         )
 
 

@@ -61,15 +61,12 @@ _UNSUPPORTED_IN_R4 = frozenset(
 """Parameters that R4 has for every type, some of which this server does not have."""
 
 _MODIFIERS = {
-    Kind.TOKEN: {"not", "text", "missing"},
-    Kind.STRING: {"exact", "contains", "missing"},
-    Kind.REFERENCE: {"identifier", "missing"},
-    Kind.DATE: {"missing"},
-    Kind.QUANTITY: {"missing"},
-    Kind.NUMBER: {"missing"},
-    Kind.URI: {"above", "below", "missing"},
-    Kind.COMPOSITE: set[str](),
+    Kind.TOKEN: {"not", "text"},
+    Kind.STRING: {"exact", "contains"},
+    Kind.REFERENCE: {"identifier"},
+    Kind.URI: {"above", "below"},
 }
+"""Modifiers besides `missing`, which all parameters but composites take."""
 
 _TERMINOLOGY_MODIFIERS = {"in", "not-in", "above", "below"}
 """Modifiers of tokens that need value sets and hierarchies of codes, which a record has not."""
@@ -350,7 +347,9 @@ def _typed_identifier(value: str) -> str:
 
 def check_modifier(resource_type: str, parameter: Parameter, modifier: str) -> None:
     """Raise `UnsupportedFeature` for a modifier that the parameter does not take."""
-    allowed = set(_MODIFIERS[parameter.kind])
+    allowed = set(_MODIFIERS.get(parameter.kind, ()))
+    if parameter.kind is not Kind.COMPOSITE:
+        allowed.add("missing")
     if parameter.is_identifier:
         allowed.add("of-type")
     if not any(has_texts(resource_type, path) for path in parameter.elements):

@@ -401,7 +401,7 @@ def serve(
     Raises `MissingExtra` without uvicorn, `CallerError` for an address other than loopback without
     a token, and for one that cannot be listened on.
     """
-    require_uvicorn("The FHIR server (uvicorn)", "server")
+    require_uvicorn()
     check_protected(host, has_token=token is not None)
     application = FhirApplication(
         service,

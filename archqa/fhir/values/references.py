@@ -13,6 +13,9 @@ _LITERAL = re.compile(
     r"(?:.*/)?([A-Za-z]{1,64})/([A-Za-z0-9._-]{1,128})(?:/_history/[A-Za-z0-9._-]{1,64})?"
 )
 _CONDITIONAL = re.compile(r"(?:https?://.*/)?([A-Za-z]{1,64})(\?.+)", re.DOTALL)
+PATIENT_ELEMENTS = ("subject", "patient", "beneficiary", "individual", "for")
+"""Elements by which resources of R4 refer to the patient whom they are about."""
+
 _BARE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -37,6 +40,12 @@ def parse_reference(reference: str) -> ReferenceTarget | None:
     if _BARE_ID.fullmatch(reference):
         return ReferenceTarget("", reference)
     return None
+
+
+def parse_reference_element(element: object) -> ReferenceTarget | None:
+    """Return the target of a Reference; None for an element that is none, or points nowhere."""
+    text = element.get("reference") if isinstance(element, dict) else None
+    return parse_reference(text) if isinstance(text, str) else None
 
 
 def parse_conditional_reference(reference: str) -> ReferenceTarget | None:

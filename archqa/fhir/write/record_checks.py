@@ -26,7 +26,7 @@ from archqa.fhir.request_budget import (
 )
 from archqa.fhir.search.statistics import units_of_codes
 from archqa.fhir.store import LocalRecord
-from archqa.fhir.values.references import parse_reference
+from archqa.fhir.values.references import parse_reference, parse_reference_element
 from archqa.fhir.values.urls import escape
 from archqa.fhir.write.validation import Finding
 from archqa.terminology.concepts import related
@@ -468,9 +468,7 @@ class RecordChecks:
 
 
 def _patient(order: Resource) -> str:
-    subject = order.get("subject")
-    reference = subject.get("reference") if isinstance(subject, dict) else None
-    target = parse_reference(reference) if isinstance(reference, str) else None
+    target = parse_reference_element(order.get("subject"))
     return target.id if target is not None and target.type == "Patient" else ""
 
 

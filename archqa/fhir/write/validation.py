@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from archqa.core.value import FrozenModel
 from archqa.fhir.values.dates import parse_time_range
-from archqa.fhir.values.references import parse_reference
+from archqa.fhir.values.references import parse_reference_element
 from archqa.fhir.values.resource_types import did_you_mean
 
 
@@ -142,8 +142,7 @@ def _check_subject(
     subject = resource.get("subject")
     if subject is None:
         return
-    reference = subject.get("reference") if isinstance(subject, dict) else None
-    target = parse_reference(reference) if isinstance(reference, str) else None
+    target = parse_reference_element(subject)
     if target is None or target.type != "Patient":
         yield _error("subject.reference", "must be Patient/id.")
     elif not has_patient(target.id):

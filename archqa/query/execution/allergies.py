@@ -1,7 +1,7 @@
 """What the entry of an allergy states: an allergy, that none is known, or that nobody could tell."""
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from archqa.fhir import Resource
 from archqa.query.execution.chart import Chart
@@ -14,26 +14,13 @@ from archqa.query.execution.declared_rows import (
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import CONDITION, OBSERVATION, Source
 from archqa.terminology.concepts import concept_named, find_concepts
+from archqa.terminology.cues import names_by_code
 from archqa.terminology.words import common_forms, word_list
 
 Scope = Literal["all", "drug", "food", "environment", "latex", "named"]
 """What an entry is about; `named`: the substances of its name ("No known allergy to aspirin")."""
 
 _SCOPES: tuple[Scope, ...] = ("drug", "food", "environment", "latex")
-_SCOPE_BY_CODE: dict[str, Scope] = {
-    "716186003": "all",
-    "160244002": "all",
-    "260176001": "all",
-    "409137002": "drug",
-    "429625007": "food",
-    "428607008": "environment",
-    "428197003": "environment",
-    "716220001": "environment",
-    "716184000": "latex",
-    "1003774007": "latex",
-}
-"""SNOMED CT: no known (drug, food, environmental, insect, animal, latex) allergy."""
-
 _DRUGS = frozenset({"drug", "drug_class"})
 _LIST = Source(type="List", names=("emptyReason",), times=("date",), optional=True)
 
@@ -51,8 +38,9 @@ _ALLERGY = AllergyStatement("allergy", "named")
 def allergy_statement(row: Row) -> AllergyStatement:
     """What a row states, by its codes and by the words of its name."""
     for coding in row.codings:
-        if coding.code in _SCOPE_BY_CODE:
-            return AllergyStatement("denied", _SCOPE_BY_CODE[coding.code])
+        scope = names_by_code("no known allergy").get(coding.code)
+        if scope:
+            return AllergyStatement("denied", cast("Scope", scope))
     for text in (row.name, *(coding.display or coding.code for coding in row.codings)):
         statement = stated_by(text)
         if statement.kind != "allergy":

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from archqa.fhir import CodeCount, Encounters, FhirError, Record, Resolver, Resource
 from archqa.fhir.record import NOT_CONVERTED, PartialRecord
 from archqa.fhir.store import LocalRecord
-from archqa.fhir.values.references import parse_reference
+from archqa.fhir.values.references import parse_reference_element
 from archqa.fhir.values.search_parameters import parameters
 from archqa.fhir.views.encounters import EncounterKind, encounter_kind
 from archqa.query.execution.findings import Gap
@@ -268,8 +268,7 @@ class ChartCache:
 
 def reference_id(reference: object) -> str:
     """The id that a Reference points to; empty if it points nowhere."""
-    text = reference.get("reference") if isinstance(reference, dict) else None
-    parsed = parse_reference(text) if isinstance(text, str) else None
+    parsed = parse_reference_element(reference)
     return parsed.id if parsed is not None else ""
 
 

@@ -39,7 +39,14 @@ from archqa.query.execution.rows import (
     without_timezone,
 )
 from archqa.query.kinds import KINDS
-from archqa.query.model import Against, Aggregation, CannotExecute, Query
+from archqa.query.model import (
+    MEASUREMENT_KINDS,
+    TIME_FIELDS,
+    Against,
+    Aggregation,
+    CannotExecute,
+    Query,
+)
 from archqa.query.values import Interval
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
@@ -61,7 +68,6 @@ _TYPES_OF_FIELDS: dict[str, tuple[str, ...]] = {
 }
 """Types of what a row refers to, by the field that tells it."""
 
-_TIMES = frozenset({"time", "end_time", "birth_date", "death_time"})
 _NUMBERS = frozenset({"value", "elapsed", "length_of_stay", "age"})
 _REPEATABLE = frozenset({"value", "dose", "elapsed", "length_of_stay"})
 _MULTIVALUED_FACTS = frozenset(
@@ -92,7 +98,6 @@ _COMBINATIONS: dict[str, Callable[[list[float]], float]] = {
     "sum": sum,
 }
 _WITHOUT_UNIT = frozenset({"count", "count_distinct", "exists"})
-_MEASUREMENTS = frozenset({"lab", "vital", "output"})
 _YEARS = frozenset({"a", "year", "years", "yr", "yrs"})
 _DAYS_PER_UNIT = {
     "minute": 1 / 1440,
@@ -377,7 +382,7 @@ def _aggregate_by_period(
 def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
     """The minimum, maximum, average, sum or change; None without values."""
     query = context.query
-    if query.returns in _TIMES:
+    if query.returns in TIME_FIELDS:
         times = list(map(str, _all_values(context, rows)))
         if not times:
             return None
@@ -433,7 +438,7 @@ def _is_inexact(row: Row) -> bool:
 
 
 def _answer_kind(query: Query) -> AnswerKind:
-    if query.returns in _TIMES:
+    if query.returns in TIME_FIELDS:
         return "time"
     if query.returns in _NUMBERS or (
         query.returns == "dose" and query.summary != "each"
@@ -515,7 +520,7 @@ def _result(context: ExecutionContext, row: Row) -> Scalar:
     results = row.facts.get("result")
     if results:
         return results[0]
-    if context.query.what in _MEASUREMENTS:
+    if context.query.what in MEASUREMENT_KINDS:
         return None
     return row.text or None
 

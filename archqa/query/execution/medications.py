@@ -36,59 +36,9 @@ from archqa.query.kinds import (
     MEDICATION_STATEMENT,
     Source,
 )
+from archqa.terminology.cues import names_by_code
 
-_ABBREVIATIONS = {
-    "QD": "once a day",
-    "DAILY": "once a day",
-    "BID": "twice a day",
-    "TID": "3 times a day",
-    "QID": "4 times a day",
-    "QOD": "every 2 days",
-    "WK": "once a week",
-    "WEEKLY": "once a week",
-    "QWEEK": "once a week",
-    "MO": "once a month",
-    "AM": "every morning",
-    "QAM": "every morning",
-    "PM": "every afternoon",
-    "QPM": "every evening",
-    "BED": "at bedtime",
-    "HS": "at bedtime",
-    "QHS": "at bedtime",
-    "ONCE": "once",
-    "STAT": "once, at once",
-    "PRN": "as needed",
-}
 _EVERY_HOURS = re.compile(r"^Q\s?(\d+)\s?H(?:RS?|OURS?)?$", re.IGNORECASE)
-_EVENTS = {
-    "MORN": "in the morning",
-    "AFT": "in the afternoon",
-    "EVE": "in the evening",
-    "NIGHT": "at night",
-    "HS": "at bedtime",
-    "WAKE": "after waking",
-    "C": "with meals",
-    "CM": "with breakfast",
-    "CD": "with lunch",
-    "CV": "with dinner",
-    "AC": "before meals",
-    "ACM": "before breakfast",
-    "ACD": "before lunch",
-    "ACV": "before dinner",
-    "PC": "after meals",
-    "PCM": "after breakfast",
-    "PCD": "after lunch",
-    "PCV": "after dinner",
-}
-_UNITS = {
-    "s": "second",
-    "min": "minute",
-    "h": "hour",
-    "d": "day",
-    "wk": "week",
-    "mo": "month",
-    "a": "year",
-}
 _STRENGTH = re.compile(
     r"(?<![\w.])\d[\d,]*(?:\.\d+)?\s?(?:mg|mcg|ug|g|ml|meq|mmol|unt|units?|iu|%)"
     r"(?:\s?/\s?(?:\d+(?:\.\d+)?\s?)?(?:mg|g|ml|hr|h|actuat|unt))?(?!\w)",
@@ -131,7 +81,7 @@ def _frequency(dosage: Any) -> str:
     if not words:
         code = concept_name(value_at(dosage, "timing.code"))
         hours = _EVERY_HOURS.match(code)
-        words = _ABBREVIATIONS.get(code.strip().upper(), code.strip())
+        words = names_by_code("frequency").get(code.strip().upper(), code.strip())
         if hours:
             words = f"every {hours.group(1)} hours"
     parts = [words]
@@ -147,7 +97,7 @@ def _repeat_in_words(repeat: Any) -> str:
     """`twice a day`, `every 8 hours`, `3 times every 2 weeks, at bedtime`."""
     count = number_at(repeat, "frequency") or 1
     period = number_at(repeat, "period")
-    unit = _UNITS.get(text_at(repeat, "periodUnit"), "")
+    unit = names_by_code("unit of time").get(text_at(repeat, "periodUnit"), "")
     times = {1: "once", 2: "twice"}.get(int(count), f"{count:g} times")
     parts = []
     if period == 1 and unit:
@@ -157,7 +107,7 @@ def _repeat_in_words(repeat: Any) -> str:
         parts.append(every if count == 1 else f"{times} {every}")
     for code in elements_at(repeat, ("when",)):
         if isinstance(code, str):
-            parts.append(_EVENTS.get(code, ""))
+            parts.append(names_by_code("event").get(code, ""))
     for day in elements_at(repeat, ("dayOfWeek",)):
         if isinstance(day, str):
             parts.append(f"on {day}")

@@ -20,42 +20,12 @@ from archqa.query.execution.elements import (
 from archqa.query.execution.rows import Row, RowState
 from archqa.query.kinds import ERROR, KINDS, Statuses
 from archqa.query.values import Value, interval_of
+from archqa.terminology.cues import names_by_code
 
 _UNKNOWN_STATUSES = frozenset({"", "unknown"})
 _DAY = timedelta(days=1)
 
 
-_FLAGS_BY_CODE = {
-    "H": "high",
-    "HH": "high",
-    "HU": "high",
-    "HX": "high",
-    ">": "high",
-    "L": "low",
-    "LL": "low",
-    "LU": "low",
-    "LX": "low",
-    "<": "low",
-    "A": "abnormal",
-    "AA": "abnormal",
-    "N": "normal",
-    "POS": "positive",
-    "DET": "positive",
-    "RR": "positive",
-    "NEG": "negative",
-    "ND": "negative",
-    "NR": "negative",
-}
-_FLAGS_BY_SNOMED_CODE = {
-    "10828004": "positive",
-    "260373001": "positive",
-    "11214006": "positive",
-    "52101004": "positive",
-    "260385009": "negative",
-    "260415000": "negative",
-    "131194007": "negative",
-    "2667000": "negative",
-}
 _NEGATIVE_ANSWER = re.compile(
     r"^\W*(negative|not detected|none detected|undetected|non-?\s?reactive|absent|no growth)\b",
     re.IGNORECASE,
@@ -241,13 +211,13 @@ def reference_range(result: Resource) -> ReferenceRange | None:
 def _interpreted(result: Resource) -> list[str]:
     flags = []
     for coding in objects_at(result, "interpretation.coding"):
-        flag = _FLAGS_BY_CODE.get(text_at(coding, "code").upper())
+        flag = names_by_code("flag").get(text_at(coding, "code").upper())
         if flag:
             flags.append(flag)
     if not flags:
         for concept in objects_at(result, "interpretation"):
             text = text_at(concept, "text").lower()
-            if text in _FLAGS_BY_CODE.values():
+            if text in names_by_code("flag").values():
                 flags.append(text)
     return flags
 
@@ -258,7 +228,7 @@ def _marked(mark: str) -> list[str]:
     named = [flag for flag in flags if flag in mark.lower()]
     if named:
         return named
-    flag = _FLAGS_BY_CODE.get(mark)
+    flag = names_by_code("flag").get(mark)
     if flag:
         return [flag]
     return ["abnormal"] if mark in {"CRITICAL", "ABNORMAL"} else []
@@ -270,7 +240,7 @@ def _answer(result: Resource, text: str) -> str:
     if isinstance(boolean, bool):
         return "positive" if boolean else "negative"
     for coding in objects_at(result, "valueCodeableConcept.coding"):
-        flag = _FLAGS_BY_SNOMED_CODE.get(text_at(coding, "code"))
+        flag = names_by_code("answer").get(text_at(coding, "code"))
         if flag:
             return flag
     if _NEGATIVE_ANSWER.search(text):

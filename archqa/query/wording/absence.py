@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from archqa.query.execution.allergies import allergy_statement
 from archqa.query.execution.findings import Gap, QueryResult
@@ -23,6 +22,7 @@ from archqa.query.wording.allergies import no_allergy_part, with_denials
 from archqa.query.wording.details import (
     Execute,
     Part,
+    Says,
     Searched,
     Statement,
     by_label,
@@ -38,6 +38,7 @@ from archqa.query.wording.words import (
     asked_names,
     asserts,
     counted,
+    counted_results,
     counted_rows,
     death_text,
     field_words,
@@ -52,20 +53,6 @@ from archqa.terminology.codes import matches_code, measurements_coded
 from archqa.terminology.concepts import concept_named, related
 from archqa.terminology.labels import measurements_near
 
-_OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
-    "diagnosis": ("observation", "procedure", "device"),
-    "observation": ("diagnosis", "microbiology_test", "procedure", "report"),
-    "lab": ("procedure", "report"),
-    "procedure": ("diagnosis", "observation", "device", "report"),
-    "device": ("procedure", "diagnosis", "observation"),
-    "imaging": ("report",),
-    "immunization": ("medication",),
-    "not_done": ("immunization", "procedure", "administration"),
-    "medication": ("procedure",),
-    "allergy": ("diagnosis",),
-}
-"""Kinds of rows under which the same thing may stand."""
-
 _ASSERTING = frozenset({"diagnosis", "medication", "procedure", "device"})
 """Kinds whose rows say yes; results may say either."""
 
@@ -78,25 +65,25 @@ _GENERIC = frozenset(
 )
 """Words at the end of a concept's name that rows of another kind need not have."""
 
-_NO_LIMITS: dict[str, Any] = {
-    "names": (),
-    "concepts": (),
-    "state": None,
-    "flag": None,
-    "classes": (),
-    "reasons": (),
-    "specimens": (),
-    "organisms": (),
-    "routes": (),
-    "admission_sources": (),
-    "results": (),
-    "value": None,
-    "grew": None,
-    "extreme": None,
-    "companion": None,
-    "when": When(),
-    "against": None,
-}
+_LIMITS = (
+    "names",
+    "concepts",
+    "state",
+    "flag",
+    "classes",
+    "reasons",
+    "specimens",
+    "organisms",
+    "routes",
+    "admission_sources",
+    "results",
+    "value",
+    "grew",
+    "extreme",
+    "companion",
+    "when",
+    "against",
+)
 _LIMITS_THAT_ANSWER = ("state", "flag", "results", "value")
 _UNRECORDED_LIMITS: dict[str, tuple[ReturnedField, str]] = {
     "reasons": ("reason", "For what is not recorded: "),
@@ -270,7 +257,8 @@ def row_flags(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _without(query: Query, *limits: str) -> Query:
-    return query.model_copy(update={limit: _NO_LIMITS[limit] for limit in limits})
+    fields = Query.model_fields
+    return query.model_copy(update={limit: fields[limit].default for limit in limits})
 
 
 def _nothing(
@@ -297,7 +285,7 @@ def _searched(query: Query, execute: Execute) -> tuple[Searched, ...]:
             count = len(execute(wider).rows)
             if count:
                 return (Searched(count, counted_rows(wider, count)),)
-    rows = execute(_without(query, *_NO_LIMITS)).rows
+    rows = execute(_without(query, *_LIMITS)).rows
     words = row_words(query.what)
     if not rows:
         return (Searched(0, f"no {words.plural}"),)
@@ -335,8 +323,10 @@ def _within_other_limits(
         return Part(tuple(statements), verdict="Not done, but not by refusal: ")
     # Results in other words than those asked for: a negative one is a no.
     statements = row_statements(wider, rows, support)
-    verdict = "No: " if set(row_flags(rows)) == {"negative"} else ""
-    return Part(tuple(reversed(statements)), verdict=verdict, limit=_SHOWN)
+    part = Part(tuple(reversed(statements)), limit=_SHOWN)
+    if set(row_flags(rows)) == {"negative"}:
+        return part._replace(verdict="No: ", says="no")
+    return part
 
 
 def _discharged_otherwise(
@@ -349,7 +339,7 @@ def _discharged_otherwise(
     wider = wider.model_copy(update={"returns": "discharge_destination"})
     statements = row_statements(wider, recorded, support)
     verdict = "No, none is recorded: "
-    return Part(tuple(statements), verdict=verdict, limit=_SHOWN)
+    return Part(tuple(statements), verdict=verdict, says="no", limit=_SHOWN)
 
 
 def _of_other_relatives(query: Query, rows: Sequence[Row], support: Support) -> Part:
@@ -371,6 +361,7 @@ def _in_other_state(
     now = datetime.fromisoformat(query.now) if query.now else None
     death = next(filter(None, map(death_text, rows)), "")
     no = "No" if query.summary == "exists" else "None"
+    says: Says | None = "no" if query.summary == "exists" else None
     if death and query.state == "current":
         verdict = f"{no}: {death}. Recorded before"
         rows = list(map(_with_death, rows))
@@ -380,7 +371,7 @@ def _in_other_state(
     ):
         verdict = f"{no}, by the latest order"
     elif any(row_state(query.what, row, now) == "unknown" for row in rows):
-        verdict = "The record does not say whether this is still so"
+        verdict, says = "The record does not say whether this is still so", None
     elif query.summary == "exists":
         verdict = "No, not currently" if query.state == "current" else "No, not ended"
     else:
@@ -388,7 +379,7 @@ def _in_other_state(
     statements = tuple(row_statements(stateless, rows, support))
     words = field_words().get(query.returns)
     if words is None or not all(lacks_what_is_asked(stateless, row) for row in rows):
-        return Part(statements, verdict=f"{verdict}: ", limit=_SHOWN)
+        return Part(statements, verdict=f"{verdict}: ", says=says, limit=_SHOWN)
     message = f"{verdict}; {words.absent} is not recorded."
     return Part(statements, is_found=False, message=message, limit=_SHOWN)
 
@@ -402,7 +393,7 @@ def _with_death(row: Row) -> Row:
 def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
     """Results of which none is marked so; those without mark and range could not be judged."""
     if not any(row.facts.get("flag") for row in rows):
-        text = f"No {subject(plain)} is marked {query.flag}: {_results(rows)}"
+        text = f"No {subject(plain)} is marked {query.flag}: {counted_results(rows)}"
         verb = "was" if len(rows) == 1 else "were"
         text = f"{text} {verb} searched, none with a mark or reference range"
         if len({row_label(query, row) for row in rows}) == 1:
@@ -418,16 +409,19 @@ def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
         if marked:
             none = "not" if len(marked) == 1 else "none"
             texts.append(
-                f"{_results(marked)}, {none} marked {query.flag}: {_range(marked)}"
+                f"{counted_results(marked)}, {none} marked {query.flag}: {_range(marked)}"
             )
         if unmarked:
-            count = _results(unmarked)
+            count = counted_results(unmarked)
             texts.append(
                 f"{count} without a mark or reference range: {_range(unmarked)}"
             )
         text = f"{label}, {'; '.join(texts)}"
         statements.append(Statement(text, tuple(latest_first(group))))
-    return Part(tuple(statements), verdict="No: " if query.summary == "exists" else "")
+    part = Part(tuple(statements))
+    if query.summary == "exists":
+        return part._replace(verdict="No: ", says="no")
+    return part
 
 
 def _undecided_value(query: Query, result: QueryResult, support: Support) -> Part:
@@ -458,10 +452,12 @@ def _beyond_value(
     else:
         decisive, _ = extreme_rows(comparable, "maximum")
     nearest_text = row_statements(plain, decisive[-1:], support)[0].text
-    none, verdict = ("none", "No: ") if query.summary == "exists" else ("None", "")
+    is_yes_no = query.summary == "exists"
+    none = "none" if is_yes_no else "None"
     results = counted(len(comparable), "result", "results")
     text = f"{none} of {results} is {test}; the nearest is {nearest_text}"
-    return Part((Statement(text, tuple(decisive)),), verdict=verdict)
+    part = Part((Statement(text, tuple(decisive)),))
+    return part._replace(verdict="No: ", says="no") if is_yes_no else part
 
 
 def _distance(row: Row, number: float) -> float:
@@ -501,10 +497,10 @@ def _ungrown(query: Query, support: Support, execute: Execute) -> Part | None:
     rows = execute(tests).chosen
     if not rows:
         return None
-    verdict = "No, nothing grew: " if query.summary == "exists" else "Nothing grew: "
-    return Part(
-        tuple(row_statements(tests, rows, support)), verdict=verdict, limit=_SHOWN
-    )
+    part = Part(tuple(row_statements(tests, rows, support)), limit=_SHOWN)
+    if query.summary == "exists":
+        return part._replace(verdict="No, nothing grew: ", says="no")
+    return part._replace(verdict="Nothing grew: ")
 
 
 def _at_other_visits(query: Query, support: Support, execute: Execute) -> Part | None:
@@ -533,13 +529,13 @@ def _under_other_kinds(
         rows = _rows_on_it(other, execute)
         if not rows:
             continue
-        verdict, is_yes = _verdict_of_other_kind(query, nothing, other, rows)
-        if similar and not is_yes:
+        verdict, says = _verdict_of_other_kind(query, nothing, other, rows)
+        if similar and not says:
             break
         return Part(
             tuple(row_statements(other, rows, support)),
             verdict=verdict,
-            is_yes=is_yes,
+            says=says,
             rows=tuple(rows),
             limit=_SHOWN,
             is_series=True,
@@ -570,17 +566,17 @@ def _rows_on_it(query: Query, execute: Execute) -> Sequence[Row]:
 
 def _verdict_of_other_kind(
     query: Query, nothing: Part, other: Query, rows: Sequence[Row]
-) -> tuple[str, bool]:
+) -> tuple[str, Says | None]:
     """How the rows of another kind answer, and whether that is a yes."""
     if other.what in _ASSERTING:
-        return f"By {row_words(other.what).plural}: ", True
+        return f"By {row_words(other.what).plural}: ", "yes"
     # A result may name what is asked for: the housing status "Homeless".
     newest = latest_first(rows)[0]
     for concept in concepts_named(query.concepts, KINDS[query.what].concepts):
         if matches_code(concept, None, None, newest.text):
-            return "Yes: " if query.summary == "exists" else "By results: ", True
+            return "Yes: " if query.summary == "exists" else "By results: ", "yes"
     words = row_words(other.what).plural
-    return f"{nothing.message.rstrip('.')}, but there are {words} on it: ", False
+    return f"{nothing.message.rstrip('.')}, but there are {words} on it: ", None
 
 
 def _first_statements(
@@ -600,7 +596,7 @@ def _queries_for_what_is_near(query: Query) -> Iterator[Query]:
     for name in query.concepts:
         names += related("not the same").get(name, ())
     if names:
-        for what in (query.what, *_OTHER_KINDS.get(query.what, ())):
+        for what in (query.what, *KINDS[query.what].also_under):
             yield _query_of_kind(query, what, names)
 
 
@@ -615,7 +611,7 @@ def _queries_under_other_kinds(query: Query) -> Iterator[Query]:
     if query.summary not in {"exists", "each"}:
         return
     names = [*map(_without_kind, query.concepts), *map(without_marks, query.names)]
-    for what in _OTHER_KINDS.get(query.what, ()):
+    for what in KINDS[query.what].also_under:
         wanted: list[str] = []
         for name in (*query.concepts, *query.names):
             wanted += related(f"{query.what} by {what}").get(name, ())
@@ -651,10 +647,6 @@ def _without_kind(concept: str) -> str:
     """The name of a concept without the word that tells its kind."""
     words = concept.split()
     return " ".join(words[:-1]) if len(words) > 1 and words[-1] in _GENERIC else concept
-
-
-def _results(rows: Sequence[Row]) -> str:
-    return counted(len(rows), "result", "results")
 
 
 def _range(rows: Sequence[Row]) -> str:

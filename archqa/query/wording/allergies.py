@@ -124,8 +124,8 @@ def no_allergy_part(
             text = _limited_text(row, support)
             (decisive if is_decisive else undecided).append(Statement(text, (row,)))
     if decisive:
-        verdict = "No: " if is_named else ""
-        return Part((*decisive, *undecided), verdict=verdict)
+        part = Part((*decisive, *undecided))
+        return part._replace(verdict="No: ", says="no") if is_named else part
     if undecided and is_named:
         message = f"No {subject(query)} is recorded."
         return Part(tuple(undecided), is_found=False, message=message)

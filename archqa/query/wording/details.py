@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.medications import strength
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
+from archqa.query.kinds import KINDS
 from archqa.query.model import Query, ReturnedField
 from archqa.query.wording.words import (
     DRUGS,
@@ -21,28 +22,6 @@ from archqa.query.wording.words import (
     row_words,
 )
 
-_ALWAYS_TOLD = {
-    "encounter": ("reason", "place"),
-    "hospital_visit": ("reason", "place"),
-    "icu_stay": ("care_unit",),
-    "care_unit": ("care_unit",),
-    "allergy": ("reaction", "severity"),
-    "coverage": ("payer",),
-    "goal": ("target",),
-    "imaging": ("body_site",),
-    "microbiology_test": ("specimen",),
-    "appointment": ("practitioner", "place"),
-    "organism": ("specimen",),
-    "susceptibility": ("organism", "result", "specimen"),
-}
-"""Fields that belong to every line of a kind of rows, if the record has them."""
-
-_TOLD_OF_A_SINGLE_ROW = {
-    "encounter": ("practitioner",),
-    "hospital_visit": ("practitioner",),
-    "care_plan": ("activity",),
-    "procedure": ("reason",),
-}
 _MAX_VALUES = 6
 """Values of a fact that are told, such as the diagnoses of a visit."""
 
@@ -73,9 +52,10 @@ def asked_fields(query: Query) -> tuple[str, ...]:
 
 def detail_texts(query: Query, row: Row, *, is_single: bool) -> list[str]:
     """Return the facts of a row that belong on its line, then what was asked and is not recorded."""
-    fields = [*asked_fields(query), *_ALWAYS_TOLD.get(query.what, ())]
+    kind = KINDS[query.what]
+    fields = [*asked_fields(query), *kind.line_fields]
     if is_single:
-        fields += _TOLD_OF_A_SINGLE_ROW.get(query.what, ())
+        fields += kind.single_row_fields
     texts = []
     for field in dict.fromkeys(fields):
         if text := _fact_text(row, field, query.returns):
@@ -195,11 +175,14 @@ class Searched(NamedTuple):
     text: str
 
 
+Says = Literal["yes", "no"]
+
+
 class Part(NamedTuple):
     """The answer to one query.
 
     `topic` is the same for queries that look for one thing in several kinds of rows. `verdict`
-    stands before the first statement ("No: "); `is_yes` where it is a yes. `message` says what
+    stands before the first statement ("No: "); `says` where that is a yes or a no. `message` says what
     there is not; `subject` and `searched` are its parts, where absences of one thing can be said
     together; `notes` are sentences that limit it: similar results, and what could not be read or
     classified. `rows` are further rows that the answer rests on. `limit` is the number of statements
@@ -211,7 +194,7 @@ class Part(NamedTuple):
     is_found: bool = True
     topic: str = ""
     verdict: str = ""
-    is_yes: bool = False
+    says: Says | None = None
     message: str = ""
     subject: str = ""
     searched: tuple[Searched, ...] = ()

@@ -7,7 +7,7 @@ from itertools import chain
 
 from archqa.query.execution.rows import Row, parse_datetime
 from archqa.query.model import Query
-from archqa.query.wording.details import Execute, Part, Statement
+from archqa.query.wording.details import Execute, Part, Says, Statement
 from archqa.query.wording.rows import row_statements, unit_text
 from archqa.query.wording.support import Support
 from archqa.query.wording.words import counted, full_years, number_text
@@ -102,15 +102,16 @@ def _part(
     for row in reversed(reached):
         text = f"{_text(measured, row, support)}, {threshold}{note}"
         statements.append(Statement(text, (row,)))
-    verdict, is_yes = "", False
+    verdict = ""
+    says: Says | None = None
     if query.what == "diagnosis" and state.name in _DIAGNOSED:
         verdict = f"No diagnosis of {state.name} is recorded, but "
     elif query.summary == "count":
         results = counted(len(rows), "result", "results")
         verdict = f"{len(reached)} of {results} {threshold}: "
     elif query.summary == "exists" and are_adult:
-        verdict, is_yes = _verdict(query, "Yes"), True
-    return Part(tuple(statements), verdict=verdict, is_yes=is_yes, limit=_SHOWN)
+        verdict, says = _verdict(query, "Yes"), "yes"
+    return Part(tuple(statements), verdict=verdict, says=says, limit=_SHOWN)
 
 
 def _part_of_none(
@@ -134,10 +135,10 @@ def _part_of_none(
         place = "the newest result"
     text = f"{_text(measured, nearest, support)}, {place}, is not {_threshold(state)}"
     is_certain = not any(row.comparator for row in rows)
-    verdict = ""
+    part = Part((Statement(text, (nearest,)),))
     if is_certain and _is_adult(nearest, state, birth):
-        verdict = _verdict(query, "No")
-    return Part((Statement(text, (nearest,)),), verdict=verdict)
+        return part._replace(verdict=_verdict(query, "No"), says="no")
+    return part
 
 
 def _verdict(query: Query, word: str) -> str:

@@ -17,6 +17,7 @@ from archqa.query.wording.details import (
     MAX_LINES,
     Execute,
     Part,
+    Says,
     Statement,
     lacks_what_is_asked,
     latest_first,
@@ -24,6 +25,7 @@ from archqa.query.wording.details import (
 )
 from archqa.query.wording.rows import is_series, row_statements
 from archqa.query.wording.summaries import (
+    EXTREMES,
     elapsed_statements,
     failed_remarks,
     stay_statements,
@@ -46,16 +48,11 @@ from archqa.query.wording.words import (
 
 _FULL_DATE = len("1971-08-28")
 _FIELD_WORDS = {
-    "sex": "sex",
     "birth_date": "date of birth",
     "age": "date of birth",
-    "marital_status": "marital status",
     "ethnicity": "race and ethnicity",
-    "language": "language",
-    "address": "address",
     "phone": "phone number",
     "email": "email address",
-    "identifier": "identifier",
     "contact": "emergency contact",
     "patient_name": "name",
     "practitioner": "general practitioner",
@@ -68,7 +65,6 @@ _AS_RECORDED = frozenset(
 
 _SINCE = frozenset({"time", "elapsed", "age"})
 _TIME_FACTS = frozenset({"age_at_time", "time_text"})
-_EXTREME_WORDS = {"minimum": "Lowest", "maximum": "Highest"}
 _SHOWN_OF_EXISTENCE = 8
 """Rows that are shown for a yes or no."""
 
@@ -247,8 +243,9 @@ class PartWriter:
         if not isinstance(value, bool) and isinstance(value, int | float):
             difference = f"{computed_text(value)} {result.answer.unit}".rstrip()
             return Part(tuple(statements), verdict=f"Difference {difference}: ")
-        verdict = "Yes: " if value else "No: "
-        return Part(tuple(statements), verdict=verdict, is_yes=bool(value))
+        if value:
+            return Part(tuple(statements), verdict="Yes: ", says="yes")
+        return Part(tuple(statements), verdict="No: ", says="no")
 
     def _existence(self, query: Query, rows: Sequence[Row]) -> Part:
         if query.what in MEASURED:
@@ -256,10 +253,12 @@ class PartWriter:
         asserted: Sequence[Row] = [row for row in rows if not denies(row.name)]
         if not asserted:
             statements = row_statements(query, rows, self._support)
-            return Part(tuple(statements), verdict="No: ", limit=_SHOWN_OF_EXISTENCE)
+            return Part(
+                tuple(statements), verdict="No: ", says="no", limit=_SHOWN_OF_EXISTENCE
+            )
         asserted = with_visit_details(query, asserted, self._execute)
         now = datetime.fromisoformat(query.now) if query.now else None
-        is_yes = False
+        says: Says | None = None
         if query.state == "current" and all(
             row_state(query.what, row, now) == "unknown" for row in asserted
         ):
@@ -273,11 +272,11 @@ class PartWriter:
         elif all(tentative_status(query.what, row) for row in asserted):
             verdict = "Recorded, but not confirmed: "
         else:
-            verdict, is_yes = "Yes: ", True
+            verdict, says = "Yes: ", "yes"
         return Part(
             tuple(row_statements(query, asserted, self._support)),
             verdict=verdict,
-            is_yes=is_yes,
+            says=says,
             limit=_SHOWN_OF_EXISTENCE,
         )
 
@@ -297,9 +296,9 @@ class PartWriter:
             extreme = choose(numbers, key=lambda row: row.value or 0)
             decisive = [extreme, *(row for row in decisive if row is not extreme)]
         statements = row_statements(query, decisive[::-1], self._support)[::-1]
-        verdict, is_yes = _measured_verdict(query, rows, flags)
+        verdict, says = _measured_verdict(query, rows, flags)
         return Part(
-            tuple(statements), verdict=verdict, is_yes=is_yes, limit=_SHOWN_OF_EXISTENCE
+            tuple(statements), verdict=verdict, says=says, limit=_SHOWN_OF_EXISTENCE
         )
 
     def _summary(self, query: Query, result: QueryResult) -> Part:
@@ -323,7 +322,7 @@ class PartWriter:
             # The latest that says what is asked comes first.
             ordered = sorted(rows, key=lambda row: not lacks_what_is_asked(query, row))
             statements = row_statements(query, ordered, self._support, self._max_lines)
-        verdict = f"{_EXTREME_WORDS[query.extreme]}: " if query.extreme else ""
+        verdict = f"{EXTREMES[query.extreme]}: " if query.extreme else ""
         if query.returns in _SINCE and rows and not any(map(_says_when, rows)):
             verdict = "The onset is not recorded: "
         if (
@@ -365,24 +364,23 @@ def _as_list(query: Query) -> Query:
 
 def _measured_verdict(
     query: Query, rows: Sequence[Row], flags: Sequence[str]
-) -> tuple[str, bool]:
-    """How the answer to an existence begins, and whether it is a yes."""
+) -> tuple[str, Says | None]:
+    """How the answer to an existence begins, and whether it is a yes or a no."""
     if query.results or query.value or query.flag or query.extreme or query.grew:
-        return "Yes: ", True
+        return "Yes: ", "yes"
     if not asked_names(query):
-        return "Yes, recorded: ", True
+        return "Yes, recorded: ", "yes"
     if all(row.value is not None for row in rows):
-        return "Yes, measured: ", True
+        return "Yes, measured: ", "yes"
     if "positive" in flags:
-        return "Yes: " if flags[0] == "positive" else "Yes, in the past: ", True
+        return "Yes: " if flags[0] == "positive" else "Yes, in the past: ", "yes"
     if set(flags) == {"negative"}:
-        return "No: ", False
+        return "No: ", "no"
     if set(flags) <= {"negative", "past"}:
-        return (
-            "No, not currently: " if query.state == "current" else "In the past: ",
-            False,
-        )
-    return "As recorded: ", False
+        if query.state == "current":
+            return "No, not currently: ", "no"
+        return "In the past: ", None
+    return "As recorded: ", None
 
 
 def _field_name(query: Query) -> str:

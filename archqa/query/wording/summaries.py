@@ -25,8 +25,8 @@ from archqa.query.wording.words import (
     clean_name,
     clock_text,
     computed_text,
-    counted,
     counted_limits,
+    counted_results,
     date_text,
     is_narrow,
     listed,
@@ -56,8 +56,8 @@ _MAX_UNDECIDED = 3
 _PROPERTY = re.compile(r"\[[^\]]*\]")
 """The property in a long name of LOINC: `[Mass/volume]`."""
 
-_EXTREME = {"minimum": "Lowest", "maximum": "Highest"}
-_SUMMARY_WORDS = {**_EXTREME, "average": "Average", "sum": "Sum of"}
+EXTREMES = {"minimum": "Lowest", "maximum": "Highest"}
+_SUMMARY_WORDS = {**EXTREMES, "average": "Average", "sum": "Sum of"}
 
 
 class Summary(NamedTuple):
@@ -266,7 +266,7 @@ class _Summaries:
         comparable = []
         for row in rows:
             has_number = row.value is not None
-            if has_number or (summary in _EXTREME and row.interval is not None):
+            if has_number or (summary in EXTREMES and row.interval is not None):
                 comparable.append(row)
         for label, group in by_label(
             comparable, lambda row: row_label(self._query, row)
@@ -284,7 +284,7 @@ class _Summaries:
                 statements.append(self._average_or_sum(label, group))
                 continue
             values = _without_repetitions(group)
-            if summary in _EXTREME:
+            if summary in EXTREMES:
                 statements.append(self._extreme(label, values))
             elif summary != "change":
                 statements.append(self._average_or_sum(label, values))
@@ -294,7 +294,7 @@ class _Summaries:
             else:
                 statements += self._change(label, values)
         uncounted = [row for row in rows if row.value is None and row.text]
-        if uncounted and summary not in _EXTREME:
+        if uncounted and summary not in EXTREMES:
             remarks.append(f"Not counted: {_listed_values(self._query, uncounted)}.")
         return Summary(tuple(statements), tuple(remarks))
 
@@ -307,7 +307,9 @@ class _Summaries:
         bounds = [row for row in rows if row.comparator]
         if words := _inexact_words(bounds):
             value = f"{words} {value}"
-        text = f"{label}, {word}: {value} over {_results(rows)}, {span_text(rows)}"
+        text = (
+            f"{label}, {word}: {value} over {counted_results(rows)}, {span_text(rows)}"
+        )
         if bounds:
             text = f"{text}; {_listed_values(self._query, bounds)} counted as the bound"
         return Statement(text, tuple(latest_first(rows)))
@@ -318,7 +320,7 @@ class _Summaries:
         decisive, _ = extreme_rows(
             rows, "minimum" if summary == "minimum" else "maximum"
         )
-        text = f"{_EXTREME[summary]} {_inside(label)}: {value_text(decisive[0])}"
+        text = f"{EXTREMES[summary]} {_inside(label)}: {value_text(decisive[0])}"
         dates = self._dates(decisive)
         hidden = len(dates) - _MAX_DATES
         if hidden > 0:
@@ -326,7 +328,7 @@ class _Summaries:
         elif dates:
             text = f"{text} on {listed(dates)}"
         if len(rows) > 1:
-            text = f"{text}, of {_results(rows)} {span_text(rows)}"
+            text = f"{text}, of {counted_results(rows)} {span_text(rows)}"
         converted = converted_text(decisive[0], self._support)
         return Statement(
             f"{text} ({converted})" if converted else text, tuple(decisive)
@@ -406,13 +408,13 @@ def undecided_remarks(query: Query, result: QueryResult) -> Iterator[str]:
     for row in {id(row): row for row in result.undecided}.values():
         (others if row.interval is None else bounds).append(row)
     extreme = query.extreme or query.summary
-    if bounds and extreme in _EXTREME:
+    if bounds and extreme in EXTREMES:
         word = "lower" if extreme == "minimum" else "higher"
         yield f"May be {word}: {_listed_values(query, bounds)}."
     elif bounds and query.value is not None and result.chosen:
         values = _listed_values(query, bounds)
         yield f"Whether it is {query.value} cannot be told of {values}."
-    if others and (query.value is not None or extreme in _EXTREME):
+    if others and (query.value is not None or extreme in EXTREMES):
         yield f"Not compared, as {_values_verb(others)} no number: {_listed_values(query, others)}."
 
 
@@ -512,10 +514,6 @@ def _inside(label: str) -> str:
     if label[1:2].isupper() or label[1:2].isdigit():
         return label
     return label[:1].lower() + label[1:]
-
-
-def _results(rows: Sequence[Row]) -> str:
-    return counted(len(rows), "result", "results")
 
 
 def _number(row: Row) -> float:

@@ -3,7 +3,7 @@
 import ast
 import calendar
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple, cast
@@ -48,9 +48,9 @@ def computed_text(number: float) -> str:
     return "0" if text == "-0" else text
 
 
-def date_text(time: datetime | date, digits: int = 10) -> str:
+def date_text(time: datetime | date) -> str:
     """Return a date, `2026-04-28`, or the leading part of it that the record has: `2026-04`."""
-    return time.isoformat()[:digits]
+    return time.isoformat()[:10]
 
 
 def clock_text(time: datetime) -> str:
@@ -149,6 +149,11 @@ def full_years(birth: date, day: date) -> int:
 def counted(count: int, singular: str, plural: str) -> str:
     """Return a number with its noun: `1 visit`, `12 visits`."""
     return f"{count} {singular if count == 1 else plural}"
+
+
+def counted_results(rows: Sequence[Row]) -> str:
+    """Return `1 result`, `2 results`."""
+    return counted(len(rows), "result", "results")
 
 
 def listed(texts: list[str]) -> str:

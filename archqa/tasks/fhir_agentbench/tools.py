@@ -25,7 +25,7 @@ from archqa.agents.sandbox import SandboxLimits, run_code, truncate
 from archqa.agents.tools import Tool, ToolResult, group_by_type, tool_error
 from archqa.core.value import FrozenModel
 from archqa.fhir import FhirError, Record, Resource, project, project_all
-from archqa.fhir.values.references import parse_reference
+from archqa.fhir.values.references import PATIENT_ELEMENTS, parse_reference_element
 from archqa.query.execution.elements import text_at
 from archqa.query.execution.rows import parse_datetime, without_timezone
 from archqa.query.execution.time_windows import left_out_text
@@ -164,9 +164,6 @@ def _trim(resources: Iterable[Resource]) -> Iterator[Resource]:
         }
 
 
-_PATIENT_ELEMENTS = ("subject", "patient", "beneficiary", "individual", "for")
-"""Elements by which resources of R4 refer to the patient whom they are about."""
-
 _TIME_PATHS = (
     "effectiveDateTime",
     "effectiveInstant",
@@ -198,10 +195,8 @@ def is_of_another(resource: Resource, patient: str) -> bool:
     if resource.get("resourceType") == "Patient":
         return resource.get("id") != patient
     patients = set()
-    for name in _PATIENT_ELEMENTS:
-        element: Any = resource.get(name)
-        text = element.get("reference") if isinstance(element, dict) else None
-        target = parse_reference(text) if isinstance(text, str) else None
+    for name in PATIENT_ELEMENTS:
+        target = parse_reference_element(resource.get(name))
         if target is not None and target.type in {"Patient", ""}:
             patients.add(target.id)
     return bool(patients) and patient not in patients
@@ -255,12 +250,16 @@ class LaterResources:
         return ToolResult(earlier, {**result.output, **remark}, result.fault)
 
 
-class GetResourcesOfThisPatient(GetResourcesByPatientFhirId):
-    """The same for one patient, whichever a call names, without later resources."""
+class _OfOnePatient:
+    """A tool for the resources of one patient up to the time of the question."""
 
     def __init__(self, patient: str, later: LaterResources) -> None:
         self._patient = patient
         self._later = later
+
+
+class GetResourcesOfThisPatient(_OfOnePatient, GetResourcesByPatientFhirId):
+    """The same for one patient, whichever a call names, without later resources."""
 
     def run(self, record: Record, args: OfPatient) -> ToolResult:
         """Search for the patient's own; a call for another one is an error."""
@@ -276,12 +275,8 @@ class GetResourcesOfThisPatient(GetResourcesByPatientFhirId):
         return self._later.without(super().run(record, args))
 
 
-class GetReferredResources(GetResourceById):
+class GetReferredResources(_OfOnePatient, GetResourceById):
     """The resource with an id, unless it is about another patient or a later one."""
-
-    def __init__(self, patient: str, later: LaterResources) -> None:
-        self._patient = patient
-        self._later = later
 
     def run(self, record: Record, args: OfResource) -> ToolResult:
         """Read it; what is about another patient or dated after the question is an error."""

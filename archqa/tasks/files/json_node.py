@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
 from archqa.errors import InputError
+from archqa.safety.text import has_surrogates
 from archqa.tasks.files.mistakes import FileErrors, is_blank, likely_typos, printable
 
 MAX_NUMBER = 10**9 - 1
@@ -17,7 +18,6 @@ _SYNTAX = "Mend the JSON there; data/README.md shows the format."
 _DEEP = "No case is nested like this: name a case file."
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
 _ID_FIELDS = ("case_id", "question_id", "id")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _KINDS = {
     str: "text",
     bool: "true or false",
@@ -109,7 +109,7 @@ class JsonNode:
         if not isinstance(value, str):
             self.add_error(name, f"is {_kind(value)}; it should be text in quotes.")
             return ""
-        if _SURROGATE.search(value):
+        if has_surrogates(value):
             self.add_error(
                 name, "holds half a character (a lone surrogate); write the whole one."
             )

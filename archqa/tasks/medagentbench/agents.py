@@ -8,9 +8,9 @@ them. `MedAgentTypedAgent` has tools with checked arguments, as in Chen et al. (
 import json
 import re
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from archqa.agents.agent import Agent, RunContext
+from archqa.agents.agent import Agent, RunContext, Task
 from archqa.agents.conversation import Conversation
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
@@ -32,8 +32,6 @@ _FIX = (
     '[{"name": "GET {api_base}/Condition", "description": "…", "parameters": {…}}, …].'
 )
 _NAME = re.compile(r"(?:GET|POST) \S+")
-
-Task = TypeVar("Task", bound=FrozenModel)
 
 
 class MedAgentPaperTask(FrozenModel):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import Field
 
 from archqa.agents.calculator import CalculationError, calculate
-from archqa.agents.tools import Tool, ToolResult, tool_error
+from archqa.agents.tools import Arguments, Tool, ToolResult, tool_error
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.fhir import Record
@@ -47,9 +47,6 @@ _CATEGORY_SYSTEMS = {
 }
 _DEFAULT_PRIORITIES = {PayloadFormat.BENCHMARK: "stat", PayloadFormat.R4: "routine"}
 """The benchmark's function file asks for "stat", whatever an instruction says."""
-
-
-Arguments = TypeVar("Arguments", bound=FrozenModel)
 
 
 class ClinicalTool(Tool[Arguments], Generic[Arguments]):

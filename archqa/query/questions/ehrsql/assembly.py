@@ -4,11 +4,16 @@ import re
 from typing import Any, NamedTuple, cast
 
 from archqa.errors import NotUnderstood
-from archqa.query.model import Against, Aggregation, Query, ReturnedField
+from archqa.query.model import (
+    MEASUREMENT_KINDS,
+    Against,
+    Aggregation,
+    Query,
+    ReturnedField,
+)
 from archqa.query.questions.calendar import FoundSpan
 from archqa.query.questions.ehrsql.limits import FoundPosition, FoundVisit
 from archqa.query.questions.ehrsql.scan import (
-    MEASUREMENT_KINDS,
     NUMERIC_AGGREGATIONS,
     ParseState,
 )

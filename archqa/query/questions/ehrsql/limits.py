@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from archqa.query.model import ValueTest
 from archqa.query.questions.calendar import (
@@ -29,6 +29,7 @@ from archqa.query.questions.ehrsql.names import synonyms
 from archqa.query.questions.ehrsql.text import MaskedText
 from archqa.query.questions.lexer import lookup_key
 from archqa.query.scope import Position, Visit, VisitKind
+from archqa.query.values import Comparison
 
 _COUNT = rf"(?P<count>\d+|an?|{NUMBER}|(?:a )?couple(?: of)?|(?:a )?few|half a)"
 _UNIT = (
@@ -303,7 +304,6 @@ _VALUE_UNIT = (
     r"cc|breaths(?: per minute)?|beats(?: per minute)?|/min)(?![a-z]))?"
 )
 _NOT_TIME = r"(?! (?:minute|hour|day|week|month|year|time)s?\b)"
-Comparison = Literal["greater", "less", "at_least", "at_most", "equal"]
 _TESTS: dict[Comparison, str] = {
     "at_least": r"at least|>=|≥|no (?:less|lower) than|not (?:less|lower|below) than|greater than or equal to|"
     r"minimum of",

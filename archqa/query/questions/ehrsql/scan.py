@@ -31,7 +31,6 @@ from archqa.query.questions.ehrsql.text import (
 from archqa.query.questions.lexer import Token, letters_and_numbers
 from archqa.query.scope import When
 
-MEASUREMENT_KINDS = frozenset({"lab", "vital", "output"})
 NUMERIC_AGGREGATIONS = ("minimum", "maximum", "average", "sum")
 _UNIT_OF_ABBREVIATION = {"min": "minute", "hr": "hour"}
 

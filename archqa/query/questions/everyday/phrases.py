@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from archqa.core.tables import read_rows
 from archqa.query.model import ValueTest
@@ -25,11 +25,10 @@ from archqa.query.questions.lexer import (
     tokenize,
     words_of,
 )
+from archqa.query.values import Comparison
 from archqa.terminology import people
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import concept_named, find_concepts
-
-Comparison = Literal["greater", "less", "at_least", "at_most", "equal"]
 
 _MOVING = (
     r"(?:(?:go|goes|going|went|gone|get|gets|got|gotten|rise|rises|rose|risen|climb(?:ed)?"

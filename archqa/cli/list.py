@@ -69,8 +69,9 @@ def command(
             "--base-url is for models alone: archqa list models --base-url URL"
         )
     if kind == "models":
-        options = {"base_url": base_url, "allow_plain_http": allow_plain_http}
-        settings = command_settings(config, options)
+        settings = command_settings(
+            config, base_url=base_url, allow_plain_http=allow_plain_http
+        )
         if not settings.has_model:
             raise CallerError(
                 "It is not said which server's models to list.\n"
