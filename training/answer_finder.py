@@ -29,14 +29,17 @@ from archqa.engine.answer_finder import (
     NETWORK_FILE,
     SETTINGS_FILE,
     AnswerFinderSettings,
+    JudgementWeights,
     Piece,
     build_answer_windows,
-    lacks_asked_kind,
+    judge_sentences,
     sentence_logits,
     sentence_pieces,
 )
 from archqa.engine.encoders import CROSS_ENCODER_FILE, CrossEncoder
 from archqa.engine.windows import TokenWindow
+from archqa.notes.assertion import read_passages
+from archqa.notes.focus import question_focus
 from archqa.notes.non_evidence import non_evidence_indices
 from archqa.notes.sentences import case_from_text
 from archqa.safety.files import write_private_text
@@ -68,10 +71,7 @@ CONFIG = TrainingConfig(epochs=3, learning_rate=6e-4, batch_size=12)
 ANSWERED_SHARE = 0.955
 """The share of answerable questions, of notes held out, that the threshold lets through: chosen on
 the set of `archqa evaluate ask`, to answer at least 92 % there."""
-LACKING = 0.65
-"""What a best sentence loses, in log-odds, without the kind of expression that is asked for. As the
-fit to an earlier network gave: 11 of the questions held out are too few to fit it."""
-MARGIN, MIN_LOGIT, MAX_SELECTED = 1.5, 0.5, 3
+MARGIN, MAX_SELECTED = 1.0, 3
 """Which sentences next to the best are selected: the highest mean of the F1 of the evidence on the
 questions held out and on the set of `archqa evaluate ask`."""
 RIDGE = 0.5
@@ -109,8 +109,10 @@ def build_answer_finder(
     export_network(network)
     scored = list(score_questions(CrossEncoder(NETWORK_FILE), calibration_questions))
     notes = {question.note for question in calibration_questions}
+    shipped = AnswerFinderSettings.model_validate_json(SETTINGS_FILE.read_bytes())
     settings = calibrate(
         scored,
+        shipped.judgement,
         f"fitted on {len(scored)} questions about {len(notes)} notes that the network was not "
         "trained on",
     )
@@ -256,39 +258,52 @@ def score_questions(
 ) -> Iterator[ScoredQuestion]:
     """Yield every question with the logits of the exported network."""
     for question in questions:
-        sentences = []
-        for index, text in enumerate(question.sentences):
-            sentences.append(Sentence(id=str(index + 1), text=text))
-        case = Case(
-            id=question.note,
-            clinician_question=question.question,
-            sentences=tuple(sentences),
-        )
-        logits, _ = sentence_logits(cross_encoder, case, non_evidence_indices(case))
+        case = _case_of(question)
+        logits = sentence_logits(cross_encoder, case, non_evidence_indices(case)).logits
         yield ScoredQuestion(question, logits)
 
 
-def calibrate(scored: list[ScoredQuestion], provenance: str) -> AnswerFinderSettings:
-    """Fit the log-odds that a note answers to its highest logit, and set the threshold."""
+def calibrate(
+    scored: list[ScoredQuestion], judgement: JudgementWeights, provenance: str
+) -> AnswerFinderSettings:
+    """Fit the log-odds that a note answers to its highest logit, and set the threshold.
+
+    The weights of the judgement are not fitted: they were chosen on the questions held out and on
+    the sets of `archqa evaluate ask` together.
+    """
     inputs = np.array([(item.logits.max(), 1.0) for item in scored])
     targets = np.array([float(bool(item.question.groups)) for item in scored])
-    weights = fit_logistic(inputs, targets, np.full(2, RIDGE))
-    log_odds = inputs @ weights
-    answerable = []
-    for item, item_log_odds in zip(scored, log_odds, strict=True):
-        if item.question.groups:
-            best = item.question.sentences[int(item.logits.argmax())]
-            lacks_kind = lacks_asked_kind(item.question.question, best)
-            answerable.append(item_log_odds - LACKING * lacks_kind)
-    threshold = float(np.quantile(answerable, 1 - ANSWERED_SHARE))
-    slope, bias = weights.tolist()
-    return AnswerFinderSettings(
+    slope, bias = fit_logistic(inputs, targets, np.full(2, RIDGE)).tolist()
+    settings = AnswerFinderSettings(
         slope=slope,
         bias=bias,
-        lacking=LACKING,
-        min_answerable=float(1 / (1 + np.exp(-threshold))),
+        judgement=judgement,
+        min_answerable=0.5,
         margin=MARGIN,
-        min_logit=MIN_LOGIT,
         max_selected=MAX_SELECTED,
         provenance=provenance,
+    )
+    best = []
+    for item in scored:
+        if item.question.groups:
+            judged = judge_sentences(
+                question_focus(item.question.question),
+                read_passages(_case_of(item.question)),
+                item.logits,
+                settings,
+            )
+            best.append(judged.log_odds.max())
+    threshold = float(np.quantile(best, 1 - ANSWERED_SHARE))
+    probability = float(1 / (1 + np.exp(-threshold)))
+    return settings.model_copy(update={"min_answerable": probability})
+
+
+def _case_of(question: ShortQuestion) -> Case:
+    sentences = []
+    for index, text in enumerate(question.sentences):
+        sentences.append(Sentence(id=str(index + 1), text=text))
+    return Case(
+        id=question.note,
+        clinician_question=question.question,
+        sentences=tuple(sentences),
     )

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from pydantic import Field
+
 from archqa.core import html
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
@@ -33,6 +35,16 @@ class AnswerSpan(NamedTuple):
     end: int
 
 
+class Opening(NamedTuple):
+    """The words at the beginning of a line that answer yes or no ("No, not currently: ").
+
+    `says` is "yes", "no", "uncertain" or "not stated".
+    """
+
+    words: str
+    says: str
+
+
 class AnswerLine(FrozenModel):
     """One line of an answer and the ids of its evidence.
 
@@ -42,6 +54,12 @@ class AnswerLine(FrozenModel):
     text: str
     citations: tuple[str, ...]
     answering: AnswerSpan | None = None
+    opening: Opening | None = Field(default=None, exclude=True)
+
+    @property
+    def fact(self) -> str:
+        """The text without its opening."""
+        return self.text.removeprefix(self.opening.words) if self.opening else self.text
 
 
 class Evidence(FrozenModel):
@@ -83,18 +101,21 @@ class AnsweredBy(FrozenModel):
         return " and ".join(names) or "the embedded engine"
 
 
-def evidence_html(evidence: Sequence[Evidence]) -> str:
+NEAREST_PASSAGES = "Nearest passages:"
+
+
+def evidence_html(evidence: Sequence[Evidence], title: str = "Evidence") -> str:
     """Return the evidence as a table below a line that opens it; empty for none."""
     if not evidence:
         return ""
     rows = []
     for piece in evidence:
-        where = ", ".join(filter(None, (piece.source, piece.date)))
+        where = ", ".join(filter(None, (piece.source, piece.heading, piece.date)))
         rows.append(
             (html.citations((piece.id,)), html.text(piece.text), html.text(where))
         )
     return html.folded(
-        f"Evidence ({len(evidence)})", html.table(("id", "text", "from"), rows)
+        f"{title} ({len(evidence)})", html.table(("id", "text", "from"), rows)
     )
 
 
@@ -124,19 +145,22 @@ class Answer(FrozenModel):
     """What `archqa.ask` returns; `archqa ask --json` prints `as_json`.
 
     `ground` says why a question was declined: for a judgement, because only notes may say it, or
-    because no query expresses it. `message` is the answer in words where there are no lines: of
-    what there is no record, and what was searched. `query` is the query of a record in words.
-    `is_partial` says that the lines leave a part of the question open, which a remark names.
-    `related` are the nearest passages where nothing answers. `understood` is the question that was
-    answered, where a thread of questions made another one of what was typed.
+    because no query expresses it; or that the check of a model's answer did not confirm it.
+    `message` is the answer in words where there are no lines: of what there is no record, and what
+    was searched; `reason` is that of a declined question, without the lead to the lines.
+    `query` is the query of a record in words. `is_partial` says that the lines leave a
+    part of the question open, which a remark names. `related` are the nearest passages where nothing
+    answers. `understood` is the question that was answered, where a thread of questions made another
+    one of what was typed.
     """
 
     question: str
     status: Status
-    ground: Literal["judgement", "notes", "language"] | None = None
+    ground: Literal["judgement", "notes", "language", "unconfirmed"] | None = None
     lines: tuple[AnswerLine, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     message: str = ""
+    reason: str = ""
     query: str | None = None
     not_understood: tuple[str, ...] = ()
     patient: dict[str, str] | None = None
@@ -168,6 +192,7 @@ class Answer(FrozenModel):
             html.paragraph("Not understood", ", ".join(self.not_understood)),
             html.paragraph("Asked of the record", self.query or ""),
             evidence_html(self.evidence),
+            evidence_html(self.related, NEAREST_PASSAGES),
             html.paragraph("Remarks", " ".join(self.remarks)),
         ]
         return "".join(parts)
@@ -192,6 +217,28 @@ class Answer(FrozenModel):
             "cost_usd": self.usage.cost_usd,
             "understood": self.understood,
         }
+
+
+NOT_SUPPORTED = "What it cites does not state it."
+MISSES_QUESTION = "It does not answer the question as it was asked."
+
+
+def unconfirmed_answer(
+    question: str, lines: Iterable[str], cited: Iterable[Evidence], *, misses: bool
+) -> Answer:
+    """Return that a check did not confirm the lines of an answer, which are shown all the same.
+
+    They are true but miss the question, or what they cite does not state them.
+    """
+    text = " ".join(" ".join(lines).split())
+    return Answer(
+        question=question,
+        status=Status.NOT_FOUND,
+        ground="unconfirmed",
+        message=f"An answer was found but not confirmed: {text}",
+        related=tuple(cited),
+        remarks=(MISSES_QUESTION if misses else NOT_SUPPORTED,),
+    )
 
 
 class AnsweredQuestion(NamedTuple):
@@ -235,19 +282,16 @@ def _word_count(lines: Sequence[AnswerLine]) -> int:
     return sum(len(line.text.split()) for line in lines)
 
 
-STATUS_WORDS = {
-    Status.ANSWERED: "Answered",
-    Status.NOT_FOUND: "Not found",
-    Status.NOT_UNDERSTOOD: "Not understood",
-    Status.DECLINED: "Declined: a judgement or a prediction is not made",
-}
-
-
+_NOT_CONFIRMED = "Found but not confirmed"
 _JUDGEMENT = "Declined: a judgement or a prediction is not made"
 _SHOWN_STATUS = {
     "answered": ("✓", "Answered", "Answered"),
     "partly_answered": ("≈", "Partly answered", "Partly answered"),
-    "not_found": ("○", "Not in this note", "Not in this record"),
+    "not_found": (
+        "○",
+        "No answer found in this note",
+        "No answer found in this record",
+    ),
     "not_understood": ("?", "Not understood", "Not understood"),
     "declined": ("✕", _JUDGEMENT, _JUDGEMENT),
 }
@@ -270,4 +314,6 @@ def shown_status(answer: Answer) -> ShownStatus:
     ):
         kind = "partly_answered"
     sign, of_note, of_record = _SHOWN_STATUS[kind]
+    if answer.ground == "unconfirmed":
+        of_note = of_record = _NOT_CONFIRMED
     return ShownStatus(kind, sign, of_record if answer.patient else of_note)

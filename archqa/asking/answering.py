@@ -2,6 +2,7 @@
 
 from archqa.asking.answer import AnsweredQuestion
 from archqa.asking.question import ModelBackends, Question
+from archqa.core.stopping import stopped_with_coroutine
 from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings
 
@@ -23,15 +24,19 @@ def answer_question(question: Question) -> AnsweredQuestion:
 async def answer_with_models(
     question: Question, models: ModelBackends
 ) -> AnsweredQuestion:
-    """Return the answer to a question, given the models that it shares with others."""
-    # What answers from a note and what answers from a chart import much that the other needs not.
-    if question.patient is None:
-        from archqa.asking.note import answer_from_note
+    """Return the answer to a question, given the models that it shares with others.
 
-        return await answer_from_note(question, models)
-    from archqa.asking.chart import answer_from_chart
+    Cancelled, it also ends what it began in threads.
+    """
+    with stopped_with_coroutine():
+        # What answers from a note and what answers from a chart import much that the other needs not.
+        if question.patient is None:
+            from archqa.asking.note import answer_from_note
 
-    return await answer_from_chart(question, models)
+            return await answer_from_note(question, models)
+        from archqa.asking.chart import answer_from_chart
+
+        return await answer_from_chart(question, models)
 
 
 def check_settings(settings: Settings, *, of_patient: bool) -> None:

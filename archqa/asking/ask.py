@@ -12,6 +12,7 @@ from archqa.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from archqa.asking.thread import Thread
+    from archqa.engine.encoders import OnProgress
     from archqa.llm.model import Model
     from archqa.runs.destinations import Announce
 
@@ -29,6 +30,7 @@ def ask(
     session: "str | Thread | None" = None,
     settings: Settings | None = None,
     on_step: OnStep = lambda _: None,
+    on_progress: "OnProgress" = lambda _done, _total: None,
     announce: "Announce | None" = None,
     scripted: "Model | None" = None,
     **typed: Any,
@@ -40,9 +42,9 @@ def ask(
     patient's notes as `Type/id#4`. `now` is the time at which a patient is asked about, by default
     the present; of a dead patient and of a record whose dates were shifted, its end. `context` says
     what else is known. `max_words` leaves out whole lines. `on_step` is called with each step as it
-    ends, `announce` with the hosts that get record text before the first request (by default a log
-    warning names them). `typed` are settings by short or full name, such as `model="gpt-4.1"`,
-    instead of `settings`.
+    ends, `on_progress` with the numbers of read and of all passages of a note, `announce` with the
+    hosts that get record text before the first request (by default a log warning names them).
+    `typed` are settings by short or full name, such as `model="gpt-4.1"`, instead of `settings`.
 
     With a `session`, by name or an `archqa.Thread`, a follow-up such as "and before that?" is
     understood by the last question and answer (`Answer.understood`), and the session's own note or
@@ -64,6 +66,7 @@ def ask(
         context=context,
         max_words=max_words,
         on_step=on_step,
+        on_progress=on_progress,
         announce=announce,
         scripted=scripted,
     )

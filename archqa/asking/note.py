@@ -1,7 +1,8 @@
 """Answers questions about notes: by a model if one is set up, else by the embedded engine, in whole sentences."""
 
+import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from archqa.asking.answer import (
@@ -11,25 +12,31 @@ from archqa.asking.answer import (
     AnswerLine,
     AnswerSpan,
     Evidence,
+    Opening,
     Status,
 )
 from archqa.asking.question import ModelBackends, Question, asks_model
-from archqa.asking.question_form import is_judgement, is_yes_no_question
+from archqa.asking.question_parts import question_parts
+from archqa.chart.search_terms import rarity, search_terms
 from archqa.core.case import Case, Sentence
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
-from archqa.engine.answer_finder import AnswerFinder
+from archqa.engine.answer_finder import AnswerFinder, Finding
+from archqa.engine.encoders import OnProgress
 from archqa.engine.windows import tokenize_text
 from archqa.errors import CallerError
-from archqa.notes.language import OTHER_LANGUAGE_REMARK, is_english
+from archqa.notes.assertion import Lack, Naming, leans_on_before
+from archqa.notes.language import OTHER_LANGUAGE, is_english
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
-from archqa.notes.sections import is_heading, section_kind, text_without_list_marker
+from archqa.notes.question_form import is_judgement, is_yes_no_question
+from archqa.notes.sections import section_kind, text_without_list_marker
 from archqa.notes.sentences import case_from_text
+from archqa.notes.yes_no import YesNo, yes_no_answer
 from archqa.settings import Settings
+from archqa.terminology.concepts import named_things, words_of_names
 from archqa.terminology.words import stems
 
 if TYPE_CHECKING:
-    from archqa.asking.yes_no import YesNo
     from archqa.runs.destinations import Destination
 
 MIN_WORDS_TO_MARK = 41
@@ -42,13 +49,9 @@ ScoredClause = tuple[int, int, float]
 ClauseRelevance = Callable[[int], Sequence[ScoredClause]]
 """The scored clauses of the sentence at an index of the case."""
 
-_LEANS_ON_SENTENCE_BEFORE = re.compile(
-    r"(?:it|its|this|that|these|those|they|their|them|both|neither|all of (?:these|them)|one of them"
-    r"|the (?:latter|former|same|other|others)|such|so|then|thus|therefore|however|afterwards?"
-    r"|thereafter|subsequently|since then|at that time|at this time|on neither|in addition|also)\b",
-    re.IGNORECASE,
-)
 _OWN_LABEL = re.compile(r"^\s*(?:[-*•]\s*)?(?:\d+[.)]\s*)?[A-Za-z][^:.!?|]{0,60}:\s*\S")
+_SHORT_WORD = re.compile(r"\b[A-Za-z]{4,8}\b")
+_LONG_WORD = re.compile(r"\b[A-Za-z]{6,}\b")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*•·–]\s|\d{1,2}[.)]\s)")
 _TABLE_ROW = re.compile(r"\S\s*(?:\||\t| {3,})\s*\S")
 _VERB = re.compile(
@@ -57,7 +60,7 @@ _VERB = re.compile(
     r"|\w{3,}ed)\b",
     re.IGNORECASE,
 )
-_KINDS_THAT_TELL_OF_WHOM = {"history", "allergies"}
+_KINDS_THAT_TELL_OF_WHOM = {"history", "family", "social", "allergies"}
 _HEADING_MARKS = re.compile(r"^[\s#*=_-]+|[\s:#*=_-]+$")
 
 
@@ -65,7 +68,7 @@ def answer_lines(
     case: Case,
     selected: Sequence[int],
     headings: Mapping[int, str],
-    opening: "YesNo | None" = None,
+    opening: YesNo | None = None,
     clause_relevance: ClauseRelevance = lambda _: (),
 ) -> tuple[AnswerLine, ...]:
     """Return a line for each sentence of `selected` (indices of the case, the best one first).
@@ -86,7 +89,7 @@ def answer_lines(
                 text = item
         prefix = heading
         if opening is not None and not lines:
-            prefix = f"{opening.value}. {heading}"
+            prefix = f"{opening.opening}{heading}"
         answering = None
         if len(text.split()) >= MIN_WORDS_TO_MARK:
             answering = _best_clause(
@@ -94,9 +97,19 @@ def answer_lines(
             )
         text = f"{prefix}{text}"
         lines.append(
-            AnswerLine(text=text, citations=(sentence.id,), answering=answering)
+            AnswerLine(
+                text=text,
+                citations=(sentence.id,),
+                answering=answering,
+                opening=None if lines else line_opening(opening),
+            )
         )
     return tuple(lines)
+
+
+def line_opening(opening: "YesNo | None") -> Opening | None:
+    """Return the words with which a line says so."""
+    return Opening(opening.opening, opening.value.lower()) if opening else None
 
 
 def texts_with_headings(
@@ -123,22 +136,14 @@ def _order_for_reading(case: Case, selected: Sequence[int]) -> list[int]:
     ordered: list[int] = []
     for index in selected:
         first = index
-        while _leans_on_before(case, first) and first - 1 in chosen:
+        while leans_on_before(case, first) and first - 1 in chosen:
             first -= 1
         while first in chosen and first not in ordered:
             ordered.append(first)
             first += 1
-            if first >= len(case.sentences) or not _leans_on_before(case, first):
+            if first >= len(case.sentences) or not leans_on_before(case, first):
                 break
     return ordered
-
-
-def _leans_on_before(case: Case, index: int) -> bool:
-    if index == 0 or is_heading(case.sentences[index - 1].text):
-        return False
-    return (
-        _LEANS_ON_SENTENCE_BEFORE.match(case.sentences[index].text.strip()) is not None
-    )
 
 
 def _heading_prefix(sentence: Sentence, heading: str) -> str:
@@ -192,6 +197,10 @@ def _best_clause(
     return AnswerSpan(shift + places[0], shift + places[-1] + 1)
 
 
+_PARTLY_READ = (
+    "The note is long: only the parts that name most of what is asked were read."
+)
+
 AGENT = "note_answer"
 """The agent that answers where a model is set up."""
 
@@ -214,13 +223,11 @@ async def answer_from_note(
     """
     case = note_case(question.text, question.note or "")
     if not asks_model(question.settings, AGENT, question.options.scripted):
-        answer = answer_by_engine(case)
+        answer = await asyncio.to_thread(
+            answer_by_engine, case, question.options.on_progress
+        )
         question.options.on_step(Step(agent="note_search", backend="embedded"))
-        if is_english("\n".join(sentence.text for sentence in case.sentences)) is False:
-            answer = answer.model_copy(
-                update={"remarks": (*answer.remarks, OTHER_LANGUAGE_REMARK)}
-            )
-        return AnsweredQuestion(answer, case)
+        return AnsweredQuestion(naming_other_language(answer, case.note_excerpt), case)
 
     from archqa.asking.note_model import NOTE_MODEL, answer_by_model
 
@@ -238,6 +245,14 @@ async def answer_from_note(
         "answered_by": AnsweredBy(reader="model", model=backends.answered_by),
     }
     return AnsweredQuestion(answer.model_copy(update=changes), case)
+
+
+def naming_other_language(answer: Answer, note: str) -> Answer:
+    """Return an answer of the engine that begins with a warning where its note is not in English."""
+    if is_english(note) is not False:
+        return answer
+    message = f"{OTHER_LANGUAGE} {answer.message}".strip()
+    return answer.model_copy(update={"message": message})
 
 
 def check_note_settings(settings: Settings) -> None:
@@ -264,13 +279,49 @@ def note_destinations(settings: Settings) -> "tuple[Destination, ...]":
     return run_destinations(settings.replace(record=None), NOTE_MODEL)
 
 
-def answer_by_engine(case: Case) -> Answer:
+def answer_by_engine(
+    case: Case, on_progress: OnProgress = lambda _done, _total: None
+) -> Answer:
     """Return the answer to the case's clinician's question, whole sentences of its note.
 
-    The first line of an answer to a yes/no question begins with "Yes", "No" or "Not stated" where
-    the polarity can be read. A question without a word is not understood; a judgement that the note
-    does not state is declined.
+    Of a question of several parts each is answered; a remark names the parts that are not. The
+    first line of an answer to a yes/no question begins with "Yes", "No", "Uncertain" or "Not
+    stated" where the polarity can be read. A question without a word is not understood; a
+    judgement that the note does not state is declined.
     """
+    question = case.clinician_question
+    parts = question_parts(question).parts
+    if len(parts) == 1:
+        return _answer_part(case, on_progress)
+    answers = []
+    for part in parts:
+        part_of_case = case.model_copy(update={"clinician_question": part})
+        answers.append(_answer_part(part_of_case, on_progress))
+    answered = [answer for answer in answers if answer.status is Status.ANSWERED]
+    if not answered:
+        return answers[0].model_copy(update={"question": question})
+    lines: dict[str, AnswerLine] = {}
+    evidence: dict[str, Evidence] = {}
+    remarks: dict[str, None] = {}
+    for answer in answers:
+        remarks.update(dict.fromkeys(answer.remarks))
+        if answer.status is not Status.ANSWERED:
+            remarks[f'Not answered: "{answer.question}".'] = None
+        for line in answer.lines:
+            lines.setdefault(line.fact, line)
+        evidence.update({piece.id: piece for piece in answer.evidence})
+    return answered[0].model_copy(
+        update={
+            "question": question,
+            "lines": tuple(lines.values()),
+            "evidence": tuple(evidence.values()),
+            "remarks": tuple(remarks),
+            "is_partial": len(answered) < len(answers),
+        }
+    )
+
+
+def _answer_part(case: Case, on_progress: OnProgress) -> Answer:
     question = case.clinician_question
     letters_and_digits = "".join(filter(str.isalnum, question))
     if not tokenize_text(letters_and_digits):  # A text of marks alone asks nothing.
@@ -281,36 +332,86 @@ def answer_by_engine(case: Case) -> Answer:
             not_understood=tuple(question.split()),
             answered_by=AnsweredBy(reader="engine"),
         )
+    corrections = _read_words(question, case)
+    read_question = question
+    for written, word in corrections.items():
+        read_question = re.sub(rf"\b{written}\b", word, read_question)
     finder = AnswerFinder.load()
-    finding = finder.find(case, non_evidence_indices(case))
+    finding = finder.find(
+        case.model_copy(update={"clinician_question": read_question}),
+        non_evidence_indices(case),
+        lambda: _relevance(case),
+        on_progress,
+    )
+    remarks = [f'Read "{old}" as "{new}".' for old, new in corrections.items()]
     answered_by = AnsweredBy(reader="engine", engine=finder.fingerprint[:12])
+    if finding.unread:
+        remarks.append(_PARTLY_READ)
     if not finding.is_answered:
         count = len(case.sentences)
-        sentences = (
-            "its one sentence does"
-            if count == 1
-            else f"none of its {count} sentences does"
-        )
+        sentences = "one sentence" if count == 1 else f"{count:,} sentences"
+        read = f"{count - finding.unread:,} of " if finding.unread else ""
         status = Status.NOT_FOUND
-        message = f"Not stated: the note does not answer this, {sentences}."
+        message = f"No answer found in {read}the note's {sentences}."
         if is_judgement(question):
             status = Status.DECLINED
-            message = f"This asks for a judgement, which is not made; the note states none. {message}"
+            message = f"This asks for a judgement, which is not made. {message}"
         return Answer(
-            question=question, status=status, message=message, answered_by=answered_by
+            question=question,
+            status=status,
+            message=message,
+            related=tuple(_evidence(case, finding, finding.nearest)),
+            remarks=(*remarks, *_near_miss(finding)),
+            answered_by=answered_by,
         )
     headings = headings_of_sentences(case)
     opening = None
-    if is_yes_no_question(question):
-        from archqa.asking.yes_no import yes_no_answer  # It needs the terminology.
-
+    if is_yes_no_question(read_question):
         opening = yes_no_answer(
-            question, texts_with_headings(case, finding.selected, headings)
+            read_question, texts_with_headings(case, finding.selected, headings)
         )
-    evidence = []
-    for index in sorted(finding.selected):
+    return Answer(
+        question=question,
+        status=Status.ANSWERED,
+        lines=answer_lines(
+            case, finding.selected, headings, opening, finding.clauses_of
+        ),
+        evidence=tuple(_evidence(case, finding, sorted(finding.selected))),
+        remarks=tuple(remarks),
+        answered_by=answered_by,
+    )
+
+
+_NEAR_MISSES = {
+    Lack.PERSON: "is about another person",
+    Lack.SIDE: "is about the other side",
+    Lack.SITE: "is about another part of the body or another specimen",
+    Lack.TIME: "is about another time",
+    Lack.OCCURRENCE: "tells of a plan, a condition or a risk only",
+    Lack.ALLERGY: "does not say whether it is given or an allergy",
+    Lack.ATTRIBUTE: "does not give what is asked",
+}
+"""What a passage that comes near says instead."""
+
+
+def _near_miss(finding: Finding) -> Iterator[str]:
+    """Yield why the nearest passage does not answer."""
+    judgement = finding.judgements.get(finding.nearest[0]) if finding.nearest else None
+    if judgement is None or judgement.naming is not Naming.NAMED:
+        return
+    for lack, words in _NEAR_MISSES.items():
+        if lack in judgement.lacks:
+            yield f"The nearest passage {words}."
+            return
+
+
+def _evidence(
+    case: Case, finding: Finding, indices: Sequence[int]
+) -> Iterator[Evidence]:
+    headings = headings_of_sentences(case)
+    for index in indices:
         sentence = case.sentences[index]
-        piece = Evidence(
+        yield Evidence(
             id=sentence.id,
             kind="sentence",
             text=sentence.text,
@@ -318,13 +419,72 @@ def answer_by_engine(case: Case) -> Answer:
             probability=float(finding.probabilities[index]),
             heading=headings.get(index, ""),
         )
-        evidence.append(piece)
-    return Answer(
-        question=question,
-        status=Status.ANSWERED,
-        lines=answer_lines(
-            case, finding.selected, headings, opening, finding.clauses_of
-        ),
-        evidence=tuple(evidence),
-        answered_by=answered_by,
-    )
+
+
+def _common_length(first: str, second: str) -> int:
+    """Return how many letters two words have in common from the first on."""
+    length = 0
+    while first[length : length + 1] == second[length : length + 1] != "":
+        length += 1
+    return length
+
+
+def _is_misspelling(word: str, known: str) -> bool:
+    """Whether a word differs from a known one by a vowel, a doubled letter or two swapped ones."""
+    start = _common_length(word, known)
+    end = _common_length(word[start:][::-1], known[start:][::-1])
+    old, new = word[start : len(word) - end], known[start : len(known) - end]
+    if len(old) > 1 or len(new) > 1:
+        return sorted(old) == sorted(new) and len(old) == len("ab")
+    neighbours = word[start - 1 : start] + word[start + len(old) :][:1]
+    return all(letter in f"aeiou{neighbours}" for letter in old + new)
+
+
+def _read_words(question: str, case: Case) -> dict[str, str]:
+    """Return the words of a question that are misspelt or cut short, by what each is read as.
+
+    That is a word that a table or the note has, or the one drug or test of the note that begins so
+    ("fent"). A word that the network's vocabulary has whole is right.
+    """
+    known = set(words_of_names())
+    for sentence in case.sentences:
+        known.update(map(str.lower, _LONG_WORD.findall(sentence.text)))
+    corrections: dict[str, str] = {}
+    for written in _LONG_WORD.findall(question):
+        word = written.lower()
+        if word in known or len(tokenize_text(word)) == 1:
+            continue
+        for other in sorted(known):
+            if other[0] == word[0] and _is_misspelling(word, other):
+                corrections[written] = other
+    for written in _SHORT_WORD.findall(question):
+        word = written.lower()
+        if len(tokenize_text(word)) == 1 or named_things(word):
+            continue
+        names = _names_beginning(word, case)
+        if len(names) == 1:
+            corrections[written] = names.pop()
+    return corrections
+
+
+def _names_beginning(word: str, case: Case) -> set[str]:
+    """Return the names of drugs and tests in the note that begin with a word and go on."""
+    names = set()
+    for sentence in case.sentences:
+        for thing in named_things(sentence.text):
+            name = sentence.text[thing.start : thing.end].lower()
+            is_longer = name.isalpha() and name.startswith(word) and name != word
+            if thing.concept.kind in {"drug", "measurement"} and is_longer:
+                names.add(name)
+    return names
+
+
+def _relevance(case: Case) -> list[float]:
+    """Return how much of what is asked each sentence names; rare terms count more."""
+    words = [frozenset(stems(sentence.text)) for sentence in case.sentences]
+    relevance = [0.0] * len(words)
+    for term in search_terms(case.clinician_question):
+        naming = [index for index, stemmed in enumerate(words) if term.is_in(stemmed)]
+        for index in naming:
+            relevance[index] += rarity(len(words), len(naming))
+    return relevance

@@ -1,9 +1,22 @@
 """Answers a question about a note by a model, which then checks every line against what it cites."""
 
+from collections.abc import Iterable
+
 from archqa.agents.agent import RunContext
 from archqa.agents.line_check import AnswerVerdict, LineCheckTask, NoteAnswerCheckAgent
-from archqa.agents.note_answer import NoteAnswer, NoteAnswerAgent, NoteAnswerTask
-from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.agents.note_answer import (
+    NoteAnswer,
+    NoteAnswerAgent,
+    NoteAnswerTask,
+    NoteLine,
+)
+from archqa.asking.answer import (
+    Answer,
+    AnswerLine,
+    Evidence,
+    Status,
+    unconfirmed_answer,
+)
 from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong
@@ -12,7 +25,6 @@ from archqa.tasks.pipeline import Pipeline, PipelineResult
 from archqa.tasks.settings import PipelineSettings
 
 REMOVED = "Lines were left out that the sentences they cite do not support."
-NOTHING_LEFT = "The model gave an answer, but the sentences it cites do not support it."
 PARTLY_ANSWERED = "The lines answer only a part of the question."
 
 
@@ -81,23 +93,26 @@ async def _checked_answer(case: Case, context: RunContext) -> Answer:
 
 
 async def _check(case: Case, output: NoteAnswer, context: RunContext) -> AnswerVerdict:
-    task = LineCheckTask.of_note(case, output.lines)
+    task = LineCheckTask.of_note(case, output.opened_lines)
     return await NoteAnswerCheckAgent().run(task, context)
 
 
 def _answered(case: Case, output: NoteAnswer, verdict: AnswerVerdict) -> Answer:
-    """Return the supported lines; without any, or if they miss the question, that it is not found."""
+    """Return the supported lines; none, or lines that miss the question, are not confirmed."""
     lines = []
-    cited: set[str] = set()
-    for number, line in enumerate(output.lines, start=1):
+    for number, line in enumerate(output.opened_lines, start=1):
         if str(number) in verdict.supported:
             citations = tuple(dict.fromkeys(line.citations))
             lines.append(
                 AnswerLine(text=" ".join(line.text.split()), citations=citations)
             )
-            cited.update(citations)
     if not lines or verdict.answers == "no":
-        return _not_found(case, output.missing, remarks=(NOTHING_LEFT,))
+        return unconfirmed_answer(
+            case.clinician_question,
+            [line.text for line in output.opened_lines],
+            _cited(case, output.lines),
+            misses=bool(lines),
+        )
     remarks = []
     if len(lines) < len(output.lines):
         remarks.append(REMOVED)
@@ -108,6 +123,21 @@ def _answered(case: Case, output: NoteAnswer, verdict: AnswerVerdict) -> Answer:
         remarks.append(PARTLY_ANSWERED)
     else:
         is_partial = False
+    return Answer(
+        question=case.clinician_question,
+        status=Status.ANSWERED,
+        lines=tuple(lines),
+        evidence=_cited(case, lines),
+        remarks=tuple(remarks),
+        is_partial=is_partial,
+    )
+
+
+def _cited(case: Case, lines: Iterable[AnswerLine | NoteLine]) -> tuple[Evidence, ...]:
+    """Return the sentences that lines cite, in the order of the note."""
+    cited: set[str] = set()
+    for line in lines:
+        cited.update(line.citations)
     headings = headings_of_sentences(case)
     evidence = []
     for index, sentence in enumerate(case.sentences):
@@ -120,19 +150,12 @@ def _answered(case: Case, output: NoteAnswer, verdict: AnswerVerdict) -> Answer:
                 heading=headings.get(index, ""),
             )
             evidence.append(piece)
-    return Answer(
-        question=case.clinician_question,
-        status=Status.ANSWERED,
-        lines=tuple(lines),
-        evidence=tuple(evidence),
-        remarks=tuple(remarks),
-        is_partial=is_partial,
-    )
+    return tuple(evidence)
 
 
 def _unanswered(case: Case, output: NoteAnswer) -> Answer:
     if output.status == "not_found":
-        return _not_found(case, output.missing)
+        return _not_found(case, output)
     question = case.clinician_question
     if output.status == "declined":
         return Answer(
@@ -155,15 +178,16 @@ def _unanswered(case: Case, output: NoteAnswer) -> Answer:
     )
 
 
-def _not_found(case: Case, missing: str, remarks: tuple[str, ...] = ()) -> Answer:
+def _not_found(case: Case, output: NoteAnswer) -> Answer:
     count = len(case.sentences)
     searched = "its one sentence" if count == 1 else f"all its {count} sentences"
-    what = f": {_phrase(missing)}" if missing.strip() else ""
+    phrases = [output.missing, *(line.text for line in output.nearest)]
+    what = "; ".join(map(_phrase, filter(str.strip, phrases)))
     return Answer(
         question=case.clinician_question,
         status=Status.NOT_FOUND,
-        message=f"Not stated in the note{what} (searched: {searched}).",
-        remarks=remarks,
+        message=f"Not stated in the note: {what} (searched: {searched}).",
+        related=_cited(case, output.nearest),
     )
 
 

@@ -12,6 +12,7 @@ from archqa.safety.text import without_surrogates
 from archqa.settings import Settings
 
 if TYPE_CHECKING:
+    from archqa.engine.encoders import OnProgress
     from archqa.fhir import Record
     from archqa.llm.model import Model
     from archqa.runs.backends import Backends, SharedLimits
@@ -26,6 +27,8 @@ OnStep = Callable[[Step], object]
 class AskOptions(NamedTuple):
     """What questions have in common: source, time, settings, and who hears of progress.
 
+    `on_progress` is called with the number of passages of a note that were read, and of all.
+
     `now` is the time that was stated, None for the present or the end of the record. `announce`
     is called before record text leaves this machine. Questions that are answered side by side
     share `limits`. `scripted` replaces the model server.
@@ -37,6 +40,7 @@ class AskOptions(NamedTuple):
     context: str = ""
     max_words: int | None = None
     on_step: OnStep = lambda _: None
+    on_progress: "OnProgress" = lambda _done, _total: None
     announce: "Announce | None" = None
     limits: "SharedLimits | None" = None
     scripted: "Model | None" = None

@@ -7,7 +7,7 @@ facts. What is cited is read again from the record; a line that it does not conf
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.asking.answer import Answer, AnswerLine, Evidence, Opening, Status
 from archqa.asking.patient import patient_match
 from archqa.fhir import Record, Resource
 from archqa.query.execution.findings import QueryResult
@@ -29,7 +29,7 @@ from archqa.query.wording.rows import value_text
 from archqa.query.wording.support import Support
 from archqa.query.wording.words import clean_name, listed, row_status
 
-RECORD_HOLDS = "What it holds on this:"
+_RECORD_HOLDS = "What it holds on this:"
 """Leads from the reason why a question is declined to the related facts."""
 
 MAX_CITED_ROWS = 12
@@ -117,11 +117,12 @@ def declined_answer(
     drafts = _drafts(parts, support)
     sentences = [f"{reason.sentence.rstrip('.')}."]
     sentences += dict.fromkeys(part.message for part in parts if part.message)
+    why = message = " ".join(sentences)
     if any(draft.lines for draft in drafts):
-        sentences.append(RECORD_HOLDS)
+        message = f"{why} {_RECORD_HOLDS}"
     answer = _answer(question, Status.DECLINED, related, patient, drafts, drafts)
     return answer.model_copy(
-        update={"ground": reason.ground, "message": " ".join(sentences)}
+        update={"ground": reason.ground, "message": message, "reason": why}
     )
 
 
@@ -203,7 +204,7 @@ def _combined(parts: Sequence[Part]) -> list[Part]:
     affirmed = set()
     answered = set()
     for part in parts:
-        if part.is_yes:
+        if part.says == "yes":
             affirmed.add(part.topic)
         if part.is_found:
             answered.add(part.topic)
@@ -211,11 +212,11 @@ def _combined(parts: Sequence[Part]) -> list[Part]:
     verdicts: set[tuple[str, str]] = set()
     texts: set[str] = set()
     for part in sorted(
-        parts, key=lambda part: part.topic in affirmed and not part.is_yes
+        parts, key=lambda part: part.topic in affirmed and part.says != "yes"
     ):
         is_repeated = (part.topic, part.verdict) in verdicts
-        if is_repeated or (part.topic in affirmed and not part.is_yes):
-            part = part._replace(verdict="")
+        if is_repeated or (part.topic in affirmed and part.says != "yes"):
+            part = part._replace(verdict="", says=None)
         if not part.is_found and part.topic in answered:
             remarks = list(part.remarks)
             for rows in part.searched:
@@ -294,8 +295,10 @@ def _drafts(
             if hidden:
                 texts[-1] += f", and {hidden} {'earlier' if part.is_series else 'more'}"
         lines = []
+        opening = Opening(part.verdict, part.says) if part.says else None
         for text, cited in zip(texts, citations, strict=True):
-            lines.append(AnswerLine(text=text, citations=cited))
+            lines.append(AnswerLine(text=text, citations=cited, opening=opening))
+            opening = None
         for statement in part.statements:
             rows += statement.rows
         draft = _Draft(

@@ -4,7 +4,6 @@ import re
 
 from archqa.briefing.notes import (
     NoteLine,
-    newest_first,
     patient_notes,
     quote,
     with_note,
@@ -43,8 +42,9 @@ def allergies(patient: PatientRows) -> SectionDraft:
     It ends with a line of a note that names the substance, with a reaction if one has. Then what
     the record says that there is none, diagnoses of allergic reactions, and what notes state.
     """
-    authored_lines = patient_notes(patient).authored_lines
-    notes = newest_first([line for line in authored_lines if is_allergy_line(line)])
+    written = patient_notes(patient)
+    lines_of_patient = written.lines_where(written.authored_lines, lambda _: True)
+    notes = list(filter(is_allergy_line, lines_of_patient))
     groups = newest_groups(patient.rows("allergy"))
     groups.sort(
         key=lambda group: row_state("allergy", group[-1], patient.now) == "ended"

@@ -154,12 +154,12 @@ def _quoted_section(lines: list[NoteLine], message: str) -> SectionDraft:
 def _taken_drugs(line: NoteLine) -> set[str]:
     """The drugs of a line but those that it says are not taken."""
     from archqa.asking.chart.statement_conflicts import (
-        is_ended,
+        is_taken,
     )  # Only where notes list drugs.
 
     drugs = named_drugs(line.text)
     for match in find_concepts(line.text):
-        if match.concept.kind == "drug" and is_ended(match.concept, line.text):
+        if match.concept.kind == "drug" and is_taken(match.concept, line.text) is False:
             drugs -= named_drugs(match.concept.name)
     return drugs
 
@@ -322,8 +322,7 @@ def _contradicting_note(patient: PatientRows, row: Row) -> NoteLine | None:
     if not notes.lines:
         return None
     from archqa.asking.chart.statement_conflicts import (
-        is_ended,
-        says_of,
+        is_taken,
     )  # Only where notes are.
 
     written = row.authored_on or row.time
@@ -337,8 +336,9 @@ def _contradicting_note(patient: PatientRows, row: Row) -> NoteLine | None:
             speaks_of_drug = says_ended = False
             for part in line.parts:
                 doses.update(_doses(drug, part.text))
-                speaks_of_drug |= bool(says_of(drug, part.text))
-                says_ended |= is_ended(drug, part.text)
+                taken = is_taken(drug, part.text)
+                speaks_of_drug |= taken is not None
+                says_ended |= taken is False
             if is_allergy_line(line) or not (speaks_of_drug or doses):
                 continue
             differs = bool(doses and ordered) and not doses & ordered

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 from archqa.briefing.patient_rows import LineDraft, PatientRows
 from archqa.core.case import Case, Sentence
+from archqa.notes.assertion import Passage, person_of
 from archqa.notes.documents import Document, patient_documents
+from archqa.notes.focus import PATIENT
 from archqa.notes.lines import Line, is_list_line, line_width, read_lines
 from archqa.notes.non_evidence import headings_of_sentences
 from archqa.notes.sections import section_label
 from archqa.query.execution.rows import parse_datetime, without_timezone
-from archqa.terminology.concepts import find_concepts
+from archqa.terminology.concepts import find_concepts, named_things
 
 RECENT = timedelta(days=730)
 
@@ -151,14 +153,19 @@ class PatientNotes:
     def lines_where(
         self, lines: Iterable[NoteLine], is_wanted: Callable[[NoteSentence], bool]
     ) -> list[NoteLine]:
-        """Return the lines of which a sentence of their own is wanted, the newest note first."""
-        wanted = [
-            line for line in lines if any(map(is_wanted, self._authored_parts(line)))
-        ]
+        """Return the lines of which a sentence of their own is wanted, the newest note first.
+
+        A sentence that names something of other people only is not.
+        """
+        wanted = []
+        for line in lines:
+            parts = filter(is_wanted, self._authored_parts(line))
+            if not all(_is_of_others(part, line.heading) for part in parts):
+                wanted.append(line)
         return newest_first(wanted)
 
     def lines_naming(self, concept: str) -> list[NoteLine]:
-        """Return the recent lines with a sentence of their own that names a concept, newest first."""
+        """Return the recent lines that name a concept of the patient in a sentence of their own, newest first."""
         return self._lines_by_concept.get(concept, [])
 
     @cached_property
@@ -167,8 +174,10 @@ class PatientNotes:
         for line in newest_first(self.recent_lines):
             names: set[str] = set()
             for part in self._authored_parts(line):
+                passage = Passage(part.text, line.heading)
                 for match in find_concepts(part.text):
-                    names.add(match.concept.name)
+                    if person_of(passage, match.start, match.end) == PATIENT:
+                        names.add(match.concept.name)
             for name in names:
                 index.setdefault(name, []).append(line)
         return index
@@ -220,6 +229,14 @@ def with_note(draft: LineDraft, lead: str, note: NoteLine | None) -> LineDraft:
     return draft._replace(text=text, citations=tuple(citations))
 
 
+def _is_of_others(sentence: NoteSentence, heading: str) -> bool:
+    passage = Passage(sentence.text, heading)
+    people = set()
+    for thing in named_things(sentence.text):
+        people.add(person_of(passage, thing.start, thing.end))
+    return bool(people) and PATIENT not in people
+
+
 def _note_sentence(document: Document, sentence: Sentence, text: str) -> NoteSentence:
     return NoteSentence(
         sentence.id, text, document.title, document.author, document.date
@@ -230,21 +247,15 @@ def _note_lines(
     document: Document, sentences: tuple[Sentence, ...]
 ) -> Iterator[NoteLine]:
     """Yield the lines of a note; of a line that is a paragraph, one for each of its sentences."""
-    headings = headings_of_sentences(Case(id=document.name, sentences=sentences))
-    label_lines: dict[str, int] = {}
+    case = Case(id=document.name, note_excerpt=document.text, sentences=sentences)
+    headings = headings_of_sentences(case)
     positions = {sentence.id: position for position, sentence in enumerate(sentences)}
-    for number, (start, end) in enumerate(_spans(document.text, sentences)):
+    for start, end in _spans(document.text, sentences):
         text = " ".join(document.text[start:end].split())
         parts = _parts(document, sentences, start, end)
-        heading = section_label(text)
-        for part in parts:
-            label_lines[section_label(part.text)] = number
         if not parts or not text:
             continue
-        if not heading:
-            above = headings.get(positions[parts[0].id], "")
-            is_label_of_other = label_lines.get(above, number) != number
-            heading = "" if is_label_of_other else above
+        heading = section_label(text) or headings.get(positions[parts[0].id], "")
         if len(text.split()) <= MAX_LINE_WORDS:
             yield NoteLine(text, parts, heading)
             continue

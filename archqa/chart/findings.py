@@ -8,7 +8,7 @@ why Y was stopped. So its logit and what the sentence is about (`Relevance`) dec
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import groupby
 from math import exp
 from typing import NamedTuple
@@ -22,22 +22,23 @@ from archqa.chart.search import (
     NO_LIMITS,
     Hit,
     NoteLimits,
+    search_notes,
+    texts_with_term,
+)
+from archqa.chart.search_terms import (
     SearchTerm,
-    concept_term,
     names_in,
     rarity,
-    search_notes,
     search_terms,
-    texts_with_term,
     without_carrying_words,
 )
 from archqa.chart.weights import WEIGHTS
 from archqa.core.case import Case, Sentence
 from archqa.engine.answer_finder import AnswerFinder, ClauseScore
-from archqa.terminology.concept import Concept
-from archqa.terminology.concepts import find_concepts
+from archqa.notes.assertion import Judgement, Passage, leans_on_before
+from archqa.notes.focus import ANY_RELATIVE, PATIENT, Focus, question_focus
 from archqa.terminology.cues import cue_pattern
-from archqa.terminology.people import relative_pattern
+from archqa.terminology.people import relatives_named
 from archqa.terminology.words import stems
 
 Vector = NDArray[np.float64]
@@ -45,15 +46,9 @@ Vector = NDArray[np.float64]
 _SECTIONS = {"asks findings": "conclusion", "asks plan": "plan"}
 """Cues of questions ("What did the echo show?") and of the headings that answer them."""
 
+_OWN = re.compile(r"\b(?:my|our) (\w+)", re.IGNORECASE)
 _DAYS_OF_A_YEAR = 365.25
 _DAYS_OF_A_MONTH = 30.4
-_ASKS_TEST = re.compile(
-    r"\W*(?:what(?:['’]s| is| was| were| are)|last|latest|most recent|newest|recent|current)\b",
-    re.IGNORECASE,
-)
-_RESULT = re.compile(
-    r"(?<![/\d])\d+(?:\.\d+)?(?![/\d]) ?(?:%|[a-zµ]+/|mm|mg|ng|pg|g\b|U\b)"
-)
 
 
 def places_to_read(
@@ -86,11 +81,11 @@ def places_to_read(
 
 
 class ReadSentence(NamedTuple):
-    """A sentence that is read, where it stands, its heading, and whether it may be evidence."""
+    """A sentence that is read, where it stands, what is judged, and whether it may be evidence."""
 
     place: Place
     sentence: Sentence
-    heading: str
+    passage: Passage
     is_evidence: bool
 
 
@@ -109,13 +104,6 @@ class Relevance:
         self._limits = limits
         self._asks_present = asks_present
         self._terms = search_terms(question)
-        self._drugs = _ingredients(question)
-        self._asks_relative = relative_pattern().search(question) is not None
-        test = _requested_test(question)
-        self._test = None if test is None else concept_term(test)
-        self._asks_value = test is not None or (
-            cue_pattern("chart", "asks value").search(question) is not None
-        )
         self._headings = []
         for request, heading in _SECTIONS.items():
             if cue_pattern("chart", request).search(question):
@@ -136,23 +124,13 @@ class Relevance:
         gain = WEIGHTS.about * coverage
         if coverage < WEIGHTS.min_coverage:
             gain -= WEIGHTS.off_topic
-        if self._drugs:
-            drugs = _ingredients(text)
-            if not drugs:
-                gain -= WEIGHTS.no_drug
-            elif not self._drugs & drugs:
-                gain -= WEIGHTS.other_drug
-        gain -= self._value_loss(read)
-        if self._asks_relative and not relative_pattern().search(
-            f"{read.heading} {text}"
-        ):
-            gain -= WEIGHTS.no_relative
         gain += self._time_gain(read)
         if self._is_in_requested_section(read):
             gain += WEIGHTS.section
         if self._asks_present:
-            # Most for the newest note, and less by the years before it.
-            days = _days(self._notes.documents[0].date) - _days(self._date(read))
+            # Most for the newest note, and less by the years before it; without a date it may be the newest.
+            newest = self._notes.documents[0].date
+            days = _days(newest) - _days(self._date(read) or newest)
             recency = exp(-max(days, 0) / _DAYS_OF_A_YEAR / WEIGHTS.newest_years)
             gain += WEIGHTS.newest * recency
             # Something no longer holds or was wrong.
@@ -181,7 +159,7 @@ class Relevance:
         place = read.place
         if self._notes.text_index(place) in texts:
             return 1.0
-        if term.is_in(frozenset(stems(f"{read.heading} {self._title(place)}"))):
+        if term.is_in(frozenset(stems(f"{read.passage.heading} {self._title(place)}"))):
             return WEIGHTS.heading_term
         previous = Place(place.document, place.sentence - 1)
         if place.sentence > 0 and self._notes.text_index(previous) in texts:
@@ -192,21 +170,9 @@ class Relevance:
         document = self._notes.documents[place.document]
         return f"{document.title} {document.kind}"
 
-    def _value_loss(self, read: ReadSentence) -> float:
-        """Return what a sentence loses that does not give the value that is asked for."""
-        loss = 0.0
-        if self._asks_value:
-            text = read.sentence.text
-            ordered = cue_pattern("chart", "no value yet").search(text)
-            if ordered and not _RESULT.search(text[ordered.end() :]):
-                loss += WEIGHTS.no_value
-        if self._test is not None and self._share_named(self._test, read) == 0:
-            loss += WEIGHTS.other_test
-        return loss
-
     def _time_gain(self, read: ReadSentence) -> float:
         window = self._limits.window
-        if window is None:
+        if window is None or not self._date(read):
             return 0.0
         low, high = window.low.date().isoformat(), window.high.date().isoformat()
         if low <= self._date(read)[:10] <= high:
@@ -217,36 +183,13 @@ class Relevance:
 
     def _is_in_requested_section(self, read: ReadSentence) -> bool:
         """Whether a sentence stands in the part that is asked for, of a note of that kind."""
-        if not any(heading.search(read.heading) for heading in self._headings):
+        if not any(heading.search(read.passage.heading) for heading in self._headings):
             return False
         title = frozenset(stems(self._title(read.place)))
         return any(term.is_in(title) for term in self._terms)
 
     def _date(self, read: ReadSentence) -> str:
         return self._notes.documents[read.place.document].date
-
-
-@lru_cache(maxsize=4096)
-def _ingredients(text: str) -> frozenset[str]:
-    """Return the ingredients of the drugs and classes of drugs that a text names."""
-    ingredients: set[str] = set()
-    for match in find_concepts(text):
-        if match.concept.kind in ("drug", "drug_class"):
-            for name in match.concept.ingredients:
-                ingredients.add(name.partition("@")[0])
-    return frozenset(ingredients)
-
-
-def _requested_test(question: str) -> Concept | None:
-    """Return the test whose value a question asks for: "What was the ferritin when …?"."""
-    opening = _ASKS_TEST.match(question)
-    if opening is None and len(question.split()) > WEIGHTS.few_words:
-        return None
-    end = opening.end() if opening else 0
-    for match in find_concepts(question):
-        if match.concept.kind == "measurement" and match.start <= end + WEIGHTS.near:
-            return match.concept
-    return None
 
 
 def _days(date: str) -> float:
@@ -260,16 +203,29 @@ def _days(date: str) -> float:
 
 
 class NoteFinding(NamedTuple):
-    """A sentence, where it stands, its heading, and how well it answers.
+    """A sentence, where it stands, its heading, how well it answers, and what it says.
 
-    `score` ranks sentences; it is the network's logit and what `Relevance` adds.
+    `score` ranks sentences: the log-odds that it answers, and what `Relevance` adds.
     """
 
     place: Place
     sentence: Sentence
-    heading: str
-    score: float
-    clauses: tuple[ClauseScore, ...]
+    heading: str = ""
+    score: float = 0.0
+    judgement: Judgement | None = None
+    clauses: tuple[ClauseScore, ...] = ()
+
+
+def chart_focus(part: str) -> Focus:
+    """Return what a question to a chart is about.
+
+    When it was is read from the dates of notes. Whether "my husband" is the patient is not known.
+    """
+    focus = question_focus(part)
+    own = _OWN.search(part)
+    if focus.person == PATIENT and own and relatives_named(own[1]):
+        focus = focus._replace(person=ANY_RELATIVE)
+    return focus._replace(asks_this_stay=False, days={})
 
 
 class NoteFinder:
@@ -298,12 +254,14 @@ class NoteFinder:
         max_read: int = WEIGHTS.max_read,
     ) -> list[NoteFinding]:
         """Return the sentences that were read (`max_read` or some more), the best at the front."""
+        # The network knows drugs and tests by the names that the notes use.
         names = names_in(question, self._folded_notes)
-        if names:
-            question = f"{question.rstrip('?. ')} ({', '.join(names)})?"
+        with_names = (
+            f"{question.rstrip('?. ')} ({', '.join(names)})?" if names else question
+        )
         hits = search_notes(
             self.notes,
-            question,
+            with_names,
             self._encode,
             limits.documents,
             self._texts,
@@ -314,19 +272,24 @@ class NoteFinder:
             return []
         read = self._read(places)
         sentences = tuple(one.sentence for one in read)
-        scored = self._finder.scores(
-            Case(id="chart", clinician_question=question, sentences=sentences)
-        )
+        case = Case(id="chart", clinician_question=with_names, sentences=sentences)
+        passages = [one.passage for one in read]
+        judged, clauses = self._finder.judge(case, chart_focus(question), passages)
         relevance = Relevance(self.notes, question, limits, asks_present=asks_present)
-        scores = scored.logits + relevance.gains(read)
+        scores = judged.log_odds + relevance.gains(read)
         findings = []
         for i in np.argsort(-scores, kind="stable").tolist():
             if read[i].is_evidence:
-                place, sentence, heading, _ = read[i]
-                clauses = tuple(scored.clauses.get(i, ()))
-                findings.append(
-                    NoteFinding(place, sentence, heading, float(scores[i]), clauses)
+                place, sentence, passage, _ = read[i]
+                finding = NoteFinding(
+                    place,
+                    sentence,
+                    passage.heading,
+                    float(scores[i]),
+                    judged.judgements[i],
+                    tuple(clauses.get(i, ())),
                 )
+                findings.append(finding)
         return findings
 
     def _read(self, places: Sequence[Place]) -> list[ReadSentence]:
@@ -334,12 +297,20 @@ class NoteFinder:
         for index, places_of_note in groupby(places, key=lambda place: place.document):
             headings = self.notes.headings(index)
             non_evidence = self.notes.non_evidence(index)
+            document = self.notes.documents[index]
+            case = Case(id="chart", sentences=self.notes.sentences(index))
             for place in places_of_note:
                 may_answer = self.notes.text_index(place) in self._texts
                 is_evidence = may_answer and place.sentence not in non_evidence
+                # A report on an echo names it in its title.
+                context = [document.title, document.kind]
+                if leans_on_before(case, place.sentence):
+                    context.append(case.sentences[place.sentence - 1].text)
+                sentence = case.sentences[place.sentence]
+                text = " ".join(sentence.text.split())
                 heading = headings.get(place.sentence, "")
-                sentence = self.notes.sentence_at(place)
-                read.append(ReadSentence(place, sentence, heading, is_evidence))
+                passage = Passage(text, heading, " ".join(context))
+                read.append(ReadSentence(place, sentence, passage, is_evidence))
         return read
 
     @cached_property

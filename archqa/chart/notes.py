@@ -34,7 +34,6 @@ from archqa.notes.documents import (
     without_replaced,
 )
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
-from archqa.notes.sections import section_label
 
 Vectors = NDArray[np.float32]
 
@@ -154,23 +153,20 @@ class ChartNotes:
         return [self._row_of_number[number - first] for (number,) in numbers]
 
     def headings(self, index: int) -> dict[int, str]:
-        """Return the heading of each sentence of the document at an index that has one.
-
-        A label at the front of a line ("ECG: sinus rhythm.") is the heading of that line alone.
-        """
+        """Return the heading of each sentence of the document at an index that has one."""
+        document = self.documents[index]
         sentences = self.sentences(index)
-        lines = self.documents[index].lines
-        line_of_label: dict[str, int] = {}
-        headings = headings_of_sentences(Case(id="", sentences=sentences))
-        for position, sentence in enumerate(sentences):
-            if label := section_label(sentence.text):
-                line_of_label[label] = lines[position]
-            elif (
-                line_of_label.get(headings.get(position, ""), lines[position])
-                != lines[position]
-            ):
-                del headings[position]
-        return headings
+        texts: list[str] = []
+        end = line_of_end = 0
+        for sentence, start, line in zip(
+            sentences, document.starts, document.lines, strict=True
+        ):
+            breaks = "\n" * (line - line_of_end)
+            texts += (breaks.ljust(start - end), sentence.text)
+            end = start + len(sentence.text)
+            line_of_end = line + sentence.text.count("\n")
+        case = Case(id="", note_excerpt="".join(texts), sentences=sentences)
+        return headings_of_sentences(case)
 
     def non_evidence(self, index: int) -> frozenset[int]:
         """Return the positions of the sentences of a document that are no evidence."""

@@ -12,7 +12,7 @@ _TABLE = Path("chart/data/weights.tsv")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights and margins in logits, shares from 0 to 1, and limits as counts.
+    """Weights and margins in log-odds, shares from 0 to 1, and limits as counts.
 
     What each means stands beside it in the table.
     """
@@ -34,11 +34,6 @@ class Weights:
     previous_term: float
     off_topic: float
     min_coverage: float
-    other_drug: float
-    no_drug: float
-    no_relative: float
-    no_value: float
-    other_test: float
     in_time: float
     out_of_time: float
     newest: float
@@ -46,13 +41,7 @@ class Weights:
     correction: float
     min_coverage_to_correct: float
     section: float
-    few_words: int
-    near: int
     min_score: float
-    clear_gap: float
-    min_clear_score: float
-    min_rivals: int
-    lacking: float
     margin: float
     min_score_of_all: float
     margin_of_all: float

@@ -6,7 +6,7 @@ the cross-encoder less two layers, trained on such questions by the top-level pa
 """
 
 import json
-import re
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.case import Case
-from archqa.core.tables import read_rows
 from archqa.core.value import FrozenModel
 from archqa.engine import DATA_DIR
-from archqa.engine.encoders import CROSS_ENCODER_FILE, CrossEncoder
+from archqa.engine.encoders import CROSS_ENCODER_FILE, CrossEncoder, OnProgress
 from archqa.engine.networks import files_sha256
 from archqa.engine.question import question_text
 from archqa.engine.windows import (
@@ -29,35 +28,26 @@ from archqa.engine.windows import (
     TokenWindow,
     tokenize_with_offsets,
 )
-
-_YES_OR_NO = re.compile(
-    r"\W*(?:is|are|was|were|am|does|do|did|has|have|had|can|could|any|ever)\b",
-    re.IGNORECASE,
+from archqa.notes.assertion import (
+    Judgement,
+    Lack,
+    Naming,
+    Passage,
+    judge,
+    read_passages,
 )
-
-
-def lacks_asked_kind(question: str, sentence: str) -> bool:
-    """Whether the question asks for a number, a time or a reason, and the sentence has none."""
-    if _YES_OR_NO.match(question):
-        return False
-    for in_question, in_sentence in _kind_patterns():
-        if in_question.search(question) and not in_sentence.search(sentence):
-            return True
-    return False
-
-
-@cache
-def _kind_patterns() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-    """Return pairs of patterns: of the question, and of a sentence that can answer it."""
-    patterns: dict[str, dict[str, re.Pattern[str]]] = {}
-    for kind, role, pattern in read_rows("engine/data/asked_kinds.tsv", 3):
-        patterns.setdefault(kind, {})[role] = re.compile(pattern, re.IGNORECASE)
-    return tuple((roles["question"], roles["sentence"]) for roles in patterns.values())
-
+from archqa.notes.focus import (
+    Focus,
+    network_question,
+    question_focus,
+)
+from archqa.terminology.concepts import is_kind_of
 
 MAX_QUESTION_TOKENS = 60
 MAX_WINDOW_TOKENS = 320
 """Longer windows take longer, since attention grows with the square of their length."""
+MAX_WINDOWS = 112
+"""Windows that are read of a note of more than some 120,000 characters: 11 s on one core."""
 MAX_PIECE_TOKENS = 72
 OVERLAP_TOKENS = 48
 """Tokens at the end of a window that the next window may repeat, in whole pieces."""
@@ -178,27 +168,61 @@ FILES = (
 """What the results depend on; the last file has the weights that both networks share."""
 EXCLUDED_LOGIT = -20.0
 """Of a sentence that is no evidence."""
+NEAREST = 3
+"""Passages that are shown where nothing answers."""
 
 Logits = NDArray[np.float64]
+
+
+class JudgementWeights(FrozenModel):
+    """What a sentence gains, in log-odds, by what it says of what the question is about.
+
+    `named` where it names the thing: not directly, directly (`Judgement.is_direct`). The other
+    pairs are for questions in general and for those that yes or no answers: `in_context` where
+    only its heading or the sentence before names the thing, `absent` where it names none, `other`
+    where it names another thing of that kind; `absent_finding` and `other_finding` where the thing
+    is a finding, which one can tell of in other words. `lack` for each reason why it does not
+    answer, `lacks_attribute` where that is the attribute that is asked for, `has_attribute` where
+    it has it. `coverage` for the share of the question's other words that it repeats, from half of
+    them on.
+
+    A sentence that answers directly has log-odds of at least `least_direct` before it gains.
+    """
+
+    named: tuple[float, float]
+    in_context: tuple[float, float]
+    absent: tuple[float, float]
+    absent_finding: tuple[float, float]
+    other: float
+    other_finding: tuple[float, float]
+    lack: float
+    lacks_attribute: float
+    has_attribute: float
+    coverage: float
+    least_direct: float
 
 
 class AnswerFinderSettings(FrozenModel):
     """What was fitted and chosen after the network was trained.
 
-    The log-odds that the note answers are `slope` times the highest logit plus `bias`, less
-    `lacking` where the best sentence has no expression of the kind that is asked for
-    (`lacks_asked_kind`); it is answered from `min_answerable` on. Selected are at most `max_selected`
-    sentences whose logit is at most `margin` below the highest, and at least `min_logit`.
+    The log-odds that a sentence answers are `slope` times its logit plus `bias` and what
+    `judgement` adds; a note answers if its best sentence has a probability of at least
+    `min_answerable`. Selected are at most `max_selected` such sentences, whose log-odds are at
+    most `margin` below the best.
     """
 
     slope: float
     bias: float
-    lacking: float
+    judgement: JudgementWeights
     min_answerable: float
     margin: float
-    min_logit: float
     max_selected: int
     provenance: str = ""
+
+    @property
+    def threshold(self) -> float:
+        """The log-odds of `min_answerable`."""
+        return float(np.log(self.min_answerable / (1 - self.min_answerable)))
 
 
 class ClauseScore(NamedTuple):
@@ -209,20 +233,30 @@ class ClauseScore(NamedTuple):
     logit: float
 
 
+SentenceRelevance = Callable[[], Sequence[float]]
+"""Returns how much each sentence has to do with the question, for notes too long to be read whole."""
+
+
 class Finding(NamedTuple):
     """What the engine finds about one question in one note.
 
-    `probabilities` (sentences,) that a sentence carries the answer or a part of it; `answerable`,
-    calibrated, that the note answers at all; `selected` are the indices of the sentences that
-    answer best, the best one at the front, whether or not the note is likely to answer;
-    `is_answered` whether `answerable` passes the threshold. `clauses` are those of long sentences.
+    `probabilities` (sentences,) that a sentence answers. `selected` are the indices of the sentences
+    that answer best, the best one at the front, empty where none reaches the threshold; `nearest`
+    are those that come nearest, whether or not they answer. `judgements` are by index,
+    `clauses` those of long sentences. `unread` counts the sentences of a long note that were not read.
     """
 
     probabilities: NDArray[np.float64]
-    answerable: float
     selected: tuple[int, ...]
-    is_answered: bool
+    nearest: tuple[int, ...]
+    judgements: dict[int, Judgement]
     clauses: dict[int, list[ClauseScore]]
+    unread: int = 0
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a sentence answers."""
+        return bool(self.selected)
 
     def clauses_of(self, sentence_index: int) -> list[ClauseScore]:
         """Return the scored clauses of a sentence; none of a short one."""
@@ -230,10 +264,21 @@ class Finding(NamedTuple):
 
 
 class SentenceScores(NamedTuple):
-    """The logits that sentences answer, of shape (sentences,), and the clauses of long ones."""
+    """The logits that sentences answer, of shape (sentences,), and the clauses of long ones.
+
+    `unread` counts the sentences that were not read.
+    """
 
     logits: Logits
     clauses: dict[int, list[ClauseScore]]
+    unread: int
+
+
+class JudgedSentences(NamedTuple):
+    """The log-odds that sentences answer, of shape (sentences,), and the judgements by index."""
+
+    log_odds: Logits
+    judgements: dict[int, Judgement]
 
 
 class AnswerFinder:
@@ -254,31 +299,57 @@ class AnswerFinder:
         """Return the shipped one, loaded once."""
         return _load_default()
 
-    def scores(
-        self, case: Case, excluded: frozenset[int] = frozenset()
-    ) -> SentenceScores:
-        """Return how well each sentence answers, as the network says."""
-        return SentenceScores(*sentence_logits(self._cross_encoder, case, excluded))
+    def judge(
+        self, case: Case, focus: Focus, passages: Sequence[Passage]
+    ) -> tuple[JudgedSentences, dict[int, list[ClauseScore]]]:
+        """Judge the sentences of a case, which are `passages`; also return its scored clauses."""
+        scores = sentence_logits(self._cross_encoder, case, frozenset())
+        judged = judge_sentences(focus, passages, scores.logits, self._settings)
+        return judged, scores.clauses
 
-    def find(self, case: Case, excluded: frozenset[int] = frozenset()) -> Finding:
-        """Find the answer to the case's question; sentences at `excluded` indices are no evidence."""
-        logits, clauses = sentence_logits(self._cross_encoder, case, excluded)
-        texts = [sentence.text for sentence in case.sentences]
-        answerable = answerable_probability(
-            question_text(case), texts, logits, self._settings
+    def find(
+        self,
+        case: Case,
+        excluded: frozenset[int] = frozenset(),
+        relevance: SentenceRelevance | None = None,
+        on_progress: OnProgress = lambda _done, _total: None,
+    ) -> Finding:
+        """Find the answer to the case's question; sentences at `excluded` indices are no evidence.
+
+        Of a long note the `MAX_WINDOWS` windows with the most relevant sentences are read; all
+        without `relevance`.
+        """
+        question = question_text(case)
+        asking = {"clinician_question": network_question(question)}
+        logits, clauses, unread = sentence_logits(
+            self._cross_encoder,
+            case.model_copy(update=asking),
+            excluded,
+            relevance,
+            on_progress,
         )
+        focus = question_focus(question)
+        judged = judge_sentences(focus, read_passages(case), logits, self._settings)
+        log_odds = judged.log_odds
+        selected = select_sentences(log_odds, self._settings)
+        ranked = np.argsort(-log_odds, kind="stable")[:NEAREST].tolist()
         return Finding(
-            probabilities=_sigmoid(logits),
-            answerable=answerable,
-            selected=select_sentences(logits, self._settings),
-            is_answered=answerable >= self._settings.min_answerable,
+            probabilities=_sigmoid(log_odds),
+            selected=complete_selection(focus, judged, selected, self._settings),
+            nearest=tuple(index for index in ranked if index not in excluded),
+            judgements=judged.judgements,
             clauses=clauses,
+            unread=unread,
         )
 
 
 def sentence_logits(
-    cross_encoder: CrossEncoder, case: Case, excluded: frozenset[int]
-) -> tuple[Logits, dict[int, list[ClauseScore]]]:
+    cross_encoder: CrossEncoder,
+    case: Case,
+    excluded: frozenset[int],
+    relevance: SentenceRelevance | None = None,
+    on_progress: OnProgress = lambda _done, _total: None,
+) -> SentenceScores:
     """Return the logits of the sentences that they answer, and of the clauses of long ones.
 
     The logit of a sentence is the highest of its clauses.
@@ -286,40 +357,120 @@ def sentence_logits(
     texts = [sentence.text for sentence in case.sentences]
     pieces = sentence_pieces(texts)
     windows = build_answer_windows(question_text(case), pieces)
-    piece_logits = cross_encoder.start_window_logits(windows, len(pieces))()
+    if relevance is not None and len(windows) > MAX_WINDOWS:
+        windows = _most_relevant(windows, pieces, relevance())
+    piece_logits = cross_encoder.start_window_logits(
+        windows, len(pieces), on_progress
+    )()
+    read = {span.sentence_index for window in windows for span in window.spans}
     logits = np.full(len(texts), EXCLUDED_LOGIT)
     clauses: dict[int, list[ClauseScore]] = {}
-    for piece, logit in zip(pieces, piece_logits.tolist(), strict=True):
+    for number in sorted(read):
+        piece, logit = pieces[number], float(piece_logits[number])
         index = piece.sentence_index
         logits[index] = max(logits[index], logit)
         clauses.setdefault(index, []).append(ClauseScore(piece.start, piece.end, logit))
     logits[list(excluded)] = EXCLUDED_LOGIT
-    return logits, {
-        index: scores for index, scores in clauses.items() if len(scores) > 1
-    }
+    return SentenceScores(
+        logits,
+        {index: scores for index, scores in clauses.items() if len(scores) > 1},
+        unread=len(texts) - len(clauses),
+    )
 
 
-def answerable_probability(
-    question: str, texts: list[str], logits: Logits, settings: AnswerFinderSettings
+def _most_relevant(
+    windows: list[TokenWindow], pieces: list[Piece], relevance: Sequence[float]
+) -> list[TokenWindow]:
+    """Return `MAX_WINDOWS` windows, those with the most relevant sentence at the front."""
+
+    def best(window: TokenWindow) -> float:
+        return max(
+            relevance[pieces[span.sentence_index].sentence_index]
+            for span in window.spans
+        )
+
+    return sorted(windows, key=best, reverse=True)[:MAX_WINDOWS]
+
+
+def judge_sentences(
+    focus: Focus,
+    passages: Sequence[Passage],
+    logits: Logits,
+    settings: AnswerFinderSettings,
+) -> JudgedSentences:
+    """Judge each sentence by its logit and by what it says of what the question is about."""
+    weights = settings.judgement
+    log_odds = settings.slope * logits + settings.bias
+    judgements = {}
+    for index, passage in enumerate(passages):
+        if logits[index] <= EXCLUDED_LOGIT:
+            continue
+        judgement = judgements[index] = judge(focus, passage)
+        if judgement.is_direct:
+            log_odds[index] = max(log_odds[index], weights.least_direct)
+        log_odds[index] += judgement_gain(focus, judgement, weights)
+    return JudgedSentences(log_odds, judgements)
+
+
+def judgement_gain(
+    focus: Focus, judgement: Judgement, weights: JudgementWeights
 ) -> float:
-    """Return how likely a note of these sentences answers."""
-    if not texts:
-        return 0.0
-    best = int(logits.argmax())
-    log_odds = settings.slope * logits[best] + settings.bias
-    if lacks_asked_kind(question, texts[best]):
-        log_odds -= settings.lacking
-    return float(_sigmoid(log_odds))
+    """Return what a sentence gains or loses, in log-odds, by what it says of the thing."""
+    gain = weights.coverage * (judgement.coverage - 0.5)
+    match judgement.naming:
+        case Naming.NAMED:
+            gain += weights.named[judgement.is_direct]
+        case Naming.IN_CONTEXT:
+            gain += weights.in_context[focus.is_yes_no]
+        case Naming.ABSENT if focus.is_on_finding:
+            gain += weights.absent_finding[focus.is_yes_no]
+        case Naming.ABSENT:
+            gain += weights.absent[focus.is_yes_no]
+        case Naming.OTHER if focus.is_on_finding:
+            gain += weights.other_finding[focus.is_yes_no]
+        case Naming.OTHER:
+            gain += weights.other
+    for lack in judgement.lacks:
+        is_attribute = lack is Lack.ATTRIBUTE
+        gain += weights.lacks_attribute if is_attribute else weights.lack
+    has_attribute = focus.attributes and Lack.ATTRIBUTE not in judgement.lacks
+    if has_attribute and judgement.naming is Naming.NAMED:
+        gain += weights.has_attribute
+    return gain
 
 
-def select_sentences(logits: Logits, settings: AnswerFinderSettings) -> tuple[int, ...]:
-    """Return the indices of the sentences that answer best, the best one at the front."""
+def select_sentences(
+    log_odds: Logits, settings: AnswerFinderSettings
+) -> tuple[int, ...]:
+    """Return the indices of the sentences that answer, the best one at the front; empty for none."""
     selected: list[int] = []
-    for index in np.argsort(-logits, kind="stable")[: settings.max_selected].tolist():
-        is_near = logits[index] >= logits.max() - settings.margin
-        if not selected or (is_near and logits[index] >= settings.min_logit):
+    for index in np.argsort(-log_odds, kind="stable")[: settings.max_selected].tolist():
+        is_near = log_odds[index] >= log_odds.max() - settings.margin
+        if is_near and log_odds[index] >= settings.threshold:
             selected.append(index)
     return tuple(selected)
+
+
+def complete_selection(
+    focus: Focus,
+    judged: JudgedSentences,
+    selected: tuple[int, ...],
+    settings: AnswerFinderSettings,
+) -> tuple[int, ...]:
+    """Return the selected sentences with the best one for each further thing that is asked for."""
+    completed = list(selected)
+    for thing in focus.rivals:
+        naming = [
+            index
+            for index, judgement in judged.judgements.items()
+            if any(is_kind_of(one.concept, thing) for one in judgement.mentions)
+        ]
+        best = max(naming, key=lambda index: judged.log_odds[index], default=None)
+        if best is None or not selected or not set(naming).isdisjoint(completed):
+            continue
+        if judged.log_odds[best] >= settings.threshold:
+            completed.append(best)
+    return tuple(completed)
 
 
 def _sigmoid(logits: Logits) -> Logits:

@@ -75,6 +75,8 @@ def default_encoder() -> SentenceEncoder:
 CROSS_ENCODER_FILE = DATA_DIR / "reader.onnx"
 
 Logits = NDArray[np.float64]
+OnProgress = Callable[[int, int], object]
+"""Called with the number of windows that were read, and of all windows to read."""
 
 
 class CrossEncoder:
@@ -92,14 +94,17 @@ class CrossEncoder:
         return self.start_window_logits(build_windows(case), len(case.sentences))
 
     def start_window_logits(
-        self, windows: list[TokenWindow], sentences: int
+        self,
+        windows: list[TokenWindow],
+        sentences: int,
+        on_progress: OnProgress = lambda _done, _total: None,
     ) -> Callable[[], Logits]:
         """As `start_logits`, of windows whose spans count `sentences` sentences or pieces of them."""
         pending = []
         for window in windows:
             window_logits = submit_to_pool(self._window_logits, window)
             pending.append((window, window_logits))
-        return lambda: _mean_over_windows(pending, sentences)
+        return lambda: _mean_over_windows(pending, sentences, on_progress)
 
     def _window_logits(self, window: TokenWindow) -> Logits:
         outputs = self._session.run(None, network_inputs(window))
@@ -108,14 +113,17 @@ class CrossEncoder:
 
 
 def _mean_over_windows(
-    pending: list[tuple[TokenWindow, Future[Logits]]], sentences: int
+    pending: list[tuple[TokenWindow, Future[Logits]]],
+    sentences: int,
+    on_progress: OnProgress,
 ) -> Logits:
     total = np.zeros(sentences)
     windows = np.zeros(sentences)
-    for window, logits in pending:
+    for done, (window, logits) in enumerate(pending, start=1):
         indices = [span.sentence_index for span in window.spans]
         total[indices] += logits.result()
         windows[indices] += 1
+        on_progress(done, len(pending))
     return total / np.maximum(windows, 1)
 
 

@@ -4,6 +4,7 @@ A marker token precedes every sentence. A long note is split into windows that o
 every sentence is read with some of its context.
 """
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from archqa.engine.question import question_text
 VOCABULARY = Path(__file__).parent / "data" / "vocab.txt"
 PAD, UNK, CLS, SEP = 0, 100, 101, 102
 """Ids of the special tokens."""
+_NO_WORD = re.compile(r"[!-~]{400,}")
 MARKER = 1
 """Id of an unused token, which marks the start of a sentence."""
 
@@ -44,15 +46,12 @@ def tokenizer() -> BertWordPieceTokenizer:
 
 def tokenize_text(text: str) -> list[int]:
     """Return the token ids of `text` without the special tokens."""
-    ids: list[int] = (
-        tokenizer().encode(_without_surrogates(text), add_special_tokens=False).ids
-    )
-    return ids
+    return tokenize_with_offsets(text).ids
 
 
 def tokenize_with_offsets(text: str) -> Tokens:
     """Return the tokens of `text` without the special tokens."""
-    encoding = tokenizer().encode(_without_surrogates(text), add_special_tokens=False)
+    encoding = tokenizer().encode(_readable(text), add_special_tokens=False)
     return Tokens(encoding.ids, encoding.offsets)
 
 
@@ -71,9 +70,14 @@ def tokenize_batch(texts: list[str], max_length: int) -> TokenBatch:
     return TokenBatch(ids, mask)
 
 
-def _without_surrogates(text: str) -> str:
-    """Replace lone surrogates, which damaged files contain and the tokenizer rejects, by `?`."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _readable(text: str) -> str:
+    """Return `text`, as long as before, without lone surrogates and what is no word.
+
+    Damaged files contain surrogates, and the tokenizer rejects them. A stretch like base64 data
+    becomes one letter, over and over, which is one unknown token instead of hundreds.
+    """
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return _NO_WORD.sub(lambda stretch: "x" * len(stretch[0]), text)
 
 
 MAX_WINDOW_TOKENS = 894

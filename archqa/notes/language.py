@@ -9,8 +9,8 @@ from functools import cache
 
 from archqa.terminology.words import word_list
 
-OTHER_LANGUAGE_REMARK = (
-    "The engine was made for English; this note seems to be in another language."
+OTHER_LANGUAGE = (
+    "Only notes in English are supported; this one seems to be in another language."
 )
 MAX_READ_CHARACTERS = 20_000
 _MIN_FUNCTION_WORDS = 4

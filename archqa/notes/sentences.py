@@ -231,7 +231,7 @@ class _Span(NamedTuple):
 
 
 class _TextRun(NamedTuple):
-    """Lines that are one text; a row of a table or a rule is one sentence, whatever it holds."""
+    """Lines that are one text; a row of a table or a rule is one sentence, unless it is very long."""
 
     start: int
     end: int
@@ -288,7 +288,8 @@ def _sentences(plain: str, paragraph: _Span) -> Iterator[_Span]:
     for text_run in _text_runs(plain, paragraph):
         run = plain[text_run.start : text_run.end]
         start = 0
-        for end in [len(run)] if text_run.is_whole else sentence_ends(run):
+        row_ends = [*_soft_ends(run, 0, len(run)), len(run)]
+        for end in row_ends if text_run.is_whole else sentence_ends(run):
             text = run[start:end]
             leading = len(text) - len(text.lstrip())
             if text.strip():

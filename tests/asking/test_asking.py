@@ -1,7 +1,9 @@
 """One question about one note or one patient, answered with its evidence."""
 
+import asyncio
 import base64
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ import pytest
 
 import archqa
 from archqa.asking.answer import Answer, Status
+from archqa.asking.answering import answer_with_models
+from archqa.asking.question import AskOptions, ModelBackends, Question
 from archqa.core.step import Step
 from archqa.errors import CallerError
 from archqa.fhir import Store
@@ -23,6 +27,8 @@ NOTE = (
     "Omeprazole was stopped and prednisone started.\n"
     "# GERD: famotidine in place of omeprazole."
 )
+
+LONG_NOTE = "She walked the ward today and ate her lunch with good appetite.\n" * 400
 
 
 def _attachment(text: str, **more: Any) -> dict[str, Any]:
@@ -152,7 +158,13 @@ def test_what_a_note_does_not_hold_is_not_found() -> None:
 
 def test_a_note_in_another_language_is_searched_and_said_to_be_one() -> None:
     german = "Die Patientin wurde am 3.5. wegen einer Pneumonie aufgenommen und hat sich erholt."
-    assert "made for English" in archqa.ask("Why was she admitted?", german).remarks[0]
+    answered = archqa.ask("Why was she admitted?", german)
+    assert answered.text.startswith("Only notes in English are supported")
+    absent = archqa.ask("What is the potassium?", german)
+    assert absent.text == (
+        "Only notes in English are supported; this one seems to be in another language. "
+        "No answer found in the note's one sentence."
+    )
     assert archqa.ask("Why did the creatinine rise?", NOTE).remarks == ()
 
 
@@ -258,6 +270,73 @@ def test_a_given_note_is_one_more_of_the_patients(record: Path) -> None:
     ]
 
 
+def test_a_given_note_without_a_word_is_an_error_also_with_a_patient(
+    record: Path,
+) -> None:
+    with pytest.raises(CallerError, match="The note is empty"):
+        archqa.ask("Any creatinine?", " \n", patient="p1", record=record)
+
+
+async def _cancelled_after_first_passage(note: str) -> list[tuple[int, int]]:
+    """The progress of a question that is cancelled when the first passage was read."""
+    loop = asyncio.get_running_loop()
+    progress: list[tuple[int, int]] = []
+
+    def on_progress(done: int, total: int) -> None:
+        progress.append((done, total))
+        loop.call_soon_threadsafe(task.cancel)
+
+    options = AskOptions(Settings(), on_progress=on_progress)
+    question = Question.create("Was she given furosemide?", options, note=note)
+    task = asyncio.create_task(answer_with_models(question, ModelBackends(options)))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return progress
+
+
+def test_a_cancelled_question_is_read_no_further() -> None:
+    progress = asyncio.run(_cancelled_after_first_passage(LONG_NOTE))
+    assert len(progress) < progress[0][1]
+
+
+def test_of_a_long_note_the_parts_that_name_what_is_asked_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    note = f"{LONG_NOTE}She was given a water pill for leg swelling.\n{LONG_NOTE}"
+    progress: list[tuple[int, int]] = []
+
+    def on_progress(*counts: int) -> None:
+        progress.append(counts)
+
+    whole = archqa.ask("Why was she given a diuretic?", note, on_progress=on_progress)
+    assert progress[-1][0] == progress[-1][1] > 4
+    assert whole.remarks == ()
+    monkeypatch.setattr("archqa.engine.answer_finder.MAX_WINDOWS", 2)
+    partly = archqa.ask("Why was she given a diuretic?", note, on_progress=on_progress)
+    assert progress[-1] == (2, 2)
+    assert partly.lines == whole.lines
+    assert "note is long" in partly.remarks[0]
+    absent = archqa.ask("What is her blood type?", note).message
+    assert re.fullmatch(
+        "No answer found in [0-9]+ of the note's 801 sentences.", absent
+    )
+
+
+@pytest.mark.parametrize("stretch", ["_", "A/b+", "(", "1."])
+def test_a_stretch_without_blanks_is_hardly_read(stretch: str) -> None:
+    totals = set()
+
+    def on_progress(_done: int, total: int) -> None:
+        totals.add(total)
+
+    note = (
+        f"She was given furosemide for edema.\n\n{stretch * (200_000 // len(stretch))}"
+    )
+    answer = archqa.ask("Why furosemide?", note, on_progress=on_progress)
+    assert [piece.id for piece in answer.evidence] == ["1"]
+    assert max(totals) <= 4
+
+
 def test_a_relative_is_the_patient_where_the_sex_fits_and_that_is_said(
     record: Path,
 ) -> None:
@@ -307,7 +386,7 @@ def test_what_the_record_does_not_hold_is_not_found(record: Path) -> None:
     )
     assert answered.status is Status.NOT_FOUND
     assert answered.message.startswith("No creatinine result is recorded")
-    assert "note does not answer" in answered.message
+    assert answered.message.endswith("No answer found in 1 note.")
     assert answered.lines == ()
 
 

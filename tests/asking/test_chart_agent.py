@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from archqa.asking.answer import Answer, Status
+from archqa.asking.answer import MISSES_QUESTION, NOT_SUPPORTED, Answer, Status
 from archqa.asking.chart_agent import (
     CHART_AGENT,
     ChartBudget,
     ChartToAsk,
     answer_chart_by_model,
 )
-from archqa.asking.chart_agent.model_answer import BUDGET_SPENT, NOTHING_LEFT, REMOVED
+from archqa.asking.chart_agent.model_answer import BUDGET_SPENT, REMOVED
 from archqa.asking.record import PatientQueries
 from archqa.chart.notes import NoteOpener
 from archqa.errors import ContextTooLong, Refused, ToolsNotSupported
@@ -408,13 +408,21 @@ async def test_a_line_that_is_rejected_twice_is_left_out_with_a_remark(
     assert answer.remarks == (REMOVED,)
 
 
-@pytest.mark.parametrize("last", [verdict("not"), verdict("supported", answers="no")])
-async def test_without_a_supported_answer_nothing_is_found(
-    record: Path, last: str
+@pytest.mark.parametrize(
+    ("last", "reason"),
+    [
+        (verdict("not"), NOT_SUPPORTED),
+        (verdict("supported", answers="no"), MISSES_QUESTION),
+    ],
+)
+async def test_an_answer_that_the_check_rejects_is_reported_as_unconfirmed(
+    record: Path, last: str, reason: str
 ) -> None:
     answer, _ = await ask(record, [reply(STOPPED), last, reply(STOPPED), last])
     assert (answer.status, answer.lines, answer.evidence) == (Status.NOT_FOUND, (), ())
-    assert answer.remarks == (NOTHING_LEFT,)
+    assert answer.text == f"An answer was found but not confirmed: {STOPPED[0]}"
+    assert (answer.ground, answer.remarks) == ("unconfirmed", (reason,))
+    assert answer.related
 
 
 async def test_the_check_sees_what_is_cited_with_dates_and_nothing_else(

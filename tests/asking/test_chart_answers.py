@@ -159,7 +159,7 @@ def test_a_test_that_was_only_sent_is_not_found_in_either_half(record: Path) -> 
     assert answer.status is Status.NOT_FOUND
     assert answer.lines == ()
     assert "No ferritin result is recorded: 1 result was searched." in answer.message
-    assert "None of 3 notes answers this." in answer.message
+    assert "No answer found in 3 notes." in answer.message
 
 
 def test_a_reason_that_nobody_states_is_not_found(record: Path) -> None:
@@ -192,6 +192,59 @@ def test_a_given_note_is_searched_with_the_others(record: Path) -> None:
     assert [(row.text, row.source) for row in answer.evidence] == [
         ("Her niece collects porcelain owls.", "the given note")
     ]
+
+
+VISIT = (
+    "Lisinopril was stopped today because of a dry cough.\n"
+    "PHQ-9 was 15.\n"
+    "She fell in the garden and bruised her hip."
+)
+
+
+def test_a_given_note_that_says_otherwise_stands_next_to_the_resources(
+    record: Path,
+) -> None:
+    for question in ("Is she taking lisinopril?", "What medicines does she take?"):
+        answer = ask(record, question, note=VISIT)
+        assert {"MedicationRequest/lisinopril", "the given note#1"} <= cited(answer)
+        assert "both are shown" in answer.remarks[0]
+        assert not answer.text.startswith(("Yes", "No"))
+
+
+def test_a_given_note_without_a_date_may_be_of_any_time(record: Path) -> None:
+    answer = ask(record, "Did she fall this month?", note=VISIT)
+    assert cited(answer) == {"the given note#3"}
+
+
+def test_notes_and_resources_that_contradict_each_other_are_said_to(
+    tmp_path: Path,
+) -> None:
+    condition = {
+        "resourceType": "Condition",
+        "id": "dm",
+        "code": {"text": "Diabetes mellitus"},
+        "clinicalStatus": {"coding": [{"code": "active"}]},
+        "subject": {"reference": "Patient/p1"},
+    }
+    path = load(tmp_path / "r.db", [PATIENT, condition])
+    answer = ask(path, "Does she have diabetes?", note="She does not have diabetes.")
+    assert cited(answer) == {"Condition/dm", "the given note#1"}
+    assert "contradict each other" in answer.remarks[0]
+    assert "Yes" not in answer.text
+
+
+def test_where_a_given_note_adds_nothing_that_is_said(record: Path) -> None:
+    answer = ask(record, "How old is she?", note=VISIT)
+    assert answer.status is Status.ANSWERED
+    assert "No answer found in 4 notes." in answer.remarks
+
+
+def test_a_given_note_in_another_language_is_said_to_be_one(record: Path) -> None:
+    german = (
+        "Die Patientin wurde wegen einer Pneumonie aufgenommen und hat sich gut erholt."
+    )
+    answer = ask(record, "How old is she?", note=german)
+    assert answer.text.startswith("Only notes in English are supported")
 
 
 def test_a_note_that_was_replaced_is_asked_as_it_is_now(tmp_path: Path) -> None:
@@ -351,8 +404,7 @@ def test_what_cannot_be_asked_as_a_query_names_what_was_searched(record: Path) -
     answer = ask(record, "Does she like to sing in a choir?")
     assert answer.status is Status.NOT_FOUND
     assert answer.message == (
-        "Neither notes nor resources answer this: 3 notes, 1 observation, 2 medication orders "
-        "searched."
+        "No answer found: 3 notes, 1 observation, 2 medication orders searched."
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from archqa.asking.chart.chart_answer import judged_parts
-from archqa.asking.chart.question_parts import (
+from archqa.asking.question_parts import (
     asks_for_all,
     asks_present,
     question_parts,

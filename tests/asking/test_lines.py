@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from archqa.asking.note import answer_lines, texts_with_headings
-from archqa.asking.yes_no import YesNo, yes_no_answer
 from archqa.core.case import Case, Sentence
+from archqa.notes.yes_no import YesNo, yes_no_answer
 
 LONG = (
     "The patient denies irregular heartbeats, sudden changes in heartbeat, difficulty breathing at"

@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from archqa.asking.answer import Answer, Status
-from archqa.asking.note_model import NOTE_MODEL, NOTHING_LEFT, REMOVED, answer_by_model
+from archqa.asking.answer import (
+    MISSES_QUESTION,
+    NOT_SUPPORTED,
+    Answer,
+    Status,
+    shown_status,
+)
+from archqa.asking.note_model import NOTE_MODEL, REMOVED, answer_by_model
 from archqa.errors import ContextTooLong, Refused, Unusable
 from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
 from archqa.notes.sentences import case_from_text
@@ -95,6 +101,64 @@ async def test_not_in_the_note_is_one_call_and_says_what_is_missing_and_what_was
         "Not stated in the note: the dose of insulin (searched: all its 7 sentences)."
     )
     assert (answered.lines, answered.evidence, len(model.asked)) == ((), (), 1)
+
+
+FAMILY = "FH: his father has diabetes. Possible asthma in childhood."
+
+
+async def test_a_near_miss_is_named_and_cited_where_nothing_answers() -> None:
+    nearest = [{"text": "only the father's diabetes is mentioned", "citations": ["1"]}]
+    reply = answer(
+        status="not_found", missing="diabetes of his mother", nearest=nearest
+    )
+    answered, model = await ask([reply], "Does his mother have diabetes?", FAMILY)
+    assert answered.text == (
+        "Not stated in the note: diabetes of his mother; only the father's diabetes is mentioned "
+        "(searched: all its 2 sentences)."
+    )
+    assert (answered.status, answered.evidence) == (Status.NOT_FOUND, ())
+    assert [piece.text for piece in answered.related] == [
+        "FH: his father has diabetes."
+    ]
+    assert len(model.asked) == 1
+
+
+async def test_a_near_miss_that_its_sentence_does_not_state_is_sent_back() -> None:
+    invented = [{"text": "only insulin 40 units is mentioned", "citations": ["1"]}]
+    script = [
+        answer(status="not_found", missing="the dose", nearest=invented),
+        answer(status="not_found", missing="the dose"),
+    ]
+    answered, model = await ask(script, "Metformin dose?", FAMILY)
+    assert "40 does not stand in 1" in model.asked[1].messages[-1].content
+    assert answered.related == ()
+
+
+@pytest.mark.parametrize(
+    ("opening", "text", "shown"),
+    [
+        ("uncertain", "Asthma is possible.", "Uncertain: Asthma is possible."),
+        ("no", "He has none.", "No. He has none."),
+        ("yes", "Yes, asthma is possible.", "Yes, asthma is possible."),
+        ("none", "Asthma is possible.", "Asthma is possible."),
+    ],
+)
+async def test_an_answer_opens_with_yes_no_or_the_doubt_that_the_note_states(
+    opening: str, text: str, shown: str
+) -> None:
+    reply = answer((text, ["2"]), opening=opening)
+    answered, model = await ask([reply, OK], "Did he have asthma?", FAMILY)
+    assert answered.text == shown
+    assert f"Line 1: {shown}" in model.asked[1].messages[-1].content
+
+
+async def test_the_check_reads_a_sentence_under_its_own_label() -> None:
+    note = "Allergies: penicillin. Anaesthetic history: PONV in 2019. Grade 1 airway."
+    reply = answer(("The airway was grade 1.", ["3"]))
+    _, model = await ask([reply, OK], "Airway grade?", note)
+    checked = model.asked[1].messages[-1].content
+    assert 'under the heading "Anaesthetic history:": Grade 1 airway.' in checked
+    assert "Allergies" not in checked
 
 
 async def test_a_judgement_is_declined_and_named() -> None:
@@ -247,14 +311,19 @@ async def test_a_line_that_is_doubted_twice_is_left_out_with_a_remark(
     assert answered.remarks == (REMOVED,)
 
 
-async def test_without_a_supported_line_nothing_was_found_and_a_remark_says_why() -> (
+async def test_a_line_that_the_check_rejects_is_reported_as_unconfirmed_not_as_absent() -> (
     None
 ):
     answered, _ = await ask(
         [answer(BORROWED), verdict("not"), answer(BORROWED), verdict("not")]
     )
     assert (answered.status, answered.lines) == (Status.NOT_FOUND, ())
-    assert answered.remarks == (NOTHING_LEFT,)
+    assert (answered.ground, answered.remarks) == ("unconfirmed", (NOT_SUPPORTED,))
+    assert answered.text == (
+        "An answer was found but not confirmed: She was given it for a nosebleed."
+    )
+    assert [piece.id for piece in answered.related] == ["2"]
+    assert shown_status(answered).words == "Found but not confirmed"
 
 
 async def test_true_lines_that_miss_the_question_are_no_answer() -> None:
@@ -264,6 +333,8 @@ async def test_true_lines_that_miss_the_question_are_no_answer() -> None:
         model.asked[2].messages[-1].content
     )
     assert answered.status is Status.NOT_FOUND
+    assert answered.text.endswith(f"not confirmed: {DOSE[0]}")
+    assert answered.remarks == (MISSES_QUESTION,)
 
 
 async def test_a_repair_may_find_that_the_note_does_not_say() -> None:
@@ -319,3 +390,41 @@ async def test_a_note_of_many_sentences_is_asked_without_a_list_of_its_ids() -> 
     answered, model = await ask([outside, inside, OK], "Pulse?", note)
     assert "enum" not in json.dumps(model.asked[0].output_schema["$defs"])  # type: ignore[index]
     assert answered.evidence[0].id == "8"
+
+
+@pytest.mark.parametrize(
+    ("note", "question", "line", "reason"),
+    [
+        ("FH: father has diabetes.", "Does he have diabetes?", "Yes. He has diabetes.", "of another person"),
+        ("CT ruled out pulmonary embolism.", "Did he have a PE?", "He had a pulmonary embolism.", "deny it"),
+        ("Possible pneumonia on the film.", "Did she have pneumonia?", "She had pneumonia.", "leave it open"),
+        ("Colonoscopy is planned for May.", "Any colonoscopy?", "He underwent a colonoscopy.", "only plan it"),
+        ("Fever to 39 on day 2.", "Was there a fever?", "He had no fever.", "affirm it"),
+        ("The left knee is swollen.", "Which knee?", "The right knee is swollen.", "the other side"),
+    ],
+)  # fmt: skip
+async def test_a_line_that_contradicts_what_it_cites_is_rejected_whatever_the_check_says(
+    note: str, question: str, line: str, reason: str
+) -> None:
+    wrong = answer((line, ["1"]))
+    answered, model = await ask([wrong, OK, wrong, OK], question, note)
+    assert reason in model.asked[2].messages[-1].content
+    assert (answered.status, answered.ground) == (Status.NOT_FOUND, "unconfirmed")
+
+
+@pytest.mark.parametrize(
+    ("note", "question", "line"),
+    [
+        ("FH: father died of a heart attack.", "What did his father die of?", "It was a heart attack."),
+        ("FH: father has diabetes.", "Does he have diabetes?", "No, only his father has diabetes."),
+        ("Mother reports asthma since age 5.", "Does he have asthma?", "Yes. He has asthma."),
+        ("Denies fever.", "Fever?", "No. Fever was denied."),
+        ("Rule out pulmonary embolism.", "PE?", "He is being worked up for a pulmonary embolism."),
+        ("MRI planned for May.", "MRI?", "He is to have an MRI in May."),
+        ("Headache not relieved by ibuprofen.", "Headache?", "Yes. The headache was resistant to ibuprofen."),
+        ("Fracture of the left wrist, right knee sore.", "Which wrist?", "The left one was broken."),
+    ],
+)  # fmt: skip
+async def test_a_paraphrase_is_no_conflict(note: str, question: str, line: str) -> None:
+    answered, _ = await ask([answer((line, ["1"])), OK], question, note)
+    assert answered.status is Status.ANSWERED

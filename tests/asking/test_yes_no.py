@@ -2,10 +2,11 @@
 
 import pytest
 
-from archqa.asking.question_form import is_judgement
-from archqa.asking.yes_no import YesNo, is_yes_no_question, yes_no_answer
+from archqa.notes.question_form import is_judgement
+from archqa.notes.yes_no import YesNo, is_yes_no_question, yes_no_answer
 
 YES, NO, NOT_STATED = YesNo.YES, YesNo.NO, YesNo.NOT_STATED
+UNCERTAIN = YesNo.UNCERTAIN
 
 
 @pytest.mark.parametrize(
@@ -89,11 +90,11 @@ def test_more_than_yes_or_no_is_asked_or_it_is_undecidable(question: str) -> Non
         (
             "Does she have pneumonia?",
             "Possible pneumonia at the right base.",
-            NOT_STATED,
+            UNCERTAIN,
         ),
-        ("Does she have pneumonia?", "Pneumonia cannot be excluded.", NOT_STATED),
-        ("PE?", "CT angiogram to rule out pulmonary embolism.", NOT_STATED),
-        ("Does he have cancer?", "He is worried about cancer.", NOT_STATED),
+        ("Does she have pneumonia?", "Pneumonia cannot be excluded.", UNCERTAIN),
+        ("PE?", "CT angiogram to rule out pulmonary embolism.", UNCERTAIN),
+        ("Does he have cancer?", "He is worried about cancer.", UNCERTAIN),
         ("Does she have diabetes?", "Her mother has diabetes.", NOT_STATED),
         (
             "Does she have diabetes?",
@@ -124,6 +125,15 @@ def test_more_than_yes_or_no_is_asked_or_it_is_undecidable(question: str) -> Non
         ("Is he on warfarin?", "He is not on any blood thinners.", NO),
         ("Any chest pain?", "He denies any pain.", NO),
         ("any drug allergies?", "NKDA.", NO),
+        # Denials, doubts and narrow escapes in other words.
+        ("Did he have a pulmonary embolism?", "CTPA excluded PE.", NO),
+        ("Does she have a DVT?", "PE was ruled out and DVT confirmed.", YES),
+        ("Any metastases?", "The liver is clear of metastases.", NO),
+        ("Does he have MRSA?", "MRSA swab came back negative.", NO),
+        ("Did she fall?", "She almost fell in the bathroom.", NO),
+        ("Does she have headaches?", "She has almost daily headaches.", YES),
+        ("Does she have sarcoidosis?", "Sarcoid remains unproven.", UNCERTAIN),
+        ("Does he have diabetes?", "His mum has diabetes.", NOT_STATED),
     ],
 )
 def test_the_polarity_of_a_sentence_is_read(

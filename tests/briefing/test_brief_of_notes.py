@@ -95,6 +95,37 @@ def test_a_newer_note_stands_beside_the_medicine_that_it_contradicts(
     assert ("note" in line) is is_beside
 
 
+@pytest.mark.parametrize(
+    ("section", "others", "own"),
+    [
+        ("medicine_changes", "His wife was started on warfarin.", "Discussed with his daughter: start apixaban."),
+        ("medicine_changes", "FH: sister stopped aspirin.", "His wife says he stopped aspirin."),
+        ("allergies", "Her mother is allergic to latex.", "Allergic to latex, her mother reports."),
+        ("follow_ups", "Her father has a repeat colonoscopy next week.", "Here with her father: repeat colonoscopy."),
+        ("wishes", "His brother is DNR.", "Proxy is his brother, full code."),
+    ],
+)  # fmt: skip
+def test_what_a_note_says_of_other_people_is_not_shown_as_the_patients(
+    section: str, others: str, own: str, tmp_path: Path
+) -> None:
+    lines = lines_of(brief_with(tmp_path, f"{others}\n{own}"), section)
+    assert f"“{own}” {PLACE}" in lines
+    assert not any(others in line for line in lines)
+
+
+def test_a_relatives_medicine_or_result_contradicts_nothing(tmp_path: Path) -> None:
+    text = "Her husband stopped metformin.\nBrother's creatinine was 4.1."
+    code = codeable_concept(
+        "2160-0", "Creatinine [Mass/volume] in Blood", "http://loinc.org"
+    )
+    result = observation(
+        "x1", "p1", code, "2030-05-10", valueQuantity={"value": 2.9, "unit": "mg/dL"}
+    )
+    summary = brief_with(tmp_path, text, result)
+    for section in ("medicines", "labs"):
+        assert not any("note says" in line for line in lines_of(summary, section))
+
+
 def test_a_note_from_before_the_order_does_not(tmp_path: Path) -> None:
     [line] = lines_of(
         brief_with(tmp_path, "Metformin stopped.", when="2029-12-01"), "medicines"

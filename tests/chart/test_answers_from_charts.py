@@ -69,6 +69,63 @@ def test_a_phrase_around_two_ordered_drugs_answers_and_around_three_counts_as_ge
     record = load(
         tmp_path / "r.db", [PATIENT, *_orders(*drugs), note("n", text)], index=False
     )
-    answer = archqa.ask("What made her dizzy?", patient="p1", record=record)
+    answer = archqa.ask("Was she ever dizzy?", patient="p1", record=record)
     expected = {f"DocumentReference/n#{number + 1}" for number in range(count)}
     assert _cited(answer) == (expected if is_evidence else set())
+
+
+@pytest.mark.parametrize(
+    ("question", "near_miss", "answer"),
+    [
+        (
+            "Why was metoprolol stopped?",
+            "Lisinopril was stopped because of cough.",
+            "Metoprolol was stopped because of dizziness.",
+        ),
+        (
+            "Did his mother have a stroke?",
+            "His father had a stroke.",
+            "His mother had a stroke.",
+        ),
+        ("What was the ferritin?", "Ferritin sent today.", "Ferritin was 9 ng/mL."),
+        (
+            "What was her vitamin D level?",
+            "Takes vitamin D 1000 IU.",
+            "Vitamin D was 31 ng/mL.",
+        ),
+        (
+            "What did the kidney doctor tell him about salt?",
+            "Creatinine was 0.9.",
+            "Nephrology: less salt, no more than 5 g a day.",
+        ),
+    ],
+)
+def test_a_sentence_about_something_else_is_related_and_does_not_answer(
+    empty_record: Path, question: str, near_miss: str, answer: str
+) -> None:
+    def ask(note: str) -> archqa.Answer:
+        return archqa.ask(question, note, patient="p1", record=empty_record)
+
+    missed = ask(near_miss)
+    assert missed.status == "not_found"
+    assert [row.text for row in missed.related] == [near_miss]
+    assert not missed.lines
+    assert "No answer found in 1 note." in missed.text
+    answered = ask(f"{near_miss}\n{answer}")
+    assert answered.status == "answered"
+    assert answered.lines[0].fact.startswith(answer)
+    assert not answered.related
+
+
+def test_what_opens_a_line_is_typed_and_stays_out_of_the_json(
+    empty_record: Path,
+) -> None:
+    answer = archqa.ask(
+        "Does she have asthma?", "She has asthma.", patient="p1", record=empty_record
+    )
+    line = answer.lines[0]
+    assert line.opening is not None
+    assert (line.opening.words, line.opening.says) == ("Yes. ", "yes")
+    assert line.fact.startswith("She has asthma.")
+    assert line.text == f"Yes. {line.fact}"
+    assert set(answer.as_json()["lines"][0]) == {"text", "citations", "answering"}

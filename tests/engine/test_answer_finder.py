@@ -6,18 +6,33 @@ import pytest
 from archqa.engine.answer_finder import (
     AnswerFinder,
     AnswerFinderSettings,
-    answerable_probability,
+    JudgementWeights,
+    judge_sentences,
     select_sentences,
 )
+from archqa.notes.assertion import Passage
+from archqa.notes.focus import question_focus
 from archqa.notes.sentences import case_from_text
 
+WEIGHTS = JudgementWeights(
+    named=(1.0, 2.0),
+    in_context=(0.5, 1.0),
+    absent=(-2.0, -2.0),
+    absent_finding=(-1.0, -1.0),
+    other=-5.0,
+    other_finding=(-1.0, -2.0),
+    lack=-10.0,
+    lacks_attribute=-5.0,
+    has_attribute=0.5,
+    coverage=0.0,
+    least_direct=-2.5,
+)
 SETTINGS = AnswerFinderSettings(
     slope=1.0,
     bias=0.0,
-    lacking=2.0,
+    judgement=WEIGHTS,
     min_answerable=0.5,
     margin=1.0,
-    min_logit=0.0,
     max_selected=2,
 )
 NOTE = """HISTORY OF PRESENT ILLNESS: A 60-year-old woman with a cough since March.
@@ -31,7 +46,7 @@ She was discharged to her daughter's home on day 6."""
     [
         ([0.5, 2.0, -1.0], (1,)),
         ([1.5, 2.0, 1.8], (1, 2)),
-        ([-0.2, -0.1, -3.0], (1,)),
+        ([-0.2, -0.1, -3.0], ()),
         ([2.0, 2.0], (0, 1)),
     ],
 )
@@ -41,23 +56,32 @@ def test_sentences_near_the_best_one_are_selected(
     assert select_sentences(np.array(logits), SETTINGS) == selected
 
 
-def test_a_best_sentence_without_the_time_that_is_asked_for_makes_an_answer_less_likely() -> (
-    None
-):
-    logits = np.array([1.0, -4.0])
-    texts = ["The drain was pulled.", "She went home on Monday."]
-    asked_when = answerable_probability(
-        "When was the drain pulled?", texts, logits, SETTINGS
+def log_odds(question: str, *texts: str) -> list[float]:
+    passages = [Passage(text) for text in texts]
+    logits = np.ones(len(texts))
+    judged = judge_sentences(question_focus(question), passages, logits, SETTINGS)
+    return judged.log_odds.tolist()
+
+
+def test_a_sentence_without_the_time_that_is_asked_for_answers_less_likely() -> None:
+    with_time, without = log_odds(
+        "When was it wet?", "It was wet on Monday.", "It was very wet."
     )
-    asked_whether = answerable_probability(
-        "Was the drain pulled?", texts, logits, SETTINGS
+    assert with_time > without
+
+
+def test_a_sentence_on_another_drug_hardly_answers() -> None:
+    named, other = log_odds(
+        "Why was heparin stopped?",
+        "Heparin was stopped because of a rash.",
+        "Warfarin was stopped because of a rash.",
     )
-    assert asked_whether == pytest.approx(1 / (1 + np.exp(-1.0)))
-    assert asked_when == pytest.approx(1 / (1 + np.exp(1.0)))
+    assert named > 0 > other
 
 
 def test_a_note_without_sentences_answers_nothing() -> None:
-    assert answerable_probability("Why?", [], np.zeros(0), SETTINGS) == 0.0
+    assert log_odds("Why?") == []
+    assert select_sentences(np.zeros(0), SETTINGS) == ()
 
 
 @pytest.mark.parametrize(

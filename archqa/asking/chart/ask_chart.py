@@ -77,10 +77,14 @@ async def answer_from_chart(
 ) -> AnsweredQuestion:
     """Return the answer from a patient's resources and from the notes among them.
 
-    A note that is given is one more of them. Raises `InputError` if the record is none,
-    `PatientNotFound` or `SeveralPatients`, `CaseFailed` if a model gives no usable answer, and
+    A note that is given is one more of them. Raises `CallerError` if it has no word, `InputError`
+    if the record is none, `PatientNotFound` or `SeveralPatients`, `CaseFailed` if a model gives no usable answer, and
     `ModelError`.
     """
+    if question.note is not None:
+        from archqa.notes.sentences import split_note  # Slow to import.
+
+        split_note(question.note)  # Raises for a note without a word.
     location = checked_location(question.options.record)
     if is_server_url(str(location)):
         destinations = chart_destinations(question.settings, location)
@@ -147,7 +151,7 @@ async def answer_from_resources(
 
 def _has_documents(question: Question, chart: PatientChart) -> bool:
     """Whether there may be notes: one is given, or the record may have documents of the patient."""
-    if question.note and question.note.strip():
+    if question.note is not None:
         return True
     if not isinstance(chart.record, Store):
         return True  # Counting asks a server as much as reading.

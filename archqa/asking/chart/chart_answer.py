@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -14,26 +14,26 @@ from archqa.asking.chart.ask_chart import (
     answer_from_resources,
 )
 from archqa.asking.chart.note_answer import OpenChart
-from archqa.asking.chart.question_parts import (
+from archqa.asking.chart.statement_conflicts import note_conflicts
+from archqa.asking.note import naming_other_language
+from archqa.asking.question import ModelBackends, Question, asks_model
+from archqa.asking.question_parts import (
     is_advice,
     is_bare,
     may_be_stated,
     question_parts,
     reports,
 )
-from archqa.asking.chart.statement_conflicts import note_conflicts
-from archqa.asking.question import ModelBackends, Question, asks_model
-from archqa.asking.question_form import blanked, is_judgement
 from archqa.asking.record import answer_by_grammar
-from archqa.asking.record_answer import RECORD_HOLDS
 from archqa.chart.note_index import encode
-from archqa.chart.search import content_words, without_carrying_words
+from archqa.chart.search_terms import content_words, without_carrying_words
 from archqa.core.id_lists import list_ids
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.errors import InputError
 from archqa.fhir import FhirError
 from archqa.notes.documents import Document
+from archqa.notes.question_form import blanked, is_judgement
 from archqa.query.questions.everyday import Vocabulary
 from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.reader import DECIDING
@@ -42,11 +42,11 @@ from archqa.terminology.concepts import find_concepts
 from archqa.terminology.people import body_part_spans
 from archqa.terminology.words import extract_numbers
 
-_VERDICT = re.compile(r"^(?:Yes|No)[:,.] ")
 _ISO_DATE = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
 _US_DATE = re.compile(r"\b\d{1,2}/\d{1,2}(?:/\d{2,4})?\b")
 _NOT_JUDGED = "This asks for a clinical judgement or a prediction, which is not made."
 _ON_THIS = "What the chart holds on this:"
+_CONTRADICTION = "Notes and resources contradict each other: both are shown."
 
 _LIMITING = frozenset(
     (
@@ -88,8 +88,9 @@ async def answer_with_notes(
 
     Raises as `answer_from_chart`.
     """
-    note = (question.note or "").strip()
-    given_notes = (Document(GIVEN_NOTE, "", "", question.note or ""),) if note else ()
+    given_notes: tuple[Document, ...] = ()
+    if question.note is not None:
+        given_notes = (Document(GIVEN_NOTE, "", "", question.note),)
     try:
         chart = await asyncio.to_thread(OpenChart, patient_chart, given_notes)
     except FhirError as error:
@@ -100,7 +101,9 @@ async def answer_with_notes(
             record_answer = answer_by_grammar(
                 question.text, chart.queries, question.options.context
             )
-        answer = chart_answer(question.text, record_answer, chart, ask_notes=bool(note))
+        answer = chart_answer(
+            question.text, record_answer, chart, ask_notes=bool(given_notes)
+        )
         question.options.on_step(Step(agent="note_search", backend="embedded"))
         return answer
 
@@ -113,6 +116,8 @@ async def answer_with_notes(
         answer = await _answer_by_agent(question, chart, models)
     else:
         answer = await asyncio.to_thread(answer_by_engine)
+    if question.note is not None and answer.answered_by.reader != "model":
+        answer = naming_other_language(answer, question.note)
     remarks = dict.fromkeys([*answer.remarks, *chart.remarks()])
     return answer.model_copy(update={"remarks": tuple(remarks)})
 
@@ -124,7 +129,7 @@ async def _answer_by_agent(
 
     What the resources answer whole, and no note speaks of, needs no model.
     """
-    if not (question.note and question.note.strip()):
+    if question.note is None:
         context = question.options.context
         answer = await asyncio.to_thread(
             answer_by_grammar, question.text, chart.queries, context
@@ -171,9 +176,12 @@ def chart_answer(
     says otherwise is shown.
     """
     combined = _CombinedAnswer(question, record_answer, chart)
-    if record_answer.status is Status.ANSWERED and not ask_notes:
-        return combined.from_resources()
     parts = judged_parts(question_parts(question).parts)
+    if record_answer.status is Status.ANSWERED:
+        answer = combined.from_resources()
+        has_conflicts = answer is not record_answer
+        if has_conflicts or not ask_notes or not parts.askable:
+            return answer
     if not parts.askable:
         return combined.declined(parts.judgements)
     return combined.from_both(parts)
@@ -222,11 +230,8 @@ class _CombinedAnswer:
         )
         if not conflicts:
             return record_answer
-        lines: list[AnswerLine] = []
-        for line in record_answer.lines:
-            # "Yes:" or "No:" is what notes say otherwise.
-            text = _VERDICT.sub("", line.text)
-            lines.append(line.model_copy(update={"text": text, "answering": None}))
+        # "Yes:" or "No:" is what notes say otherwise.
+        lines = _without_verdicts(record_answer.lines)
         evidence = list(record_answer.evidence)
         names: dict[str, None] = {}
         for conflict in conflicts:
@@ -250,7 +255,7 @@ class _CombinedAnswer:
         message = _NOT_JUDGED
         if self._record_answer.status is Status.DECLINED:
             related.insert(0, self._record_answer)
-            message = _without_lead(self._record_answer)
+            message = _reason(self._record_answer)
         lines = _join_lines(related)
         return Answer(
             question=self._question,
@@ -278,6 +283,10 @@ class _CombinedAnswer:
                 if fact.query:
                     queries[fact.query] = None
         lines = reconciled(_join_lines([note_answer]), _join_lines(facts_with_lines))
+        verdicts = _verdicts(note_answer), _verdicts(self._record_answer)
+        is_contradictory = verdicts in (({"no"}, {"yes"}), ({"yes"}, {"no"}))
+        if is_contradictory:
+            lines = lines._replace(lines=tuple(_without_verdicts(lines.lines)))
         is_understood = status is not Status.NOT_UNDERSTOOD
         halves = [note_answer, *facts_with_lines]
         return Answer(
@@ -288,9 +297,13 @@ class _CombinedAnswer:
             message=self._message(status, lines, note_answer, facts),
             query=self._record_answer.query or "\n".join(queries) or None,
             not_understood=() if is_understood else self._record_answer.not_understood,
-            remarks=tuple(self._remarks(status, parts.judgements, halves)),
+            remarks=(
+                *([_CONTRADICTION] if is_contradictory else []),
+                *self._remarks(status, parts.judgements, halves),
+            ),
             is_partial=bool(parts.judgements)
             or any(half.is_partial for half in (self._record_answer, *halves)),
+            related=() if status is Status.ANSWERED else note_answer.related,
             answered_by=_join_answered_by([half.answered_by for half in halves]),
         )
 
@@ -342,7 +355,7 @@ class _CombinedAnswer:
     ) -> str:
         if status is Status.ANSWERED:
             return ""
-        record_message = _without_lead(self._record_answer)
+        record_message = _reason(self._record_answer)
         if status is not Status.NOT_FOUND:
             lead = f" {_ON_THIS}" if lines.lines else ""
             return f"{record_message} {note_answer.message}{lead}"
@@ -355,7 +368,7 @@ class _CombinedAnswer:
         if not messages and (gaps := self._chart.queries.chart.gaps()):
             return unsearched_text("what is asked for", gaps)
         if not messages:
-            return f"Neither notes nor resources answer this: {self._chart.extent()} searched."
+            return f"No answer found: {self._chart.extent()} searched."
         return " ".join(dict.fromkeys([*messages, note_answer.message]))
 
     def _remarks(
@@ -365,20 +378,36 @@ class _CombinedAnswer:
         for part in judgements:
             yield f"Not answered, a judgement: “{part}”"
         record_answer = self._record_answer
-        if status is Status.ANSWERED and record_answer.status is not status:
+        if status is Status.ANSWERED and record_answer.status is status:
+            # A note was given, and asked although the resources answer.
+            yield from filter(None, [halves[0].message])
+        elif status is Status.ANSWERED:
             if record_answer.status is Status.NOT_UNDERSTOOD and len(halves) > 1:
                 yield "The resources were asked for what the question names, not for all its words."
             else:
-                yield f"The resources do not answer: {_without_lead(record_answer)}"
+                yield f"The resources do not answer: {_reason(record_answer)}"
         remarks = dict.fromkeys(record_answer.remarks)
         for half in halves:
             remarks |= dict.fromkeys(half.remarks)
         yield from remarks
 
 
-def _without_lead(answer: Answer) -> str:
+def _verdicts(answer: Answer) -> set[str]:
+    return {line.opening.says for line in answer.lines if line.opening}
+
+
+def _without_verdicts(lines: Iterable[AnswerLine]) -> list[AnswerLine]:
+    """Return the lines of an answer without "Yes" or "No", on which notes and resources differ."""
+    plain = []
+    for line in lines:
+        changes = {"text": line.fact, "answering": None, "opening": None}
+        plain.append(line.model_copy(update=changes))
+    return plain
+
+
+def _reason(answer: Answer) -> str:
     """Return the message of an answer without the lead to its lines."""
-    return answer.message.removesuffix(RECORD_HOLDS).strip()
+    return answer.reason or answer.message
 
 
 def _join_answered_by(parts: Sequence[AnsweredBy]) -> AnsweredBy:

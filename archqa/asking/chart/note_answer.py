@@ -14,29 +14,24 @@ from archqa.asking.answer import (
     Status,
 )
 from archqa.asking.chart.ask_chart import PatientChart
-from archqa.asking.chart.question_parts import asks_for_all, asks_present, denial
-from archqa.asking.note import answer_lines, texts_with_headings
-from archqa.asking.yes_no import YesNo, yes_no_answer
+from archqa.asking.note import answer_lines, line_opening, texts_with_headings
+from archqa.asking.question_parts import asks_for_all, asks_present
 from archqa.chart.findings import NoteFinder, NoteFinding
 from archqa.chart.note_index import encode, remembered_vectors
 from archqa.chart.notes import ChartNotes, NoteOpener, Place, own_texts
-from archqa.chart.search import (
-    concept_term,
-    content_words,
-    note_limits,
-    texts_with_term,
-)
+from archqa.chart.search import note_limits, texts_with_term
+from archqa.chart.search_terms import concept_term, content_words
 from archqa.chart.weights import WEIGHTS
 from archqa.core.case import Case, Sentence
-from archqa.engine.answer_finder import lacks_asked_kind
+from archqa.engine.answer_finder import NEAREST
 from archqa.engine.windows import tokenize_text
 from archqa.fhir import Resource
+from archqa.notes.assertion import Lack, Naming
 from archqa.notes.documents import Document
-from archqa.notes.sections import section_kind
+from archqa.notes.yes_no import YesNo, yes_no_answer
 from archqa.query.questions.everyday import Vocabulary
 from archqa.query.wording.words import counted
 from archqa.terminology.concepts import find_concepts
-from archqa.terminology.cues import cue_pattern
 
 _SEARCHED = {
     "Observation": ("observation", "observations"),
@@ -75,7 +70,7 @@ class NoteAnswerer:
     def quoted(self, place: Place) -> QuotedLine:
         """Return a sentence as a line of an answer, with its date, and what it cites."""
         sentence = self._finder.notes.sentence_at(place)
-        return self._line("", NoteFinding(place, sentence, "", 0.0, ()), None)
+        return self._line("", NoteFinding(place, sentence), None)
 
     def answer(self, question: str, parts: Sequence[str]) -> Answer:
         """Return the lines of all parts; not found if no sentence answers any."""
@@ -88,11 +83,15 @@ class NoteAnswerer:
         )
         lines: dict[tuple[str, ...], AnswerLine] = {}
         evidence: dict[str, Evidence] = {}
+        nearest: dict[str, Evidence] = {}
         for part in parts:
             findings = self._finder.find(
                 part, limits, asks_present=asks_present(part), max_read=max_read
             )
-            chosen = _choose(part, findings) or self._listed_medicines(part)
+            for finding in findings[:NEAREST]:
+                row = self._evidence(finding, finding.sentence)
+                nearest.setdefault(row.id, row)
+            chosen = _choose(part, findings)
             opening = _opening(part, chosen)
             for finding in chosen:
                 line, cited = self._line(part, finding, opening)
@@ -103,45 +102,20 @@ class NoteAnswerer:
                     evidence.setdefault(row.id, row)
         message = ""
         if not lines:
-            count = len(notes.documents)
-            message = f"None of {count} notes answers this."
-            if count == 1:
-                message = "The note does not answer this."
+            count = counted(len(notes.documents), "note", "notes")
+            message = f"No answer found in {count}."
         return Answer(
             question=question,
             status=Status.ANSWERED if lines else Status.NOT_FOUND,
             lines=tuple(lines.values()),
             evidence=tuple(evidence.values()),
             message=message,
+            related=() if lines else tuple(nearest.values()),
             remarks=tuple(
                 f"Of the notes, searched: {limit}." for limit in limits.descriptions
             ),
             answered_by=self.answered_by,
         )
-
-    def _listed_medicines(self, part: str) -> list[NoteFinding]:
-        """Return the newest line on a drug in a list of medicines, where its dose is asked.
-
-        Where the medicines at discharge are asked, it is one of theirs.
-        """
-        if not cue_pattern("medicine", "asked dose").search(part):
-            return []
-        at_discharge = cue_pattern("medicine", "at discharge")
-        is_at_discharge = at_discharge.search(part) is not None
-        notes = self._finder.notes
-        for match in find_concepts(part):
-            if match.concept.kind != "drug":
-                continue
-            places: list[Place] = []
-            for text in texts_with_term(notes, concept_term(match.concept)):
-                places += notes.places[text]
-            for place in sorted(places):
-                heading = notes.headings(place.document).get(place.sentence, "")
-                is_wanted = not is_at_discharge or at_discharge.search(heading)
-                if is_wanted and section_kind(heading) == "medications":
-                    sentence = notes.sentence_at(place)
-                    return [NoteFinding(place, sentence, heading, 0.0, ())]
-        return []
 
     def _line(
         self, part: str, finding: NoteFinding, opening: YesNo | None
@@ -162,7 +136,7 @@ class NoteAnswerer:
             evidence.append(self._evidence(finding, sentence))
         before = texts[:position]
         if opening:
-            before.insert(0, f"{opening.value}.")
+            before.insert(0, opening.opening.strip())
         text = " ".join([*before, line.text, *texts[position + 1 :]])
         # Where the sentence that answers stands in the text; nowhere, if it is all of it.
         start = len(" ".join([*before, ""]))
@@ -182,6 +156,7 @@ class NoteAnswerer:
             text=f"{text} ({dates if last else 'without date'})",
             citations=tuple(ids),
             answering=answering,
+            opening=line_opening(opening),
         )
         return line, evidence
 
@@ -204,48 +179,44 @@ class NoteAnswerer:
 
 def _opening(part: str, chosen: Sequence[NoteFinding]) -> YesNo | None:
     """Return what the findings say to a yes/no question, None where that is not certain."""
-    sentences = []
+    sentences = tuple(finding.sentence for finding in chosen)
     headings = {}
-    has_denial = False
     for index, finding in enumerate(chosen):
-        sentences.append(finding.sentence)
         headings[index] = finding.heading
-        has_denial = has_denial or denial().search(finding.sentence.text) is not None
-    case = Case(id="chart", clinician_question=part, sentences=tuple(sentences))
-    verdict = yes_no_answer(
-        part, texts_with_headings(case, range(len(chosen)), headings)
-    )
-    # A word of denial may reach over what is asked.
-    return None if verdict is YesNo.YES and has_denial else verdict
+    case = Case(id="chart", clinician_question=part, sentences=sentences)
+    return yes_no_answer(part, texts_with_headings(case, range(len(chosen)), headings))
 
 
 def _choose(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
-    """Return the findings to show: the best at the front, all of something by date."""
-    scores: dict[NoteFinding, float] = {}
-    for finding in findings:
-        text = f"{finding.heading} {finding.sentence.text}"
-        lack = WEIGHTS.lacking if lacks_asked_kind(part, text) else 0.0
-        scores[finding] = finding.score - lack
-    ranked = sorted(findings, key=lambda finding: -scores[finding])
-    if not ranked:
-        return []
-    best = scores[ranked[0]]
+    """Return the findings to show: the best at the front, all of something by date.
+
+    None answers unless one is about what is asked for, and gives what is asked of it.
+    """
     is_for_all = asks_for_all(part)
+    min_score, margin, count = WEIGHTS.min_score, WEIGHTS.margin, WEIGHTS.max_lines
     if is_for_all:
         min_score, margin, count = (
             WEIGHTS.min_score_of_all,
             WEIGHTS.margin_of_all,
             WEIGHTS.max_lines_of_all,
         )
-    else:
-        min_score, margin, count = WEIGHTS.min_score, WEIGHTS.margin, WEIGHTS.max_lines
-        if (
-            len(ranked) > WEIGHTS.min_rivals
-            and best - scores[ranked[1]] >= WEIGHTS.clear_gap
-        ):
-            min_score = WEIGHTS.min_clear_score
-    min_score = max(min_score, best - margin)
-    chosen = [finding for finding in ranked if scores[finding] >= min_score][:count]
+    chosen: list[NoteFinding] = []
+    texts = set()
+    is_answered = False
+    for finding in findings:
+        least = max(min_score, chosen[0].score - margin) if chosen else min_score
+        if finding.score < least or len(chosen) == count:
+            break
+        judgement = finding.judgement
+        if judgement is None or judgement.naming is Naming.OTHER:
+            continue
+        text = " ".join(finding.sentence.text.split())
+        if judgement.lacks <= {Lack.ATTRIBUTE} and text not in texts:
+            chosen.append(finding)
+            texts.add(text)
+            is_answered |= judgement.naming is not Naming.ABSENT and not judgement.lacks
+    if not is_answered:
+        return []
     if is_for_all:
         chosen.sort(key=lambda finding: finding.place, reverse=True)
     elif asks_present(part):

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from archqa.asking.answer import Answer
-from archqa.asking.chart.question_parts import asks_present
+from archqa.asking.question_parts import asks_present
 from archqa.asking.record import PatientQueries
 from archqa.chart.notes import ChartNotes, Place
-from archqa.chart.search import concept_term, texts_with_term
+from archqa.chart.search import texts_with_term
+from archqa.chart.search_terms import concept_term
 from archqa.query import Query
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import find_concepts
@@ -64,10 +65,10 @@ def _ended_drugs(
                 drugs.setdefault(concept.name, concept)
     for drug in list(drugs.values())[:_MAX_DRUGS]:
         for place in _newest_first(notes, drug, texts):
-            text = notes.sentence_at(place).text
-            if says_of(drug, text):
-                if is_ended(drug, text):
-                    yield NoteConflict(place, drug.name)
+            taken = is_taken(drug, notes.sentence_at(place).text)
+            if taken is False:
+                yield NoteConflict(place, drug.name)
+            if taken is not None:
                 break
 
 
@@ -94,7 +95,8 @@ def _later_values(
     for concept in _concepts(question, "measurement"):
         for place in _newest_first(notes, concept, texts):
             text = notes.sentence_at(place).text
-            is_later = notes.documents[place.document].date[:10] > last
+            date = notes.documents[place.document].date[:10]
+            is_later = not date or date > last
             # A sentence may itself date its value, to a month.
             months = [f"{year}-{int(month):02}" for month, year in _MONTH.findall(text)]
             if months and max(months) <= last[:7]:
@@ -113,27 +115,22 @@ def _concepts(text: str, kind: str) -> list[Concept]:
 def _newest_first(
     notes: ChartNotes, concept: Concept, texts: Iterable[int]
 ) -> list[Place]:
-    """Return where sentences name a concept, each in its latest note."""
+    """Return where sentences name a concept, each in its latest note.
+
+    A note without a date may be the newest.
+    """
     naming = texts_with_term(notes, concept_term(concept)).intersection(texts)
-    return sorted(min(notes.places[text]) for text in naming)
+    places = sorted(min(notes.places[text]) for text in naming)
+    return sorted(places, key=lambda place: notes.documents[place.document].date != "")
 
 
-def says_of(drug: Concept, text: str) -> bool:
-    """Whether a sentence says that a drug is taken, changed or ended."""
-    return _near(drug, text, cue_pattern("medicine", "ended")) or _is_taken(drug, text)
-
-
-def is_ended(drug: Concept, text: str) -> bool:
-    """Whether a sentence says that a drug was ended or is not taken, and not that it is."""
-    return _near(drug, text, cue_pattern("medicine", "ended")) and not _is_taken(
-        drug, text
-    )
-
-
-def _is_taken(drug: Concept, text: str) -> bool:
+def is_taken(drug: Concept, text: str) -> bool | None:
+    """Return whether a sentence says that a drug is taken or that it is not; None for neither."""
     denied = cue_pattern("medicine", "not taken")
     blanked = denied.sub(lambda match: _LETTER.sub("-", match[0]), text)
-    return _near(drug, blanked, cue_pattern("medicine", "taken"))
+    if _near(drug, blanked, cue_pattern("medicine", "taken")):
+        return True
+    return False if _near(drug, text, cue_pattern("medicine", "ended")) else None
 
 
 def _near(concept: Concept, text: str, pattern: re.Pattern[str]) -> bool:

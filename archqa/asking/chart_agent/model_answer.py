@@ -20,7 +20,7 @@ from archqa.agents.chart_answer import (
 from archqa.agents.conversation import Conversation, tool_calls_of
 from archqa.agents.line_check import AnswerVerdict, ChartAnswerCheckAgent, LineCheckTask
 from archqa.agents.tools import tools_by_name
-from archqa.asking.answer import Answer, Status
+from archqa.asking.answer import Answer, Status, unconfirmed_answer
 from archqa.asking.chart_agent.marked_chart import (
     ChartToAsk,
     MarkedChart,
@@ -199,7 +199,6 @@ class ChartConversation:
 
 
 REMOVED = "Lines were left out that what they cite does not support."
-NOTHING_LEFT = "The model gave an answer, but what it cites does not support it."
 PARTLY_ANSWERED = "The lines answer only a part of the question."
 BUDGET_SPENT = "The model came to no answer before its look-ups were spent."
 
@@ -295,7 +294,7 @@ class _CheckedAnswer:
         return await ChartAnswerCheckAgent().run(task, self._context)
 
     def _composed(self, reply: ChartReply, verdict: AnswerVerdict | None) -> Answer:
-        """Return the supported lines; without any, or if they miss the question, not found."""
+        """Return the supported lines; none, or lines that miss the question, are not confirmed."""
         supported = []
         for number, line in enumerate(reply.lines, start=1):
             if verdict is not None and str(number) in verdict.supported:
@@ -322,7 +321,12 @@ class _CheckedAnswer:
         if reply.status == "not_found":
             return self._not_found(reply.missing, supported)
         if verdict is None or not supported or verdict.answers == "no":
-            return self._not_found(reply.missing, remarks=(NOTHING_LEFT,))
+            return unconfirmed_answer(
+                self._question,
+                [line.text for line in reply.lines],
+                self._shown.evidence(reply.lines),
+                misses=bool(supported),
+            )
         remarks = []
         if len(supported) < len(reply.lines):
             remarks.append(REMOVED)
@@ -356,6 +360,7 @@ class _CheckedAnswer:
             question=self._question,
             status=Status.NOT_FOUND,
             message=f"Not stated in the chart{what} (searched: {searched}).",
+            related=tuple(self._shown.evidence(related)),
             remarks=(*remarks, *facts),
         )
 

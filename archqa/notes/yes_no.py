@@ -9,39 +9,23 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from archqa.asking.question_form import (
+from archqa.notes.assertion import Assertion, assertions, find_cues
+from archqa.notes.question_form import (
     QuestionForm,
     blanked,
     is_yes_no_question,
     main_part,
     question_form,
 )
-from archqa.terminology.concept import Aspect, Mention, Relation
-from archqa.terminology.concepts import find_mentions, mentions_by_concept, mentions_of
-from archqa.terminology.cues import find_assertion_cues
-from archqa.terminology.people import body_part_spans, body_parts, sides
+from archqa.terminology.concept import Aspect, Concept, Mention, Relation
+from archqa.terminology.concepts import (
+    find_mentions,
+    mentions_by_concept,
+    mentions_of,
+    named_things,
+)
+from archqa.terminology.people import body_part_spans, body_parts, side_names
 from archqa.terminology.words import stem, stems, word_list
-
-MAX_WORDS_BACK = 8
-"""Words between a mention and a cue that follows it ("pneumonia has now been ruled out")."""
-_CLAUSE_END = re.compile(
-    r"[;!?]|\.(?=\s|$)|,\s+(?:and\s+)?(?=(?:he|she|it|they|we|i|the patient|patient|with|has|had|is"
-    r"|was|normal|positive|some|mild|moderate|severe|good|intact|still|now|occasional"
-    r"|as well as|shows?|showed|but)\b)|,\s+(?=\+)",
-    re.IGNORECASE,
-)
-_RELATIVE_CLAUSE = re.compile(
-    r"[^,.;]{0,20},?\s*(?:which|that|but (?:this|that|it|these))"
-    r" (?:has|have|was|were|is|are|had)[^,.;]*$",
-    re.IGNORECASE,
-)
-_REPORTS = re.compile(
-    r"(?:'s)?\s+(?:also |further |has |had |did |does |who |who is |is concerned |now )?"
-    r"(?:stat|say|said|report|not|den(?:y|ies)|think|thought|feel|felt|describ|bring|brought|gave|giv"
-    r"|tells|told|believe|claim|complain|observ|saw|seen|noticed|relate|mention|confirm|help|accompan"
-    r"|request|with|and \w+ (?:stat|report|den))\w*\b",
-    re.IGNORECASE,
-)
 
 MAX_DENIED_WORDS = 10
 """Words after the denial, and before it, of a sentence that does nothing but deny."""
@@ -95,23 +79,12 @@ _CLAUSE_BREAK = re.compile(r"[;,]\s|\.\s|\s(?:but|and|while|although|with)\s")
 _WORD = re.compile(r"[A-Za-z][\w'-]*")
 
 
-class Assertion(StrEnum):
-    """What a sentence says of something that it mentions."""
-
-    PRESENT = "present"
-    ABSENT = "absent"
-    NEGATIVE = "negative"
-    """A test, culture or finding that is called negative: the test itself was done."""
-    OPEN = "open"
-    LIKELY = "likely"
-    LIMITED = "limited"
-    """Affirmed or denied with an exception ("with stairs only")."""
-    ENDED = "ended"
-    FAMILY = "family"
-    PAST = "past"
-    PLANNED = "planned"
-    ALLOWED = "allowed"
-    CONTINUES = "continues"
+_TURNS = re.compile(
+    r"\b(?:al)?though\b|\bhowever\b"
+    r"|\b(?:resum|restart|re-start|reinstat|recommenc|reintroduc)\w*|\bback on\b",
+    re.IGNORECASE,
+)
+"""Words after a denial by which the sentence may go on to say the opposite."""
 
 
 class YesNo(StrEnum):
@@ -119,22 +92,20 @@ class YesNo(StrEnum):
 
     YES = "Yes"
     NO = "No"
+    UNCERTAIN = "Uncertain"
     NOT_STATED = "Not stated"
 
-
-class Cue(NamedTuple):
-    """Characters that state an assertion; `reaches_after` over what follows, else what precedes."""
-
-    kind: str
-    reaches_after: bool
-    start: int
-    end: int
+    @property
+    def opening(self) -> str:
+        """The words before the evidence: "Yes. ", "Uncertain: "."""
+        return f"{self.value}: " if self is YesNo.UNCERTAIN else f"{self.value}. "
 
 
 def yes_no_answer(question: str, evidence: Sequence[str]) -> YesNo | None:
     """Return what the evidence, the best sentence first, says; None if that is not certain.
 
-    NOT_STATED is said where the evidence leaves the matter open or tells it of a relative only.
+    UNCERTAIN is said where the evidence leaves the matter open, NOT_STATED where it tells it of a
+    relative only.
     """
     if not is_yes_no_question(question):
         return None
@@ -143,79 +114,6 @@ def yes_no_answer(question: str, evidence: Sequence[str]) -> YesNo | None:
         SentenceReading(question, form, sentence).verdict() for sentence in evidence
     }
     return _only(verdicts - {None})
-
-
-def assertions(sentence: str, start: int, end: int) -> frozenset[Assertion]:
-    """Return what `sentence` says of the characters from `start` to `end`, PRESENT without a cue.
-
-    In the manner of NegEx (Chapman et al. 2001) and ConText (Harkema et al. 2009): cues such as
-    "denies", "ruled out" and "possible" reach over what follows or precedes them, up to a boundary
-    such as "but"; the cue nearest to a mention decides.
-    """
-    cues = _find_cues(sentence)
-    boundaries = [match.start() for match in _CLAUSE_END.finditer(sentence)]
-    boundaries += [cue.start for cue in cues if cue.kind == "boundary"]
-    reaching = set()
-    for cue in cues:
-        if cue.kind != "boundary" and _reaches(cue, start, end, sentence, boundaries):
-            reaching.add(Assertion(cue.kind))
-    return frozenset(reaching or {Assertion.PRESENT})
-
-
-def _find_cues(sentence: str) -> list[Cue]:
-    """The cues of a sentence in order; the longer of two that overlap wins."""
-    matches = []
-    for start, end, (kind, reaches_after) in find_assertion_cues(sentence):
-        matches.append(Cue(kind, reaches_after, start, end))
-    matches.sort(key=lambda cue: (cue.start - cue.end, cue.start, cue.kind != "open"))
-    chosen: list[Cue] = []
-    for cue in matches:
-        if not any(_conflict(cue, other) for other in chosen):
-            chosen.append(cue)
-    cues = []
-    for cue in chosen:
-        # A relative may only report on the patient ("Mother states he has no fever").
-        is_informant = cue.kind == "family" and _REPORTS.match(sentence[cue.end :])
-        if cue.kind != "pseudo" and not is_informant:
-            cues.append(cue)
-    cues.sort(key=lambda cue: cue.start)
-    return cues
-
-
-def _conflict(cue: Cue, other: Cue) -> bool:
-    """Whether a cue overlaps a longer one; the two directions of one word may both stand."""
-    is_boundary = "boundary" in (cue.kind, other.kind) and "pseudo" not in (
-        cue.kind,
-        other.kind,
-    )
-    other_way = cue.kind == other.kind and cue.reaches_after != other.reaches_after
-    if is_boundary or other_way:
-        return False
-    if (cue.start, cue.end) == (other.start, other.end):
-        return "open" in (cue.kind, other.kind) and cue.kind != other.kind
-    return cue.start < other.end and other.start < cue.end
-
-
-def _reaches(
-    cue: Cue, start: int, end: int, sentence: str, boundaries: list[int]
-) -> bool:
-    if cue.kind == "absent" and cue.start < start and end <= cue.end:
-        return True
-    if cue.reaches_after:
-        if cue.end > start:
-            return False
-        crosses = cue.kind == "family" and not re.search(
-            r"[.;]", sentence[cue.end : start]
-        )
-        return crosses or not any(cue.end <= offset < start for offset in boundaries)
-    if cue.start < end:
-        return False
-    between = sentence[end : cue.start]
-    if len(between.split()) > MAX_WORDS_BACK:
-        return False
-    if _RELATIVE_CLAUSE.match(between):
-        return True
-    return not any(end <= offset < cue.start for offset in boundaries)
 
 
 _REVERSED = {YesNo.YES: YesNo.NO, YesNo.NO: YesNo.YES}
@@ -244,7 +142,7 @@ def _verdict_of(stated: frozenset[Assertion], form: QuestionForm) -> YesNo | Non
     if Assertion.LIKELY in stated and not is_denied:
         return None
     if Assertion.OPEN in stated:
-        return None if is_denied else YesNo.NOT_STATED
+        return None if is_denied else YesNo.UNCERTAIN
     if form.asks_ended:
         return YesNo.NO if Assertion.CONTINUES in stated else None
     if is_denied or Assertion.NEGATIVE in stated:
@@ -311,9 +209,7 @@ def _is_denied_in_other_words(question: str, form: QuestionForm, sentence: str) 
 
 def _only_denied(sentence: str) -> str:
     """What a sentence denies if it says nothing else, "" otherwise."""
-    cues = [
-        cue for cue in _find_cues(sentence) if cue.kind not in {"past", "continues"}
-    ]
+    cues = [cue for cue in find_cues(sentence) if cue.kind not in {"past", "continues"}]
     denial = next(
         (cue for cue in cues if cue.kind == "absent" and cue.reaches_after), None
     )
@@ -335,6 +231,12 @@ def _only_denied(sentence: str) -> str:
     return after if is_one_clause else ""
 
 
+def _mentions_of(concept: Concept, sentence: str) -> list[Mention]:
+    """Return the mentions of a concept, also by the names that only questions are read for."""
+    named = [one for one in named_things(sentence) if one.concept is concept]
+    return mentions_of(concept, sentence) or named
+
+
 class SentenceReading(NamedTuple):
     """A yes/no question, its form, and one sentence that may answer it."""
 
@@ -347,9 +249,14 @@ class SentenceReading(NamedTuple):
         form = self.form
         if form.asks_cause or form.asks_deed or form.asks_negative:
             return None
-        mentions = find_mentions(main_part(self.question)) or find_mentions(
-            self.question
-        )
+        main = main_part(self.question)
+        mentions = find_mentions(main) or find_mentions(self.question)
+        spans = {(mention.start, mention.end) for mention in mentions}
+        for thing in named_things(main):  # "MS" is multiple sclerosis, too.
+            is_abbreviation = main[thing.start : thing.end].isupper()
+            is_same = is_abbreviation and (thing.start, thing.end) in spans
+            if not spans or is_same:
+                mentions = [*mentions, thing]
         for mention in mentions:
             if mention.concept.aspect in STATES:
                 return self._state_verdict(mention)
@@ -361,12 +268,22 @@ class SentenceReading(NamedTuple):
         verdict = (
             self._asked_verdict(asked) if asked else self._repeated_words_verdict()
         )
-        if verdict is YesNo.NOT_STATED:
+        if verdict in {YesNo.NOT_STATED, YesNo.UNCERTAIN}:
             return verdict if self._is_left_open(asked) else None
+        if verdict is YesNo.NO and self._turns_after(asked):
+            return None
         if verdict is not None:
             return verdict if self._is_about_the_same(verdict, asked) else None
         is_denied = _is_denied_in_other_words(self.question, form, self.sentence)
         return YesNo.NO if is_denied else None
+
+    def _turns_after(self, asked: Sequence[Mention]) -> bool:
+        """Whether the sentence may take back what it denies ("was stopped in May, then resumed")."""
+        for asked_mention in asked:
+            for mention in _mentions_of(asked_mention.concept, self.sentence):
+                if _TURNS.search(self.sentence, mention.end):
+                    return True
+        return False
 
     def _is_left_open(self, asked: Sequence[Mention]) -> bool:
         """Whether a finding is left open and the sentence does not go on to settle it."""
@@ -378,7 +295,7 @@ class SentenceReading(NamedTuple):
             return False
         end = 0
         for asked_mention in asked:
-            for mention in mentions_of(asked_mention.concept, self.sentence):
+            for mention in _mentions_of(asked_mention.concept, self.sentence):
                 end = max(end, mention.end)
         return _RESULT.search(self.sentence, end) is None
 
@@ -431,7 +348,7 @@ class SentenceReading(NamedTuple):
 
     def _concept_verdict(self, asked: Mention) -> YesNo | None:
         """Return what the mentions of a concept say together."""
-        mentions = mentions_of(asked.concept, self.sentence)
+        mentions = _mentions_of(asked.concept, self.sentence)
         label = _LABEL.match(self.sentence)
         label_end = label.end() if label else 0
         # What only the label before a colon names is left out ("PAST SURGICAL HISTORY: …").
@@ -524,10 +441,10 @@ class SentenceReading(NamedTuple):
         if site and not asked_parts & site:
             return True
         sentence_parts = body_parts(self.sentence)
-        asked_sides = asked_parts & sides()
+        asked_sides = asked_parts & side_names()
         if (
             asked_sides
-            and sentence_parts & sides()
+            and sentence_parts & side_names()
             and not asked_sides <= sentence_parts
         ):
             return True
@@ -537,7 +454,7 @@ class SentenceReading(NamedTuple):
     def _state_verdict(self, asked: Mention) -> YesNo | None:
         """Return the verdict on "Is X normal?" and "Anything wrong with X?"."""
         verdicts: set[YesNo | None] = set()
-        for mention in mentions_of(asked.concept, self.sentence):
+        for mention in _mentions_of(asked.concept, self.sentence):
             # The clause of a mention: "kidneys are normal" of "Liver is enlarged; kidneys …".
             start = 0
             for match in _CLAUSE_BREAK.finditer(self.sentence, 0, mention.start):

@@ -19,12 +19,15 @@ _AUXILIARY = (
     r"|ain't)(?:n['’]?t)?|cannot"
 )
 _INVERTED = re.compile(rf"^(?:{_AUXILIARY})\s+\S", re.IGNORECASE)
-_LATER_INVERTED = re.compile(rf"[,;:–-]\s+(?:{_AUXILIARY})\s+\w+", re.IGNORECASE)
+_LATER_INVERTED = re.compile(
+    rf"[,;:–-]\s+(?:(?:but|so|and)\s+)?(?:{_AUXILIARY})\s+\w+", re.IGNORECASE
+)
 _QUESTION_WORD = re.compile(
     r"\b(?:what|what's|whats|when|where|why|who|whose|whom|which|how)\b", re.IGNORECASE
 )
 _ASKS_FOR_WORDS = re.compile(
-    r"^(?:can|could|would|will|do|did|may|shall)\s+(?:you|u|i|we|someone|anyone|anybody)\s+(?:please\s+)?"
+    r"^(?:(?:do|did)\s+(?:you|someone|anyone|anybody)"
+    r"|(?:can|could|would|will|may|shall)\s+(?:you|u|i|we|someone|anyone|anybody))\s+(?:please\s+)?"
     r"(?:tell|say|list|name|give|explain|describe|summari[sz]e|show|remind|know|get|have|find)\b"
     r"(?!\s+(?:a|an|any)\b)",
     re.IGNORECASE,
@@ -124,6 +127,8 @@ def _is_telegraphic(text: str) -> bool:
         return not re.match(r"(?:on|no|not)\s+\w*$", text.lower()) or " " in text
     if len(text.split()) > MAX_TELEGRAPHIC_WORDS:
         return False
+    if _has("ends_with_state", text):
+        return True
     text = _PLACE_OR_TIME.sub("", text)
     if re.search(r"\bnot done$|\b(?:reason|dose|when|why)\b", text, re.IGNORECASE):
         return False
@@ -184,7 +189,7 @@ def _has(name: str, text: str) -> bool:
 def _patterns(group: str) -> dict[str, re.Pattern[str]]:
     """The patterns of a group by name; those of one name as alternatives."""
     alternatives: dict[str, list[str]] = {}
-    for row_group, name, pattern in read_rows("asking/data/question_patterns.tsv", 3):
+    for row_group, name, pattern in read_rows("notes/data/question_patterns.tsv", 3):
         if row_group == group:
             alternative = f"(?:{pattern.replace('PERSON', _PERSON)})"
             alternatives.setdefault(name, []).append(alternative)

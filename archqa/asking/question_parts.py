@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from archqa.chart.search import content_words
+from archqa.chart.search_terms import content_words
 from archqa.core.tables import read_rows
 from archqa.terminology.concepts import find_concepts
 
@@ -56,11 +56,6 @@ def asks_for_all(question: str) -> bool:
 def reports(question: str) -> bool:
     """Whether a question asks what somebody wants, thinks or advises: a note may tell it."""
     return _pattern("reports").search(question) is not None
-
-
-def denial() -> re.Pattern[str]:
-    """Return the pattern of words by which a sentence denies something."""
-    return _pattern("denies")
 
 
 def is_advice(question: str) -> bool:
@@ -115,7 +110,7 @@ def _subject(text: str) -> str:
 
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
-    rows = read_rows("asking/data/question_patterns.tsv", 3)
+    rows = read_rows("notes/data/question_patterns.tsv", 3)
     (pattern,) = (
         pattern for group, part, pattern in rows if (group, part) == ("part", name)
     )
