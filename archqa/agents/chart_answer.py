@@ -84,7 +84,7 @@ class ChartAnswerAgent(Agent[ChartAnswerTask, ChartReply]):
     """Looks up in the chart what it needs, in turns, and answers from what it was shown."""
 
     name = "chart_answer"
-    prompt = "chart_answer/v1"
+    prompt = "chart_answer/v2"
     task_type = ChartAnswerTask
     output_type = ChartReply
 

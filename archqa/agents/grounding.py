@@ -1,32 +1,34 @@
-"""Numbers and drug names of a line that its sources do not have, found without a model."""
+"""What a line states and its sources do not, found without a model: numbers, drugs, people, sides, denials."""
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 
+from archqa.notes.assertion import (
+    Assertion,
+    Passage,
+    assertions,
+    find_cues,
+    person_of,
+)
+from archqa.notes.focus import PATIENT, question_focus
+from archqa.terminology.concept import Aspect
+from archqa.terminology.concepts import named_things
 from archqa.terminology.glossary import explain_terms
+from archqa.terminology.people import body_parts, relatives_named, side_names
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _NUMBER = re.compile(r"\d*\.\d+|\d+")
 _NUMBERS_IN_WORDS = (
-    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|"
-    "sixteen|seventeen|eighteen|nineteen|twenty"
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty"
 )
-_VALUE_OF_WORD = {
-    "once": 1.0,
-    "twice": 2.0,
-    "thirty": 30.0,
-    "forty": 40.0,
-    "fifty": 50.0,
-}
-_VALUE_OF_WORD |= {
-    "sixty": 60.0,
-    "seventy": 70.0,
-    "eighty": 80.0,
-    "ninety": 90.0,
-    "hundred": 100.0,
-}
-for _value, _word in enumerate(_NUMBERS_IN_WORDS.split("|")):
+_VALUE_OF_WORD = {"once": 1.0, "twice": 2.0}
+for _value, _word in enumerate(_NUMBERS_IN_WORDS.split()):
     _VALUE_OF_WORD[_word] = float(_value)
+_TENS = "thirty forty fifty sixty seventy eighty ninety hundred"
+for _value, _word in enumerate(_TENS.split(), start=3):
+    _VALUE_OF_WORD[_word] = 10.0 * _value
 _WORD = re.compile(r"[^\W\d_]+")
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _MONTH_NAME = re.compile(
@@ -117,6 +119,63 @@ def grounding_problems(
             f"{noun}s do, or cite the {noun} that names it."
         )
     return problems
+
+
+class Conflict(StrEnum):
+    """How a line contradicts all that its sources state of the same thing."""
+
+    PERSON = "the sources state it of another person"
+    SIDE = "the sources name the other side"
+    ABSENT = "the sources deny it"
+    OPEN = "the sources leave it open"
+    PLANNED = "the sources only plan it"
+    PRESENT = "the sources affirm it"
+
+
+_OPENING = re.compile(r"^\W*(?:no|uncertain|not stated)\s*[.,;:]", re.IGNORECASE)
+_STATES = re.compile(
+    r"\b(?:yes|(?:is|are)(?! (?:to|being|due|going)\b)|was|were|has|had|received|underwent)\b",
+    re.IGNORECASE,
+)
+
+
+def find_conflict(
+    line: str, sources: Sequence[Passage], question: str
+) -> Conflict | None:
+    """Return how a line contradicts its sources; None where it may be a paraphrase of them.
+
+    The answer to a question about a relative need not name the relative.
+    """
+    line = _OPENING.sub("", line)
+    # A line that hedges, or denies something else, may be as careful as its sources.
+    is_plain = {cue.kind for cue in find_cues(line)} <= {"past", "boundary"}
+    is_statement = is_plain and _STATES.search(line) is not None
+    names_others = question_focus(question).person != PATIENT or relatives_named(line)
+    for thing in named_things(line):
+        people, stated = set(), []
+        for source in sources:
+            for one in named_things(source.text):
+                if (one.concept, one.relation) == (thing.concept, thing.relation):
+                    people.add(person_of(source, one.start, one.end))
+                    stated.append(assertions(source.text, one.start, one.end))
+        if not stated:
+            continue
+        person = person_of(Passage(line), thing.start, thing.end)
+        if is_plain and not names_others and person == PATIENT not in people:
+            return Conflict.PERSON
+        for kind in (Assertion.ABSENT, Assertion.OPEN, Assertion.PLANNED):
+            if is_statement and all(kind in one for one in stated):
+                return Conflict[kind.name]
+        is_denied = assertions(line, thing.start, thing.end) == {Assertion.ABSENT}
+        is_finding = thing.concept.aspect is Aspect.FINDING
+        if is_denied and is_finding and set().union(*stated) == {Assertion.PRESENT}:
+            return Conflict.PRESENT
+    parts = body_parts(line)
+    named = body_parts("\n".join(f"{one.heading} {one.text}" for one in sources))
+    shared, sides = parts & named, side_names()
+    if shared and not shared & sides and parts & sides and named & sides:
+        return Conflict.SIDE
+    return None
 
 
 def names_words_of(question: str, words: Sequence[str]) -> bool:

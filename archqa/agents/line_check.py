@@ -10,13 +10,15 @@ from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field
 
-from archqa.agents.agent import Agent, Rejected, join_ids
+from archqa.agents.agent import Agent, Rejected, RunContext, join_ids
 from archqa.agents.brief_writing import BriefWritingTask, WrittenLine
 from archqa.agents.chart_answer import ChartLine, ShownSource
+from archqa.agents.grounding import find_conflict
 from archqa.agents.note_answer import NoteLine
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues
+from archqa.notes.assertion import Passage
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 
 LineNumber = Annotated[str, Field(json_schema_extra={"choices": "line"})]
@@ -243,6 +245,24 @@ class LineCheckAgent(Agent[LineCheckTask, Verdicts]):
             raise Rejected(
                 f"Judge each of the lines {join_ids(task.numbers)} exactly once."
             )
+
+    async def run(self, task: LineCheckTask, context: RunContext) -> Verdicts:
+        """Run the check; lines in conflict with what they cite are rejected whatever the reply."""
+        output = await super().run(task, context)
+        if not isinstance(output, LineVerdicts):
+            return output
+        conflicts = {}
+        for line in task.lines:
+            sources = [Passage(one.text, one.heading) for one in line.sources]
+            conflicts[line.number] = find_conflict(line.text, sources, task.question)
+        verdicts = []
+        for verdict in output.lines:
+            if conflict := conflicts[verdict.line]:
+                verdict = LineVerdict(
+                    line=verdict.line, rationale=f"{conflict}.", verdict="not"
+                )
+            verdicts.append(verdict)
+        return output.model_copy(update={"lines": tuple(verdicts)})
 
 
 class NoteAnswerCheckAgent(LineCheckAgent[AnswerVerdict]):

@@ -20,6 +20,11 @@ MAX_LISTED_IDS = 250
 AnswerStatus = Literal["answered", "not_found", "not_understood", "declined"]
 
 
+Opening = Literal["yes", "no", "uncertain", "none"]
+"""How the answer to a yes/no question begins; the note itself may leave it uncertain."""
+_OPENING_WORDS = {"yes": "Yes. ", "no": "No. ", "uncertain": "Uncertain: ", "none": ""}
+
+
 class NoteText(FrozenModel):
     """A piece of the note as a model is shown it; a heading or separator has no id."""
 
@@ -44,6 +49,20 @@ class NoteAnswer(FrozenModel):
     """What the note does not state, or the judgement that is not made."""
     not_understood: tuple[str, ...]
     """Words of the question."""
+    opening: Opening = "none"
+    nearest: tuple[NoteLine, ...] = ()
+    """What the note states of something similar where it does not state what was asked."""
+
+    @property
+    def opened_lines(self) -> tuple[NoteLine, ...]:
+        """The lines, the first one with its opening."""
+        if not self.lines:
+            return ()
+        first, *others = self.lines
+        words = _OPENING_WORDS[self.opening]
+        if not first.text.lower().startswith(words.lower().rstrip(" .:")):
+            first = first.model_copy(update={"text": f"{words}{first.text}"})
+        return (first, *others)
 
 
 class NoteAnswerTask(CaseTask):
@@ -76,7 +95,7 @@ class NoteAnswerAgent(Agent[NoteAnswerTask, NoteAnswer]):
     """Answers from the fewest sentences that state what was asked, or not at all."""
 
     name = "note_answer"
-    prompt = "note_answer/v1"
+    prompt = "note_answer/v2"
     task_type = NoteAnswerTask
     output_type = NoteAnswer
 
@@ -89,8 +108,7 @@ class NoteAnswerAgent(Agent[NoteAnswerTask, NoteAnswer]):
         """An answer has cited lines with the numbers and drugs of what they cite, else a reason."""
         if output.status != "answered":
             _check_reason(task, output)
-            return
-        if not output.lines:
+        elif not output.lines:
             raise Rejected(
                 '"answered" needs lines. Without any, the status is another one.'
             )
@@ -98,7 +116,8 @@ class NoteAnswerAgent(Agent[NoteAnswerTask, NoteAnswer]):
         texts = {}
         for index, sentence in enumerate(task.case.sentences):
             texts[sentence.id] = f"{headings.get(index, '')}\n{sentence.text}"
-        for number, line in enumerate(output.lines, start=1):
+        nearest = output.nearest if output.status == "not_found" else ()
+        for number, line in enumerate((*output.lines, *nearest), start=1):
             _check_citations(task, line, number)
             known = "\n".join(texts[sentence_id] for sentence_id in line.citations)
             problems = grounding_problems(
