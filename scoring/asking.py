@@ -28,6 +28,7 @@ class NoteScore(NamedTuple):
     """The counts of one question about a note; `groups` is 0 where the note does not answer.
 
     `groups` are of quotes, of which one each suffices; `hitting` of the `cited` sentences hit one.
+    `both_right` is set on one of two twins: whether both of their questions are answered right.
     """
 
     groups: int
@@ -38,7 +39,9 @@ class NoteScore(NamedTuple):
     hard: bool
     failed: bool
     right_status: bool
+    right: bool
     wrong_with_confidence: bool
+    both_right: bool | None = None
 
 
 class RecordScore(NamedTuple):
@@ -94,14 +97,24 @@ class WrongWithConfidence(ShareOfQuestions[NoteScore | RecordScore]):
         return case.wrong_with_confidence
 
 
-class Right(ShareOfQuestions[RecordScore]):
+class Right(ShareOfQuestions[NoteScore | RecordScore]):
     """The share of all questions with a right answer."""
 
     name = "ask_right"
 
-    def verdict(self, case: RecordScore) -> bool:
+    def verdict(self, case: NoteScore | RecordScore) -> bool:
         """Whether the answer is right."""
         return case.right
+
+
+class BothTwinsRight(ShareOfQuestions[NoteScore]):
+    """The share of pairs of twins with two right answers."""
+
+    name = "ask_both_twins_right"
+
+    def verdict(self, case: NoteScore) -> bool | None:
+        """Whether both are right; None but for one of the two."""
+        return case.both_right
 
 
 class Refused(ShareOfQuestions[RecordScore]):
@@ -206,25 +219,25 @@ _DENOMINATORS = {"precision": (1,), "recall": (3,), "f1": (1, 3)}
 """The places in the tally of `AskEvidence` that must be above 0."""
 
 _OF_BOTH: Leaderboard = {
+    "right": Right(),
+    "wrong_with_confidence": WrongWithConfidence(),
     "status_accuracy": StatusAccuracy(),
     "evidence_f1": AskEvidenceF1(),
-    "wrong_with_confidence": WrongWithConfidence(),
 }
 _OF_NOTES: Leaderboard = {
+    **_OF_BOTH,
     "answered": Answered(),
     "recall": AskEvidenceRecall(),
     "precision": AskEvidencePrecision(),
     "f1": AskEvidenceF1(),
     "abstained": Abstained(),
     "hard_abstained": Abstained(of="hard"),
-    **_OF_BOTH,
+    "both_twins_right": BothTwinsRight(),
 }
 _OF_RECORDS: Leaderboard = {
-    "right": Right(),
-    "wrong_with_confidence": WrongWithConfidence(),
+    **_OF_BOTH,
     "refused": Refused(),
     "gold_cited": GoldCited(),
-    **_OF_BOTH,
 }
 
 

@@ -9,20 +9,25 @@ About records and charts: right is what the regular expressions say (`_is_right`
 confidence is an answer that is not right, and "not found" for what is there; all else is refused.
 An evidence hits the gold when its id or its source is one of the gold's.
 
-Wrong with confidence about notes: an answer that hits no quote, and "not found" where there is one.
+Right about notes: an answer that hits a quote and does not open with the wrong one of Yes and No,
+or none where there is no quote. Wrong with confidence: an answer that is not right, and none where
+there is a quote, unless the passage is among the nearest ones. Twins are two notes with one
+question, of which often only one answers it.
 The verdicts are counted by the metrics of `scoring.asking`, with intervals over questions.
 """
 
 import gzip
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
 
-from archqa.asking.answer import Answer, Status
+from archqa.asking.answer import Answer, Evidence, Status
 from archqa.asking.many import AnsweredRow, AskedRow, OnRow, answer_rows
 from archqa.asking.question import AskOptions
 from archqa.core.value import FrozenModel
@@ -44,7 +49,10 @@ def is_same_evidence(first: Offsets, second: Offsets) -> bool:
     return shared >= MIN_COVERAGE * shorter
 
 
-FORMAT_HINT = 'A set is a list of {"file", "items"} about notes, or of {"q", "patient", "must"} about records.'
+FORMAT_HINT = (
+    'A set is a list of {"file", "items"} about notes, of {"id", "twin", "note", "q", "expect"} with '
+    'their notes, or of {"q", "patient", "must"} about records.'
+)
 NOTES_HINT = 'The notes are a JSON list of {"file", "text"}, also gzipped.'
 
 Expected = Literal["value", "none", "decline"]
@@ -53,7 +61,8 @@ Expected = Literal["value", "none", "decline"]
 class NoteQuestion(NamedTuple):
     """A question about a note. `groups` are of places in it, of which one each suffices.
 
-    No group: the note does not answer; `hard` if the topic occurs in it.
+    No group: the note does not answer; `hard` if the topic occurs in it. `openings` are those of
+    Yes and No with which the answer may begin. `twin` is the `file` of the other question of a pair.
     """
 
     question: str
@@ -62,6 +71,9 @@ class NoteQuestion(NamedTuple):
     groups: tuple[tuple[Offsets, ...], ...]
     hard: bool
     gold: str
+    openings: tuple[str, ...] = ("yes", "no")
+    kind: str = ""
+    twin: str = ""
 
 
 class RecordQuestion(FrozenModel):
@@ -107,6 +119,18 @@ class _NoteItems(BaseModel):
     items: tuple[_Item, ...]
 
 
+class _TwinItem(BaseModel):
+    id: str
+    twin: str
+    note: str
+    q: str
+    expect: Literal["answered", "not_found"]
+    opens: Literal["yes", "no"] | None = None
+    quote: str | None = None
+    gold: str = ""
+    kind: str = ""
+
+
 class _NoteText(BaseModel):
     file: str
     text: str
@@ -118,6 +142,8 @@ def read_set(path: Path, notes: Path | None) -> Questions:
     Raises `InputError` with all mistakes, `CallerError` if a set about notes comes without them.
     """
     content = _read_json(path, FORMAT_HINT)
+    if isinstance(content[0], dict) and "note" in content[0]:
+        return _twin_questions(path, content)
     is_about_notes = isinstance(content[0], dict) and "items" in content[0]
     if not is_about_notes:
         rows = []
@@ -197,6 +223,31 @@ def _note_questions(
     return tuple(questions)
 
 
+def _twin_questions(path: Path, content: list[Any]) -> tuple[NoteQuestion, ...]:
+    questions = []
+    mistakes = []
+    for item in _validated(path, content, tuple[_TwinItem, ...], FORMAT_HINT):
+        places = tuple(_places(item.quote or "", item.note))
+        if bool(places) != (item.expect == "answered"):
+            mistakes.append(f": {item.id}: its quote is not in the note.")
+        questions.append(
+            NoteQuestion(
+                item.q,
+                item.id,
+                item.note,
+                groups=(places,) if places else (),
+                hard=not places,
+                gold=item.gold,
+                openings=(item.opens,) if item.opens else (),
+                kind=item.kind,
+                twin=item.twin,
+            )
+        )
+    if mistakes:
+        raise InputError(path, mistakes, FORMAT_HINT)
+    return tuple(questions)
+
+
 def _note_question(file: str, text: str, item: _Item) -> NoteQuestion:
     groups = []
     for quotes in item.quotes:
@@ -225,7 +276,8 @@ class Evaluation(NamedTuple):
 
     A figure is None, and has no interval, where no question counts. The rows are for error analysis.
     `failed` questions have no answer, because of an error; they count as neither answered nor
-    abstained from, neither wrong nor refused.
+    abstained from, neither wrong nor refused. `by_kind` has the shares right and wrong of the
+    questions of each kind.
     """
 
     figures: dict[str, float | None]
@@ -233,6 +285,7 @@ class Evaluation(NamedTuple):
     signatures: dict[str, str]
     questions: int
     failed: int
+    by_kind: dict[str, dict[str, float]]
     rows: list[dict[str, Any]]
 
 
@@ -250,11 +303,16 @@ def evaluate_asking(
             asked.append(AskedRow(question.q, None, question.patient, {}))
     results = answer_rows(asked, options, on_row)
     scores: list[Score] = []
+    right_by_file: dict[str, bool] = {}
     rows = []
     for question, result in zip(questions, results, strict=True):
         score: Score
         if isinstance(question, NoteQuestion):
             score = score_note_answer(question, result.answer)
+            if question.twin in right_by_file:
+                both_right = score.right and right_by_file[question.twin]
+                score = score._replace(both_right=both_right)
+            right_by_file[question.file] = score.right
         else:
             score = score_record_answer(question, result.answer)
         scores.append(score)
@@ -266,25 +324,47 @@ def evaluate_asking(
         signatures=totals.signatures,
         questions=len(results),
         failed=sum(result.answer is None for result in results),
+        by_kind=_by_kind(questions, scores),
         rows=rows,
     )
+
+
+def _by_kind(
+    questions: Sequence[NoteQuestion | RecordQuestion], scores: Sequence[Score]
+) -> dict[str, dict[str, float]]:
+    scores_of_kind: dict[str, list[Score]] = defaultdict(list)
+    for question, score in zip(questions, scores, strict=True):
+        if question.kind:
+            scores_of_kind[question.kind].append(score)
+    by_kind = {}
+    for kind, alike in sorted(scores_of_kind.items()):
+        by_kind[kind] = {
+            "questions": len(alike),
+            "right": fmean(score.right for score in alike),
+            "wrong_with_confidence": fmean(
+                score.wrong_with_confidence for score in alike
+            ),
+        }
+    return by_kind
+
+
+_OPENING = re.compile(r"(yes|no)\s*[.:]", re.IGNORECASE)
+_ABSENCES = {Status.NOT_FOUND, Status.DECLINED}
 
 
 def score_note_answer(question: NoteQuestion, answer: Answer | None) -> NoteScore:
     """Return the counts of one answer; None is a question that failed."""
     is_answered = answer is not None and answer.status is Status.ANSWERED
-    cited: list[Offsets] = []
-    for line in answer.evidence if answer and is_answered else ():
-        start = line.start_char_index or 0
-        cited.append((start, start + len(line.text)))
+    cited = _places_of(answer.evidence) if answer and is_answered else []
     hit_groups = sum(_hits_any(cited, group) for group in question.groups)
     quotes = [place for group in question.groups for place in group]
-    # Nothing found where there is a quote, and an answer that hits none.
-    is_wrong = (
-        answer is not None
-        and answer.status is Status.NOT_FOUND
-        and bool(question.groups)
-    )
+    opening = _OPENING.match(answer.lines[0].text) if answer and answer.lines else None
+    right_status = answer is not None and is_answered == bool(question.groups)
+    right = right_status and bool(hit_groups) == bool(question.groups)
+    if opening and opening[1].lower() not in question.openings:
+        right = right and not is_answered
+    is_absence = answer is not None and answer.status in _ABSENCES
+    is_shown = answer is not None and _hits_any(_places_of(answer.related), quotes)
     return NoteScore(
         groups=len(question.groups),
         hit_groups=hit_groups,
@@ -293,9 +373,19 @@ def score_note_answer(question: NoteQuestion, answer: Answer | None) -> NoteScor
         answered=is_answered,
         hard=question.hard,
         failed=answer is None,
-        right_status=answer is not None and is_answered == bool(question.groups),
-        wrong_with_confidence=is_wrong or (is_answered and not hit_groups),
+        right_status=right_status,
+        right=right,
+        wrong_with_confidence=not right
+        and (is_answered or (is_absence and not is_shown)),
     )
+
+
+def _places_of(evidence: Iterable[Evidence]) -> list[Offsets]:
+    places = []
+    for sentence in evidence:
+        start = sentence.start_char_index or 0
+        places.append((start, start + len(sentence.text)))
+    return places
 
 
 def _hits_any(sentences: Sequence[Offsets], places: Sequence[Offsets]) -> bool:
@@ -314,46 +404,25 @@ def score_record_answer(question: RecordQuestion, answer: Answer | None) -> Reco
     if question.ids and not question.sources:
         groups = [frozenset(question.ids)]
     gold = frozenset().union(*groups)
-    verdict = _verdict(question, answer)
+    hit_groups = sum(any(names & group for names in cited) for group in groups)
+    cites_gold = hit_groups == len(groups)
+    right = answer is not None and _is_right(question, answer)
+    if question.sources and not cites_gold:
+        right = False
+    confident = {Status.ANSWERED}
+    if question.expect == "value":
+        confident.add(Status.NOT_FOUND)
+    wrong = answer is not None and not right and answer.status in confident
     return RecordScore(
-        *verdict,
-        right_status=answer is not None
-        and _is_right_status(question, answer, verdict.right),
+        right=right,
+        wrong_with_confidence=wrong,
+        refused=answer is not None and not right and not wrong,
+        gold_cited=cites_gold if right and groups and cited else None,
+        right_status=answer is not None and _is_right_status(question, answer, right),
         groups=len(groups),
-        hit_groups=sum(any(names & group for names in cited) for group in groups),
+        hit_groups=hit_groups,
         cited=len(cited),
         hitting=sum(bool(names & gold) for names in cited),
-    )
-
-
-class _Verdict(NamedTuple):
-    """The first four counts of a `RecordScore`.
-
-    `gold_cited`: whether one of the gold ids is evidence, or all sources are; None without gold.
-    """
-
-    right: bool
-    wrong_with_confidence: bool
-    refused: bool
-    gold_cited: bool | None
-
-
-def _verdict(question: RecordQuestion, answer: Answer | None) -> _Verdict:
-    if answer is None:
-        return _Verdict(False, False, False, None)
-    names = {name for line in answer.evidence for name in (line.id, line.source)}
-    gold_cited: bool | None = None
-    if question.sources:
-        gold_cited = names.issuperset(question.sources)
-    elif question.ids:
-        gold_cited = bool(names.intersection(question.ids))
-    right = _is_right(question, answer) and not (question.sources and not gold_cited)
-    confident = answer.status is Status.ANSWERED
-    if question.expect == "value":
-        confident = confident or answer.status is Status.NOT_FOUND
-    wrong = confident and not right
-    return _Verdict(
-        right, wrong, not right and not wrong, gold_cited if right else None
     )
 
 

@@ -29,7 +29,7 @@ NOTE_ITEMS: list[dict[str, Any]] = [
 CITED = {"two groups, one hit by 1 of 2": ("1", "3"), "hard, answered": ("2",)}
 
 
-def fake_engine(case: Case) -> Answer:
+def fake_engine(case: Case, *_: object) -> Answer:
     """Answer two of the questions above, with the sentences above."""
     cited = CITED.get(case.clinician_question, ())
     evidence = []
@@ -90,13 +90,16 @@ def test_the_figures_of_notes_count_all_questions_together(
         "f1": pytest.approx(0.4),
         "abstained": pytest.approx(2 / 3),
         "hard_abstained": 1 / 2,
+        "both_twins_right": None,
+        "right": pytest.approx(3 / 5),
         "status_accuracy": pytest.approx(3 / 5),
         "evidence_f1": pytest.approx(0.4),
         "wrong_with_confidence": pytest.approx(2 / 5),
         "questions": 5,
         "failed": 0,
+        "by_kind": {},
     }
-    figures = printed.keys() - {"questions", "failed"}
+    figures = printed.keys() - {"questions", "failed", "by_kind", "both_twins_right"}
     assert intervals.keys() == signatures.keys() == figures
     for name in figures:
         low, high = intervals[name]
@@ -109,6 +112,80 @@ def test_the_figures_of_notes_count_all_questions_together(
     assert "hard abstained" in table
     low, high = intervals["status_accuracy"]
     assert f"[{low:.3f}, {high:.3f}]" in table
+
+
+TWINS: list[dict[str, Any]] = [
+    {"id": "1a", "twin": "1b", "kind": "person", "q": "Does he have gout?", "expect": "answered",
+     "opens": "yes", "note": "He has gout. He walks.", "quote": "He has gout."},
+    {"id": "1b", "twin": "1a", "kind": "person", "q": "Does he have gout?", "expect": "not_found",
+     "opens": None, "note": "His father has gout. He walks.", "quote": None},
+    {"id": "2a", "twin": "2b", "kind": "side", "q": "Is it sore?", "expect": "answered",
+     "opens": "no", "note": "The left knee is not sore.", "quote": "The left knee is not sore."},
+    {"id": "2b", "twin": "2a", "kind": "side", "q": "Is it sore?", "expect": "answered",
+     "opens": "yes", "note": "The left knee is sore.", "quote": "The left knee is sore."},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "opening", "related", "right", "wrong"),
+    [
+        (Status.ANSWERED, "Yes. ", False, {"1a", "2b"}, {"1b", "2a"}),
+        (Status.ANSWERED, "No fever. ", False, {"1a", "2a", "2b"}, {"1b"}),
+        (Status.NOT_FOUND, "", False, {"1b"}, {"1a", "2a", "2b"}),
+        (Status.DECLINED, "", False, {"1b"}, {"1a", "2a", "2b"}),
+        (Status.NOT_FOUND, "", True, {"1b"}, set()),
+        (Status.NOT_UNDERSTOOD, "", False, {"1b"}, set()),
+    ],
+)
+def test_twins_are_right_by_status_quote_and_opening(
+    status: Status,
+    opening: str,
+    related: bool,
+    right: set[str],
+    wrong: set[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def answer_with_first_sentence(case: Case, *_: object) -> Answer:
+        sentence = case.sentences[0]
+        piece = Evidence(
+            id=sentence.id, kind="sentence", text=sentence.text, start_char_index=0
+        )
+        line = AnswerLine(text=f"{opening}{sentence.text}", citations=(sentence.id,))
+        is_answered = status is Status.ANSWERED
+        return Answer(
+            question=case.clinician_question,
+            status=status,
+            lines=(line,) if is_answered else (),
+            evidence=(piece,) if is_answered else (),
+            related=(piece,) if related else (),
+        )
+
+    monkeypatch.setattr(
+        "archqa.asking.note.answer_by_engine", answer_with_first_sentence
+    )
+    questions, out = tmp_path / "twins.json", tmp_path / "out.jsonl"
+    questions.write_text(json.dumps(TWINS))
+    words = ("evaluate", "ask", str(questions), "--out", str(out))
+    printed = json.loads(archqa(*words, "--json").stdout)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {row["file"] for row in rows if row["score"]["right"]} == right
+    confident = {row["file"] for row in rows if row["score"]["wrong_with_confidence"]}
+    assert confident == wrong
+    pairs = [{"1a", "1b"} <= right, {"2a", "2b"} <= right]
+    assert printed["both_twins_right"] == sum(pairs) / 2
+    of_person = printed["by_kind"]["person"]
+    assert of_person["questions"] == 2
+    assert of_person["right"] == len({"1a", "1b"} & right) / 2
+    assert "By kind" in archqa(*words).stdout
+
+
+def test_a_twin_whose_quote_is_not_in_its_note_is_refused(tmp_path: Path) -> None:
+    questions = tmp_path / "twins.json"
+    questions.write_text(json.dumps([{**TWINS[0], "quote": "She has gout."}]))
+    result = archqa("evaluate", "ask", str(questions))
+    assert result.returncode == 3
+    assert "1a: its quote is not in the note" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -269,6 +346,7 @@ def test_a_set_about_patients_is_asked_of_their_record(tmp_path: Path) -> None:
     }
     assert figures["gold_cited"] == 1.0
     assert figures["status_accuracy"] == 1.0
+    assert figures["by_kind"]["none"]["right"] == 1.0
     # The answer cites the measurement, which is the gold, and a sentence of a report.
     assert figures["evidence_f1"] == pytest.approx(2 / 3)
     assert figures["intervals"]["right"] == [1.0, 1.0]
