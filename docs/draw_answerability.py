@@ -50,7 +50,7 @@ def _scored(questions: tuple[object, ...]) -> Iterator[tuple[float, bool]]:
         assert isinstance(question, NoteQuestion), "the set is not about notes"
         case = case_from_text(question.question, question.note)
         finding = finder.find(case, non_evidence_indices(case))
-        yield finding.answerable, bool(question.groups)
+        yield float(finding.probabilities.max()), bool(question.groups)
 
 
 def _bins(scored: list[tuple[float, bool]]) -> Iterator[Bin]:
