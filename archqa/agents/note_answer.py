@@ -13,6 +13,7 @@ from archqa.notes.non_evidence import (
     non_evidence_indices,
     non_evidence_reasons,
 )
+from archqa.notes.yes_no import YesNo
 
 MAX_LISTED_IDS = 250
 """Ids that a schema lists. OpenAI's "Structured outputs" limits the length of longer lists."""
@@ -20,9 +21,8 @@ MAX_LISTED_IDS = 250
 AnswerStatus = Literal["answered", "not_found", "not_understood", "declined"]
 
 
-Opening = Literal["yes", "no", "uncertain", "none"]
-"""How the answer to a yes/no question begins; the note itself may leave it uncertain."""
-_OPENING_WORDS = {"yes": "Yes. ", "no": "No. ", "uncertain": "Uncertain: ", "none": ""}
+YesNoVerdict = Literal["yes", "no", "uncertain", "none"]
+"""What answers a yes/no question; the note itself may leave it uncertain."""
 
 
 class NoteText(FrozenModel):
@@ -49,17 +49,17 @@ class NoteAnswer(FrozenModel):
     """What the note does not state, or the judgement that is not made."""
     not_understood: tuple[str, ...]
     """Words of the question."""
-    opening: Opening = "none"
+    opening: YesNoVerdict = "none"
     nearest: tuple[NoteLine, ...] = ()
     """What the note states of something similar where it does not state what was asked."""
 
     @property
     def opened_lines(self) -> tuple[NoteLine, ...]:
         """The lines, the first one with its opening."""
-        if not self.lines:
-            return ()
+        if not self.lines or self.opening == "none":
+            return self.lines
         first, *others = self.lines
-        words = _OPENING_WORDS[self.opening]
+        words = YesNo(self.opening.capitalize()).opening
         if not first.text.lower().startswith(words.lower().rstrip(" .:")):
             first = first.model_copy(update={"text": f"{words}{first.text}"})
         return (first, *others)

@@ -17,6 +17,7 @@ from archqa.asking.answer import (
 )
 from archqa.asking.question import ModelBackends, Question, asks_model
 from archqa.asking.question_parts import question_parts
+from archqa.asking.spelling import spelling_corrections
 from archqa.chart.search_terms import rarity, search_terms
 from archqa.core.case import Case, Sentence
 from archqa.core.step import Step
@@ -25,7 +26,7 @@ from archqa.engine.answer_finder import AnswerFinder, Finding
 from archqa.engine.encoders import OnProgress
 from archqa.engine.windows import tokenize_text
 from archqa.errors import CallerError
-from archqa.notes.assertion import Lack, Naming, leans_on_before
+from archqa.notes.assertion import Mismatch, Naming, leans_on_before
 from archqa.notes.language import OTHER_LANGUAGE, is_english
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 from archqa.notes.question_form import is_judgement, is_yes_no_question
@@ -33,7 +34,6 @@ from archqa.notes.sections import section_kind, text_without_list_marker
 from archqa.notes.sentences import case_from_text
 from archqa.notes.yes_no import YesNo, yes_no_answer
 from archqa.settings import Settings
-from archqa.terminology.concepts import named_things, words_of_names
 from archqa.terminology.words import stems
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ ClauseRelevance = Callable[[int], Sequence[ScoredClause]]
 """The scored clauses of the sentence at an index of the case."""
 
 _OWN_LABEL = re.compile(r"^\s*(?:[-*•]\s*)?(?:\d+[.)]\s*)?[A-Za-z][^:.!?|]{0,60}:\s*\S")
-_SHORT_WORD = re.compile(r"\b[A-Za-z]{4,8}\b")
-_LONG_WORD = re.compile(r"\b[A-Za-z]{6,}\b")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*•·–]\s|\d{1,2}[.)]\s)")
 _TABLE_ROW = re.compile(r"\S\s*(?:\||\t| {3,})\s*\S")
 _VERB = re.compile(
@@ -107,8 +105,8 @@ def answer_lines(
     return tuple(lines)
 
 
-def line_opening(opening: "YesNo | None") -> Opening | None:
-    """Return the words with which a line says so."""
+def line_opening(opening: YesNo | None) -> Opening | None:
+    """Return the words with which a line begins that answers yes or no."""
     return Opening(opening.opening, opening.value.lower()) if opening else None
 
 
@@ -332,7 +330,7 @@ def _answer_part(case: Case, on_progress: OnProgress) -> Answer:
             not_understood=tuple(question.split()),
             answered_by=AnsweredBy(reader="engine"),
         )
-    corrections = _read_words(question, case)
+    corrections = spelling_corrections(question, case)
     read_question = question
     for written, word in corrections.items():
         read_question = re.sub(rf"\b{written}\b", word, read_question)
@@ -383,13 +381,13 @@ def _answer_part(case: Case, on_progress: OnProgress) -> Answer:
 
 
 _NEAR_MISSES = {
-    Lack.PERSON: "is about another person",
-    Lack.SIDE: "is about the other side",
-    Lack.SITE: "is about another part of the body or another specimen",
-    Lack.TIME: "is about another time",
-    Lack.OCCURRENCE: "tells of a plan, a condition or a risk only",
-    Lack.ALLERGY: "does not say whether it is given or an allergy",
-    Lack.ATTRIBUTE: "does not give what is asked",
+    Mismatch.PERSON: "is about another person",
+    Mismatch.SIDE: "is about the other side",
+    Mismatch.SITE: "is about another part of the body or another specimen",
+    Mismatch.TIME: "is about another time",
+    Mismatch.OCCURRENCE: "tells of a plan, a condition or a risk only",
+    Mismatch.ALLERGY: "does not say whether it is given or an allergy",
+    Mismatch.ATTRIBUTE: "does not give what is asked",
 }
 """What a passage that comes near says instead."""
 
@@ -399,8 +397,8 @@ def _near_miss(finding: Finding) -> Iterator[str]:
     judgement = finding.judgements.get(finding.nearest[0]) if finding.nearest else None
     if judgement is None or judgement.naming is not Naming.NAMED:
         return
-    for lack, words in _NEAR_MISSES.items():
-        if lack in judgement.lacks:
+    for mismatch, words in _NEAR_MISSES.items():
+        if mismatch in judgement.mismatches:
             yield f"The nearest passage {words}."
             return
 
@@ -419,64 +417,6 @@ def _evidence(
             probability=float(finding.probabilities[index]),
             heading=headings.get(index, ""),
         )
-
-
-def _common_length(first: str, second: str) -> int:
-    """Return how many letters two words have in common from the first on."""
-    length = 0
-    while first[length : length + 1] == second[length : length + 1] != "":
-        length += 1
-    return length
-
-
-def _is_misspelling(word: str, known: str) -> bool:
-    """Whether a word differs from a known one by a vowel, a doubled letter or two swapped ones."""
-    start = _common_length(word, known)
-    end = _common_length(word[start:][::-1], known[start:][::-1])
-    old, new = word[start : len(word) - end], known[start : len(known) - end]
-    if len(old) > 1 or len(new) > 1:
-        return sorted(old) == sorted(new) and len(old) == len("ab")
-    neighbours = word[start - 1 : start] + word[start + len(old) :][:1]
-    return all(letter in f"aeiou{neighbours}" for letter in old + new)
-
-
-def _read_words(question: str, case: Case) -> dict[str, str]:
-    """Return the words of a question that are misspelt or cut short, by what each is read as.
-
-    That is a word that a table or the note has, or the one drug or test of the note that begins so
-    ("fent"). A word that the network's vocabulary has whole is right.
-    """
-    known = set(words_of_names())
-    for sentence in case.sentences:
-        known.update(map(str.lower, _LONG_WORD.findall(sentence.text)))
-    corrections: dict[str, str] = {}
-    for written in _LONG_WORD.findall(question):
-        word = written.lower()
-        if word in known or len(tokenize_text(word)) == 1:
-            continue
-        for other in sorted(known):
-            if other[0] == word[0] and _is_misspelling(word, other):
-                corrections[written] = other
-    for written in _SHORT_WORD.findall(question):
-        word = written.lower()
-        if len(tokenize_text(word)) == 1 or named_things(word):
-            continue
-        names = _names_beginning(word, case)
-        if len(names) == 1:
-            corrections[written] = names.pop()
-    return corrections
-
-
-def _names_beginning(word: str, case: Case) -> set[str]:
-    """Return the names of drugs and tests in the note that begin with a word and go on."""
-    names = set()
-    for sentence in case.sentences:
-        for thing in named_things(sentence.text):
-            name = sentence.text[thing.start : thing.end].lower()
-            is_longer = name.isalpha() and name.startswith(word) and name != word
-            if thing.concept.kind in {"drug", "measurement"} and is_longer:
-                names.add(name)
-    return names
 
 
 def _relevance(case: Case) -> list[float]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from archqa.chart.search_terms import content_words
 from archqa.core.tables import read_rows
+from archqa.notes.question_form import asking_sentences
 from archqa.terminology.concepts import find_concepts
 
 _MAX_SUBJECT_WORDS = 6
@@ -25,13 +26,7 @@ class QuestionParts(NamedTuple):
 
 def question_parts(question: str) -> QuestionParts:
     """Return what is asked, part by part, each with the subject that it needs."""
-    sentences = _SENTENCE_END.split(" ".join(question.split()))
-    asking = []
-    for sentence in sentences:
-        if sentence.rstrip().endswith("?") or _pattern("opens").match(sentence):
-            asking.append(sentence)
-    asking = asking or sentences
-    background = [sentence for sentence in sentences if sentence not in asking]
+    asking, background = asking_sentences(question, _SENTENCE_END, _pattern("opens"))
     subject = " ".join(map(_subject, background)).strip()
     is_context = bool(subject)
     parts: dict[str, None] = {}

@@ -7,14 +7,13 @@ from math import log
 from typing import NamedTuple
 
 from archqa.core.tables import read_rows, split_cell
-from archqa.terminology.concept import Concept
+from archqa.terminology.concept import DRUG_KINDS, Concept
 from archqa.terminology.concepts import find_concepts, load_concepts
 from archqa.terminology.cues import cue_pattern
 from archqa.terminology.people import relative_pattern
 from archqa.terminology.words import stems, word_list
 
 _WORD = re.compile(r"[^\W_]+")
-_DRUG_KINDS = ("drug", "drug_class")
 _MAX_NAMES = 60
 _MAX_OTHER_NAMES = 4
 
@@ -99,7 +98,7 @@ def _names(concept: Concept) -> Iterator[str]:
     """Yield what a concept is called, of a class of drugs also what its members are."""
     for form in _forms().get(concept.name, ()):
         yield form.removeprefix("=")
-    if concept.kind in _DRUG_KINDS:
+    if concept.kind in DRUG_KINDS:
         for ingredient in concept.ingredients:
             name = ingredient.partition("@")[0]
             yield name

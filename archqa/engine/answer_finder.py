@@ -30,7 +30,7 @@ from archqa.engine.windows import (
 )
 from archqa.notes.assertion import (
     Judgement,
-    Lack,
+    Mismatch,
     Naming,
     Passage,
     judge,
@@ -181,8 +181,8 @@ class JudgementWeights(FrozenModel):
     pairs are for questions in general and for those that yes or no answers: `in_context` where
     only its heading or the sentence before names the thing, `absent` where it names none, `other`
     where it names another thing of that kind; `absent_finding` and `other_finding` where the thing
-    is a finding, which one can tell of in other words. `lack` for each reason why it does not
-    answer, `lacks_attribute` where that is the attribute that is asked for, `has_attribute` where
+    is a finding, which one can tell of in other words. `mismatch` for each way in which it does not
+    answer, `missing_attribute` where that is the attribute that is asked for, `has_attribute` where
     it has it. `coverage` for the share of the question's other words that it repeats, from half of
     them on.
 
@@ -195,8 +195,8 @@ class JudgementWeights(FrozenModel):
     absent_finding: tuple[float, float]
     other: float
     other_finding: tuple[float, float]
-    lack: float
-    lacks_attribute: float
+    mismatch: float
+    missing_attribute: float
     has_attribute: float
     coverage: float
     least_direct: float
@@ -422,18 +422,18 @@ def judgement_gain(
             gain += weights.named[judgement.is_direct]
         case Naming.IN_CONTEXT:
             gain += weights.in_context[focus.is_yes_no]
-        case Naming.ABSENT if focus.is_on_finding:
+        case Naming.ABSENT if focus.is_about_finding:
             gain += weights.absent_finding[focus.is_yes_no]
         case Naming.ABSENT:
             gain += weights.absent[focus.is_yes_no]
-        case Naming.OTHER if focus.is_on_finding:
+        case Naming.OTHER if focus.is_about_finding:
             gain += weights.other_finding[focus.is_yes_no]
         case Naming.OTHER:
             gain += weights.other
-    for lack in judgement.lacks:
-        is_attribute = lack is Lack.ATTRIBUTE
-        gain += weights.lacks_attribute if is_attribute else weights.lack
-    has_attribute = focus.attributes and Lack.ATTRIBUTE not in judgement.lacks
+    for mismatch in judgement.mismatches:
+        is_attribute = mismatch is Mismatch.ATTRIBUTE
+        gain += weights.missing_attribute if is_attribute else weights.mismatch
+    has_attribute = focus.attributes and Mismatch.ATTRIBUTE not in judgement.mismatches
     if has_attribute and judgement.naming is Naming.NAMED:
         gain += weights.has_attribute
     return gain
@@ -459,7 +459,7 @@ def complete_selection(
 ) -> tuple[int, ...]:
     """Return the selected sentences with the best one for each further thing that is asked for."""
     completed = list(selected)
-    for thing in focus.rivals:
+    for thing in focus.concepts_asked_together:
         naming = [
             index
             for index, judgement in judged.judgements.items()

@@ -22,7 +22,7 @@ from archqa.notes.focus import (
 )
 from archqa.notes.non_evidence import headings_of_sentences
 from archqa.notes.sections import is_heading, labelled_parts, section_kind
-from archqa.terminology.concept import Mention
+from archqa.terminology.concept import DRUG_KINDS, Mention
 from archqa.terminology.concepts import is_kind_of, named_things, related
 from archqa.terminology.cues import cue_pattern, find_assertion_cues
 from archqa.terminology.people import (
@@ -187,8 +187,8 @@ class Naming(StrEnum):
     """The question names nothing that the terminology knows."""
 
 
-class Lack(StrEnum):
-    """Why a sentence on the topic does not answer."""
+class Mismatch(StrEnum):
+    """In what a sentence on the topic differs from what is asked."""
 
     PERSON = "person"
     SIDE = "side"
@@ -210,7 +210,7 @@ class Judgement(NamedTuple):
     """
 
     naming: Naming
-    lacks: frozenset[Lack]
+    mismatches: frozenset[Mismatch]
     coverage: float
     mentions: tuple[Mention, ...]
     is_direct: bool
@@ -278,21 +278,21 @@ def judge(focus: Focus, passage: Passage) -> Judgement:
     spans = [(one.start, one.end) for one in mentions]
     if not focus.things:
         spans = _spans_of_words(focus.words, passage.text)
-    lacks = {
-        *_other_place(focus, passage),
-        *_other_circumstances(focus, passage, spans),
+    mismatches = {
+        *_place_mismatches(focus, passage, mentions),
+        *_context_mismatches(focus, passage, spans),
     }
-    if _lacks_attribute(focus, passage, mentions):
-        lacks.add(Lack.ATTRIBUTE)
-    if _is_other_use(focus, passage, mentions):
-        lacks.add(Lack.ALLERGY)
+    if _misses_attribute(focus, passage, mentions):
+        mismatches.add(Mismatch.ATTRIBUTE)
+    if _is_allergy_mismatch(focus, passage, mentions):
+        mismatches.add(Mismatch.ALLERGY)
     words = set(stems(f"{passage.heading} {passage.before} {passage.text}"))
     coverage = len(focus.words & words) / len(focus.words) if focus.words else 1.0
     naming = _naming(focus, passage, mentions)
-    is_direct = naming is Naming.NAMED and Lack.ATTRIBUTE not in lacks
+    is_direct = naming is Naming.NAMED and Mismatch.ATTRIBUTE not in mismatches
     if not focus.is_yes_no:
         is_direct &= _has_number(focus, passage, mentions)
-    return Judgement(naming, frozenset(lacks), coverage, mentions, is_direct)
+    return Judgement(naming, frozenset(mismatches), coverage, mentions, is_direct)
 
 
 _NUMERIC = {"value", "dose", "frequency"}
@@ -317,34 +317,34 @@ def _spans_of_words(words: frozenset[str], text: str) -> list[Span]:
     return spans
 
 
-def _other_circumstances(
+def _context_mismatches(
     focus: Focus, passage: Passage, spans: Sequence[Span]
-) -> Iterator[Lack]:
-    """Yield why what a sentence says is not of the person, the time or the fact that is asked for."""
+) -> Iterator[Mismatch]:
+    """Yield whether a sentence speaks of another person or time, or of what has not happened."""
     if _is_of_another_day(focus, passage):
-        yield Lack.TIME
+        yield Mismatch.TIME
     labels = f"{passage.heading} {passage.label_at(0)}"
     if focus.asks_occurrence and _RISKS.search(labels):
-        yield Lack.OCCURRENCE
+        yield Mismatch.OCCURRENCE
     names = named_people(passage.text)
     if focus.names and names and focus.names.isdisjoint(names):
-        yield Lack.PERSON
+        yield Mismatch.PERSON
     if not spans:
         relatives = relatives_named(f"{passage.heading} {passage.text}")
         if focus.person != PATIENT and relatives and focus.person not in relatives:
-            yield Lack.PERSON
+            yield Mismatch.PERSON
         return
     if not focus.asks_who and _is_of_other_people(focus, passage, spans):
-        yield Lack.PERSON
+        yield Mismatch.PERSON
     stated = [assertions(passage.text, start, end) for start, end in spans]
     if focus.asks_this_stay:
         sections = {section_kind(passage.label_at(start)) for start, _ in spans}
         is_over = all(Assertion.ENDED in one for one in stated)
         is_past = all(Assertion.PAST in one for one in stated)
         if (sections == {"history"} or is_past) and not is_over:
-            yield Lack.TIME
+            yield Mismatch.TIME
     if focus.asks_occurrence and all(Assertion.PLANNED in one for one in stated):
-        yield Lack.OCCURRENCE
+        yield Mismatch.OCCURRENCE
 
 
 def _mentions_of_things(focus: Focus, text: str) -> tuple[Mention, ...]:
@@ -373,27 +373,30 @@ def _naming(focus: Focus, passage: Passage, mentions: tuple[Mention, ...]) -> Na
     return Naming.ABSENT
 
 
-def _other_place(focus: Focus, passage: Passage) -> Iterator[Lack]:
+def _place_mismatches(
+    focus: Focus, passage: Passage, mentions: Sequence[Mention]
+) -> Iterator[Mismatch]:
     """Yield where a sentence speaks of another side, part of the body or specimen only."""
     parts = body_parts(passage.text)
     sides = parts & side_names()
     if focus.sides and sides and not focus.sides & sides:
-        yield Lack.SIDE
+        yield Mismatch.SIDE
     specimens = parts & specimen_names()
-    if not focus.specimens and _names_specimen_before(focus, passage):
-        yield Lack.SITE
+    if not focus.specimens and _names_specimen_before(focus, passage, mentions):
+        yield Mismatch.SITE
     text = passage.text.lower()
     is_named = any(name in text for name in focus.specimens)
     if focus.specimens and specimens and not (is_named or focus.specimens & specimens):
-        yield Lack.SITE
+        yield Mismatch.SITE
     sites = (parts | body_parts(passage.heading)) & site_names()
     if focus.sites and sites and not _overlap(focus.sites, sites):
-        yield Lack.SITE
+        yield Mismatch.SITE
 
 
-def _names_specimen_before(focus: Focus, passage: Passage) -> bool:
+def _names_specimen_before(
+    focus: Focus, passage: Passage, mentions: Sequence[Mention]
+) -> bool:
     """Whether all values of a test are of another specimen than blood ("urine Na 61")."""
-    mentions = _mentions_of_things(focus, passage.text)
     if "value" not in focus.attributes or not mentions:
         return False
     for one in mentions:
@@ -460,7 +463,7 @@ def person_of(passage: Passage, start: int, end: int) -> str:
     return others[-1].lower() if others else PATIENT
 
 
-def _lacks_attribute(
+def _misses_attribute(
     focus: Focus, passage: Passage, mentions: tuple[Mention, ...]
 ) -> bool:
     if focus.asks_one_of and not mentions:
@@ -538,7 +541,7 @@ def _speaks_of_allergy(passage: Passage, mentions: tuple[Mention, ...]) -> bool:
     return _ALLERGY_WORDS.search(passage.text) is not None
 
 
-def _is_other_use(
+def _is_allergy_mismatch(
     focus: Focus, passage: Passage, mentions: tuple[Mention, ...]
 ) -> bool:
     if focus.asks_if_allergic:
@@ -548,6 +551,6 @@ def _is_other_use(
     for one in mentions:
         label = passage.label_at(one.start)
         is_allergy = section_kind(label) == "allergies" or _ALLERGY.search(passage.text)
-        if one.concept.kind not in {"drug", "drug_class"} or not is_allergy:
+        if one.concept.kind not in DRUG_KINDS or not is_allergy:
             return False
     return True

@@ -7,12 +7,13 @@ from typing import NamedTuple
 from archqa.core.tables import read_rows
 from archqa.notes.question_form import (
     QuestionForm,
+    asking_sentences,
     is_judgement,
     is_yes_no_question,
     main_part,
     question_form,
 )
-from archqa.terminology.concept import Aspect, Concept, Mention
+from archqa.terminology.concept import DRUG_KINDS, Aspect, Concept, Mention
 from archqa.terminology.concepts import is_kind_of, measurement_kind, named_things
 from archqa.terminology.cues import cue_pattern
 from archqa.terminology.people import (
@@ -29,6 +30,7 @@ PATIENT = "patient"
 ANY_RELATIVE = "family"
 
 _SENTENCE_END = re.compile(r"(?<=[?!;])\s+|(?<=[a-z)]\.)\s+(?=[A-Z\"'(])")
+"""After a word only: "on the A12. Did she …" and "Dr J. Smith" are not cut."""
 _ASKS = re.compile(
     r"^\W*(?:who|whom|whose|what|whats|when|where|why|which|how|is|are|was|were|am|does|do|did|has"
     r"|have|had|can|could|should|would|will|any|ever)\b",
@@ -60,14 +62,70 @@ _NO_SIDE = re.compile(
     re.IGNORECASE,
 )
 """What is left over or correct, and is on no side."""
+_WHO = re.compile(r"\b(?:who|whom|whose|anyone)\b", re.IGNORECASE)
+_ALLERGIC = re.compile(r"\ballerg", re.IGNORECASE)
 _ASKS_NAME = re.compile(r"\b(?:called|named|names? of)\b", re.IGNORECASE)
 _ONE_OF = re.compile(r"\b(?:which|what|name of)\b", re.IGNORECASE)
 
+_ADVISERS = re.compile(
+    r"\b(?:\w+(?:ology|ologists?|iatry|iatrists?)|\w+ (?:doctors?|specialists?|surgeons?|teams?))\b",
+    re.IGNORECASE,
+)
+"""Who is or was consulted: "cardiology" and "the kidney doctor" are no parts of the body."""
+_ALLERGY = re.compile(
+    r"\ballerg|\banaphyla|^\W*(?:can|may|could|should)\b|\bdo(?:es)? .{1,30} to (?:him|her|me|them)\b"
+    r"|\b(?:reaction|rxn|react\w*|problems?|happens?|ok|okay|safe|tolerat\w*|avoid)\b",
+    re.IGNORECASE,
+)
+"""Where a list of allergies may answer."""
+_WISH_OR_PLAN = re.compile(
+    r"^\W*(?:can|may|could|should|will|would|shall)\b|\b(?:want\w*|agree\w*|likely|keep|plan\w*"
+    r"|schedul\w*|due|going to|need\w*|ok|okay|allowed|supposed|ready|future|considering|offered"
+    r"|advised|recommended|told|ordered|booked)\b",
+    re.IGNORECASE,
+)
+"""Where what is planned or advised answers."""
+_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_DAYS = {
+    "day": re.compile(
+        r"\b(\d{1,2})(?:st|nd|rd|th)\b"
+        rf"|\b(\d{{1,2}}) {_MONTH}\b|\b{_MONTH} (\d{{1,2}})\b(?!\d)"
+        r"|(?<![/\d])(\d{1,2})/(?!7\b|52\b|12\b|24\b|40\b)(\d{1,2})(?![/\d]*/\d{3}\b)(?:/\d{2,4})?\b(?!/)",
+        re.IGNORECASE,
+    ),
+    "weekday": re.compile(
+        r"\b(mon|tues?|wed(?:nes)?|thurs?|fri|sat(?:ur)?|sun)(?:day)?s?\b",
+        re.IGNORECASE,
+    ),
+    "year": re.compile(r"\b((?:19|20)\d\d)\b"),
+    "event": re.compile(
+        r"\b(admission|admitted|arrival|arrived|came in|presentation|discharged?|d/c|left (?:the )?hospital"
+        r"|went home|going home)\b",
+        re.IGNORECASE,
+    ),
+    "day of stay": re.compile(r"\bday (\d{1,2})\b", re.IGNORECASE),
+}
+_MAX_DAY = 31
+_ADMISSION = ("admi", "arriv", "came", "present")
+_TITLED_NAME = re.compile(
+    r"\b(?:mr|mrs|ms|miss|master)\.? +([a-z][\w'’-]+)", re.IGNORECASE
+)
+_OTHER_PEOPLE = r"\b(?:donor|room-?mate|neighbou?r|co-?worker|colleague|friend|flatmate|housemate)\b"
+_OTHER_PERSON = re.compile(_OTHER_PEOPLE, re.IGNORECASE)
+OTHER_SUBJECT = re.compile(
+    rf"{_OTHER_PEOPLE}(?=['’]s|:| (?:is|was|has|had|tested|carries|smokes|drinks|who|also|serology"
+    r"|igg|igm|blood|sample|screen\w*|result|group|swab|status|positive|negative)\b)",
+    re.IGNORECASE,
+)
+"""People who are no relatives, where a sentence speaks of them."""
+_GENERAL = {Aspect.DRUG, Aspect.PROCEDURE, Aspect.STATE, Aspect.ALLERGY}
+
 _FINDINGS = frozenset({"condition", "finding"})
-_DRUGS = frozenset({"drug", "drug_class"})
 _ORGANISMS = frozenset({"organism"})
+_SHOWN = _FINDINGS | _ORGANISMS
+"""What a test may show."""
 _GROUPS = (
-    _DRUGS,
+    DRUG_KINDS,
     frozenset({"measurement"}),
     _FINDINGS,
     frozenset({"procedure", "vaccine"}),
@@ -75,9 +133,6 @@ _GROUPS = (
     frozenset({"device"}),
 )
 """Kinds of concepts that stand in the same place of a sentence."""
-
-
-_SHOWN = _FINDINGS | _ORGANISMS
 
 
 @cache
@@ -129,8 +184,8 @@ class Focus(NamedTuple):
         return frozenset(kinds)
 
     @property
-    def rivals(self) -> tuple[Concept, ...]:
-        """What is asked for together: "sodium and potassium"; one thing by several names is none."""
+    def concepts_asked_together(self) -> tuple[Concept, ...]:
+        """Several of one kind ("sodium and potassium"), none where there is only one."""
         concepts: list[Concept] = []
         start = -1
         for thing in self.things:
@@ -147,7 +202,7 @@ class Focus(NamedTuple):
         return tuple(concepts) if len(concepts) > 1 else ()
 
     @property
-    def is_on_finding(self) -> bool:
+    def is_about_finding(self) -> bool:
         """Whether the main thing is a finding or a condition."""
         return bool(self.things) and self.things[0].concept.kind in _FINDINGS
 
@@ -156,6 +211,7 @@ class Focus(NamedTuple):
 def question_focus(question: str) -> Focus:
     """Return what a question is about."""
     asking = asking_part(question)
+    person = _person(asking)
     # That a sentence names a drug does not say whether it is safe.
     is_yes_no = is_yes_no_question(asking) and not is_judgement(asking)
     main = main_part(_LEAD_IN.sub("", asking))
@@ -172,7 +228,7 @@ def question_focus(question: str) -> Focus:
             attributes.add(name)
     if "frequency" in attributes:
         attributes.discard("count")
-    if not things or things[0].concept.kind not in _DRUGS:
+    if not things or things[0].concept.kind not in DRUG_KINDS:
         attributes.discard("change")
     if things and _is_result(things[0].concept) and not (is_yes_no or attributes):
         attributes.add("value")
@@ -187,71 +243,24 @@ def question_focus(question: str) -> Focus:
         is_yes_no=is_yes_no,
         things=things,
         words=frozenset(stems(carrying)) - named,
-        person=_person(asking_part(question)),
+        person=person,
         sites=parts & site_names(),
         sides=parts & side_names(),
         specimens=parts & specimen_names(),
         attributes=frozenset(attributes),
         asks_one_of=_asks_one_of(asking, things),
         asks_allergy=_ALLERGY.search(question) is not None,
-        asks_if_allergic=re.search(r"\ballerg", asking, re.IGNORECASE) is not None,
+        asks_if_allergic=_ALLERGIC.search(asking) is not None,
         asks_occurrence=is_yes_no and _WISH_OR_PLAN.search(asking) is None,
-        asks_who=re.search(r"\b(?:who|whom|whose|anyone)\b", asking, re.IGNORECASE)
-        is not None,
+        asks_who=_WHO.search(asking) is not None,
         asks_this_stay=_THIS_STAY.search(asking) is not None,
         days=named_days(asking),
         names=named_people(question),
     )
 
 
-_ADVISERS = re.compile(
-    r"\b(?:\w+(?:ology|ologists?|iatry|iatrists?)|\w+ (?:doctors?|specialists?|surgeons?|teams?))\b",
-    re.IGNORECASE,
-)
-"""Who is or was consulted: "cardiology" and "the kidney doctor" are no parts of the body."""
-
-
 def _without_advisers(text: str) -> str:
     return _ADVISERS.sub(lambda match: " " * len(match[0]), text)
-
-
-_ALLERGY = re.compile(
-    r"\ballerg|\banaphyla|^\W*(?:can|may|could|should)\b|\bdo(?:es)? .{1,30} to (?:him|her|me|them)\b"
-    r"|\b(?:reaction|rxn|react\w*|problems?|happens?|ok|okay|safe|tolerat\w*|avoid)\b",
-    re.IGNORECASE,
-)
-"""Where a list of allergies may answer."""
-_WISH_OR_PLAN = re.compile(
-    r"^\W*(?:can|may|could|should|will|would|shall)\b|\b(?:want\w*|agree\w*|likely|keep|plan\w*"
-    r"|schedul\w*|due|going to|need\w*|ok|okay|allowed|supposed|ready|future|considering|offered"
-    r"|advised|recommended|told|ordered|booked)\b",
-    re.IGNORECASE,
-)
-"""Where what is planned or advised answers."""
-
-
-_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-_DAYS = {
-    "day": re.compile(
-        r"\b(\d{1,2})(?:st|nd|rd|th)\b"
-        rf"|\b(\d{{1,2}}) {_MONTH}\b|\b{_MONTH} (\d{{1,2}})\b(?!\d)"
-        r"|(?<![/\d])(\d{1,2})/(?!7\b|52\b|12\b|24\b|40\b)(\d{1,2})(?![/\d]*/\d{3}\b)(?:/\d{2,4})?\b(?!/)",
-        re.IGNORECASE,
-    ),
-    "weekday": re.compile(
-        r"\b(mon|tues?|wed(?:nes)?|thurs?|fri|sat(?:ur)?|sun)(?:day)?s?\b",
-        re.IGNORECASE,
-    ),
-    "year": re.compile(r"\b((?:19|20)\d\d)\b"),
-    "event": re.compile(
-        r"\b(admission|admitted|arrival|arrived|came in|presentation|discharged?|d/c|left (?:the )?hospital"
-        r"|went home|going home)\b",
-        re.IGNORECASE,
-    ),
-    "day of stay": re.compile(r"\bday (\d{1,2})\b", re.IGNORECASE),
-}
-_MAX_DAY = 31
-_ADMISSION = ("admi", "arriv", "came", "present")
 
 
 def named_days(text: str) -> dict[str, frozenset[str]]:
@@ -277,11 +286,6 @@ def _is_result(concept: Concept) -> bool:
     return concept.kind == "measurement" and measurement_kind(concept) != "other"
 
 
-_TITLED_NAME = re.compile(
-    r"\b(?:mr|mrs|ms|miss|master)\.? +([a-z][\w'’-]+)", re.IGNORECASE
-)
-
-
 def named_people(text: str) -> frozenset[str]:
     """Return the family names that follow a title, in lower case."""
     return frozenset(map(str.lower, _TITLED_NAME.findall(text)))
@@ -295,12 +299,8 @@ def network_question(question: str) -> str:
 
 def asking_part(question: str) -> str:
     """Return the sentences of a question that ask, all of it where none does."""
-    sentences = _SENTENCE_END.split(" ".join(question.split()))
-    asking = []
-    for sentence in sentences:
-        if sentence.rstrip().endswith("?") or _ASKS.match(sentence):
-            asking.append(sentence)
-    return " ".join(asking or sentences)
+    asking, _ = asking_sentences(question, _SENTENCE_END, _ASKS)
+    return " ".join(asking)
 
 
 @cache
@@ -324,9 +324,6 @@ def _things(text: str) -> tuple[Mention, ...]:
     return tuple(things)
 
 
-_GENERAL = {Aspect.DRUG, Aspect.PROCEDURE, Aspect.STATE, Aspect.ALLERGY}
-
-
 def _person(text: str) -> str:
     """Return about whom a question is: "his father" is a relative, "my father" the patient."""
     other = _OTHER_PERSON.search(text)
@@ -337,16 +334,6 @@ def _person(text: str) -> str:
         if named:
             return named[0]
     return ANY_RELATIVE if question_form(text).asks_family else PATIENT
-
-
-_OTHER_PEOPLE = r"\b(?:donor|room-?mate|neighbou?r|co-?worker|colleague|friend|flatmate|housemate)\b"
-_OTHER_PERSON = re.compile(_OTHER_PEOPLE, re.IGNORECASE)
-OTHER_SUBJECT = re.compile(
-    rf"{_OTHER_PEOPLE}(?=['’]s|:| (?:is|was|has|had|tested|carries|smokes|drinks|who|also|serology"
-    r"|igg|igm|blood|sample|screen\w*|result|group|swab|status|positive|negative)\b)",
-    re.IGNORECASE,
-)
-"""People who are no relatives, where a sentence speaks of them."""
 
 
 def _asks_one_of(text: str, things: tuple[Mention, ...]) -> bool:

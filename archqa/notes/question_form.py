@@ -209,6 +209,23 @@ def is_judgement(question: str) -> bool:
     return any(pattern.search(text) for pattern in _patterns("judgement").values())
 
 
+def asking_sentences(
+    question: str, sentence_end: re.Pattern[str], opens: re.Pattern[str]
+) -> tuple[list[str], list[str]]:
+    """Return the sentences of a question that ask, all of them where none does, and the others.
+
+    They end with a question mark or begin with words that ask (`opens`).
+    """
+    sentences = sentence_end.split(" ".join(question.split()))
+    asking = []
+    for sentence in sentences:
+        if sentence.rstrip().endswith("?") or opens.match(sentence):
+            asking.append(sentence)
+    asking = asking or sentences
+    background = [sentence for sentence in sentences if sentence not in asking]
+    return asking, background
+
+
 def main_part(question: str) -> str:
     """Return a question without what only says when or where ("… when he fell")."""
     return _QUALIFIER.sub("", question)

@@ -10,7 +10,7 @@ from archqa.terminology.code_systems import (
     has_prefix,
     normal_code,
 )
-from archqa.terminology.concept import Code, Concept
+from archqa.terminology.concept import DRUG_KINDS, Code, Concept
 from archqa.terminology.concepts import load_concepts
 from archqa.terminology.drugs import ANY_INGREDIENT, has_form, ingredients_of
 from archqa.terminology.labels import measurements_named
@@ -86,7 +86,7 @@ def matches_code(
         is_certain = _is_listed(concept, read_as, normalised, past=True, certain=True)
         if is_certain or fits_display(concept, display or ""):
             return past or _is_listed(concept, read_as, normalised, past=False)
-    if concept.kind in ("drug", "drug_class"):
+    if concept.kind in DRUG_KINDS:
         return bool(display) and _names_drug(concept, display or "")
     if normalised and _code_decides(concept, read_as, normalised):
         return False
@@ -110,7 +110,7 @@ def fits_display(concept: Concept, display: str) -> bool:
     """
     if not display:
         return True
-    if concept.kind in ("drug", "drug_class"):
+    if concept.kind in DRUG_KINDS:
         return _names_drug(concept, display)
     return not _telling_words(concept).isdisjoint(display_words(display))
 

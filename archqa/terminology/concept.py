@@ -19,6 +19,8 @@ ConceptKind = Literal[
 ]
 """What a concept is; the last three are known in sentences only, the others in records too."""
 
+DRUG_KINDS: frozenset[ConceptKind] = frozenset({"drug", "drug_class"})
+
 Code = tuple[str, str]
 """A canonical FHIR URL and a code; codes of ICD have no dot and are prefixes."""
 

@@ -26,7 +26,7 @@ from archqa.core.case import Case, Sentence
 from archqa.engine.answer_finder import NEAREST
 from archqa.engine.windows import tokenize_text
 from archqa.fhir import Resource
-from archqa.notes.assertion import Lack, Naming
+from archqa.notes.assertion import Mismatch, Naming
 from archqa.notes.documents import Document
 from archqa.notes.yes_no import YesNo, yes_no_answer
 from archqa.query.questions.everyday import Vocabulary
@@ -211,10 +211,12 @@ def _choose(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
         if judgement is None or judgement.naming is Naming.OTHER:
             continue
         text = " ".join(finding.sentence.text.split())
-        if judgement.lacks <= {Lack.ATTRIBUTE} and text not in texts:
+        if judgement.mismatches <= {Mismatch.ATTRIBUTE} and text not in texts:
             chosen.append(finding)
             texts.add(text)
-            is_answered |= judgement.naming is not Naming.ABSENT and not judgement.lacks
+            is_answered |= (
+                judgement.naming is not Naming.ABSENT and not judgement.mismatches
+            )
     if not is_answered:
         return []
     if is_for_all:

@@ -13,6 +13,7 @@ from archqa.query.execution.declared_rows import (
 )
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import CONDITION, OBSERVATION, Source
+from archqa.terminology.concept import DRUG_KINDS
 from archqa.terminology.concepts import concept_named, find_concepts
 from archqa.terminology.cues import names_by_code
 from archqa.terminology.words import common_forms, word_list
@@ -21,7 +22,6 @@ Scope = Literal["all", "drug", "food", "environment", "latex", "named"]
 """What an entry is about; `named`: the substances of its name ("No known allergy to aspirin")."""
 
 _SCOPES: tuple[Scope, ...] = ("drug", "food", "environment", "latex")
-_DRUGS = frozenset({"drug", "drug_class"})
 _LIST = Source(type="List", names=("emptyReason",), times=("date",), optional=True)
 
 
@@ -77,7 +77,7 @@ def covers(scope: Scope, concepts: tuple[str, ...]) -> bool:
 
 
 def _is_drug(concept: str) -> bool:
-    for kind in ("drug", "drug_class"):
+    for kind in DRUG_KINDS:
         try:
             concept_named(kind, concept)
         except KeyError:
@@ -91,7 +91,7 @@ def contradicts(row: Row, scope: Scope) -> bool:
     if scope != "drug":
         return scope == "all"
     mentioned = [match for name in row.names for match in find_concepts(name)]
-    return any(match.concept.kind in _DRUGS for match in mentioned)
+    return any(match.concept.kind in DRUG_KINDS for match in mentioned)
 
 
 def allergies(context: ExecutionContext) -> list[Row]:

@@ -8,7 +8,7 @@ from archqa.core.tables import read_rows
 from archqa.query.model import Query
 from archqa.query.questions.everyday.clause import Clause, Mark
 from archqa.query.scope import When
-from archqa.terminology.concept import Concept
+from archqa.terminology.concept import DRUG_KINDS, Concept
 
 
 class Understood(NamedTuple):
@@ -168,7 +168,7 @@ def _facts_about(concept: Concept) -> Iterator[Query]:
         last = When(position="last")
         yield Query(what="observation", concepts=concepts, when=last)
         yield Query(what="goal", concepts=concepts, returns="target")
-    elif concept.kind in {"drug", "drug_class"}:
+    elif concept.kind in DRUG_KINDS:
         yield Query(what="medication", concepts=concepts, returns="name")
         yield Query(what="allergy", returns="name")
     elif concept.kind == "condition":

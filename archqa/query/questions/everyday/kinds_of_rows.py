@@ -36,6 +36,7 @@ from archqa.query.questions.everyday.outputs import (
     use_past,
     use_plain_words,
 )
+from archqa.terminology.concept import DRUG_KINDS
 from archqa.terminology.concepts import find_concepts, related
 from archqa.terminology.matching import expand
 from archqa.terminology.words import common_forms
@@ -252,9 +253,6 @@ def _general_kind(row: tuple[str, ...]) -> GeneralKind:
     )
 
 
-_DRUGS = frozenset({"drug", "drug_class"})
-
-
 def read_allergies(words: ConsumedWords) -> Draft | Declined:
     """The queries of a clause about allergies."""
     categories = {mark.value for mark in words.use("category")}
@@ -273,7 +271,7 @@ def _are_all_of(words: ConsumedWords, categories: set[str]) -> bool:
         return not allergens
     for allergen in allergens:
         kinds = {match.concept.kind for match in find_concepts(allergen)}
-        if kinds.isdisjoint(_DRUGS):
+        if kinds.isdisjoint(DRUG_KINDS):
             return False
     return True
 

@@ -34,7 +34,7 @@ from archqa.query.questions.everyday.outputs import (
     use_plain_words,
 )
 from archqa.query.scope import Position, When
-from archqa.terminology.concept import Concept
+from archqa.terminology.concept import DRUG_KINDS, Concept
 from archqa.terminology.concepts import concept_named, related
 from archqa.terminology.units import ucum_unit
 
@@ -404,7 +404,7 @@ def _parts_with_one_value(concept: Concept, test: ValueTest | None) -> tuple[str
     return (systolic,)
 
 
-_DRUGS = Nameable(frozenset({"drug", "drug_class"}), frozenset())
+_DRUGS = Nameable(DRUG_KINDS, frozenset())
 _CULTURES = Nameable(frozenset({"measurement"}), frozenset())
 _FIELDS_OF_CULTURES = frozenset({"time", "value"})
 

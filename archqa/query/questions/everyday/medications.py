@@ -26,10 +26,9 @@ from archqa.query.questions.everyday.outputs import (
     time_since,
     use_plain_words,
 )
+from archqa.terminology.concept import DRUG_KINDS
 
-DRUGS = Nameable(
-    frozenset({"drug", "drug_class"}), frozenset({"medication", "administration"})
-)
+DRUGS = Nameable(DRUG_KINDS, frozenset({"medication", "administration"}))
 _FIELDS = frozenset(
     {
         "dose",

@@ -49,6 +49,7 @@ from archqa.query.questions.everyday.names import (
 from archqa.query.questions.everyday.outputs import Draft
 from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.vocabulary import Vocabulary
+from archqa.terminology.concept import DRUG_KINDS
 
 _ENDS = frozenset("?.;!")
 _SHARED = (
@@ -396,9 +397,8 @@ def _preferred_kinds(clause: Clause, kinds: AbstractSet[str]) -> frozenset[str]:
         return frozenset(kinds)
     if "measurement" in kinds and clause.has_any(*_OF_MEASUREMENTS):
         return frozenset({"measurement"})
-    drugs = frozenset({"drug", "drug_class"})
-    if kinds & drugs and _speaks_of_drugs(clause):
-        return drugs
+    if kinds & DRUG_KINDS and _speaks_of_drugs(clause):
+        return DRUG_KINDS
     others = frozenset(kinds - {"measurement"})
     if "condition" in kinds and clause.has("summary", "count"):
         return frozenset({"condition"})
