@@ -251,16 +251,14 @@ class LineCheckAgent(Agent[LineCheckTask, Verdicts]):
         output = await super().run(task, context)
         if not isinstance(output, LineVerdicts):
             return output
-        conflicts = {}
-        for line in task.lines:
-            sources = [Passage(one.text, one.heading) for one in line.sources]
-            conflicts[line.number] = find_conflict(line.text, sources, task.question)
+        lines = {line.number: line for line in task.lines}
         verdicts = []
         for verdict in output.lines:
-            if conflict := conflicts[verdict.line]:
-                verdict = LineVerdict(
-                    line=verdict.line, rationale=f"{conflict}.", verdict="not"
-                )
+            line = lines[verdict.line]
+            sources = [Passage(one.text, one.heading) for one in line.sources]
+            if conflict := find_conflict(line.text, sources, task.question):
+                changes = {"rationale": f"{conflict}.", "verdict": "not"}
+                verdict = verdict.model_copy(update=changes)
             verdicts.append(verdict)
         return output.model_copy(update={"lines": tuple(verdicts)})
 

@@ -26,10 +26,10 @@ from archqa.engine.answer_finder import AnswerFinder, Finding
 from archqa.engine.encoders import OnProgress
 from archqa.engine.windows import tokenize_text
 from archqa.errors import CallerError
-from archqa.notes.assertion import Mismatch, Naming, leans_on_before
+from archqa.notes.assertion import Judgement, Mismatch, Naming, leans_on_before
 from archqa.notes.language import OTHER_LANGUAGE, is_english
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
-from archqa.notes.question_form import is_judgement, is_yes_no_question
+from archqa.notes.question_form import is_judgement
 from archqa.notes.sections import section_kind, text_without_list_marker
 from archqa.notes.sentences import case_from_text
 from archqa.notes.yes_no import YesNo, yes_no_answer
@@ -108,6 +108,22 @@ def answer_lines(
 def line_opening(opening: YesNo | None) -> Opening | None:
     """Return the words with which a line begins that answers yes or no."""
     return Opening(opening.opening, opening.value.lower()) if opening else None
+
+
+def read_opening(
+    question: str,
+    case: Case,
+    selected: Sequence[int],
+    headings: Mapping[int, str],
+    best: Judgement | None,
+) -> YesNo | None:
+    """Return what the selected sentences say to a yes/no question, None where that is not certain.
+
+    Where only its name speaks for the best sentence, it is shown without a Yes or No.
+    """
+    verdict = yes_no_answer(question, texts_with_headings(case, selected, headings))
+    is_backed = best is not None and best.is_backed
+    return verdict if is_backed or verdict is YesNo.UNCERTAIN else None
 
 
 def texts_with_headings(
@@ -363,11 +379,8 @@ def _answer_part(case: Case, on_progress: OnProgress) -> Answer:
             answered_by=answered_by,
         )
     headings = headings_of_sentences(case)
-    opening = None
-    if is_yes_no_question(read_question):
-        opening = yes_no_answer(
-            read_question, texts_with_headings(case, finding.selected, headings)
-        )
+    best = finding.judgements.get(finding.selected[0])
+    opening = read_opening(read_question, case, finding.selected, headings, best)
     return Answer(
         question=question,
         status=Status.ANSWERED,
@@ -380,26 +393,14 @@ def _answer_part(case: Case, on_progress: OnProgress) -> Answer:
     )
 
 
-_NEAR_MISSES = {
-    Mismatch.PERSON: "is about another person",
-    Mismatch.SIDE: "is about the other side",
-    Mismatch.SITE: "is about another part of the body or another specimen",
-    Mismatch.TIME: "is about another time",
-    Mismatch.OCCURRENCE: "tells of a plan, a condition or a risk only",
-    Mismatch.ALLERGY: "does not say whether it is given or an allergy",
-    Mismatch.ATTRIBUTE: "does not give what is asked",
-}
-"""What a passage that comes near says instead."""
-
-
 def _near_miss(finding: Finding) -> Iterator[str]:
     """Yield why the nearest passage does not answer."""
     judgement = finding.judgements.get(finding.nearest[0]) if finding.nearest else None
     if judgement is None or judgement.naming is not Naming.NAMED:
         return
-    for mismatch, words in _NEAR_MISSES.items():
+    for mismatch in Mismatch:
         if mismatch in judgement.mismatches:
-            yield f"The nearest passage {words}."
+            yield f"The nearest passage {mismatch}."
             return
 
 

@@ -51,19 +51,17 @@ def spelling_corrections(question: str, case: Case) -> dict[str, str]:
         word = written.lower()
         if len(tokenize_text(word)) == 1 or named_things(word):
             continue
-        names = _names_beginning(word, case)
-        if len(names) == 1:
-            corrections[written] = names.pop()
+        beginning = {name for name in _named(case) if name.startswith(word)} - {word}
+        if len(beginning) == 1:
+            corrections[written] = beginning.pop()
     return corrections
 
 
-def _names_beginning(word: str, case: Case) -> set[str]:
-    """Return the names of drugs and tests in the note that begin with a word and go on."""
+def _named(case: Case) -> set[str]:
+    """Return the drugs and tests that a note names in one word."""
     names = set()
     for sentence in case.sentences:
         for thing in named_things(sentence.text):
-            name = sentence.text[thing.start : thing.end].lower()
-            is_longer = name.isalpha() and name.startswith(word) and name != word
-            if thing.concept.kind in {"drug", "measurement"} and is_longer:
-                names.add(name)
-    return names
+            if thing.concept.kind in {"drug", "measurement"}:
+                names.add(sentence.text[thing.start : thing.end].lower())
+    return set(filter(str.isalpha, names))

@@ -240,10 +240,11 @@ SentenceRelevance = Callable[[], Sequence[float]]
 class Finding(NamedTuple):
     """What the engine finds about one question in one note.
 
-    `probabilities` (sentences,) that a sentence answers. `selected` are the indices of the sentences
-    that answer best, the best one at the front, empty where none reaches the threshold; `nearest`
-    are those that come nearest, whether or not they answer. `judgements` are by index,
-    `clauses` those of long sentences. `unread` counts the sentences of a long note that were not read.
+    `probabilities` (sentences,) that a sentence answers. `selected` are the indices of the
+    sentences that answer best, the best one at the front, empty where none reaches the threshold;
+    `nearest` are those that come nearest, whether or not they answer. `judgements` are by index,
+    `clauses` those of long sentences. `unread` counts the sentences of a long note that were not
+    read.
     """
 
     probabilities: NDArray[np.float64]
@@ -405,7 +406,9 @@ def judge_sentences(
     for index, passage in enumerate(passages):
         if logits[index] <= EXCLUDED_LOGIT:
             continue
-        judgement = judgements[index] = judge(focus, passage)
+        judgement = judgements[index] = judge(focus, passage)._replace(
+            is_backed=log_odds[index] >= settings.threshold
+        )
         if judgement.is_direct:
             log_odds[index] = max(log_odds[index], weights.least_direct)
         log_odds[index] += judgement_gain(focus, judgement, weights)

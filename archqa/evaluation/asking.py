@@ -19,10 +19,8 @@ The verdicts are counted by the metrics of `scoring.asking`, with intervals over
 import gzip
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
@@ -332,20 +330,17 @@ def evaluate_asking(
 def _by_kind(
     questions: Sequence[NoteQuestion | RecordQuestion], scores: Sequence[Score]
 ) -> dict[str, dict[str, float]]:
-    scores_of_kind: dict[str, list[Score]] = defaultdict(list)
+    import pandas  # Slow to import.
+
+    rows = []
     for question, score in zip(questions, scores, strict=True):
         if question.kind:
-            scores_of_kind[question.kind].append(score)
-    by_kind = {}
-    for kind, alike in sorted(scores_of_kind.items()):
-        by_kind[kind] = {
-            "questions": len(alike),
-            "right": fmean(score.right for score in alike),
-            "wrong_with_confidence": fmean(
-                score.wrong_with_confidence for score in alike
-            ),
-        }
-    return by_kind
+            rows.append((question.kind, score.right, score.wrong_with_confidence))
+    columns = ["kind", "right", "wrong_with_confidence"]
+    of_kind = pandas.DataFrame(rows, columns=columns).groupby("kind")
+    table = of_kind.mean()
+    table.insert(0, "questions", of_kind.size())
+    return {str(kind): dict(row) for kind, row in table.iterrows()}
 
 
 _OPENING = re.compile(r"(yes|no)\s*[.:]", re.IGNORECASE)

@@ -188,17 +188,15 @@ class Naming(StrEnum):
 
 
 class Mismatch(StrEnum):
-    """In what a sentence on the topic differs from what is asked."""
+    """In what a sentence on the topic differs from what is asked, as people are told."""
 
-    PERSON = "person"
-    SIDE = "side"
-    SITE = "site"
-    TIME = "time"
-    OCCURRENCE = "occurrence"
-    """It is only planned, conditional or a risk."""
-    ATTRIBUTE = "attribute"
-    ALLERGY = "allergy"
-    """It lists an allergy where a drug that is given is asked for, or the reverse."""
+    PERSON = "is about another person"
+    SIDE = "is about the other side"
+    SITE = "is about another part of the body or another specimen"
+    TIME = "is about another time"
+    OCCURRENCE = "tells of a plan, a condition or a risk only"
+    ALLERGY = "does not say whether it is given or an allergy"
+    ATTRIBUTE = "does not give what is asked"
 
 
 class Judgement(NamedTuple):
@@ -206,7 +204,8 @@ class Judgement(NamedTuple):
 
     `coverage` is the share of the question's other words of content that it repeats. `mentions` are
     those of the thing. `is_direct` says that it names the thing, with the value or dose that is asked
-    for, or without anything else that yes or no depends on.
+    for, or without anything else that yes or no depends on; `is_backed`, that the network alone takes
+    it for an answer.
     """
 
     naming: Naming
@@ -214,6 +213,7 @@ class Judgement(NamedTuple):
     coverage: float
     mentions: tuple[Mention, ...]
     is_direct: bool
+    is_backed: bool = False
 
 
 _LEANS_ON_SENTENCE_BEFORE = re.compile(
@@ -347,10 +347,20 @@ def _context_mismatches(
         yield Mismatch.OCCURRENCE
 
 
+_HEAD_NOUN = re.compile(
+    r"[ -](?:warning|leaflet|booklet|screen(?:ing)?|risk|prevention|prophylaxis|awareness|education|protocol"
+    r"|guidelines?|clinic|nurse|team|service|support group|gels?|wipes?|hand rub|dispenser|free)\b",
+    re.IGNORECASE,
+)
+"""What a name only qualifies: "stroke warning signs" tell of no stroke."""
+
+
 def _mentions_of_things(focus: Focus, text: str) -> tuple[Mention, ...]:
     """Return the mentions of what a question names, those of the main thing if there are any."""
     mentions = []
     for mention in named_things(text):
+        if focus.is_yes_no and _HEAD_NOUN.match(text, mention.end):
+            continue
         if any(is_kind_of(mention.concept, thing.concept) for thing in focus.things):
             mentions.append(mention)
     of_main = [one for one in mentions if _is_of_main_group(focus, one)]
@@ -409,11 +419,10 @@ def _names_specimen_before(
 
 def _overlap(asked: frozenset[str], named: frozenset[str]) -> bool:
     """Whether a part of the body is the same as another or holds it: the leg and the knee."""
+    within = related("site within")
     for site in asked:
         for other in named:
-            within = related("site within")
-            is_part = other in within.get(site, ()) or site in within.get(other, ())
-            if site == other or is_part:
+            if other in (site, *within.get(site, ())) or site in within.get(other, ()):
                 return True
     return False
 

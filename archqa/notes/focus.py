@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from archqa.core.tables import read_rows
 from archqa.notes.question_form import (
-    QuestionForm,
     asking_sentences,
     is_judgement,
     is_yes_no_question,
@@ -155,7 +154,6 @@ class Focus(NamedTuple):
     are those of `named_days`.
     """
 
-    form: QuestionForm
     is_yes_no: bool
     things: tuple[Mention, ...]
     words: frozenset[str]
@@ -239,7 +237,6 @@ def question_focus(question: str) -> Focus:
     carrying = cue_pattern("chart", "carries nothing").sub(" ", main)
     parts = body_parts(_NO_SIDE.sub(" ", _without_advisers(asking)))
     return Focus(
-        form=question_form(asking),
         is_yes_no=is_yes_no,
         things=things,
         words=frozenset(stems(carrying)) - named,

@@ -287,13 +287,11 @@ def _rank(mention: Mention) -> tuple[int, bool]:
 def words_of_names() -> frozenset[str]:
     """Return the words of all names of concepts, without those of which only the beginning is known."""
     words: set[str] = set()
-    for concept in dict.fromkeys((*load_concepts(), *load_stated_concepts())):
-        forms = [*concept.forms]
-        for _, stated in concept.stated:
-            forms += stated
-        for form in forms:
-            words.update(word for word in form.lower().split() if word.isalpha())
-    return frozenset(words)
+    for concept in (*load_concepts(), *load_stated_concepts()):
+        words.update(" ".join(concept.forms).lower().split())
+        for _, forms in concept.stated:
+            words.update(" ".join(forms).lower().split())
+    return frozenset(filter(str.isalpha, words))
 
 
 @cache

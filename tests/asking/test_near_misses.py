@@ -58,12 +58,37 @@ def test_a_near_miss_is_no_answer(question: str, note: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("Did he have a heart attack?", "Admitted with an inferior STEMI."),
+        ("Does she have sugar diabetes?", "T2DM since 2012, on gliclazide."),
+    ],
+)
+def test_a_sentence_that_only_names_the_thing_is_shown_without_a_yes(
+    question: str, note: str
+) -> None:
+    answer = archqa.ask(question, note=note)
+    assert answer.status is Status.ANSWERED
+    assert answer.text == note
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("Has he had a stroke?", "Reviewed stroke warning signs with him."),
+        ("Does he have epilepsy?", "Referred to the epilepsy clinic leaflet desk."),
+        ("Does he drink alcohol?", "Alcohol gel dispenser refilled at bedside."),
+    ],
+)
+def test_a_name_in_passing_is_not_a_yes(question: str, note: str) -> None:
+    assert not archqa.ask(question, note=note).text.startswith("Yes")
+
+
+@pytest.mark.parametrize(
     ("question", "note", "opening"),
     [
         ("Does his mother have diabetes?", "His mother has type 2 diabetes.", "Yes"),
-        ("Did he have a heart attack?", "Admitted with an inferior STEMI.", "Yes"),
         ("Did he have a pulmonary embolism?", "CT ruled out pulmonary embolism.", "No"),
-        ("Does she have sugar diabetes?", "T2DM since 2012, on gliclazide.", "Yes"),
         ("Does she have MS?", "Multiple sclerosis remains a possibility.", "Uncertain"),
         ("Is he on a blood thinner?", "Apixaban 5 mg BD.", "Yes"),
     ],

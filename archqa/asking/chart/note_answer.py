@@ -14,7 +14,7 @@ from archqa.asking.answer import (
     Status,
 )
 from archqa.asking.chart.ask_chart import PatientChart
-from archqa.asking.note import answer_lines, line_opening, texts_with_headings
+from archqa.asking.note import answer_lines, line_opening, read_opening
 from archqa.asking.question_parts import asks_for_all, asks_present
 from archqa.chart.findings import NoteFinder, NoteFinding
 from archqa.chart.note_index import encode, remembered_vectors
@@ -28,7 +28,7 @@ from archqa.engine.windows import tokenize_text
 from archqa.fhir import Resource
 from archqa.notes.assertion import Mismatch, Naming
 from archqa.notes.documents import Document
-from archqa.notes.yes_no import YesNo, yes_no_answer
+from archqa.notes.yes_no import YesNo
 from archqa.query.questions.everyday import Vocabulary
 from archqa.query.wording.words import counted
 from archqa.terminology.concepts import find_concepts
@@ -184,7 +184,8 @@ def _opening(part: str, chosen: Sequence[NoteFinding]) -> YesNo | None:
     for index, finding in enumerate(chosen):
         headings[index] = finding.heading
     case = Case(id="chart", clinician_question=part, sentences=sentences)
-    return yes_no_answer(part, texts_with_headings(case, range(len(chosen)), headings))
+    best = chosen[0].judgement if chosen else None
+    return read_opening(part, case, range(len(chosen)), headings, best)
 
 
 def _choose(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
