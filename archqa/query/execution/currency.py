@@ -46,7 +46,7 @@ class _Supply(NamedTuple):
 
 def is_single_dose(row: Row) -> bool:
     """Whether a drug was ordered once: nobody is on it."""
-    return not _SINGLE_DOSE.isdisjoint(row.facts.get("frequency", ()))
+    return not _SINGLE_DOSE.isdisjoint(row.fact("frequency"))
 
 
 def with_currency(
@@ -113,7 +113,7 @@ def _days(dispense: Resource) -> float | None:
 
 def _by_supply(row: Row, supply: _Supply, now: datetime | None) -> Currency | None:
     """How far a supply reaches; of an order with one that is over, its own status tells more."""
-    if now is None or supply.time > now or "stopped" in row.facts.get("status", ()):
+    if now is None or supply.time > now or "stopped" in row.fact("status"):
         return None
     is_order = supply.row.refs[0] != row.refs[0]
     if supply.days is None:
@@ -190,7 +190,7 @@ def _later_order(
     for later in reversed(orders):
         date = _written(later)
         if date is not None and date > written and _replaces(context, later, row):
-            statuses = later.facts.get("status", ())
+            statuses = later.fact("status")
             status = next(iter(statuses), "")
             return Currency("later_order", "ended", date, status, refs=later.refs[:1])
     return None
@@ -210,11 +210,11 @@ def _replaces(context: ExecutionContext, later: Row, row: Row) -> bool:
         return True
     forms, later_forms = _forms(row), _forms(later)
     is_same_form = not (forms and later_forms) or bool(forms & later_forms)
-    return is_same_form and "stopped" in later.facts.get("status", ())
+    return is_same_form and "stopped" in later.fact("status")
 
 
 def _forms(row: Row) -> set[str]:
-    texts = " ".join((row.name, *row.facts.get("route", ())))
+    texts = " ".join((row.name, *row.fact("route")))
     return {form for form in _FORMS if has_form(texts, form)}
 
 

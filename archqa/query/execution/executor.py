@@ -507,7 +507,7 @@ def _row_values(context: ExecutionContext, row: Row) -> list[Scalar]:
     elif returns == "dose":
         value = _dose(context, row) or None
     else:
-        facts = row.facts.get(returns, ())
+        facts = row.fact(returns)
         return list(facts if returns in _MULTIVALUED_FACTS else facts[:1])
     return [] if value is None else [value]
 
@@ -517,7 +517,7 @@ def _result(context: ExecutionContext, row: Row) -> Scalar:
         return row.value
     if context.conventions.include_text_values:
         return row.text or None
-    results = row.facts.get("result")
+    results = row.fact("result")
     if results:
         return results[0]
     if context.query.what in MEASUREMENT_KINDS:
@@ -527,7 +527,7 @@ def _result(context: ExecutionContext, row: Row) -> Scalar:
 
 def _dose(context: ExecutionContext, row: Row) -> str:
     """The dose as text; by the conventions, the strength in the name where it has no unit."""
-    strengths = row.facts.get("strength", ())
+    strengths = row.fact("strength")
     if context.conventions.strength_as_dose and strengths and not row.unit:
         return strengths[0]
     return row.text
@@ -567,7 +567,7 @@ def _age(context: ExecutionContext, row: Row) -> float | None:
     At the row's time; of a patient row at the requested visit, else at the time of the question.
     An age that is recorded instead of a time is that age.
     """
-    for recorded in row.facts.get("age_at_time", ()):
+    for recorded in row.fact("age_at_time"):
         number, _, unit = recorded.partition(" ")
         return float(number) if unit in _YEARS and number.isdecimal() else None
     patient = context.chart.patient_resource

@@ -249,7 +249,7 @@ class RowTest:
 
     def matches_row(self, row: Row) -> bool:
         """Whether a row is wanted; a component also by the name of its panel."""
-        if self.matches(row.codings, (*row.names, *row.facts.get("panel", ()))):
+        if self.matches(row.codings, (*row.names, *row.fact("panel"))):
             return True
         return self._what == "allergy" and self._concepts.matches_allergy(row)
 

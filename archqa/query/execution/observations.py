@@ -644,7 +644,7 @@ def _test_row(test_row: Row, organisms: list[Resource], members: Members) -> Row
     for organism in organisms:
         refs += map(_ref, members.get(_ref(organism), []))
     names = dict.fromkeys(concept_name(organism.get("code")) for organism in organisms)
-    flags = test_row.facts.get("flag", ())
+    flags = test_row.fact("flag")
     if organisms and "positive" not in flags:
         flags = (*flags, "positive")
     facts = {**test_row.facts, "organism": tuple(names), "flag": flags}
@@ -661,7 +661,7 @@ def _member_row(
     """An organism or a susceptibility; an error of either it or its test is one of both."""
     row = _observation_row(context, member)
     code = concept_code(member.get("valueCodeableConcept"))
-    statuses = (*row.facts.get("status", ()), *test_row.facts.get("status", ()))
+    statuses = (*row.fact("status"), *test_row.fact("status"))
     facts = {
         **row.facts,
         "specimen": test_row.facts["specimen"],

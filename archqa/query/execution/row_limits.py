@@ -39,17 +39,17 @@ def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list
     passing = []
     for row in rows:
         result_names = (
-            *row.facts.get("result", ()),
-            *row.facts.get("discharge_destination", ()),
+            *row.fact("result"),
+            *row.fact("discharge_destination"),
             row.text,
         )
         if query.what == "not_done":
-            result_names = row.facts.get("status_reason", ())
+            result_names = row.fact("status_reason")
         limits = (
             (query.specimens, _specimens(row)),
-            (query.organisms, row.facts.get("organism", ())),
-            (query.routes, row.facts.get("route", ())),
-            (query.admission_sources, row.facts.get("admission_source", ())),
+            (query.organisms, row.fact("organism")),
+            (query.routes, row.fact("route")),
+            (query.admission_sources, row.fact("admission_source")),
             (query.results, row.facts.get("relative", result_names)),
         )
         passes = True
@@ -58,7 +58,7 @@ def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list
                 *row_names
             ):
                 passes = False
-        if query.grew is not None and bool(row.facts.get("organism")) != query.grew:
+        if query.grew is not None and bool(row.fact("organism")) != query.grew:
             passes = False
         if passes:
             passing.append(row)
@@ -68,10 +68,10 @@ def filter_by_attributes(context: ExecutionContext, rows: Sequence[Row]) -> list
 def _specimens(row: Row) -> tuple[str, ...]:
     """What was tested: by its Specimen; of other results than tests of microbiology, by their names."""
     if row.facts.get("kind") is None:
-        return row.facts.get("specimen", ())
+        return row.fact("specimen")
     coded = (concept.name for concept in measurements_coded(row.codings))
     labels = map(specimens_named, (*row.names, *coded))
-    return (*row.facts.get("specimen", ()), *chain.from_iterable(labels))
+    return (*row.fact("specimen"), *chain.from_iterable(labels))
 
 
 def filter_by_value(
@@ -113,13 +113,13 @@ def filter_by_flag(
 ) -> list[Row]:
     """The results that are marked so, or lie so to their reference range."""
     measured = [row for row in rows if row.value is not None]
-    unmarked = sum(not row.facts.get("flag") for row in measured)
+    unmarked = sum(not row.fact("flag") for row in measured)
     if unmarked:
         context.warn(
             f"{unmarked} of {len(measured)} {KINDS[context.query.what].plural} with a number "
             "have neither an interpretation nor a reference range, and are left out."
         )
-    return [row for row in rows if matches_flag(flag, row.facts.get("flag", ()))]
+    return [row for row in rows if matches_flag(flag, row.fact("flag"))]
 
 
 def filter_by_class(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
@@ -127,9 +127,7 @@ def filter_by_class(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]
     classes = context.query.classes
     if not classes:
         return list(rows)
-    return [
-        row for row in rows if not set(classes).isdisjoint(row.facts.get("class", ()))
-    ]
+    return [row for row in rows if not set(classes).isdisjoint(row.fact("class"))]
 
 
 def filter_by_reason(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
@@ -144,7 +142,7 @@ def filter_by_reason(context: ExecutionContext, rows: Sequence[Row]) -> list[Row
     matcher = ConceptMatcher(tuple(concepts), past=True)
     matching = []
     for row in with_reasons(context, rows, context.query.what):
-        is_named = matches_name(*row.facts.get("reason", ()))
+        is_named = matches_name(*row.fact("reason"))
         if is_named or matcher.concept_of(row.reason_codings) is not None:
             matching.append(row)
     return matching

@@ -365,7 +365,7 @@ def _companion_rows(context: ExecutionContext, companion: Companion) -> list[Row
     rows = filter_by_scope(context, rows, companion.what, companion.when, scope)
     if companion.routes:
         matches = NameMatcher(companion.routes, (), context.conventions)
-        rows = [row for row in rows if matches(*row.facts.get("route", ()))]
+        rows = [row for row in rows if matches(*row.fact("route"))]
     rows, _ = split_later(rows, context.cutoff)
     rows = _sorted_by_time(context, rows)
     return _at_position(context, rows, companion.when, ConceptMatcher(()))

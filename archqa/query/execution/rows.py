@@ -96,6 +96,10 @@ class Row:
     side: Side = "own"
     currency: Currency | None = None
 
+    def fact(self, name: str) -> tuple[str, ...]:
+        """The values of a fact; none if the row does not have it."""
+        return self.facts.get(name, ())
+
     @property
     def interval(self) -> Interval | None:
         """The numbers that the value may be; None where it is none."""

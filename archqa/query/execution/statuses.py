@@ -68,9 +68,7 @@ def _codes_at(resource: Any, path: str) -> tuple[str, ...]:
 
 
 def _all_codes(row: Row) -> frozenset[str]:
-    return frozenset(
-        (*row.facts.get("status", ()), *row.facts.get("status_detail", ()))
-    )
+    return frozenset((*row.fact("status"), *row.fact("status_detail")))
 
 
 def is_error(row: Row) -> bool:
@@ -100,7 +98,7 @@ def row_state(what: str, row: Row, now: datetime | None) -> RowState:
     if row.currency is not None:
         return row.currency.state
     statuses = _statuses_of(what, row)
-    codes = frozenset(row.facts.get("status", ()))
+    codes = frozenset(row.fact("status"))
     if codes & statuses.ended or _has_passed(row.local_end, now):
         return "ended"
     is_later = now is not None and row.local_time is not None and row.local_time > now

@@ -243,8 +243,8 @@ def unsearched_text(subject_text: str, gaps: Sequence[Gap]) -> str:
 def row_flags(rows: Sequence[Row]) -> Iterator[str]:
     """Yield what each result in words asserts: negative, past, positive, or nothing."""
     for row in rows:
-        flags = row.facts.get("flag", ())
-        if row.facts.get("organism") and not row.text:
+        flags = row.fact("flag")
+        if row.fact("organism") and not row.text:
             yield (
                 ""
                 if asserts(" ".join(row.facts["organism"])) == "negative"
@@ -333,7 +333,7 @@ def _discharged_otherwise(
     query: Query, wider: Query, rows: Sequence[Row], support: Support
 ) -> Part:
     """The visits that ended otherwise, as far as the record says how they ended."""
-    recorded = [row for row in rows if row.facts.get("discharge_destination")]
+    recorded = [row for row in rows if row.fact("discharge_destination")]
     if not recorded:
         return _nothing(query, "Of no visit is recorded how it ended.")
     wider = wider.model_copy(update={"returns": "discharge_destination"})
@@ -344,7 +344,7 @@ def _discharged_otherwise(
 
 def _of_other_relatives(query: Query, rows: Sequence[Row], support: Support) -> Part:
     """The condition among relatives that are not asked for, or that the record does not name."""
-    unnamed = [row for row in rows if not row.facts.get("relative")]
+    unnamed = [row for row in rows if not row.fact("relative")]
     if unnamed:
         verdict = "Recorded of the family, of which relative is not recorded: "
         return Part(tuple(row_statements(query, unnamed, support)), verdict=verdict)
@@ -392,7 +392,7 @@ def _with_death(row: Row) -> Row:
 
 def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
     """Results of which none is marked so; those without mark and range could not be judged."""
-    if not any(row.facts.get("flag") for row in rows):
+    if not any(row.fact("flag") for row in rows):
         text = f"No {subject(plain)} is marked {query.flag}: {counted_results(rows)}"
         verb = "was" if len(rows) == 1 else "were"
         text = f"{text} {verb} searched, none with a mark or reference range"
@@ -404,7 +404,7 @@ def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
         marked: list[Row] = []
         unmarked: list[Row] = []
         for row in group:
-            (marked if row.facts.get("flag") else unmarked).append(row)
+            (marked if row.fact("flag") else unmarked).append(row)
         texts = []
         if marked:
             none = "not" if len(marked) == 1 else "none"
@@ -476,7 +476,7 @@ def _unrecorded(query: Query, support: Support, execute: Execute) -> Part | None
         rows = execute(
             wider.model_copy(update={"returns": fact, "summary": "each", "per": None})
         ).chosen
-        if rows and not any(row.facts.get(fact) for row in rows):
+        if rows and not any(row.fact(fact) for row in rows):
             statements = row_statements(wider, rows, support)
             return Part(tuple(statements), verdict=verdict, limit=_SHOWN)
     return None

@@ -70,7 +70,7 @@ def detail_texts(query: Query, row: Row, *, is_single: bool) -> list[str]:
 def lacks_what_is_asked(query: Query, row: Row) -> bool:
     """Whether a row does not say what the query returns: a reason, a dose, an end, a result."""
     if query.returns == "value" and query.what in MEASURED:
-        return row.value is None and not row.text and not row.facts.get("organism")
+        return row.value is None and not row.text and not row.fact("organism")
     return query.returns in _absent_fields(query, row)
 
 
@@ -99,7 +99,7 @@ def _fact_text(row: Row, field: str, returned_field: str) -> str:
         return ""
     if field == "days_supply" and row.currency is not None and row.currency.days:
         return ""
-    texts = most_specific(list(map(clean_name, row.facts.get(field, ()))))
+    texts = most_specific(list(map(clean_name, row.fact(field))))
     name = clean_name(row.name)
     if name in texts:
         texts.remove(name)
@@ -115,7 +115,7 @@ def _fact_text(row: Row, field: str, returned_field: str) -> str:
 
 def strength_text(row: Row) -> str:
     """Return the strength of a medicine, where its name does not state it."""
-    return "" if strength(row.name) else ", ".join(row.facts.get("strength", ()))
+    return "" if strength(row.name) else ", ".join(row.fact("strength"))
 
 
 def most_specific(values: Sequence[str]) -> list[str]:
@@ -132,7 +132,7 @@ def _absent_fields(query: Query, row: Row) -> list[str]:
     """The facts that are asked for and that the row does not have."""
     absent = []
     for field in asked_fields(query):
-        if not row.facts.get(field) and not _needs_no_words(query, row, field):
+        if not row.fact(field) and not _needs_no_words(query, row, field):
             absent.append(field)
     if query.returns == "end_time" and row.end is None:
         absent.append("end_time")
@@ -143,10 +143,10 @@ def _needs_no_words(query: Query, row: Row, field: str) -> bool:
     """Whether another part of the line says a fact, or its absence needs no words."""
     if field == "dose":
         return row.value is not None or bool(
-            row.text or row.facts.get("strength") or strength(row.name)
+            row.text or row.fact("strength") or strength(row.name)
         )
     if field == "frequency":
-        return bool(row.facts.get("dosage"))
+        return bool(row.fact("dosage"))
     if field == "target":
         return query.what == "goal" and bool(row.name)
     return field in {"flag", "status", "dosage", "note"}

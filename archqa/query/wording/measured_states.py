@@ -51,7 +51,7 @@ def part_by_values(query: Query, support: Support, execute: Execute) -> Part | N
         return None
     if query.flag:
         plain = query.model_copy(update={"flag": None, "summary": "each"})
-        if any(row.facts.get("flag") for row in execute(plain).rows):
+        if any(row.fact("flag") for row in execute(plain).rows):
             return None
     measured = Query(
         what="observation",
@@ -175,9 +175,7 @@ def _shows(row: Row, state: MeasuredState) -> bool:
 
 def _birth(query: Query, execute: Execute) -> datetime | None:
     patient = Query(what="patient", returns="birth_date", now=query.now)
-    dates = chain.from_iterable(
-        row.facts.get("birth_date", ()) for row in execute(patient).rows
-    )
+    dates = chain.from_iterable(row.fact("birth_date") for row in execute(patient).rows)
     return parse_datetime(next(dates, None))
 
 

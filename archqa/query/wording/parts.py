@@ -172,7 +172,7 @@ class PartWriter:
             return self._life_sentence(query, row)
         if field == "age":
             return self._age_sentence(query, result, row)
-        values = list(dict.fromkeys(row.facts.get(field, ())))
+        values = list(dict.fromkeys(row.fact(field)))
         if field not in _AS_RECORDED:
             values = list(dict.fromkeys(map(clean_name, values)))
         if not values:
@@ -202,7 +202,7 @@ class PartWriter:
         return "No, no death is recorded." if query.summary == "exists" else ""
 
     def _age_sentence(self, query: Query, result: QueryResult, row: Row) -> str:
-        recorded = next(iter(row.facts.get("birth_date", ())), "")
+        recorded = next(iter(row.fact("birth_date")), "")
         born = f" (born {recorded})" if recorded else ""
         if death := self._death(row):
             return f"{self._person.subject} {death}{born}."
@@ -217,13 +217,13 @@ class PartWriter:
 
     def _death(self, row: Row) -> str:
         """`died on 2011-07-17 at the age of 34 years`; empty without a death."""
-        for death in row.facts.get("death_time", ()):
+        for death in row.fact("death_time"):
             day = death[:_FULL_DATE]
             text = f"died on {day}" if len(day) == _FULL_DATE else f"died in {day}"
-            birth = next(iter(row.facts.get("birth_date", ())), "")
+            birth = next(iter(row.fact("birth_date")), "")
             age = age_text(birth, day)
             return f"{text} at the age of {age}" if age else text
-        if row.facts.get("alive") == ("no",):
+        if row.fact("alive") == ("no",):
             return "is recorded as dead; the date is not recorded"
         return ""
 
@@ -341,7 +341,7 @@ class PartWriter:
 
 def _says_when(row: Row) -> bool:
     """Whether a row says when it was, and not only when it was recorded, or at which visit."""
-    return not row.facts.get("dated_by") or not _TIME_FACTS.isdisjoint(row.facts)
+    return not row.fact("dated_by") or not _TIME_FACTS.isdisjoint(row.facts)
 
 
 def _doubt(rows: Sequence[Row]) -> str:

@@ -77,7 +77,7 @@ class _Reading(NamedTuple):
         """The label and the value."""
         row = self.rows[0]
         if not self.value:
-            is_organism = row.name in row.facts.get("organism", ())
+            is_organism = row.name in row.fact("organism")
             return self.label if is_organism else f"{self.label}: no result recorded"
         separator = ":" if row.value is None else ""
         return f"{self.label}{separator} {self.value}"
@@ -146,7 +146,7 @@ def value_text(row: Row) -> str:
     if number:
         sign = row.comparator + " " * row.comparator.isalpha()
         return f"{sign}{number} {unit_text(row.unit)}".strip()
-    return ", ".join(name for name in row.facts.get("organism", ()) if name != row.name)
+    return ", ".join(name for name in row.fact("organism") if name != row.name)
 
 
 def unit_text(unit: str) -> str:
@@ -163,8 +163,8 @@ def converted_text(row: Row, support: Support) -> str:
 
 def flag_text(row: Row) -> str:
     """Return the flag and the reference range: `high, reference range 70-100 mg/dL`."""
-    texts = list(row.facts.get("flag", ()))
-    for reference_range in row.facts.get("reference_range", ()):
+    texts = list(row.fact("flag"))
+    for reference_range in row.fact("reference_range"):
         bounds, _, unit = reference_range.rpartition(" ")
         text = f"{bounds} {unit_text(unit)}".strip() if bounds else reference_range
         texts.append(f"reference range {text}")
@@ -379,7 +379,7 @@ class _Writer:
         if row.value is not None and (row.unit or self._query.returns in _DOSAGE):
             unit = row.unit or "(unit not recorded)"
             yield f"dose {number_text(row.value)} {unit}"
-        yield from row.facts.get("frequency", ())
+        yield from row.fact("frequency")
 
     def _group_head(self, heading: _Heading, rows: Sequence[Row]) -> str:
         """The name and the latest dates, oldest first, each once."""
@@ -430,17 +430,17 @@ class _Writer:
 
     def _time_in_words(self, row: Row) -> str:
         """`, onset at the age of 9 years`, `, recorded 2024-08-05`; empty where a date says when."""
-        texts = [f"at the age of {age}" for age in row.facts.get("age_at_time", ())]
-        texts += row.facts.get("time_text", ())
+        texts = [f"at the age of {age}" for age in row.fact("age_at_time")]
+        texts += row.fact("time_text")
         lead = "onset " if self._query.what in _WITH_ONSET else ""
         text = f", {lead}{'; '.join(texts)}" if texts else ""
         recorded = self._start(row)
-        for basis in row.facts.get("dated_by", ()) if recorded else ():
+        for basis in row.fact("dated_by") if recorded else ():
             word = "recorded" if basis == "recording" else "at the visit of"
             text = f"{text}, {word} {recorded}"
         if not text:
             return ""
-        ends = row.facts.get("end_text", ())
+        ends = row.fact("end_text")
         if end := self._end(row) or "; ".join(ends):
             status = row_status(row)
             text = f"{text}, {status if status in ENDED else 'until'} {end}"

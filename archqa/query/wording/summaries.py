@@ -161,9 +161,7 @@ class _Summaries:
         returns = self._query.returns
         names: dict[str, str] = {}
         for row in rows:
-            for name in (
-                (row.name,) if returns == "name" else row.facts.get(returns, ())
-            ):
+            for name in (row.name,) if returns == "name" else row.fact(returns):
                 names.setdefault(name.casefold().strip(), clean_name(name))
         number = next((value for value in values if isinstance(value, int)), len(names))
         things = returns.replace("_", " ")
@@ -426,9 +424,7 @@ def failed_remarks(query: Query, result: QueryResult) -> Iterator[str]:
     failed = []
     for row in result.left_out:
         is_newer = newest is None or row.time is None or _is_later(row.time, newest)
-        if is_newer and (
-            row.facts.get("data_absent") or row_status(row) == "cancelled"
-        ):
+        if is_newer and (row.fact("data_absent") or row_status(row) == "cancelled"):
             failed.append(row)
     if failed:
         newer = "newer " if newest else ""
@@ -450,7 +446,7 @@ def _listed_values(query: Query, rows: Sequence[Row]) -> str:
     """`INR >8 on 2025-01-20 and …`, the newest first; of many the number."""
     texts = []
     for row in latest_first(rows)[:_MAX_UNDECIDED]:
-        value = value_text(row) or ", ".join(row.facts.get("data_absent", ()))
+        value = value_text(row) or ", ".join(row.fact("data_absent"))
         text = f"{row_label(query, row)} {value or row_status(row)}"
         if row.local_time:
             text = f"{text} on {date_text(row.local_time)}"

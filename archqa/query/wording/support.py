@@ -123,7 +123,7 @@ class Support:
 
     def recorded_value(self, row: Row) -> str:
         """Return the value that the record has, `170 lb`, where the row's was converted."""
-        recorded = ", ".join(row.facts.get("recorded_value", ()))
+        recorded = ", ".join(row.fact("recorded_value"))
         if recorded or row.unit != "°C" or row.value is None:
             return recorded
         for text in self._cited_texts(row).own:
@@ -223,7 +223,7 @@ class _CitedTexts:
 
 def _as_recorded(row: Row, cited: _CitedTexts) -> Row:
     """The row with the number of the record in place of the one it was converted to."""
-    for recorded in row.facts.get("recorded_value", ()):
+    for recorded in row.fact("recorded_value"):
         number = next(iter(_NUMBER.findall(recorded)), "")
         for text in cited.own if number else ():
             if _NUMBER.fullmatch(text) and f"{float(text):g}" == f"{float(number):g}":
@@ -273,14 +273,14 @@ def unconfirmed(row: Row, read: ReadResource) -> str:
     texts = {str(scalar).strip() for scalar in scalars}
     missing = []
     # Of the class of a visit the resource may have the code alone.
-    names = set(row.names).difference(row.facts.get("class", ()), [""])
+    names = set(row.names).difference(row.fact("class"), [""])
     if names and texts.isdisjoint(map(str.strip, names)):
         missing.append("the name")
     if row.value is not None and not _contains_value(row, resources, scalars, texts):
         missing.append("the value")
     folded_texts = set(map(str.casefold, texts))
     for name in _FACTS:
-        facts = row.facts.get(name, ()) if name not in _CODED_FACTS else ()
+        facts = row.fact(name) if name not in _CODED_FACTS else ()
         if any(fact.casefold().strip() not in folded_texts for fact in facts):
             missing.append("what is told beside it")
             break
@@ -314,7 +314,7 @@ def _contains_value(
     for value in _result_values(resources):
         if value.number is not None:
             numbers.append(value.number)
-    recorded = row.facts.get("recorded_value")
+    recorded = row.fact("recorded_value")
     if recorded:  # The value was converted to another unit.
         return recorded[0].partition(" ")[0] in [f"{number:g}" for number in numbers]
     return row.value in numbers

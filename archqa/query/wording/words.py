@@ -372,7 +372,7 @@ def _measurements(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def row_status(row: Row) -> str:
     """Return the status in words; empty if the row has none."""
-    statuses = row.facts.get("status", ())
+    statuses = row.fact("status")
     return statuses[0].replace("-", " ") if statuses else ""
 
 
@@ -390,7 +390,7 @@ def drug_status(row: Row) -> str:
     status = row_status(row)
     if row.refs[0].startswith("MedicationDispense/") and status == "completed":
         status = ""
-    reasons = row.facts.get("status_reason", ())
+    reasons = row.fact("status_reason")
     if reasons:
         status = f"{status}: {'; '.join(reasons)}".removeprefix(": ")
     return ", ".join(filter(None, (status, currency_text(row))))
