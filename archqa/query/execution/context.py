@@ -16,12 +16,13 @@ from archqa.query.execution.chart import Chart
 from archqa.query.execution.elements import (
     element_names,
     elements_at,
+    local_time_at,
     objects_at,
     reference_names,
     text_at,
 )
 from archqa.query.execution.findings import Caveat, CaveatKind, SearchStep
-from archqa.query.execution.rows import Row, parse_datetime, without_timezone
+from archqa.query.execution.rows import Row
 from archqa.query.execution.time_windows import (
     ALL_TIME,
     Window,
@@ -224,8 +225,8 @@ class Scope:
             if row.hospital_visit_id not in {"", icu_stay.hospital_visit_id}:
                 return False
         # The row names no such visit: its time decides, both ends of the visit included.
-        start = without_timezone(parse_datetime(text_at(self.visit, "period.start")))
-        end = without_timezone(parse_datetime(text_at(self.visit, "period.end")))
+        start = local_time_at(self.visit, "period.start")
+        end = local_time_at(self.visit, "period.end")
         time = row.local_time
         if time is None or start is None or time < start:
             return False

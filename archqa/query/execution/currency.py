@@ -13,11 +13,15 @@ from typing import NamedTuple
 from archqa.fhir import Resource
 from archqa.query.execution.chart import reference_id
 from archqa.query.execution.context import ExecutionContext
-from archqa.query.execution.elements import number_at, objects_at, text_at
+from archqa.query.execution.elements import (
+    local_time_at,
+    number_at,
+    objects_at,
+    text_at,
+)
 from archqa.query.execution.rows import (
     Currency,
     Row,
-    parse_datetime,
     without_timezone,
 )
 from archqa.query.execution.statuses import is_fact, row_state
@@ -147,7 +151,7 @@ def _by_age(row: Row, now: datetime | None) -> Currency | None:
 def _death(context: ExecutionContext) -> Currency | None:
     """The death of the patient, unless it was after the time of the question."""
     patient = context.chart.patient_resource or {}
-    died = without_timezone(parse_datetime(text_at(patient, "deceasedDateTime")))
+    died = local_time_at(patient, "deceasedDateTime")
     if died is None and patient.get("deceasedBoolean") is not True:
         return None
     if died is not None and context.now is not None and died > context.now:

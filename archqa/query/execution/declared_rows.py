@@ -20,9 +20,10 @@ from archqa.query.execution.elements import (
     objects_at,
     reference_names,
     text_at,
+    time_at,
     value_at,
 )
-from archqa.query.execution.rows import Coding, Row, parse_datetime
+from archqa.query.execution.rows import Coding, Facts, Row
 from archqa.query.execution.statuses import is_fact, status_facts
 from archqa.query.kinds import CONDITION, ENCOUNTER, KINDS, PROCEDURE, Source
 
@@ -89,8 +90,8 @@ def declared_row(
         name=next(iter(names), ""),
         names=names,
         codings=codings_of(chart, named),
-        time=parse_datetime(text_at(resource, *source.times, *source.recorded)),
-        end=parse_datetime(text_at(resource, *source.ends)),
+        time=time_at(resource, *source.times, *source.recorded),
+        end=time_at(resource, *source.ends),
         value=number,
         text=text,
         unit=unit,
@@ -100,9 +101,7 @@ def declared_row(
     )
 
 
-def declared_facts(
-    chart: Chart, source: Source, resource: Resource
-) -> dict[str, tuple[str, ...]]:
+def declared_facts(chart: Chart, source: Source, resource: Resource) -> Facts:
     """The statuses of a resource and the names at the paths of its further fields.
 
     `dated_by` is `recording` where the time of a row is when it was recorded, not when it was.
@@ -162,7 +161,7 @@ def diagnoses(context: ExecutionContext) -> list[Row]:
                 )
             ref = f"Encounter/{encounter_id}"
             encounter = context.chart.resolver.resolve(ref)
-            start = parse_datetime(text_at(encounter, "period.start"))
+            start = time_at(encounter, "period.start")
             facts = {**row.facts, "dated_by": ("visit",)}
             row = replace(row, time=start, context_refs=(ref,), facts=facts)
         rows.append(row)
@@ -194,8 +193,8 @@ def _coded_row(context: ExecutionContext, source: Source, resource: Resource) ->
         name=next(iter(names), ""),
         names=names,
         codings=concept_codings(resource.get("code")),
-        time=parse_datetime(text_at(resource, *source.times, *source.recorded)),
-        end=parse_datetime(text_at(resource, *source.ends)),
+        time=time_at(resource, *source.times, *source.recorded),
+        end=time_at(resource, *source.ends),
         hospital_visit_id=stay.hospital_visit_id,
         icu_stay_id=stay.icu_stay_id,
         facts=declared_facts(context.chart, source, resource),

@@ -1,13 +1,14 @@
 """Access to elements of a resource that tolerates malformed content, and what they are called."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from archqa.core.recorded_numbers import recorded_text
 from archqa.fhir import Resource
 from archqa.fhir.values.element_values import compile_path
 from archqa.query.execution.chart import Chart
-from archqa.query.execution.rows import Coding
+from archqa.query.execution.rows import Coding, parse_datetime, without_timezone
 
 _CODED_ELEMENTS = (
     "code",
@@ -54,6 +55,16 @@ def text_at(resource: Any, *paths: str) -> str:
         if isinstance(text, str) and text:
             return text
     return ""
+
+
+def time_at(resource: Any, *paths: str) -> datetime | None:
+    """The time at the first of the paths that has a text; None if it is no time."""
+    return parse_datetime(text_at(resource, *paths))
+
+
+def local_time_at(resource: Any, path: str) -> datetime | None:
+    """The time at a path, on the local clock of whoever recorded it; None if there is none."""
+    return without_timezone(time_at(resource, path))
 
 
 def number_at(resource: Any, path: str) -> float | None:

@@ -4,7 +4,7 @@ import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from statistics import fmean
 from typing import Literal
 
@@ -14,7 +14,7 @@ from archqa.fhir.values.text import normalise_text
 from archqa.query.conventions import CLINICAL, Conventions, get_conventions
 from archqa.query.execution.chart import Chart
 from archqa.query.execution.context import ExecutionContext, uses_end_time
-from archqa.query.execution.elements import text_at
+from archqa.query.execution.elements import local_time_at
 from archqa.query.execution.findings import (
     Answer,
     AnswerKind,
@@ -35,8 +35,6 @@ from archqa.query.execution.rows import (
     Row,
     Side,
     extreme_rows,
-    parse_datetime,
-    without_timezone,
 )
 from archqa.query.kinds import KINDS
 from archqa.query.model import (
@@ -571,12 +569,12 @@ def _age(context: ExecutionContext, row: Row) -> float | None:
         number, _, unit = recorded.partition(" ")
         return float(number) if unit in _YEARS and number.isdecimal() else None
     patient = context.chart.patient_resource
-    birth = _local_time_at(patient, "birthDate")
-    death = _local_time_at(patient, "deceasedDateTime")
+    birth = local_time_at(patient, "birthDate")
+    death = local_time_at(patient, "deceasedDateTime")
     time = row.local_time
     if context.query.what == "patient":
         visit = context.resolve_scope(context.query.when).visit
-        time = _local_time_at(visit, "period.start") or context.now
+        time = local_time_at(visit, "period.start") or context.now
         if time is None and death is None:
             raise CannotExecute(
                 "The question asks for an age, but not at what time.\nGive the clock (now)."
@@ -588,10 +586,6 @@ def _age(context: ExecutionContext, row: Row) -> float | None:
     years = time.year - birth.year
     had_birthday = (time.month, time.day) >= (birth.month, birth.day)
     return years if had_birthday else years - 1
-
-
-def _local_time_at(resource: object, path: str) -> datetime | None:
-    return without_timezone(parse_datetime(text_at(resource, path)))
 
 
 _DERIVED_NUMBERS: dict[str, Callable[[ExecutionContext, Row], float | None]] = {

@@ -26,9 +26,10 @@ from archqa.query.execution.elements import (
     objects_at,
     target_of,
     text_at,
+    time_at,
     value_at,
 )
-from archqa.query.execution.rows import Coding, Row, parse_datetime
+from archqa.query.execution.rows import Coding, Facts, Row
 from archqa.query.kinds import (
     MEDICATION_ADMINISTRATION,
     MEDICATION_DISPENSE,
@@ -48,7 +49,7 @@ _STRENGTH = re.compile(
 _VOLUME = re.compile(r"[\d.,]+\s?ml", re.IGNORECASE)
 
 
-def dosage_facts(dosages: list[Any]) -> dict[str, tuple[str, ...]]:
+def dosage_facts(dosages: list[Any]) -> Facts:
     """The facts `frequency` and `dosage` (the instruction as written) of dosage instructions."""
     frequencies: dict[str, None] = {}
     texts: dict[str, None] = {}
@@ -319,9 +320,9 @@ def _drug_row(chart: Chart, source: Source, resource: Resource, drug: Drug) -> R
         name=name,
         names=drug.names,
         codings=drug.codings,
-        time=parse_datetime(text_at(resource, *source.times)),
-        end=parse_datetime(text_at(resource, *source.ends)),
-        authored_on=parse_datetime(text_at(resource, "authoredOn")),
+        time=time_at(resource, *source.times),
+        end=time_at(resource, *source.ends),
+        authored_on=time_at(resource, "authoredOn"),
         value=dose.number,
         text=dose.text,
         unit=dose.unit,

@@ -27,6 +27,7 @@ from archqa.query.execution.elements import (
     quantity_text,
     target_of,
     text_at,
+    time_at,
     value_at,
 )
 from archqa.query.execution.named_rows import (
@@ -36,7 +37,7 @@ from archqa.query.execution.named_rows import (
     Wanted,
     select_named,
 )
-from archqa.query.execution.rows import Coding, Row, parse_datetime
+from archqa.query.execution.rows import Coding, Facts, Row
 from archqa.query.execution.statuses import reference_range, result_flags, status_facts
 from archqa.query.kinds import OBSERVATION
 from archqa.query.values import RANGE, Value, read_pressure, read_text, usual_comparator
@@ -250,7 +251,7 @@ def _observation_row(context: ExecutionContext, observation: Resource) -> Row:
         name=next(iter(names), ""),
         names=names,
         codings=concept_codings(observation.get("code")),
-        time=parse_datetime(text_at(observation, *OBSERVATION.times)),
+        time=time_at(observation, *OBSERVATION.times),
         value=value.number,
         text=value.text,
         unit=value.unit,
@@ -299,9 +300,7 @@ def _result_names(result: Resource) -> tuple[str, ...]:
     return names
 
 
-def _result_facts(
-    result: Resource, value: Value, names: tuple[str, ...]
-) -> dict[str, tuple[str, ...]]:
+def _result_facts(result: Resource, value: Value, names: tuple[str, ...]) -> Facts:
     """Flags, reference range and reason of a missing value, of a result or of a component."""
     if "valueQuantity" in result and not _FLAGGING & result.keys():
         return {}  # Most results are a number without more, and there are many.

@@ -17,9 +17,10 @@ from archqa.query.execution.elements import (
     names_at,
     objects_at,
     text_at,
+    time_at,
     value_at,
 )
-from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.execution.rows import Facts, Row, parse_datetime
 from archqa.query.kinds import ENCOUNTER
 
 _MIMIC_SEX = {"male": "M", "female": "F"}
@@ -59,15 +60,13 @@ def patient_rows(context: ExecutionContext) -> list[Row]:
     row = Row(
         refs=tuple(refs),
         name="patient",
-        time=parse_datetime(text_at(patient, "birthDate")),
+        time=time_at(patient, "birthDate"),
         facts=_demographics(context, patient),
     )
     return [row]
 
 
-def _demographics(
-    context: ExecutionContext, patient: Resource
-) -> dict[str, tuple[str, ...]]:
+def _demographics(context: ExecutionContext, patient: Resource) -> Facts:
     sex = text_at(patient, "gender")
     marital_labels = _MARITAL_STATUS
     if context.conventions.demographic_coding == "mimic":
@@ -242,8 +241,8 @@ def _visit_row(context: ExecutionContext, encounter: Resource) -> Row:
     row = Row(
         refs=(f"Encounter/{encounter['id']}",),
         name="ICU stay" if stay.icu_stay_id else "hospital visit",
-        time=parse_datetime(text_at(encounter, "period.start")),
-        end=parse_datetime(text_at(encounter, "period.end")),
+        time=time_at(encounter, "period.start"),
+        end=time_at(encounter, "period.end"),
         hospital_visit_id=stay.hospital_visit_id,
         icu_stay_id=stay.icu_stay_id,
         facts=declared_facts(context.chart, ENCOUNTER, encounter),

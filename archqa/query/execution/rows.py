@@ -10,6 +10,9 @@ from typing import Literal, NamedTuple
 from archqa.fhir.values.dates import DAY, LATEST, parse_time_range
 from archqa.query.values import Interval, interval_of
 
+Facts = dict[str, tuple[str, ...]]
+"""What else a row tells, by the name of the field."""
+
 Side = Literal["own", "other"]
 RowState = Literal["current", "ended", "neither", "unknown"]
 """neither: on hold, or not begun; unknown: the record does not say."""
@@ -89,7 +92,7 @@ class Row:
     context_refs: tuple[str, ...] = ()
     mixture_ref: str = ""
     ingredient_count: int = 1
-    facts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     reason_codings: tuple[Coding, ...] = ()
     reason_refs: tuple[str, ...] = ()
     chosen: bool = False

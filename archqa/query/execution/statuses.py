@@ -17,7 +17,7 @@ from archqa.query.execution.elements import (
     text_at,
     value_at,
 )
-from archqa.query.execution.rows import Row, RowState
+from archqa.query.execution.rows import Facts, Row, RowState
 from archqa.query.kinds import ERROR, KINDS, Statuses
 from archqa.query.values import Value, interval_of
 from archqa.terminology.cues import names_by_code
@@ -44,7 +44,7 @@ class ReferenceRange(NamedTuple):
     text: str
 
 
-def status_facts(statuses: Statuses, resource: Any) -> dict[str, tuple[str, ...]]:
+def status_facts(statuses: Statuses, resource: Any) -> Facts:
     """The facts `status` (of the first declared path) and `status_detail` (of the others)."""
     facts = {}
     own_path, *other_paths = statuses.paths

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from archqa.fhir import Encounters
 from archqa.query.conventions import Conventions
-from archqa.query.execution.elements import text_at
-from archqa.query.execution.rows import Row, parse_datetime, without_timezone
+from archqa.query.execution.elements import local_time_at
+from archqa.query.execution.rows import Row
 from archqa.query.model import CannotExecute
 from archqa.query.scope import Ago, Span
 
@@ -216,7 +216,7 @@ def begun_before(encounters: Encounters, end: datetime | None) -> Encounters:
         return encounters
     begun = []
     for encounter in encounters.all:
-        start = without_timezone(parse_datetime(text_at(encounter, "period.start")))
+        start = local_time_at(encounter, "period.start")
         if start is None or start < end:
             begun.append(encounter)
     return Encounters(begun)
