@@ -10,8 +10,6 @@ from archqa.query.execution.chart import Chart, reference_id
 from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.elements import (
     codings_of,
-    concept_codings,
-    concept_names,
     element_names,
     elements_at,
     names_at,
@@ -152,7 +150,7 @@ def diagnoses(context: ExecutionContext) -> list[Row]:
     depends_on_time = when.spans or when.position or context.query.returns == "time"
     rows = []
     for condition in context.chart.search("Condition"):
-        row = _coded_row(context, CONDITION, condition)
+        row = declared_row(context.chart, CONDITION, condition)
         encounter_id = reference_id(condition.get("encounter"))
         if row.time is None and encounter_id:
             if depends_on_time:
@@ -176,29 +174,13 @@ def procedures(context: ExecutionContext) -> list[Row]:
         if context.conventions.include_icu_procedures or not _is_icu_procedure(
             procedure
         ):
-            rows.append(_coded_row(context, PROCEDURE, procedure))
+            rows.append(declared_row(context.chart, PROCEDURE, procedure))
     omitted = len(resources) - len(rows)
     if omitted:
         context.warn(
             f"{omitted} of {len(resources)} procedures were done in the ICU and are left out."
         )
     return rows
-
-
-def _coded_row(context: ExecutionContext, source: Source, resource: Resource) -> Row:
-    stay = context.chart.find_stay(resource.get("encounter"))
-    names = concept_names(resource.get("code"))
-    return Row(
-        refs=(f"{resource['resourceType']}/{resource['id']}",),
-        name=next(iter(names), ""),
-        names=names,
-        codings=concept_codings(resource.get("code")),
-        time=time_at(resource, *source.times, *source.recorded),
-        end=time_at(resource, *source.ends),
-        hospital_visit_id=stay.hospital_visit_id,
-        icu_stay_id=stay.icu_stay_id,
-        facts=declared_facts(context.chart, source, resource),
-    )
 
 
 def _is_icu_procedure(procedure: Resource) -> bool:
