@@ -34,26 +34,15 @@ from archqa.query.execution.time_windows import (
 from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 from archqa.query.scope import Visit, When
+from archqa.terminology.cues import names_by_code
+from archqa.terminology.words import word_list
 
-_CLASSES = {
-    "AMB": "ambulatory",
-    "SS": "ambulatory",
-    "EMER": "emergency",
-    "IMP": "inpatient",
-    "ACUTE": "inpatient",
-    "NONAC": "inpatient",
-    "OBSENC": "inpatient",
-    "VR": "virtual",
-    "HH": "home",
-    "FLD": "home",
-}
 _MIMIC_CLASSES = {
     EncounterKind.HOSPITAL: "inpatient",
     EncounterKind.ICU: "icu",
     EncounterKind.EMERGENCY: "emergency",
 }
 _MIMIC_IDENTIFIERS = ("encounter-hosp", "encounter-icu", "encounter-ed")
-_ICU_ROLES = frozenset({"ICU", "PEDICU", "PEDNICU", "BURN"})
 _ICU_NAME = re.compile(
     r"\b(?:intensive care|critical care)\b|\b(?:[a-z]{0,3}icu|ccu|tsicu|nicu)\b",
     re.IGNORECASE,
@@ -78,7 +67,7 @@ def visit_classes(chart: Chart, encounter: Resource) -> tuple[str, ...]:
             return (_MIMIC_CLASSES[encounter_kind(encounter)],)
     classes: dict[str, None] = {}
     for element in elements_at(encounter, ("class",)):
-        name = _CLASSES.get(text_at(element, "code").upper(), "")
+        name = names_by_code("encounter class").get(text_at(element, "code").upper())
         if name:
             classes[name] = None
     if _is_icu(chart, encounter):
@@ -95,7 +84,9 @@ def _is_icu(chart: Chart, encounter: Resource) -> bool:
         names += reference_names(chart, reference)
         for location in chart.targets(reference):
             roles = objects_at(location, "type.coding")
-            if any(text_at(role, "code") in _ICU_ROLES for role in roles):
+            if any(
+                text_at(role, "code") in word_list("role of an ICU") for role in roles
+            ):
                 return True
     return any(_ICU_NAME.search(name) for name in names)
 

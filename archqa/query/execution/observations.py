@@ -43,34 +43,11 @@ from archqa.query.kinds import OBSERVATION
 from archqa.query.values import RANGE, Value, read_pressure, read_text, usual_comparator
 from archqa.terminology.codes import measurements_coded
 from archqa.terminology.concepts import concept_text, measurement_kind
-from archqa.terminology.cues import cue_pattern
+from archqa.terminology.cues import cue_pattern, names_by_code
 from archqa.terminology.labels import specimens_named
+from archqa.terminology.words import word_list
 
-_KIND_OF_SYSTEM = {
-    "mimic-d-labitems": "lab",
-    "mimic-chartevents-d-items": "vital",
-    "mimic-d-items": "output",
-    "mimic-microbiology-test": "microbiology_test",
-    "mimic-microbiology-organism": "organism",
-    "mimic-microbiology-antibiotic": "susceptibility",
-}
 _KIND_OF_CATEGORY = {"laboratory": "lab", "vital-signs": "vital"}
-_OTHER_CATEGORIES = frozenset(
-    {
-        "activity",
-        "exam",
-        "imaging",
-        "procedure",
-        "social-history",
-        "survey",
-        "therapy",
-    }
-)
-"""The codes of categories, by FHIR, of what is neither a laboratory result nor a vital sign."""
-
-_LABORATORY_SECTIONS = frozenset({"ch", "hm", "mb", "im", "imm", "ser", "tx", "ua"})
-"""Abbreviations that laboratories use as categories: chemistry, hematology, microbiology, ..."""
-
 UNCLASSIFIED = "unclassified"
 """The kind of results without a known category and of no known measurement."""
 
@@ -139,10 +116,7 @@ def count_measurements(context: ExecutionContext, what: str) -> int:
     """The number of Observations of a kind by the counts of their codes and categories."""
     by_system = by_category = 0
     for code in context.chart.codes("Observation"):
-        if (
-            code.element == "code"
-            and _KIND_OF_SYSTEM.get(_system_name(code.system)) == what
-        ):
+        if code.element == "code" and _kind_of_system(code.system) == what:
             by_system += code.count
         elif code.element == "category" and _KIND_OF_CATEGORY.get(code.code) == what:
             by_category += code.count
@@ -151,7 +125,7 @@ def count_measurements(context: ExecutionContext, what: str) -> int:
 
 def _code_matches_kind(code: CodeCount, what: str) -> bool:
     """Whether a code can be of that kind: by its system, or because its system is unknown."""
-    kind = _KIND_OF_SYSTEM.get(_system_name(code.system))
+    kind = _kind_of_system(code.system)
     if kind is None:
         return what in _KIND_OF_CATEGORY.values()
     return kind == what
@@ -169,7 +143,7 @@ def _accepted_kinds(what: str, wanted: Wanted) -> frozenset[str]:
 def _observation_kind(observation: Resource) -> str:
     """The kind of row of an Observation, by code system, category and concept; empty if it is none."""
     for coding in objects_at(observation, "code.coding"):
-        kind = _KIND_OF_SYSTEM.get(_system_name(text_at(coding, "system")))
+        kind = _kind_of_system(text_at(coding, "system"))
         if kind == "output" and "valueQuantity" not in observation:
             return ""  # Dates of lines and dressings share the system of outputs.
         if kind:
@@ -178,10 +152,10 @@ def _observation_kind(observation: Resource) -> str:
     for category in categories:
         if category in _KIND_OF_CATEGORY:
             return _KIND_OF_CATEGORY[category]
-    if not _OTHER_CATEGORIES.isdisjoint(categories):
+    if not word_list("other category").isdisjoint(categories):
         return ""
     for category in categories:
-        if "lab" in category or category in _LABORATORY_SECTIONS:
+        if "lab" in category or category in word_list("laboratory section"):
             return "lab"
         if "vital" in category:
             return "vital"
@@ -392,8 +366,11 @@ def _other_value(result: Resource) -> Value:
     return Value(text=text)
 
 
-def _system_name(system: str) -> str:
-    return system.rstrip("/").rsplit("/", 1)[-1]
+def _kind_of_system(system: str) -> str | None:
+    """The kind of rows that the codes of a system name; None of a system with several or none."""
+    return names_by_code("kind of code system").get(
+        system.rstrip("/").rsplit("/", 1)[-1]
+    )
 
 
 def results_of_kind(context: ExecutionContext, what: str, wanted: Wanted) -> list[Row]:

@@ -22,25 +22,9 @@ from archqa.query.execution.elements import (
 )
 from archqa.query.execution.rows import Facts, Row, parse_datetime
 from archqa.query.kinds import ENCOUNTER
+from archqa.terminology.cues import names_by_code
 
-_MIMIC_SEX = {"male": "M", "female": "F"}
-_MARITAL_STATUS = {
-    "M": "married",
-    "S": "never married",
-    "D": "divorced",
-    "W": "widowed",
-}
-_MIMIC_MARITAL_STATUS = {
-    "M": "MARRIED",
-    "S": "SINGLE",
-    "D": "DIVORCED",
-    "W": "WIDOWED",
-}
 _EMERGENCY_DEPARTMENT = "emergency department"
-_AMBULATORY_TYPES = {
-    "UR": "URGENT",
-    "EL": "ELECTIVE",
-}
 _DIRECT_SOURCES = ("PHYSICIAN", "CLINIC REFERRAL")
 
 
@@ -68,13 +52,15 @@ def patient_rows(context: ExecutionContext) -> list[Row]:
 
 def _demographics(context: ExecutionContext, patient: Resource) -> Facts:
     sex = text_at(patient, "gender")
-    marital_labels = _MARITAL_STATUS
+    marital_labels = "marital status"
     if context.conventions.demographic_coding == "mimic":
-        sex = _MIMIC_SEX.get(sex, sex)
-        marital_labels = _MIMIC_MARITAL_STATUS
+        sex = names_by_code("sex in MIMIC").get(sex, sex)
+        marital_labels = "marital status in MIMIC"
     marital_concept = value_at(patient, "maritalStatus")
     marital_code = concept_code(marital_concept)
-    marital_status = marital_labels.get(marital_code) or concept_name(marital_concept)
+    marital_status = names_by_code(marital_labels).get(marital_code) or concept_name(
+        marital_concept
+    )
     death_time = text_at(patient, "deceasedDateTime")
     is_dead = bool(death_time) or patient.get("deceasedBoolean") is True
     languages: list[str] = []
@@ -286,7 +272,9 @@ def _mimic_admission_type(
     code = text_at(encounter, "class.code")
     if code == "AMB":
         priority = concept_code(value_at(encounter, "priority"))
-        return _AMBULATORY_TYPES.get(priority, "AMBULATORY OBSERVATION")
+        return names_by_code("ambulatory admission in MIMIC").get(
+            priority, "AMBULATORY OBSERVATION"
+        )
     if code == "SS":
         return "SURGICAL SAME DAY ADMISSION"
     if code == "EMER":

@@ -11,6 +11,7 @@ from archqa.core.tables import read_rows, split_cell
 from archqa.fhir import CodeCount, Record
 from archqa.fhir.values.text import normalise_text
 from archqa.query.questions.lexer import Token, letters_and_numbers, lookup_key
+from archqa.terminology.cues import names_by_code
 
 NameKind = Literal[
     "lab",
@@ -28,15 +29,6 @@ NameKind = Literal[
     "admission_source",
 ]
 
-# By what a code system's name ends in: MIMIC-IV on FHIR, section "Sets" of its documentation.
-_KINDS_OF_SYSTEM: dict[str, tuple[NameKind, ...]] = {
-    "mimic-d-labitems": ("lab",),
-    "mimic-chartevents-d-items": ("vital",),
-    "mimic-d-items": ("output",),
-    "mimic-microbiology-test": ("microbiology_test",),
-    "mimic-microbiology-organism": ("organism",),
-    "mimic-microbiology-antibiotic": ("antibiotic",),
-}
 _ANY_OBSERVATION: tuple[NameKind, ...] = ("lab", "vital")
 _TYPES = ("Observation", "Specimen", "Medication", "Procedure", "Condition")
 _PATIENT_TYPES = ("Observation", "Specimen", "Procedure", "Condition")
@@ -213,8 +205,11 @@ def _coded_names(record: Record, patient: str | None) -> Iterable[VocabularyEntr
 def _kinds_of_code(code: CodeCount) -> tuple[NameKind, ...]:
     system = code.system.rsplit("/", 1)[-1]
     if code.type == "Observation":
-        if system in _KINDS_OF_SYSTEM:
-            return _KINDS_OF_SYSTEM[system]
+        kind_of_rows = names_by_code("kind of code system").get(system)
+        if kind_of_rows == "susceptibility":
+            return ("antibiotic",)
+        if kind_of_rows is not None:
+            return (cast("NameKind", kind_of_rows),)
         if system.startswith("mimic-"):
             return ()
         return _ANY_OBSERVATION
