@@ -30,7 +30,7 @@ from archqa.query.wording.details import (
     latest_first,
 )
 from archqa.query.wording.measured_states import part_by_values
-from archqa.query.wording.rows import row_statements, value_text
+from archqa.query.wording.rows import row_statements, row_text, value_text
 from archqa.query.wording.summaries import span_text
 from archqa.query.wording.support import Support
 from archqa.query.wording.words import (
@@ -160,7 +160,7 @@ def _established_absence(
     if similar:
         texts = []
         for row in similar:
-            texts.append(row_statements(_all_results(query), [row], support)[0].text)
+            texts.append(row_text(_all_results(query), row, support))
         notes = (f"Not counted as the same: {listed(texts)}.", *notes)
     return nothing._replace(notes=notes, rows=tuple(similar))
 
@@ -320,12 +320,12 @@ def _within_other_limits(
         return _discharged_otherwise(query, wider, rows, support)
     if query.what == "not_done":
         statements = row_statements(wider, rows, support)
-        return Part(tuple(statements), verdict="Not done, but not by refusal: ")
+        return Part(statements, verdict="Not done, but not by refusal: ")
     # Results in other words than those asked for: a negative one is a no.
     statements = row_statements(wider, rows, support)
-    part = Part(tuple(reversed(statements)), limit=_SHOWN)
+    part = Part(statements[::-1], limit=_SHOWN)
     if set(row_flags(rows)) == {"negative"}:
-        return part._replace(verdict="No: ", says="no")
+        return part.as_no()
     return part
 
 
@@ -339,7 +339,7 @@ def _discharged_otherwise(
     wider = wider.model_copy(update={"returns": "discharge_destination"})
     statements = row_statements(wider, recorded, support)
     verdict = "No, none is recorded: "
-    return Part(tuple(statements), verdict=verdict, says="no", limit=_SHOWN)
+    return Part(statements, verdict=verdict, says="no", limit=_SHOWN)
 
 
 def _of_other_relatives(query: Query, rows: Sequence[Row], support: Support) -> Part:
@@ -347,9 +347,9 @@ def _of_other_relatives(query: Query, rows: Sequence[Row], support: Support) -> 
     unnamed = [row for row in rows if not row.fact("relative")]
     if unnamed:
         verdict = "Recorded of the family, of which relative is not recorded: "
-        return Part(tuple(row_statements(query, unnamed, support)), verdict=verdict)
+        return Part(row_statements(query, unnamed, support), verdict=verdict)
     return _nothing(query)._replace(
-        statements=tuple(row_statements(query, rows, support)),
+        statements=row_statements(query, rows, support),
         verdict="Of another relative: ",
     )
 
@@ -376,7 +376,7 @@ def _in_other_state(
         verdict = "No, not currently" if query.state == "current" else "No, not ended"
     else:
         verdict = "None currently" if query.state == "current" else "None has ended"
-    statements = tuple(row_statements(stateless, rows, support))
+    statements = row_statements(stateless, rows, support)
     words = field_words().get(query.returns)
     if words is None or not all(lacks_what_is_asked(stateless, row) for row in rows):
         return Part(statements, verdict=f"{verdict}: ", says=says, limit=_SHOWN)
@@ -420,7 +420,7 @@ def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
         statements.append(Statement(text, tuple(latest_first(group))))
     part = Part(tuple(statements))
     if query.summary == "exists":
-        return part._replace(verdict="No: ", says="no")
+        return part.as_no()
     return part
 
 
@@ -431,7 +431,7 @@ def _undecided_value(query: Query, result: QueryResult, support: Support) -> Par
     statements = row_statements(plain, rows, support)
     verb = "this is" if len(rows) == 1 else "these are"
     verdict = f"Cannot be told: {verb} only recorded as a bound or a range, and none is certainly {query.value}: "
-    return Part(tuple(reversed(statements)), verdict=verdict, limit=_SHOWN)
+    return Part(statements[::-1], verdict=verdict, limit=_SHOWN)
 
 
 def _beyond_value(
@@ -457,7 +457,7 @@ def _beyond_value(
     results = counted(len(comparable), "result", "results")
     text = f"{none} of {results} is {test}; the nearest is {nearest_text}"
     part = Part((Statement(text, tuple(decisive)),))
-    return part._replace(verdict="No: ", says="no") if is_yes_no else part
+    return part.as_no() if is_yes_no else part
 
 
 def _distance(row: Row, number: float) -> float:
@@ -478,7 +478,7 @@ def _unrecorded(query: Query, support: Support, execute: Execute) -> Part | None
         ).chosen
         if rows and not any(row.fact(fact) for row in rows):
             statements = row_statements(wider, rows, support)
-            return Part(tuple(statements), verdict=verdict, limit=_SHOWN)
+            return Part(statements, verdict=verdict, limit=_SHOWN)
     return None
 
 
@@ -497,9 +497,9 @@ def _ungrown(query: Query, support: Support, execute: Execute) -> Part | None:
     rows = execute(tests).chosen
     if not rows:
         return None
-    part = Part(tuple(row_statements(tests, rows, support)), limit=_SHOWN)
+    part = Part(row_statements(tests, rows, support), limit=_SHOWN)
     if query.summary == "exists":
-        return part._replace(verdict="No, nothing grew: ", says="no")
+        return part.as_no("No, nothing grew: ")
     return part._replace(verdict="Nothing grew: ")
 
 
@@ -515,7 +515,7 @@ def _at_other_visits(query: Query, support: Support, execute: Execute) -> Part |
     rows = execute(last).chosen
     if not rows:
         return None
-    statements = tuple(row_statements(last, rows, support))
+    statements = row_statements(last, rows, support)
     return Part(statements, verdict="Not at that visit; the last result: ")
 
 
@@ -533,7 +533,7 @@ def _under_other_kinds(
         if similar and not says:
             break
         return Part(
-            tuple(row_statements(other, rows, support)),
+            row_statements(other, rows, support),
             verdict=verdict,
             says=says,
             rows=tuple(rows),
@@ -586,7 +586,7 @@ def _first_statements(
     for query in queries:
         rows = execute(query).chosen
         if rows:
-            return tuple(row_statements(query, rows, support))
+            return row_statements(query, rows, support)
     return ()
 
 

@@ -7,7 +7,7 @@ from datetime import date
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
 from archqa.query.wording.details import Statement, latest_first
-from archqa.query.wording.rows import row_statements
+from archqa.query.wording.rows import row_text
 from archqa.query.wording.support import Support
 from archqa.query.wording.words import counted, full_years, length_between
 
@@ -45,7 +45,7 @@ def age_statements(
     """
     statements = []
     for row in latest_first(rows):
-        text = row_statements(query, [row], support)[0].text
+        text = row_text(query, row, support)
         age = age_text(birth, support.date(row, row.time))
         if age and "age_at_time" not in row.facts:
             text = f"At the age of {age}: {text}"

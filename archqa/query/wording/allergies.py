@@ -125,7 +125,7 @@ def no_allergy_part(
             (decisive if is_decisive else undecided).append(Statement(text, (row,)))
     if decisive:
         part = Part((*decisive, *undecided))
-        return part._replace(verdict="No: ", says="no") if is_named else part
+        return part.as_no() if is_named else part
     if undecided and is_named:
         message = f"No {subject(query)} is recorded."
         return Part(tuple(undecided), is_found=False, message=message)

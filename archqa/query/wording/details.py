@@ -205,6 +205,10 @@ class Part(NamedTuple):
     is_series: bool = False
     is_unsearched: bool = False
 
+    def as_no(self, verdict: str = "No: ") -> "Part":
+        """The part as one that answers no."""
+        return self._replace(verdict=verdict, says="no")
+
 
 def references(rows: Iterable[Row]) -> list[str]:
     """Return the resources that rows, their dates and their reasons stand in, each once."""

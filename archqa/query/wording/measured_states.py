@@ -8,7 +8,7 @@ from itertools import chain
 from archqa.query.execution.rows import Row, parse_datetime
 from archqa.query.model import Query
 from archqa.query.wording.details import Execute, Part, Says, Statement
-from archqa.query.wording.rows import row_statements, unit_text
+from archqa.query.wording.rows import row_text, unit_text
 from archqa.query.wording.support import Support
 from archqa.query.wording.words import counted, full_years, number_text
 from archqa.terminology.concepts import (
@@ -100,7 +100,7 @@ def _part(
     note = "" if are_adult else ", the limit of adults"
     statements = []
     for row in reversed(reached):
-        text = f"{_text(measured, row, support)}, {threshold}{note}"
+        text = f"{row_text(measured, row, support)}, {threshold}{note}"
         statements.append(Statement(text, (row,)))
     verdict = ""
     says: Says | None = None
@@ -133,11 +133,13 @@ def _part_of_none(
         place = f"the {'highest' if is_upper else 'lowest'} of {len(rows)} results"
     elif query.state == "current":
         place = "the newest result"
-    text = f"{_text(measured, nearest, support)}, {place}, is not {_threshold(state)}"
+    text = (
+        f"{row_text(measured, nearest, support)}, {place}, is not {_threshold(state)}"
+    )
     is_certain = not any(row.comparator for row in rows)
     part = Part((Statement(text, (nearest,)),))
     if is_certain and _is_adult(nearest, state, birth):
-        return part._replace(verdict=_verdict(query, "No"), says="no")
+        return part.as_no(_verdict(query, "No"))
     return part
 
 
@@ -148,10 +150,6 @@ def _verdict(query: Query, word: str) -> str:
 def _threshold(state: MeasuredState) -> str:
     limit = f"{number_text(state.number)} {unit_text(state.unit)}"
     return _COMPARISONS[state.comparison][2].format(limit)
-
-
-def _text(measured: Query, row: Row, support: Support) -> str:
-    return row_statements(measured, [row], support)[0].text
 
 
 def _number(row: Row, state: MeasuredState) -> float | None:

@@ -254,7 +254,7 @@ class PartWriter:
         if not asserted:
             statements = row_statements(query, rows, self._support)
             return Part(
-                tuple(statements), verdict="No: ", says="no", limit=_SHOWN_OF_EXISTENCE
+                statements, verdict="No: ", says="no", limit=_SHOWN_OF_EXISTENCE
             )
         asserted = with_visit_details(query, asserted, self._execute)
         now = datetime.fromisoformat(query.now) if query.now else None
@@ -274,7 +274,7 @@ class PartWriter:
         else:
             verdict, says = "Yes: ", "yes"
         return Part(
-            tuple(row_statements(query, asserted, self._support)),
+            row_statements(query, asserted, self._support),
             verdict=verdict,
             says=says,
             limit=_SHOWN_OF_EXISTENCE,
@@ -297,9 +297,7 @@ class PartWriter:
             decisive = [extreme, *(row for row in decisive if row is not extreme)]
         statements = row_statements(query, decisive[::-1], self._support)[::-1]
         verdict, says = _measured_verdict(query, rows, flags)
-        return Part(
-            tuple(statements), verdict=verdict, says=says, limit=_SHOWN_OF_EXISTENCE
-        )
+        return Part(statements, verdict=verdict, says=says, limit=_SHOWN_OF_EXISTENCE)
 
     def _summary(self, query: Query, result: QueryResult) -> Part:
         summary = summary_statements(query, result, self._support)
@@ -312,6 +310,7 @@ class PartWriter:
     def _rows(self, query: Query, rows: Sequence[Row]) -> Part:
         """Every row; where none says what is asked, the rows are shown as not answering."""
         rows = with_visit_details(query, rows, self._execute)
+        statements: Sequence[Statement]
         if query.returns == "elapsed":
             statements = elapsed_statements(query, rows, self._support)
         elif query.returns == "length_of_stay":
@@ -330,7 +329,7 @@ class PartWriter:
             and query.what in MEASURED
             and not is_series(query, rows)
         ):
-            statements.reverse()
+            statements = statements[::-1]
         part = Part(tuple(statements), verdict=verdict, is_series=True)
         if not all(lacks_what_is_asked(query, row) for row in rows):
             return part

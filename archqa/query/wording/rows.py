@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import starmap
 from typing import NamedTuple
 
 from archqa.query.execution.rows import Row
@@ -268,15 +269,20 @@ def _flags_of(reading: _Reading) -> str:
     return "; ".join(dict.fromkeys(flags.values()))
 
 
+def row_text(query: Query, row: Row, support: Support) -> str:
+    """Return the line of a row alone."""
+    return row_statements(query, [row], support)[0].text
+
+
 def row_statements(
     query: Query, rows: Sequence[Row], support: Support, max_lines: int = MAX_LINES
-) -> list[Statement]:
+) -> tuple[Statement, ...]:
     """Return a statement for each thing: results oldest first, all else newest first.
 
     The same thing several times is one statement with its dates. `rows` come oldest first.
     """
     if query.what in MEASURED:
-        return measured_statements(query, rows, support, max_lines)
+        return tuple(measured_statements(query, rows, support, max_lines))
     writer = _Writer(query, support, is_single=len(rows) == 1)
     statements = writer.statements(rows)
     if (
@@ -311,12 +317,12 @@ class _Writer:
         self._words = row_words(query.what)
         self._with_clock = is_narrow(query.when)
 
-    def statements(self, rows: Sequence[Row]) -> list[Statement]:
+    def statements(self, rows: Sequence[Row]) -> tuple[Statement, ...]:
         """Return a line for each thing, newest first."""
         groups: dict[_Heading, list[Row]] = {}
         for number, row in enumerate(latest_first(rows)):
             groups.setdefault(self._heading(row, number), []).append(row)
-        return [self._statement(heading, group) for heading, group in groups.items()]
+        return tuple(starmap(self._statement, groups.items()))
 
     def _heading(self, row: Row, number: int) -> _Heading:
         dated = dated_word(self._query.what, row)

@@ -15,6 +15,7 @@ from archqa.query.wording.details import MAX_LINES, Statement, by_label, latest_
 from archqa.query.wording.rows import (
     converted_text,
     row_statements,
+    row_text,
     unit_text,
     value_text,
 )
@@ -95,7 +96,7 @@ def elapsed_statements(
     now = datetime.fromisoformat(query.now) if query.now else None
     statements = []
     for row in latest_first(rows):
-        text = row_statements(query, [row], support)[0].text
+        text = row_text(query, row, support)
         if now is not None and row.local_time is not None:
             text = f"{since_text(row.local_time, now)}: {text}"
         statements.append(Statement(sentence_case(text), (row,)))
@@ -108,7 +109,7 @@ def stay_statements(
     """Return how long each stay was, newest first."""
     statements = []
     for row in latest_first(rows):
-        text = row_statements(query, [row], support)[0].text
+        text = row_text(query, row, support)
         length = "length not recorded"
         if row.local_time and row.local_end:
             length = stay_text(row.local_time, row.local_end)
@@ -254,7 +255,7 @@ class _Summaries:
         if not rows_at:
             return ()
         wanted = min(rows_at) if self._query.summary == "minimum" else max(rows_at)
-        return tuple(row_statements(self._query, rows_at[wanted], self._support))
+        return row_statements(self._query, rows_at[wanted], self._support)
 
     def numbers(self, rows: Sequence[Row]) -> Summary:
         """The extremes, averages, sums or changes of the numbers, one statement for each name."""
