@@ -12,6 +12,7 @@ from archqa.fhir.values.references import parse_reference_element
 from archqa.fhir.values.search_parameters import parameters
 from archqa.fhir.views.encounters import EncounterKind, encounter_kind
 from archqa.query.execution.findings import Gap
+from archqa.query.kinds import LISTS
 
 _CODES_PER_SEARCH = 60
 """With their systems, this many codes make a URL of some 6,000 characters, which servers accept."""
@@ -20,26 +21,6 @@ _MAX_CACHED_SEARCHES = 64
 
 _MAX_CACHED_RESOURCES = 500
 """Resources of a cached search. Larger searches are rarely repeated."""
-
-_TYPES_OF_URNS = (
-    "Practitioner",
-    "Organization",
-    "Location",
-    "Condition",
-    "Encounter",
-    "PractitionerRole",
-    "Observation",
-    "Procedure",
-    "Medication",
-    "Goal",
-    "Device",
-    "CareTeam",
-    "MedicationRequest",
-    "DiagnosticReport",
-    "RelatedPerson",
-    "Patient",
-)
-"""What a `urn:uuid:` of a loaded transaction, which names no type, is looked for among."""
 
 SearchLimits = Mapping[str, str | list[str]]
 Computed = TypeVar("Computed")
@@ -107,7 +88,7 @@ class Chart:
         text = reference.get("reference") if isinstance(reference, dict) else None
         if not resource_id or not str(text).startswith("urn:"):
             return []
-        for resource_type in _TYPES_OF_URNS:
+        for resource_type in LISTS["types_of_urns"]:
             target = self.resolver.resolve(f"{resource_type}/{resource_id}")
             if target is not None:
                 return [target]

@@ -36,7 +36,7 @@ from archqa.query.execution.rows import (
     Side,
     extreme_rows,
 )
-from archqa.query.kinds import KINDS
+from archqa.query.kinds import KINDS, LISTS
 from archqa.query.model import (
     MEASUREMENT_KINDS,
     TIME_FIELDS,
@@ -68,27 +68,6 @@ _TYPES_OF_FIELDS: dict[str, tuple[str, ...]] = {
 
 _NUMBERS = frozenset({"value", "elapsed", "length_of_stay", "age"})
 _REPEATABLE = frozenset({"value", "dose", "elapsed", "length_of_stay"})
-_MULTIVALUED_FACTS = frozenset(
-    {
-        "organism",
-        "care_unit",
-        "ethnicity",
-        "language",
-        "reason",
-        "practitioner",
-        "place",
-    }
-    | {
-        "reaction",
-        "activity",
-        "target",
-        "body_site",
-        "frequency",
-        "address",
-        "phone",
-        "email",
-    }
-)
 _COMBINATIONS: dict[str, Callable[[list[float]], float]] = {
     "minimum": min,
     "maximum": max,
@@ -506,7 +485,7 @@ def _row_values(context: ExecutionContext, row: Row) -> list[Scalar]:
         value = _dose(context, row) or None
     else:
         facts = row.fact(returns)
-        return list(facts if returns in _MULTIVALUED_FACTS else facts[:1])
+        return list(facts if returns in LISTS["multivalued_facts"] else facts[:1])
     return [] if value is None else [value]
 
 

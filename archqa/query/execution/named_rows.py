@@ -13,7 +13,7 @@ from archqa.fhir.values.text import normalise_text
 from archqa.query.conventions import Conventions
 from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.rows import Coding, Row
-from archqa.query.kinds import KINDS
+from archqa.query.kinds import KINDS, LISTS
 from archqa.query.model import CannotExecute, Query
 from archqa.terminology.codes import matches_code, measurements_coded
 from archqa.terminology.concept import Concept, ConceptKind
@@ -23,19 +23,6 @@ from archqa.terminology.words import common_form
 
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
 _WORD_CHARACTER = re.compile(r"\w")
-_FULL_NAME_FIRST = frozenset(
-    {
-        "lab",
-        "vital",
-        "output",
-        "microbiology_test",
-        "organism",
-        "susceptibility",
-        "care_unit",
-    }
-)
-
-
 ALL_CONCEPT_KINDS: tuple[ConceptKind, ...] = (
     "measurement",
     "condition",
@@ -65,7 +52,7 @@ class NameMatcher:
         self._word_sets: list[frozenset[str]] = []
         if conventions.name_matching == "words":
             names_by_words = self._query_names
-            if what in _FULL_NAME_FIRST:
+            if what in LISTS["full_name_first"]:
                 names_by_words = names_by_words.difference(map(_folded, record_names))
             self._word_sets = list(map(_words, names_by_words))
 

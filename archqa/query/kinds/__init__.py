@@ -213,6 +213,9 @@ _DECLARATIONS = tomllib.loads(
     (Path(__file__).parent / "kinds.toml").read_text(encoding="utf-8")
 )
 _SOURCES = TypeAdapter(dict[str, Source]).validate_python(_DECLARATIONS["sources"])
+LISTS = TypeAdapter(dict[str, tuple[str, ...]]).validate_python(_DECLARATIONS["lists"])
+"""Lists of fields, facts, limits and types of resources; kinds.toml tells what each is for."""
+
 CONDITION = _SOURCES["condition"]
 ENCOUNTER = _SOURCES["encounter"]
 MEDICATION_ADMINISTRATION = _SOURCES["medication_administration"]

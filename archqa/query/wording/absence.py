@@ -15,7 +15,7 @@ from archqa.query.execution.findings import Gap, QueryResult
 from archqa.query.execution.named_rows import concepts_named, is_concept_name
 from archqa.query.execution.rows import Row, extreme_rows
 from archqa.query.execution.statuses import row_state
-from archqa.query.kinds import KINDS
+from archqa.query.kinds import KINDS, LISTS
 from archqa.query.model import Query, ReturnedField, RowKind
 from archqa.query.scope import When
 from archqa.query.wording.allergies import no_allergy_part, with_denials
@@ -65,43 +65,11 @@ _GENERIC = frozenset(
 )
 """Words at the end of a concept's name that rows of another kind need not have."""
 
-_LIMITS = (
-    "names",
-    "concepts",
-    "state",
-    "flag",
-    "classes",
-    "reasons",
-    "specimens",
-    "organisms",
-    "routes",
-    "admission_sources",
-    "results",
-    "value",
-    "grew",
-    "extreme",
-    "companion",
-    "when",
-    "against",
-)
-_LIMITS_THAT_ANSWER = ("state", "flag", "results", "value")
 _UNRECORDED_LIMITS: dict[str, tuple[ReturnedField, str]] = {
     "reasons": ("reason", "For what is not recorded: "),
     "routes": ("route", "By which route is not recorded: "),
 }
 """Limits on facts that rows often lack, the fact, and how rows that lack it are introduced."""
-
-_LIMITS_TO_LEAVE_OUT = (
-    "reasons",
-    "routes",
-    "specimens",
-    "organisms",
-    "admission_sources",
-    "grew",
-    "companion",
-    "classes",
-)
-"""Limits that are left out one by one to tell after which of them no row was left."""
 
 _SHOWN = 5
 _SIMILAR = 3
@@ -120,7 +88,7 @@ def absent_part(
     by_values = part_by_values(query, support, execute)
     if by_values is not None:
         return by_values
-    for limit in _LIMITS_THAT_ANSWER:
+    for limit in LISTS["limits_that_answer"]:
         if getattr(query, limit) not in {None, ()}:
             wider = _without(query, limit)
             rows = execute(wider).chosen
@@ -135,7 +103,7 @@ def absent_part(
     )
     if unknown is not None:
         return unknown
-    plain = _without(query, *_LIMITS_THAT_ANSWER)
+    plain = _without(query, *LISTS["limits_that_answer"])
     if plain != query and not execute(plain).chosen:
         query = plain  # There is nothing of it, current or not, high or low.
     return _at_other_times(query, execute) or _established_absence(
@@ -279,13 +247,13 @@ def _nothing(
 
 def _searched(query: Query, execute: Execute) -> tuple[Searched, ...]:
     """How many rows pass all limits but one, else how many of the kind there are, with a name or without."""
-    for limit in _LIMITS_TO_LEAVE_OUT:
+    for limit in LISTS["limits_to_leave_out"]:
         if getattr(query, limit) not in {None, ()}:
             wider = _without(query, limit)
             count = len(execute(wider).rows)
             if count:
                 return (Searched(count, counted_rows(wider, count)),)
-    rows = execute(_without(query, *_LIMITS)).rows
+    rows = execute(_without(query, *LISTS["limits"])).rows
     words = row_words(query.what)
     if not rows:
         return (Searched(0, f"no {words.plural}"),)

@@ -8,7 +8,7 @@ from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.medications import strength
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
-from archqa.query.kinds import KINDS
+from archqa.query.kinds import KINDS, LISTS
 from archqa.query.model import Query, ReturnedField
 from archqa.query.wording.words import (
     DRUGS,
@@ -28,15 +28,12 @@ _MAX_VALUES = 6
 _MAX_ASKED_VALUES = 40
 """Values of the fact that is asked for, such as all diagnoses of a stay."""
 
-_NOT_FACTS = frozenset(
-    {"value", "time", "name", "elapsed", "length_of_stay", "age", "end_time", "visit"}
-)
-"""Returned fields that every line tells as name, value or date."""
-
 
 def asked_fields(query: Query) -> tuple[str, ...]:
     """Return the facts that a query asks for."""
-    fields: list[str] = [] if query.returns in _NOT_FACTS else [query.returns]
+    fields: list[str] = (
+        [] if query.returns in LISTS["fields_of_every_line"] else [query.returns]
+    )
     if query.reasons:
         fields.append("reason")
     if query.results and query.what == "encounter":

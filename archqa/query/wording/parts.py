@@ -8,7 +8,7 @@ from archqa.fhir import Resource
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state, tentative_status
-from archqa.query.kinds import KINDS
+from archqa.query.kinds import KINDS, LISTS
 from archqa.query.model import Query
 from archqa.query.wording.absence import absent_part, row_flags, unsearched_text
 from archqa.query.wording.ages import age_statements, age_text
@@ -58,11 +58,6 @@ _FIELD_WORDS = {
     "practitioner": "general practitioner",
     "place": "managing organization",
 }
-_AS_RECORDED = frozenset(
-    {"birth_date", "phone", "email", "address", "identifier", "contact", "patient_name"}
-)
-"""Fields whose values are shown as they stand in the record."""
-
 _SINCE = frozenset({"time", "elapsed", "age"})
 _TIME_FACTS = frozenset({"age_at_time", "time_text"})
 _SHOWN_OF_EXISTENCE = 8
@@ -173,7 +168,7 @@ class PartWriter:
         if field == "age":
             return self._age_sentence(query, result, row)
         values = list(dict.fromkeys(row.fact(field)))
-        if field not in _AS_RECORDED:
+        if field not in LISTS["fields_as_recorded"]:
             values = list(dict.fromkeys(map(clean_name, values)))
         if not values:
             return ""

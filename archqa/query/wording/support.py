@@ -13,81 +13,18 @@ from archqa.fhir.values.references import parse_reference
 from archqa.query.execution.elements import objects_at
 from archqa.query.execution.observations import read_value
 from archqa.query.execution.rows import Row
+from archqa.query.kinds import LISTS
 from archqa.query.values import Value, read_pressure
 from archqa.query.wording.words import clock_text, date_text
 
 _ERROR = "entered-in-error"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORD = re.compile(r"[^\W_]+")
-_QUOTED_FACTS = frozenset(
-    {
-        "reason",
-        "status_reason",
-        "note",
-        "practitioner",
-        "place",
-        "reaction",
-        "activity",
-        "target",
-        "body_site",
-        "payer",
-    }
-    | {"address", "phone", "email", "care_unit"}
-)
-"""Facts whose words stand in the resource, or in one that it refers to; others come from codes."""
-
 _TYPES_BETWEEN = frozenset({"Encounter", "CareTeam", "PractitionerRole"})
 """Types whose own references name the people and places of a row."""
 
-_REFERRED_TYPES = (
-    "Practitioner",
-    "PractitionerRole",
-    "Organization",
-    "Location",
-    "Condition",
-    "Encounter",
-    "Observation",
-    "Procedure",
-    "Goal",
-    "CareTeam",
-    "RelatedPerson",
-    "Patient",
-)
-"""Types that a reference without a type may mean."""
-
-
 ReadResource = Callable[[str, str], Resource | None]
 """Reads a resource by its type and id."""
-
-_FACTS = (
-    "specimen",
-    "organism",
-    "result",
-    "route",
-    "admission_source",
-    "discharge_destination",
-    "admission_type",
-    "care_unit",
-    "sex",
-    "birth_date",
-    "marital_status",
-    "ethnicity",
-    "language",
-    "death_time",
-)
-"""Facts of a row that are written out, in this order."""
-
-_CODED_FACTS = frozenset(
-    {
-        "sex",
-        "marital_status",
-        "admission_type",
-        "discharge_destination",
-        "result",
-        "care_unit",
-    }
-)
-"""Facts derived from codes or from the place of a stay: a resource does not contain them."""
 
 
 class Support:
@@ -116,8 +53,8 @@ class Support:
         is_recorded = cited.contain(row.text) or row.text in cited.result_texts
         if row.text and row.value is None and not is_recorded:
             return "the result is not in it"
-        for field in _QUOTED_FACTS.intersection(row.facts):
-            if not all(map(cited.contain, row.facts[field])):
+        for field in LISTS["quoted_facts"]:
+            if not all(map(cited.contain, row.fact(field))):
                 return "what is told beside it is not in it"
         return ""
 
@@ -154,7 +91,9 @@ class Support:
                 target = parse_reference(reference)
                 if target is None:
                     continue
-                for kind in (target.type,) if target.type else _REFERRED_TYPES:
+                for kind in (
+                    (target.type,) if target.type else LISTS["types_referred_to"]
+                ):
                     referred = self.read(kind, target.id)
                     if referred is not None:
                         yield referred
@@ -279,8 +218,8 @@ def unconfirmed(row: Row, read: ReadResource) -> str:
     if row.value is not None and not _contains_value(row, resources, scalars, texts):
         missing.append("the value")
     folded_texts = set(map(str.casefold, texts))
-    for name in _FACTS:
-        facts = row.fact(name) if name not in _CODED_FACTS else ()
+    for name in LISTS["facts_written_out"]:
+        facts = row.fact(name)
         if any(fact.casefold().strip() not in folded_texts for fact in facts):
             missing.append("what is told beside it")
             break

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, cast
 from archqa.core.recorded_numbers import RecordedNumber
 from archqa.core.tables import TableRow, read_rows
 from archqa.query.execution.rows import Row
-from archqa.query.kinds import KINDS
+from archqa.query.kinds import KINDS, LISTS
 from archqa.query.model import Query
 from archqa.query.scope import Span, When
 from archqa.terminology.codes import measurements_coded
@@ -239,17 +239,7 @@ def _exported_text(text: str) -> str:
     return " ".join(map(str, filter(lambda part: part != "", parts)))
 
 
-MEASURED = frozenset(
-    {
-        "lab",
-        "vital",
-        "output",
-        "observation",
-        "microbiology_test",
-        "organism",
-        "susceptibility",
-    }
-)
+MEASURED = frozenset(LISTS["measured_kinds"])
 """Kinds of rows that have a result."""
 
 STAYS = frozenset({"hospital_visit", "icu_stay", "care_unit", "encounter"})
@@ -257,18 +247,7 @@ STAYS = frozenset({"hospital_visit", "icu_stay", "care_unit", "encounter"})
 
 DRUGS = frozenset({"medication", "administration", "dispense"})
 
-ENDED = frozenset(
-    {
-        "stopped",
-        "completed",
-        "resolved",
-        "inactive",
-        "remission",
-        "finished",
-        "cancelled",
-    }
-    | {"revoked", "ended", "discontinued", "expired", "suspended"}
-)
+ENDED = frozenset(LISTS["ended_statuses"])
 """Statuses of what has ended."""
 
 Assertion = Literal["negative", "past", "positive", ""]
