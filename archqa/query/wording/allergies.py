@@ -14,15 +14,7 @@ from archqa.query.execution.statuses import is_fact, row_state
 from archqa.query.model import Query
 from archqa.query.wording.details import Execute, Part, Statement
 from archqa.query.wording.support import Support
-from archqa.query.wording.words import asked_names, clean_name, subject
-
-_KNOWN = {
-    "all": "No known allergies",
-    "drug": "No known drug allergies",
-    "food": "No known food allergies",
-    "environment": "No known environmental allergies",
-    "latex": "No known latex allergy",
-}
+from archqa.query.wording.words import asked_names, clean_name, short_words, subject
 
 
 def denial_text(row: Row, support: Support) -> str:
@@ -34,7 +26,7 @@ def denial_text(row: Row, support: Support) -> str:
     if statement.kind == "not_assessed":
         text = f"Whether there are allergies is not known: “{name}” is recorded"
         return f"{text} ({stated})"
-    known = _KNOWN.get(statement.scope, name)
+    known = short_words("no allergy").get(statement.scope, name)
     verb = "are" if known.endswith("allergies") else "is"
     is_code = row.name.islower() and " " not in row.name
     if not is_code and name.casefold() != known.casefold():

@@ -43,21 +43,11 @@ from archqa.query.wording.words import (
     listed,
     row_words,
     sentence_case,
+    short_words,
     subject,
 )
 
 _FULL_DATE = len("1971-08-28")
-_FIELD_WORDS = {
-    "birth_date": "date of birth",
-    "age": "date of birth",
-    "ethnicity": "race and ethnicity",
-    "phone": "phone number",
-    "email": "email address",
-    "contact": "emergency contact",
-    "patient_name": "name",
-    "practitioner": "general practitioner",
-    "place": "managing organization",
-}
 _SINCE = frozenset({"time", "elapsed", "age"})
 _TIME_FACTS = frozenset({"age_at_time", "time_text"})
 _SHOWN_OF_EXISTENCE = 8
@@ -379,4 +369,6 @@ def _measured_verdict(
 
 def _field_name(query: Query) -> str:
     """What of the patient is asked for: `phone number`."""
-    return _FIELD_WORDS.get(query.returns, query.returns.replace("_", " "))
+    return short_words("patient field").get(
+        query.returns, query.returns.replace("_", " ")
+    )

@@ -33,6 +33,7 @@ from archqa.query.wording.words import (
     row_status,
     row_words,
     sentence_case,
+    short_words,
 )
 
 MAX_DATES = 8
@@ -45,16 +46,6 @@ _MANY_DRUGS = 5
 """With more lines than these, the orders of one drug are one line, whatever their doses."""
 
 _PRESSURE = re.compile(r"\b(systolic|diastolic)\b\W*", re.IGNORECASE)
-_UNITS = {
-    "mm[Hg]": "mmHg",
-    "Cel": "°C",
-    "[degF]": "°F",
-    "[lb_av]": "lb",
-    "[in_i]": "in",
-    "1": "",
-    "10*3/uL": "10^3/µL",
-    "10*6/uL": "10^6/µL",
-}
 _NO_FLAG = "whether it is normal is not recorded: no interpretation, no reference range"
 _ANNOTATION = re.compile(r"\{[^}]*\}")
 """A UCUM annotation, {score}: it is no unit (ucum.org, section 6)."""
@@ -153,7 +144,7 @@ def value_text(row: Row) -> str:
 def unit_text(unit: str) -> str:
     """Return a unit as people write it: mmHg for mm[Hg]."""
     unit = _ANNOTATION.sub("", unit).strip().rstrip("/")
-    return _UNITS.get(unit, unit)
+    return short_words("unit").get(unit, unit)
 
 
 def converted_text(row: Row, support: Support) -> str:

@@ -181,14 +181,6 @@ _LOINC_METHOD = re.compile(
     r"\s+by (?:Automated count|Manual count|calculation|Computation)\b"
 )
 _CAPITAL_UNIT = re.compile(r"\b(?:MG|ML|MCG|MEQ|UNT|ACTUAT)\b")
-_UNITS = {
-    "MG": "mg",
-    "ML": "mL",
-    "MCG": "mcg",
-    "MEQ": "mEq",
-    "UNT": "units",
-    "ACTUAT": "puff",
-}
 _EXPORTED = re.compile(r"^\{.*\}$", re.DOTALL)
 
 
@@ -203,7 +195,7 @@ def without_marks(name: str) -> str:
     text = " ".join(_exported_text(name).replace("_", " ").split())
     for pattern in (_SNOMED_TAG, _LOINC_PROPERTY, _LOINC_METHOD, _LOINC_BLOOD):
         text = pattern.sub("", text)
-    return _CAPITAL_UNIT.sub(lambda match: _UNITS[match[0]], text)
+    return _CAPITAL_UNIT.sub(lambda match: short_words("strength unit")[match[0]], text)
 
 
 def sentence_case(text: str) -> str:
@@ -303,6 +295,12 @@ def field_words() -> dict[str, FieldWords]:
         if table == "field":
             words[field] = FieldWords(said, absent)
     return words
+
+
+@cache
+def short_words(table: str) -> dict[str, str]:
+    """Return how the things of another table than rows and fields are said: units, classes."""
+    return {name: said for kind, name, said, *_ in _words_table() if kind == table}
 
 
 def _words_table() -> tuple[TableRow, ...]:
@@ -407,24 +405,8 @@ def death_text(row: Row) -> str:
     return f"the patient died{date}"
 
 
-_CLASS_WORDS = {
-    "ambulatory": "outpatient",
-    "emergency": "emergency",
-    "inpatient": "inpatient",
-    "icu": "ICU",
-    "virtual": "virtual",
-    "home": "home",
-}
 _RESULT_WORDS = {"family_history": "of the"}
 """How the limit `results` is said of a kind whose results are relatives."""
-
-_WITHIN = {
-    "same_time": "at the same time as",
-    "same_day": "on the same day as",
-    "same_month": "in the same month as",
-    "same_visit": "in the same hospital visit as",
-    "ever": "beside",
-}
 
 
 def noun(query: Query, count: int) -> str:
@@ -471,7 +453,7 @@ def _adjectives(query: Query) -> Iterator[str]:
     if query.flag:
         yield query.flag
     if query.classes:
-        yield " or ".join(map(_CLASS_WORDS.__getitem__, query.classes))
+        yield " or ".join(map(short_words("class").__getitem__, query.classes))
 
 
 def _limits(query: Query) -> Iterator[str]:
@@ -494,7 +476,9 @@ def _limits(query: Query) -> Iterator[str]:
         rows = row_words(companion.what).plural
         if names := (*map(concept_text, companion.concepts), *companion.names):
             rows = f"{rows} of {_names(names)}"
-        text = f"{_WITHIN[companion.within]} {rows} {companion.when}".strip()
+        text = (
+            f"{short_words('within')[companion.within]} {rows} {companion.when}".strip()
+        )
         yield text if companion.order == "any" else f"{companion.order} and {text}"
 
 
