@@ -7,56 +7,11 @@ from lxml import etree
 from lxml.html import HtmlElement, HTMLParser, document_fromstring
 
 from archqa.notes.formats import NotReadable
+from archqa.terminology.words import word_list
 
-_DROPPED = frozenset(
-    (
-        "head",
-        "script",
-        "style",
-        "template",
-        "noscript",
-        "svg",
-        "iframe",
-        "object",
-        "select",
-    )
-)
-_PARAGRAPHS = frozenset(
-    ("p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre")
-)
-_LINES = frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "caption",
-        "dd",
-        "details",
-        "div",
-        "dt",
-        "fieldset",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "hr",
-        "html",
-        "legend",
-        "li",
-        "main",
-        "nav",
-        "section",
-        "summary",
-        "tbody",
-        "td",
-        "tfoot",
-        "th",
-        "thead",
-        "tr",
-    ]
-)
+_DROPPED = word_list("dropped element")
+_PARAGRAPHS = word_list("element of a paragraph")
+_LINES = word_list("element of a line")
 _FIX = "Save it again, or as plain text."
 _CELLS = frozenset(("td", "th"))
 _HIDDEN = re.compile(r"(?:display:none|visibility:hidden)")

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from archqa.fhir.values.text import normalise_text
+from archqa.terminology.cues import names_by_code
 from archqa.terminology.matching import expand_form
+from archqa.terminology.words import word_list
 
 _SIGNS = str.maketrans(
     {
@@ -37,9 +39,9 @@ _NUMBER_OF = re.compile(r"\bno\. of\b", re.IGNORECASE)
 
 SEPARATORS = frozenset(",;:?!.&()-/\"'+")
 """Signs that carry nothing beyond the bounds of words."""
-_OPENERS = frozenset({"what", "who", "when", "where", "why", "how", "which"})
+_OPENERS = word_list("opener")
 _IS_BEFORE = _OPENERS | {"that", "there", "here", "it", "he", "she"}
-_CONTRACTED = {"'re": "are", "'m": "am", "'ve": "have", "'ll": "will"}
+_CONTRACTED = names_by_code("contracted")
 _NEGATED = {"ca": "can", "wo": "will", "sha": "shall"}
 
 
@@ -125,5 +127,5 @@ def _spelled_out(word: str) -> Iterator[str]:
         yield "is"
 
 
-_UNAPOSTROPHISED = {"whats": "what", "whens": "when", "wheres": "where", "whos": "who"}
+_UNAPOSTROPHISED = names_by_code("without apostrophe")
 """Telegraphic spellings; the "is" that they hold carries nothing."""

@@ -52,6 +52,7 @@ from archqa.query.wording.words import (
 from archqa.terminology.codes import matches_code, measurements_coded
 from archqa.terminology.concepts import concept_named, related
 from archqa.terminology.labels import measurements_near
+from archqa.terminology.words import word_list
 
 _ASSERTING = frozenset({"diagnosis", "medication", "procedure", "device"})
 """Kinds whose rows say yes; results may say either."""
@@ -60,9 +61,7 @@ _NAMED_BY_CONCEPT = frozenset({"diagnosis", "procedure", "device"})
 """Kinds whose concepts name rows of other kinds, too: dialysis, pacemaker, homelessness."""
 
 _RESULTS = frozenset({"observation", "microbiology_test"})
-_GENERIC = frozenset(
-    {"result", "test", "vaccine", "insertion", "placement", "removal", "status"}
-)
+_GENERIC = word_list("end of a concept")
 """Words at the end of a concept's name that rows of another kind need not have."""
 
 _UNRECORDED_LIMITS: dict[str, tuple[ReturnedField, str]] = {

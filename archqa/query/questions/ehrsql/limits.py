@@ -30,6 +30,7 @@ from archqa.query.questions.ehrsql.text import MaskedText
 from archqa.query.questions.lexer import lookup_key
 from archqa.query.scope import Position, Visit, VisitKind
 from archqa.query.values import Comparison
+from archqa.terminology.cues import names_by_code
 
 _COUNT = rf"(?P<count>\d+|an?|{NUMBER}|(?:a )?couple(?: of)?|(?:a )?few|half a)"
 _UNIT = (
@@ -227,13 +228,7 @@ _POSITION = re.compile(
     rf"(?<![a-z\d])(?:(?:for|on|at|from) )?(?:the )?"
     rf"(?:(?P<ordinal>{_ORDINAL})|(?P<adverb>firstly|lastly|initially|recently|at first))(?P<times>{_TIMES})(?![a-z\d])"
 )
-_ADVERBS = {
-    "firstly": "first",
-    "initially": "first",
-    "at first": "first",
-    "lastly": "last",
-    "recently": "last",
-}
+_ADVERBS = names_by_code("ordinal adverb")
 
 
 class FoundVisit(NamedTuple):

@@ -12,6 +12,7 @@ from archqa.fhir import CodeCount, Record
 from archqa.fhir.values.text import normalise_text
 from archqa.query.questions.lexer import Token, letters_and_numbers, lookup_key
 from archqa.terminology.cues import names_by_code
+from archqa.terminology.words import word_list
 
 NameKind = Literal[
     "lab",
@@ -235,27 +236,9 @@ def _care_unit_names(record: Record) -> Iterable[VocabularyEntry]:
             yield VocabularyEntry("care_unit", " ".join(name.split()))
 
 
-_NO_NAME = frozenset(
-    [
-        "other",
-        "unknown",
-        "last",
-        "first",
-        "h",
-        "i",
-        "l",
-        "adde",
-        "name",
-        "blood",
-        "plasma",
-    ]
-)
-_CULTURE = frozenset(
-    ["culture", "cultures", "cx", "screen", "swab", "stain", "smear", "lavage"]
-)
-_AFTER_SHORT_NAME = frozenset(
-    {"value", "values", "lab", "laboratory", "level", "result"}
-)
+_NO_NAME = word_list("no name alone")
+_CULTURE = word_list("culture word")
+_AFTER_SHORT_NAME = word_list("after a short name")
 _MAX_REORDERED_WORDS = 8
 MatchType = Literal["exact", "synonym"]
 _WEIGHT = {"exact": 2.5, "synonym": 2.0, "literal": 1.0}

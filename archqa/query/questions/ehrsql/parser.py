@@ -33,6 +33,7 @@ from archqa.query.questions.ehrsql.text import (
     parse_context,
 )
 from archqa.query.questions.lexer import Token, letters_and_numbers, lookup_key
+from archqa.terminology.words import word_list
 
 _MIN_SIMILARITY = 87
 _MAX_NAMES = 8
@@ -52,55 +53,10 @@ _MAX_UNEXPLAINED = 1
 """Tokens that may stay unexplained in a question with a name; more are a refusal."""
 
 # Words that change what is asked: ignoring them would answer a different question.
-_LIMITING = frozenset(
-    [
-        "without",
-        "except",
-        "excluding",
-        "besides",
-        "unless",
-        "because",
-        "why",
-        "normal",
-        "abnormal",
-        "abnormally",
-        "should",
-        "recommended",
-        "risk",
-        "predict",
-        "must",
-        "shall",
-        "expected",
-        "likely",
-        "after",
-        "before",
-        "while",
-        "simultaneously",
-        "together",
-    ]
-)
+_LIMITING = word_list("limiting")
 
 
-_DOSES = frozenset(
-    [
-        "mg",
-        "mcg",
-        "ml",
-        "meq",
-        "units",
-        "unit",
-        "tablet",
-        "tablets",
-        "tab",
-        "tabs",
-        "capsule",
-        "capsules",
-        "cap",
-        "caps",
-        "injection",
-        "infusion",
-    ]
-)
+_DOSES = word_list("unit of a dose")
 _DOSE = re.compile(r"\d+(?:\.\d+)? ?(?:mg|mcg|g|ml|units?|meq|%)")
 _BEFORE_NAME = re.compile(
     r"(?:\b(?:of|for|with|called|named|prescribed|receive|received|given|taking|take|took|on|an?|the|or|and|undergo|"

@@ -30,6 +30,7 @@ from archqa.query.questions.ehrsql.text import (
 )
 from archqa.query.questions.lexer import Token, letters_and_numbers
 from archqa.query.scope import When
+from archqa.terminology.words import word_list
 
 NUMERIC_AGGREGATIONS = ("minimum", "maximum", "average", "sum")
 _UNIT_OF_ABBREVIATION = {"min": "minute", "hr": "hour"}
@@ -141,24 +142,7 @@ _ORDINAL = re.compile(
     r"^(?:first|last|second|third|daily|monthly|yearly|current|initial|final|total)\b"
 )
 # Words that qualify a value without changing which one is meant.
-_QUALIFIERS = frozenset(
-    [
-        "serum",
-        "blood",
-        "plasma",
-        "venous",
-        "arterial",
-        "whole",
-        "sample",
-        "specimen",
-        "fluid",
-        "rate",
-        "pressure",
-        "level",
-        "drip",
-        "drug",
-    ]
-)
+_QUALIFIERS = word_list("qualifier")
 
 
 _ADVERB = re.compile(

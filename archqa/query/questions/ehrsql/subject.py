@@ -5,27 +5,14 @@ from typing import Literal, cast
 
 from archqa.query.model import RowKind
 from archqa.query.questions.ehrsql.limits import FoundVisit
-from archqa.query.questions.ehrsql.names import Candidate, NameKind
+from archqa.query.questions.ehrsql.names import Candidate
 from archqa.query.questions.ehrsql.text import LexiconMatches
+from archqa.terminology.cues import names_by_code
 
 Subject = RowKind | Literal["emergency"]
 
 # A name of this kind is evidence for these rows.
-_SUBJECT_OF: dict[NameKind, Subject] = {
-    "lab": "lab",
-    "vital": "vital",
-    "output": "output",
-    "microbiology_test": "microbiology_test",
-    "organism": "microbiology_test",
-    "antibiotic": "susceptibility",
-    "specimen": "microbiology_test",
-    "medication": "medication",
-    "procedure": "procedure",
-    "diagnosis": "diagnosis",
-    "care_unit": "care_unit",
-    "route": "medication",
-    "admission_source": "hospital_visit",
-}
+_SUBJECT_OF = names_by_code("subject of a name")
 # Their names are everyday words ("urine", "medicine"): without a cue word they say little.
 _NEEDS_CUE = frozenset(
     {"microbiology_test", "care_unit", "output", "susceptibility", "hospital_visit"}

@@ -14,6 +14,7 @@ from archqa.fhir.values.text import normalise_text
 from archqa.query.questions.calendar import read_stated_time, timestamp_of
 from archqa.query.questions.ehrsql.names import synonyms
 from archqa.query.questions.lexer import plain_signs, without_dots
+from archqa.terminology.cues import names_by_code
 
 _RECORD_NAME = re.compile(
     r"search for ['\"](?P<name>[^'\"]+)['\"] (?:to find|for) (?P<phrase>[^.]+)"
@@ -22,15 +23,7 @@ _TABLE = re.compile(r"when searching for [^,.]+, use the (?P<table>\w+) records?
 _CLOCK = re.compile(
     r" ?\(the clock stands at (\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?\)"
 )
-_KIND_OF_TABLE = {
-    "labevents": "lab",
-    "prescriptions": "medication",
-    "chartevents": "vital",
-    "outputevents": "output",
-    "microbiologyevents": "microbiology_test",
-    "procedures": "procedure",
-    "diagnoses": "diagnosis",
-}
+_KIND_OF_TABLE = names_by_code("kind of table")
 
 
 class QuestionContext(NamedTuple):

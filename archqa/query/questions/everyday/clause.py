@@ -9,6 +9,7 @@ from archqa.query.questions.everyday.vocabulary import Name, Vocabulary
 from archqa.query.questions.lexer import Token
 from archqa.query.scope import Span
 from archqa.terminology.concept import Concept
+from archqa.terminology.cues import names_by_code
 
 
 class Mark(NamedTuple):
@@ -34,11 +35,7 @@ SILENT_KINDS = frozenset({"filler", "sign", "person_name", "request"})
 """Kinds of marks that need no use: they carry nothing, or only say that something is asked."""
 
 
-_TENSES = {
-    **dict.fromkeys(("is", "are", "am", "do", "does"), "present"),
-    **dict.fromkeys(("was", "were", "did", "had"), "past"),
-    **dict.fromkeys(("has", "have"), "perfect"),
-}
+_TENSES = names_by_code("tense")
 AUXILIARIES = frozenset(_TENSES)
 
 

@@ -9,6 +9,7 @@ from archqa.query.model import Query
 from archqa.query.questions.everyday.clause import Clause, Mark
 from archqa.query.scope import When
 from archqa.terminology.concept import DRUG_KINDS, Concept
+from archqa.terminology.words import word_list
 
 
 class Understood(NamedTuple):
@@ -96,27 +97,8 @@ def decline(kind: str, *related: Query) -> Declined:
     return Declined(kind, decline_reasons()[kind].sentence, related[:MOST_QUERIES])
 
 
-_RELATIONS_OF_TIME = frozenset(
-    ["after", "before", "between", "once", "since", "until", "while"]
-)
-_ASKING = frozenset(
-    [
-        "are",
-        "can",
-        "did",
-        "do",
-        "does",
-        "has",
-        "have",
-        "is",
-        "should",
-        "was",
-        "were",
-        "will",
-        "would",
-        ",",
-    ]
-)
+_RELATIONS_OF_TIME = word_list("relation of time")
+_ASKING = word_list("asking")
 """Words that begin to ask anew: what follows is asked, not told."""
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from archqa.query.kinds import LISTS
 from archqa.query.model import Aggregation, VisitClass
 from archqa.query.questions.everyday.clause import ConsumedWords
 from archqa.query.questions.everyday.names import Nameable, names_of, reasons_of
@@ -21,10 +22,7 @@ from archqa.query.questions.everyday.outputs import (
 )
 
 _NAMED = Nameable(frozenset(), frozenset({"encounter"}))
-_FIELDS = frozenset(
-    {"time", "end_time", "elapsed", "length_of_stay", "practitioner", "place", "reason"}
-    | {"for_what", "visit_type", "discharge_destination", "status"}
-)
+_FIELDS = frozenset(LISTS["fields_of_visits"])
 _CLASSES: dict[str, tuple[VisitClass, ...]] = {
     "emergency": ("emergency",),
     "inpatient": ("inpatient",),

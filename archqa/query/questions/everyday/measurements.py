@@ -37,16 +37,13 @@ from archqa.query.scope import Position, When
 from archqa.terminology.concept import DRUG_KINDS, Concept
 from archqa.terminology.concepts import concept_named, related
 from archqa.terminology.units import ucum_unit
+from archqa.terminology.words import word_list
 
 _FIELDS = frozenset({"time", "elapsed", "value", "flag", "practitioner", "place"})
 
 
-_REACHING = frozenset(
-    {"get", "got", "gone", "go", "went", "reach", "reached", "been", "run"}
-)
-_VALUE_WORDS = frozenset(
-    {"ex", "former", "non", "nonsmoker", "current", "smoker", "drinker"}
-)
+_REACHING = word_list("reaching")
+_VALUE_WORDS = word_list("smoker")
 
 
 class MeasurementQuestion(NamedTuple):
@@ -409,15 +406,10 @@ _CULTURES = Nameable(frozenset({"measurement"}), frozenset())
 _FIELDS_OF_CULTURES = frozenset({"time", "value"})
 
 
-_GERMS = frozenset(
-    {"germ", "germs", "bug", "bugs", "organism", "organisms", "bacteria", "bacterium"}
-    | {"pathogen", "pathogens", "microbe", "microbes"}
-)
+_GERMS = word_list("germ")
 
 
-_CULTURED = frozenset(
-    {"culture", "cultures", "cultured", "cx", "stain", "swab", "swabs"}
-)
+_CULTURED = word_list("cultured")
 
 
 def asks_results_of_specimen(clause: Clause) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from archqa.query.kinds import LISTS
 from archqa.query.model import Query, RowKind, State
 from archqa.query.questions.everyday.clause import ConsumedWords
 from archqa.query.questions.everyday.declining import Declined, decline
@@ -27,32 +28,18 @@ from archqa.query.questions.everyday.outputs import (
     use_plain_words,
 )
 from archqa.terminology.concept import DRUG_KINDS
+from archqa.terminology.words import word_list
 
 DRUGS = Nameable(DRUG_KINDS, frozenset({"medication", "administration"}))
-_FIELDS = frozenset(
-    {
-        "dose",
-        "frequency",
-        "reason",
-        "for_what",
-        "time",
-        "elapsed",
-        "practitioner",
-        "route",
-    }
-    | {"status", "place", "days_supply", "refills"}
-)
-_OF_ORDERS = frozenset(
-    {"dose", "frequency", "reason", "practitioner", "status", "place"}
-    | {"days_supply", "refills"}
-)
+_FIELDS = frozenset(LISTS["fields_of_medicines"])
+_OF_ORDERS = frozenset(LISTS["fields_of_orders"])
 """Fields that an order has, and a dose that was given usually has not."""
 
 _OF_GIVING = ("give", "administer", "get")
 """With these verbs a dose is what was given, not its strength: when was the last dose given."""
 
 
-_TAKING = frozenset({"on", "take", "takes", "taking", "use", "uses", "using"})
+_TAKING = word_list("taking")
 
 
 def read_medications(words: ConsumedWords) -> Draft | Declined:

@@ -14,13 +14,11 @@ from archqa.terminology.concepts import disease_forms, find_concepts
 from archqa.terminology.matching import expand
 from archqa.terminology.words import common_form, common_forms, word_list
 
-_LINKS = frozenset({"of", "the", "and", "for", "in", "to", "with", "a", "an"})
+_LINKS = word_list("link")
 """Words inside a name that need not stand in the display."""
 
 _LINKING_VALUES = _LINKS | {"-", "/", "&"}
-_NEGATIONS = frozenset(
-    {"without", "no", "not", "absence", "absent", "negative", "free", "denies"}
-)
+_NEGATIONS = word_list("negation")
 _SMALLEST_SHARE = 1 / 3
 """A display of three words with content is named by one of them, one of four is not."""
 
@@ -124,18 +122,7 @@ def _generic_words() -> frozenset[str]:
     return frozenset(map(common_form, word_list("generic", "function")))
 
 
-_VACCINE_WORDS = frozenset(
-    {
-        "shot",
-        "vaccine",
-        "vaccination",
-        "immunization",
-        "jab",
-        "booster",
-        "inoculation",
-        "series",
-    }
-)
+_VACCINE_WORDS = word_list("vaccine")
 _COLLOQUIAL = frozenset({"tetanus"})
 """Diseases that stand for their vaccine where the last one is asked for."""
 

@@ -14,6 +14,7 @@ from archqa.query.questions.everyday.clause import Clause, ConsumedWords, Mark
 from archqa.query.questions.everyday.declining import Understood
 from archqa.query.questions.everyday.names import Named, NameLimit
 from archqa.query.scope import Position, Span, Unit, Visit, When
+from archqa.terminology.words import word_list
 
 _UNITS: tuple[Unit, ...] = ("minute", "hour", "day", "week", "month", "year")
 
@@ -150,9 +151,7 @@ def use_plain_words(words: ConsumedWords) -> None:
     words.used.update(mark for mark in links if mark.end in fields)
 
 
-_OF_WHOM = frozenset(
-    {"her", "his", "my", "their", "the", "patient", "she", "he", "i", "on"}
-)
+_OF_WHOM = word_list("of whom")
 
 
 def _asks_meaning(words: ConsumedWords) -> bool:
@@ -172,9 +171,7 @@ def _asks_meaning(words: ConsumedWords) -> bool:
 
 
 _KINDS = {"inpatient": "hospital", "icu": "icu"}
-_PREPOSITIONS = frozenset(
-    {"in", "on", "at", "from", "of", "for", "during", "throughout"}
-)
+_PREPOSITIONS = word_list("preposition")
 
 
 class Stay(NamedTuple):

@@ -29,6 +29,7 @@ from archqa.query.values import Comparison
 from archqa.terminology import people
 from archqa.terminology.concept import Concept
 from archqa.terminology.concepts import concept_named, find_concepts
+from archqa.terminology.words import word_list
 
 _MOVING = (
     r"(?:(?:go|goes|going|went|gone|get|gets|got|gotten|rise|rises|rose|risen|climb(?:ed)?"
@@ -62,7 +63,7 @@ _TESTS = [
 _OF_THE_ASKER = frozenset({"my", "our"})
 _OF_THE_PATIENT = frozenset({"her", "his", "their"})
 _BEFORE_FAMILY_MEMBERS = _OF_THE_PATIENT | {"patient", "patients", "a", "any", "the"}
-_ADJECTIVES = frozenset({"little", "elderly", "late", "dear", "poor", "old"})
+_ADJECTIVES = word_list("adjective of a person")
 
 
 def relatives(tokens: Sequence[Token], vocabulary: Vocabulary) -> Iterator[Mark]:
@@ -209,7 +210,7 @@ def _phrases_by_first_word() -> dict[str, tuple[Phrase, ...]]:
     return {word: tuple(phrases) for word, phrases in by_first_word.items()}
 
 
-_TITLES = frozenset({"mr", "mrs", "ms", "miss"})
+_TITLES = word_list("title")
 _KINDS_BY_RANK = (
     "judgement",
     "person_name",

@@ -50,6 +50,7 @@ from archqa.query.questions.everyday.outputs import Draft
 from archqa.query.questions.everyday.phrases import mark
 from archqa.query.questions.everyday.vocabulary import Vocabulary
 from archqa.terminology.concept import DRUG_KINDS
+from archqa.terminology.words import word_list
 
 _ENDS = frozenset("?.;!")
 _SHARED = (
@@ -164,27 +165,10 @@ def _split(clause: Clause, is_bound: Callable[[Mark], bool]) -> tuple[Clause, ..
     return tuple(clause._replace(marks=tuple(part)) for part in parts if part)
 
 
-_REFERRING = frozenset(
-    {
-        "it",
-        "its",
-        "they",
-        "them",
-        "their",
-        "that",
-        "those",
-        "these",
-        "this",
-        "then",
-        "there",
-    }
-    | {"one", "ones", "same", "such", "both", "other", "others", "else", "also", "too"}
-)
+_REFERRING = word_list("referring")
 """Words that may mean what another sentence says."""
 
-DECIDING = frozenset(
-    {"not", "no", "never", "only", "except", "but", "without", "mean", "instead"}
-)
+DECIDING = word_list("deciding")
 _LIMITING_KINDS = frozenset(
     {
         "span",
@@ -346,8 +330,8 @@ def with_ages_of_events(clause: Clause) -> Clause:
     return clause._replace(marks=tuple(marks))
 
 
-_AHEAD = frozenset({"next", "upcoming", "scheduled", "future", "planned"})
-_APPOINTMENTS = frozenset({"appointment", "appointments", "appt", "appts"})
+_AHEAD = word_list("ahead")
+_APPOINTMENTS = word_list("appointment")
 
 
 def with_appointments(clause: Clause) -> Clause:
@@ -372,7 +356,7 @@ def with_appointments(clause: Clause) -> Clause:
     return clause._replace(marks=tuple(marks))
 
 
-_DECLINED = frozenset({"decline", "declined", "declines", "declining"})
+_DECLINED = word_list("declined")
 
 
 def with_refusals(clause: Clause) -> Clause:
@@ -452,9 +436,7 @@ def _by_rows(rows: AbstractSet[str]) -> str | None:
     return next((kind for kind in general_kinds() if kind in rows), None)
 
 
-_RESULTS = frozenset(
-    {"result", "results", "test", "tests", "finding", "findings", "values"}
-)
+_RESULTS = word_list("result")
 
 
 _OF_VISITS = ("discharge_destination", "visit_type", "length_of_stay")
