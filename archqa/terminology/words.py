@@ -14,32 +14,6 @@ MIN_STEM_LENGTH = 4
 _WORD = re.compile(r"([a-z0-9]+)(?:['’]s\b|(?<=s)['’](?!\w))?", re.IGNORECASE)
 """A word, and the possessive ending that is no part of it."""
 
-_AMERICAN = {
-    "aemi": "emi",
-    "apnoea": "apnea",
-    "caesar": "cesar",
-    "coeliac": "celiac",
-    "goitre": "goiter",
-    "faec": "fec",
-    "foet": "fet",
-    "gynaec": "gynec",
-    "haem": "hem",
-    "ionised": "ionized",
-    "isation": "ization",
-    "leuco": "leuko",
-    "leucaemi": "leukemi",
-    "litre": "liter",
-    "oedem": "edem",
-    "oesoph": "esoph",
-    "oestr": "estr",
-    "paediatr": "pediatr",
-    "rrhoea": "rrhea",
-    "sulph": "sulf",
-    "tumour": "tumor",
-}
-"""Parts of words in British spelling, and in American."""
-
-_BRITISH = re.compile("|".join(sorted(_AMERICAN, key=len, reverse=True)))
 _SINGULAR_ENDINGS = ("ss", "us", "is")
 _ES_ENDINGS = ("xes", "ches", "shes", "sses", "zes")
 _ACHES = re.compile(r"[^aeiout]aches$")
@@ -149,6 +123,12 @@ def _word_lists() -> dict[str, frozenset[str]]:
     for name, words in read_rows("terminology/data/words.tsv", 2):
         lists[name] = lists.get(name, frozenset()) | frozenset(words.split())
     return lists
+
+
+_AMERICAN = dict(pair.split("=") for pair in word_list("british=american"))
+"""Parts of words in British spelling, and in American."""
+
+_BRITISH = re.compile("|".join(sorted(_AMERICAN, key=len, reverse=True)))
 
 
 @lru_cache(maxsize=65536)
