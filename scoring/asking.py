@@ -65,9 +65,13 @@ class RecordScore(NamedTuple):
 class ShareOfQuestions(RatioMetric[Case]):
     """The share of the questions of one kind of which something is true."""
 
-    @abstractmethod
+    field: ClassVar[str] = ""
+    """The field of a question that says whether it is true."""
+
     def verdict(self, case: Case) -> bool | None:
         """Whether it is true of a question; None for a question of another kind."""
+        verdict: bool | None = getattr(case, self.field)
+        return verdict
 
     def tally(self, case: Case) -> Tally:
         """(1 if true, 1), or zeros for a question of another kind."""
@@ -81,60 +85,42 @@ class StatusAccuracy(ShareOfQuestions[NoteScore | RecordScore]):
     """The share of all questions whose answer has a right status, whatever it says."""
 
     name = "ask_status_accuracy"
-
-    def verdict(self, case: NoteScore | RecordScore) -> bool:
-        """Whether the status is right."""
-        return case.right_status
+    field = "right_status"
 
 
 class WrongWithConfidence(ShareOfQuestions[NoteScore | RecordScore]):
     """The share of all questions with a wrong answer, or "not found" for what is there."""
 
     name = "ask_wrong_with_confidence"
-
-    def verdict(self, case: NoteScore | RecordScore) -> bool:
-        """Whether the answer is wrong with confidence."""
-        return case.wrong_with_confidence
+    field = "wrong_with_confidence"
 
 
 class Right(ShareOfQuestions[NoteScore | RecordScore]):
     """The share of all questions with a right answer."""
 
     name = "ask_right"
-
-    def verdict(self, case: NoteScore | RecordScore) -> bool:
-        """Whether the answer is right."""
-        return case.right
+    field = "right"
 
 
 class BothTwinsRight(ShareOfQuestions[NoteScore]):
     """The share of pairs of twins with two right answers."""
 
     name = "ask_both_twins_right"
-
-    def verdict(self, case: NoteScore) -> bool | None:
-        """Whether both are right; None but for one of the two."""
-        return case.both_right
+    field = "both_right"
 
 
 class Refused(ShareOfQuestions[RecordScore]):
     """The share of all questions that are neither right nor wrong with confidence."""
 
     name = "ask_refused"
-
-    def verdict(self, case: RecordScore) -> bool:
-        """Whether an answer was refused that should have been given."""
-        return case.refused
+    field = "refused"
 
 
 class GoldCited(ShareOfQuestions[RecordScore]):
     """The share of right answers with a gold that cite it."""
 
     name = "ask_gold_cited"
-
-    def verdict(self, case: RecordScore) -> bool | None:
-        """Whether the gold is cited."""
-        return case.gold_cited
+    field = "gold_cited"
 
 
 class Answered(ShareOfQuestions[NoteScore]):
