@@ -6,7 +6,6 @@ Whether an answer is right is judged where the questions are asked; here the ver
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple

@@ -175,18 +175,21 @@ def resource_name(reference: str) -> ResourceName:
 
 
 _FILTERS: Mapping[str, Callable[..., Any]] = {
-    "format_score": format_score,
-    "signed": signed,
-    "p_value": p_value,
-    "count": count,
-    "format_cost": format_cost,
-    "duration": duration,
-    "format_time": format_time,
-    "shorten": shorten,
-    "strip_bidi": strip_bidi,
-    "as_json": as_json,
-    "metric_label": metric_label,
-    "resource_name": resource_name,
+    function.__name__: function
+    for function in (
+        format_score,
+        signed,
+        p_value,
+        count,
+        format_cost,
+        duration,
+        format_time,
+        shorten,
+        strip_bidi,
+        as_json,
+        metric_label,
+        resource_name,
+    )
 }
 
 
