@@ -62,9 +62,9 @@ def time_at(resource: Any, *paths: str) -> datetime | None:
     return parse_datetime(text_at(resource, *paths))
 
 
-def local_time_at(resource: Any, path: str) -> datetime | None:
-    """The time at a path, on the local clock of whoever recorded it; None if there is none."""
-    return without_timezone(time_at(resource, path))
+def local_time_at(resource: Any, *paths: str) -> datetime | None:
+    """The same time on the local clock of whoever recorded it."""
+    return without_timezone(time_at(resource, *paths))
 
 
 def number_at(resource: Any, path: str) -> float | None:

@@ -26,9 +26,9 @@ from archqa.agents.tools import Tool, ToolResult, group_by_type, tool_error
 from archqa.core.value import FrozenModel
 from archqa.fhir import FhirError, Record, Resource, project, project_all
 from archqa.fhir.values.references import PATIENT_ELEMENTS, parse_reference_element
-from archqa.query.execution.elements import text_at
-from archqa.query.execution.rows import parse_datetime, without_timezone
+from archqa.query.execution.elements import local_time_at
 from archqa.query.execution.time_windows import left_out_text
+from archqa.query.kinds import LISTS
 from archqa.tasks.fhir_agentbench.task import Ids
 
 RESOURCE_TYPES = (
@@ -164,32 +164,6 @@ def _trim(resources: Iterable[Resource]) -> Iterator[Resource]:
         }
 
 
-_TIME_PATHS = (
-    "effectiveDateTime",
-    "effectiveInstant",
-    "effectivePeriod.start",
-    "performedDateTime",
-    "performedPeriod.start",
-    "occurrenceDateTime",
-    "occurrencePeriod.start",
-    "dispenseRequest.validityPeriod.start",
-    "authoredOn",
-    "whenHandedOver",
-    "whenPrepared",
-    "period.start",
-    "onsetDateTime",
-    "onsetPeriod.start",
-    "recordedDate",
-    "started",
-    "collection.collectedDateTime",
-    "startDate",
-    "date",
-    "created",
-    "issued",
-)
-"""Where resources of R4 have the time of what they tell of; the first that a resource has counts."""
-
-
 def is_of_another(resource: Resource, patient: str) -> bool:
     """Whether a resource is, or is about, another patient."""
     if resource.get("resourceType") == "Patient":
@@ -206,9 +180,7 @@ def is_later(resource: Resource, end: datetime | None) -> bool:
     """Whether a resource is dated at or after an end; never without an end or a time."""
     if end is None:
         return False
-    texts = (text_at(resource, path) for path in _TIME_PATHS)
-    text = next(filter(None, texts), None)
-    time = without_timezone(parse_datetime(text)) if text else None
+    time = local_time_at(resource, *LISTS["time_paths"])
     return time is not None and time >= end
 
 

@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from datetime import date
 from functools import partial
 
+from archqa.query.kinds import LISTS
 from archqa.query.model import Query
 from archqa.query.questions.calendar import is_month
 from archqa.query.questions.everyday.clause import (
@@ -246,20 +247,7 @@ def _is_background(clause: Clause, sign: str) -> bool:
     return has_unknown and len(clause.words) >= _FEWEST_WORDS
 
 
-_ROWS_BEFORE_NAMES = (
-    "family_history",
-    "allergy",
-    "immunization",
-    "care_plan",
-    "care_team",
-    "goal",
-    "coverage",
-    "supply",
-    "device",
-    "imaging",
-    "report",
-    "care_unit",
-)
+_ROWS_BEFORE_NAMES = LISTS["rows_before_names"]
 """Nouns that say of which kind the rows are, whatever else is named."""
 
 _OF_MEASUREMENTS = ("noun", "flag", "test", "trend", "extreme")
