@@ -25,32 +25,10 @@ _LATER_INVERTED = re.compile(
 _QUESTION_WORD = re.compile(
     r"\b(?:what|what's|whats|when|where|why|who|whose|whom|which|how)\b", re.IGNORECASE
 )
-_ASKS_FOR_WORDS = re.compile(
-    r"^(?:(?:do|did)\s+(?:you|someone|anyone|anybody)"
-    r"|(?:can|could|would|will|may|shall)\s+(?:you|u|i|we|someone|anyone|anybody))\s+(?:please\s+)?"
-    r"(?:tell|say|list|name|give|explain|describe|summari[sz]e|show|remind|know|get|have|find)\b"
-    r"(?!\s+(?:a|an|any)\b)",
-    re.IGNORECASE,
-)
-_EXISTENCE = re.compile(
-    r"^(?:any|ever|still|anyone|anybody|anything|no|not|first time|needs?|on|hx|hx of|h/o|history of"
-    r"|allowed|able|ok|okay|safe|supposed|allergic|due for)\b",
-    re.IGNORECASE,
-)
-_STATE_VERB = re.compile(
-    r"^(?:\w+\s+)?(?:walks|lives|drinks|smokes|uses|takes|eats|sleeps|drives|works|needs|has|wears"
-    r"|snores|speaks|hears|sees)\b",
-    re.IGNORECASE,
-)
 _PLACE_OR_TIME = re.compile(
     r"\s(?:at|in|on|after|when|since|during|over|with)\s(?!(?:the|his|her|their|my|our) family).*$",
     re.IGNORECASE,
 )
-_PRIOR = re.compile(
-    r"^(?:prior|previous|past|current|known|recent|possible)\s+[\w-]+(?:\s+\w*[^s])?$",
-    re.I,
-)
-_IN_FAMILY = re.compile(r"\bin (?:the|his|her|their|my|our) family$", re.IGNORECASE)
 _JOINING = re.compile(
     r"(?:when|where|who)\s+(?:he|she|they|it|we|i|my|the|his|her|you)\b", re.IGNORECASE
 )
@@ -59,10 +37,6 @@ _NAMES_NOTHING = re.compile(
 )
 _EMBEDS_QUESTION = re.compile(
     r"\b(?:known|stated|documented|clear|say|tell|mentioned)$"
-)
-_OR_DETERMINER = re.compile(
-    r"\bthe\s+\w+(?:\s+\w+)?\s+or\s+the\s+\w+|^(?:is|was|are|were)\s.*\ban?\s.*\bor\s+an?\s",
-    re.IGNORECASE,
 )
 _JUDGEMENT_LEAD_IN = re.compile(
     r"^(?:(?:so|and|but|well|also|please|doctor|doc)\b[\s,]*)+", re.IGNORECASE
@@ -86,7 +60,7 @@ def is_yes_no_question(question: str) -> bool:
     if not text:
         return False
     if " or " in text.lower() and (
-        _has("offers_choice", text) or _OR_DETERMINER.search(text)
+        _has("offers_choice", text) or _has("joins_with_or", text)
     ):
         return False
     asked_word = _QUESTION_WORD.search(text)
@@ -107,7 +81,7 @@ def _bare(question: str) -> str:
 
 def _asks_for_words(text: str, asked_word: re.Match[str] | None) -> bool:
     """Whether a question in inverted order asks to be told something ("Can you say when …")."""
-    if _ASKS_FOR_WORDS.match(text):
+    if _has("asks_for_words", text):
         return True
     if asked_word is None or asked_word.start() == 0:
         return False
@@ -123,7 +97,7 @@ def _is_telegraphic(text: str) -> bool:
     """Whether a few words name something that is there or not."""
     if re.fullmatch(r"(?:\w+ )?allergies", text, re.IGNORECASE):
         return False
-    if _EXISTENCE.match(text):
+    if _has("names_existence", text):
         return not re.match(r"(?:on|no|not)\s+\w*$", text.lower()) or " " in text
     if len(text.split()) > MAX_TELEGRAPHIC_WORDS:
         return False
@@ -134,8 +108,8 @@ def _is_telegraphic(text: str) -> bool:
         return False
     if (
         _has("ends_with_state", text)
-        or _STATE_VERB.match(text)
-        or _IN_FAMILY.search(text)
+        or _has("begins_with_state_verb", text)
+        or _has("is_in_family", text)
     ):
         return True
     if _has("names_attribute", text):
@@ -145,7 +119,7 @@ def _is_telegraphic(text: str) -> bool:
     from archqa.terminology.concepts import find_mentions
 
     aspects = {Aspect.FINDING, Aspect.HABIT, Aspect.ALLERGY}
-    if _PRIOR.match(text):
+    if _has("names_prior", text):
         aspects |= {Aspect.PROCEDURE, Aspect.DRUG}
     return any(mention.concept.aspect in aspects for mention in find_mentions(text))
 
