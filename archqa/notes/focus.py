@@ -7,6 +7,7 @@ from typing import NamedTuple
 from archqa.core.tables import read_rows
 from archqa.notes.question_form import (
     asking_sentences,
+    has_form,
     is_judgement,
     is_yes_no_question,
     main_part,
@@ -40,50 +41,20 @@ _RELATIVE_OF_PATIENT = re.compile(
     r"(?:(?:own|late|older|younger|elder|little|big)\s+)?([\w-]+)",
     re.IGNORECASE,
 )
-_THIS_STAY = re.compile(
-    r"\bthis (?:time|stay|admission|visit|hospital\w*|episode|round|week|morning)\b"
-    r"|\bduring (?:the|this) (?:stay|admission)\b|\b(?:today|now|currently|at present|still)\b",
-    re.IGNORECASE,
-)
-_REFERS_BACK = re.compile(
-    r"\b(?:it|that|this|there)\b(?! (?:time|stay|is|was|are|were|any|been))",
-    re.IGNORECASE,
-)
 _LEAD_IN = re.compile(r"^[^:?.]{1,40}:\s+(?=\S)")
 """What a question is asked for ("MRI booking: …")."""
-_SHOWS = re.compile(
-    r"\b(?:show|find|found|reveal|demonstrat|pick(?:ed)? up|detect|confirm|grow|grew|positive for)\w*\b",
-    re.IGNORECASE,
-)
 _NO_SIDE = re.compile(
     r"\bleft(?= (?:since|over|to|in|for|after|the|from|hospital|home)\b|\s*[?.,]|$)"
     r"|\b(?:that|all|quite)(?:['’]s)? right\b|\bright (?:now|away|after|before)\b|\bright(?=\s*\?)",
     re.IGNORECASE,
 )
 """What is left over or correct, and is on no side."""
-_WHO = re.compile(r"\b(?:who|whom|whose|anyone)\b", re.IGNORECASE)
-_ALLERGIC = re.compile(r"\ballerg", re.IGNORECASE)
-_ASKS_NAME = re.compile(r"\b(?:called|named|names? of)\b", re.IGNORECASE)
-_ONE_OF = re.compile(r"\b(?:which|what|name of)\b", re.IGNORECASE)
 
 _ADVISERS = re.compile(
     r"\b(?:\w+(?:ology|ologists?|iatry|iatrists?)|\w+ (?:doctors?|specialists?|surgeons?|teams?))\b",
     re.IGNORECASE,
 )
 """Who is or was consulted: "cardiology" and "the kidney doctor" are no parts of the body."""
-_ALLERGY = re.compile(
-    r"\ballerg|\banaphyla|^\W*(?:can|may|could|should)\b|\bdo(?:es)? .{1,30} to (?:him|her|me|them)\b"
-    r"|\b(?:reaction|rxn|react\w*|problems?|happens?|ok|okay|safe|tolerat\w*|avoid)\b",
-    re.IGNORECASE,
-)
-"""Where a list of allergies may answer."""
-_WISH_OR_PLAN = re.compile(
-    r"^\W*(?:can|may|could|should|will|would|shall)\b|\b(?:want\w*|agree\w*|likely|keep|plan\w*"
-    r"|schedul\w*|due|going to|need\w*|ok|okay|allowed|supposed|ready|future|considering|offered"
-    r"|advised|recommended|told|ordered|booked)\b",
-    re.IGNORECASE,
-)
-"""Where what is planned or advised answers."""
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _DAYS = {
     "day": re.compile(
@@ -214,10 +185,10 @@ def question_focus(question: str) -> Focus:
     is_yes_no = is_yes_no_question(asking) and not is_judgement(asking)
     main = main_part(_LEAD_IN.sub("", asking))
     things = _things(main)
-    if is_yes_no and _SHOWS.search(main):
+    if is_yes_no and has_form("shows_something", main):
         # What a test shows is asked for, not the test.
         things = tuple(sorted(things, key=lambda one: one.concept.kind not in _SHOWN))
-    if _REFERS_BACK.search(asking):
+    if has_form("refers_back", asking):
         asking = " ".join(question.split())
         things = things or _things(question)[::-1]  # "It" is what was named last.
     attributes = set()
@@ -246,11 +217,11 @@ def question_focus(question: str) -> Focus:
         specimens=parts & specimen_names(),
         attributes=frozenset(attributes),
         asks_one_of=_asks_one_of(asking, things),
-        asks_allergy=_ALLERGY.search(question) is not None,
-        asks_if_allergic=_ALLERGIC.search(asking) is not None,
-        asks_occurrence=is_yes_no and _WISH_OR_PLAN.search(asking) is None,
-        asks_who=_WHO.search(asking) is not None,
-        asks_this_stay=_THIS_STAY.search(asking) is not None,
+        asks_allergy=has_form("may_be_allergy", question),
+        asks_if_allergic=has_form("names_allergy", asking),
+        asks_occurrence=is_yes_no and not has_form("wishes_or_plans", asking),
+        asks_who=has_form("asks_who", asking),
+        asks_this_stay=has_form("is_of_this_stay", asking),
         days=named_days(asking),
         names=named_people(question),
     )
@@ -291,7 +262,7 @@ def named_people(text: str) -> frozenset[str]:
 def network_question(question: str) -> str:
     """Return a question without sentences of background that it does not refer back to."""
     asking = asking_part(question)
-    return question if _REFERS_BACK.search(asking) else asking
+    return question if has_form("refers_back", asking) else asking
 
 
 def asking_part(question: str) -> str:
@@ -338,5 +309,5 @@ def _asks_one_of(text: str, things: tuple[Mention, ...]) -> bool:
     if not things or things[0].concept.kind not in {"drug_class", "organism"}:
         return False
     before = text[: things[0].start].split()[-3:]
-    asks_name = _ASKS_NAME.search(text) is not None
-    return asks_name or _ONE_OF.search(" ".join(before)) is not None
+    asks_name = has_form("asks_name", text)
+    return asks_name or has_form("asks_one_of", " ".join(before))

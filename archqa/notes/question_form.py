@@ -60,7 +60,7 @@ def is_yes_no_question(question: str) -> bool:
     if not text:
         return False
     if " or " in text.lower() and (
-        _has("offers_choice", text) or _has("joins_with_or", text)
+        has_form("offers_choice", text) or has_form("joins_with_or", text)
     ):
         return False
     asked_word = _QUESTION_WORD.search(text)
@@ -81,7 +81,7 @@ def _bare(question: str) -> str:
 
 def _asks_for_words(text: str, asked_word: re.Match[str] | None) -> bool:
     """Whether a question in inverted order asks to be told something ("Can you say when …")."""
-    if _has("asks_for_words", text):
+    if has_form("asks_for_words", text):
         return True
     if asked_word is None or asked_word.start() == 0:
         return False
@@ -97,29 +97,29 @@ def _is_telegraphic(text: str) -> bool:
     """Whether a few words name something that is there or not."""
     if re.fullmatch(r"(?:\w+ )?allergies", text, re.IGNORECASE):
         return False
-    if _has("names_existence", text):
+    if has_form("names_existence", text):
         return not re.match(r"(?:on|no|not)\s+\w*$", text.lower()) or " " in text
     if len(text.split()) > MAX_TELEGRAPHIC_WORDS:
         return False
-    if _has("ends_with_state", text):
+    if has_form("ends_with_state", text):
         return True
     text = _PLACE_OR_TIME.sub("", text)
     if re.search(r"\bnot done$|\b(?:reason|dose|when|why)\b", text, re.IGNORECASE):
         return False
     if (
-        _has("ends_with_state", text)
-        or _has("begins_with_state_verb", text)
-        or _has("is_in_family", text)
+        has_form("ends_with_state", text)
+        or has_form("begins_with_state_verb", text)
+        or has_form("is_in_family", text)
     ):
         return True
-    if _has("names_attribute", text):
+    if has_form("names_attribute", text):
         return False
     # Most questions are not telegraphic, and need no terminology.
     from archqa.terminology.concept import Aspect
     from archqa.terminology.concepts import find_mentions
 
     aspects = {Aspect.FINDING, Aspect.HABIT, Aspect.ALLERGY}
-    if _has("names_prior", text):
+    if has_form("names_prior", text):
         aspects |= {Aspect.PROCEDURE, Aspect.DRUG}
     return any(mention.concept.aspect in aspects for mention in find_mentions(text))
 
@@ -149,12 +149,12 @@ def question_form(question: str) -> QuestionForm:
         flags[name] = (
             _INVERTED.match(text) is None
             if name == "is_telegraphic"
-            else _has(name, text)
+            else has_form(name, text)
         )
     return QuestionForm(**flags)
 
 
-def _has(name: str, text: str) -> bool:
+def has_form(name: str, text: str) -> bool:
     """Whether a text has the form of that name in `data/question_patterns.tsv`."""
     return _patterns("form")[name].search(text) is not None
 
