@@ -6,11 +6,10 @@ No variant has a part of a number.
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import NamedTuple
 
 from archqa.core.case import Sentence
-from archqa.core.tables import read_rows
+from archqa.engine.question import is_worded, substitutions
 from archqa.terminology.topics import topics_of
 from archqa.terminology.words import stems
 
@@ -40,50 +39,13 @@ _SCOPE_WORD = re.compile(
     re.IGNORECASE,
 )
 """Words whose scope is the whole sentence: without them, a span would mean something else."""
-_DANGLING = re.compile(
-    r"^(?:and|or|but|vs|versus|if|unless|although|though|until|since|once|which|who|whom|that|where|when|"
-    r"while|then|to|of|in|on|"
-    r"at|by|from|for|as|than|with|without|after|because|due|per|incl\w*|given|already|also|still|"
-    r"so|plus|may|might|can|"
-    r"will|would|should|must|has|had|have|does|did|is|are|his|her|its|\w+ing)\b"
-    r"|\b(?:and|or|the|a|an|of|to|in|on|at|by|for|with|was|were|is|are|his|her|any|not|\w+ly)[.]?$",
-    re.IGNORECASE,
-)
-_PREDICATE = re.compile(
-    r"^(?:already|also|still|again|then|later|may|might|can|will|would|should|must|has|had|have|"
-    r"does|did|is|are|was|"
-    r"were|show(?:s|ed)?|reveal(?:s|ed)?|demonstrate[sd]?|grew|remain(?:s|ed)?|became|"
-    r"consistent with|c/w|"
-    r"compatible with|concerning for|considered|recogni[sz]ed|felt|judged|thought|regarded|"
-    r"attributed|presumed)\b",
-    re.IGNORECASE,
-)
-"""The start of a segment whose subject is an earlier segment: neither is complete alone."""
 _CARRIER = re.compile(
     r"^(?:(?:the\s+)?(?:patient|pt)|he|she|it)\s+(?:was|is|were|are)\s+(?=\w)(?!to\b)",
     re.IGNORECASE,
 )
-_VERB = re.compile(r"\b(?:was|were|is|are|has|had|have|did|will)\b", re.IGNORECASE)
-_STATEMENT = re.compile(
-    r"\d|->|\b(?:was|were|is|are|has|had|have|did|will|due to|\w{3,}ed)\b",
-    re.IGNORECASE,
-)
-"""What a later segment must have; else it may be the end of a list (`fatigue, nausea, fever`)."""
 _HEADING = re.compile(r"^[A-Z][\w/ -]{0,24}:\s")
-_NORMAL = re.compile(
-    r"\b(?:no|not|negative|normal|absent|without|unremarkable|stable)\b", re.IGNORECASE
-)
-_LIST_PREDICATE = re.compile(
-    r"\b(?:unremarkable|normal|wnl|neg(?:ative)?|pos(?:itive)?|elevated|intact|stable)$",
-    re.IGNORECASE,
-)
-"""The end of a list whose items it describes all (`ANCA, anti-GBM, SPEP unremarkable`)."""
 _VALUE_OR_VERB = re.compile(
     r"(?<!\S)[<>~]?\d|\b(?:was|were|is|are|has|had|have|\w{3,}ed)\b"
-)
-_REASON = re.compile(
-    r"\b(?:because|due to|caused?|given|since|so|therefore|2/2|from)\b|->",
-    re.IGNORECASE,
 )
 
 
@@ -132,7 +94,7 @@ def extract_spans(text: str, question_terms: frozenset[str]) -> Iterator[str]:
         applicable_heading = "" if ";" in text_before else heading
         # An opening such as `she was` is dropped, unless a verb of another clause depends on it.
         shorter = _CARRIER.sub("", best.text)
-        is_needed = _VERB.search(shorter) or len(shorter.split()) < MIN_SPAN_WORDS
+        is_needed = is_worded("verb", shorter) or len(shorter.split()) < MIN_SPAN_WORDS
         yield applicable_heading + (best.text if is_needed else shorter)
 
 
@@ -146,7 +108,7 @@ def _complete_spans(body: str, question_terms: frozenset[str]) -> Iterator[Span]
     # The last segment whose subject is an earlier segment.
     last_predicate = -1
     for index, segment in enumerate(segments):
-        if _PREDICATE.match(segment.text):
+        if is_worded("predicate", segment.text):
             last_predicate = index
     for start in range(len(segments)):
         is_opening = start == 0
@@ -160,16 +122,16 @@ def _complete_spans(body: str, question_terms: frozenset[str]) -> Iterator[Span]
             if len(run) == len(segments) or loses_scope or not has_its_subject:
                 continue
             # A later item may describe the list that the run ends with.
-            is_described = end < len(segments) and _LIST_PREDICATE.search(
-                segments[end].text
+            is_described = end < len(segments) and is_worded(
+                "list predicate", segments[end].text
             )
             if is_described and not _VALUE_OR_VERB.search(run[-1].text):
                 continue
             text = body[run[0].start : run[-1].end]
-            if len(text.split()) < MIN_SPAN_WORDS or _DANGLING.search(text):
+            if len(text.split()) < MIN_SPAN_WORDS or is_worded("dangling", text):
                 continue
             score = _score(run, question_terms)
-            if score > 0 and (is_opening or _STATEMENT.search(text)):
+            if score > 0 and (is_opening or is_worded("statement", text)):
                 yield Span(score, text)
 
 
@@ -206,9 +168,9 @@ def _segment(
     terms = topics_of(text) | (question_terms & frozenset(stems(text)))
     numbers = sum(1 for word in text.split() if _DIGIT.search(word))
     score = float(min(numbers, MAX_COUNTED_NUMBERS))
-    if _REASON.search(text):
+    if is_worded("reason", text):
         score += REASON_SCORE
-    if _NORMAL.search(text) and not terms & question_terms:
+    if is_worded("normal", text) and not terms & question_terms:
         score += NORMAL_FINDING_SCORE
     return Segment(
         start=start,
@@ -230,18 +192,10 @@ _SEMICOLON = re.compile(r"\s*;\s+")
 _SUBJECT = r"(?:he|she|it|they|the|this|his|her|there|was|were|has|had|will|is)"
 _CLAUSE_BOUNDARY = re.compile(rf",\s+(?=(?:and|so)\s+{_SUBJECT}\b)")
 """Between independent clauses; never before but, although or while, to keep contrasts whole."""
-_REFERENCE_TO_CLAUSE_BEFORE = re.compile(
-    r"^(?:and|so)\s+(?:it|they|this|was|were|has|had|will|is)\b", re.IGNORECASE
-)
-"""The start of a clause whose subject is the clause before, or in it."""
 _TRAILING_CLAUSE = re.compile(
     r",\s+(?:which|who|whom|where|with|without|including|as well as|along with|in addition to|"
     r"status post|after|"
     r"per)\b[^,;]*$",
-    re.IGNORECASE,
-)
-_CONTRAST = re.compile(
-    r"\b(?:but|however|although|though|not everyone|only|unless|if|until|once)\b",
     re.IGNORECASE,
 )
 _CONNECTIVE = re.compile(
@@ -318,7 +272,7 @@ def sentence_variants(
 def _compressions(text: str, question_terms: frozenset[str]) -> Iterator[str]:
     """Yield the text as more and more of it is dropped."""
     yield text
-    for long_form, short_form in _rewording("shorter"):
+    for long_form, short_form in substitutions("shorter"):
         text = long_form.sub(short_form, text)
     text = " ".join(text.split())
     yield text
@@ -356,7 +310,7 @@ def _drop_opener(text: str) -> str:
     head, comma, rest = text.partition(", ")
     if not comma or len(rest.split()) < MIN_REST_WORDS or _DIGIT.search(head):
         return text
-    is_opener = any(opener.fullmatch(head) for opener, _ in _rewording("dropped"))
+    is_opener = any(opener.fullmatch(head) for opener, _ in substitutions("dropped"))
     return rest if is_opener else text
 
 
@@ -372,14 +326,14 @@ def _best_clause(text: str, question_terms: frozenset[str]) -> str:
     independent = [
         clause for clause in clauses if len(clause.split()) >= MIN_CLAUSE_WORDS
     ]
-    refers_back = any(map(_REFERENCE_TO_CLAUSE_BEFORE.match, clauses))
+    refers_back = any(is_worded("clause before", clause) for clause in clauses)
     if len(independent) < 2 or refers_back:
         return text
     best = max(
         reversed(independent), key=lambda clause: _content(clause, question_terms)
     )
     for clause in clauses:
-        if clause is not best and _CONTRAST.search(clause):
+        if clause is not best and is_worded("contrast", clause):
             return text
     return best
 
@@ -390,15 +344,3 @@ def _content(text: str, question_terms: frozenset[str]) -> float:
     numbers = sum(1 for word in words if _DIGIT.search(word))
     shared_terms = question_terms & {*stems(text), *topics_of(text)}
     return len(words) + numbers + 2.0 * len(shared_terms)
-
-
-@cache
-def _rewording(kind: str) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """The patterns of one kind and what replaces them."""
-    patterns = []
-    for row_kind, pattern, replacement in read_rows(
-        "engine/data/rewording.tsv", 3, optional=1
-    ):
-        if row_kind == kind:
-            patterns.append((re.compile(pattern, re.IGNORECASE), replacement))
-    return tuple(patterns)

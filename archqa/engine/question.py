@@ -108,9 +108,9 @@ def extract_questions(message: str) -> list[str]:
 def _third_person(text: str, message: str) -> str:
     pronouns = _PRONOUNS[_patient_gender(message)]
     text = _drop_openers(text)
-    for pattern, replacement in _substitutions("word"):
+    for pattern, replacement in substitutions("word"):
         text = pattern.sub(replacement.format(**pronouns._asdict()), text)
-    for pattern, _ in _substitutions("ending"):
+    for pattern, _ in substitutions("ending"):
         text = pattern.sub("", text)
     return " ".join(text.split())
 
@@ -120,7 +120,7 @@ def _drop_openers(text: str) -> str:
     previous = None
     while previous != text:
         previous = text
-        for pattern, _ in _substitutions("opener"):
+        for pattern, _ in substitutions("opener"):
             text = pattern.sub("", text)
     return text
 
@@ -132,7 +132,7 @@ def _patient_gender(message: str) -> str:
     opening = message[:OPENING_CHARACTERS]
     relations = []
     for gender in ("she", "he"):
-        for relation in _substitutions(gender)[0].pattern.finditer(opening):
+        for relation in substitutions(gender)[0].pattern.finditer(opening):
             relations.append((relation.start(), gender))
     if not relations:
         return ""
@@ -177,13 +177,18 @@ def _punctuate(text: str) -> str:
 
 
 @cache
-def _substitutions(kind: str) -> tuple[Substitution, ...]:
+def substitutions(kind: str) -> tuple[Substitution, ...]:
     """Return the rows of `data/rewording.tsv` of one kind."""
-    substitutions = []
+    rows = []
     for row_kind, pattern, replacement in read_rows(
         "engine/data/rewording.tsv", 3, optional=1
     ):
         if row_kind == kind:
             compiled = re.compile(pattern, re.IGNORECASE)
-            substitutions.append(Substitution(compiled, replacement))
-    return tuple(substitutions)
+            rows.append(Substitution(compiled, replacement))
+    return tuple(rows)
+
+
+def is_worded(kind: str, text: str) -> bool:
+    """Whether a pattern of one kind in `data/rewording.tsv` fits a text."""
+    return any(pattern.search(text) for pattern, _ in substitutions(kind))
