@@ -43,9 +43,6 @@ _OTHER_NAMES = frozenset({"metadata", "$export", ".well-known"})
 _MAX_DIAGNOSTICS = 5
 """Diagnostics of a refusal that are shown."""
 
-_MAX_REPLY_DEPTH = 210
-"""Nested objects and arrays of a reply: a Bundle of resources as deep as a record takes them."""
-
 _exchange_end: ContextVar[float] = ContextVar("exchange_end", default=math.inf)
 """When the exchange of this thread has to be over, on the monotonic clock."""
 
@@ -116,7 +113,7 @@ def _text(content: bytes) -> str:
 
 def _read_json(content: bytes) -> Any:
     try:
-        return parse_bounded(_text(content), _MAX_REPLY_DEPTH)
+        return parse_bounded(_text(content))
     except InvalidBody as problem:
         raise FhirError(f"The server's answer {problem}", 502, "structure") from None
 

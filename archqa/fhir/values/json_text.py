@@ -11,6 +11,9 @@ from typing import Any, NoReturn
 
 from archqa.core.recorded_numbers import RecordedNumber
 
+_MAX_DEPTH = 210
+"""Nested objects and arrays of a reply: a Bundle of resources as deep as a record takes them."""
+
 MAX_REQUEST_DEPTH = 64
 """Nested objects and arrays of a request's body. R4's deepest resources have about 20."""
 
@@ -57,7 +60,7 @@ def parse(text: str) -> Any:
     return _DECODER.decode(text)
 
 
-def parse_bounded(text: str, max_depth: int) -> Any:
+def parse_bounded(text: str, max_depth: int = _MAX_DEPTH) -> Any:
     """Return the value of a JSON text from elsewhere; its decimal numbers keep their text.
 
     Raises `InvalidBody`, also for a number that no float can have, and for more levels.
