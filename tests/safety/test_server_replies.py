@@ -12,6 +12,8 @@ from archqa.errors import ArchqaError, CallerError, ServerUnavailable
 from archqa.fhir import ExportServer, FhirClient, FhirError
 from archqa.fhir.client.exchange import TransientFailure
 from archqa.fhir.client.smart import ClientCredentials, FixedToken
+from archqa.tasks.medagentbench.protocol import parse_resources
+from archqa.tasks.medagentbench.session import FHIR_BASE_URL, open_gateway
 from tests.cli.test_commands import archqa
 from tests.safety.raw_server import RawServer, Request, Response, json_response
 
@@ -304,3 +306,15 @@ def test_a_write_that_is_stored_is_not_lost_for_a_reply_that_cannot_be_read() ->
         ):
             stored = client.create({"resourceType": "Patient", "note": "\ud800"})
             assert stored["id"] == "7"
+
+
+@pytest.mark.parametrize("body", POISON.values(), ids=POISON)
+def test_a_page_that_an_agent_fetches_is_read_within_the_same_bounds(body: str) -> None:
+    content = body.encode("utf-8", "surrogateescape")
+    with (
+        RawServer(lambda _: Response(200, (content,))) as server,
+        FhirClient(server.url, tries=1) as client,
+    ):
+        page = open_gateway(client).get(f"{FHIR_BASE_URL}Patient").text
+        resources = parse_resources(page)
+    assert len(repr(resources)) < 1000
