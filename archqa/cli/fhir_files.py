@@ -26,6 +26,7 @@ from archqa.cli.options import (
     plain_http_allowed,
 )
 from archqa.errors import CallerError
+from archqa.safety.files import NotPrivate
 from archqa.safety.server_urls import is_server_url
 
 if TYPE_CHECKING:
@@ -260,6 +261,8 @@ def export(
                 restart=restart,
                 progress=show_progress,
             )
+    except NotPrivate:
+        raise
     except BaseException:
         folder = fhir.state_folder(into)
         if (folder / "state.json").exists():

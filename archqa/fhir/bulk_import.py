@@ -7,21 +7,20 @@
 Source: hl7.org/fhir/uv/bulkdata/STU2/export.html.
 """
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from archqa.core.value import FrozenModel
 from archqa.errors import ArchqaError, CallerError, InputError, ServerUnavailable
+from archqa.fhir.client.exchange import TransientFailure, read_issues
 from archqa.fhir.client.export_server import (
     ExportServer,
     Manifest,
     RemoteFile,
-    TransientFailure,
     Waiting,
     download,
     part_path,
@@ -32,11 +31,13 @@ from archqa.fhir.store import Store
 from archqa.safety.files import (
     LocksUnsupported,
     acquire_lock,
+    make_private_folder,
     open_private_file,
     release_lock,
     storage_errors,
     write_private_text,
 )
+from archqa.safety.text import without_surrogates
 
 T = TypeVar("T")
 
@@ -49,6 +50,10 @@ _LONGEST_WAIT = 60.0
 
 _MAX_ISSUES = 20
 """Issues of the server's error files that are told; all are counted."""
+
+_MAX_ISSUE_LENGTH = 600
+_MAX_OUTCOME_BYTES = 2**20
+"""Bytes of a line of an error file that are read at once."""
 
 _STATE_NAME = "state.json"
 _LOCK_NAME = "lock"
@@ -122,6 +127,7 @@ def import_export(
 
     What was fetched before an error or an interruption is kept beside the record, and the same call
     goes on with it; `restart` drops it. Raises `CallerError` if that is of another order,
+    `NotPrivate` if somebody else may have put it there,
     `ServerUnavailable`, `AuthenticationFailed`, `FhirError` for what the server refuses or sends
     otherwise than it says, and as `Store.load`.
     """
@@ -130,7 +136,7 @@ def import_export(
     folder = state_folder(into)
     with storage_errors(folder):
         into.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        make_private_folder(folder)
         with _locked(folder):
             running = _Import(
                 server,
@@ -363,22 +369,19 @@ def _read_issues(paths: Iterable[Path]) -> tuple[int, list[str]]:
     failures = 0
     texts: list[str] = []
     for path in paths:
-        issues: list[object] = []
+        issues: list[dict[str, Any]] = []
         with path.open("rb") as lines:
-            for line in lines:
-                try:
-                    issues += json.loads(line)["issue"]
-                except (ValueError, KeyError, TypeError, RecursionError):
-                    if not line.isspace():
-                        issues.append({"code": "an outcome that cannot be read"})
+            while line := lines.readline(_MAX_OUTCOME_BYTES):
+                if not line.isspace():
+                    unreadable = {"code": "an outcome that cannot be read"}
+                    issues += read_issues(line) or [unreadable]
         for issue in issues:
-            if not isinstance(issue, dict):
-                continue
             severity = str(issue.get("severity", "error"))
             failures += severity in {"error", "fatal"}
             details = issue.get("details")
             text = details.get("text") if isinstance(details, dict) else None
             words = issue.get("diagnostics") or text or issue.get("code") or "no reason"
             if len(texts) < _MAX_ISSUES:
-                texts.append(f"the server's {severity}: {words}")
+                text = without_surrogates(f"the server's {severity}: {words}")
+                texts.append(text[:_MAX_ISSUE_LENGTH])
     return failures, texts

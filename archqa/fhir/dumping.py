@@ -19,10 +19,10 @@ from typing import IO, NamedTuple
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError
 from archqa.fhir.client.http_client import FhirClient
-from archqa.fhir.index.blobs import ResourceReader
+from archqa.fhir.index.blobs import ResourceReader, StoredResource
 from archqa.fhir.index.checksums import ChecksumList, digest
 from archqa.fhir.index.sources import MAX_UNPACKED_BYTES
-from archqa.fhir.record import all_pages
+from archqa.fhir.record import Entry
 from archqa.fhir.store import LocalRecord
 from archqa.fhir.values.text import on_one_line
 from archqa.safety.files import open_private_file, storage_errors, write_private_text
@@ -55,11 +55,6 @@ class DumpReport(FrozenModel):
     files: tuple[str, ...]
     reflowed: int
     remarks: tuple[str, ...] = ()
-
-
-class _Text(NamedTuple):
-    id: str
-    text: str
 
 
 def dump(
@@ -118,9 +113,9 @@ class _DumpWriter:
         self._total = sum(counts.values())
         if isinstance(record, FhirClient):
             for resource_type, count in counts.items():
-                written = self._write_type(
-                    resource_type, _texts_of_server(record, resource_type)
-                )
+                matches = record.matches(resource_type, {"_count": _PAGE_SIZE})
+                of_type = (entry for entry in matches if entry.type == resource_type)
+                written = self._write_type(resource_type, of_type)
                 if written != count:
                     difference = f"the server counts {count} and sent {written}"
                     self._remarks.append(f"{resource_type}: {difference}")
@@ -128,7 +123,7 @@ class _DumpWriter:
             state = _state_of(record)
             for resource_type in counts:
                 self._write_type(
-                    resource_type, _texts_of_record(record, resource_type, state)
+                    resource_type, _resources_of_type(record, resource_type, state)
                 )
             if _state_of(record).versions != state.versions:
                 fix = "Nothing was written. Dump it again when no load is under way."
@@ -151,10 +146,12 @@ class _DumpWriter:
             remarks=tuple(self._remarks),
         )
 
-    def _write_type(self, resource_type: str, texts: Iterable[_Text]) -> int:
+    def _write_type(
+        self, resource_type: str, resources: Iterable[Entry | StoredResource]
+    ) -> int:
         count = 0
         with _open_lines(self._folder / f"{resource_type}{self._suffix}") as file:
-            for resource in texts:
+            for resource in resources:
                 text = on_one_line(resource.text)
                 self._reflowed += text != resource.text
                 if resource_type == "Bundle":
@@ -201,12 +198,12 @@ def _state_of(record: LocalRecord) -> _RecordState:
         return _RecordState(int(last), tuple(versions))
 
 
-def _texts_of_record(
+def _resources_of_type(
     record: LocalRecord,
     resource_type: str,
     state: _RecordState,
-) -> Iterator[_Text]:
-    """Yield the texts of a type in the order of the record; those added after `state` are left out.
+) -> Iterator[StoredResource]:
+    """Yield the resources of a type in the order of the record, without those after `state`.
 
     Each batch is a read of its own: other threads search and write between two of them.
     """
@@ -222,29 +219,13 @@ def _texts_of_record(
             resources = ResourceReader(session.connection).fetch(numbers)
         if not numbers:
             return
-        for resource in resources:
-            yield _Text(resource.id, resource.text)
+        yield from resources
         last = numbers[-1]
 
 
 def wrapped_bundle(text: str) -> str:
     """Return a Bundle as the only entry of another: a load takes the outer one apart, not it."""
     return f'{{"resourceType": "Bundle", "type": "collection", "entry": [{{"resource": {text}}}]}}'
-
-
-def _texts_of_server(client: FhirClient, resource_type: str) -> Iterator[_Text]:
-    """Yield the texts of a type on all pages, each resource once."""
-    first_page = client.search(resource_type, {"_count": _PAGE_SIZE})
-    ids: set[str] = set()
-    for page in all_pages(client, first_page):
-        for entry in page.entries:
-            if (
-                entry.mode == "match"
-                and entry.type == resource_type
-                and entry.id not in ids
-            ):
-                ids.add(entry.id)
-                yield _Text(entry.id, entry.text)
 
 
 @contextmanager

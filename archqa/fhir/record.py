@@ -78,6 +78,14 @@ def operation_outcome(
     return {"resourceType": "OperationOutcome", "issue": issues}
 
 
+def objects_of(parent: Any, member: str) -> list[dict[str, Any]]:
+    """Return the JSON objects of a member that is a list; none where parent or member is not one."""
+    values = parent.get(member) if isinstance(parent, Mapping) else None
+    if not isinstance(values, list):
+        return []
+    return [value for value in values if isinstance(value, dict)]
+
+
 @dataclass(frozen=True)
 class Entry:
     """One entry of a searchset.
@@ -141,8 +149,8 @@ class Page:
         ]
         for entry in self.entries:
             if entry.mode == "outcome":
-                issues = entry.resource.get("issue", [])
-                diagnostics += [issue.get("diagnostics", "") for issue in issues]
+                issues = objects_of(entry.resource, "issue")
+                diagnostics += [str(issue.get("diagnostics", "")) for issue in issues]
         return diagnostics
 
 

@@ -98,10 +98,6 @@ class RequestBudget:
     def spend_resource(self, text: str) -> None:
         """Count a resource of the reply."""
         self._resources_left -= 1
-        self.spend_text(text)
-
-    def spend_text(self, text: str) -> None:
-        """Count a text of the reply."""
         self._bytes_left -= len(text) if text.isascii() else len(text.encode())
 
 
@@ -126,14 +122,6 @@ def count_resource(text: str) -> None:
     if budget is not None:
         budget.check_room()
         budget.spend_resource(text)
-
-
-def count_text(text: str) -> None:
-    """Count another text of the reply that this thread makes. Raises `FhirError` if it is full."""
-    budget = _current.get()
-    if budget is not None:
-        budget.check_room()
-        budget.spend_text(text)
 
 
 def check_budget() -> None:

@@ -24,7 +24,15 @@ from archqa.errors import InputError
 from archqa.fhir.index import schema
 from archqa.fhir.index.blobs import ResourceReader, StoredResource
 from archqa.fhir.profile import ARCHQA, Profile, get_profile
-from archqa.fhir.record import CodeCount, Entry, FhirError, Page, Resource, SearchParams
+from archqa.fhir.record import (
+    CodeCount,
+    Entry,
+    FhirError,
+    Page,
+    Resource,
+    SearchParams,
+    all_pages,
+)
 from archqa.fhir.request_budget import (
     CHUNK_LIMITS,
     BudgetedConnection,
@@ -34,7 +42,7 @@ from archqa.fhir.request_budget import (
 )
 from archqa.fhir.values.json_text import parse
 from archqa.fhir.values.references import ReferenceTarget, parse_path
-from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
+from archqa.fhir.values.resource_types import check_resource_type
 from archqa.fhir.values.urls import flatten_params, parse_search_url
 from archqa.safety.arguments import as_path
 
@@ -159,11 +167,7 @@ class LocalRecord(ABC):
 
         Raises `FhirError` (404) for a type FHIR does not have.
         """
-        if resource_type not in R4_RESOURCE_TYPES:
-            hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
-            raise FhirError(
-                f"There is no such resource type.{hint}", 404, "not-supported"
-            )
+        check_resource_type(resource_type)
         with self.read_session() as session:
             return ResourceReader(session.connection).find(resource_type, resource_id)
 
@@ -198,10 +202,7 @@ class LocalRecord(ABC):
         pairs = [*pairs, *flatten_params(params)]
         if not any(name == "_count" for name, _ in pairs):
             pairs.append(("_count", "1000"))
-        page = self.search(path, pairs)
-        yield from page.resources
-        while page.next is not None:
-            page = self.search(page.next)
+        for page in all_pages(self, self.search(path, pairs)):
             yield from page.resources
 
     def everything(self, patient: str) -> Iterator[Resource]:

@@ -11,7 +11,7 @@ from archqa.fhir import Overlay, Page, Record, Resource
 from archqa.fhir.connection import tolerate_refusals
 from archqa.fhir.request_budget import RequestLimits
 from archqa.fhir.store import LocalRecord
-from archqa.fhir.values.urls import parse_search_url
+from archqa.fhir.values.urls import parse_search_url, with_count
 from archqa.mcp.one_patient import (
     ONE_PATIENT,
     is_in_record_of,
@@ -176,17 +176,10 @@ class ServedRecord:
         path, params = parse_search_url(query)
         if self.only_patient is not None:
             path, params = within_patient(path, params, self.only_patient.id)
-        count = self.limits.rows
-        limited = []
-        for name, value in params:
-            if name != "_count":
-                limited.append((name, value))
-            else:
-                count = self.limits.rows
-                if value.isdecimal() and len(value) < 10:
-                    count = min(int(value), count)
-        limited.append(("_count", str(count)))
-        return self.record.search(path, limited)
+        rows = self.limits.rows
+        if not any(name == "_count" for name, _ in params):
+            params = [*params, ("_count", str(rows))]
+        return self.record.search(path, with_count(params, rows))
 
     def _may_show(self, mode: str, resource: Resource) -> bool:
         """Whether an entry may be shown. A store's own matches are of the patient's compartment."""

@@ -269,10 +269,7 @@ class RecordTools(NamedTuple):
             who="mcp",
             against=[_OTHER_PATIENT] if is_refused else [],
         )
-        findings = []
-        for finding in result.findings:
-            place = f"{finding.path}: " if finding.path else ""
-            findings.append(f"{place}{finding.message}")
+        findings = [finding.text for finding in result.findings]
         if result.stored is None:
             raise CallerError("\n".join(["Nothing was written.", *findings]))
         return WrittenResource(

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from archqa.errors import ArchqaError, StorageError
+from archqa.errors import ArchqaError, CallerError, StorageError
 
 try:
     import fcntl
@@ -20,6 +20,7 @@ except ImportError:  # Not on Windows.
     fcntl = None  # type: ignore[assignment]
 
 _MODE = 0o600
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Not on Windows.
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -113,10 +114,46 @@ def remove_drafts(path: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
-def open_private_file(path: Path) -> IO[bytes]:
-    """Open a file to write anew; its folder must be private. Raises `OSError`."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE)
-    return os.fdopen(descriptor, "wb")
+def open_private_file(path: Path, *, append: bool = False) -> IO[bytes]:
+    """Open a file to write anew, or to add to; its folder must be private.
+
+    Raises `OSError`, also for a link.
+    """
+    change = os.O_APPEND if append else os.O_TRUNC
+    flags = os.O_WRONLY | os.O_CREAT | change | _NOFOLLOW
+    return os.fdopen(os.open(path, flags, _MODE), "ab" if append else "wb")
+
+
+class NotPrivate(CallerError):
+    """A file or a folder that somebody else may have put there."""
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder for the user alone; one that is there must be so, with all files in it.
+
+    Raises `NotPrivate` for a link, also a hard one, and for what others own, may read or write, and
+    `OSError`.
+    """
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        _check_private(folder, folder)
+        for path in folder.iterdir():
+            with suppress(FileNotFoundError):  # Another process may be at work there.
+                _check_private(path, folder)
+
+
+def _check_private(path: Path, folder: Path) -> None:
+    status = path.lstat()
+    is_file = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+    is_own = os.name != "posix" or (
+        status.st_uid == os.geteuid() and not status.st_mode & 0o077
+    )
+    if not is_own or not (is_file or stat.S_ISDIR(status.st_mode)):
+        raise NotPrivate(
+            f"{path} is a link, or is not this user's alone: somebody else may have put it there.\n"
+            f"Remove {folder}, and run the command again."
+        )
 
 
 def open_private_log(path: Path) -> IO[str]:
@@ -176,7 +213,8 @@ def acquire_lock(path: Path) -> int | None:
     """
     while True:
         _check_locks_supported()
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | _NOFOLLOW
+        descriptor = os.open(path, flags, _MODE)
         try:
             if not _lock(descriptor, exclusive=True):
                 os.close(descriptor)

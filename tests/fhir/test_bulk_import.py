@@ -1,6 +1,7 @@
 """A server's bulk export becomes a record, over real HTTP on loopback, also when it is interrupted."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from archqa.fhir import (
     state_folder,
 )
 from archqa.fhir.client.smart import FixedToken
+from archqa.safety.files import NotPrivate
+from tests.cli.test_commands import archqa
 from tests.fakes.bulk_server import TOKEN, TRANSACTION_TIME, BulkServer
 from tests.fhir.invented import build_store, numbered_observations, patient
 from tests.fhir.test_dumping import texts_by_type
@@ -499,3 +502,132 @@ def test_two_commands_do_not_fetch_the_same_at_once(
 
     with pytest.raises(CallerError, match="Another command"):
         fetch(base, tmp_path / "a.db", progress=begin_another)
+
+
+def test_error_files_of_another_shape_are_counted(
+    odd: OddServer, base: str, tmp_path: Path
+) -> None:
+    lines = [
+        "[" * 100_000,
+        json.dumps({"issue": [{"severity": "error", "diagnostics": "x" * 5000}]}),
+        json.dumps({"issue": [{"severity": "warning", "diagnostics": "\ud800"}, 7]}),
+        '{"issue": 7}',
+        '{"issue": [{"severity": %s}]}' % ("1" * 5000),
+    ]
+    content = "\n".join(lines).encode()
+    odd.replies["/files/2"] = lambda _: whole(content)
+    odd.more["error"] = [{"type": "OperationOutcome", "url": "/files/2"}]
+    report = fetch(base, tmp_path / "a.db")
+    assert report.failures == 4
+    assert len(report.issues) == 5
+    assert all(len(issue) <= 600 for issue in report.issues)
+    assert "\ud800" not in "".join(report.issues)
+
+
+# What somebody else put where an export keeps what it fetched.
+
+
+def plant(folder: Path, base: str) -> Path:
+    """A state folder as an interrupted export leaves it: private, with one whole file."""
+    folder.mkdir(mode=0o700)
+    state = {
+        "order": {"base": base},
+        "status_url": f"{base}/status",
+        "manifest": {
+            "transaction_time": "2030-01-01T00:00:00Z",
+            "requires_token": True,
+            "files": [{"type": "Patient", "url": f"{base}/files/1"}],
+        },
+    }
+    for name, text in (
+        ("state.json", json.dumps(state)),
+        ("0001-Patient.ndjson", json.dumps(patient("foreign"))),
+    ):
+        path = folder / name
+        path.write_text(text)
+        path.chmod(0o600)
+    return folder
+
+
+def link_to_state(folder: Path, elsewhere: Path) -> None:
+    folder.rename(elsewhere / "state")
+    folder.symlink_to(elsewhere / "state")
+
+
+def link_to_file(folder: Path, elsewhere: Path) -> None:
+    path = folder / "0001-Patient.ndjson"
+    path.rename(elsewhere / "file")
+    path.symlink_to(elsewhere / "file")
+
+
+def link_for_the_part(folder: Path, elsewhere: Path) -> None:
+    (folder / "0001-Patient.ndjson").unlink()
+    (elsewhere / "part").write_text("")
+    (folder / "0001-Patient.ndjson.part").symlink_to(elsewhere / "part")
+
+
+def hard_link(folder: Path, elsewhere: Path) -> None:
+    (elsewhere / "hard").hardlink_to(folder / "0001-Patient.ndjson")
+
+
+def dangling_lock(folder: Path, elsewhere: Path) -> None:
+    (folder / "lock").symlink_to(elsewhere / "made")
+
+
+def open_folder(folder: Path, _: Path) -> None:
+    folder.chmod(0o755)
+
+
+def open_state(folder: Path, _: Path) -> None:
+    (folder / "state.json").chmod(0o644)
+
+
+def pipe(folder: Path, _: Path) -> None:
+    os.mkfifo(folder / "0001-Patient.ndjson.part", 0o600)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [link_to_state, link_to_file, link_for_the_part, hard_link, dangling_lock,
+     open_folder, open_state, pipe],
+)  # fmt: skip
+@pytest.mark.parametrize("restart", [[], ["--restart"]])
+def test_a_planted_state_is_refused_and_nothing_is_written_elsewhere(
+    odd: OddServer,
+    base: str,
+    tmp_path: Path,
+    change: Callable[[Path, Path], None],
+    restart: list[str],
+) -> None:
+    target, elsewhere = tmp_path / "a.db", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    change(plant(state_folder(target), base), elsewhere)
+    before = {path.name: path.stat().st_size for path in elsewhere.iterdir()}
+    result = archqa("fhir", "export", base, "--into", str(target), *restart)
+    assert result.returncode == 2
+    assert "goes on with it" not in result.stderr
+    assert "somebody else may have put it there" in result.stderr
+    assert f"Remove {state_folder(target)}" in result.stderr
+    assert not target.exists()
+    assert odd.server.requests == []
+    after = {path.name: path.stat().st_size for path in elsewhere.iterdir()}
+    assert after == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no owners")
+def test_a_state_of_another_user_is_refused(
+    odd: OddServer, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(state_folder(tmp_path / "a.db"), base)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(NotPrivate):
+        fetch(base, tmp_path / "a.db")
+    assert odd.server.requests == []
+
+
+def test_a_state_of_the_same_user_goes_on(
+    odd: OddServer, base: str, tmp_path: Path
+) -> None:
+    plant(state_folder(tmp_path / "a.db"), base)
+    report = fetch(base, tmp_path / "a.db")
+    assert report.load.by_type == {"Patient": 1}

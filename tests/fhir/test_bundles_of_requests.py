@@ -9,7 +9,7 @@ import pytest
 
 from archqa.fhir import AuditLog, FhirService, Overlay, Store, WriteMode, Writer
 from tests.fhir.serving import BASE, ids_on_all_pages
-from tests.fhir.writes import VITAL_SIGN
+from tests.fhir.writes import MEDICATION_ORDER, REFERRAL, VITAL_SIGN
 
 
 def bundle(bundle_type: str, *entries: Any) -> str:
@@ -66,43 +66,126 @@ def test_a_transaction_stores_all_and_its_entries_may_refer_to_each_other(
     ward_store: Store, tmp_path: Path
 ) -> None:
     log = AuditLog(tmp_path / "audit.jsonl")
-    patient = {"resourceType": "Patient", "name": [{"family": "Newcomer"}]}
-    vital_sign = {**VITAL_SIGN, "subject": {"reference": "urn:uuid:1"}}
+    order = {**REFERRAL, "status": "draft"}
+    vital_sign = {**VITAL_SIGN, "basedOn": [{"reference": "urn:uuid:1"}]}
     requests = [
-        get("Patient?family=Newcomer"),
+        get("ServiceRequest?status=draft"),
         post(vital_sign),
-        post(patient, "urn:uuid:1"),
+        post(order, "urn:uuid:1"),
     ]
     with Overlay.over(ward_store) as overlay:
         service = FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY, log))
         reply = service.post("", bundle("transaction", *requests), who="tester")
-        searchset, new_vital_sign, new_patient = reply.json()["entry"]
+        searchset, new_vital_sign, new_order = reply.json()["entry"]
         assert searchset["response"]["status"] == "200"
         assert new_vital_sign["response"]["status"] == "201"
-        assert new_patient["response"]["status"] == "201"
-        patient_id = new_patient["response"]["location"].split("/")[1]
+        assert new_order["response"]["status"] == "201"
+        order_id = new_order["response"]["location"].split("/")[1]
         (match,) = searchset["resource"]["entry"]
-        assert match["resource"]["id"] == patient_id, "reads come after the writes"
-        assert service.get(f"Observation?patient={patient_id}").json()["total"] == 1
+        assert match["resource"]["id"] == order_id, "reads come after the writes"
+        found = service.get(f"Observation?based-on=ServiceRequest/{order_id}").json()
+        assert found["total"] == 1
     entries = list(log.entries())
     assert len(entries) == 2
     for entry in entries:
         assert (entry.method, entry.status, entry.who) == ("POST", 201, "tester")
 
 
-def test_a_transaction_with_one_bad_entry_stores_nothing(ward_store: Store) -> None:
+def test_a_transaction_with_one_bad_entry_stores_nothing(
+    ward_store: Store, tmp_path: Path
+) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
     with Overlay.over(ward_store) as overlay:
-        service = FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY))
+        service = FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY, log))
         new = put({**VITAL_SIGN, "id": "v1"})
-        existing = put({"resourceType": "Patient", "id": "p1"})
+        existing = put({**VITAL_SIGN, "id": "o1"})
         reply = service.post("", bundle("transaction", new, existing))
         assert reply.status == 409
         summary, detail = reply.json()["issue"]
         assert summary["diagnostics"] == "Nothing was stored."
         assert detail["diagnostics"].startswith("Entry 2:")
         assert overlay.added() == []
+        assert [entry.status for entry in log.entries()] == [409, 409]
+        undone, refused = (entry.findings[-1]["message"] for entry in log.entries())
+        assert "undone" in undone
+        assert "id already" in refused
         assert service.post("", bundle("transaction", new)).status == 200
         assert service.get("Observation/v1").status == 200
+
+
+def without(name: str) -> dict[str, Any]:
+    return {key: value for key, value in MEDICATION_ORDER.items() if key != name}
+
+
+NOBODY = {"subject": {"reference": "Patient/nobody"}}
+REFUSED: dict[str, dict[str, Any]] = {
+    "an order for nobody": {**MEDICATION_ORDER, **NOBODY},
+    "a referral for nobody": {**REFERRAL, **NOBODY},
+    "a result of nobody": {**VITAL_SIGN, **NOBODY},
+    "an order without a subject": without("subject"),
+    "an order without a dose": without("dosageInstruction"),
+    "a status of no value set": {**MEDICATION_ORDER, "status": "maybe"},
+    "a date without a zone": {**MEDICATION_ORDER, "authoredOn": "2023-11-13"},
+    "a code that is a text": {**REFERRAL, "code": "x-ray"},
+    "a note that is a text": {**REFERRAL, "note": "urgent"},
+    "a status that is a list": {**VITAL_SIGN, "status": ["final"]},
+    "a new patient": {"resourceType": "Patient"},
+    "a condition": {"resourceType": "Condition", "subject": {"reference": "Patient/p1"}},
+    "an audit event": {"resourceType": "AuditEvent"},
+    "a Bundle": {"resourceType": "Bundle", "type": "collection"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("resource", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("method", [post, put])
+@pytest.mark.parametrize("others", [0, 150])
+def test_an_entry_is_refused_as_a_single_write_is(
+    ward_store: Store,
+    tmp_path: Path,
+    resource: dict[str, Any],
+    method: Any,
+    others: int,
+) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    with Overlay.over(ward_store) as overlay:
+        service = FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY, log))
+        alone = service.post(resource["resourceType"], json.dumps(resource))
+        assert alone.status == 422
+        refused = method({**resource, "id": "new"})
+        good = [post(VITAL_SIGN)] * others
+        reply = service.post("", bundle("transaction", *good, refused))
+        assert reply.status == 422
+        texts = [issue["diagnostics"] for issue in reply.json()["issue"]]
+        number = others + 1
+        expected = [
+            f"Entry {number}: {issue['diagnostics']}" for issue in alone.json()["issue"]
+        ]
+        assert texts == ["Nothing was stored.", *expected]
+        assert overlay.added() == []
+        in_batch = service.post("", bundle("batch", *good, refused)).json()["entry"]
+        response = in_batch[-1]["response"]
+        assert response["status"] == "422"
+        assert response["outcome"]["issue"] == alone.json()["issue"]
+        assert len(overlay.added()) == others
+    statuses = [entry.status for entry in log.entries()]
+    assert statuses == [422] * (others + 2) + [201] * others + [422]
+
+
+def test_a_patient_of_the_same_transaction_is_not_written(ward_store: Store) -> None:
+    patient = {"resourceType": "Patient", "name": [{"family": "Newcomer"}]}
+    order = {**MEDICATION_ORDER, "subject": {"reference": "urn:uuid:1"}}
+    with Overlay.over(ward_store) as overlay:
+        service = FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY))
+        entries = [post(patient, "urn:uuid:1"), post(order)]
+        reply = service.post("", bundle("transaction", *entries))
+        assert reply.status == 422
+        assert overlay.added() == []
+        writable = set()
+        (rest,) = service.get("metadata").json()["rest"]
+        for declared in rest["resource"]:
+            if {"code": "create"} in declared["interaction"]:
+                writable.add(declared["type"])
+        assert writable == {"Observation", "MedicationRequest", "ServiceRequest"}
 
 
 @pytest.mark.parametrize(

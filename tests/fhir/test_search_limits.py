@@ -137,5 +137,5 @@ def test_a_resolver_fetches_two_hundred_resources_in_one_search(
     members = [{"reference": f"Observation/o{number}"} for number in range(450)]
     test = observation("test", "p1", hasMember=members)
     resolver = Resolver(CountedRecord())  # type: ignore[arg-type]
-    assert len(resolver.members(test)) == 450
+    assert len(resolver.at(test, "hasMember")) == 450
     assert counts == [200, 200, 50]

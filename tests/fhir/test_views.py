@@ -132,9 +132,10 @@ def test_a_resolver_follows_drugs_members_and_specimens(ward_store: Store) -> No
     resolver = Resolver(ward_store)
     mix = read(ward_store, "MedicationRequest", "r1")
     test = read(ward_store, "Observation", "o5")
-    drug_names = map(display_name, resolver.medications(mix))
+    (medication,) = resolver.at(mix, "medicationReference")
+    drug_names = map(display_name, resolver.at(medication, "ingredient.itemReference"))
     assert list(drug_names) == ["Insulin", "0.9% Sodium Chloride"]
-    (organism,) = resolver.members(test)
+    (organism,) = resolver.at(test, "hasMember")
     assert display_name(organism) == "STAPH AUREUS"
     assert resolver.at(organism, "derivedFrom") == [test]
     specimen = resolver.specimen(test)

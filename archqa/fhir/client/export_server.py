@@ -9,7 +9,6 @@ Source: hl7.org/fhir/uv/bulkdata/STU2/export.html; RFC 9110, sections 10.2.3, 13
 """
 
 import datetime
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,24 +21,29 @@ import httpx2
 
 from archqa.core.value import FrozenModel
 from archqa.errors import AuthenticationFailed, CallerError
-from archqa.fhir.client.exchange import checked_address, exchange, open_http
+from archqa.fhir.client.exchange import (
+    Reply,
+    TransientFailure,
+    checked_address,
+    ends_within,
+    exchange,
+    open_http,
+    origin,
+    read_issues,
+    request_url,
+)
 from archqa.fhir.client.http_client import TRANSIENT_STATUSES
 from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
-from archqa.fhir.record import FhirError
+from archqa.fhir.record import FhirError, objects_of
 from archqa.fhir.values.urls import build_search_url
-from archqa.safety.files import write_private_text
+from archqa.safety.files import open_private_file, write_private_text
 from archqa.safety.http_replies import (
     BodyReader,
     ReplyUnreadable,
     is_redirect,
     redirect_error,
 )
-from archqa.safety.server_urls import (
-    DEFAULT_PORTS,
-    check_encrypted,
-    fhir_server_problem,
-    host_of,
-)
+from archqa.safety.server_urls import check_encrypted, fhir_server_problem, host_of
 
 Access = FixedToken | ClientCredentials | BackendService
 
@@ -67,16 +71,6 @@ _TRANSIENT_CODES = frozenset(
 _TYPE = re.compile(r"[A-Za-z]{1,64}")
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-\d+/(?:\d+|\*)")
 _WHOLE_SIZE = re.compile(r"bytes \*/(\d{1,18})")
-
-_MAX_DIAGNOSTICS = 5
-
-
-class TransientFailure(Exception):
-    """A failure that may be gone later: after `retry_after` seconds, if the server says so."""
-
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
-        self.retry_after = retry_after
-        super().__init__(reason)
 
 
 class RemoteFile(FrozenModel):
@@ -131,10 +125,10 @@ class ExportServer:
 
         Raises `TransientFailure`, `FhirError`, `AuthenticationFailed`, `Redirected`.
         """
-        query = build_search_url(path, params.items())
-        reply = self._exchange("GET", query, {"prefer": "respond-async"})
+        url = request_url(self.base, build_search_url(path, params.items()))
+        reply = self._exchange("GET", url, {"prefer": "respond-async"})
         location = reply.headers.get("content-location")
-        if reply.status_code != 202 or not location:
+        if reply.status != 202 or not location:
             raise FhirError(
                 "The server does not answer as bulk exports do.", 502, "structure"
             )
@@ -151,7 +145,7 @@ class ExportServer:
             headers,
             of_export=True,
         )
-        if reply.status_code == 202:
+        if reply.status == 202:
             progress = reply.headers.get("x-progress", "")[:100]
             return Waiting(progress, _retry_after(reply.headers))
         manifest = _read_manifest(reply, status_url)
@@ -181,21 +175,22 @@ class ExportServer:
         Raises as `start` does.
         """
         self._check_hosts([url], "data of the export")
-        request = self._request("GET", url, headers)
+        request = self._http.build_request("GET", url, headers=dict(headers))
         if with_token:
             self._add_token(request)
         try:
-            reply = self._http.send(request, stream=True)
+            # A file may take hours: only what comes before it has to end.
+            with ends_within(self._http.timeout.read):
+                reply = self._http.send(request, stream=True)
         except httpx2.HTTPError as error:
             raise TransientFailure(type(error).__name__) from None
         try:
+            if is_redirect(reply.status_code):
+                location = reply.headers.get("location", "")
+                raise redirect_error(url, reply.status_code, location)
             if reply.status_code not in {200, 206, 416}:
-                _raise_for_status(
-                    reply,
-                    b"",
-                    self.base,
-                    of_export=True,
-                )
+                refusal = Reply(reply.status_code, reply.headers, b"")
+                _raise_for_status(refusal, self.base, of_export=True)
             yield reply
         finally:
             reply.close()
@@ -204,16 +199,6 @@ class ExportServer:
         """Close the connections."""
         self._http.close()
 
-    def _request(
-        self, method: str, url: str, headers: Mapping[str, str]
-    ) -> httpx2.Request:
-        try:
-            return self._http.build_request(method, url, headers=dict(headers))
-        except httpx2.InvalidURL:
-            raise FhirError(
-                "The server names no valid address.", 502, "structure"
-            ) from None
-
     def _exchange(
         self,
         method: str,
@@ -221,24 +206,17 @@ class ExportServer:
         headers: Mapping[str, str],
         *,
         of_export: bool = False,
-    ) -> httpx2.Response:
-        request = self._request(method, url, headers)
+    ) -> Reply:
+        self._check_hosts([url], "status of the export")
+        request = self._http.build_request(method, url, headers=dict(headers))
         self._add_token(request)
-        try:
-            reply = exchange(self._http, request, _MAX_REPLY_BYTES)
-        except httpx2.HTTPError as error:
-            raise TransientFailure(type(error).__name__) from None
-        if reply.status_code >= 300:
-            _raise_for_status(
-                reply,
-                reply.content,
-                self.base,
-                of_export=of_export,
-            )
+        reply = exchange(self._http, request, _MAX_REPLY_BYTES)
+        if reply.status >= 300:
+            _raise_for_status(reply, self.base, of_export=of_export)
         return reply
 
     def _add_token(self, request: httpx2.Request) -> None:
-        if self._access is not None and _origin(str(request.url)) == _origin(self.base):
+        if self._access is not None and origin(request.url) == origin(self.base):
             request.headers["authorization"] = self._access.authorization(self._http)
 
     def _check_hosts(self, urls: Iterable[str], what: str) -> None:
@@ -247,7 +225,7 @@ class ExportServer:
         for url in urls:
             if fhir_server_problem(url.partition("?")[0]):
                 raise FhirError(f"The {what} is at no valid address.", 502, "structure")
-            if _origin(url) == _origin(self.base):
+            if origin(url) == origin(self.base):
                 continue
             host, port = _host_and_port(url)
             if {(host, port), (host, None)}.isdisjoint(self._allowed_hosts):
@@ -332,9 +310,8 @@ def _append(
     """Add what a reply brings to a file."""
     assert isinstance(reply.stream, httpx2.SyncByteStream)
     coding = reply.headers.get("content-encoding", "")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        with os.fdopen(descriptor, "ab") as file:
+        with open_private_file(part, append=True) as file:
             reader = BodyReader(coding, _MAX_DOWNLOAD_BYTES)
             for block in reply.stream:
                 content = reader.decode(block)
@@ -353,14 +330,14 @@ def _append(
         raise
 
 
-def _read_manifest(reply: httpx2.Response, status_url: str) -> Manifest:
+def _read_manifest(reply: Reply, status_url: str) -> Manifest:
+    content = reply.json()
+    for link in objects_of(content, "link"):
+        if link.get("relation") == "next":
+            raise FhirError(
+                "The server splits its manifest, which is not supported.", 502
+            )
     try:
-        content = reply.json()
-        for link in content.get("link") or []:
-            if link.get("relation") == "next":
-                raise FhirError(
-                    "The server splits its manifest, which is not supported.", 502
-                )
         files = _remote_files(content["output"], status_url)
         manifest = Manifest(
             transaction_time=str(content["transactionTime"]),
@@ -369,7 +346,7 @@ def _read_manifest(reply: httpx2.Response, status_url: str) -> Manifest:
             errors=_remote_files(content.get("error") or [], status_url),
             deleted=_remote_files(content.get("deleted") or [], status_url),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise FhirError(
             "The server's manifest is none of a bulk export.", 502
         ) from None
@@ -410,25 +387,10 @@ def _join(base: str, url: str) -> str:
         ) from None
 
 
-def _raise_for_status(
-    reply: httpx2.Response,
-    content: bytes,
-    base: str,
-    *,
-    of_export: bool = False,
-) -> None:
-    """Raise what a status of 300 or more says; `of_export` says that 500 is the export's end."""
-    status = reply.status_code
-    if is_redirect(status):
-        raise redirect_error(
-            str(reply.request.url), status, reply.headers.get("location", "")
-        )
-    issues: list[dict[str, Any]] = []
-    try:
-        listed = httpx2.Response(200, content=content).json()["issue"]
-        issues = [issue for issue in listed if isinstance(issue, dict)]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
+def _raise_for_status(reply: Reply, base: str, *, of_export: bool) -> None:
+    """Raise what a status of 400 or more says; `of_export` says that 500 is the export's end."""
+    status = reply.status
+    issues = read_issues(reply.content)
     if status in {401, 403}:
         refusal = f"The FHIR server at {base} refuses the token."
         raise AuthenticationFailed(
@@ -447,9 +409,8 @@ def _raise_for_status(
         raise FhirError(
             "The server has this export no more: begin anew with --restart.", status
         )
-    texts = [str(issue["diagnostics"]) for issue in issues if issue.get("diagnostics")]
     default = f"The FHIR server answers HTTP {status}."
-    raise FhirError(texts[:_MAX_DIAGNOSTICS] or default, status)
+    raise FhirError(reply.diagnostics() or default, status)
 
 
 def _retry_after(headers: httpx2.Headers) -> float | None:
@@ -460,15 +421,9 @@ def _retry_after(headers: httpx2.Headers) -> float | None:
     try:
         moment = parsedate_to_datetime(text)
         seconds = (moment - datetime.datetime.now(datetime.UTC)).total_seconds()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     return min(max(seconds, _MIN_WAIT), _MAX_WAIT)
-
-
-def _origin(url: str) -> tuple[str, str, int | None]:
-    parts = urlsplit(url)
-    port = parts.port or DEFAULT_PORTS.get(parts.scheme)
-    return parts.scheme, (parts.hostname or "").lower(), port
 
 
 def _host_and_port(text: str) -> tuple[str, int | None]:

@@ -7,14 +7,22 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx2
 import stamina
 
-from archqa.core.recorded_numbers import parse_json
 from archqa.errors import AuthenticationFailed, ServerUnavailable
-from archqa.fhir.client.exchange import checked_address, exchange, open_http
+from archqa.fhir.client.exchange import (
+    Reply,
+    TransientFailure,
+    checked_address,
+    exchange,
+    open_http,
+    request_url,
+)
 from archqa.fhir.client.smart import BackendService, ClientCredentials, FixedToken
 from archqa.fhir.record import (
     CodeCount,
@@ -24,11 +32,12 @@ from archqa.fhir.record import (
     Resource,
     SearchParams,
     all_pages,
+    objects_of,
 )
 from archqa.fhir.values.element_values import CodedTerm, compile_path, extract_terms
 from archqa.fhir.values.json_text import items, members
 from archqa.fhir.values.references import parse_reference
-from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
+from archqa.fhir.values.resource_types import check_resource_type
 from archqa.fhir.values.search_parameters import (
     Kind,
     elements,
@@ -37,14 +46,15 @@ from archqa.fhir.values.search_parameters import (
 )
 from archqa.fhir.values.urls import build_search_url, flatten_params, parse_search_url
 from archqa.safety.server_urls import is_server_url
+from archqa.safety.text import without_surrogates
 
 TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 MAX_REPLY_BYTES = 256 * 2**20
 """Bytes of one reply."""
 
-_MAX_DIAGNOSTICS = 5
-"""Diagnostics of a refusal, and warnings of a reply, that are shown."""
+_MAX_WARNINGS = 5
+"""Warnings of a reply that are shown."""
 
 _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 """One value of a `Warning` header; the text is the group (RFC 7234, 5.5)."""
@@ -62,20 +72,10 @@ class ServerError(ServerUnavailable):
     status = 500
 
 
-class _TransientFailure(Exception):
-    """A failure that may be gone at the next attempt."""
-
-    error: type[ServerUnavailable] = ServerUnavailable
-
-
-class _InternalError(_TransientFailure):
-    error = ServerError
-
-
 class FhirClient:
     """A FHIR server at `base_url`. Safe to use from several threads.
 
-    `tries` attempts are made for each read, each with `timeout` seconds. Raises `CallerError` for a
+    `tries` attempts are made for each read, each with `timeout` seconds in all. Raises `CallerError` for a
     URL with a secret in it, and for plain http to another machine unless `allow_plain_http`.
     """
 
@@ -96,18 +96,14 @@ class FhirClient:
 
     def get(self, resource_type: str, resource_id: str) -> Resource | None:
         """Return one resource, or None. Raises `FhirError` and `ServerUnavailable`."""
-        if resource_type not in R4_RESOURCE_TYPES:
-            hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
-            raise FhirError(
-                f"There is no such resource type.{hint}", 404, "not-supported"
-            )
+        check_resource_type(resource_type)
         try:
-            text = self.fetch(build_search_url(f"{resource_type}/{resource_id}", ()))
+            reply = self._reply(f"{resource_type}/{_quoted(resource_id)}", {})
         except FhirError as error:
             if error.status in {404, 410}:
                 return None
             raise
-        return _parse_object(text)
+        return _resource(reply)
 
     def search(
         self,
@@ -137,29 +133,38 @@ class FhirClient:
 
         Raises `FhirError` if the server's pages never end.
         """
+        entries = self.matches(query, params)
+        return (entry.resource for entry in entries)
+
+    def matches(
+        self, query: str, params: SearchParams | None = None
+    ) -> Iterator[Entry]:
+        """Yield the same as entries, with their exact texts."""
         yielded: set[tuple[str, str]] = set()
         for page in all_pages(self, self.search(query, params)):
             for entry in page.entries:
                 key = (entry.type, entry.id)
                 if entry.mode == "match" and key not in yielded:
                     yielded.add(key)
-                    yield entry.resource
+                    yield entry
 
     def everything(self, patient: str) -> Iterator[Resource]:
         """Yield all pages of `Patient/{id}/$everything`."""
-        return self.search_all(f"Patient/{patient}/$everything")
+        return self.search_all(f"Patient/{_quoted(patient)}/$everything")
 
     def counts(self, patient: str | None = None) -> dict[str, int]:
         """Return the number of resources of each type that the server's capabilities name.
 
         Sends one `_summary=count` for each type.
         """
-        rest = self.capabilities().get("rest") or [{}]
+        declared_types = []
+        for rest in objects_of(self.capabilities(), "rest")[:1]:
+            declared_types = objects_of(rest, "resource")
         counts = {}
-        for declared in rest[0].get("resource") or []:
+        for declared in declared_types:
             resource_type = str(declared.get("type"))
             names = {
-                str(item.get("name")) for item in declared.get("searchParam") or []
+                str(item.get("name")) for item in objects_of(declared, "searchParam")
             }
             # A server may extend `patient` to types that are about no patient.
             has_patients = "patient" in names and "patient" in parameters(resource_type)
@@ -182,29 +187,25 @@ class FhirClient:
         Raises `FhirError`, and `ServerUnavailable` where it may or may not have been stored.
         """
         resource_type = str(resource.get("resourceType"))
-        body = json.dumps(resource, ensure_ascii=False).encode()
+        check_resource_type(resource_type)
+        body = json.dumps(resource).encode()
         try:
             reply = self._send("POST", resource_type, content=body)
-        except (httpx2.HTTPError, _TransientFailure) as error:
-            reason = (
-                str(error)
-                if isinstance(error, _TransientFailure)
-                else type(error).__name__
-            )
+        except TransientFailure as error:
             failure = (
-                f"The FHIR server at {self.base} did not confirm a write ({reason})."
+                f"The FHIR server at {self.base} did not confirm a write ({error})."
             )
             raise ServerUnavailable(f"{failure}\nCheck whether it is stored.") from None
-        if reply.text.strip().startswith("{"):
-            stored = reply.json()
-            if isinstance(stored, dict) and stored.get("id"):
+        with suppress(FhirError):
+            stored = _resource(reply)
+            if stored.get("id"):
                 return stored
         target = parse_reference(reply.headers.get("location", "").rstrip("/"))
         return {**resource, "id": target.id if target else ""}
 
     def capabilities(self) -> Resource:
         """Return the server's CapabilityStatement."""
-        return _parse_object(self.fetch("metadata"))
+        return _resource(self._reply("metadata", {}))
 
     def fetch(self, url: str) -> str:
         """Return the body of a `GET` as text; transient failures are retried.
@@ -223,34 +224,26 @@ class FhirClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _reply(self, url: str, headers: dict[str, str]) -> httpx2.Response:
+    def _reply(self, url: str, headers: dict[str, str]) -> Reply:
         attempts = stamina.retry_context(
-            on=_TransientFailure, attempts=self._tries, timeout=None
+            on=TransientFailure, attempts=self._tries, timeout=None
         )
         try:
             for attempt in attempts:
                 with attempt:
-                    try:
-                        return self._send("GET", url, headers=headers)
-                    except httpx2.InvalidURL:
-                        raise FhirError("The search is no valid URL.") from None
-                    except httpx2.HTTPError as error:
-                        raise _TransientFailure(type(error).__name__) from None
-        except _TransientFailure as error:
+                    return self._send("GET", url, headers=headers)
+        except TransientFailure as error:
             failure = f"The FHIR server at {self.base} does not answer ({error})."
-            raise error.error(f"{failure}\nCheck the address, or try later.") from None
+            is_internal = error.status == ServerError.status
+            raised = ServerError if is_internal else ServerUnavailable
+            raise raised(f"{failure}\nCheck the address, or try later.") from None
         raise AssertionError
 
     def _page(self, url: str, headers: dict[str, str]) -> Page:
         reply = self._reply(url, headers)
         # The texts of `Warning` headers.
-        warnings = _WARNING.findall(reply.headers.get("warning", ""))[:_MAX_DIAGNOSTICS]
-        try:
-            return _read_searchset(reply.text, url, tuple(warnings))
-        except (ValueError, RecursionError):
-            raise FhirError(
-                "The server's answer is not JSON.", 502, "structure"
-            ) from None
+        warnings = _WARNING.findall(reply.headers.get("warning", ""))[:_MAX_WARNINGS]
+        return _read_searchset(reply, url, tuple(warnings))
 
     def _send(
         self,
@@ -259,43 +252,36 @@ class FhirClient:
         *,
         headers: dict[str, str] | None = None,
         content: bytes | None = None,
-    ) -> httpx2.Response:
+    ) -> Reply:
         headers = dict(headers or {})
         if method == "POST":
             headers["content-type"] = "application/fhir+json"
         request = self._http.build_request(
             method,
-            url,
+            request_url(self.base, url),
             headers=headers,
             content=content,
         )
-        # Whatever was asked for, a server's link or an agent's URL: another server must not
-        # receive the token.
-        if _origin(request.url) != _origin(httpx2.URL(self.base)):
-            message = "The link leads to another address; it was not followed."
-            raise FhirError(message, 502, "security")
         if self._token is not None:
             request.headers["authorization"] = self._token.authorization(self._http)
         reply = exchange(self._http, request, MAX_REPLY_BYTES)
-        status = reply.status_code
+        status = reply.status
         if status in {401, 403}:
             refusal = f"The FHIR server at {self.base} refuses the token."
             advice = "Check it, and what it is allowed to do; archqa takes it from ARCHQA_FHIR_TOKEN."
             refused = AccessForbidden if status == 403 else AuthenticationFailed
             raise refused(f"{refusal}\n{advice}")
-        if status == ServerError.status:
-            raise _InternalError(f"HTTP {status}")
         if status in TRANSIENT_STATUSES:
-            raise _TransientFailure(f"HTTP {status}")
+            raise TransientFailure(f"HTTP {status}", status=status)
         if status >= 300:
             default = f"The FHIR server answers HTTP {status}."
-            raise FhirError(_diagnostics(reply) or default, status)
+            raise FhirError(reply.diagnostics() or default, status)
         return reply
 
 
-def _origin(url: httpx2.URL) -> tuple[str, bytes, str, int | None]:
-    """Return scheme, user, host and port of a URL."""
-    return url.scheme, url.userinfo, url.host, url.port
+def _quoted(resource_id: str) -> str:
+    """Return an id as one part of a path."""
+    return quote(resource_id, safe="", errors="replace")
 
 
 def _of_patient(resource_type: str, patient: str | None) -> dict[str, str]:
@@ -306,58 +292,40 @@ def _of_patient(resource_type: str, patient: str | None) -> dict[str, str]:
     return {name: patient}
 
 
-def _parse_object(text: str) -> Resource:
-    try:
-        resource = parse_json(text)
-    except (ValueError, RecursionError):
-        raise FhirError("The server's answer is not JSON.", 502, "structure") from None
+def _resource(reply: Reply) -> Resource:
+    resource = reply.json()
     if not isinstance(resource, dict):
         raise FhirError("The server's answer is no resource.", 502, "structure")
     return resource
 
 
-def _diagnostics(reply: httpx2.Response) -> list[str]:
-    texts = []
-    try:
-        for issue in reply.json()["issue"]:
-            if issue.get("diagnostics"):
-                texts.append(str(issue["diagnostics"]))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return []
-    return texts[:_MAX_DIAGNOSTICS]
-
-
-def _read_searchset(text: str, query: str, warnings: tuple[str, ...]) -> Page:
+def _read_searchset(reply: Reply, query: str, warnings: tuple[str, ...]) -> Page:
     """Return a searchset as a page; resources keep their exact text.
 
-    Raises `FhirError` for no Bundle, `ValueError` for no JSON.
+    Raises `FhirError` for no Bundle.
     """
-    entries: list[Entry] = []
-    total: int | None = None
-    next_url: str | None = None
-    resource_type = ""
-    for name, start, _, value in members(text):
-        if name == "resourceType":
-            resource_type = value
-        elif name == "total" and isinstance(value, int):
-            total = value
-        elif name == "link" and isinstance(value, list):
-            next_url = None
-            for link in value:
-                if isinstance(link, dict) and link.get("relation") == "next":
-                    url = link.get("url")
-                    next_url = url if isinstance(url, str) else None
-                    break
-        elif name == "entry":
-            entries = []
-            for entry_start, _, _ in items(text, start):
-                entries += _read_entry(text, entry_start)
-    if resource_type != "Bundle":
+    bundle = reply.json()
+    is_bundle = isinstance(bundle, dict) and bundle.get("resourceType") == "Bundle"
+    if not is_bundle or not isinstance(bundle.get("entry", []), list):
         raise FhirError("The server's answer is no Bundle.", 502, "structure")
+    total = bundle.get("total")
+    next_url: str | None = None
+    for link in objects_of(bundle, "link"):
+        if link.get("relation") == "next":
+            url = link.get("url")
+            next_url = without_surrogates(url) if isinstance(url, str) else None
+            break
+    text = reply.text
+    starts = [start for name, start, _, _ in members(text) if name == "entry"]
+    entries: list[Entry] = []
+    # Of members of the same name the last one counts, as for `reply.json`.
+    for start in starts[-1:]:
+        for entry_start, _, _ in items(text, start):
+            entries += _read_entry(text, entry_start)
     return Page(
         query,
         tuple(entries),
-        total=total,
+        total=total if isinstance(total, int) else None,
         next=next_url,
         count=len(entries),
         server_warnings=warnings,

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from archqa.errors import ArchqaError
 from archqa.fhir.client.exchange import requested_type
 from archqa.fhir.client.http_client import AccessForbidden, FhirClient, ServerError
-from archqa.fhir.record import FhirError, Page, Resource, SearchParams
+from archqa.fhir.record import FhirError, Page, Resource, SearchParams, objects_of
 from archqa.fhir.values.urls import flatten_params, parse_search_url
 from archqa.safety.server_urls import is_server_url
 
@@ -70,8 +70,8 @@ class PartialClient(FhirClient):
             return Page(query)
         self._has_read |= resource_type != "Patient"
         for entry in page.entries:
-            issues = entry.resource.get("issue", []) if entry.mode == "outcome" else []
-            for issue in issues:
+            is_outcome = entry.mode == "outcome"
+            for issue in objects_of(entry.resource, "issue") if is_outcome else []:
                 if issue.get("severity") in _SEVERITIES_OF_REFUSALS:
                     self.refused[resource_type] = (
                         f"OperationOutcome {issue.get('code')}"

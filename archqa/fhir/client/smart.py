@@ -7,7 +7,9 @@ section 2.2. Signatures need the extra `smart`.
 
 import base64
 import json
+import math
 import os
+import re
 import secrets
 import threading
 import time
@@ -25,7 +27,7 @@ from archqa.errors import (
     MissingExtra,
     ServerUnavailable,
 )
-from archqa.fhir.client.exchange import exchange
+from archqa.fhir.client.exchange import Reply, TransientFailure, exchange
 from archqa.fhir.record import FhirError
 from archqa.safety.files import storage_errors
 from archqa.safety.server_urls import check_encrypted
@@ -39,8 +41,14 @@ _MAX_REPLY_BYTES = 2**20
 _DEFAULT_LIFETIME = 300
 """Seconds that a token is valid if the token service does not say."""
 
+_MAX_LIFETIME = 24 * 3600
+"""A token that is valid for longer is renewed all the same."""
+
 DEFAULT_SCOPE = "system/*.rs"
 """Read and search everything (SMART App Launch 2); servers of version 1 know `system/*.read`."""
+
+_TOKEN = re.compile(r"[!-~]{1,65536}")
+"""A token: visible ASCII (RFC 6749, appendix A.12)."""
 
 _ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _ASSERTION_LIFETIME = 240
@@ -180,11 +188,24 @@ class FixedToken:
 
     def authorization(self, client: httpx2.Client) -> str:
         """Return the header. A bearer token has no colon (RFC 6750, 2.1), a user's name and
-        password do (RFC 7617, 2).
+        password do (RFC 7617, 2). Raises `CallerError` for a text that no header can hold.
         """
-        if ":" in self.text:
-            return f"Basic {base64.b64encode(self.text.encode()).decode()}"
-        return f"Bearer {self.text}"
+        try:
+            if ":" in self.text:
+                return f"Basic {base64.b64encode(self.text.encode()).decode()}"
+            return _bearer(self.text)
+        except ValueError:
+            raise CallerError(
+                "The token for the FHIR server has characters that no token has.\n"
+                "Check ARCHQA_FHIR_TOKEN."
+            ) from None
+
+
+def _bearer(token: object) -> str:
+    """Return the header of a token. Raises `ValueError` for what no header can hold."""
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        raise ValueError("no token")
+    return f"Bearer {token}"
 
 
 @dataclass
@@ -225,18 +246,26 @@ class _RenewedToken(ABC):
                 return self._token
             try:
                 content = self._request(client)
-                self._token = str(content["access_token"])
+                token = content["access_token"]
+                _bearer(token)
                 lifetime = float(content.get("expires_in", _DEFAULT_LIFETIME))
+                # What is no number, such as "nan", is not between the two.
+                if not 0 <= lifetime < math.inf:
+                    raise ValueError("no lifetime")
+                lifetime = min(lifetime, _MAX_LIFETIME)
+                self._token = token
                 self._renew_at = time.monotonic() + lifetime - _RENEWAL_MARGIN
             except (
-                httpx2.HTTPError,
+                TransientFailure,
                 httpx2.InvalidURL,
                 FhirError,
                 ValueError,
                 KeyError,
                 TypeError,
             ) as error:
-                cause = f"No token could be fetched for the FHIR server ({type(error).__name__})."
+                has_reason = isinstance(error, FhirError | TransientFailure)
+                reason = str(error) if has_reason else type(error).__name__
+                cause = f"No token could be fetched for the FHIR server ({reason})."
                 raise ServerUnavailable(f"{cause}\nCheck the address.") from None
             return self._token
 
@@ -262,10 +291,12 @@ class _RenewedToken(ABC):
             _MAX_REPLY_BYTES,
             **proof.options,
         )
-        if reply.status_code in {400, 401, 403}:
+        if reply.status in {400, 401, 403}:
             refusal = f"The FHIR server's token service refuses the client{_error_code(reply)}."
             raise AuthenticationFailed(f"{refusal}\n{self._advice}")
-        return reply.raise_for_status().json()
+        if reply.status >= 300:
+            raise FhirError(f"The token service answers HTTP {reply.status}.")
+        return reply.json()
 
 
 @dataclass
@@ -305,11 +336,11 @@ class BackendService(_RenewedToken):
         return _Proof(form, {})
 
 
-def _error_code(reply: httpx2.Response) -> str:
+def _error_code(reply: Reply) -> str:
     """Return the error of a refusal in brackets, if it is one of OAuth's (RFC 6749, 5.2)."""
     try:
         code = reply.json()["error"]
-    except (ValueError, KeyError, TypeError):
+    except (FhirError, KeyError, TypeError):
         return ""
     is_known = isinstance(code, str) and code in _OAUTH_ERRORS
     return f" ({code})" if is_known else ""

@@ -8,6 +8,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from sqlite3 import Connection
 
+from archqa.fhir.values.references import ReferenceTarget
+
 _NUMBERS_PER_STATEMENT = 5000
 
 
@@ -59,19 +61,35 @@ def resources_of_targets(
     resource_type: str = "",
 ) -> set[int]:
     """Return the resources that these targets name, optionally of one type only."""
+    names: set[ReferenceTarget] = set()
+    for part in sql_parts(targets):
+        rows = connection.execute(f"SELECT type, id FROM target WHERE t IN ({part})")
+        names.update(ReferenceTarget(*row) for row in rows)
+    return resources_named(connection, names, resource_type)
+
+
+def resources_named(
+    connection: Connection,
+    names: Iterable[ReferenceTarget],
+    resource_type: str = "",
+) -> set[int]:
+    """Return the resources that references name, optionally of one type only.
+
+    A reference without a type names those of any type.
+    """
+    types_by_id: dict[str, set[str]] = {}
+    for name in names:
+        types_by_id.setdefault(name.id, set()).add(name.type)
     resources: set[int] = set()
     type_names = _type_names(connection)
-    for part in sql_parts(targets):
-        target_types: dict[str, set[str]] = {}
-        sql = f"SELECT id, type FROM target WHERE t IN ({part})"
-        for resource_id, target_type in connection.execute(sql):
-            types = target_types.setdefault(resource_id, set())
-            types.add(target_type)
-        rows = _rows_by_id(connection, "n, id, type FROM resource", target_types)
+    ids = sorted(types_by_id)
+    for start in range(0, len(ids), _NUMBERS_PER_STATEMENT):
+        part = ids[start : start + _NUMBERS_PER_STATEMENT]
+        rows = _rows_by_id(connection, "n, id, type FROM resource", part)
         for n, resource_id, k in rows:
             type_or_any = {type_names[k], ""}
-            is_target = not target_types[resource_id].isdisjoint(type_or_any)
-            if is_target and resource_type in type_or_any:
+            is_named = not types_by_id[resource_id].isdisjoint(type_or_any)
+            if is_named and resource_type in type_or_any:
                 resources.add(n)
     return resources
 

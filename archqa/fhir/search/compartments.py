@@ -24,7 +24,7 @@ from archqa.fhir.index.schema import SHARED
 from archqa.fhir.record import FhirError
 from archqa.fhir.search.value_clauses import any_of, reference_clause
 from archqa.fhir.values.references import RequestPath
-from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
+from archqa.fhir.values.resource_types import check_resource_type
 from archqa.fhir.values.search_parameters import (
     R4_COMPARTMENTS,
     compartment_members,
@@ -44,9 +44,7 @@ def search_within(path: RequestPath) -> Params:
     compartment, resource_type = path.type, path.tail
     if not path.id and not path.is_operation:
         return []
-    if compartment not in R4_RESOURCE_TYPES:
-        hint = did_you_mean(compartment, R4_RESOURCE_TYPES)
-        raise _no_search(f"There is no such resource type.{hint}")
+    check_resource_type(compartment)
     is_search = resource_type and "/" not in resource_type and not path.is_operation
     if not is_search or compartment not in R4_COMPARTMENTS:
         raise _no_search(
@@ -55,9 +53,7 @@ def search_within(path: RequestPath) -> Params:
     if resource_type == "*":
         problem = "A search of all types of a compartment is not supported"
         raise _no_search(f"{problem}: name a type, or ask for $everything.")
-    if resource_type not in R4_RESOURCE_TYPES:
-        hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
-        raise _no_search(f"There is no such resource type in a compartment.{hint}")
+    check_resource_type(resource_type)
     if compartment not in SUPPORTED_COMPARTMENTS:
         supported = " and ".join(SUPPORTED_COMPARTMENTS)
         problem = f"The compartment of a {compartment} is not supported"

@@ -42,8 +42,6 @@ _NOT_CARE = ("birthDate", "deceasedDateTime", "issued", "meta.lastUpdated")
 _REFERENCE = re.compile(r'"(?:reference|url)"\s*:\s*("(?:[^"\\]|\\.)*")')
 """References, and the URLs of attachments, which may be of a Binary."""
 
-_IDS_PER_STATEMENT = 5000
-
 
 @dataclass(frozen=True)
 class EverythingRequest:
@@ -178,7 +176,9 @@ def fetch_everything(
 
 def _resources_of_encounter(connection: Connection, encounter: str) -> Iterable[int]:
     """Return the encounter, its compartment, and what these refer to."""
-    own = _resources_named(connection, [ReferenceTarget("Encounter", encounter)])
+    own = reference_graph.resources_named(
+        connection, [ReferenceTarget("Encounter", encounter)]
+    )
     if not own:
         raise FhirError("There is no such encounter.", 404, "not-found")
     members = members_of_encounter(connection, encounter) - own
@@ -199,7 +199,9 @@ def _resources_of_encounter(connection: Connection, encounter: str) -> Iterable[
                 f"SELECT type, id FROM target WHERE t IN ({references})"
             )
             targets.update(ReferenceTarget(*row) for row in rows)
-        latest = _resources_named(connection, targets) - referenced - record
+        latest = (
+            reference_graph.resources_named(connection, targets) - referenced - record
+        )
         referenced |= latest
         # What belongs to no patient may refer to more.
         new = set()
@@ -211,25 +213,6 @@ def _resources_of_encounter(connection: Connection, encounter: str) -> Iterable[
                 if not has_owner(resource_type):
                     new.add(n)
     return [*own, *sorted(members), *sorted(referenced)]
-
-
-def _resources_named(
-    connection: Connection, targets: Iterable[ReferenceTarget]
-) -> set[int]:
-    """Return the numbers of the resources that references name; without a type, of any type."""
-    types_by_id: dict[str, set[str]] = {}
-    for target in targets:
-        types_by_id.setdefault(target.id, set()).add(target.type)
-    numbers = set()
-    ids = sorted(types_by_id)
-    for start in range(0, len(ids), _IDS_PER_STATEMENT):
-        part = ids[start : start + _IDS_PER_STATEMENT]
-        marks = ", ".join("?" * len(part))
-        sql = f"SELECT r.n, r.id, k.name FROM resource r JOIN type k ON k.k = r.type WHERE r.id IN ({marks})"
-        for n, resource_id, resource_type in connection.execute(sql, part):
-            if not types_by_id[resource_id].isdisjoint({resource_type, ""}):
-                numbers.add(n)
-    return numbers
 
 
 def _passes(connection: Connection, n: int, request: EverythingRequest) -> bool:

@@ -82,22 +82,6 @@ _SECURITY_HEADERS: Headers = (
 )
 
 
-class UnsupportedCoding(Exception):
-    """A body in a coding other than gzip."""
-
-
-class DamagedBody(Exception):
-    """A body that is not one whole gzip stream."""
-
-
-class BodyTooLong(Exception):
-    """A body longer than the limit."""
-
-
-class TooManyBodies(Exception):
-    """The bodies of all requests together would be more than the server keeps in memory."""
-
-
 class BodyReader:
     """Read bodies of at most `max_bytes`, and of so many times that together."""
 
@@ -111,18 +95,21 @@ class BodyReader:
     ) -> AsyncIterator[bytes]:
         """Provide the body for as long as its request is answered.
 
-        Raises `BodyTooLong`, where the length is declared before any of it is read,
-        `TooManyBodies`, `UnsupportedCoding` and `DamagedBody` for what is not gzip as said, and
-        `RequestCancelled` if the client leaves before the end: half a body is no request. The
-        limit is that of the unpacked body.
+        Raises `FhirError` for a body that is too long, where the length is declared before any of
+        it is read, for too many of them, and for what is not gzip as it says; `RequestCancelled`
+        if the client leaves before the end: half a body is no request. The limit is that of the
+        unpacked body.
         """
         length = headers.get("content-length", "")
         is_number = length.isascii() and length.isdecimal() and len(length) < 20
+        limit = f"A body may have at most {self.max_bytes} bytes."
+        too_long = FhirError(limit, 413, "too-long")
         if is_number and int(length) > self.max_bytes:
-            raise BodyTooLong
+            raise too_long
         coding = headers.get("content-encoding", "").strip().lower()
         if coding not in {"", "identity", "gzip", "x-gzip"}:
-            raise UnsupportedCoding
+            text = "Send the body as it is, or as gzip."
+            raise FhirError(text, 415, "not-supported")
         stream = zlib.decompressobj(_GZIP) if coding.endswith("gzip") else None
         body = bytearray()
         has_more = True
@@ -137,12 +124,13 @@ class BodyReader:
                 body += part
                 self._bytes_in_memory += len(part)
                 if len(body) > self.max_bytes:
-                    raise BodyTooLong
+                    raise too_long
                 if self._bytes_in_memory > _MAX_BODIES * self.max_bytes:
-                    raise TooManyBodies
+                    text = "The server is busy. Ask again later."
+                    raise FhirError(text, 503, "throttled")
                 has_more = message.get("more_body", False)
             if stream is not None and not stream.eof:
-                raise DamagedBody
+                raise _damaged_body()
             yield bytes(body)
         finally:
             self._bytes_in_memory -= len(body)
@@ -153,10 +141,14 @@ def _unpack(stream: Any, part: bytes, limit: int) -> bytes:
     try:
         unpacked: bytes = stream.decompress(part, limit)
     except zlib.error:
-        raise DamagedBody from None
+        raise _damaged_body() from None
     if stream.unused_data:
-        raise DamagedBody
+        raise _damaged_body()
     return unpacked
+
+
+def _damaged_body() -> FhirError:
+    return FhirError("The body is not one whole gzip stream.", 400, "structure")
 
 
 async def run_request(
@@ -326,25 +318,9 @@ class FhirApplication:
             return error_response(503, "throttled", text)
         except RequestCancelled:
             return error_response(503, "throttled", "The client has left.")
-        except BodyTooLong:
-            limit = f"A body may have at most {self._bodies.max_bytes} bytes."
-            return error_response(413, "too-long", limit)
-        except TooManyBodies:
-            return error_response(
-                503, "throttled", "The server is busy. Ask again later."
-            )
-        except UnsupportedCoding:
-            text = "Send the body as it is, or as gzip."
-            return error_response(
-                415,
-                "not-supported",
-                text,
-                {"accept-encoding": "gzip"},
-            )
-        except DamagedBody:
-            return error_response(
-                400, "structure", "The body is not one whole gzip stream."
-            )
+        except FhirError as error:
+            headers = {"accept-encoding": "gzip"} if error.status == 415 else {}
+            return error_response(error.status, error.code, str(error), headers)
         except Exception:  # The client must not see any details.
             return error_response(
                 500, "exception", "The server failed at this request."

@@ -12,7 +12,7 @@ from email.utils import format_datetime, parsedate_to_datetime
 
 from archqa.fhir.index.blobs import StoredResource
 from archqa.fhir.record import FhirError
-from archqa.fhir.request_budget import count_resource, count_text
+from archqa.fhir.request_budget import count_resource
 from archqa.fhir.search.query import (
     WHOLE,
     Ignored,
@@ -112,7 +112,7 @@ def read_metadata(context: RequestContext) -> FhirResponse:
         context.writer.mode,
     )
     text = part_of_resource(json.dumps(statement), resource_type, subset)
-    count_text(text)
+    count_resource(text)
     return FhirResponse(200, text, ignored_header(ignored))
 
 

@@ -1,7 +1,8 @@
 """Answer creates, batches and transactions, as the client prefers.
 
 Entries of a batch are independent, a transaction succeeds or fails as a whole. `GET` works in every
-mode; `POST Type` and `PUT Type/id` load new resources, in mode apply. The conditions of an entry
+mode; `POST Type` and `PUT Type/id` write new resources, in mode apply, of the types that `metadata`
+lists and after the checks of a single write (`Writer.check`). The conditions of an entry
 (`ifNoneMatch`, `ifModifiedSince`, `ifMatch`) hold as the headers do.
 Sources: hl7.org/fhir/R4/http.html#create, #transaction, bundle.html#Bundle.entry.request.
 """
@@ -29,8 +30,8 @@ from archqa.fhir.values import dates
 from archqa.fhir.values.json_text import InvalidBody, parse_request_body
 from archqa.fhir.values.references import parse_reference
 from archqa.fhir.write.overlay import Overlay
-from archqa.fhir.write.validation import REQUIRED_ELEMENTS, Finding
-from archqa.fhir.write.writer import WriteMode, WriteResult
+from archqa.fhir.write.validation import Finding
+from archqa.fhir.write.writer import WriteMode, WriteResult, refusal
 
 MAX_COMPARED = 100
 """Writes of a Bundle that are compared with the record: that takes some 10 ms a resource."""
@@ -100,9 +101,8 @@ def _warning_header(result: WriteResult) -> str:
     values = []
     for finding in result.findings:
         if finding.level == "warn":
-            text = f"{finding.path}: {finding.message}".removeprefix(": ")
             plain = (
-                text.encode("ascii", "replace")
+                finding.text.encode("ascii", "replace")
                 .decode()
                 .replace("\\", "/")
                 .replace('"', "'")
@@ -245,6 +245,8 @@ class _Bundle:
                 self._log()
             return text
         except FhirError as error:
+            self._add_refusal(entry, error)
+            self._log()
             return _error_text(error.status, json.dumps(error.outcome()))
 
     def process_transaction(self, entries: Sequence[_Entry | None]) -> list[str]:
@@ -261,6 +263,7 @@ class _Bundle:
                 try:
                     responses[position] = self._process(entries[position])
                 except FhirError as error:
+                    self._add_refusal(entries[position], error)
                     self._log(error.status)
                     diagnostics = ["Nothing was stored."]
                     for text in error.diagnostics:
@@ -279,7 +282,7 @@ class _Bundle:
         """
         who = self._context.headers.get("x-archqa-who", "")
         for entry, result in self._unlogged:
-            if status is not None:
+            if status is not None and result.accepted:
                 finding = Finding(
                     level="error", path="", message="another entry failed: undone."
                 )
@@ -294,6 +297,12 @@ class _Bundle:
                 who=who,
             )
         self._unlogged.clear()
+
+    def _add_refusal(self, entry: _Entry | None, error: FhirError) -> None:
+        """Let an entry that is refused be logged, if it writes."""
+        if entry is not None and entry.resource is not None:
+            result = refusal(error.status, error.diagnostics)
+            self._unlogged.append((entry, result))
 
     def _process(self, entry: _Entry | None) -> str:
         """Return the entry of the response, as JSON. Raises `FhirError`."""
@@ -328,7 +337,9 @@ class _Bundle:
         return self._write(self._overlay, entry, entry.resource)
 
     def _write(self, overlay: Overlay, entry: _Entry, resource: Resource) -> str:
-        """Store a resource and return its entry: with the resource if the client prefers that."""
+        """Check and store a resource, and return its entry: with the resource if the client prefers
+        that.
+        """
         resource_type, resource_id = resource.get("resourceType"), resource.get("id")
         expected = (
             f"{resource_type}/{resource_id}" if entry.method == "PUT" else resource_type
@@ -339,13 +350,17 @@ class _Bundle:
                 f"{entry.method} needs the URL {form}, with those of the resource."
             )
         resource = _rewrite_references(resource, self._references)
-        findings: tuple[Finding, ...] = ()
-        if self._is_compared:
-            findings = tuple(self._context.writer.record_findings(resource))
-        elif resource.get("resourceType") in REQUIRED_ELEMENTS:
+        checked = self._context.writer.check(
+            str(resource_type), resource, compare=self._is_compared
+        )
+        findings = checked.findings
+        if not checked.accepted:
+            errors = [finding for finding in findings if finding.level == "error"]
+            raise FhirError([error.text for error in errors], checked.status)
+        if not self._is_compared:
             limit = f"the Bundle has more than {MAX_COMPARED} writes."
             message = f"not compared with the record: {limit}"
-            findings = (Finding(level="info", path="", message=message),)
+            findings = (*findings, Finding(level="info", path="", message=message))
         if entry.method == "PUT":
             if entry.conditions:
                 _check_conditions(

@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from json.decoder import WHITESPACE  # type: ignore[attr-defined]  # not in the stubs
 from typing import Any, NoReturn
 
+from archqa.core.recorded_numbers import RecordedNumber
+
+_MAX_DEPTH = 210
+"""Nested objects and arrays of a reply: a Bundle of resources as deep as a record takes them."""
+
 MAX_REQUEST_DEPTH = 64
 """Nested objects and arrays of a request's body. R4's deepest resources have about 20."""
 
-_TOO_DEEP = f"is nested more than {MAX_REQUEST_DEPTH} levels deep."
 _TOO_LARGE = "has a number that is too large."
 
 
@@ -25,7 +29,7 @@ def _refuse_constant(constant: str) -> NoReturn:
 
 
 def _parse_float(text: str) -> float:
-    number = float(text)
+    number = RecordedNumber(text)
     if math.isinf(number):
         raise InvalidBody(_TOO_LARGE)
     return number
@@ -41,7 +45,7 @@ def _parse_int(text: str) -> int:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-_REQUEST_DECODER = json.JSONDecoder(
+_BOUNDED_DECODER = json.JSONDecoder(
     parse_constant=_refuse_constant,
     parse_float=_parse_float,
     parse_int=_parse_int,
@@ -56,21 +60,33 @@ def parse(text: str) -> Any:
     return _DECODER.decode(text)
 
 
+def parse_bounded(text: str, max_depth: int = _MAX_DEPTH) -> Any:
+    """Return the value of a JSON text from elsewhere; its decimal numbers keep their text.
+
+    Raises `InvalidBody`, also for a number that no float can have, and for more levels.
+    """
+    too_deep = InvalidBody(f"is nested more than {max_depth} levels deep.")
+    try:
+        value = _BOUNDED_DECODER.decode(text)
+    except InvalidBody:
+        raise
+    except RecursionError:
+        raise too_deep from None
+    except ValueError:
+        raise InvalidBody("is not JSON.") from None
+    # With fewer brackets it cannot be so deep: most texts are not walked through.
+    brackets = text.count("{") + text.count("[")
+    if brackets > max_depth and is_nested_deeper(value, max_depth):
+        raise too_deep
+    return value
+
+
 def parse_request_body(text: str) -> Any:
     """Return the value of a body: JSON that FHIR allows, and no deeper than anything here reads.
 
     Raises `InvalidBody`.
     """
-    try:
-        value = _REQUEST_DECODER.decode(text)
-    except InvalidBody:
-        raise
-    except RecursionError:
-        raise InvalidBody(_TOO_DEEP) from None
-    except ValueError:
-        raise InvalidBody("is not JSON.") from None
-    if is_nested_deeper(value, MAX_REQUEST_DEPTH):
-        raise InvalidBody(_TOO_DEEP)
+    value = parse_bounded(text, MAX_REQUEST_DEPTH)
     if "\\u" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode()

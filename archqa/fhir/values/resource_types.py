@@ -9,6 +9,7 @@ from functools import cache
 
 from archqa.core.near_misses import did_you_mean as nearest_names
 from archqa.core.tables import read_rows
+from archqa.fhir.record import FhirError
 
 _NAMES = """
 Account ActivityDefinition AdverseEvent AllergyIntolerance Appointment AppointmentResponse
@@ -57,6 +58,13 @@ def did_you_mean(name: str, candidates: frozenset[str]) -> str:
         _MIN_SIMILARITY,
     )
     return f" {question}" if question else ""
+
+
+def check_resource_type(name: str) -> None:
+    """Raise `FhirError` (404) for a type that R4 does not have."""
+    if name not in R4_RESOURCE_TYPES:
+        hint = did_you_mean(name, R4_RESOURCE_TYPES)
+        raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
 
 
 ALWAYS = frozenset({"resourceType", "id", "meta", "implicitRules", "modifierExtension"})

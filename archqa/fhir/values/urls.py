@@ -6,7 +6,7 @@ Source: hl7.org/fhir/R4/http.html#search; hl7.org/fhir/R4/search.html#escaping.
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote, unquote_plus
+from urllib.parse import quote, unquote, unquote_plus
 
 from archqa.fhir.record import FhirError
 
@@ -21,6 +21,18 @@ MAX_PARAMETERS = 200
 
 _TOO_LONG = "The search is too long; ask for less at once."
 _HAS_NUL = "The search holds a NUL character."
+
+_PLAIN_SEGMENT = re.compile(r"(?!\.+\Z)[A-Za-z0-9$_.:~|@+-]+")
+"""What types, ids and operations are written with: no server reads it as another path.
+
+Blanks, `;` and `%` are left out: some servers drop what follows them, or decode twice.
+"""
+
+
+def is_plain_path(path: str) -> bool:
+    """Whether each part of a path is written so that every server reads the same in it."""
+    segments = filter(None, path.split("/"))
+    return all(_PLAIN_SEGMENT.fullmatch(unquote(segment)) for segment in segments)
 
 
 def parse_search_url(url: str) -> tuple[str, Params]:
@@ -89,10 +101,19 @@ def flatten_params(
 
 
 def build_search_url(path: str, params: Iterable[tuple[str, str]]) -> str:
-    """Return the relative URL of a path and its parameters."""
+    """Return the relative URL of a path and its parameters.
+
+    Raises `FhirError` for half a surrogate pair.
+    """
     encoded = []
-    for name, value in params:
-        encoded.append(f"{quote(name, safe=':_.-')}={quote(value, safe=',:|/-._*$')}")
+    try:
+        path = quote(path, safe="/$")
+        for name, value in params:
+            encoded.append(
+                f"{quote(name, safe=':_.-')}={quote(value, safe=',:|/-._*$')}"
+            )
+    except UnicodeEncodeError:
+        raise FhirError("The search holds half a surrogate pair.") from None
     return f"{path}?{'&'.join(encoded)}" if encoded else path
 
 

@@ -74,20 +74,6 @@ class Resolver:
                 targets.append(target)
         return targets
 
-    def medications(self, order: Resource) -> list[Resource]:
-        """Return the drugs of an order: the ingredients of a mix, else the Medication itself.
-
-        Empty for an order with a code only.
-        """
-        drugs = []
-        for medication in self.at(order, "medicationReference"):
-            drugs += self.at(medication, "ingredient.itemReference") or [medication]
-        return drugs
-
-    def members(self, observation: Resource) -> list[Resource]:
-        """Return the `hasMember` of a test: organisms, or susceptibilities of an organism."""
-        return self.at(observation, "hasMember")
-
     def specimen(self, observation: Resource) -> Resource | None:
         """Return the specimen of an observation."""
         specimens = self.at(observation, "specimen")

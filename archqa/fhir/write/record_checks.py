@@ -12,12 +12,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from archqa.core.tables import read_rows
 from archqa.errors import ArchqaError
-from archqa.fhir.record import FhirError, Resource
+from archqa.fhir.record import FhirError, Resource, objects_of
 from archqa.fhir.request_budget import (
     RequestBudget,
     RequestLimits,
@@ -57,7 +56,6 @@ _MAX_UNIT_LENGTH = 20
 _ORDERS = ("MedicationRequest", "ServiceRequest")
 _NAMES = {"MedicationRequest": "medication", "ServiceRequest": "service"}
 
-_DATA = Path(__file__).parent / "data"
 _EVERY_HOURS = re.compile(r"q ?(\d{1,2}) ?(?:h|hr|hrs|hours)(?![a-z])")
 _DAYS = {
     "s": 1 / 86400,
@@ -122,7 +120,7 @@ def ordered_item(order: Resource, get_medication: GetMedication) -> OrderedItem:
         reference = text if isinstance(text, str) else ""
     medication = None
     if reference.startswith("#"):
-        for contained in _objects(order.get("contained")):
+        for contained in objects_of(order, "contained"):
             if contained.get("id") == reference[1:]:
                 medication = contained
                 break
@@ -131,7 +129,7 @@ def ordered_item(order: Resource, get_medication: GetMedication) -> OrderedItem:
     if medication is not None:
         codes.update(_concept_codes(medication.get("code")))
         names.update(_concept_names(medication.get("code")))
-        for system, value in _pairs(medication.get("identifier"), "value"):
+        for system, value in _pairs(medication, "identifier", "value"):
             codes.add((system, value))
             names.add(value.lower())
     return OrderedItem(
@@ -143,12 +141,11 @@ def ordered_item(order: Resource, get_medication: GetMedication) -> OrderedItem:
 
 def _concept_codes(concept: Any) -> Iterator[tuple[str, str]]:
     """Yield system and code of the codings of a CodeableConcept; "0" stands for no code."""
-    if isinstance(concept, dict):
-        yield from _pairs(concept.get("coding"), "code")
+    yield from _pairs(concept, "coding", "code")
 
 
-def _pairs(values: Any, member: str) -> Iterator[tuple[str, str]]:
-    for value in _objects(values):
+def _pairs(parent: Any, values: str, member: str) -> Iterator[tuple[str, str]]:
+    for value in objects_of(parent, values):
         code = value.get(member)
         if isinstance(code, str) and code.strip("0 "):
             yield str(value.get("system") or ""), code
@@ -158,25 +155,18 @@ def _concept_names(concept: Any) -> Iterator[str]:
     if not isinstance(concept, dict):
         return
     texts = [concept.get("text")]
-    for coding in _objects(concept.get("coding")):
+    for coding in objects_of(concept, "coding"):
         texts.append(coding.get("display"))
     for text in texts:
         if isinstance(text, str) and text.strip():
             yield " ".join(text.lower().split())
 
 
-def _objects(values: Any) -> list[dict[str, Any]]:
-    """Return the JSON objects of a list; none if the value is no list."""
-    if not isinstance(values, list):
-        return []
-    return [value for value in values if isinstance(value, dict)]
-
-
 def doses(order: Resource) -> Iterator[Dose]:
     """Yield the doses of an order that have a positive number and a unit."""
-    for number, instruction in enumerate(_objects(order.get("dosageInstruction"))):
+    for number, instruction in enumerate(objects_of(order, "dosageInstruction")):
         per_day = _doses_a_day(instruction.get("timing"))
-        for part, dose_and_rate in enumerate(_objects(instruction.get("doseAndRate"))):
+        for part, dose_and_rate in enumerate(objects_of(instruction, "doseAndRate")):
             dose_range = dose_and_rate.get("doseRange")
             high = dose_range.get("high") if isinstance(dose_range, dict) else None
             quantities = {
@@ -249,7 +239,7 @@ class DailyMaximum(NamedTuple):
 def daily_maximum(order: Resource, item: OrderedItem) -> DailyMaximum | None:
     """Return the highest daily dose of a drug by itself that acts in the whole body, if known."""
     words = list(item.names)
-    for instruction in _objects(order.get("dosageInstruction")):
+    for instruction in objects_of(order, "dosageInstruction"):
         route = instruction.get("route")
         words += _concept_names(route)
         words += [code.lower() for _, code in _concept_codes(route)]
@@ -342,7 +332,7 @@ class RecordChecks:
         resource_type = resource.get("resourceType")
         if resource_type == "Observation":
             yield from self._unusual_units(resource, "")
-            for number, component in enumerate(_objects(resource.get("component"))):
+            for number, component in enumerate(objects_of(resource, "component")):
                 yield from self._unusual_units(component, f"component[{number}].")
         elif resource_type in _ORDERS:
             item = ordered_item(resource, self._medication)

@@ -22,6 +22,11 @@ class Finding(FrozenModel):
     path: str
     message: str
 
+    @property
+    def text(self) -> str:
+        """The remark with its element in front, if it has one."""
+        return f"{self.path}: {self.message}".removeprefix(": ")
+
 
 REQUIRED_ELEMENTS = {
     "Observation": (

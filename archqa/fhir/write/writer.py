@@ -58,13 +58,12 @@ class WriteResult(FrozenModel):
             Finding(level="info", path="", message=_NO_PROBLEM),
         ):
             code = "invalid" if finding.level == "error" else "informational"
-            text = f"{finding.path}: {finding.message}".removeprefix(": ")
             severity = _SEVERITIES[finding.level]
             issues.append(
                 {
                     "severity": severity,
                     "code": code,
-                    "diagnostics": text,
+                    "diagnostics": finding.text,
                 }
             )
         return {"resourceType": "OperationOutcome", "issue": issues}
@@ -109,11 +108,11 @@ class Writer:
         except InvalidBody as error:
             invalid = f"the body {error}"
         if against:
-            result = _refuse(409, against)
+            result = refusal(409, against)
         elif self.mode is WriteMode.READ_ONLY:
-            result = _refuse(403, ["this record is read-only."])
+            result = refusal(403, ["this record is read-only."])
         elif invalid:
-            result = _refuse(400, [invalid])
+            result = refusal(400, [invalid])
         else:
             result = self._write(resource_type, payload)
         self.log_write(
@@ -153,43 +152,53 @@ class Writer:
         )
         self._audit.add(entry)
 
-    def record_findings(self, resource: Any) -> list[Finding]:
-        """Return what the record says against a resource: warnings, none if it is on a server."""
-        return self._checks.findings(resource) if self._checks else []
+    def check(
+        self, resource_type: str, payload: Any, *, compare: bool = True
+    ) -> WriteResult:
+        """Return what modes validate and apply say of a resource that is to be written as this type.
+
+        The status is 422 if it is refused. A valid one is compared with a record on this machine,
+        which only warns, unless `compare` is false.
+        """
+        findings = validate_resource(payload, resource_type, self.has_patient)
+        if any(finding.level == "error" for finding in findings):
+            return WriteResult(status=422, findings=tuple(findings))
+        if compare and self._checks is not None:
+            findings += self._checks.findings(payload)
+        return WriteResult(status=200, findings=tuple(findings))
 
     def has_patient(self, patient: str) -> bool:
         """Whether the record has a Patient of this id."""
         return self.record.get("Patient", patient) is not None
 
     def _write(self, resource_type: str, payload: Any) -> WriteResult:
-        """Validate a resource, compare a valid one with the record, and store it in mode apply."""
-        findings = validate_resource(payload, resource_type, self.has_patient)
-        errors = [finding for finding in findings if finding.level == "error"]
+        """Check a resource, and store a valid one in mode apply."""
         if self.mode is WriteMode.RECORD:
             # MedAgentBench's grader requires shapes that R4 does not have: errors are warnings.
             weakened = []
-            for finding in findings:
+            for finding in validate_resource(payload, resource_type, self.has_patient):
                 level = "warn" if finding.level == "error" else finding.level
                 weakened.append(finding.model_copy(update={"level": level}))
             return WriteResult(status=200, findings=tuple(weakened))
-        if errors:
-            return WriteResult(status=422, findings=tuple(findings))
-        findings += self.record_findings(payload)
+        result = self.check(resource_type, payload)
+        if not result.accepted:
+            return result
         if self.mode is WriteMode.VALIDATE:
             if self._checks is not None:
                 self._checks.remember(payload)
-            return WriteResult(status=200, findings=tuple(findings))
+            return result
         assert isinstance(self.record, WritableRecord)
         stored = self.record.create(payload)
         return WriteResult(
             status=201,
-            findings=tuple(findings),
+            findings=result.findings,
             location=f"{resource_type}/{stored['id']}/_history/1",
             stored=stored,
         )
 
 
-def _refuse(status: int, messages: Iterable[str]) -> WriteResult:
+def refusal(status: int, messages: Iterable[str]) -> WriteResult:
+    """Return the result of a write that is refused for these reasons."""
     findings = [
         Finding(level="error", path="", message=message) for message in messages
     ]

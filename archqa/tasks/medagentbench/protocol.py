@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from archqa.errors import ArchqaError
-from archqa.fhir.record import Resource
+from archqa.fhir.record import Resource, objects_of
+from archqa.fhir.values.json_text import InvalidBody, parse_bounded
 from archqa.fhir.values.references import parse_reference
 from archqa.fhir.values.urls import build_search_url
 from archqa.safety.text import json_without_surrogates
@@ -155,17 +156,16 @@ def parse_resources(text: str) -> list[Resource]:
     The list is empty if the text is not FHIR's JSON.
     """
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
+        content = parse_bounded(text)
+    except InvalidBody:
         return []
     if not isinstance(content, dict):
         return []
     if content.get("resourceType") != "Bundle":
         return [content] if "id" in content else []
-    entries = content.get("entry")
     resources = []
-    for entry in entries if isinstance(entries, list) else ():
-        resource = entry.get("resource") if isinstance(entry, dict) else None
+    for entry in objects_of(content, "entry"):
+        resource = entry.get("resource")
         if isinstance(resource, dict):
             resources.append(resource)
     return resources
@@ -293,12 +293,11 @@ class Actions:
 def _next_link(page: str) -> str | None:
     """The link to the next page of a searchset, if it leads to the same server."""
     try:
-        bundle = json.loads(page)
-    except (ValueError, RecursionError):
+        bundle = parse_bounded(page)
+    except InvalidBody:
         return None
-    links = bundle.get("link") if isinstance(bundle, dict) else None
-    for link in links if isinstance(links, list) else ():
-        if isinstance(link, dict) and link.get("relation") == "next":
+    for link in objects_of(bundle, "link"):
+        if link.get("relation") == "next":
             url = str(link.get("url"))
             if url.startswith(FHIR_BASE_URL.rstrip("/")):
                 return url

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from archqa.errors import CallerError, InputError
 from archqa.fhir import FhirClient, FhirError, FhirService, Store, connect
 from archqa.fhir.record import Record
+from archqa.fhir.values.json_text import InvalidBody, parse_bounded
 from archqa.safety.server_urls import (
     fhir_server_problem,
     is_server_url,
@@ -301,8 +302,8 @@ class RecordLookup:
         """The searchset. Raises `FhirError`, `ServerUnavailable`."""
         if search not in self._bundles:
             try:
-                bundle = json.loads(self._fetch(search))
-            except (ValueError, RecursionError):
+                bundle = parse_bounded(self._fetch(search))
+            except InvalidBody:
                 bundle = None
             if not isinstance(bundle, dict):
                 raise FhirError(

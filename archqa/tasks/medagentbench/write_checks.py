@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from archqa.core.id_lists import list_ids
-from archqa.fhir.record import Resource
+from archqa.fhir.record import Resource, objects_of
 
 _REQUESTING_VERBS = {
     "Observation": re.compile(
@@ -116,7 +116,7 @@ def missing_reads(
     for name, resource in context.resources_read.items():
         if name.startswith("Patient/"):
             known_numbers.append(resource.get("id"))
-            for identifier in _objects(resource.get("identifier")):
+            for identifier in objects_of(resource, "identifier"):
                 known_numbers.append(identifier.get("value"))
     if patient not in known_numbers:
         reasons.append(
@@ -247,7 +247,7 @@ def resource_codes(payload: Mapping[str, Any]) -> list[str]:
     concept = payload.get("medicationCodeableConcept") or payload.get("code")
     if not isinstance(concept, dict):
         return []
-    codings = _objects(concept.get("coding"))
+    codings = objects_of(concept, "coding")
     codes = [str(coding["code"]) for coding in codings if coding.get("code")]
     if not codes and concept.get("text"):
         return [str(concept["text"])]
@@ -257,16 +257,9 @@ def resource_codes(payload: Mapping[str, Any]) -> list[str]:
 def dose_units(payload: Mapping[str, Any]) -> list[str]:
     """The units of the doses of an order."""
     units = []
-    for dosage in _objects(payload.get("dosageInstruction")):
-        for dose_and_rate in _objects(dosage.get("doseAndRate")):
+    for dosage in objects_of(payload, "dosageInstruction"):
+        for dose_and_rate in objects_of(dosage, "doseAndRate"):
             quantity = dose_and_rate.get("doseQuantity")
             if isinstance(quantity, dict) and quantity.get("unit"):
                 units.append(str(quantity["unit"]))
     return units
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    """The JSON objects in a list; none if the value is not a list."""
-    if not isinstance(value, list):
-        return []
-    return [entry for entry in value if isinstance(entry, dict)]
