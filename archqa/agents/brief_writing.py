@@ -23,12 +23,12 @@ class BriefSource(FrozenModel):
 
 
 class SectionSources(FrozenModel):
-    """The lines of one section."""
+    """The lines of one section; without any, only sentences of notes can fill it."""
 
     name: str
     title: str
     message: str = ""
-    lines: tuple[BriefSource, ...]
+    lines: tuple[BriefSource, ...] = ()
 
 
 class WrittenLine(FrozenModel):
@@ -70,7 +70,7 @@ class BriefWritingAgent(Agent[BriefWritingTask, WrittenBrief]):
     """Merges and shortens lines; says nothing that they do not."""
 
     name = "brief_writing"
-    prompt = "brief_writing/v1"
+    prompt = "brief_writing/v2"
     task_type = BriefWritingTask
     output_type = WrittenBrief
 

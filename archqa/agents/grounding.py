@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 
+from archqa.chart.search_terms import content_words
 from archqa.notes.assertion import (
     Assertion,
     Passage,
@@ -16,7 +17,9 @@ from archqa.terminology.concept import Aspect
 from archqa.terminology.concepts import named_things
 from archqa.terminology.glossary import explain_terms
 from archqa.terminology.people import body_parts, relatives_named, side_names
+from archqa.terminology.words import word_list
 
+_COMPARATOR = re.compile("[<>≤≥]")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _NUMBER = re.compile(r"\d*\.\d+|\d+")
 _NUMBERS_IN_WORDS = (
@@ -119,6 +122,39 @@ def grounding_problems(
             f"{noun}s do, or cite the {noun} that names it."
         )
     return problems
+
+
+def states_result(line: str, row: str, question: str) -> bool:
+    """Whether a line says no more than a result of the record (`row`), which answers the question.
+
+    It has a number; its numbers, its words and what it names are those of the row. Of the row it
+    leaves out nothing but flags, dates and the like. The row has what the question names. Anything
+    else is for a check to judge.
+    """
+    numbers = _numbers(line)
+    if not numbers or ungrounded_numbers(f"{line} {question}", row):
+        return False
+    if set(_COMPARATOR.findall(line)) != set(_COMPARATOR.findall(row)):
+        return False
+    in_row = {thing.concept for thing in named_things(row)}
+    in_question = {thing.concept for thing in named_things(question)}
+    row_words = _words(row)
+    if not in_question <= in_row:
+        return False
+    if not in_question and row_words.isdisjoint(content_words(question)):
+        return False
+    names: set[str] = set()
+    for text in (line, row):
+        for thing in named_things(text):
+            if thing.concept in in_row:
+                names |= _words(text[thing.start : thing.end])
+    line_words = _words(line)
+    is_of_row = line_words <= row_words | names | word_list("result")
+    return is_of_row and row_words <= line_words | names | word_list("line", "result")
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
 
 
 class Conflict(StrEnum):

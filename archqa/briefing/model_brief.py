@@ -13,7 +13,6 @@ from archqa.agents.brief_writing import (
     BriefWritingAgent,
     BriefWritingTask,
     SectionSources,
-    WrittenBrief,
     WrittenLine,
 )
 from archqa.agents.line_check import BriefCheckAgent, LineCheckTask, LineVerdicts
@@ -38,6 +37,8 @@ MAX_NOTE_LINES = 200
 
 _NOT_SENT = frozenset({"person"})
 """Sections that a model is not given: the date of birth is no help in writing shorter lines."""
+
+FROM_NOTES = "Nothing is coded; notes say:"
 
 NOT_WRITTEN = "The model gave no usable summary: the lines are those of the record."
 
@@ -113,25 +114,23 @@ async def write_lines(
     Raises `CaseFailed` where the replies cannot be used, and `ModelError`.
     """
     output = await BriefWritingAgent().run(task, context)
-    verdict = await _check(task, output, context)
+    check = LineCheckTask.of_brief(task, output.lines)
+    verdict = await _check(check, context)
     if verdict.problems:
         repair = task.model_copy(
             update={"former": output.lines, "problems": verdict.problems}
         )
         output = await BriefWritingAgent().run(repair, context)
-        verdict = await _check(task, output, context)
+        second = LineCheckTask.of_brief(task, output.lines)
+        verdict = await _check(second.repeating(check, verdict), context)
     numbered = enumerate(output.lines, start=1)
     return tuple(line for number, line in numbered if str(number) in verdict.supported)
 
 
-async def _check(
-    task: BriefWritingTask, output: WrittenBrief, context: RunContext
-) -> LineVerdicts:
-    if not output.lines:
+async def _check(task: LineCheckTask, context: RunContext) -> LineVerdicts:
+    if not task.lines:
         return LineVerdicts(lines=())
-    return await BriefCheckAgent().run(
-        LineCheckTask.of_brief(task, output.lines), context
-    )
+    return await BriefCheckAgent().run(task, context)
 
 
 async def _written(
@@ -178,7 +177,8 @@ def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
     sections = []
     for section in summary.sections:
         lines = [BriefSource(id=next(ids), text=draft.text) for draft in section.lines]
-        if lines and section.kind.name not in _NOT_SENT:
+        may_have_lines = bool(lines or sources.notes)
+        if may_have_lines and section.kind.name not in _NOT_SENT:
             sections.append(
                 SectionSources(
                     name=section.kind.name,
@@ -189,9 +189,10 @@ def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
             )
     sentences = []
     for source_id, line in sources.notes.items():
-        sentences.append(
-            BriefSource(id=source_id, text=f"{line.place or 'note'}: {line.text}")
-        )
+        place = line.place or "note"
+        if line.heading and not line.text.startswith(line.heading):
+            place = f'{place}, under "{line.heading}"'
+        sentences.append(BriefSource(id=source_id, text=f"{place}: {line.text}"))
     now = f"{summary.now:%Y-%m-%d}"
     return BriefWritingTask(
         now=now, sections=tuple(sections), sentences=tuple(sentences)
@@ -201,24 +202,32 @@ def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
 def _with_lines(
     summary: RecordSummary, sources: _Sources, lines: Sequence[WrittenLine]
 ) -> RecordSummary:
-    """The summary with a model's lines; the record's own where none cites them."""
+    """The summary with a model's lines; the record's own where none of their section cites them.
+
+    A section that the record leaves empty, and that notes fill, is no longer absent.
+    """
     confirmed = [line for line in lines if _is_confirmed(summary, sources, line)]
-    cited: set[str] = set()
-    for line in confirmed:
-        cited.update(line.citations)
     ids = iter(sources.lines)
     sections: list[WrittenSection] = []
     for section in summary.sections:
         drafts = []
+        cited: set[str] = set()
         for line in confirmed:
             if line.section == section.kind.name:
+                cited.update(line.citations)
                 citations = sources.citations(line.citations)
                 date = ""
                 for source in sources.cited(line.citations):
                     date = max(date, source.date)
                 drafts.append(LineDraft(" ".join(line.text.split()), citations, date))
         drafts += [draft for draft in section.lines if next(ids) not in cited]
-        sections.append(section._replace(lines=tuple(drafts)))
+        message = section.message
+        if section.is_absent and drafts and not section.kind.is_of_notes:
+            message = FROM_NOTES
+        is_absent = section.is_absent and not drafts
+        sections.append(
+            section._replace(lines=tuple(drafts), message=message, is_absent=is_absent)
+        )
     return summary._replace(sections=tuple(sections))
 
 

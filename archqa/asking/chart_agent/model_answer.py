@@ -2,6 +2,7 @@
 
 The model is shown what fits the question, may call tools for a limited number of turns, and answers
 in lines that cite what it was shown. A second call checks each line against what it cites alone.
+A line that it rejects and the model gives again is checked once more, with the reason.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from archqa.agents.chart_answer import (
     ChartLine,
     ChartReply,
     check_reply,
+    is_result,
     line_problems,
 )
 from archqa.agents.conversation import Conversation, tool_calls_of
@@ -27,7 +29,12 @@ from archqa.asking.chart_agent.marked_chart import (
     SearchNotes,
     chart_tools,
 )
-from archqa.core.id_lists import list_ids
+from archqa.asking.model_answers import (
+    declined_text,
+    not_understood_answer,
+    phrase,
+    with_remarks,
+)
 from archqa.errors import ContextTooLong, ToolsNotSupported
 from archqa.fhir import Record
 from archqa.llm.model import CHARACTERS_PER_TOKEN, Reply, ToolCall, ToolSpec
@@ -198,8 +205,6 @@ class ChartConversation:
         self._conversation.add_message(f"{rejected} {reason}")
 
 
-REMOVED = "Lines were left out that what they cite does not support."
-PARTLY_ANSWERED = "The lines answer only a part of the question."
 BUDGET_SPENT = "The model came to no answer before its look-ups were spent."
 
 
@@ -231,9 +236,9 @@ async def answer_chart_by_model(
 ) -> Answer:
     """Return the answer to a question about a chart, every line checked against what it cites.
 
-    Two calls of a model where nothing has to be looked up. The backends of `context` are those of
-    `CHART_AGENT`. Raises `ContextTooLong`, other `CaseFailed` where replies cannot be used,
-    `ModelError`, and `FhirError` as the record does.
+    Two calls of a model where nothing has to be looked up, one for a result of the record. The
+    backends of `context` are those of `CHART_AGENT`. Raises `ContextTooLong`, other `CaseFailed`
+    where replies cannot be used, `ModelError`, and `FhirError` as the record does.
     """
     question = " ".join(question.split())
     marked_chart = await asyncio.to_thread(MarkedChart, chart, question)
@@ -272,18 +277,23 @@ class _CheckedAnswer:
         reply = await self._conversation.answer()
         if reply is None:
             return self._not_found("", remarks=(BUDGET_SPENT,))
-        verdict = await self._check(reply)
-        if reply.status == "answered" and verdict is not None and verdict.problems:
+        task = self._check_task(reply)
+        verdict = await self._check(reply, task)
+        if reply.status == "answered" and verdict.problems:
             repaired = await self._conversation.repaired(verdict.problems)
-            if repaired is not None:
-                reply, verdict = repaired, await self._check(repaired)
+            if repaired is None:
+                return self._composed(reply, verdict)
+            if repaired.status == "not_found":  # One doubt is no absence.
+                answer = self._unconfirmed(reply, misses=bool(verdict.supported))
+                missing = f"The model then withdrew it. Not stated: {phrase(repaired.missing)}."
+                remarks = (*answer.remarks, missing)
+                return answer.model_copy(update={"remarks": remarks})
+            second_task = self._check_task(repaired).repeating(task, verdict)
+            reply, verdict = repaired, await self._check(repaired, second_task)
         return self._composed(reply, verdict)
 
-    async def _check(self, reply: ChartReply) -> AnswerVerdict | None:
-        """Return the verdict on the lines of an answer; None if there are none."""
-        if not reply.lines:
-            return None
-        task = LineCheckTask.of_chart(
+    def _check_task(self, reply: ChartReply) -> LineCheckTask:
+        return LineCheckTask.of_chart(
             self._question,
             self._shown.now,
             reply.lines,
@@ -291,52 +301,44 @@ class _CheckedAnswer:
             status=reply.status,
             missing=" ".join(reply.missing.split()),
         )
-        return await ChartAnswerCheckAgent().run(task, self._context)
 
-    def _composed(self, reply: ChartReply, verdict: AnswerVerdict | None) -> Answer:
+    async def _check(self, reply: ChartReply, task: LineCheckTask) -> AnswerVerdict:
+        """Return the verdict on the lines of an answer.
+
+        Where all lines are results of the record that were verified, no model is called.
+        """
+        for line in reply.lines:
+            if not is_result(self._question, line, self._shown.sources):
+                return await ChartAnswerCheckAgent().run(task, self._context)
+        return AnswerVerdict.confirming(task)
+
+    def _unconfirmed(self, reply: ChartReply, *, misses: bool) -> Answer:
+        return unconfirmed_answer(
+            self._question,
+            [line.text for line in reply.lines],
+            self._shown.evidence(reply.lines),
+            misses=misses,
+        )
+
+    def _composed(self, reply: ChartReply, verdict: AnswerVerdict) -> Answer:
         """Return the supported lines; none, or lines that miss the question, are not confirmed."""
         supported = []
         for number, line in enumerate(reply.lines, start=1):
-            if verdict is not None and str(number) in verdict.supported:
+            if str(number) in verdict.supported:
                 supported.append(line)
         if reply.status == "not_understood":
-            words = tuple(
-                " ".join(word.split()) for word in reply.not_understood if word.strip()
-            )
-            quoted = list_ids(f'"{word}"' for word in words)
-            return Answer(
-                question=self._question,
-                status=Status.NOT_UNDERSTOOD,
-                message=f"Not understood: {quoted}.",
-                not_understood=words,
-            )
+            return not_understood_answer(self._question, reply.not_understood)
         if reply.status == "declined":
-            message = (
-                "This asks for a judgement that the chart does not state and that is not made "
-                f"here: {_phrase(reply.missing)}."
-            )
+            message = declined_text("chart", reply.missing)
             if supported:
                 message = f"{message} What the chart holds on this:"
             return self._with_lines(Status.DECLINED, supported, message=message)
         if reply.status == "not_found":
             return self._not_found(reply.missing, supported)
-        if verdict is None or not supported or verdict.answers == "no":
-            return unconfirmed_answer(
-                self._question,
-                [line.text for line in reply.lines],
-                self._shown.evidence(reply.lines),
-                misses=bool(supported),
-            )
-        remarks = []
-        if len(supported) < len(reply.lines):
-            remarks.append(REMOVED)
-        if reply.missing.strip():
-            remarks.append(f"Not stated: {_phrase(reply.missing)}.")
-        elif verdict.answers == "partly":
-            remarks.append(PARTLY_ANSWERED)
-        answer = self._with_lines(Status.ANSWERED, supported, remarks=tuple(remarks))
-        is_partial = bool(reply.missing.strip()) or verdict.answers == "partly"
-        return answer.model_copy(update={"is_partial": is_partial})
+        if not supported or verdict.answers == "no":
+            return self._unconfirmed(reply, misses=bool(supported))
+        answer = self._with_lines(Status.ANSWERED, supported)
+        return with_remarks(answer, verdict, reply.missing, len(reply.lines))
 
     def _not_found(
         self,
@@ -345,10 +347,10 @@ class _CheckedAnswer:
         remarks: tuple[str, ...] = (),
     ) -> Answer:
         """Return that nothing was found; related facts are remarks, so that they answer nothing."""
-        what = f": {_phrase(missing)}" if missing.strip() else ""
+        what = f": {phrase(missing)}" if missing.strip() else ""
         facts = []
         for line in related:
-            facts.append(f"Related: {_phrase(line.text)} ({self._shown.titles(line)}).")
+            facts.append(f"Related: {phrase(line.text)} ({self._shown.titles(line)}).")
         notes = counted(len(self._shown.notes.notes.documents), "note", "notes")
         searched = f"the record and {notes}"
         if self._conversation.searches:
@@ -370,7 +372,6 @@ class _CheckedAnswer:
         lines: Sequence[ChartLine],
         *,
         message: str = "",
-        remarks: tuple[str, ...] = (),
     ) -> Answer:
         return Answer(
             question=self._question,
@@ -378,10 +379,4 @@ class _CheckedAnswer:
             lines=tuple(map(self._shown.answer_line, lines)),
             evidence=tuple(self._shown.evidence(lines)),
             message=message,
-            remarks=remarks,
         )
-
-
-def _phrase(words: str) -> str:
-    """Return a phrase on one line, without the full stop that a model may have set."""
-    return " ".join(words.split()).rstrip(".")
