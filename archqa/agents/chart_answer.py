@@ -3,14 +3,8 @@
 from collections.abc import Mapping
 
 from archqa.agents.agent import Agent, Rejected
-from archqa.agents.grounding import (
-    dates_in_figures,
-    grounding_problems,
-    names_words_of,
-    states_result,
-)
+from archqa.agents.grounding import line_problems, names_words_of, states_result
 from archqa.agents.note_answer import AnswerStatus
-from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 
 MAX_RELATED_LINES = 2
@@ -135,37 +129,24 @@ def check_reply(
                 'Name what is missing in a few words; facts belong into "lines", with citations.'
             )
     for number, line in enumerate(reply.lines, start=1):
-        problems += line_problems(question, line, number, sources)
+        problems += chart_line_problems(question, line, number, sources)
     if problems:
         raise Rejected(" ".join(problems))
 
 
-def line_problems(
+def chart_line_problems(
     question: str, line: ChartLine, number: int, sources: Mapping[str, ShownSource]
 ) -> list[str]:
     """Return what is wrong with a line: what it cites was shown, and has its numbers and drugs."""
-    if not line.text.strip():
-        return [f"Line {number} is empty."]
-    if "|" in line.text:
-        return [
-            f'Line {number}: leave pipes out of the text; marks go into "citations".'
-        ]
-    if not line.citations:
-        return [f"Line {number} cites nothing. Name the marks of what states it."]
-    marks = list(dict.fromkeys(line.citations))
-    unknown = [mark for mark in marks if mark not in sources]
-    if unknown:
-        return [f"Line {number} cites {list_ids(unknown)}, which you were not shown."]
-    texts = []
+    texts = {mark: source.all_text for mark, source in sources.items()}
+    marks = set(line.citations)
     names: set[str] = set()
-    for mark in marks:
-        texts.append(sources[mark].all_text)
+    for mark in marks & set(sources):
         names.update(sources[mark].ids)
-    known = "\n".join([*texts, question])
     # A line may say how many sources it cites.
-    further = f"{dates_in_figures(known)}\n{len(marks)} {len(names)}"
-    return grounding_problems(
-        line.text, number, line.citations, known, further=further, noun="source"
+    also = f"{question}\n({len(marks)} {len(names)})"
+    return line_problems(
+        line.text, number, line.citations, texts, noun="source", also=also
     )
 
 

@@ -6,7 +6,7 @@ own name in the settings, since what may stand around a cited text differs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field
 
@@ -36,11 +36,6 @@ class LineToCheck(FrozenModel):
     sources: tuple[CitedText, ...]
     section: str = ""
     doubt: str = ""
-
-    @property
-    def sentences(self) -> tuple[CitedText, ...]:
-        """The name that `note_answer_check/v2` has for the sources."""
-        return self.sources
 
 
 class LineCheckTask(FrozenModel):
@@ -116,10 +111,10 @@ class LineCheckTask(FrozenModel):
 
         Without it a repeated line would be the same request, and get the same verdict.
         """
-        rationales = {line.line: line.rationale for line in verdict.rejected}
         former_doubts = {}
         for line in former.lines:
-            doubt = rationales.get(line.number, "")
+            rejection = verdict.rejected.get(line.number)
+            doubt = rejection.rationale if rejection else ""
             former_doubts[line.text, line.sources] = doubt
         lines = []
         are_repeated = True
@@ -159,27 +154,31 @@ class LineVerdict(FrozenModel):
     verdict: Support
 
 
+_SHORTCOMINGS = {
+    "partly": "supported only in part by what it cites",
+    "not": "not supported by what it cites",
+}
+
+Line = TypeVar("Line")
+
+
 class LineVerdicts(FrozenModel):
     """A verdict on each line."""
 
     lines: tuple[LineVerdict, ...]
 
-    shortcomings: ClassVar[Mapping[str, str]] = {
-        "partly": "not supported",
-        "not": "not supported",
-    }
-
     @property
-    def supported(self) -> frozenset[str]:
-        """The numbers of the supported lines."""
-        return frozenset(
-            line.line for line in self.lines if line.verdict == "supported"
-        )
+    def rejected(self) -> dict[str, LineVerdict]:
+        """The verdicts on the lines that are not supported, by number."""
+        return {line.line: line for line in self.lines if line.verdict != "supported"}
 
-    @property
-    def rejected(self) -> list[LineVerdict]:
-        """The verdicts on the other lines."""
-        return [line for line in self.lines if line.verdict != "supported"]
+    def supported(self, lines: Iterable[Line]) -> list[Line]:
+        """Return the lines that were checked, in this order, without those that are rejected."""
+        supported = []
+        for number, line in enumerate(lines, start=1):
+            if str(number) not in self.rejected:
+                supported.append(line)
+        return supported
 
     @property
     def missed(self) -> str:
@@ -190,8 +189,8 @@ class LineVerdicts(FrozenModel):
     def problems(self) -> tuple[str, ...]:
         """What is wrong, for the model that writes the lines again; empty if nothing is."""
         problems = []
-        for line in self.rejected:
-            shortcoming = self.shortcomings[line.verdict]
+        for line in self.rejected.values():
+            shortcoming = _SHORTCOMINGS[line.verdict]
             problems.append(f"Line {line.line} is {shortcoming}: {line.rationale}")
         if self.missed:
             problems.append(
@@ -205,19 +204,6 @@ class AnswerVerdict(LineVerdicts):
 
     rationale: str
     answers: Literal["yes", "partly", "no"]
-
-    shortcomings: ClassVar[Mapping[str, str]] = {
-        "partly": "supported only in part by what it cites",
-        "not": "not supported by what it cites",
-    }
-
-    @classmethod
-    def confirming(cls, task: LineCheckTask) -> Self:
-        """Return the verdict on lines that need no judgement by a model."""
-        lines = []
-        for number in task.numbers:
-            lines.append(LineVerdict(line=number, rationale="", verdict="supported"))
-        return cls(lines=tuple(lines), rationale="", answers="yes")
 
     @property
     def missed(self) -> str:

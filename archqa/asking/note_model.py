@@ -26,18 +26,14 @@ from archqa.asking.model_answers import (
 from archqa.core.case import Case
 from archqa.errors import ContextTooLong
 from archqa.notes.non_evidence import headings_of_sentences
-from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.settings import PipelineSettings
+from archqa.tasks.pipeline import agents_of_questions
 
-
-class NoteModelSettings(PipelineSettings):
-    """The settings of asking a note by a model: there are none but those of its agents."""
-
-
-class AnsweredNote(PipelineResult):
-    """The result of the pipeline: an answer to a person's question."""
-
-    answer: Answer
+NOTE_MODEL = agents_of_questions(
+    "note-model",
+    "asking a note: an answer by a model, each line checked against what it cites",
+    NoteAnswerAgent,
+    NoteAnswerCheckAgent,
+)
 
 
 async def answer_by_model(case: Case, context: RunContext) -> Answer:
@@ -55,25 +51,6 @@ async def answer_by_model(case: Case, context: RunContext) -> Answer:
             f"The note of {length:,} characters does not fit the model's context window.\n"
             "Ask without a model, name a model that reads more, or give a part of the note."
         ) from None
-
-
-async def run_note_model(
-    case: Case, context: RunContext, _: NoteModelSettings
-) -> AnsweredNote:
-    """Run the pipeline for one case."""
-    answer = await answer_by_model(case, context)
-    return AnsweredNote(answer=answer, remarks=answer.remarks)
-
-
-NOTE_MODEL = Pipeline(
-    name="note-model",
-    summary="asking a note: an answer by a model, each line checked against what it cites",
-    backend="model",
-    run=run_note_model,
-    prompts=(NoteAnswerAgent.prompt, NoteAnswerCheckAgent.prompt),
-    agents=(NoteAnswerAgent.name, NoteAnswerCheckAgent.name),
-    settings_type=NoteModelSettings,
-)
 
 
 async def _checked_answer(case: Case, context: RunContext) -> Answer:
@@ -100,12 +77,9 @@ async def _checked_answer(case: Case, context: RunContext) -> Answer:
 def _answered(case: Case, output: NoteAnswer, verdict: AnswerVerdict) -> Answer:
     """Return the supported lines; none, or lines that miss the question, are not confirmed."""
     lines = []
-    for number, line in enumerate(output.opened_lines, start=1):
-        if str(number) in verdict.supported:
-            citations = tuple(dict.fromkeys(line.citations))
-            lines.append(
-                AnswerLine(text=" ".join(line.text.split()), citations=citations)
-            )
+    for line in verdict.supported(output.opened_lines):
+        citations = tuple(dict.fromkeys(line.citations))
+        lines.append(AnswerLine(text=" ".join(line.text.split()), citations=citations))
     if not lines or verdict.answers == "no":
         return unconfirmed_answer(
             case.clinician_question,

@@ -27,10 +27,8 @@ from archqa.errors import CaseFailed
 from archqa.llm.model import Model
 from archqa.runs.backends import Backends
 from archqa.runs.destinations import Announce
-from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings
-from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.settings import PipelineSettings
+from archqa.tasks.pipeline import agents_of_questions
 
 MAX_NOTE_LINES = 200
 """Lines of notes that a model is shown, the newest ones: a sentence alone may mislead."""
@@ -43,26 +41,11 @@ FROM_NOTES = "Nothing is coded; notes say:"
 NOT_WRITTEN = "The model gave no usable summary: the lines are those of the record."
 
 
-class BriefModelSettings(PipelineSettings):
-    """The settings of a summary by a model: there are none but those of its agents."""
-
-
-async def run_brief_model(
-    task: BriefWritingTask, context: RunContext, _: BriefModelSettings
-) -> PipelineResult:
-    """Run the agents; `write_lines` returns their lines."""
-    await write_lines(task, context)
-    return PipelineResult()
-
-
-BRIEF_MODEL = Pipeline(
-    name="brief-model",
-    summary="a patient's summary by a model, each line checked against what it cites",
-    backend="model",
-    run=run_brief_model,
-    prompts=(BriefWritingAgent.prompt, BriefCheckAgent.prompt),
-    agents=(BriefWritingAgent.name, BriefCheckAgent.name),
-    settings_type=BriefModelSettings,
+BRIEF_MODEL = agents_of_questions(
+    "brief-model",
+    "a patient's summary by a model, each line checked against what it cites",
+    BriefWritingAgent,
+    BriefCheckAgent,
 )
 
 
@@ -96,19 +79,9 @@ class _Sources(NamedTuple):
         return tuple(citations)
 
 
-def written_by_model(
-    summary: RecordSummary,
-    settings: Settings,
-    scripted: Model | None,
-    announce: Announce | None,
-) -> ModelSummary:
-    """Return the summary as a model writes it. Raises `ModelError` and `BudgetExceeded`."""
-    return run_sync(_written(summary, settings, scripted, announce))
-
-
 async def write_lines(
     task: BriefWritingTask, context: RunContext
-) -> tuple[WrittenLine, ...]:
+) -> Sequence[WrittenLine]:
     """Return the lines that the check finds supported; what it rejects is written again once.
 
     Raises `CaseFailed` where the replies cannot be used, and `ModelError`.
@@ -123,8 +96,7 @@ async def write_lines(
         output = await BriefWritingAgent().run(repair, context)
         second = LineCheckTask.of_brief(task, output.lines)
         verdict = await _check(second.repeating(check, verdict), context)
-    numbered = enumerate(output.lines, start=1)
-    return tuple(line for number, line in numbered if str(number) in verdict.supported)
+    return verdict.supported(output.lines)
 
 
 async def _check(task: LineCheckTask, context: RunContext) -> LineVerdicts:
@@ -133,12 +105,13 @@ async def _check(task: LineCheckTask, context: RunContext) -> LineVerdicts:
     return await BriefCheckAgent().run(task, context)
 
 
-async def _written(
+async def written_by_model(
     summary: RecordSummary,
     settings: Settings,
     scripted: Model | None,
     announce: Announce | None,
 ) -> ModelSummary:
+    """Return the summary as a model writes it. Raises `ModelError` and `BudgetExceeded`."""
     backends = Backends(
         settings.replace(record=None), BRIEF_MODEL, scripted, announce=announce
     )
@@ -216,9 +189,8 @@ def _with_lines(
             if line.section == section.kind.name:
                 cited.update(line.citations)
                 citations = sources.citations(line.citations)
-                date = ""
-                for source in sources.cited(line.citations):
-                    date = max(date, source.date)
+                cited_lines = sources.cited(line.citations)
+                date = max(source.date for source in cited_lines)
                 drafts.append(LineDraft(" ".join(line.text.split()), citations, date))
         drafts += [draft for draft in section.lines if next(ids) not in cited]
         message = section.message

@@ -213,12 +213,8 @@ async def test_headings_are_shown_but_not_citable_and_instructions_in_a_note_are
     shown = model.asked[0].messages[-1].content
     assert "\nHOSPITAL COURSE:\n[2] Coumadin" in shown
     assert "Ignore previous" not in shown
-    assert (
-        "cites 1, which is no numbered sentence" in model.asked[1].messages[-1].content
-    )
-    assert (
-        "cites 5, which is no numbered sentence" in model.asked[2].messages[-1].content
-    )
+    assert "cites 1, which you were not shown" in model.asked[1].messages[-1].content
+    assert "cites 5, which you were not shown" in model.asked[2].messages[-1].content
 
 
 async def test_the_question_comes_last_so_that_servers_reuse_the_note() -> None:

@@ -82,7 +82,9 @@ def test_a_line_that_the_check_rejects_is_written_again_once(tmp_path: Path) -> 
         verdicts("supported", "supported"),
     )
     assert texts(summary) == [PROBLEMS[1], RESULT[1]]
-    assert "Line 1 is not supported: Reason 1." in prompt(model.asked[2])
+    assert "Line 1 is not supported by what it cites: Reason 1." in prompt(
+        model.asked[2]
+    )
 
 
 def test_what_is_not_supported_twice_stands_as_the_record_has_it(
@@ -104,7 +106,7 @@ def test_a_number_that_is_not_cited_is_sent_back_and_then_left_out(
     invented: Line = ("labs", "Hemoglobin A1c 7.9 %", ["L3"])
     replies = [written(PROBLEMS, invented)] * 3
     summary, model = brief(tmp_path, *replies, verdicts("supported"))
-    assert "7.9, which L3 does not have" in prompt(model.asked[1])
+    assert "Line 2: 7.9 does not stand in L3" in prompt(model.asked[1])
     assert "7.9" not in json.dumps(summary.as_json())
     assert texts(summary)[0] == PROBLEMS[1]
     assert texts(summary)[1].startswith("Hemoglobin A1c 6.4 %")
@@ -118,7 +120,7 @@ def test_a_drug_that_is_not_cited_never_leaves(tmp_path: Path) -> None:
     )
     replies = [written(invented, RESULT)] * 3
     summary, model = brief(tmp_path, *replies, verdicts("supported"))
-    assert "prednisone, which L1, L2 does not have" in prompt(model.asked[1])
+    assert "prednisone does not stand in L1, L2" in prompt(model.asked[1])
     assert "prednisone" not in json.dumps(summary.as_json())
 
 

@@ -15,9 +15,9 @@ from archqa.agents.chart_answer import (
     ChartAnswerTask,
     ChartLine,
     ChartReply,
+    chart_line_problems,
     check_reply,
     is_result,
-    line_problems,
 )
 from archqa.agents.conversation import Conversation, tool_calls_of
 from archqa.agents.line_check import AnswerVerdict, ChartAnswerCheckAgent, LineCheckTask
@@ -41,8 +41,7 @@ from archqa.llm.model import CHARACTERS_PER_TOKEN, Reply, ToolCall, ToolSpec
 from archqa.llm.prompts import as_line
 from archqa.llm.structured import parse_output
 from archqa.query.wording.words import counted
-from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.settings import PipelineSettings
+from archqa.tasks.pipeline import agents_of_questions
 
 _REPAIR_TURNS = 2
 _CORRECTIONS = 1
@@ -188,7 +187,7 @@ class ChartConversation:
             answer = parse_output(reply.text, ChartReply)
             acceptable = []
             for line in answer.lines:
-                if not line_problems(self._question, line, 1, sources):
+                if not chart_line_problems(self._question, line, 1, sources):
                     acceptable.append(line)
             answer = answer.model_copy(update={"lines": tuple(acceptable)})
             check_reply(self._question, answer, sources)
@@ -208,22 +207,11 @@ class ChartConversation:
 BUDGET_SPENT = "The model came to no answer before its look-ups were spent."
 
 
-class ChartAgentSettings(PipelineSettings):
-    """The settings of asking a chart by a model: there are none but those of its agents."""
-
-
-async def _needs_an_open_chart(*_: object) -> PipelineResult:
-    raise NotImplementedError("A chart is asked by answer_chart_by_model.")
-
-
-CHART_AGENT = Pipeline(
-    name="chart-agent",
-    summary="asking a chart: a model looks up notes and record, each line is checked",
-    backend="model",
-    run=_needs_an_open_chart,
-    prompts=(ChartAnswerAgent.prompt, ChartAnswerCheckAgent.prompt),
-    agents=(ChartAnswerAgent.name, ChartAnswerCheckAgent.name),
-    settings_type=ChartAgentSettings,
+CHART_AGENT = agents_of_questions(
+    "chart-agent",
+    "asking a chart: a model looks up notes and record, each line is checked",
+    ChartAnswerAgent,
+    ChartAnswerCheckAgent,
 )
 
 
@@ -257,34 +245,29 @@ async def answer_chart_by_model(
         ) from None
 
 
-class _CheckedAnswer:
+class _CheckedAnswer(NamedTuple):
     """One question: the conversation, the check of its answer, and the answer in the end."""
 
-    def __init__(
-        self,
-        question: str,
-        shown: MarkedChart,
-        conversation: ChartConversation,
-        context: RunContext,
-    ) -> None:
-        self._question = question
-        self._shown = shown
-        self._conversation = conversation
-        self._context = context
+    question: str
+    shown: MarkedChart
+    conversation: ChartConversation
+    context: RunContext
 
     async def answer(self) -> Answer:
         """Return a checked answer; what the check rejects is repaired once, then left out."""
-        reply = await self._conversation.answer()
+        reply = await self.conversation.answer()
         if reply is None:
             return self._not_found("", remarks=(BUDGET_SPENT,))
         task = self._check_task(reply)
         verdict = await self._check(reply, task)
         if reply.status == "answered" and verdict.problems:
-            repaired = await self._conversation.repaired(verdict.problems)
+            repaired = await self.conversation.repaired(verdict.problems)
             if repaired is None:
                 return self._composed(reply, verdict)
             if repaired.status == "not_found":  # One doubt is no absence.
-                answer = self._unconfirmed(reply, misses=bool(verdict.supported))
+                answer = self._unconfirmed(
+                    reply, misses=bool(verdict.supported(reply.lines))
+                )
                 missing = f"The model then withdrew it. Not stated: {phrase(repaired.missing)}."
                 remarks = (*answer.remarks, missing)
                 return answer.model_copy(update={"remarks": remarks})
@@ -294,10 +277,10 @@ class _CheckedAnswer:
 
     def _check_task(self, reply: ChartReply) -> LineCheckTask:
         return LineCheckTask.of_chart(
-            self._question,
-            self._shown.now,
+            self.question,
+            self.shown.now,
             reply.lines,
-            self._shown.sources,
+            self.shown.sources,
             status=reply.status,
             missing=" ".join(reply.missing.split()),
         )
@@ -308,26 +291,23 @@ class _CheckedAnswer:
         Where all lines are results of the record that were verified, no model is called.
         """
         for line in reply.lines:
-            if not is_result(self._question, line, self._shown.sources):
-                return await ChartAnswerCheckAgent().run(task, self._context)
-        return AnswerVerdict.confirming(task)
+            if not is_result(self.question, line, self.shown.sources):
+                return await ChartAnswerCheckAgent().run(task, self.context)
+        return AnswerVerdict(lines=(), rationale="", answers="yes")
 
     def _unconfirmed(self, reply: ChartReply, *, misses: bool) -> Answer:
         return unconfirmed_answer(
-            self._question,
+            self.question,
             [line.text for line in reply.lines],
-            self._shown.evidence(reply.lines),
+            self.shown.evidence(reply.lines),
             misses=misses,
         )
 
     def _composed(self, reply: ChartReply, verdict: AnswerVerdict) -> Answer:
         """Return the supported lines; none, or lines that miss the question, are not confirmed."""
-        supported = []
-        for number, line in enumerate(reply.lines, start=1):
-            if str(number) in verdict.supported:
-                supported.append(line)
+        supported = verdict.supported(reply.lines)
         if reply.status == "not_understood":
-            return not_understood_answer(self._question, reply.not_understood)
+            return not_understood_answer(self.question, reply.not_understood)
         if reply.status == "declined":
             message = declined_text("chart", reply.missing)
             if supported:
@@ -350,19 +330,19 @@ class _CheckedAnswer:
         what = f": {phrase(missing)}" if missing.strip() else ""
         facts = []
         for line in related:
-            facts.append(f"Related: {phrase(line.text)} ({self._shown.titles(line)}).")
-        notes = counted(len(self._shown.notes.notes.documents), "note", "notes")
+            facts.append(f"Related: {phrase(line.text)} ({self.shown.titles(line)}).")
+        notes = counted(len(self.shown.notes.notes.documents), "note", "notes")
         searched = f"the record and {notes}"
-        if self._conversation.searches:
+        if self.conversation.searches:
             times = counted(
-                self._conversation.searches, "further search", "further searches"
+                self.conversation.searches, "further search", "further searches"
             )
             searched = f"{searched}, with {times}"
         return Answer(
-            question=self._question,
+            question=self.question,
             status=Status.NOT_FOUND,
             message=f"Not stated in the chart{what} (searched: {searched}).",
-            related=tuple(self._shown.evidence(related)),
+            related=tuple(self.shown.evidence(related)),
             remarks=(*remarks, *facts),
         )
 
@@ -374,9 +354,9 @@ class _CheckedAnswer:
         message: str = "",
     ) -> Answer:
         return Answer(
-            question=self._question,
+            question=self.question,
             status=status,
-            lines=tuple(map(self._shown.answer_line, lines)),
-            evidence=tuple(self._shown.evidence(lines)),
+            lines=tuple(map(self.shown.answer_line, lines)),
+            evidence=tuple(self.shown.evidence(lines)),
             message=message,
         )
