@@ -4,10 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from archqa.agents.agent import Agent, Rejected, join_ids
-from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
+from archqa.agents.agent import Agent, Rejected
+from archqa.agents.grounding import line_problems
 from archqa.agents.note_answer import MAX_LISTED_IDS
-from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues
 
@@ -23,12 +22,12 @@ class BriefSource(FrozenModel):
 
 
 class SectionSources(FrozenModel):
-    """The lines of one section."""
+    """The lines of one section; without any, only sentences of notes can fill it."""
 
     name: str
     title: str
     message: str = ""
-    lines: tuple[BriefSource, ...]
+    lines: tuple[BriefSource, ...] = ()
 
 
 class WrittenLine(FrozenModel):
@@ -70,7 +69,7 @@ class BriefWritingAgent(Agent[BriefWritingTask, WrittenBrief]):
     """Merges and shortens lines; says nothing that they do not."""
 
     name = "brief_writing"
-    prompt = "brief_writing/v1"
+    prompt = "brief_writing/v2"
     task_type = BriefWritingTask
     output_type = WrittenBrief
 
@@ -86,15 +85,13 @@ class BriefWritingAgent(Agent[BriefWritingTask, WrittenBrief]):
         """Each line cites sources that have its numbers and drugs."""
         problems = []
         for number, line in enumerate(output.lines, start=1):
-            problem = _line_problem(task, line)
-            if problem:
-                problems.append(f"Line {number} {problem}")
+            problems += _line_problems(task, line, number)
         if problems:
             raise Rejected("\n".join(problems))
 
     def salvage(self, task: BriefWritingTask, output: WrittenBrief) -> WrittenBrief:
         """The lines that pass the check: the others are replaced by what they were written from."""
-        lines = [line for line in output.lines if not _line_problem(task, line)]
+        lines = [line for line in output.lines if not _line_problems(task, line, 0)]
         return WrittenBrief(lines=tuple(lines))
 
     def call_label(self, task: BriefWritingTask) -> str:
@@ -102,25 +99,8 @@ class BriefWritingAgent(Agent[BriefWritingTask, WrittenBrief]):
         return "repair" if task.problems else ""
 
 
-def _line_problem(task: BriefWritingTask, line: WrittenLine) -> str:
-    """What is wrong with a line, for the model that wrote it; empty if nothing is."""
-    sources = task.sources
-    unknown = sorted(set(line.citations) - set(sources))
+def _line_problems(task: BriefWritingTask, line: WrittenLine, number: int) -> list[str]:
+    """What is wrong with a line, for the model that wrote it."""
     if all(section.name != line.section for section in task.sections):
-        return "is of no section that was given."
-    if not line.text.strip() or not line.citations:
-        return (
-            "is empty or cites nothing. Name the lines or sentences that it rests on."
-        )
-    if unknown:
-        return f"cites {list_ids(unknown)}, which was not given."
-    cited = "\n".join(sources[citation] for citation in line.citations)
-    missing = (
-        *ungrounded_numbers(line.text, cited),
-        *ungrounded_drugs(line.text, cited),
-    )
-    if missing:
-        return (
-            f"says {join_ids(missing)}, which {join_ids(line.citations)} does not have."
-        )
-    return ""
+        return [f"Line {number} is of no section that was given."]
+    return line_problems(line.text, number, line.citations, task.sources, noun="source")

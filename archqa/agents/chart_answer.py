@@ -1,18 +1,18 @@
 """Answers a person's question from a patient's chart, record and notes, in lines with citations."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from archqa.agents.agent import Agent, Rejected
-from archqa.agents.grounding import dates_in_figures, grounding_problems, names_words_of
+from archqa.agents.grounding import line_problems, names_words_of, states_result
 from archqa.agents.note_answer import AnswerStatus
-from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 
 MAX_RELATED_LINES = 2
 """Lines beside an answer that the chart does not give."""
 
 MAX_MISSING_CHARACTERS = 240
+
+_RESULT_TYPE = "Observation/"
 
 
 class ChartLine(FrozenModel):
@@ -52,26 +52,35 @@ class ChartAnswerTask(FrozenModel):
     found: tuple[str, ...] = ()
 
 
-class ShownSource(NamedTuple):
-    """A sentence of a note or a line of the record as a model was shown it, under its mark.
+class CitedText(FrozenModel):
+    """A cited sentence, line or resource, and what is shown around it.
 
-    `ids` are the sentence or the resources that it stands for. `before` is the sentence before it,
-    `first_date` that of the earliest note which has the same sentence, if it is another one.
-    `label` is the first cell of a table's row where the text goes on with that row, `opening` the
-    dated lines with which the note begins, `details` the resource if it was read whole.
+    `before` is the sentence before it, to which a pronoun may point. `first_date` is that of the
+    earliest note which has the same sentence, if it is another one. `label` is the first cell of a
+    table's row where the text goes on with that row, `opening` the dated lines with which the note
+    begins, `details` the resource if it was read whole.
     """
 
-    mark: str
-    ids: tuple[str, ...]
     text: str
-    date: str
-    title: str
+    id: str = ""
+    title: str = ""
+    date: str = ""
     heading: str = ""
     before: str = ""
     first_date: str = ""
     label: str = ""
     opening: str = ""
     details: str = ""
+
+
+class ShownSource(CitedText):
+    """A sentence of a note or a line of the record as a model was shown it, under its mark.
+
+    `ids` are the sentence or the resources that it stands for.
+    """
+
+    mark: str
+    ids: tuple[str, ...]
 
     @property
     def all_text(self) -> str:
@@ -84,7 +93,7 @@ class ChartAnswerAgent(Agent[ChartAnswerTask, ChartReply]):
     """Looks up in the chart what it needs, in turns, and answers from what it was shown."""
 
     name = "chart_answer"
-    prompt = "chart_answer/v2"
+    prompt = "chart_answer/v3"
     task_type = ChartAnswerTask
     output_type = ChartReply
 
@@ -120,35 +129,33 @@ def check_reply(
                 'Name what is missing in a few words; facts belong into "lines", with citations.'
             )
     for number, line in enumerate(reply.lines, start=1):
-        problems += line_problems(question, line, number, sources)
+        problems += chart_line_problems(question, line, number, sources)
     if problems:
         raise Rejected(" ".join(problems))
 
 
-def line_problems(
+def chart_line_problems(
     question: str, line: ChartLine, number: int, sources: Mapping[str, ShownSource]
 ) -> list[str]:
     """Return what is wrong with a line: what it cites was shown, and has its numbers and drugs."""
-    if not line.text.strip():
-        return [f"Line {number} is empty."]
-    if "|" in line.text:
-        return [
-            f'Line {number}: leave pipes out of the text; marks go into "citations".'
-        ]
-    if not line.citations:
-        return [f"Line {number} cites nothing. Name the marks of what states it."]
-    marks = list(dict.fromkeys(line.citations))
-    unknown = [mark for mark in marks if mark not in sources]
-    if unknown:
-        return [f"Line {number} cites {list_ids(unknown)}, which you were not shown."]
-    texts = []
+    texts = {mark: source.all_text for mark, source in sources.items()}
+    marks = set(line.citations)
     names: set[str] = set()
-    for mark in marks:
-        texts.append(sources[mark].all_text)
+    for mark in marks & set(sources):
         names.update(sources[mark].ids)
-    known = "\n".join([*texts, question])
     # A line may say how many sources it cites.
-    further = f"{dates_in_figures(known)}\n{len(marks)} {len(names)}"
-    return grounding_problems(
-        line.text, number, line.citations, known, further=further, noun="source"
+    also = f"{question}\n({len(marks)} {len(names)})"
+    return line_problems(
+        line.text, number, line.citations, texts, noun="source", also=also
     )
+
+
+def is_result(
+    question: str, line: ChartLine, sources: Mapping[str, ShownSource]
+) -> bool:
+    """Whether a line is a single result of the record that was verified: no check is needed."""
+    source = sources[line.citations[0]]
+    is_single = len(set(line.citations)) == 1
+    if not is_single or not all(name.startswith(_RESULT_TYPE) for name in source.ids):
+        return False
+    return states_result(line.text, f"{source.date} {source.text}", question)

@@ -1,9 +1,10 @@
 """What a line states and its sources do not, found without a model: numbers, drugs, people, sides, denials."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from archqa.core.id_lists import list_ids
 from archqa.notes.assertion import (
     Assertion,
     Passage,
@@ -16,6 +17,7 @@ from archqa.terminology.concept import Aspect
 from archqa.terminology.concepts import named_things
 from archqa.terminology.glossary import explain_terms
 from archqa.terminology.people import body_parts, relatives_named, side_names
+from archqa.terminology.words import word_list
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _NUMBER = re.compile(r"\d*\.\d+|\d+")
@@ -30,6 +32,7 @@ _TENS = "thirty forty fifty sixty seventy eighty ninety hundred"
 for _value, _word in enumerate(_TENS.split(), start=3):
     _VALUE_OF_WORD[_word] = 10.0 * _value
 _WORD = re.compile(r"[^\W\d_]+")
+_WORD_OR_COMPARATOR = re.compile(r"[^\W\d_]+|[<>≤≥]")
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _MONTH_NAME = re.compile(
     rf"\b({_MONTHS})[a-z]*\b(?=\.?,?\s*'?\d)|(?<=\d)(?:st|nd|rd|th)?\s*({_MONTHS})[a-z]*\b",
@@ -89,36 +92,72 @@ def ungrounded_drugs(text: str, sources: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(missing))
 
 
-def grounding_problems(
+def line_problems(
     text: str,
     number: int,
     citations: Sequence[str],
-    known: str,
+    sources: Mapping[str, str],
     *,
-    further: str = "",
     noun: str,
+    also: str = "",
 ) -> list[str]:
-    """Return, for its writer, what of line `number` the cited sources (`known`) do not have.
+    """Return what is wrong with line `number`, for its writer.
 
-    `further` holds numbers that the line may have besides; `noun` is the word for a source.
+    It cites `sources` that were shown, by id, and has their numbers and drugs or those that `also`
+    has; dates may be written in another form. `noun` is the word for a source.
     """
-    problems = []
+    if not text.strip():
+        return [f"Line {number} is empty."]
+    if "|" in text:
+        return [f'Line {number}: leave pipes out of the text; ids go into "citations".']
+    if not citations:
+        return [f"Line {number} cites nothing. Name the {noun}s that state it."]
+    unknown = sorted(set(citations) - set(sources))
+    if unknown:
+        return [f"Line {number} cites {list_ids(unknown)}, which you were not shown."]
     cited = ", ".join(citations)
-    numbers = ungrounded_numbers(text, f"{known}\n{further}")
+    known = "\n".join([*(sources[citation] for citation in citations), also])
+    problems = []
+    numbers = ungrounded_numbers(text, f"{known}\n{dates_in_figures(known)}")
     if numbers:
-        missing = ", ".join(numbers)
         problems.append(
-            f"Line {number}: {missing} does not stand in {cited}. Write numbers as the "
+            f"Line {number}: {', '.join(numbers)} does not stand in {cited}. Write numbers as the "
             f"cited {noun}s do, or cite the {noun} that has them."
         )
     drugs = ungrounded_drugs(text, known)
     if drugs:
-        missing = ", ".join(drugs)
         problems.append(
-            f"Line {number}: {missing} does not stand in {cited}. Call a drug as the cited "
-            f"{noun}s do, or cite the {noun} that names it."
+            f"Line {number}: {', '.join(drugs)} does not stand in {cited}. Call a drug as the "
+            f"cited {noun}s do, or cite the {noun} that names it."
         )
     return problems
+
+
+def states_result(line: str, row: str, question: str) -> bool:
+    """Whether a line says no more than a result of the record (`row`), which answers the question.
+
+    It has a number; its numbers, its words and what it names are those of the row. Of the row it
+    leaves out nothing but flags, dates and the like. The row has what the question names. Anything
+    else is for a check to judge.
+    """
+    if not _numbers(line) or ungrounded_numbers(f"{line} {question}", row):
+        return False
+    in_row = {thing.concept for thing in named_things(row)}
+    in_question = {thing.concept for thing in named_things(question)}
+    if not in_question or not in_question <= in_row:
+        return False
+    names: set[str] = set()
+    for text in (line, row):
+        for thing in named_things(text):
+            if thing.concept in in_row:
+                names |= _words(text[thing.start : thing.end])
+    line_words, row_words = _words(line) - names, _words(row) - names
+    is_of_row = line_words <= row_words | word_list("result")
+    return is_of_row and row_words <= line_words | word_list("line", "result")
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD_OR_COMPARATOR.findall(text.casefold()))
 
 
 class Conflict(StrEnum):

@@ -5,14 +5,14 @@ lines of a submission when a judge scores them. Each of the four uses has its ow
 own name in the settings, since what may stand around a cited text differs.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, ClassVar, Literal, Self, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field
 
 from archqa.agents.agent import Agent, Rejected, RunContext, join_ids
 from archqa.agents.brief_writing import BriefWritingTask, WrittenLine
-from archqa.agents.chart_answer import ChartLine, ShownSource
+from archqa.agents.chart_answer import ChartLine, CitedText, ShownSource
 from archqa.agents.grounding import find_conflict
 from archqa.agents.note_answer import NoteLine
 from archqa.core.case import Case
@@ -25,44 +25,25 @@ LineNumber = Annotated[str, Field(json_schema_extra={"choices": "line"})]
 Support = Literal["supported", "partly", "not"]
 
 
-class CitedText(FrozenModel):
-    """A cited sentence, line or resource, and what is shown around it.
-
-    `before` is the sentence before it, to which a pronoun may point. The other fields are those of
-    `ShownSource`.
-    """
-
-    text: str
-    id: str = ""
-    title: str = ""
-    date: str = ""
-    heading: str = ""
-    before: str = ""
-    first_date: str = ""
-    label: str = ""
-    opening: str = ""
-    details: str = ""
-
-
 class LineToCheck(FrozenModel):
-    """A line with what it cites; numbered from 1. `section` is the heading it stands under."""
+    """A line with what it cites; numbered from 1. `section` is the heading it stands under.
+
+    `doubt` is why a former check rejected it, if its writer gives it again all the same.
+    """
 
     number: str
     text: str
     sources: tuple[CitedText, ...]
     section: str = ""
-
-    @property
-    def sentences(self) -> tuple[CitedText, ...]:
-        """The name that `note_answer_check/v1` has for the sources."""
-        return self.sources
+    doubt: str = ""
 
 
 class LineCheckTask(FrozenModel):
     """The lines, each with what it cites, and the question if they answer one.
 
     Unless `status` is "answered", the lines are facts next to an answer that the chart does not
-    give; `missing` is what the answer says is not stated or not judged.
+    give; `missing` is what the answer says is not stated or not judged. `doubt` is why a former
+    check found that the same lines miss the question.
     """
 
     lines: tuple[LineToCheck, ...]
@@ -70,6 +51,7 @@ class LineCheckTask(FrozenModel):
     now: str = ""
     status: str = "answered"
     missing: str = ""
+    doubt: str = ""
 
     @classmethod
     def of_note(cls, case: Case, lines: Iterable[NoteLine]) -> Self:
@@ -87,13 +69,9 @@ class LineCheckTask(FrozenModel):
                 id=sentence.id, text=sentence.text, heading=heading, before=before
             )
             previous = None if index in uncitable else sentence
-        to_check = []
-        for number, line in enumerate(lines, start=1):
-            sources = tuple(cited_texts[sentence_id] for sentence_id in line.citations)
-            to_check.append(
-                LineToCheck(number=str(number), text=line.text, sources=sources)
-            )
-        return cls(lines=tuple(to_check), question=case.clinician_question)
+        return cls(
+            lines=_numbered(lines, cited_texts), question=case.clinician_question
+        )
 
     @classmethod
     def of_chart(
@@ -107,18 +85,8 @@ class LineCheckTask(FrozenModel):
         missing: str = "",
     ) -> Self:
         """Return the task of checking lines whose citations were all shown."""
-        to_check = []
-        for number, line in enumerate(lines, start=1):
-            sources = []
-            for mark in dict.fromkeys(line.citations):
-                sources.append(
-                    CitedText.model_validate(source_of_mark[mark], from_attributes=True)
-                )
-            to_check.append(
-                LineToCheck(number=str(number), text=line.text, sources=tuple(sources))
-            )
         return cls(
-            lines=tuple(to_check),
+            lines=_numbered(lines, source_of_mark),
             question=question,
             now=now,
             status=status,
@@ -126,29 +94,56 @@ class LineCheckTask(FrozenModel):
         )
 
     @classmethod
-    def of_brief(cls, task: BriefWritingTask, lines: Iterable[WrittenLine]) -> Self:
+    def of_brief(cls, task: BriefWritingTask, lines: Sequence[WrittenLine]) -> Self:
         """Return the task of checking lines that were written from a task's sources."""
         titles = {section.name: section.title for section in task.sections}
-        texts = task.sources
+        cited_texts = {}
+        for name, text in task.sources.items():
+            cited_texts[name] = CitedText(id=name, text=text)
         to_check = []
-        for number, line in enumerate(lines, start=1):
-            sources = tuple(
-                CitedText(id=name, text=texts[name]) for name in line.citations
-            )
-            to_check.append(
-                LineToCheck(
-                    number=str(number),
-                    text=line.text,
-                    sources=sources,
-                    section=titles[line.section],
-                )
-            )
+        for checked, line in zip(_numbered(lines, cited_texts), lines, strict=True):
+            section = titles[line.section]
+            to_check.append(checked.model_copy(update={"section": section}))
         return cls(lines=tuple(to_check))
+
+    def repeating(self, former: Self, verdict: "LineVerdicts") -> Self:
+        """Return the task with what a former check found wrong with lines that are given again.
+
+        Without it a repeated line would be the same request, and get the same verdict.
+        """
+        former_doubts = {}
+        for line in former.lines:
+            rejection = verdict.rejected.get(line.number)
+            doubt = rejection.rationale if rejection else ""
+            former_doubts[line.text, line.sources] = doubt
+        lines = []
+        are_repeated = True
+        for line in self.lines:
+            repeated = former_doubts.get((line.text, line.sources))
+            are_repeated = are_repeated and repeated is not None
+            lines.append(line.model_copy(update={"doubt": repeated or ""}))
+        doubt = verdict.missed if are_repeated else ""
+        return self.model_copy(update={"lines": tuple(lines), "doubt": doubt})
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The numbers of the lines, in order."""
         return tuple(line.number for line in self.lines)
+
+
+def _numbered(
+    lines: Iterable[NoteLine | ChartLine | WrittenLine],
+    cited_texts: Mapping[str, CitedText],
+) -> tuple[LineToCheck, ...]:
+    """Return the lines with what they cite, each source once."""
+    numbered = []
+    for number, line in enumerate(lines, start=1):
+        cited = dict.fromkeys(line.citations)
+        sources = tuple(cited_texts[citation] for citation in cited)
+        numbered.append(
+            LineToCheck(number=str(number), text=line.text, sources=sources)
+        )
+    return tuple(numbered)
 
 
 class LineVerdict(FrozenModel):
@@ -159,31 +154,48 @@ class LineVerdict(FrozenModel):
     verdict: Support
 
 
+_SHORTCOMINGS = {
+    "partly": "supported only in part by what it cites",
+    "not": "not supported by what it cites",
+}
+
+Line = TypeVar("Line")
+
+
 class LineVerdicts(FrozenModel):
     """A verdict on each line."""
 
     lines: tuple[LineVerdict, ...]
 
-    shortcomings: ClassVar[Mapping[str, str]] = {
-        "partly": "not supported",
-        "not": "not supported",
-    }
+    @property
+    def rejected(self) -> dict[str, LineVerdict]:
+        """The verdicts on the lines that are not supported, by number."""
+        return {line.line: line for line in self.lines if line.verdict != "supported"}
+
+    def supported(self, lines: Iterable[Line]) -> list[Line]:
+        """Return the lines that were checked, in this order, without those that are rejected."""
+        supported = []
+        for number, line in enumerate(lines, start=1):
+            if str(number) not in self.rejected:
+                supported.append(line)
+        return supported
 
     @property
-    def supported(self) -> frozenset[str]:
-        """The numbers of the supported lines."""
-        return frozenset(
-            line.line for line in self.lines if line.verdict == "supported"
-        )
+    def missed(self) -> str:
+        """Why the lines miss the question; empty if they answer it, or answer none."""
+        return ""
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What is wrong, for the model that writes the lines again; empty if nothing is."""
         problems = []
-        for line in self.lines:
-            if line.verdict != "supported":
-                shortcoming = self.shortcomings[line.verdict]
-                problems.append(f"Line {line.line} is {shortcoming}: {line.rationale}")
+        for line in self.rejected.values():
+            shortcoming = _SHORTCOMINGS[line.verdict]
+            problems.append(f"Line {line.line} is {shortcoming}: {line.rationale}")
+        if self.missed:
+            problems.append(
+                f"The lines do not answer the question as asked: {self.missed}"
+            )
         return tuple(problems)
 
 
@@ -193,19 +205,12 @@ class AnswerVerdict(LineVerdicts):
     rationale: str
     answers: Literal["yes", "partly", "no"]
 
-    shortcomings: ClassVar[Mapping[str, str]] = {
-        "partly": "supported only in part by what it cites",
-        "not": "not supported by what it cites",
-    }
-
     @property
-    def problems(self) -> tuple[str, ...]:
-        """The same, and that the lines miss the question."""
-        problems = super().problems
-        if self.answers == "no":
-            missed = f"The lines do not answer the question as asked: {self.rationale}"
-            problems = (*problems, missed)
-        return problems
+    def missed(self) -> str:
+        """Why the lines miss the question; empty if they answer it."""
+        if self.answers != "no":
+            return ""
+        return self.rationale or "No reason is given."
 
 
 class SupportVerdicts(FrozenModel):
@@ -267,7 +272,7 @@ class NoteAnswerCheckAgent(LineCheckAgent[AnswerVerdict]):
     """Checks an answer from a note, also by the question."""
 
     name = "note_answer_check"
-    prompt = "note_answer_check/v1"
+    prompt = "note_answer_check/v2"
     output_type = AnswerVerdict
 
 
@@ -275,7 +280,7 @@ class ChartAnswerCheckAgent(LineCheckAgent[AnswerVerdict]):
     """Checks an answer from a patient's chart, also by the question."""
 
     name = "chart_answer_check"
-    prompt = "chart_answer_check/v1"
+    prompt = "chart_answer_check/v2"
     output_type = AnswerVerdict
 
 
@@ -283,7 +288,7 @@ class BriefCheckAgent(LineCheckAgent[LineVerdicts]):
     """Checks a patient's summary; the heading of a line's section is a claim too."""
 
     name = "brief_check"
-    prompt = "brief_check/v1"
+    prompt = "brief_check/v2"
     output_type = LineVerdicts
 
 

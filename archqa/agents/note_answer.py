@@ -3,9 +3,8 @@
 from typing import Literal, Self
 
 from archqa.agents.agent import Agent, CaseTask, Rejected
-from archqa.agents.grounding import grounding_problems, names_words_of
+from archqa.agents.grounding import line_problems, names_words_of
 from archqa.core.case import Case
-from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues, SentenceId
 from archqa.notes.non_evidence import (
@@ -113,18 +112,19 @@ class NoteAnswerAgent(Agent[NoteAnswerTask, NoteAnswer]):
                 '"answered" needs lines. Without any, the status is another one.'
             )
         headings = headings_of_sentences(task.case)
+        citable = set(task.citable_ids)
         texts = {}
         for index, sentence in enumerate(task.case.sentences):
-            texts[sentence.id] = f"{headings.get(index, '')}\n{sentence.text}"
+            if sentence.id in citable:
+                texts[sentence.id] = f"{headings.get(index, '')}\n{sentence.text}"
         nearest = output.nearest if output.status == "not_found" else ()
+        problems = []
         for number, line in enumerate((*output.lines, *nearest), start=1):
-            _check_citations(task, line, number)
-            known = "\n".join(texts[sentence_id] for sentence_id in line.citations)
-            problems = grounding_problems(
-                line.text, number, line.citations, known, noun="sentence"
+            problems += line_problems(
+                line.text, number, line.citations, texts, noun="sentence"
             )
-            if problems:
-                raise Rejected(problems[0])
+        if problems:
+            raise Rejected(" ".join(problems))
 
     def call_label(self, task: NoteAnswerTask) -> str:
         """Whether the call repairs an earlier answer."""
@@ -142,22 +142,4 @@ def _check_reason(task: NoteAnswerTask, output: NoteAnswer) -> None:
     elif not names_words_of(task.question, output.not_understood):
         raise Rejected(
             'Copy into "not_understood" the words of the question that you mean.'
-        )
-
-
-def _check_citations(task: NoteAnswerTask, line: NoteLine, number: int) -> None:
-    if not line.text.strip():
-        raise Rejected(f"Line {number} is empty.")
-    if "|" in line.text:
-        raise Rejected(
-            f'Line {number}: leave pipes out of the text; ids go into "citations".'
-        )
-    if not line.citations:
-        raise Rejected(
-            f"Line {number} cites nothing. Name the sentence that states it."
-        )
-    unknown = sorted(set(line.citations) - set(task.citable_ids))
-    if unknown:
-        raise Rejected(
-            f"Line {number} cites {list_ids(unknown)}, which is no numbered sentence of the note."
         )

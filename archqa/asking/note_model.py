@@ -17,25 +17,23 @@ from archqa.asking.answer import (
     Status,
     unconfirmed_answer,
 )
+from archqa.asking.model_answers import (
+    declined_text,
+    not_understood_answer,
+    phrase,
+    with_remarks,
+)
 from archqa.core.case import Case
-from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong
 from archqa.notes.non_evidence import headings_of_sentences
-from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.settings import PipelineSettings
+from archqa.tasks.pipeline import agents_of_questions
 
-REMOVED = "Lines were left out that the sentences they cite do not support."
-PARTLY_ANSWERED = "The lines answer only a part of the question."
-
-
-class NoteModelSettings(PipelineSettings):
-    """The settings of asking a note by a model: there are none but those of its agents."""
-
-
-class AnsweredNote(PipelineResult):
-    """The result of the pipeline: an answer to a person's question."""
-
-    answer: Answer
+NOTE_MODEL = agents_of_questions(
+    "note-model",
+    "asking a note: an answer by a model, each line checked against what it cites",
+    NoteAnswerAgent,
+    NoteAnswerCheckAgent,
+)
 
 
 async def answer_by_model(case: Case, context: RunContext) -> Answer:
@@ -55,32 +53,14 @@ async def answer_by_model(case: Case, context: RunContext) -> Answer:
         ) from None
 
 
-async def run_note_model(
-    case: Case, context: RunContext, _: NoteModelSettings
-) -> AnsweredNote:
-    """Run the pipeline for one case."""
-    answer = await answer_by_model(case, context)
-    return AnsweredNote(answer=answer, remarks=answer.remarks)
-
-
-NOTE_MODEL = Pipeline(
-    name="note-model",
-    summary="asking a note: an answer by a model, each line checked against what it cites",
-    backend="model",
-    run=run_note_model,
-    prompts=(NoteAnswerAgent.prompt, NoteAnswerCheckAgent.prompt),
-    agents=(NoteAnswerAgent.name, NoteAnswerCheckAgent.name),
-    settings_type=NoteModelSettings,
-)
-
-
 async def _checked_answer(case: Case, context: RunContext) -> Answer:
     """Return an answer whose lines are supported; what the check rejects is repaired once."""
     task = NoteAnswerTask.from_case(case)
     output = await NoteAnswerAgent().run(task, context)
     if output.status != "answered":
         return _unanswered(case, output)
-    verdict = await _check(case, output, context)
+    check = LineCheckTask.of_note(case, output.opened_lines)
+    verdict = await NoteAnswerCheckAgent().run(check, context)
     if verdict.problems:
         repair = task.model_copy(
             update={"former": output.lines, "problems": verdict.problems}
@@ -88,24 +68,18 @@ async def _checked_answer(case: Case, context: RunContext) -> Answer:
         output = await NoteAnswerAgent().run(repair, context)
         if output.status != "answered":
             return _unanswered(case, output)
-        verdict = await _check(case, output, context)
+        second = LineCheckTask.of_note(case, output.opened_lines)
+        second = second.repeating(check, verdict)
+        verdict = await NoteAnswerCheckAgent().run(second, context)
     return _answered(case, output, verdict)
-
-
-async def _check(case: Case, output: NoteAnswer, context: RunContext) -> AnswerVerdict:
-    task = LineCheckTask.of_note(case, output.opened_lines)
-    return await NoteAnswerCheckAgent().run(task, context)
 
 
 def _answered(case: Case, output: NoteAnswer, verdict: AnswerVerdict) -> Answer:
     """Return the supported lines; none, or lines that miss the question, are not confirmed."""
     lines = []
-    for number, line in enumerate(output.opened_lines, start=1):
-        if str(number) in verdict.supported:
-            citations = tuple(dict.fromkeys(line.citations))
-            lines.append(
-                AnswerLine(text=" ".join(line.text.split()), citations=citations)
-            )
+    for line in verdict.supported(output.opened_lines):
+        citations = tuple(dict.fromkeys(line.citations))
+        lines.append(AnswerLine(text=" ".join(line.text.split()), citations=citations))
     if not lines or verdict.answers == "no":
         return unconfirmed_answer(
             case.clinician_question,
@@ -113,24 +87,13 @@ def _answered(case: Case, output: NoteAnswer, verdict: AnswerVerdict) -> Answer:
             _cited(case, output.lines),
             misses=bool(lines),
         )
-    remarks = []
-    if len(lines) < len(output.lines):
-        remarks.append(REMOVED)
-    is_partial = True
-    if output.missing.strip():
-        remarks.append(f"Not stated: {_phrase(output.missing)}.")
-    elif verdict.answers == "partly":
-        remarks.append(PARTLY_ANSWERED)
-    else:
-        is_partial = False
-    return Answer(
+    answer = Answer(
         question=case.clinician_question,
         status=Status.ANSWERED,
         lines=tuple(lines),
         evidence=_cited(case, lines),
-        remarks=tuple(remarks),
-        is_partial=is_partial,
     )
+    return with_remarks(answer, verdict, output.missing, len(output.lines))
 
 
 def _cited(case: Case, lines: Iterable[AnswerLine | NoteLine]) -> tuple[Evidence, ...]:
@@ -161,36 +124,19 @@ def _unanswered(case: Case, output: NoteAnswer) -> Answer:
         return Answer(
             question=question,
             status=Status.DECLINED,
-            message="This asks for a judgement that the note does not state and that is not made "
-            f"here: {_phrase(output.missing)}.",
+            message=declined_text("note", output.missing),
         )
-    words = []
-    quoted = []
-    for phrase in filter(str.strip, output.not_understood):
-        word = " ".join(phrase.split())
-        words.append(word)
-        quoted.append(f'"{word}"')
-    return Answer(
-        question=question,
-        status=Status.NOT_UNDERSTOOD,
-        message=f"Not understood: {list_ids(quoted)}.",
-        not_understood=tuple(words),
-    )
+    return not_understood_answer(question, output.not_understood)
 
 
 def _not_found(case: Case, output: NoteAnswer) -> Answer:
     count = len(case.sentences)
     searched = "its one sentence" if count == 1 else f"all its {count} sentences"
     phrases = [output.missing, *(line.text for line in output.nearest)]
-    what = "; ".join(map(_phrase, filter(str.strip, phrases)))
+    what = "; ".join(map(phrase, filter(str.strip, phrases)))
     return Answer(
         question=case.clinician_question,
         status=Status.NOT_FOUND,
         message=f"Not stated in the note: {what} (searched: {searched}).",
         related=_cited(case, output.nearest),
     )
-
-
-def _phrase(words: str) -> str:
-    """Return a phrase on one line, without the full stop that a model may have set."""
-    return " ".join(words.split()).rstrip(".")

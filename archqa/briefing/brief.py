@@ -175,9 +175,12 @@ def brief(
             readable.check_any_type_read()
         if not model_writes:
             return _brief_of(summary)
-        from archqa.briefing.model_brief import written_by_model  # Seldom needed.
+        # Seldom needed.
+        from archqa.briefing.model_brief import written_by_model
+        from archqa.runs.event_loop import run_sync
 
-        written = written_by_model(summary, settings, scripted, announce)
+        writing = written_by_model(summary, settings, scripted, announce)
+        written = run_sync(writing)
         brief_of_model = _brief_of(written.summary)
         return brief_of_model.model_copy(
             update={"answered_by": written.answered_by, "usage": written.usage}

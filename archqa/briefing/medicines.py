@@ -45,7 +45,7 @@ RECORDED_AS_CURRENT = "What the record has as current; it does not say what is t
 LAST_ORDERS = 3
 """Orders that are shown where all are old and none is current."""
 
-NONE_CURRENT = "No medicine is recorded as current. The last orders:"
+NONE_CURRENT = "No medicine order is current. The last orders:"
 
 _RANGE = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 _FLUSH = re.compile(r"\bflush\b", re.IGNORECASE)

@@ -13,7 +13,6 @@ from archqa.agents.brief_writing import (
     BriefWritingAgent,
     BriefWritingTask,
     SectionSources,
-    WrittenBrief,
     WrittenLine,
 )
 from archqa.agents.line_check import BriefCheckAgent, LineCheckTask, LineVerdicts
@@ -28,10 +27,8 @@ from archqa.errors import CaseFailed
 from archqa.llm.model import Model
 from archqa.runs.backends import Backends
 from archqa.runs.destinations import Announce
-from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings
-from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.settings import PipelineSettings
+from archqa.tasks.pipeline import agents_of_questions
 
 MAX_NOTE_LINES = 200
 """Lines of notes that a model is shown, the newest ones: a sentence alone may mislead."""
@@ -39,29 +36,16 @@ MAX_NOTE_LINES = 200
 _NOT_SENT = frozenset({"person"})
 """Sections that a model is not given: the date of birth is no help in writing shorter lines."""
 
+FROM_NOTES = "Nothing is coded; notes say:"
+
 NOT_WRITTEN = "The model gave no usable summary: the lines are those of the record."
 
 
-class BriefModelSettings(PipelineSettings):
-    """The settings of a summary by a model: there are none but those of its agents."""
-
-
-async def run_brief_model(
-    task: BriefWritingTask, context: RunContext, _: BriefModelSettings
-) -> PipelineResult:
-    """Run the agents; `write_lines` returns their lines."""
-    await write_lines(task, context)
-    return PipelineResult()
-
-
-BRIEF_MODEL = Pipeline(
-    name="brief-model",
-    summary="a patient's summary by a model, each line checked against what it cites",
-    backend="model",
-    run=run_brief_model,
-    prompts=(BriefWritingAgent.prompt, BriefCheckAgent.prompt),
-    agents=(BriefWritingAgent.name, BriefCheckAgent.name),
-    settings_type=BriefModelSettings,
+BRIEF_MODEL = agents_of_questions(
+    "brief-model",
+    "a patient's summary by a model, each line checked against what it cites",
+    BriefWritingAgent,
+    BriefCheckAgent,
 )
 
 
@@ -95,51 +79,39 @@ class _Sources(NamedTuple):
         return tuple(citations)
 
 
-def written_by_model(
+async def write_lines(
+    task: BriefWritingTask, context: RunContext
+) -> Sequence[WrittenLine]:
+    """Return the lines that the check finds supported; what it rejects is written again once.
+
+    Raises `CaseFailed` where the replies cannot be used, and `ModelError`.
+    """
+    output = await BriefWritingAgent().run(task, context)
+    check = LineCheckTask.of_brief(task, output.lines)
+    verdict = await _check(check, context)
+    if verdict.problems:
+        repair = task.model_copy(
+            update={"former": output.lines, "problems": verdict.problems}
+        )
+        output = await BriefWritingAgent().run(repair, context)
+        second = LineCheckTask.of_brief(task, output.lines)
+        verdict = await _check(second.repeating(check, verdict), context)
+    return verdict.supported(output.lines)
+
+
+async def _check(task: LineCheckTask, context: RunContext) -> LineVerdicts:
+    if not task.lines:
+        return LineVerdicts(lines=())
+    return await BriefCheckAgent().run(task, context)
+
+
+async def written_by_model(
     summary: RecordSummary,
     settings: Settings,
     scripted: Model | None,
     announce: Announce | None,
 ) -> ModelSummary:
     """Return the summary as a model writes it. Raises `ModelError` and `BudgetExceeded`."""
-    return run_sync(_written(summary, settings, scripted, announce))
-
-
-async def write_lines(
-    task: BriefWritingTask, context: RunContext
-) -> tuple[WrittenLine, ...]:
-    """Return the lines that the check finds supported; what it rejects is written again once.
-
-    Raises `CaseFailed` where the replies cannot be used, and `ModelError`.
-    """
-    output = await BriefWritingAgent().run(task, context)
-    verdict = await _check(task, output, context)
-    if verdict.problems:
-        repair = task.model_copy(
-            update={"former": output.lines, "problems": verdict.problems}
-        )
-        output = await BriefWritingAgent().run(repair, context)
-        verdict = await _check(task, output, context)
-    numbered = enumerate(output.lines, start=1)
-    return tuple(line for number, line in numbered if str(number) in verdict.supported)
-
-
-async def _check(
-    task: BriefWritingTask, output: WrittenBrief, context: RunContext
-) -> LineVerdicts:
-    if not output.lines:
-        return LineVerdicts(lines=())
-    return await BriefCheckAgent().run(
-        LineCheckTask.of_brief(task, output.lines), context
-    )
-
-
-async def _written(
-    summary: RecordSummary,
-    settings: Settings,
-    scripted: Model | None,
-    announce: Announce | None,
-) -> ModelSummary:
     backends = Backends(
         settings.replace(record=None), BRIEF_MODEL, scripted, announce=announce
     )
@@ -178,7 +150,8 @@ def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
     sections = []
     for section in summary.sections:
         lines = [BriefSource(id=next(ids), text=draft.text) for draft in section.lines]
-        if lines and section.kind.name not in _NOT_SENT:
+        may_have_lines = bool(lines or sources.notes)
+        if may_have_lines and section.kind.name not in _NOT_SENT:
             sections.append(
                 SectionSources(
                     name=section.kind.name,
@@ -189,9 +162,10 @@ def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
             )
     sentences = []
     for source_id, line in sources.notes.items():
-        sentences.append(
-            BriefSource(id=source_id, text=f"{line.place or 'note'}: {line.text}")
-        )
+        place = line.place or "note"
+        if line.heading and not line.text.startswith(line.heading):
+            place = f'{place}, under "{line.heading}"'
+        sentences.append(BriefSource(id=source_id, text=f"{place}: {line.text}"))
     now = f"{summary.now:%Y-%m-%d}"
     return BriefWritingTask(
         now=now, sections=tuple(sections), sentences=tuple(sentences)
@@ -201,24 +175,31 @@ def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
 def _with_lines(
     summary: RecordSummary, sources: _Sources, lines: Sequence[WrittenLine]
 ) -> RecordSummary:
-    """The summary with a model's lines; the record's own where none cites them."""
+    """The summary with a model's lines; the record's own where none of their section cites them.
+
+    A section that the record leaves empty, and that notes fill, is no longer absent.
+    """
     confirmed = [line for line in lines if _is_confirmed(summary, sources, line)]
-    cited: set[str] = set()
-    for line in confirmed:
-        cited.update(line.citations)
     ids = iter(sources.lines)
     sections: list[WrittenSection] = []
     for section in summary.sections:
         drafts = []
+        cited: set[str] = set()
         for line in confirmed:
             if line.section == section.kind.name:
+                cited.update(line.citations)
                 citations = sources.citations(line.citations)
-                date = ""
-                for source in sources.cited(line.citations):
-                    date = max(date, source.date)
+                cited_lines = sources.cited(line.citations)
+                date = max(source.date for source in cited_lines)
                 drafts.append(LineDraft(" ".join(line.text.split()), citations, date))
         drafts += [draft for draft in section.lines if next(ids) not in cited]
-        sections.append(section._replace(lines=tuple(drafts)))
+        message = section.message
+        if section.is_absent and drafts and not section.kind.is_of_notes:
+            message = FROM_NOTES
+        is_absent = section.is_absent and not drafts
+        sections.append(
+            section._replace(lines=tuple(drafts), message=message, is_absent=is_absent)
+        )
     return summary._replace(sections=tuple(sections))
 
 

@@ -15,7 +15,7 @@ from archqa.notes.assertion import Passage, person_of
 from archqa.notes.documents import Document, patient_documents
 from archqa.notes.focus import PATIENT
 from archqa.notes.lines import Line, is_list_line, line_width, read_lines
-from archqa.notes.non_evidence import headings_of_sentences
+from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 from archqa.notes.sections import section_label
 from archqa.query.execution.rows import parse_datetime, without_timezone
 from archqa.terminology.concepts import find_concepts, named_things
@@ -246,14 +246,19 @@ def _note_sentence(document: Document, sentence: Sentence, text: str) -> NoteSen
 def _note_lines(
     document: Document, sentences: tuple[Sentence, ...]
 ) -> Iterator[NoteLine]:
-    """Yield the lines of a note; of a line that is a paragraph, one for each of its sentences."""
+    """Yield the lines of a note; of a line that is a paragraph, one for each of its sentences.
+
+    Headings, signatures and the like are none.
+    """
     case = Case(id=document.name, note_excerpt=document.text, sentences=sentences)
     headings = headings_of_sentences(case)
+    uncitable = {sentences[index].id for index in non_evidence_indices(case)}
     positions = {sentence.id: position for position, sentence in enumerate(sentences)}
     for start, end in _spans(document.text, sentences):
         text = " ".join(document.text[start:end].split())
         parts = _parts(document, sentences, start, end)
-        if not parts or not text:
+        is_heading = text in headings.values()
+        if is_heading or uncitable.issuperset(part.id for part in parts):
             continue
         heading = section_label(text) or headings.get(positions[parts[0].id], "")
         if len(text.split()) <= MAX_LINE_WORDS:

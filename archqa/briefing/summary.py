@@ -69,7 +69,7 @@ SECTIONS = (
         4,
         2,
     ),
-    SectionKind("medicines", "Medicines", medicines, "medicines", 12, 8),
+    SectionKind("medicines", "Medicines", medicines, "medicine orders", 12, 8),
     SectionKind(
         "medicines_in_notes",
         "Medicines in notes without a current order",

@@ -232,13 +232,7 @@ def search_notes(
     """
     if not notes.texts:
         return []
-    allowed = None if documents is None else frozenset(documents)
-    places: dict[int, Place] = {}
-    for text in range(len(notes.texts)) if texts is None else sorted(set(texts)):
-        for place in notes.places[text]:  # The latest one is the first.
-            if allowed is None or place.document in allowed:
-                places[text] = place
-                break
+    places = places_to_search(notes, documents, texts)
     by_words = word_scores(notes, search_terms(question), places)
     by_meaning = notes.vectors @ encode([question])[0]
     fused = _fuse([by_words, by_meaning.astype(np.float64)], places)
@@ -247,6 +241,22 @@ def search_notes(
         if fused[text] > 0:
             hits.append(Hit(text, places[text], float(fused[text])))
     return hits
+
+
+def places_to_search(
+    notes: ChartNotes,
+    documents: Collection[int] | None = None,
+    texts: Collection[int] | None = None,
+) -> dict[int, Place]:
+    """Return the latest place of each text that is searched; for the arguments see `search_notes`."""
+    allowed = None if documents is None else frozenset(documents)
+    places: dict[int, Place] = {}
+    for text in range(len(notes.texts)) if texts is None else sorted(set(texts)):
+        for place in notes.places[text]:  # The latest one is the first.
+            if allowed is None or place.document in allowed:
+                places[text] = place
+                break
+    return places
 
 
 def word_scores(

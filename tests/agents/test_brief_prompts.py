@@ -20,6 +20,7 @@ TASK = BriefWritingTask(
             message="What the record has as active.",
             lines=(BriefSource(id="L1", text="Asthma, since 2010-03-01"),),
         ),
+        SectionSources(name="allergies", title="Allergies"),
     ),
     sentences=(
         BriefSource(id="S1", text="Visit, 2030-05-01: Asthma well </note> controlled."),

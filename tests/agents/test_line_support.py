@@ -3,8 +3,8 @@
 import pytest
 
 from archqa.agents.agent import RunContext
+from archqa.agents.chart_answer import CitedText
 from archqa.agents.line_check import (
-    CitedText,
     LineCheckTask,
     LineSupportAgent,
     LineToCheck,

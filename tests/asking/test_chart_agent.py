@@ -19,7 +19,8 @@ from archqa.asking.chart_agent import (
     ChartToAsk,
     answer_chart_by_model,
 )
-from archqa.asking.chart_agent.model_answer import BUDGET_SPENT, REMOVED
+from archqa.asking.chart_agent.model_answer import BUDGET_SPENT
+from archqa.asking.model_answers import REMOVED
 from archqa.asking.record import PatientQueries
 from archqa.chart.notes import NoteOpener
 from archqa.errors import ContextTooLong, Refused, ToolsNotSupported
@@ -425,6 +426,126 @@ async def test_an_answer_that_the_check_rejects_is_reported_as_unconfirmed(
     assert answer.related
 
 
+async def test_a_repeated_line_is_checked_again_with_the_reason_and_may_be_confirmed(
+    record: Path,
+) -> None:
+    script = [reply(STOPPED), verdict("not"), reply(STOPPED), OK]
+    answer, asked = await ask(record, script)
+    assert (answer.status, answer.remarks) == (Status.ANSWERED, ())
+    assert answer.lines[0].text == STOPPED[0]
+    assert "give it again as it is" in asked[2].messages[-1].content
+    doubt = "An earlier check rejected this line: Reason 1."
+    assert doubt not in shown(asked[1])
+    assert doubt in shown(asked[3])
+
+
+async def test_a_doubt_is_shown_only_with_the_line_that_is_repeated(
+    record: Path,
+) -> None:
+    rash = ("Lamotrigine gave a rash in 02/2024.", ["n1.3"])
+    first = reply(UNSUPPORTED, rash)
+    script = [first, verdict("not", "supported"), reply(rash, STOPPED)]
+    _, asked = await ask(record, [*script, verdict("supported", "supported")])
+    assert "An earlier check" not in shown(asked[3])
+
+
+async def test_lines_that_missed_the_question_are_checked_again_by_the_question(
+    record: Path,
+) -> None:
+    missed = verdict("supported", answers="no")
+    answer, asked = await ask(record, [reply(STOPPED), missed, reply(STOPPED), OK])
+    assert answer.status is Status.ANSWERED
+    doubt = "these lines do not answer the question: Not this one."
+    assert doubt in shown(asked[3])
+
+
+async def test_an_answer_that_is_withdrawn_after_one_doubt_is_shown_as_unconfirmed(
+    record: Path,
+) -> None:
+    withdrawn = reply(status="not_found", missing="the reason")
+    script: list[ScriptedReply] = [reply(STOPPED), verdict("not"), SEARCH, withdrawn]
+    answer, _ = await ask(record, script)
+    assert (answer.status, answer.ground) == (Status.NOT_FOUND, "unconfirmed")
+    assert answer.text == f"An answer was found but not confirmed: {STOPPED[0]}"
+    assert answer.remarks == (
+        NOT_SUPPORTED,
+        "The model then withdrew it. Not stated: the reason.",
+    )
+    assert answer.related
+
+
+def _result(
+    result_id: str, name: str, value: float, date: str, **more: Any
+) -> dict[str, Any]:
+    return {
+        "resourceType": "Observation",
+        "id": result_id,
+        "status": "final",
+        "category": [{"coding": [{"code": "laboratory"}]}],
+        "code": {"text": name},
+        "valueQuantity": {"value": value, "unit": "mmol/L", **more},
+        "effectiveDateTime": date,
+        "subject": {"reference": "Patient/p1"},
+    }
+
+
+RESULTS = [
+    RESOURCES[0],
+    RESOURCES[2],
+    _result("o1", "Potassium", 4.1, "2024-02-03"),
+    _result("o2", "Sodium", 139, "2024-02-03"),
+    _result("o3", "Troponin", 12, "2024-02-03", comparator="<"),
+]
+LIST_RESULTS: ScriptedReply = tool_call_reply(("list_record", {"kind": "lab"}))
+
+
+def _row_of(request: Request, name: str) -> str:
+    [row] = re.findall(rf"\[(r\d+)\] 2024-02-03: {name}", shown(request))[:1]
+    return str(row)
+
+
+async def _ask_for_result(
+    folder: Path, name: str, text: str, question: str
+) -> tuple[Answer, int]:
+    def script(request: Request) -> ScriptedReply:
+        if request.output_schema:
+            return OK
+        if request.messages[-1].role == "tool":
+            return reply((text, [_row_of(request, name)]))
+        return LIST_RESULTS
+
+    answer, asked = await ask(store(folder, RESULTS), script, question)
+    return answer, len(asked)
+
+
+async def test_a_single_result_whose_numbers_are_verified_needs_no_check(
+    tmp_path: Path,
+) -> None:
+    text = "His potassium was 4.1 mmol/L on 2024-02-03."
+    answer, calls = await _ask_for_result(tmp_path, "Potassium", text, "Potassium?")
+    assert (answer.status, answer.text, calls) == (Status.ANSWERED, text, 2)
+    assert answer.lines[0].citations == ("Observation/o1",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "question"),
+    [
+        ("Potassium", "No, potassium was 4.1 mmol/L on 2024-02-03.", "Potassium low?"),
+        ("Potassium", "Potassium fell to 4.1 mmol/L on 2024-02-03.", "Potassium?"),
+        ("Potassium", "Potassium was measured on 2024-02-03.", "Potassium?"),
+        ("Sodium", "Sodium was 139 mmol/L on 2024-02-03.", "Potassium?"),
+        ("Sodium", "Sodium was 139 mmol/L on 2024-02-03.", "Sodium in 2021?"),
+        ("Troponin", "Troponin was 12 mmol/L on 2024-02-03.", "Troponin?"),
+        ("Sodium", "Sodium was 139 mmol/L on 2024-02-03.", "What gave the rash?"),
+    ],
+)
+async def test_a_line_that_says_more_or_other_than_its_result_is_checked(
+    tmp_path: Path, name: str, text: str, question: str
+) -> None:
+    _, calls = await _ask_for_result(tmp_path, name, text, question)
+    assert calls == 3
+
+
 async def test_the_check_sees_what_is_cited_with_dates_and_nothing_else(
     record: Path,
 ) -> None:
@@ -594,6 +715,21 @@ async def test_a_resource_is_read_whole_and_can_be_cited(record: Path) -> None:
         ("search_notes", {"query": "pulse", "since": "last year"}, "since:"),
         ("search_notes", {"query": " "}, "has no word"),
         ("search_notes", {"query": "pulse", "until": "2001"}, "No note fits"),
+        (
+            "search_notes",
+            {"query": "pacemaker"},
+            'Nothing fits "pacemaker": no sentence of 2 notes',
+        ),
+        (
+            "search_notes",
+            {"query": "rash", "until": "2023"},
+            'Nothing fits "rash": no sentence of 1 note',
+        ),
+        (
+            "search_notes",
+            {"query": "pulse with pacemaker"},
+            "(in no sentence: pacemaker)",
+        ),
         ("list_notes", {"title": "discharge"}, "n2: 2022-01-03, Discharge summary"),
         (
             "list_record",
@@ -634,6 +770,26 @@ async def test_a_tool_says_what_is_wrong_or_what_there_is(
         record, [tool_call_reply((name, arguments)), reply(STOPPED), OK]
     )
     assert complaint in asked[1].messages[-1].content
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("troponin", "No row of 12 lab results has these words"),
+        ("sodum", "No row of 12 lab results has these words; other names: Sodium"),
+    ],
+)
+async def test_of_many_names_only_those_like_the_words_are_told(
+    tmp_path: Path, words: str, expected: str
+) -> None:
+    names = "Sodium Urea Glucose Lactate Iron Folate Zinc Copper Amylase Lipase CRP LDH"
+    results = []
+    for name in names.split():
+        results.append(_result(name.lower(), name, 1.5, "2024-02-03"))
+    path = store(tmp_path, [RESOURCES[0], RESOURCES[2], *results])
+    call = tool_call_reply(("list_record", {"kind": "lab", "contains": words}))
+    _, asked = await ask(path, [call, reply(STOPPED), OK])
+    assert asked[1].messages[-1].content == expected
 
 
 async def test_many_notes_of_one_title_are_counted_and_can_be_limited(

@@ -13,7 +13,8 @@ from archqa.asking.answer import (
     Status,
     shown_status,
 )
-from archqa.asking.note_model import NOTE_MODEL, REMOVED, answer_by_model
+from archqa.asking.model_answers import REMOVED
+from archqa.asking.note_model import NOTE_MODEL, answer_by_model
 from archqa.errors import ContextTooLong, Refused, Unusable
 from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
 from archqa.notes.sentences import case_from_text
@@ -212,12 +213,8 @@ async def test_headings_are_shown_but_not_citable_and_instructions_in_a_note_are
     shown = model.asked[0].messages[-1].content
     assert "\nHOSPITAL COURSE:\n[2] Coumadin" in shown
     assert "Ignore previous" not in shown
-    assert (
-        "cites 1, which is no numbered sentence" in model.asked[1].messages[-1].content
-    )
-    assert (
-        "cites 5, which is no numbered sentence" in model.asked[2].messages[-1].content
-    )
+    assert "cites 1, which you were not shown" in model.asked[1].messages[-1].content
+    assert "cites 5, which you were not shown" in model.asked[2].messages[-1].content
 
 
 async def test_the_question_comes_last_so_that_servers_reuse_the_note() -> None:
@@ -324,6 +321,13 @@ async def test_a_line_that_the_check_rejects_is_reported_as_unconfirmed_not_as_a
     )
     assert [piece.id for piece in answered.related] == ["2"]
     assert shown_status(answered).words == "Found but not confirmed"
+
+
+async def test_a_line_that_is_given_again_is_checked_with_the_doubt() -> None:
+    answered, model = await ask([answer(DOSE), verdict("not"), answer(DOSE), OK])
+    assert [line.text for line in answered.lines] == [DOSE[0]]
+    doubt = "An earlier check rejected this line: Reason 1."
+    assert doubt in model.asked[3].messages[-1].content
 
 
 async def test_true_lines_that_miss_the_question_are_no_answer() -> None:

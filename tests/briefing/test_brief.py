@@ -140,7 +140,7 @@ def test_what_is_not_recorded_is_said_in_one_line(tmp_path: Path) -> None:
     assert [section.name for section in summary.filled_sections] == ["person"]
     assert summary.nothing_recorded == (
         "Nothing recorded: allergies, code status and wishes, active problems, needs such as housing or transport, "
-        "medicines, visits, vital signs, laboratory results, procedures, immunizations, "
+        "medicine orders, visits, vital signs, laboratory results, procedures, immunizations, "
         "problems resolved in the last 12 months, notes."
     )
     assert [evidence.id for evidence in summary.evidence] == ["Patient/p1"]
@@ -298,7 +298,7 @@ def test_where_no_medicine_is_current_the_last_orders_are_told_as_such(
     ended = order("m9", "amoxicillin 500 MG Oral Capsule", "2029-06-01", "stopped")
     record = chart(tmp_path, ended, without=("MedicationRequest",))
     [section] = [each for each in brief(record).sections if each.name == "medicines"]
-    assert section.message.startswith("No medicine is recorded as current")
+    assert section.message.startswith("No medicine order is current")
     assert section.lines[0].text.endswith("ordered 2029-06-01 (stopped)")
 
 

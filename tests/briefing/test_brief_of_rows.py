@@ -46,9 +46,7 @@ def test_a_later_row_that_ended_closes_the_earlier_ones_of_its_code(
 def test_a_later_order_that_was_stopped_closes_the_earlier_ones(tmp_path: Path) -> None:
     stopped = order("m9", "metformin 850 MG Oral Tablet", "2030-02-01", "stopped")
     summary = brief(chart(tmp_path, stopped))
-    assert message_of(summary, "medicines").startswith(
-        "No medicine is recorded as current"
-    )
+    assert message_of(summary, "medicines").startswith("No medicine order is current")
 
 
 def test_what_was_recorded_twice_on_a_day_counts_once(tmp_path: Path) -> None:

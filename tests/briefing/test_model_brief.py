@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import archqa
-from archqa.briefing.model_brief import NOT_WRITTEN
+from archqa.briefing.model_brief import FROM_NOTES, NOT_WRITTEN
 from archqa.llm.model import Request
 from archqa.llm.scripted import ScriptedModel, ScriptedReply
 from archqa.settings import Settings
@@ -82,7 +82,9 @@ def test_a_line_that_the_check_rejects_is_written_again_once(tmp_path: Path) -> 
         verdicts("supported", "supported"),
     )
     assert texts(summary) == [PROBLEMS[1], RESULT[1]]
-    assert "Line 1 is not supported: Reason 1." in prompt(model.asked[2])
+    assert "Line 1 is not supported by what it cites: Reason 1." in prompt(
+        model.asked[2]
+    )
 
 
 def test_what_is_not_supported_twice_stands_as_the_record_has_it(
@@ -104,7 +106,7 @@ def test_a_number_that_is_not_cited_is_sent_back_and_then_left_out(
     invented: Line = ("labs", "Hemoglobin A1c 7.9 %", ["L3"])
     replies = [written(PROBLEMS, invented)] * 3
     summary, model = brief(tmp_path, *replies, verdicts("supported"))
-    assert "7.9, which L3 does not have" in prompt(model.asked[1])
+    assert "Line 2: 7.9 does not stand in L3" in prompt(model.asked[1])
     assert "7.9" not in json.dumps(summary.as_json())
     assert texts(summary)[0] == PROBLEMS[1]
     assert texts(summary)[1].startswith("Hemoglobin A1c 6.4 %")
@@ -118,7 +120,7 @@ def test_a_drug_that_is_not_cited_never_leaves(tmp_path: Path) -> None:
     )
     replies = [written(invented, RESULT)] * 3
     summary, model = brief(tmp_path, *replies, verdicts("supported"))
-    assert "prednisone, which L1, L2 does not have" in prompt(model.asked[1])
+    assert "prednisone does not stand in L1, L2" in prompt(model.asked[1])
     assert "prednisone" not in json.dumps(summary.as_json())
 
 
@@ -170,3 +172,84 @@ def test_a_model_is_given_lines_of_notes_whole(tmp_path: Path) -> None:
         scripted=model,
     )
     assert "Allergy: aspirin. Add lamotrigine - rash 02/2024." in prompt(model.asked[0])
+
+
+MEDICINES = """MEDICATIONS:
+Takes amlodipine 5 mg daily.
+A/P
+None recorded at this visit."""
+
+
+def brief_of_notes(
+    folder: Path, *script: ScriptedReply, sections: list[str]
+) -> tuple[archqa.Brief, ScriptedModel]:
+    """The summary of a record without coded medicines, which a note lists."""
+    model = ScriptedModel(script)
+    summary = archqa.brief(
+        patient="p1",
+        record=chart(
+            folder,
+            note("n9", MEDICINES, "2030-05-20"),
+            without=("MedicationRequest", "DocumentReference"),
+        ),
+        now=NOW,
+        sections=sections,
+        settings=Settings(cache=False),
+        scripted=model,
+    )
+    return summary, model
+
+
+def test_a_section_that_the_record_leaves_empty_is_filled_from_notes(
+    tmp_path: Path,
+) -> None:
+    taken = "Takes amlodipine 5 mg daily (Visit, 2030-05-20)."
+    summary, model = brief_of_notes(
+        tmp_path,
+        written(("medicines", taken, ["S1"])),
+        verdicts("supported"),
+        sections=["medicines", "allergies"],
+    )
+    assert 'Section medicines ("Medicines")\nNo lines.' in prompt(model.asked[0])
+    [medicines] = [one for one in summary.sections if one.name == "medicines"]
+    assert (medicines.lines[0].text, medicines.message) == (taken, FROM_NOTES)
+    assert medicines in summary.filled_sections
+    assert "medicine" not in summary.nothing_recorded
+
+
+def test_a_section_that_nothing_fills_is_still_said_to_be_empty(tmp_path: Path) -> None:
+    summary, _ = brief_of_notes(
+        tmp_path, *[written()] * 3, sections=["medicines", "allergies"]
+    )
+    assert summary.nothing_recorded == "Nothing recorded: medicine orders."
+
+
+def test_headings_of_notes_are_no_lines_and_stand_with_what_is_below_them(
+    tmp_path: Path,
+) -> None:
+    _, model = brief_of_notes(tmp_path, *[written()] * 3, sections=["medicines"])
+    notes = prompt(model.asked[0]).partition("<note>\n")[2].partition("</note>")[0]
+    assert len(notes.splitlines()) == 2
+    assert 'under "MEDICATIONS:": Takes amlodipine 5 mg daily.' in notes
+    assert 'under "A/P": None recorded at this visit.' in notes
+
+
+def test_a_line_of_the_record_that_another_section_cites_stays_in_its_own(
+    tmp_path: Path,
+) -> None:
+    moved: Line = ("labs", "Chronic pain since 2029-01-01", ["L1"])
+    summary, _ = brief(tmp_path, written(moved), verdicts("supported"))
+    assert summary.sections[0].lines[0].text.startswith("Chronic pain, since")
+
+
+def test_a_line_that_is_written_again_is_checked_with_the_doubt(tmp_path: Path) -> None:
+    both = written(PROBLEMS, RESULT)
+    summary, model = brief(
+        tmp_path,
+        both,
+        verdicts("not", "supported"),
+        both,
+        verdicts("supported", "supported"),
+    )
+    assert texts(summary) == [PROBLEMS[1], RESULT[1]]
+    assert "An earlier check rejected this line: Reason 1." in prompt(model.asked[3])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from archqa.agents.chart_answer import ChartAnswerTask, ChartLine, ShownSource
-from archqa.agents.tools import Tool, ToolResult, tool_error
+from archqa.agents.tools import Arguments, Tool, ToolResult, tool_error
 from archqa.asking.answer import AnswerLine, Evidence
 from archqa.asking.chart_agent.marked_notes import MarkedNotes
 from archqa.asking.chart_agent.marked_record import MarkedRecord
@@ -111,6 +111,14 @@ _UNTIL = Field(default="", pattern=_DATE, description="Up to this date, included
 _TITLE = Field(default="", description="Words of the title, type or author of a note.")
 
 
+class _ChartTool(Tool[Arguments]):
+    """Shows more of one chart."""
+
+    def __init__(self, notes: MarkedNotes, record: MarkedRecord) -> None:
+        self._notes = notes
+        self._record = record
+
+
 class SearchNotesArguments(FrozenModel):
     """What to search for."""
 
@@ -120,24 +128,21 @@ class SearchNotesArguments(FrozenModel):
     title: str = _TITLE
 
 
-class SearchNotes(Tool[SearchNotesArguments]):
+class SearchNotes(_ChartTool[SearchNotesArguments]):
     """Finds sentences by words and by meaning."""
 
     name = "search_notes"
     description = "Find sentences of the notes, best first, with those beside them."
     takes = SearchNotesArguments
 
-    def __init__(self, notes: MarkedNotes) -> None:
-        self._notes = notes
-
     def run(self, record: Record, args: SearchNotesArguments) -> ToolResult:
-        """Return the hits by note."""
+        """Return the hits by note, or that nothing fits."""
         if not args.query.strip():
             return tool_error("arguments", "search_notes: the query has no word.")
-        hits = self._notes.search(
+        lines = self._notes.search(
             args.query, _MAX_HITS, args.since, args.until, args.title
         )
-        return _result(hits, "No note fits these limits.")
+        return ToolResult(output={"lines": lines})
 
 
 class ReadNoteArguments(FrozenModel):
@@ -148,15 +153,12 @@ class ReadNoteArguments(FrozenModel):
     last: int = Field(default=0, ge=0, description="The last one; 0: as many as fit.")
 
 
-class ReadNote(Tool[ReadNoteArguments]):
+class ReadNote(_ChartTool[ReadNoteArguments]):
     """Reads a note in order."""
 
     name = "read_note"
     description = "Read the sentences of a note in order."
     takes = ReadNoteArguments
-
-    def __init__(self, notes: MarkedNotes) -> None:
-        self._notes = notes
 
     def run(self, record: Record, args: ReadNoteArguments) -> ToolResult:
         """Return the sentences."""
@@ -172,7 +174,7 @@ class ListNotesArguments(FrozenModel):
     until: str = _UNTIL
 
 
-class ListNotes(Tool[ListNotesArguments]):
+class ListNotes(_ChartTool[ListNotesArguments]):
     """Lists notes by date and title."""
 
     name = "list_notes"
@@ -180,9 +182,6 @@ class ListNotes(Tool[ListNotesArguments]):
         "List the notes, latest first: mark, date, title, author, number of sentences."
     )
     takes = ListNotesArguments
-
-    def __init__(self, notes: MarkedNotes) -> None:
-        self._notes = notes
 
     def run(self, record: Record, args: ListNotesArguments) -> ToolResult:
         """Return a line a note; without limits, many of one title are counted."""
@@ -200,7 +199,7 @@ class QueryRecordArguments(FrozenModel):
     )
 
 
-class QueryRecord(Tool[QueryRecordArguments]):
+class QueryRecord(_ChartTool[QueryRecordArguments]):
     """Asks the record by the everyday grammar."""
 
     name = "query_record"
@@ -209,12 +208,9 @@ class QueryRecord(Tool[QueryRecordArguments]):
     )
     takes = QueryRecordArguments
 
-    def __init__(self, shown: MarkedRecord) -> None:
-        self._shown = shown
-
     def run(self, record: Record, args: QueryRecordArguments) -> ToolResult:
         """Return the answer's lines, or which words were not understood."""
-        return _result(self._shown.answered(args.question), "Nothing was found.")
+        return _result(self._record.answered(args.question), "Nothing was found.")
 
 
 class ListRecordArguments(FrozenModel):
@@ -229,7 +225,7 @@ class ListRecordArguments(FrozenModel):
     until: str = _UNTIL
 
 
-class ListRecord(Tool[ListRecordArguments]):
+class ListRecord(_ChartTool[ListRecordArguments]):
     """Lists the rows of one kind."""
 
     name = "list_record"
@@ -238,9 +234,6 @@ class ListRecord(Tool[ListRecordArguments]):
     )
     takes = ListRecordArguments
 
-    def __init__(self, shown: MarkedRecord) -> None:
-        self._shown = shown
-
     def run(self, record: Record, args: ListRecordArguments) -> ToolResult:
         """Return the rows."""
         if args.kind not in KINDS:
@@ -248,7 +241,9 @@ class ListRecord(Tool[ListRecordArguments]):
                 "arguments", f"list_record: kind is one of: {', '.join(KINDS)}."
             )
         try:
-            lines = self._shown.listed(args.kind, args.contains, args.since, args.until)
+            lines = self._record.listed(
+                args.kind, args.contains, args.since, args.until
+            )
         except CannotExecute as problem:
             return tool_error("search", " ".join(str(problem).split()))
         return _result(lines, "There are none.")
@@ -260,27 +255,26 @@ class ReadResourceArguments(FrozenModel):
     row: str = Field(description="The row's mark, such as r5.")
 
 
-class ReadResource(Tool[ReadResourceArguments]):
+class ReadResource(_ChartTool[ReadResourceArguments]):
     """Reads the resources of a row whole."""
 
     name = "read_resource"
     description = "Read everything that the resource of one row says."
     takes = ReadResourceArguments
 
-    def __init__(self, shown: MarkedRecord) -> None:
-        self._shown = shown
-
     def run(self, record: Record, args: ReadResourceArguments) -> ToolResult:
         """Return the resources without codes' systems and narrative."""
-        return _result(self._shown.resource(args.row), "No row of that mark was shown.")
+        return _result(
+            self._record.resource(args.row), "No row of that mark was shown."
+        )
 
 
 def chart_tools(notes: MarkedNotes, record: MarkedRecord) -> tuple[Tool[Any], ...]:
     """Return the tools; those of notes only where there are notes."""
-    of_record = (QueryRecord(record), ListRecord(record), ReadResource(record))
-    if not notes.notes.documents:
-        return of_record
-    return (SearchNotes(notes), ReadNote(notes), ListNotes(notes), *of_record)
+    tools: tuple[type[_ChartTool[Any]], ...] = (QueryRecord, ListRecord, ReadResource)
+    if notes.notes.documents:
+        tools = (SearchNotes, ReadNote, ListNotes, *tools)
+    return tuple(tool(notes, record) for tool in tools)
 
 
 def _result(lines: Sequence[str], otherwise: str) -> ToolResult:

@@ -12,7 +12,8 @@ from archqa.asking.answer import Evidence
 from archqa.asking.chart_agent.marked_record import without_words
 from archqa.chart.note_index import Encode
 from archqa.chart.notes import ChartNotes, Place
-from archqa.chart.search import Hit, search_notes
+from archqa.chart.search import Hit, places_to_search, search_notes, word_scores
+from archqa.chart.search_terms import search_terms
 from archqa.core.case import Case, Sentence
 from archqa.notes.lines import table_cells
 from archqa.notes.non_evidence import non_evidence_indices, non_evidence_reasons
@@ -83,14 +84,33 @@ class MarkedNotes:
         """Return the lines of the sentences that fit best, by note, the best note first.
 
         With those beside them in the first notes of a title; alone in more of that title. Of
-        sentences that were shown before there is but the mark.
+        sentences that were shown before there is but the mark. Where no sentence has any of the
+        words, those nearest in meaning are unrelated, and a line says that nothing fits.
         """
         documents = self.select(since, until, title)
         if not documents:
-            return []
+            return ["No note fits these limits."]
         within = documents if len(documents) < len(self.notes.documents) else None
+        places = places_to_search(self.notes, within, self._texts)
+        terms = search_terms(words)
+        missing: dict[str, None] = {}
+        fitting = 0
+        for term in terms:
+            if word_scores(self.notes, [term], places)[list(places)].any():
+                fitting += 1
+            else:
+                missing[" ".join(term.names[0])] = None
+        if not fitting:
+            searched = counted(len(documents), "note", "notes")
+            return [
+                f'Nothing fits "{words}": no sentence of {searched} has one of these words or '
+                "another name of it. Search with other words."
+            ]
         hits = search_notes(self.notes, words, self._encode, within, self._texts, count)
-        return self._hit_lines(hits)
+        lines = self._hit_lines(hits)
+        if missing:
+            lines.append(f"(in no sentence: {', '.join(missing)})")
+        return lines
 
     def first_hits(self, question: str, count: int) -> list[str]:
         """Return the lines of the sentences that fit a question best.

@@ -38,6 +38,8 @@ _MAX_ROWS = 40
 _MAX_RESOURCE_CHARACTERS = 4_000
 _MAX_NAMES = 10
 """Names of rows that are told where no row has a word."""
+_MIN_LIKENESS = 0.8
+"""Of two words that one may have been typed for the other: a letter of five is wrong or missing."""
 _MIN_BEGINNING = 3
 """Letters of a word that stand for all words which begin with them."""
 _MIN_DETAIL = 4
@@ -322,10 +324,10 @@ class MarkedRecord:
         if not rows and words.strip():
             if not all_rows:
                 return [f"The record has no {plural}."]
-            names = "; ".join(_nearest_names(words, all_rows))
-            return [
-                f"No row of {len(all_rows)} {plural} has these words; other names: {names}"
-            ]
+            line = f"No row of {len(all_rows)} {plural} has these words"
+            if names := _nearest_names(words, all_rows):
+                line = f"{line}; other names: {'; '.join(names)}"
+            return [line]
         rows.sort(key=lambda row: row.local_time or datetime.min, reverse=True)
         within = [row for row in rows if _is_between(row, since, until)]
         heading = f"{len(within)} of {len(all_rows)} {plural}:"
@@ -373,7 +375,7 @@ class MarkedRecord:
             text = evidence.text if evidence and evidence.text else details
             self._show((name,), text, source.date)
             source = self.shown[self._marks[((name,), text)]]
-        self.shown[source.mark] = source._replace(details=details)
+        self.shown[source.mark] = source.model_copy(update={"details": details})
         yield f"[{source.mark}] {details}"
         if resource_type == "Patient" and self._hidden:
             yield DETAILS_HIDDEN
@@ -502,7 +504,8 @@ class MarkedRecord:
         mark = self._marks.setdefault((ids, text), f"r{len(self._marks) + 1}")
         kinds = dict.fromkeys(name.partition("/")[0] for name in ids)
         title = f"the record ({', '.join(kinds)})" if kinds else "the record"
-        self.shown.setdefault(mark, ShownSource(mark, ids, text, date, title))
+        source = ShownSource(mark=mark, ids=ids, text=text, date=date, title=title)
+        self.shown.setdefault(mark, source)
         return f"[{mark}] {date}: {text}" if date else f"[{mark}] {text}"
 
 
@@ -520,7 +523,9 @@ def _begins_any(word: str, words: set[str]) -> bool:
 
 
 def _nearest_names(words: str, rows: Iterable[Row]) -> list[str]:
-    """Return the names of rows that are most like these words, of equal ones the most frequent.
+    """Return the names of rows that are like these words, or all where there are few.
+
+    Of equal ones the most frequent come first.
 
     How much alike the two most similar words are counts in tenths: closer is no likeness.
     """
@@ -531,9 +536,11 @@ def _nearest_names(words: str, rows: Iterable[Row]) -> list[str]:
         for wanted, word in product(_words(words), _words(name)):
             ratios.append(SequenceMatcher(None, wanted, word).ratio())
         likeness[name] = round(max(ratios, default=0.0), 1)
-    return sorted(counts, key=lambda name: (-likeness[name], -counts[name]))[
-        :_MAX_NAMES
-    ]
+    nearest = sorted(counts, key=lambda name: (-likeness[name], -counts[name]))
+    if len(nearest) <= _MAX_NAMES:
+        return nearest
+    alike = [name for name in nearest if likeness[name] >= _MIN_LIKENESS]
+    return alike[:_MAX_NAMES]
 
 
 def _is_between(row: Row, since: str, until: str) -> bool:

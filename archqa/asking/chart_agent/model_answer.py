@@ -2,6 +2,7 @@
 
 The model is shown what fits the question, may call tools for a limited number of turns, and answers
 in lines that cite what it was shown. A second call checks each line against what it cites alone.
+A line that it rejects and the model gives again is checked once more, with the reason.
 """
 
 import asyncio
@@ -14,8 +15,9 @@ from archqa.agents.chart_answer import (
     ChartAnswerTask,
     ChartLine,
     ChartReply,
+    chart_line_problems,
     check_reply,
-    line_problems,
+    is_result,
 )
 from archqa.agents.conversation import Conversation, tool_calls_of
 from archqa.agents.line_check import AnswerVerdict, ChartAnswerCheckAgent, LineCheckTask
@@ -27,15 +29,19 @@ from archqa.asking.chart_agent.marked_chart import (
     SearchNotes,
     chart_tools,
 )
-from archqa.core.id_lists import list_ids
+from archqa.asking.model_answers import (
+    declined_text,
+    not_understood_answer,
+    phrase,
+    with_remarks,
+)
 from archqa.errors import ContextTooLong, ToolsNotSupported
 from archqa.fhir import Record
 from archqa.llm.model import CHARACTERS_PER_TOKEN, Reply, ToolCall, ToolSpec
 from archqa.llm.prompts import as_line
 from archqa.llm.structured import parse_output
 from archqa.query.wording.words import counted
-from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.settings import PipelineSettings
+from archqa.tasks.pipeline import agents_of_questions
 
 _REPAIR_TURNS = 2
 _CORRECTIONS = 1
@@ -181,7 +187,7 @@ class ChartConversation:
             answer = parse_output(reply.text, ChartReply)
             acceptable = []
             for line in answer.lines:
-                if not line_problems(self._question, line, 1, sources):
+                if not chart_line_problems(self._question, line, 1, sources):
                     acceptable.append(line)
             answer = answer.model_copy(update={"lines": tuple(acceptable)})
             check_reply(self._question, answer, sources)
@@ -198,27 +204,14 @@ class ChartConversation:
         self._conversation.add_message(f"{rejected} {reason}")
 
 
-REMOVED = "Lines were left out that what they cite does not support."
-PARTLY_ANSWERED = "The lines answer only a part of the question."
 BUDGET_SPENT = "The model came to no answer before its look-ups were spent."
 
 
-class ChartAgentSettings(PipelineSettings):
-    """The settings of asking a chart by a model: there are none but those of its agents."""
-
-
-async def _needs_an_open_chart(*_: object) -> PipelineResult:
-    raise NotImplementedError("A chart is asked by answer_chart_by_model.")
-
-
-CHART_AGENT = Pipeline(
-    name="chart-agent",
-    summary="asking a chart: a model looks up notes and record, each line is checked",
-    backend="model",
-    run=_needs_an_open_chart,
-    prompts=(ChartAnswerAgent.prompt, ChartAnswerCheckAgent.prompt),
-    agents=(ChartAnswerAgent.name, ChartAnswerCheckAgent.name),
-    settings_type=ChartAgentSettings,
+CHART_AGENT = agents_of_questions(
+    "chart-agent",
+    "asking a chart: a model looks up notes and record, each line is checked",
+    ChartAnswerAgent,
+    ChartAnswerCheckAgent,
 )
 
 
@@ -231,9 +224,9 @@ async def answer_chart_by_model(
 ) -> Answer:
     """Return the answer to a question about a chart, every line checked against what it cites.
 
-    Two calls of a model where nothing has to be looked up. The backends of `context` are those of
-    `CHART_AGENT`. Raises `ContextTooLong`, other `CaseFailed` where replies cannot be used,
-    `ModelError`, and `FhirError` as the record does.
+    Two calls of a model where nothing has to be looked up, one for a result of the record. The
+    backends of `context` are those of `CHART_AGENT`. Raises `ContextTooLong`, other `CaseFailed`
+    where replies cannot be used, `ModelError`, and `FhirError` as the record does.
     """
     question = " ".join(question.split())
     marked_chart = await asyncio.to_thread(MarkedChart, chart, question)
@@ -252,91 +245,80 @@ async def answer_chart_by_model(
         ) from None
 
 
-class _CheckedAnswer:
+class _CheckedAnswer(NamedTuple):
     """One question: the conversation, the check of its answer, and the answer in the end."""
 
-    def __init__(
-        self,
-        question: str,
-        shown: MarkedChart,
-        conversation: ChartConversation,
-        context: RunContext,
-    ) -> None:
-        self._question = question
-        self._shown = shown
-        self._conversation = conversation
-        self._context = context
+    question: str
+    shown: MarkedChart
+    conversation: ChartConversation
+    context: RunContext
 
     async def answer(self) -> Answer:
         """Return a checked answer; what the check rejects is repaired once, then left out."""
-        reply = await self._conversation.answer()
+        reply = await self.conversation.answer()
         if reply is None:
             return self._not_found("", remarks=(BUDGET_SPENT,))
-        verdict = await self._check(reply)
-        if reply.status == "answered" and verdict is not None and verdict.problems:
-            repaired = await self._conversation.repaired(verdict.problems)
-            if repaired is not None:
-                reply, verdict = repaired, await self._check(repaired)
+        task = self._check_task(reply)
+        verdict = await self._check(reply, task)
+        if reply.status == "answered" and verdict.problems:
+            repaired = await self.conversation.repaired(verdict.problems)
+            if repaired is None:
+                return self._composed(reply, verdict)
+            if repaired.status == "not_found":  # One doubt is no absence.
+                answer = self._unconfirmed(
+                    reply, misses=bool(verdict.supported(reply.lines))
+                )
+                missing = f"The model then withdrew it. Not stated: {phrase(repaired.missing)}."
+                remarks = (*answer.remarks, missing)
+                return answer.model_copy(update={"remarks": remarks})
+            second_task = self._check_task(repaired).repeating(task, verdict)
+            reply, verdict = repaired, await self._check(repaired, second_task)
         return self._composed(reply, verdict)
 
-    async def _check(self, reply: ChartReply) -> AnswerVerdict | None:
-        """Return the verdict on the lines of an answer; None if there are none."""
-        if not reply.lines:
-            return None
-        task = LineCheckTask.of_chart(
-            self._question,
-            self._shown.now,
+    def _check_task(self, reply: ChartReply) -> LineCheckTask:
+        return LineCheckTask.of_chart(
+            self.question,
+            self.shown.now,
             reply.lines,
-            self._shown.sources,
+            self.shown.sources,
             status=reply.status,
             missing=" ".join(reply.missing.split()),
         )
-        return await ChartAnswerCheckAgent().run(task, self._context)
 
-    def _composed(self, reply: ChartReply, verdict: AnswerVerdict | None) -> Answer:
+    async def _check(self, reply: ChartReply, task: LineCheckTask) -> AnswerVerdict:
+        """Return the verdict on the lines of an answer.
+
+        Where all lines are results of the record that were verified, no model is called.
+        """
+        for line in reply.lines:
+            if not is_result(self.question, line, self.shown.sources):
+                return await ChartAnswerCheckAgent().run(task, self.context)
+        return AnswerVerdict(lines=(), rationale="", answers="yes")
+
+    def _unconfirmed(self, reply: ChartReply, *, misses: bool) -> Answer:
+        return unconfirmed_answer(
+            self.question,
+            [line.text for line in reply.lines],
+            self.shown.evidence(reply.lines),
+            misses=misses,
+        )
+
+    def _composed(self, reply: ChartReply, verdict: AnswerVerdict) -> Answer:
         """Return the supported lines; none, or lines that miss the question, are not confirmed."""
-        supported = []
-        for number, line in enumerate(reply.lines, start=1):
-            if verdict is not None and str(number) in verdict.supported:
-                supported.append(line)
+        supported = verdict.supported(reply.lines)
         if reply.status == "not_understood":
-            words = tuple(
-                " ".join(word.split()) for word in reply.not_understood if word.strip()
-            )
-            quoted = list_ids(f'"{word}"' for word in words)
-            return Answer(
-                question=self._question,
-                status=Status.NOT_UNDERSTOOD,
-                message=f"Not understood: {quoted}.",
-                not_understood=words,
-            )
+            return not_understood_answer(self.question, reply.not_understood)
         if reply.status == "declined":
-            message = (
-                "This asks for a judgement that the chart does not state and that is not made "
-                f"here: {_phrase(reply.missing)}."
-            )
+            message = declined_text("chart", reply.missing)
             if supported:
                 message = f"{message} What the chart holds on this:"
             return self._with_lines(Status.DECLINED, supported, message=message)
         if reply.status == "not_found":
             return self._not_found(reply.missing, supported)
-        if verdict is None or not supported or verdict.answers == "no":
-            return unconfirmed_answer(
-                self._question,
-                [line.text for line in reply.lines],
-                self._shown.evidence(reply.lines),
-                misses=bool(supported),
-            )
-        remarks = []
-        if len(supported) < len(reply.lines):
-            remarks.append(REMOVED)
-        if reply.missing.strip():
-            remarks.append(f"Not stated: {_phrase(reply.missing)}.")
-        elif verdict.answers == "partly":
-            remarks.append(PARTLY_ANSWERED)
-        answer = self._with_lines(Status.ANSWERED, supported, remarks=tuple(remarks))
-        is_partial = bool(reply.missing.strip()) or verdict.answers == "partly"
-        return answer.model_copy(update={"is_partial": is_partial})
+        if not supported or verdict.answers == "no":
+            return self._unconfirmed(reply, misses=bool(supported))
+        answer = self._with_lines(Status.ANSWERED, supported)
+        return with_remarks(answer, verdict, reply.missing, len(reply.lines))
 
     def _not_found(
         self,
@@ -345,22 +327,22 @@ class _CheckedAnswer:
         remarks: tuple[str, ...] = (),
     ) -> Answer:
         """Return that nothing was found; related facts are remarks, so that they answer nothing."""
-        what = f": {_phrase(missing)}" if missing.strip() else ""
+        what = f": {phrase(missing)}" if missing.strip() else ""
         facts = []
         for line in related:
-            facts.append(f"Related: {_phrase(line.text)} ({self._shown.titles(line)}).")
-        notes = counted(len(self._shown.notes.notes.documents), "note", "notes")
+            facts.append(f"Related: {phrase(line.text)} ({self.shown.titles(line)}).")
+        notes = counted(len(self.shown.notes.notes.documents), "note", "notes")
         searched = f"the record and {notes}"
-        if self._conversation.searches:
+        if self.conversation.searches:
             times = counted(
-                self._conversation.searches, "further search", "further searches"
+                self.conversation.searches, "further search", "further searches"
             )
             searched = f"{searched}, with {times}"
         return Answer(
-            question=self._question,
+            question=self.question,
             status=Status.NOT_FOUND,
             message=f"Not stated in the chart{what} (searched: {searched}).",
-            related=tuple(self._shown.evidence(related)),
+            related=tuple(self.shown.evidence(related)),
             remarks=(*remarks, *facts),
         )
 
@@ -370,18 +352,11 @@ class _CheckedAnswer:
         lines: Sequence[ChartLine],
         *,
         message: str = "",
-        remarks: tuple[str, ...] = (),
     ) -> Answer:
         return Answer(
-            question=self._question,
+            question=self.question,
             status=status,
-            lines=tuple(map(self._shown.answer_line, lines)),
-            evidence=tuple(self._shown.evidence(lines)),
+            lines=tuple(map(self.shown.answer_line, lines)),
+            evidence=tuple(self.shown.evidence(lines)),
             message=message,
-            remarks=remarks,
         )
-
-
-def _phrase(words: str) -> str:
-    """Return a phrase on one line, without the full stop that a model may have set."""
-    return " ".join(words.split()).rstrip(".")

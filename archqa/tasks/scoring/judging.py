@@ -193,7 +193,8 @@ def _is_judged(line: CitedLine) -> bool:
 
 
 def _check_task(lines: Iterable[CitedLine]) -> "LineCheckTask":
-    from archqa.agents.line_check import CitedText, LineCheckTask, LineToCheck
+    from archqa.agents.chart_answer import CitedText
+    from archqa.agents.line_check import LineCheckTask, LineToCheck
 
     to_check = []
     for number, line in enumerate(filter(_is_judged, lines), start=1):
