@@ -296,7 +296,8 @@ def check_finish(agent: str, reply: Reply) -> None:
         raise Refused(f"{agent}: the model declined ({reply.finish}).")
     if reply.finish is FinishReason.LENGTH:
         raise Truncated(
-            f"{agent}: the reply was cut off; raise agents.{agent}.max_tokens."
+            f"{agent}: the reply was cut off{'' if reply.text else ' before an answer began'}; "
+            f"raise agents.{agent}.max_tokens."
         )
 
 
