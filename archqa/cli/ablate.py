@@ -8,6 +8,7 @@ import typer
 from archqa.cli.console import (
     configure_logging,
     console,
+    format_dollars,
     number_table,
     print_json,
     print_problem,
@@ -28,7 +29,7 @@ from archqa.cli.options import (
     QuietOption,
     command_settings,
 )
-from archqa.cli.progress import Progress, format_dollars, print_cost_estimate
+from archqa.cli.progress import Progress, print_cost_estimate
 from archqa.evaluation.ablation import COLUMNS, ablate, estimate_ablation
 from archqa.runs.destinations import Announcer
 

@@ -194,7 +194,7 @@ def _error_for(
     if request.tools and status in _NO_TOOLS_STATUS_CODES and _NO_TOOLS.search(text):
         return ToolsNotSupported(
             f"{server} cannot let {request.model} call tools.\n"
-            "Take a model that can, or a --pipeline that needs none (`archqa list pipelines`)."
+            "Take a model that can, or a pipeline that needs none (`archqa list pipelines`)."
         )
     if status in {401, 403} or (status == 400 and _WRONG_KEY in text):
         return AuthenticationFailed(
