@@ -264,6 +264,8 @@ def parse_output(text: str, output: type[Output]) -> Output:
     for detail in details[:_MAX_ERRORS]:
         path = ".".join(map(str, detail["loc"]))
         lines.append(f"{path or 'The object'}: {detail['msg']}.")
+    if details[_MAX_ERRORS:]:
+        lines.append(f"And {len(details) - _MAX_ERRORS} further places.")
     raise Rejected("\n".join(lines))
 
 

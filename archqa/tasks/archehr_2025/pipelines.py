@@ -109,7 +109,13 @@ async def _medical_context(state: _CaseState) -> str:
     except CaseFailed as failure:
         state.add_remark("no medical context: the agent failed", failure)
         return ""
-    return output.context
+    shortened = output.shortened()
+    if shortened != output.context:
+        words = len(output.context.split())
+        state.remarks.append(
+            f"the medical context of {words} words was cut to {len(shortened.split())}"
+        )
+    return shortened
 
 
 async def _screen(state: _CaseState) -> dict[str, Judgements]:
