@@ -42,7 +42,7 @@ _MAX_CHARACTERS_OF_LONG_ENUM = 15_000
 _DROPPED_KEYWORDS = frozenset({"title", "default", "choices"})
 _DEFINITION = "#/$defs/"
 _REFERENCE = re.compile(r'"\$ref": "#/\$defs/([^"]+)"')
-_OBJECT_START = re.compile(r"\{\s*[\"'}]")
+_OBJECT_START = re.compile(r'\{\s*["}]')
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 _DECODER = json.JSONDecoder(strict=False)  # A text may hold line ends as they are.
 _MAX_ATTEMPTS = 1000
@@ -238,24 +238,25 @@ def parse_output(text: str, output: type[Output]) -> Output:
        as they are.
     2. Of several objects the last that fits counts, so that no draft is taken for the answer.
     3. A wrapper is opened: an object without any field of the output, or JSON that is a text.
-    4. Where nothing is JSON, commas too many are left out, and a literal of Python is read.
+    4. Where nothing fits, commas too many are left out, and a literal of Python is read.
 
     Raises `Unreadable` where there is no object, `Rejected` with all that is wrong with the last
-    one.
+    one that has a field of the output.
     """
-    objects = _find_objects(text)
-    if not objects:
-        raise Unreadable(
-            "Your reply holds no complete JSON object. Reply with the JSON object alone."
-        )
     problem: ValidationError | None = None
-    for node in reversed(objects):
+    is_attempt = False
+    for node in _find_objects(text):
         for candidate in _with_wrapped(node, output):
             try:
                 return output.model_validate(candidate)
             except ValidationError as error:
-                problem = problem or error
-    assert problem is not None
+                has_fields = _has_fields(candidate, output)
+                if problem is None or (has_fields and not is_attempt):
+                    problem, is_attempt = error, has_fields
+    if problem is None:
+        raise Unreadable(
+            "Your reply holds no complete JSON object. Reply with the JSON object alone."
+        )
     # Without the input that pydantic quotes.
     details = problem.errors(
         include_url=False, include_input=False, include_context=False
@@ -269,27 +270,23 @@ def parse_output(text: str, output: type[Output]) -> Output:
     raise Rejected("\n".join(lines))
 
 
-def _find_objects(text: str) -> list[dict[str, Any]]:
-    """The outermost objects of a reply in their order."""
+def _find_objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost objects of a reply, the last first; then what a lenient reader sees."""
     text = text.strip()
-    try:
+    with suppress(ValueError, RecursionError):
         whole = _DECODER.decode(text)
-    except (ValueError, RecursionError):
-        whole = None
-    if isinstance(whole, str):
-        text = whole
-    objects = _scan_objects(text)
-    if not objects:
-        objects = _scan_objects(_TRAILING_COMMA.sub(r"\1", text))
-    if not objects and len(text) <= _MAX_LITERAL:
-        # Two braces at least: from the first to the last.
-        literal = text[text.find("{") : text.rfind("}") + 1]
+        text = whole if isinstance(whole, str) else text
+    for reading in (text, _TRAILING_COMMA.sub(r"\1", text)):
+        objects = _scan_objects(reading)
+        for node in reversed(objects):
+            if node or len(objects) == 1:
+                yield json_without_surrogates(node)
+    literal = text[text.find("{") : text.rfind("}") + 1]
+    if len(literal) <= _MAX_LITERAL:
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             node = ast.literal_eval(literal)
-            objects = [node] if isinstance(node, dict) else []
-    return [
-        json_without_surrogates(node) for node in objects if node or len(objects) == 1
-    ]
+            if isinstance(node, dict):
+                yield json_without_surrogates(node)
 
 
 def _scan_objects(text: str) -> list[dict[str, Any]]:
@@ -312,17 +309,20 @@ def _scan_objects(text: str) -> list[dict[str, Any]]:
 def _with_wrapped(node: Any, output: type[BaseModel], depth: int = 0) -> Iterator[Any]:
     """An object and, where none of its names is a field of the output, those that it wraps."""
     yield node
-    if depth > _MAX_DEPTH or (
-        isinstance(node, dict) and node.keys() & output.model_fields.keys()
-    ):
+    if depth > _MAX_DEPTH or _has_fields(node, output):
         return
     children: Iterable[Any] = ()
     if isinstance(node, dict):
-        children = node.values()
+        children = reversed(node.values())
     elif isinstance(node, list):
-        children = node
+        children = reversed(node)
     elif isinstance(node, str):
         children = _find_objects(node)
-    for child in reversed(list(children)):
+    for child in children:
         if child:
             yield from _with_wrapped(child, output, depth + 1)
+
+
+def _has_fields(node: Any, output: type[BaseModel]) -> bool:
+    """Whether an object has a field of the output, so that it is one or should be."""
+    return isinstance(node, dict) and bool(node.keys() & output.model_fields.keys())

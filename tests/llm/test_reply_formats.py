@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from archqa.agents.labelling import Verdict
+from archqa.agents.labelling import Verdict, Verdicts
 from archqa.llm.model import FinishReason, Reply, TransientError
-from archqa.llm.structured import parse_output
+from archqa.llm.structured import Rejected, parse_output
 from archqa.runs.plan import Selection
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
@@ -161,6 +161,44 @@ async def test_the_answer_is_read_out_of_the_format(name: str) -> None:
     verdict = parse_output(text, Verdict)
     assert verdict.label == "essential"
     assert " ".join(verdict.rationale.split()) == "It names the drain."
+
+
+VERDICTS = {
+    "verdicts": [
+        {"rationale": "So.", "label": "essential", "sentence_id": "1"},
+        {"rationale": "No.", "label": "not-relevant", "sentence_id": "2"},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(VERDICTS).replace("}]", "},],"),
+        str(VERDICTS),
+        str(VERDICTS).replace("}]", "},],"),
+        json.dumps({"result": {"output": VERDICTS}}),
+        json.dumps({"result": json.dumps(VERDICTS)}),
+        f"{json.dumps(VERDICTS['verdicts'][0])}\n{json.dumps(VERDICTS)}",
+        f"{json.dumps(VERDICTS)}\n{json.dumps(VERDICTS['verdicts'][0])}",
+    ],
+)
+def test_an_object_of_objects_is_read_whole(text: str) -> None:
+    assert len(parse_output(text, Verdicts).verdicts) == 2
+
+
+def test_what_is_wrong_is_said_of_the_object_that_was_meant() -> None:
+    wrong = {"verdicts": [{"rationale": "So.", "label": "maybe", "sentence_id": "1"}]}
+    with pytest.raises(Rejected, match=r"verdicts\.0\.label: Input should be"):
+        parse_output(f'{json.dumps(wrong)}\n{{"confidence": 0.9}}', Verdicts)
+
+
+@pytest.mark.parametrize(
+    "text", ["{" * 90_000 + "}", "{'a':" * 18_000 + "}", "[{" * 40_000 + "}"]
+)
+def test_a_hostile_nesting_is_rejected(text: str) -> None:
+    with pytest.raises(Rejected):
+        parse_output(text, Verdict)
 
 
 async def test_a_stream_adds_up_to_calls_tokens_and_model() -> None:
