@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archqa.agents.agent import check_ids
+from archqa.agents.agent import invented_ids
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
@@ -86,8 +86,7 @@ def predict_cases_that_are_not_there(folder: Path) -> object:
 
 
 def cite_sentences_that_the_note_has_not(folder: Path) -> object:
-    check_ids(FAULTY, Case(id="1"), "You cite")
-    return "accepted"
+    return invented_ids(FAULTY, Case(id="1"), "You cite")
 
 
 def justify_a_write_by_what_was_not_read(folder: Path) -> object:

@@ -32,8 +32,9 @@ __all__ = [
     "RunContext",
     "SingleReplyBackend",
     "check_finish",
-    "check_ids",
+    "invented_ids",
     "join_ids",
+    "reject_all",
     "step_of",
 ]
 
@@ -296,17 +297,27 @@ def check_finish(agent: str, reply: Reply) -> None:
         raise Refused(f"{agent}: the model declined ({reply.finish}).")
     if reply.finish is FinishReason.LENGTH:
         raise Truncated(
-            f"{agent}: the reply was cut off; raise agents.{agent}.max_tokens."
+            f"{agent}: the reply was cut off{'' if reply.text else ' before an answer began'}; "
+            f"raise agents.{agent}.max_tokens."
         )
 
 
-def check_ids(ids: Iterable[str], case: Case, accusation: str) -> None:
-    """Reject ids that the note does not have, naming those it has; `accusation` begins the message."""
+def reject_all(*problems: str) -> None:
+    """Raise `Rejected` with all problems, one a line; empty ones are none.
+
+    A model that hears of one problem at a time needs a turn for each.
+    """
+    stated = [problem for problem in problems if problem]
+    if stated:
+        raise Rejected("\n".join(stated))
+
+
+def invented_ids(ids: Iterable[str], case: Case, accusation: str) -> str:
+    """What is wrong with ids that the note does not have, and which it has; `accusation` begins it."""
     invented = sorted(set(ids) - set(case.sentence_ids))
-    if invented:
-        raise Rejected(
-            f"{accusation} {list_ids(invented)}; the note has only {join_ids(case.sentence_ids)}."
-        )
+    if not invented:
+        return ""
+    return f"{accusation} {list_ids(invented)}; the note has only {join_ids(case.sentence_ids)}."
 
 
 def join_ids(ids: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
+from archqa.agents.agent import Agent, CaseTask, invented_ids, join_ids, reject_all
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues, SentenceId
 
@@ -56,12 +56,13 @@ class AlignmentAgent(Agent[AlignmentTask, EvidenceLinks]):
     def check(self, task: AlignmentTask, output: EvidenceLinks) -> None:
         """Every answer sentence is linked once, to sentences that the note has."""
         counts = Counter(link.answer_id for link in output.links)
-        if counts != Counter(set(task.answer_ids)):
-            raise Rejected(
-                f"Give each answer sentence exactly once: {join_ids(task.answer_ids)}."
-            )
+        is_complete = counts == Counter(set(task.answer_ids))
+        order = f"Give each answer sentence exactly once: {join_ids(task.answer_ids)}."
         linked_ids = {sentence_id for _, sentence_id in output.as_pairs()}
-        check_ids(linked_ids, task.case, "You link")
+        reject_all(
+            "" if is_complete else order,
+            invented_ids(linked_ids, task.case, "You link"),
+        )
 
     def salvage(
         self, task: AlignmentTask, output: EvidenceLinks

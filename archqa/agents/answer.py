@@ -9,7 +9,7 @@ no model.
 
 from typing import Self, TypeVar
 
-from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
+from archqa.agents.agent import Agent, CaseTask, invented_ids, join_ids, reject_all
 from archqa.core.answer import WORD_LIMIT, CitedAnswer, Claim
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, LabelScheme
@@ -48,34 +48,36 @@ class Lines(FrozenModel):
         return CitedAnswer(claims=tuple(claims))
 
 
-def check_lines(case: Case, answer: CitedAnswer) -> None:
-    """The answer has text without citation marks, cites something, and every id it cites exists."""
+def line_problems(
+    case: Case, answer: CitedAnswer, essential: frozenset[str]
+) -> tuple[str, ...]:
+    """What is wrong with an answer: text, citation marks, ids, and what is cited but not essential.
+
+    It must cite exactly the essential sentences.
+    """
     if not answer.claims:
-        raise Rejected("Your answer is empty. Write it, one sentence a line.")
-    check_ids(answer.cited, case, "Your answer cites")
-    for claim in answer.claims:
-        if "|" in claim.text:
-            raise Rejected(
-                "Leave citation marks and pipes out of the text; ids go into `citations`."
-            )
+        return ("Your answer is empty. Write it, one sentence a line.",)
+    problems = [invented_ids(answer.cited, case, "Your answer cites")]
+    if any("|" in claim.text for claim in answer.claims):
+        problems.append(
+            "Leave citation marks and pipes out of the text; ids go into `citations`."
+        )
     if not answer.cited:
-        raise Rejected(
+        problems.append(
             "Your answer cites nothing. Name the sentences each line rests on."
         )
-
-
-def check_citations(answer: CitedAnswer, essential: frozenset[str]) -> None:
-    """The answer cites exactly the essential sentences."""
+        return tuple(problems)
     missing = sorted(essential - answer.cited)
-    superfluous = sorted(answer.cited - essential)
+    superfluous = sorted(answer.cited & set(case.sentence_ids) - essential)
     if missing:
-        raise Rejected(
+        problems.append(
             f"No line cites {join_ids(missing)}, which you hold to be essential. Cite every essential one."
         )
-    if superfluous:
-        raise Rejected(
+    if superfluous and essential:
+        problems.append(
             f"You cite {join_ids(superfluous)}, not among the essential sentences {join_ids(sorted(essential))}."
         )
+    return tuple(problems)
 
 
 def restrict_citations(
@@ -122,14 +124,13 @@ class DecisionAgent(Agent[DecisionTask, DecisionOutput]):
 
     def check(self, task: DecisionTask, output: DecisionOutput) -> None:
         """The essential ids exist, and the answer cites exactly those."""
-        if not output.essential:
-            raise Rejected(
-                "You name no essential sentence. Name those the answer rests on."
-            )
-        check_ids(output.essential, task.case, "You call essential")
-        answer = output.as_answer()
-        check_lines(task.case, answer)
-        check_citations(answer, frozenset(output.essential))
+        essential = frozenset(output.essential)
+        no_essential = "You name no essential sentence. Name those the answer rests on."
+        reject_all(
+            "" if essential else no_essential,
+            invented_ids(essential, task.case, "You call essential"),
+            *line_problems(task.case, output.as_answer(), essential),
+        )
 
     def salvage(
         self, task: DecisionTask, output: DecisionOutput
@@ -168,13 +169,14 @@ class ShortAnswerAgent(Agent[Task, Lines]):
     def check(self, task: Task, output: Lines) -> None:
         """The answer is short enough and cites exactly what is required."""
         answer = output.as_answer()
-        check_lines(task.case, answer)
-        if answer.words > task.word_limit:
-            raise Rejected(
-                f"Your answer has {answer.words} words; at most {task.word_limit} are allowed. "
-                "Keep every citation."
-            )
-        check_citations(answer, task.required_citations)
+        too_long = (
+            f"Your answer has {answer.words} words; at most {task.word_limit} are allowed. "
+            "Keep every citation."
+        )
+        reject_all(
+            *line_problems(task.case, answer, task.required_citations),
+            too_long if answer.words > task.word_limit else "",
+        )
 
     def salvage(self, task: Task, output: Lines) -> Lines | None:
         """An answer within the limit, even if it lacks a required citation."""

@@ -13,7 +13,7 @@ from typing import Annotated, Self, TypeVar
 
 from pydantic import Field
 
-from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
+from archqa.agents.agent import Agent, CaseTask, invented_ids, join_ids, reject_all
 from archqa.core.answer import WORD_LIMIT
 from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Judgement, LabelScheme, Relevance
@@ -93,13 +93,12 @@ class LabellingAgent(Agent[Task, Output]):
         return {**super().choices(task), "label": task.allowed_labels}
 
 
-def check_label(task: LabellingTask, output: Verdict) -> None:
-    """Check that the label is one of the variant's."""
-    if output.label not in task.allowed_labels:
-        allowed = ", ".join(task.allowed_labels)
-        raise Rejected(
-            f"The label {output.label} is not asked for; use one of: {allowed}."
-        )
+def label_problem(task: LabellingTask, output: Verdict) -> str:
+    """What is wrong with a label that is none of the variant's."""
+    if output.label in task.allowed_labels:
+        return ""
+    allowed = ", ".join(task.allowed_labels)
+    return f"The label {output.label} is not asked for; use one of: {allowed}."
 
 
 def check_verdicts(
@@ -110,16 +109,16 @@ def check_verdicts(
     """Check that each requested sentence is labelled once, no other is, and every label is the
     variant's.
     """
-    for verdict in verdicts:
-        check_label(task, verdict)
+    problems = [label_problem(task, verdict) for verdict in verdicts]
     counts = Counter(verdict.sentence_id for verdict in verdicts)
-    check_ids(counts, task.case, "You label")
+    invented = invented_ids(counts, task.case, "You label")
+    known = set(counts) & set(task.case.sentence_ids)
     miscounted = {
         "You left out": [id_ for id_ in requested_ids if id_ not in counts],
         "You label more than once": sorted(
             id_ for id_, count in counts.items() if count > 1
         ),
-        "You were not asked about": sorted(set(counts) - set(requested_ids)),
+        "You were not asked about": sorted(known - set(requested_ids)),
     }
     mistakes = []
     for accusation, ids in miscounted.items():
@@ -127,7 +126,7 @@ def check_verdicts(
             mistakes.append(f"{accusation} {join_ids(ids)}.")
     if mistakes:
         mistakes.append(f"Label each of {join_ids(requested_ids)} exactly once.")
-        raise Rejected(" ".join(mistakes))
+    reject_all(*dict.fromkeys(problems), invented, " ".join(mistakes))
 
 
 def first_verdicts(output: Verdicts, requested_ids: tuple[str, ...]) -> Verdicts | None:
@@ -157,7 +156,7 @@ class GeneralExpertAgent(LabellingAgent[SentenceLabellingTask, Verdict]):
 
     def check(self, task: SentenceLabellingTask, output: Verdict) -> None:
         """The label is one of the variant's."""
-        check_label(task, output)
+        reject_all(label_problem(task, output))
 
     def call_label(self, task: SentenceLabellingTask) -> str:
         """The sentence's id."""
@@ -259,7 +258,7 @@ class SpecialistAgent(LabellingAgent[SpecialistTask, Verdicts]):
     """Corrects the labels of a note, and labels what has none, in one call."""
 
     name = "specialist"
-    prompt = "specialist/v2"
+    prompt = "specialist/v3"
     task_type = SpecialistTask
     output_type = Verdicts
 

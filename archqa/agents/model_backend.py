@@ -17,12 +17,50 @@ from archqa.agents.agent import (
     step_of,
 )
 from archqa.core.usage import Usage
-from archqa.errors import ArchqaError, CaseFailed, Unusable
+from archqa.errors import ArchqaError, CaseFailed, Refused, Unusable
 from archqa.llm.model import FinishReason, Message, Model, Reply, Request, ToolSpec
 from archqa.llm.prompts import Prompts
-from archqa.llm.structured import Rejected, parse_output, strict_schema
+from archqa.llm.structured import Rejected, Unreadable, parse_output, strict_schema
 
 _log = logging.getLogger(__name__)
+
+_ONLY_REASONING = (
+    "the server sent only reasoning, no answer: turn the model's reasoning off, "
+    "or start the server without a parser of reasoning"
+)
+_UNREADABLE = {
+    FinishReason.EMPTY: "the server sent an empty reply, no answer: try the model with `archqa doctor`",
+    FinishReason.REASONING: _ONLY_REASONING,
+}
+"""What a server did whose reply cannot be read, and what to do; other replies are prose."""
+
+_PROSE = (
+    "the server sent no JSON object, only other text: name another model, "
+    "or start the server with guided decoding (`archqa doctor` says what it does)"
+)
+
+
+class ReadReplies:
+    """Whether replies of a model could be read so far; the agents of a run share it.
+
+    A reply that holds nothing to read is asked for again only where that may help: a server that
+    has sent nothing else is not asked twice.
+    """
+
+    def __init__(self) -> None:
+        self.any_read = False
+        self.any_given_up = False
+
+    def may_repeat(self, reply: Reply, count: int) -> bool:
+        """Whether to ask again after the reply, which is the `count`-th unreadable one of a call.
+
+        Once in a call; of a model that was never read only after a text, and in one call only.
+        """
+        is_worthwhile = self.any_read or (bool(reply.text) and not self.any_given_up)
+        if is_worthwhile and count == 1:
+            return True
+        self.any_given_up = True
+        return False
 
 
 class _Call(NamedTuple, Generic[Task, Output]):
@@ -37,7 +75,7 @@ class ModelBackend(RenderingBackend):
     """Runs agents with one model; `turns` counts the first reply and the repair turns after it.
 
     `prompt` is a version to use instead of an agent's own, such as `decision/v1`. It applies to
-    whichever agent has a prompt of that name.
+    whichever agent has a prompt of that name. `read_replies` is shared by backends of one model.
     """
 
     kind = "model"
@@ -52,6 +90,7 @@ class ModelBackend(RenderingBackend):
         turns: int = 3,
         prompts: Prompts | None = None,
         prompt: str | None = None,
+        read_replies: ReadReplies | None = None,
     ) -> None:
         self._model = model
         self._name = name
@@ -60,22 +99,34 @@ class ModelBackend(RenderingBackend):
         self._turns = turns
         self._prompts = prompts
         self._prompt_override = prompt or ""
+        self._read_replies = read_replies or ReadReplies()
 
     async def run(
         self, agent: Agent[Task, Output], task: Task, context: RunContext
     ) -> Output:
-        """Ask until the output passes the agent's check; a refused or cut-off reply is asked for
-        once more.
+        """Ask until the output passes the agent's check.
+
+        A refused reply is asked for once more, one that is cut off or unreadable only where that
+        may help (`ReadReplies`).
 
         Raises `Refused`, `Truncated`, `Unusable`, and what the model raises.
         """
         call = _Call(agent, task, context)
         messages = self.initial_messages(agent, task)
+        unreadable = 0
         for turn in range(self._turns):
             request = self.request(agent, task, messages, turn)
             reply = await self._ask(call, request)
             try:
                 output = self._checked_output(agent, task, reply)
+            except Unreadable as rejection:
+                reason = str(rejection)
+                unreadable += 1
+                self._record(call, request, reply, None, rejected=reason)
+                is_last = turn == self._turns - 1
+                if is_last or not self._read_replies.may_repeat(reply, unreadable):
+                    explanation = _UNREADABLE.get(reply.finish, _PROSE)
+                    raise Unusable(f"{agent.name}: {explanation}.") from None
             except Rejected as rejection:
                 reason = str(rejection)
                 salvaged = None
@@ -86,21 +137,22 @@ class ModelBackend(RenderingBackend):
                 self._record(call, request, reply, salvaged, rejected=reason)
                 if salvaged is not None:
                     return salvaged
-                rejected_reply = Message(role="assistant", content=reply.text or "{}")
-                prompts = self.prompts_of(agent)
-                repair = prompts.render_text("repair/v1/user.jinja", {"why": reason})
-                messages = (
-                    *messages,
-                    rejected_reply,
-                    Message(role="user", content=repair),
-                )
             except CaseFailed as failure:
                 self._record(call, request, reply, None, rejected=failure.full_text)
-                if turn > 0:
+                unreadable += 1
+                is_repeatable = isinstance(failure, Refused) and turn == 0
+                if not is_repeatable and not self._read_replies.may_repeat(
+                    reply, unreadable
+                ):
                     raise
+                continue
             else:
                 self._record(call, request, reply, output)
                 return output
+            rejected_reply = Message(role="assistant", content=reply.text or "{}")
+            prompts = self.prompts_of(agent)
+            repair = prompts.render_text("repair/v1/user.jinja", {"why": reason})
+            messages = (*messages, rejected_reply, Message(role="user", content=repair))
         raise Unusable(
             f"{agent.name}: none of {self._turns} replies passed its check; see the trace."
         )
@@ -221,9 +273,12 @@ class ModelBackend(RenderingBackend):
         self, agent: Agent[Task, Output], task: Task, reply: Reply
     ) -> Output:
         check_finish(agent.name, reply)
-        if reply.finish is FinishReason.EMPTY:
-            raise Rejected("Your reply was empty. Reply with the JSON object.")
-        output = parse_output(reply.text, agent.output_type)
+        # Some routers hand the schema to a model as a tool.
+        text = reply.text or "".join(call.arguments for call in reply.tool_calls[-1:])
+        if not text:
+            raise Unreadable("Your reply was empty. Reply with the JSON object.")
+        output = parse_output(text, agent.output_type)
+        self._read_replies.any_read = True
         agent.check(task, output)
         return output
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from archqa.agents.agent import Agent, CaseTask, Rejected, join_ids
+from archqa.agents.agent import Agent, CaseTask, join_ids, reject_all
 from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues
@@ -84,7 +84,7 @@ class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
     """Names the medical specialties whose view this question needs."""
 
     name = "recruiting"
-    prompt = "recruiting/v2"
+    prompt = "recruiting/v3"
     task_type = RecruitingTask
     output_type = RecruitedExperts
 
@@ -94,18 +94,20 @@ class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
 
     def check(self, task: RecruitingTask, output: RecruitedExperts) -> None:
         """Between one and `most` of the specialties, none repeated."""
+        problems = []
         if not 1 <= len(output.experts) <= task.most:
-            raise Rejected(
+            problems.append(
                 f"Name between 1 and {task.most} specialties; you name {len(output.experts)}."
             )
         unknown = sorted(set(output.experts) - set(SPECIALTIES))
         if unknown:
-            raise Rejected(
+            problems.append(
                 f"There is no specialty {list_ids(unknown)} here; take the nearest of: "
                 f"{join_ids(SPECIALTIES)}."
             )
         if len(set(output.experts)) < len(output.experts):
-            raise Rejected("You name a specialty twice; name each once.")
+            problems.append("You name a specialty twice; name each once.")
+        reject_all(*problems)
 
     def salvage(
         self, task: RecruitingTask, output: RecruitedExperts

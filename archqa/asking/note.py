@@ -25,7 +25,7 @@ from archqa.core.usage import Usage, sum_usage
 from archqa.engine.answer_finder import AnswerFinder, Finding
 from archqa.engine.encoders import OnProgress
 from archqa.engine.windows import tokenize_text
-from archqa.errors import CallerError
+from archqa.errors import CallerError, ServerUnavailable
 from archqa.notes.assertion import Judgement, Mismatch, Naming, leans_on_before
 from archqa.notes.language import OTHER_LANGUAGE, is_english
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
@@ -237,11 +237,7 @@ async def answer_from_note(
     """
     case = note_case(question.text, question.note or "")
     if not asks_model(question.settings, AGENT, question.options.scripted):
-        answer = await asyncio.to_thread(
-            answer_by_engine, case, question.options.on_progress
-        )
-        question.options.on_step(Step(agent="note_search", backend="embedded"))
-        return AnsweredQuestion(naming_other_language(answer, case.note_excerpt), case)
+        return await _answered_by_engine(question, case)
 
     from archqa.asking.note_model import NOTE_MODEL, answer_by_model
 
@@ -252,13 +248,32 @@ async def answer_from_note(
         usages.append(step.usage)
         question.options.on_step(step)
 
-    answer = await answer_by_model(case, backends.context(on_step))
+    try:
+        answer = await answer_by_model(case, backends.context(on_step))
+    except ServerUnavailable as failure:
+        if question.options.limits is not None:
+            raise  # Of many questions, those that were not asked are asked again later.
+        fault = str(failure).splitlines()[0].rstrip(".")
+        remark = f"The engine inside archqa answered, since no model could: {fault}."
+        return await _answered_by_engine(question, case, remark)
     changes = {
         "remarks": (*answer.remarks, *backends.remarks),
         "usage": sum_usage(usages),
         "answered_by": AnsweredBy(reader="model", model=backends.answered_by),
     }
     return AnsweredQuestion(answer.model_copy(update=changes), case)
+
+
+async def _answered_by_engine(
+    question: Question, case: Case, *remarks: str
+) -> AnsweredQuestion:
+    answer = await asyncio.to_thread(
+        answer_by_engine, case, question.options.on_progress
+    )
+    question.options.on_step(Step(agent="note_search", backend="embedded"))
+    answer = naming_other_language(answer, case.note_excerpt)
+    remarks = (*answer.remarks, *remarks)
+    return AnsweredQuestion(answer.model_copy(update={"remarks": remarks}), case)
 
 
 def naming_other_language(answer: Answer, note: str) -> Answer:

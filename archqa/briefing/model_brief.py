@@ -23,7 +23,7 @@ from archqa.briefing.summary import RecordSummary, WrittenSection
 from archqa.briefing.verification import stated_counts, text_problem
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
-from archqa.errors import CaseFailed
+from archqa.errors import CaseFailed, ServerUnavailable
 from archqa.llm.model import Model
 from archqa.runs.backends import Backends
 from archqa.runs.destinations import Announce
@@ -122,7 +122,7 @@ async def written_by_model(
     try:
         context = backends.context(steps.append)
         lines = await write_lines(_task(summary, sources), context)
-    except CaseFailed:
+    except (CaseFailed, ServerUnavailable):
         lines = ()
         remarks.append(NOT_WRITTEN)
     finally:

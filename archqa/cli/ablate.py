@@ -8,6 +8,7 @@ import typer
 from archqa.cli.console import (
     configure_logging,
     console,
+    format_dollars,
     number_table,
     print_json,
     print_problem,
@@ -28,7 +29,7 @@ from archqa.cli.options import (
     QuietOption,
     command_settings,
 )
-from archqa.cli.progress import Progress, format_dollars, print_cost_estimate
+from archqa.cli.progress import Progress, print_cost_estimate
 from archqa.evaluation.ablation import COLUMNS, ablate, estimate_ablation
 from archqa.runs.destinations import Announcer
 
@@ -98,7 +99,13 @@ def command(
         return
     for number, metrics in COLUMNS.items():
         table = number_table(
-            f"Table {number} of the paper", "method", *metrics, "calls", "cost"
+            f"Table {number} of the paper",
+            "method",
+            *metrics,
+            "calls a case",
+            "tokens a case",
+            "calls",
+            "cost",
         )
         for row in rows:
             if row.table != number:
@@ -109,5 +116,6 @@ def command(
                     f"{row.scores[metric]:.1f}" if metric in row.scores else "missing"
                 )
             cost = format_dollars(row.cost_usd) if row.calls else ""
-            table.add_row(row.name, *scores, str(row.calls), cost)
+            per_case = (f"{row.calls_per_case:.1f}", f"{row.tokens_per_case:,.0f}")
+            table.add_row(row.name, *scores, *per_case, str(row.calls), cost)
         console.print(table)

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -23,6 +23,9 @@ from rich.text import Text
 
 from archqa.errors import ArchqaError
 from archqa.safety.text import printable, printable_json
+
+if TYPE_CHECKING:
+    from archqa.llm.limits import CallTally
 
 NO_TOKEN_WARNING = (
     "no token is asked for: every program and every user of this machine can read what is served, "
@@ -120,6 +123,33 @@ def print_count(text: str, *, is_last: bool) -> None:
         print(
             printable(text), end="\n" if is_last else "\r", file=sys.stderr, flush=True
         )
+
+
+def format_dollars(dollars: float | None) -> str:
+    """Return a cost with four decimals, or that it is unknown."""
+    if dollars is None:
+        return "cost unknown"
+    return f"${dollars:.4f}"
+
+
+def count_calls() -> "CallTally":
+    """Begin to count the model calls of this process."""
+    from archqa.llm.limits import call_tally  # Most commands call no model.
+
+    call_tally.clear()
+    return call_tally
+
+
+def describe_calls(call_tally: "CallTally") -> str:
+    """Return the model calls in words; empty before the first."""
+    usage = call_tally.usage
+    if not usage.calls and not call_tally.pending:
+        return ""
+    calls = f"{usage.calls} calls done, {call_tally.pending} pending"
+    if call_tally.repeated:
+        calls += f", {call_tally.repeated} sent again"
+    tokens = f"{usage.prompt_tokens:,} tokens in, {usage.completion_tokens:,} out"
+    return f"{calls}; {tokens}; {format_dollars(usage.cost_usd)}"
 
 
 def print_interruption(text: str) -> None:
@@ -241,11 +271,16 @@ def shown_when_slow(activity: str) -> Iterator[Callable[[int, int], None]]:
     The block calls what it gets with the numbers of passages that were read, and of all.
     """
     ended = threading.Event()
-    text = f"{activity} …"
+    passages = ""
+    calls = count_calls()
 
     def count(done: int, total: int) -> None:
-        nonlocal text
-        text = f"{activity}: {done} of {total} passages"
+        nonlocal passages
+        passages = f"{done} of {total} passages"
+
+    def describe() -> str:
+        progress = describe_calls(calls) or passages
+        return f"{activity}: {progress}" if progress else f"{activity} …"
 
     def show() -> None:
         if ended.wait(SECONDS_OF_SILENCE):
@@ -253,13 +288,14 @@ def shown_when_slow(activity: str) -> Iterator[Callable[[int, int], None]]:
         if _State.is_quiet or not err_console.is_terminal:
             shown = ""
             while not ended.wait(SECONDS_BETWEEN_NOTICES if shown else 0):
+                text = describe()
                 if text != shown:
                     shown = text
                     print_notice(shown)
             return
         with err_console.status(activity) as status:
             while not ended.wait(SECONDS_OF_SILENCE / 4):
-                status.update(text)
+                status.update(describe())
 
     thread = threading.Thread(target=show, daemon=True)
     thread.start()
@@ -279,6 +315,7 @@ class ProgressLine:
         self._done = done
         self._shown_at = time.monotonic()
         self._is_shown = False
+        self._calls = count_calls()
 
     def advance(self) -> None:
         """Count one more, and show the count if a second has passed since it was shown."""
@@ -295,6 +332,8 @@ class ProgressLine:
             self._print(is_last=True)
 
     def _print(self, *, is_last: bool) -> None:
+        text = f"archqa: {self._done} of {self._total} {self._things}"
         print_count(
-            f"archqa: {self._done} of {self._total} {self._things}", is_last=is_last
+            "; ".join(filter(None, [text, describe_calls(self._calls)])),
+            is_last=is_last,
         )

@@ -42,6 +42,7 @@ from archqa.cli.progress import (
     result_table,
     stage_table,
 )
+from archqa.errors import BudgetExceeded, ServerUnavailable
 from archqa.runs.cost_estimate import estimate_cost
 from archqa.runs.destinations import Announcer
 from archqa.runs.model_server import model_agents
@@ -173,16 +174,20 @@ def command(
     plan = plan.with_served_model()
     if plan.asks_a_model and not (yes or quiet or as_json):
         confirm_cost(estimate_cost(plan, sample_size=8), settings.limits.max_cost)
-    with Progress(quiet=quiet or as_json or confirm) as progress:
-        run = run_plan(
-            plan,
-            out_dir,
-            resume=resume,
-            on_start=progress.on_start,
-            on_case=progress.on_case,
-            confirm=_confirm_writes() if confirm else None,
-            announce=Announcer(print_problem, quiet=quiet),
-        )
+    try:
+        with Progress(quiet=quiet or as_json or confirm) as progress:
+            run = run_plan(
+                plan,
+                out_dir,
+                resume=resume,
+                on_start=progress.on_start,
+                on_case=progress.on_case,
+                confirm=_confirm_writes() if confirm else None,
+                announce=Announcer(print_problem, quiet=quiet),
+            )
+    except (ServerUnavailable, BudgetExceeded) as error:
+        error.args = (f"{error}\n--resume goes on where this run stopped.",)
+        raise
     if as_json:
         print_json(run.summary())
     else:

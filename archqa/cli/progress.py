@@ -9,14 +9,25 @@ import typer
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
+    ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.progress import Progress as RichProgress
 from rich.table import Table
+from rich.text import Text
 
-from archqa.cli.console import PrintableConsole, console, err_console, print_json
+from archqa.cli.console import (
+    PrintableConsole,
+    console,
+    count_calls,
+    describe_calls,
+    err_console,
+    format_dollars,
+    print_json,
+)
 from archqa.core.usage import Usage
 from archqa.errors import CallerError
 from archqa.runs.cost_estimate import Amount, AmountRange, CostEstimate
@@ -30,18 +41,20 @@ class Progress:
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
+        self._calls = count_calls()
         self._usage = Usage()
+        """Of the cases that have ended: of a cluster, no more is known."""
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[spent]}", markup=False),
+            _SpentColumn(self._spent),
             console=err_console,
             disable=quiet,
         )
-        self._task = self._bar.add_task("starting", total=None, spent="")
+        self._task = self._bar.add_task("starting", total=None)
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -67,10 +80,7 @@ class Progress:
     def on_case(self, record: CaseRecord) -> None:
         """Count a case that has ended."""
         self._usage += record.usage
-        spent = ""
-        if self._usage.calls:
-            spent = f"{self._usage.calls} calls, {format_dollars(self._usage.cost_usd)}"
-        self._bar.update(self._task, advance=1, spent=spent)
+        self._bar.update(self._task, advance=1)
         if record.status is CaseStatus.ANSWERED or self._quiet:
             return
         reason = record.error
@@ -79,12 +89,22 @@ class Progress:
             reason = f"{record.error_summary}; `archqa show` says more"
         self._bar.console.print(f"case {record.id} {record.status.value}: {reason}")
 
+    def _spent(self) -> str:
+        if self._usage.calls and not self._calls.usage.calls:
+            return f"{self._usage.calls} calls, {format_dollars(self._usage.cost_usd)}"
+        return describe_calls(self._calls)
 
-def format_dollars(dollars: float | None) -> str:
-    """Return a cost with four decimals, or that it is unknown."""
-    if dollars is None:
-        return "cost unknown"
-    return f"${dollars:.4f}"
+
+class _SpentColumn(ProgressColumn):
+    """What is spent, as of each time the bar is drawn."""
+
+    def __init__(self, spent: Callable[[], str]) -> None:
+        super().__init__()
+        self._spent = spent
+
+    def render(self, task: Task) -> Text:
+        """The text of the moment."""
+        return Text(self._spent())
 
 
 def result_table(run: Run) -> Table:

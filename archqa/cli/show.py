@@ -11,9 +11,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from archqa.cli.console import console
+from archqa.cli.console import console, format_dollars
 from archqa.cli.options import RunArgument
-from archqa.cli.progress import format_dollars, result_table
+from archqa.cli.progress import result_table
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from archqa import tasks
 from archqa.evaluation.scoring import score
 from archqa.llm.limits import Budget
+from archqa.llm.model import CHARACTERS_PER_TOKEN
 from archqa.runs.cost_estimate import CostEstimate, estimate_variants
 from archqa.runs.destinations import Announce
 from archqa.runs.plan import Selection, plan_run
@@ -45,7 +46,11 @@ class Variant(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A variant's scores; those that could not be computed are in `missing` instead."""
+    """A variant's scores; those that could not be computed are in `missing` instead.
+
+    `calls` and `cost_usd` are what was spent; replies that came from the cache, because an earlier
+    variant had paid them, count in `calls_per_case` and `tokens_per_case` (characters / 4) alone.
+    """
 
     table: int
     name: str
@@ -54,6 +59,8 @@ class Row(NamedTuple):
     missing: dict[str, str]
     calls: int
     cost_usd: float | None
+    calls_per_case: float
+    tokens_per_case: float
 
     def as_json(self) -> dict[str, Any]:
         """The row as JSON values."""
@@ -141,6 +148,14 @@ def ablate(
 def _row(variant: Variant, run: Run, key: Path | None) -> Row:
     scores = score(run.path, key=key).scores
     usage = run.usage
+    calls = characters = 0
+    for case in run.cases:
+        for step in run.folder.steps(case.id):
+            if step.messages:
+                calls += 1
+                characters += len(step.reply)
+                characters += sum(len(message["content"]) for message in step.messages)
+    count = len(run.cases)
     return Row(
         variant.table,
         variant.name,
@@ -149,4 +164,6 @@ def _row(variant: Variant, run: Run, key: Path | None) -> Row:
         scores.missing,
         usage.calls,
         usage.cost_usd,
+        calls / count,
+        characters / CHARACTERS_PER_TOKEN / count,
     )

@@ -21,7 +21,7 @@ from archqa.errors import (
     Refused,
     ToolsNotSupported,
 )
-from archqa.llm.completion import not_a_completion, parse_completion
+from archqa.llm.completion import completion_in, parse_completion
 from archqa.llm.dialect import Dialect, first_dialect
 from archqa.llm.model import Reply, Request, TransientError
 from archqa.llm.prices import Price
@@ -114,11 +114,7 @@ class ServerModel:
             response = await self._server.chat(body)
             self._on_headers(response.headers)
             if response.status_code < 400:
-                try:
-                    completion = json_without_surrogates(json.loads(response.content))
-                except (ValueError, RecursionError) as error:
-                    # A proxy's error page or half a reply: it may pass.
-                    raise not_a_completion(error) from None
+                completion = completion_in(response.content)
                 self._learn(request, dialect)
                 seconds = time.monotonic() - start
                 return parse_completion(
@@ -198,7 +194,7 @@ def _error_for(
     if request.tools and status in _NO_TOOLS_STATUS_CODES and _NO_TOOLS.search(text):
         return ToolsNotSupported(
             f"{server} cannot let {request.model} call tools.\n"
-            "Take a model that can, or a --pipeline that needs none (`archqa list pipelines`)."
+            "Take a model that can, or a pipeline that needs none (`archqa list pipelines`)."
         )
     if status in {401, 403} or (status == 400 and _WRONG_KEY in text):
         return AuthenticationFailed(

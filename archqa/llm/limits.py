@@ -119,6 +119,25 @@ class RateLimitedModel:
                 raise
 
 
+class CallTally:
+    """The model calls of this process, for what a command shows while it waits.
+
+    Replies from a cache are not among them.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin to count."""
+        self.pending = 0
+        self.repeated = 0
+        self.usage = Usage()
+
+
+call_tally = CallTally()
+
+
 class RetryingModel:
     """Makes up to `tries` attempts with growing, jittered waits in seconds; then raises
     `ServerUnavailable`.
@@ -150,16 +169,22 @@ class RetryingModel:
             wait_jitter=self._first_wait,
         )
         attempt_count = 0
+        call_tally.pending += 1
         try:
             async for attempt in attempts:
                 attempt_count = attempt.num
+                call_tally.repeated += attempt_count > 1
                 with attempt:
-                    return await self._inner.ask(request)
+                    reply = await self._inner.ask(request)
+                    call_tally.usage += reply.usage
+                    return reply
         except TransientError as fault:
             raise ServerUnavailable(
                 f"The model's server failed {attempt_count} times; the last time: {fault}.\n"
-                "Try again later: --resume goes on where this run stopped."
+                "Check --base-url and whether the server runs, and try again later."
             ) from None
+        finally:
+            call_tally.pending -= 1
         raise AssertionError("the loop returns or raises")
 
 
@@ -195,7 +220,7 @@ class Budget:
     def __init__(
         self,
         limit_usd: float | None,
-        advice: str = "Raise --max-cost and go on with --resume.",
+        advice: str = "Raise the setting max_cost.",
     ) -> None:
         self._limit_usd = limit_usd
         self._advice = advice
@@ -208,8 +233,8 @@ class Budget:
         spent = self._usage.cost_usd
         if spent is None:
             raise BudgetExceeded(
-                f"The price of {model} is not known, so --max-cost cannot be kept.\n"
-                "Set it in the configuration ([prices]) or leave --max-cost out."
+                f"The price of {model} is not known, so max_cost cannot be kept.\n"
+                "Set it in the configuration ([prices]) or set no max_cost."
             )
         if spent >= self._limit_usd:
             raise BudgetExceeded(

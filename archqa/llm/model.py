@@ -113,13 +113,14 @@ class Request(FrozenModel):
 
 
 class FinishReason(StrEnum):
-    """Why a reply ended. Only `COMPLETE` holds an answer."""
+    """Why a reply ended. Only `COMPLETE` holds an answer; `REASONING` holds thoughts alone."""
 
     COMPLETE = "complete"
     LENGTH = "length"
     FILTERED = "filtered"
     REFUSED = "refused"
     EMPTY = "empty"
+    REASONING = "reasoning"
 
 
 class Reply(FrozenModel):

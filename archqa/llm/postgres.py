@@ -90,7 +90,7 @@ def _server_errors() -> Iterator[None]:
     except psycopg.Error as error:
         raise ServerUnavailable(
             f"The cache's server failed ({type(error).__name__}).\n"
-            "Repair it, or continue without a cache: --set cache=off --resume"
+            "Repair it, or continue without a cache: --set cache=off"
         ) from None
 
 

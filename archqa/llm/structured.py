@@ -1,15 +1,17 @@
 """Typed outputs: from a type to the JSON Schema that a server can enforce, and from a reply's text
-to the type.
+to the type (`parse_output`, which has the rules).
 
 The schema follows the strict subset of OpenAI's "Structured outputs": every property required, no
 other allowed, and limits on enums: 1,000 values in a whole schema, and 15,000 characters of one
 enum with more than 250 values.
 """
 
+import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
@@ -40,10 +42,18 @@ _MAX_CHARACTERS_OF_LONG_ENUM = 15_000
 _DROPPED_KEYWORDS = frozenset({"title", "default", "choices"})
 _DEFINITION = "#/$defs/"
 _REFERENCE = re.compile(r'"\$ref": "#/\$defs/([^"]+)"')
-_FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
-_THOUGHT = re.compile(r"^.*</think>", re.DOTALL)
-_OBJECT_START = re.compile(r"\{\s*[\"}]")
+_OBJECT_START = re.compile(r'\{\s*["}]')
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
+_DECODER = json.JSONDecoder(strict=False)  # A text may hold line ends as they are.
+_MAX_ATTEMPTS = 1000
+"""Braces of a reply that are tried as the start of an object."""
+
+_MAX_LITERAL = 100_000
+"""Characters of a reply that is read as a literal of Python."""
+
 _MAX_ERRORS = 8
+_MAX_DEPTH = 3
+"""Wrappers around an output."""
 
 
 class Rejected(Exception):
@@ -51,6 +61,10 @@ class Rejected(Exception):
 
     The message is for the model: what is wrong, and what is allowed.
     """
+
+
+class Unreadable(Rejected):
+    """A reply holds nothing that could be an output."""
 
 
 class RecursiveSchemaError(ValueError):
@@ -218,48 +232,97 @@ def _resolved(
 
 
 def parse_output(text: str, output: type[Output]) -> Output:
-    """The output in `text`, which may have fences, thoughts or prose around it.
+    """The output in `text`.
 
-    Raises `Rejected`.
+    1. Fences, prose and thoughts around a JSON object are ignored; in its texts, line ends may stand
+       as they are.
+    2. Of several objects the last that fits counts, so that no draft is taken for the answer.
+    3. A wrapper is opened: an object without any field of the output, or JSON that is a text.
+    4. Where nothing fits, commas too many are left out, and a literal of Python is read.
+
+    Raises `Unreadable` where there is no object, `Rejected` with all that is wrong with the last
+    one that has a field of the output.
     """
-    try:
-        return output.model_validate(_find_object(text))
-    except ValidationError as error:
-        # Without the input that pydantic quotes.
-        details = error.errors(
-            include_url=False, include_input=False, include_context=False
+    problem: ValidationError | None = None
+    is_attempt = False
+    for node in _find_objects(text):
+        for candidate in _with_wrapped(node, output):
+            try:
+                return output.model_validate(candidate)
+            except ValidationError as error:
+                has_fields = _has_fields(candidate, output)
+                if problem is None or (has_fields and not is_attempt):
+                    problem, is_attempt = error, has_fields
+    if problem is None:
+        raise Unreadable(
+            "Your reply holds no complete JSON object. Reply with the JSON object alone."
         )
+    # Without the input that pydantic quotes.
+    details = problem.errors(
+        include_url=False, include_input=False, include_context=False
+    )
     lines = ["Your JSON does not fit the schema."]
     for detail in details[:_MAX_ERRORS]:
         path = ".".join(map(str, detail["loc"]))
         lines.append(f"{path or 'The object'}: {detail['msg']}.")
+    if details[_MAX_ERRORS:]:
+        lines.append(f"And {len(details) - _MAX_ERRORS} further places.")
     raise Rejected("\n".join(lines))
 
 
-def _find_object(text: str) -> Any:
-    """The first JSON object in a reply. Raises `Rejected` if there is none.
+def _find_objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost objects of a reply, the last first; then what a lenient reader sees."""
+    text = text.strip()
+    with suppress(ValueError, RecursionError):
+        whole = _DECODER.decode(text)
+        text = whole if isinstance(whole, str) else text
+    for reading in (text, _TRAILING_COMMA.sub(r"\1", text)):
+        objects = _scan_objects(reading)
+        for node in reversed(objects):
+            if node or len(objects) == 1:
+                yield json_without_surrogates(node)
+    literal = text[text.find("{") : text.rfind("}") + 1]
+    if len(literal) <= _MAX_LITERAL:
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            node = ast.literal_eval(literal)
+            if isinstance(node, dict):
+                yield json_without_surrogates(node)
 
-    Looked for in all of it, then in the content of its first fence, then from its first opening
-    brace.
-    """
-    candidates = [text]
-    without_thoughts = _THOUGHT.sub("", text)
-    fence = _FENCE.search(without_thoughts)
-    if fence:
-        candidates.append(fence[1])
-    start = _OBJECT_START.search(without_thoughts)
-    if start:
-        candidates.append(without_thoughts[start.start() :])
-    for candidate in candidates:
+
+def _scan_objects(text: str) -> list[dict[str, Any]]:
+    objects = []
+    place = 0
+    for _ in range(_MAX_ATTEMPTS):
+        start = _OBJECT_START.search(text, place)
+        if start is None:
+            break
         try:
-            node = json.JSONDecoder().raw_decode(candidate.strip())[0]
-        except (
-            ValueError,
-            RecursionError,
-        ):  # A number with too many digits is a ValueError, too.
-            continue
-        if isinstance(node, dict):
-            return json_without_surrogates(node)
-    raise Rejected(
-        "Your reply holds no complete JSON object. Reply with the JSON object alone."
-    )
+            node, place = _DECODER.raw_decode(text, start.start())
+            objects.append(node)
+        except RecursionError:
+            break
+        except ValueError:  # Also a number with too many digits.
+            place = start.start() + 1
+    return objects
+
+
+def _with_wrapped(node: Any, output: type[BaseModel], depth: int = 0) -> Iterator[Any]:
+    """An object and, where none of its names is a field of the output, those that it wraps."""
+    yield node
+    if depth > _MAX_DEPTH or _has_fields(node, output):
+        return
+    children: Iterable[Any] = ()
+    if isinstance(node, dict):
+        children = reversed(node.values())
+    elif isinstance(node, list):
+        children = reversed(node)
+    elif isinstance(node, str):
+        children = _find_objects(node)
+    for child in children:
+        if child:
+            yield from _with_wrapped(child, output, depth + 1)
+
+
+def _has_fields(node: Any, output: type[BaseModel]) -> bool:
+    """Whether an object has a field of the output, so that it is one or should be."""
+    return isinstance(node, dict) and bool(node.keys() & output.model_fields.keys())

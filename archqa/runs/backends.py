@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +11,7 @@ from archqa.agents.agent import Backend, ConfirmWrite, PromptingBackend, RunCont
 from archqa.agents.checked_backend import CheckedBackend
 from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
 from archqa.agents.engine_backend import EngineBackend
-from archqa.agents.model_backend import ModelBackend
+from archqa.agents.model_backend import ModelBackend, ReadReplies
 from archqa.core.question import Item, RecordQuestion
 from archqa.core.step import Step
 from archqa.engine import Engine
@@ -33,6 +34,7 @@ from archqa.runs.destinations import (
     run_destinations,
 )
 from archqa.runs.model_server import (
+    ModelEndpoint,
     backend_kinds,
     check_model_server,
     check_server_asked_for,
@@ -140,6 +142,9 @@ class Backends:
         self._custom = self._custom_backends(custom)
         self._server_models: list[ServerModel] = []
         self._models: dict[str | None, Model] = {}
+        self._read_replies: defaultdict[ModelEndpoint, ReadReplies] = defaultdict(
+            ReadReplies
+        )
         if model is None:
             # Refuse an address that will not do before the cache's file is made.
             for agent in self._model_agents:
@@ -358,6 +363,7 @@ class Backends:
             max_tokens=options.max_tokens,
             turns=options.turns,
             prompt=options.prompt,
+            read_replies=self._read_replies[endpoint],
         )
 
     def _model(self, base_url: str | None) -> Model:

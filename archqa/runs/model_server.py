@@ -127,7 +127,8 @@ def server_address(settings: Settings, base_url: str | None) -> tuple[str, str]:
     if secret is None and base_url is None:
         raise AuthenticationFailed(
             "There is no key for api.openai.com.\n"
-            "Set OPENAI_API_KEY, name another server with --base-url, or use --pipeline embedded."
+            "Set OPENAI_API_KEY, name another server with --base-url, or leave --model out: "
+            "then the engine inside archqa answers."
         )
     check_model_server(settings, base_url)
     key = "none" if secret is None else secret.get_secret_value()

@@ -157,6 +157,74 @@ async def test_a_specialist_is_told_what_was_wrong_and_what_is_allowed(
     assert words in steps[0].rejected
 
 
+@pytest.mark.parametrize(
+    ("agent", "task", "reply", "problems"),
+    [
+        (
+            DecisionAgent(),
+            DECIDE,
+            decision(["a2", "z9"], ("Fever |a2|.", ["b", "y8"])),
+            [
+                "You call essential z9;",
+                "Your answer cites y8;",
+                "Leave citation marks and pipes out",
+                "No line cites a2, z9",
+                "You cite b, not among the essential",
+            ],
+        ),
+        (
+            SpecialistAgent(),
+            SpecialistTask.from_labels(LabellingTask(case=CASE), "nephrology", {}),
+            labels(a1="supplementary", a2="essential", z9="essential"),
+            [
+                "The label supplementary is not asked for",
+                "You label z9;",
+                "You left out b.",
+            ],
+        ),
+        (
+            RecruitingAgent(),
+            RecruitingTask(case=CASE, most=2),
+            said(experts=["nephrology", "nephrology", "astrology"]),
+            [
+                "Name between 1 and 2 specialties; you name 3.",
+                "There is no specialty astrology here",
+                "You name a specialty twice",
+            ],
+        ),
+    ],
+    ids=["decision", "specialist", "recruiting"],
+)
+async def test_one_repair_request_lists_all_that_is_wrong_with_a_reply(
+    agent: Agent[Any, Any], task: CaseTask, reply: str, problems: list[str]
+) -> None:
+    model = ScriptedModel([reply] * 3)
+    context = RunContext({agent.name: ModelBackend(model, "scripted")})
+    await agent.run(task, context)
+    repair = model.asked[1].messages[-1].content
+    for problem in problems:
+        assert problem in repair
+
+
+async def test_no_stage_is_sent_what_it_does_not_need() -> None:
+    """The note goes to recruiting only without a context, the context not to specialists."""
+    fields = {"case": CASE, "context": "Stones may block the duct."}
+    recruited = said(experts=["nephrology"])
+    tasks = [RecruitingTask(**fields), RecruitingTask(case=CASE)]
+    prompts = []
+    for task in tasks:
+        _, _, model = await perform(RecruitingAgent(), task, [recruited])
+        prompts.append(model.asked[0].messages[-1].content)
+    assert "Fever persisted" not in prompts[0]
+    assert "Stones may block" in prompts[0]
+    assert "Fever persisted" in prompts[1]
+    specialist = SpecialistTask(specialty="nephrology", **fields)
+    _, _, model = await perform(SpecialistAgent(), specialist, [labels()])
+    prompt = model.asked[0].messages[-1].content
+    assert "Fever persisted" in prompt
+    assert "Stones may block" not in prompt
+
+
 async def test_a_specialist_may_let_all_labels_stand() -> None:
     judged = tuple(
         Judgement(sentence_id=id_, label=Relevance.ESSENTIAL)

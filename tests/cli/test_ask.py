@@ -15,6 +15,7 @@ from archqa.cli.console import shown_when_slow
 from archqa.core.case import Case
 from tests.asking.test_asking import small_record
 from tests.cli.test_commands import archqa
+from tests.fakes.server import FakeServer
 from tests.fhir.invented import build_store
 from tests.fhir.invented import patient as ward_patient
 
@@ -291,6 +292,84 @@ def test_a_slow_answer_is_said_to_be_in_progress(
     monkeypatch.setattr("archqa.cli.console.SECONDS_OF_SILENCE", 60.0)
     fast = archqa("ask", "Why was furosemide given?", "--note", note)
     assert "searching" not in fast.stderr
+
+
+def test_calls_tokens_and_cost_are_shown_while_a_model_is_waited_for(
+    note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archqa.cli.console.SECONDS_OF_SILENCE", 0.0)
+    monkeypatch.setattr("archqa.cli.console.SECONDS_BETWEEN_NOTICES", 0.05)
+    with FakeServer("500,first=1,only=note_answer", latency=0.4) as server:
+        words = ("ask", "Why was furosemide given?", "--note", note, "--model", "fake")
+        result = archqa(
+            *(*words, "--base-url", server.base_url, "--set", "cache.enabled=false"),
+            *("--set", "retries.first_wait=0.01"),
+        )
+    assert "searching the note: 0 calls done, 1 pending" in result.stderr
+    assert re.search(
+        r"[1-9] calls? done, \d pending, 1 sent again; [\d,]+ tokens in, [\d,]+ out; cost unknown",
+        result.stderr,
+    )
+
+
+DOWN = ("--model", "fake", "--base-url", "http://127.0.0.1:9/v1", "--set", "tries=1")
+
+
+def test_a_note_is_answered_by_the_engine_where_the_models_server_is_down(
+    note: str,
+) -> None:
+    words = ("ask", "Why was furosemide given?", "--note", note)
+    result = archqa(*words, *DOWN, "--json")
+    answer = json.loads(result.stdout)
+    assert (result.returncode, answer["status"]) == (0, "answered")
+    assert answer["answer"] == "Furosemide was given for fluid overload."
+    assert answer["answered_by"]["reader"] == "engine"
+    [remark] = answer["remarks"]
+    assert remark.startswith("The engine inside archqa answered, since no model could:")
+
+
+def test_questions_of_a_file_wait_for_a_server_that_is_down(tmp_path: Path) -> None:
+    file = write_questions(tmp_path, "1,Why was it given?,It was given for a fever.")
+    out = tmp_path / "answers.csv"
+    result = archqa("ask", "--questions", file, "--out", str(out), *DOWN)
+    assert result.returncode == 4
+    assert not out.exists()
+    check_options(result.stderr)
+
+
+def check_options(error: str) -> None:
+    """An error of `ask` names no option that `ask` does not have."""
+    named = set(re.findall(r"--[a-z-]+", error))
+    offered = set(re.findall(r"--[a-z-]+", archqa("ask", "--help").stdout))
+    assert named <= offered
+
+
+@pytest.mark.parametrize(
+    ("fault", "settings"),
+    [
+        ("no-usage", ("--set", "max_cost=0.0001")),
+        ("401", ()),
+        ("404-model", ()),
+        ("only-reasoning,always", ()),
+    ],
+)
+def test_an_error_of_ask_names_only_options_that_ask_has(
+    fault: str, settings: tuple[str, ...], note: str
+) -> None:
+    words = ("ask", "Why was furosemide given?", "--note", note, "--model", "fake")
+    with FakeServer(fault) as server:
+        result = archqa(*words, "--base-url", server.base_url, *settings)
+    assert result.returncode in {1, 4}
+    assert result.stderr
+    check_options(result.stderr)
+
+
+def test_without_a_key_the_error_of_ask_names_only_its_options(note: str) -> None:
+    words = ("ask", "Why was furosemide given?", "--note", note, "--model", "gpt-4.1")
+    result = archqa(*words, OPENAI_API_KEY="")
+    assert result.returncode == 4
+    assert "leave --model out" in result.stderr
+    check_options(result.stderr)
 
 
 def test_a_session_keeps_the_thread_from_call_to_call(tmp_path: Path) -> None:

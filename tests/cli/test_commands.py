@@ -13,6 +13,7 @@ import pytest
 
 from archqa.cli import main
 from archqa.cli.console import console, err_console
+from tests.fakes.server import FakeServer
 
 ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "data" / "mini" / "mini.json"
@@ -237,6 +238,25 @@ def test_ablate_prints_the_rows_of_both_tables(tmp_path: Path) -> None:
     assert [row["table"] for row in rows] == [1] * 6 + [2] * 2
     assert all("strict_micro_f1" in row["scores"] for row in rows)
     assert "alignscore" in rows[-1]["missing"]
+
+
+def test_ablate_says_what_a_case_costs_with_and_without_a_stage(
+    tmp_path: Path,
+) -> None:
+    with FakeServer() as server:
+        result = archqa(
+            *("ablate", "mini", "--out", str(tmp_path / "ablation"), "--json"),
+            *("--limit", "1", "--model", "fake", "--base-url", server.base_url),
+            *("--set", "screen=batched", "--set", f"cache.dir={tmp_path}"),
+        )
+    rows = {row["name"]: row for row in json.loads(result.stdout)}
+    whole = rows["binary w/ Experts + Context K"]
+    without_experts = rows["binary w/ Context K"]
+    without_context = rows["binary w/ Experts"]
+    assert without_experts["calls_per_case"] <= whole["calls_per_case"] - 2
+    assert without_context["calls_per_case"] == whole["calls_per_case"] - 1
+    for row in (without_experts, without_context):
+        assert 0 < row["tokens_per_case"] < whole["tokens_per_case"]
 
 
 def test_cases_check_counts_and_names_the_cases() -> None:

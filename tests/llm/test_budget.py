@@ -20,7 +20,7 @@ async def test_requests_are_answered_until_the_money_is_spent() -> None:
     for _ in range(3):
         assert (await model.ask(make_request())).text == "fine"
     with pytest.raises(
-        BudgetExceeded, match=r"\$0\.10 is spent \(\$0\.1200\).*\n.*--resume"
+        BudgetExceeded, match=r"\$0\.10 is spent \(\$0\.1200\).*\n.*max_cost"
     ):
         await model.ask(make_request())
     assert len(script.asked) == 3

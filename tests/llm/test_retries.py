@@ -76,7 +76,7 @@ async def test_after_the_last_try_it_is_said_how_often_and_what_to_do(
     script = ScriptedModel([PASSING] * 3)
     with pytest.raises(
         ServerUnavailable,
-        match=r"failed 3 times; the last time: HTTP 503\.\n.*--resume",
+        match=r"failed 3 times; the last time: HTTP 503\.\nCheck --base-url",
     ):
         await RetryingModel(script, tries=3).ask(make_request())
     assert len(script.asked) == 3

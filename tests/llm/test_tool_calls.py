@@ -183,7 +183,7 @@ async def test_parallel_tool_calls_are_not_requested_after_a_refusal() -> None:
 async def test_a_server_without_tools_is_an_error_that_names_an_alternative() -> None:
     with (
         FakeServer("no-tools") as server,
-        pytest.raises(ToolsNotSupported, match="--pipeline that needs none"),
+        pytest.raises(ToolsNotSupported, match="pipeline that needs none"),
     ):
         await ask_server(server, asking())
 

@@ -50,11 +50,13 @@ class _CaseState(NamedTuple):
     run_context: RunContext
     settings: DmisSettings
     remarks: list[str]
+    failures: list[ArchqaError]
     context: str = ""
 
     def add_remark(self, remark: str, failure: ArchqaError) -> None:
         """Record a failure and its consequence for the run's report."""
         self.remarks.append(f"{remark} ({type(failure).__name__})")
+        self.failures.append(failure)
 
     @property
     def labelling(self) -> LabellingTask:
@@ -73,7 +75,7 @@ async def dmis(
     """Answer one case. Raises `CaseFailed` when no agent's judgements are left to answer from."""
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be cited.")
-    state = _CaseState(case, run_context, settings, [])
+    state = _CaseState(case, run_context, settings, [], [])
     if settings.context:
         state = state._replace(context=await _medical_context(state))
     screening, experts = await in_parallel(_screen(state), _recruit(state))
@@ -83,7 +85,9 @@ async def dmis(
         if labels:
             judgements[name] = labels
     if not judgements:
-        raise Unusable("No agent could judge the note; see the trace.")
+        raise Unusable(
+            f"No agent could judge the note; the last failure: {state.failures[-1]}"
+        )
     decision = await _decide(state, judgements)
     answer = await _format_answer(state, decision)
     return NoteResult(
@@ -105,7 +109,13 @@ async def _medical_context(state: _CaseState) -> str:
     except CaseFailed as failure:
         state.add_remark("no medical context: the agent failed", failure)
         return ""
-    return output.context
+    shortened = output.shortened()
+    if shortened != output.context:
+        words = len(output.context.split())
+        state.remarks.append(
+            f"the medical context of {words} words was cut to {len(shortened.split())}"
+        )
+    return shortened
 
 
 async def _screen(state: _CaseState) -> dict[str, Judgements]:

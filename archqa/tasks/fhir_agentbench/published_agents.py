@@ -120,7 +120,7 @@ class RecordConversation(Conversation[RecordQuestionTask]):
                     f"{excess} (estimated: characters / {CHARACTERS_PER_TOKEN})"
                 )
             reply = await self.next_reply(tools)
-            if reply.finish is not FinishReason.EMPTY:
+            if reply.finish not in {FinishReason.EMPTY, FinishReason.REASONING}:
                 if not reply.tool_calls or reply.finish is not FinishReason.LENGTH:
                     check_finish(self._agent.name, reply)
                 self.messages.append(reply.as_message)

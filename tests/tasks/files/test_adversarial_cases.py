@@ -111,7 +111,7 @@ async def test_a_model_that_obeys_the_note_still_hands_in_what_the_rules_allow(
 def test_what_stands_in_a_note_can_end_none_of_the_prompts_tags(case_id: str) -> None:
     for prompt in (
         "general_expert_batch/v2",
-        "specialist/v2",
+        "specialist/v3",
         "alignment/v1",
         "decision/v2",
     ):

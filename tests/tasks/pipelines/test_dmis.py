@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from archqa.agents.agent import RunContext
+from archqa.agents.context import MedicalContext
 from archqa.agents.model_backend import ModelBackend
 from archqa.agents.registry import AGENT_NAMES
 from archqa.core.case import Case, Sentence
@@ -107,6 +108,24 @@ async def test_the_decision_hears_every_judgement_with_its_rationale_and_the_con
         "[2] general expert: essential (r);\n[3] general expert: essential (r);\n"
         "All others that were judged: not-relevant, by everybody.\n</judgements>"
     )
+
+
+async def test_a_context_over_150_words_is_cut_at_a_sentence_and_remarked() -> None:
+    sentence = "Contrast may harm the kidney within three days. "
+
+    def script(request: Request) -> str:
+        fields = request.output_schema["properties"]  # type: ignore[index]
+        if "context" in fields:
+            return json.dumps({"context": sentence * 20})
+        return obedient(request)
+
+    outcome, steps, model = await answered(script)
+    assert outcome.context == (sentence * 18).strip()
+    assert outcome.remarks == ("the medical context of 160 words was cut to 144",)
+    assert not steps[0].rejected
+    assert model.asked[-1].messages[1].content.count(sentence.strip()) == 18
+    one = MedicalContext(context="word " * 200)
+    assert len(one.shortened().split()) == 150
 
 
 async def test_specialists_see_the_screening_and_say_only_what_they_would_change() -> (
