@@ -52,7 +52,7 @@ _REFERS_BACK = re.compile(
 _LEAD_IN = re.compile(r"^[^:?.]{1,40}:\s+(?=\S)")
 """What a question is asked for ("MRI booking: …")."""
 _SHOWS = re.compile(
-    r"\b(?:show|find|found|reveal|demonstrat|pick(?:ed)? up|detect|confirm|grow|grew|positive for)\w*\b",
+    r"\b(?:show|find|found|reveal|demonstrat|pick(?:ed)? up|detect|confirm|grow|grew|positive for)\w*\b|\bis (?:it|this)\b",
     re.IGNORECASE,
 )
 _NO_SIDE = re.compile(
@@ -102,6 +102,10 @@ _DAYS = {
         r"|went home|going home)\b",
         re.IGNORECASE,
     ),
+    "relative day": re.compile(
+        r"\b(today|tonight|this (?:morning|afternoon|evening)|yest(?:erday)?|last night)\b",
+        re.IGNORECASE,
+    ),
     "day of stay": re.compile(r"\bday (\d{1,2})\b", re.IGNORECASE),
 }
 _MAX_DAY = 31
@@ -138,6 +142,11 @@ _GROUPS = (
 def _germ() -> Concept:
     """The concept of which organisms, and infections that are named after them, are kinds."""
     return named_things("germ")[0].concept
+
+
+def names_organism(text: str) -> bool:
+    """Whether a text names an organism, or an infection by its organism."""
+    return any(is_kind_of(one.concept, _germ()) for one in named_things(text))
 
 
 def group_of(concept: Concept) -> frozenset[str]:
@@ -271,6 +280,9 @@ def named_days(text: str) -> dict[str, frozenset[str]]:
                     named.add(value.lstrip("0"))
                 elif kind == "weekday":
                     named.add(value[:3].lower())
+                elif kind == "relative day":
+                    is_today = value.lower().startswith("to") or "this" in value.lower()
+                    named.add("today" if is_today else "yesterday")
                 elif kind == "event":
                     is_admission = value.lower().startswith(_ADMISSION)
                     named.add("admission" if is_admission else "discharge")
