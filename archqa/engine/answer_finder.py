@@ -224,6 +224,10 @@ class AnswerFinderSettings(FrozenModel):
         """The log-odds of `min_answerable`."""
         return float(np.log(self.min_answerable / (1 - self.min_answerable)))
 
+    def network_log_odds(self, logits: Logits) -> Logits:
+        """Return the log-odds that sentences answer, by the network alone."""
+        return self.slope * logits + self.bias
+
 
 class ClauseScore(NamedTuple):
     """Characters `start` to `end` of a sentence, and the logit that they answer."""
@@ -333,7 +337,9 @@ class AnswerFinder:
         judged = judge_sentences(focus, read_passages(case), logits, self._settings)
         log_odds = judged.log_odds
         selected = select_sentences(log_odds, self._settings)
-        ranked = np.argsort(-log_odds, kind="stable")[:NEAREST].tolist()
+        # A sentence that says the thing of another person comes nearer than one on other things.
+        nearness = np.maximum(log_odds, self._settings.network_log_odds(logits))
+        ranked = np.argsort(-nearness, kind="stable")[:NEAREST].tolist()
         return Finding(
             probabilities=_sigmoid(log_odds),
             selected=complete_selection(focus, judged, selected, self._settings),
@@ -401,7 +407,7 @@ def judge_sentences(
 ) -> JudgedSentences:
     """Judge each sentence by its logit and by what it says of what the question is about."""
     weights = settings.judgement
-    log_odds = settings.slope * logits + settings.bias
+    log_odds = settings.network_log_odds(logits)
     judgements = {}
     for index, passage in enumerate(passages):
         if logits[index] <= EXCLUDED_LOGIT:

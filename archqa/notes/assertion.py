@@ -19,6 +19,7 @@ from archqa.notes.focus import (
     group_of,
     named_days,
     named_people,
+    names_organism,
 )
 from archqa.notes.non_evidence import headings_of_sentences
 from archqa.notes.sections import is_heading, labelled_parts, section_kind
@@ -49,7 +50,7 @@ _RELATIVE_CLAUSE = re.compile(
 )
 _REPORTS = re.compile(
     r"(?:'s)?\s+(?:also |further |has |had |did |does |who |who is |is concerned |now )?"
-    r"(?:stat|say|said|report|not|den(?:y|ies)|think|thought|feel|felt|describ|bring|brought|gave|giv"
+    r"(?:stat|say|said|report|not|den(?:y|ies)|think|thought|feel|felt|describ|bring|brought|gave|giv(?!en)"
     r"|tells|told|believe|claim|complain|observ|saw|seen|noticed|relate|mention|confirm|help|accompan"
     r"|request|with|and \w+ (?:stat|report|den))\w*\b",
     re.IGNORECASE,
@@ -290,8 +291,11 @@ def judge(focus: Focus, passage: Passage) -> Judgement:
     coverage = len(focus.words & words) / len(focus.words) if focus.words else 1.0
     naming = _naming(focus, passage, mentions)
     is_direct = naming is Naming.NAMED and Mismatch.ATTRIBUTE not in mismatches
+    # That a scan took place says nothing of what it showed.
+    is_direct &= any(_is_main(focus, one) for one in mentions)
     if not focus.is_yes_no:
-        is_direct &= _has_number(focus, passage, mentions)
+        is_given = "organism" in focus.attributes
+        is_direct &= is_given or _has_number(focus, passage, mentions)
     return Judgement(naming, frozenset(mismatches), coverage, mentions, is_direct)
 
 
@@ -365,6 +369,14 @@ def _mentions_of_things(focus: Focus, text: str) -> tuple[Mention, ...]:
             mentions.append(mention)
     of_main = [one for one in mentions if _is_of_main_group(focus, one)]
     return tuple(of_main or mentions)
+
+
+def _is_main(focus: Focus, mention: Mention) -> bool:
+    for thing in focus.things:
+        is_main = thing.start == focus.things[0].start
+        if is_main and is_kind_of(mention.concept, thing.concept):
+            return True
+    return False
 
 
 def _is_of_main_group(focus: Focus, mention: Mention) -> bool:
@@ -461,11 +473,10 @@ _RISKS = re.compile(
 
 def person_of(passage: Passage, start: int, end: int) -> str:
     """Return about whom a sentence says what it says at these characters."""
-    is_family = section_kind(passage.label_at(start)) == "family" or (
-        Assertion.FAMILY in assertions(passage.text, start, end)
-    )
-    if is_family:
-        named = relatives_named(passage.text[:start])
+    label = passage.label_at(start)
+    is_family = section_kind(label) == "family" or relatives_named(label)
+    if is_family or Assertion.FAMILY in assertions(passage.text, start, end):
+        named = relatives_named(f"{label} {passage.text[:start]}")
         named = named or relatives_named(passage.text[end:])
         return named[-1] if named else ANY_RELATIVE
     others = OTHER_SUBJECT.findall(passage.text[: end + 1])
@@ -482,11 +493,12 @@ def _misses_attribute(
         texts = [passage.text]
         if mentions:
             texts = [_region(passage.text, one, name) for one in mentions]
-        if name == "reason":
+        if name in {"reason", "organism"}:
             texts = [passage.text]
         if name == "value":
             texts = [text for text in texts if not _has_no_value_yet(text)]
-        if not any(map(pattern.search, texts)):
+        is_named = name == "organism" and any(map(names_organism, texts))
+        if not is_named and not any(map(pattern.search, texts)):
             return True
     return False
 
@@ -502,8 +514,8 @@ def _has_no_value_yet(region: str) -> bool:
 
 
 _ITEM_END = re.compile(r"[,;\n]\s|\b(?:and|then)\b")
-_WORDS_OF_COUNT = 4
-"""A number so near to a thing counts it ("two small polyps", "stents x2")."""
+_WORDS_OF_COUNT, _WORDS_OF_COUNT_AFTER = 4, 2
+"""A number so near before or after a thing counts it ("two small polyps", "stents x2")."""
 
 
 def _region(text: str, mention: Mention, attribute: str) -> str:
@@ -525,7 +537,8 @@ def _region(text: str, mention: Mention, attribute: str) -> str:
         before = _ITEM_END.split(before)[-1]
     if attribute == "count":
         before = " ".join(before.split()[-_WORDS_OF_COUNT:])
-        after = " ".join(after.split()[:_WORDS_OF_COUNT])
+        after = " ".join(after.split()[:_WORDS_OF_COUNT_AFTER])
+        return f"{before} {text[mention.start : mention.end]} {after}"
     after = after.partition("___")[0]  # What was left blank is not given.
     # The name itself holds no value ("vitamin B12", "HbA1c").
     return f"{before} … {after}"

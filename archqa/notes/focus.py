@@ -73,6 +73,10 @@ _DAYS = {
         r"|went home|going home)\b",
         re.IGNORECASE,
     ),
+    "relative day": re.compile(
+        r"\b(today|tonight|this (?:morning|afternoon|evening)|yest(?:erday)?|last night)\b",
+        re.IGNORECASE,
+    ),
     "day of stay": re.compile(r"\bday (\d{1,2})\b", re.IGNORECASE),
 }
 _MAX_DAY = 31
@@ -109,6 +113,11 @@ _GROUPS = (
 def _germ() -> Concept:
     """The concept of which organisms, and infections that are named after them, are kinds."""
     return named_things("germ")[0].concept
+
+
+def names_organism(text: str) -> bool:
+    """Whether a text names an organism, or an infection by its organism."""
+    return any(is_kind_of(one.concept, _germ()) for one in named_things(text))
 
 
 def group_of(concept: Concept) -> frozenset[str]:
@@ -242,6 +251,9 @@ def named_days(text: str) -> dict[str, frozenset[str]]:
                     named.add(value.lstrip("0"))
                 elif kind == "weekday":
                     named.add(value[:3].lower())
+                elif kind == "relative day":
+                    is_today = value.lower().startswith("to") or "this" in value.lower()
+                    named.add("today" if is_today else "yesterday")
                 elif kind == "event":
                     is_admission = value.lower().startswith(_ADMISSION)
                     named.add("admission" if is_admission else "discharge")

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from archqa.notes.sections import is_section_title
+
 BULLET = "*•‣◦▪▫●○■□►▶➢➤❖✓✔☐☑☒·∙§\uf0a7\uf0b7\N{REPLACEMENT CHARACTER}"
 """Symbols that are nothing but bullets at the start of a line; `-`, `+`, `#` and `o` are others."""
 
@@ -106,6 +108,9 @@ def continues(line: Line, next_line: Line, width: int) -> bool:
         return False
     if _MARKER_ALONE.fullmatch(line.text):
         return True
+    title = next_line.text.strip()
+    if title[:1].isupper() and is_section_title(title.title()):
+        return False
     text = line.text.rstrip()
     # A line in capitals above text that is not in capitals is a heading.
     is_in_capitals = text.isupper() and not next_line.text.isupper()

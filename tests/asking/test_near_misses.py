@@ -160,3 +160,52 @@ def test_the_probability_of_an_answer_passes_the_threshold_in_a_note_of_one_sent
     probability = answer.related[0].probability
     assert probability is not None
     assert probability < 0.3
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("What grew in his blood cultures?", "Blood cultures x2 collected 11/4."),
+        ("What germ was in the sputum?", "Sputum sent, on the bench."),
+        ("Did the scan find a clot in his leg?", "Ultrasound of the leg booked for 16:00."),
+        ("What was this morning's sodium?", "Yesterday 18:00: Na 119, Cl 88."),
+        ("Was the baby given any antibiotics?", "Mother given IV gentamicin in labour."),
+        ("Has she had a hysterectomy?", "SISTER:\n- hysterectomy 2009, fibroids"),
+        ("What stage is his CKD?", "COPD stage 3, CKD under renal clinic."),
+        ("When is her next denosumab due?", "The next zoledronate is due on 14 March."),
+    ],
+)
+def test_what_comes_near_is_no_answer(question: str, note: str) -> None:
+    answer = archqa.ask(question, note=note)
+    assert answer.status is Status.NOT_FOUND
+    assert answer.related
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("What grew in his blood cultures?", "BCx 2/2: MSSA."),
+        ("What's growing in the urine?", "Urine: E. coli > 100,000 CFU/ml."),
+        ("What grew in the blood cultures?", "Blood cultures: no growth at 5 days."),
+        ("How many polyps were removed?", "Three small polyps were removed."),
+        ("What was yesterday's sodium?", "Yesterday 18:00: Na 119, Cl 88."),
+    ],
+)
+def test_what_was_asked_is_an_answer(question: str, note: str) -> None:
+    assert archqa.ask(question, note=note).status is Status.ANSWERED
+
+
+def test_takes_in_place_of_is_a_denial() -> None:
+    answer = archqa.ask(
+        "Is she taking aspirin?", note="She takes clopidogrel in place of aspirin."
+    )
+    assert answer.text.startswith("No")
+
+
+def test_a_heading_in_small_letters_begins_a_section_of_its_own() -> None:
+    note = (
+        "Past medical history\nMigraine - to be checked with the summary of the GP\n"
+        "Family history\nAsthma\nCrohn's disease\nExam\nTender RIF, guarding"
+    )
+    answer = archqa.ask("Does she have asthma?", note=note)
+    assert answer.status is Status.NOT_FOUND
