@@ -21,21 +21,10 @@ from archqa.core.case import Case
 from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong
 from archqa.notes.non_evidence import headings_of_sentences
-from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.settings import PipelineSettings
+from archqa.tasks.pipeline import agents_of_questions
 
 REMOVED = "Lines were left out that the sentences they cite do not support."
 PARTLY_ANSWERED = "The lines answer only a part of the question."
-
-
-class NoteModelSettings(PipelineSettings):
-    """The settings of asking a note by a model: there are none but those of its agents."""
-
-
-class AnsweredNote(PipelineResult):
-    """The result of the pipeline: an answer to a person's question."""
-
-    answer: Answer
 
 
 async def answer_by_model(case: Case, context: RunContext) -> Answer:
@@ -55,22 +44,11 @@ async def answer_by_model(case: Case, context: RunContext) -> Answer:
         ) from None
 
 
-async def run_note_model(
-    case: Case, context: RunContext, _: NoteModelSettings
-) -> AnsweredNote:
-    """Run the pipeline for one case."""
-    answer = await answer_by_model(case, context)
-    return AnsweredNote(answer=answer, remarks=answer.remarks)
-
-
-NOTE_MODEL = Pipeline(
-    name="note-model",
-    summary="asking a note: an answer by a model, each line checked against what it cites",
-    backend="model",
-    run=run_note_model,
-    prompts=(NoteAnswerAgent.prompt, NoteAnswerCheckAgent.prompt),
-    agents=(NoteAnswerAgent.name, NoteAnswerCheckAgent.name),
-    settings_type=NoteModelSettings,
+NOTE_MODEL = agents_of_questions(
+    "note-model",
+    "asking a note: an answer by a model, each line checked against what it cites",
+    NoteAnswerAgent,
+    NoteAnswerCheckAgent,
 )
 
 

@@ -30,8 +30,7 @@ from archqa.runs.backends import Backends
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings
-from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.settings import PipelineSettings
+from archqa.tasks.pipeline import agents_of_questions
 
 MAX_NOTE_LINES = 200
 """Lines of notes that a model is shown, the newest ones: a sentence alone may mislead."""
@@ -42,26 +41,11 @@ _NOT_SENT = frozenset({"person"})
 NOT_WRITTEN = "The model gave no usable summary: the lines are those of the record."
 
 
-class BriefModelSettings(PipelineSettings):
-    """The settings of a summary by a model: there are none but those of its agents."""
-
-
-async def run_brief_model(
-    task: BriefWritingTask, context: RunContext, _: BriefModelSettings
-) -> PipelineResult:
-    """Run the agents; `write_lines` returns their lines."""
-    await write_lines(task, context)
-    return PipelineResult()
-
-
-BRIEF_MODEL = Pipeline(
-    name="brief-model",
-    summary="a patient's summary by a model, each line checked against what it cites",
-    backend="model",
-    run=run_brief_model,
-    prompts=(BriefWritingAgent.prompt, BriefCheckAgent.prompt),
-    agents=(BriefWritingAgent.name, BriefCheckAgent.name),
-    settings_type=BriefModelSettings,
+BRIEF_MODEL = agents_of_questions(
+    "brief-model",
+    "a patient's summary by a model, each line checked against what it cites",
+    BriefWritingAgent,
+    BriefCheckAgent,
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-from archqa.agents.agent import RunContext
+from archqa.agents.agent import Agent, RunContext
 from archqa.core.answer import CitedAnswer
 from archqa.core.judgement import Judgement
 from archqa.core.result import TaskResult
@@ -82,6 +82,28 @@ class Pipeline(NamedTuple):
     def reads_record(self) -> bool:
         """Whether it cannot do without a FHIR record."""
         return self.needs_record and not self.reads_notes
+
+
+async def _runs_no_case(*_: object) -> PipelineResult:
+    raise NotImplementedError("These agents are run by a question, not by cases.")
+
+
+def agents_of_questions(
+    name: str,
+    summary: str,
+    *agents: type[Agent[Any, Any]],
+    settings_type: type[PipelineSettings] = PipelineSettings,
+) -> Pipeline:
+    """Agents that a model runs for questions: their settings and backends, without a run of cases."""
+    return Pipeline(
+        name=name,
+        summary=summary,
+        backend="model",
+        run=_runs_no_case,
+        prompts=tuple(agent.prompt for agent in agents),
+        agents=tuple(agent.name for agent in agents),
+        settings_type=settings_type,
+    )
 
 
 async def in_parallel(*steps: Coroutine[Any, Any, Result]) -> list[Result]:

@@ -34,8 +34,7 @@ from archqa.llm.model import CHARACTERS_PER_TOKEN, Reply, ToolCall, ToolSpec
 from archqa.llm.prompts import as_line
 from archqa.llm.structured import parse_output
 from archqa.query.wording.words import counted
-from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.settings import PipelineSettings
+from archqa.tasks.pipeline import agents_of_questions
 
 _REPAIR_TURNS = 2
 _CORRECTIONS = 1
@@ -203,22 +202,11 @@ PARTLY_ANSWERED = "The lines answer only a part of the question."
 BUDGET_SPENT = "The model came to no answer before its look-ups were spent."
 
 
-class ChartAgentSettings(PipelineSettings):
-    """The settings of asking a chart by a model: there are none but those of its agents."""
-
-
-async def _needs_an_open_chart(*_: object) -> PipelineResult:
-    raise NotImplementedError("A chart is asked by answer_chart_by_model.")
-
-
-CHART_AGENT = Pipeline(
-    name="chart-agent",
-    summary="asking a chart: a model looks up notes and record, each line is checked",
-    backend="model",
-    run=_needs_an_open_chart,
-    prompts=(ChartAnswerAgent.prompt, ChartAnswerCheckAgent.prompt),
-    agents=(ChartAnswerAgent.name, ChartAnswerCheckAgent.name),
-    settings_type=ChartAgentSettings,
+CHART_AGENT = agents_of_questions(
+    "chart-agent",
+    "asking a chart: a model looks up notes and record, each line is checked",
+    ChartAnswerAgent,
+    ChartAnswerCheckAgent,
 )
 
 
