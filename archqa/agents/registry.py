@@ -42,6 +42,7 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "follow_up": ("archqa.agents.follow_up:FollowUpAgent",),
     "brief_writing": ("archqa.agents.brief_writing:BriefWritingAgent",),
     "brief_check": ("archqa.agents.line_check:BriefCheckAgent",),
+    "reading_check": ("archqa.agents.reading_check:ReadingCheckAgent",),
     "planner": ("archqa.agents.planner:PlannerAgent",),
     "fhir_request": ("archqa.tasks.fhir_agentbench.agents:FhirRequestAgent",),
     "fhir_retriever": ("archqa.tasks.fhir_agentbench.agents:FhirRetrieverAgent",),

@@ -96,6 +96,8 @@ class AnsweredBy(FrozenModel):
         if self.reader == "model":
             return self.model or "a model"
         names = ["a query of the record"] if self.reader == "grammar" else []
+        if self.confirmed_by is not None:
+            names = [f"a query read by the grammar, confirmed by {self.confirmed_by}"]
         if self.engine is not None:
             names.append(f"the embedded engine ({self.engine})")
         return " and ".join(names) or "the embedded engine"
@@ -191,11 +193,18 @@ class Answer(FrozenModel):
         parts += [
             html.paragraph("Not understood", ", ".join(self.not_understood)),
             html.paragraph("Asked of the record", self.query or ""),
+            html.paragraph("Answered by", self._model_involved),
             evidence_html(self.evidence),
             evidence_html(self.related, NEAREST_PASSAGES),
             html.paragraph("Remarks", " ".join(self.remarks)),
         ]
         return "".join(parts)
+
+    @property
+    def _model_involved(self) -> str:
+        """Who answered, if a model answered or confirmed; else empty."""
+        names = self.answered_by.model, self.answered_by.confirmed_by
+        return str(self.answered_by) if any(names) else ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that `archqa ask --json` prints."""

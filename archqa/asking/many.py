@@ -430,9 +430,8 @@ class AnswerJournal:
         self.path = out.with_name(f"{out.name}.partial")
         # What decides about all answers, as JSON values.
         values = options.settings.without_secrets()
-        settings = {
-            name: values[name] for name in ("model", "base_url", "pipeline", "agents")
-        }
+        names = ("model", "base_url", "pipeline", "pipelines", "agents")
+        settings = {name: values[name] for name in names}
         texts = map(
             str, (options.record, options.now, options.context, options.max_words)
         )

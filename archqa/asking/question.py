@@ -5,7 +5,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from archqa.asking.answer import Answer, AnsweredBy
 from archqa.core.step import Step
+from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CallerError
 from archqa.safety.arguments import as_text
 from archqa.safety.text import without_surrogates
@@ -110,6 +112,33 @@ def parse_time(value: datetime | str | None) -> datetime | None:
         raise CallerError(
             "The time of the question is no date.\nWrite it as 2026-11-23 or 2026-11-23T14:30."
         ) from None
+
+
+class StepLog:
+    """Passes steps on as they end, and sums up what their calls used."""
+
+    def __init__(self, on_step: OnStep) -> None:
+        self._on_step = on_step
+        self._usages: list[Usage] = []
+
+    def __call__(self, step: Step) -> None:
+        """Take note of a step."""
+        self._usages.append(step.usage)
+        self._on_step(step)
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of all steps so far."""
+        return sum_usage(self._usages)
+
+    def answer_of(self, backends: "Backends", answer: Answer) -> Answer:
+        """Return an answer with the model that gave it, its remarks, and the usage so far."""
+        changes = {
+            "remarks": (*answer.remarks, *backends.remarks),
+            "usage": self.usage,
+            "answered_by": AnsweredBy(reader="model", model=backends.answered_by),
+        }
+        return answer.model_copy(update=changes)
 
 
 class ModelBackends:

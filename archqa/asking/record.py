@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archqa.asking.answer import Answer
 from archqa.asking.clock import stated_time
@@ -108,6 +108,17 @@ class PatientQueries:
         return [(result.query, result) for result in map(self, queries)]
 
 
+class GrammarReading(NamedTuple):
+    """The grammar's answer to a question, and the queries that it rests on.
+
+    `remarks`, which the answer has too, say what was not taken into account, or as what.
+    """
+
+    answer: Answer
+    queries: tuple[Query, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
 def answer_by_grammar(
     question: str, queries: PatientQueries, context: str = ""
 ) -> Answer:
@@ -115,48 +126,52 @@ def answer_by_grammar(
 
     Raises `FhirError` and `ServerUnavailable` as the record does.
     """
-    vocabulary = patient_vocabulary(queries.record, queries.chart.patient)
-    reading = read_question(question, vocabulary, today=queries.now.date())
-    remarks = []
-    is_partial = False
-    unknown: tuple[str, ...] = ()
-    if isinstance(reading, NotUnderstood):
-        answer = not_understood_answer(
-            question, reading.words, reading.reason, queries.patient
-        )
-    elif isinstance(reading, Declined):
-        answer = declined_with_facts(question, reading.kind, reading.related, queries)
-    else:
-        answer = answer_of_queries(
-            question,
-            reading.queries,
-            queries,
-            joined=reading.joined,
-            asks_all=reading.asks_all,
-        )
-        remarks += [
-            f"“{words}” was taken for the patient." for words in reading.assumed
-        ]
-        remarks += [
-            f"Not taken into account: “{sentence}”." for sentence in reading.left_out
-        ]
-        unknown = reading.unknown
-        if unknown:
-            words = listed([f'"{word}"' for word in unknown])
-            remarks.append(f"Not understood: {words}. The rest is answered.")
-        is_partial = bool(reading.left_out or unknown)
+    return without_context(read_by_grammar(question, queries).answer, context)
+
+
+def without_context(answer: Answer, context: str) -> Answer:
+    """Return the answer; a remark says where the context was not taken into account."""
     for sentence in _SENTENCE_END.split(context.strip()):
         if sentence and stated_time(sentence) is None:
-            remarks.append(
-                "Of the context, only the time was taken into account: a model reads all of it."
+            remark = "Of the context, only the time was taken into account: a model reads all of it."
+            return answer.model_copy(update={"remarks": (*answer.remarks, remark)})
+    return answer
+
+
+def read_by_grammar(question: str, queries: PatientQueries) -> GrammarReading:
+    """Return the grammar's reading of a question with its answer. Raises as `answer_by_grammar`."""
+    vocabulary = patient_vocabulary(queries.record, queries.chart.patient)
+    reading = read_question(question, vocabulary, today=queries.now.date())
+    if isinstance(reading, NotUnderstood):
+        return GrammarReading(
+            not_understood_answer(
+                question, reading.words, reading.reason, queries.patient
             )
-            break
+        )
+    if isinstance(reading, Declined):
+        answer = declined_with_facts(question, reading.kind, reading.related, queries)
+        return GrammarReading(answer, reading.related)
+    answer = answer_of_queries(
+        question,
+        reading.queries,
+        queries,
+        joined=reading.joined,
+        asks_all=reading.asks_all,
+    )
+    remarks = [f"“{words}” was taken for the patient." for words in reading.assumed]
+    remarks += [
+        f"Not taken into account: “{sentence}”." for sentence in reading.left_out
+    ]
+    if reading.unknown:
+        words = listed([f'"{word}"' for word in reading.unknown])
+        remarks.append(f"Not understood: {words}. The rest is answered.")
     changes = {
         "remarks": (*answer.remarks, *remarks),
-        "is_partial": answer.is_partial or is_partial,
-        "not_understood": (*answer.not_understood, *unknown),
+        "is_partial": answer.is_partial or bool(reading.left_out or reading.unknown),
+        "not_understood": (*answer.not_understood, *reading.unknown),
     }
-    return answer.model_copy(update=changes)
+    answer = answer.model_copy(update=changes)
+    return GrammarReading(answer, reading.queries, tuple(remarks))
 
 
 def answer_of_queries(

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterator
 
 from archqa.agents.planner import MOST_QUERIES
-from archqa.asking.answer import Answer, AnsweredBy, AnswerLine, Evidence, Status
+from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.asking.clock import stated_time
-from archqa.asking.question import ModelBackends, Question
+from archqa.asking.question import ModelBackends, Question, StepLog
 from archqa.asking.record import (
     PatientQueries,
     answer_of_queries,
@@ -16,8 +16,6 @@ from archqa.asking.record import (
 from archqa.asking.record_answer import not_understood_answer
 from archqa.core.id_lists import list_ids
 from archqa.core.question import RecordQuestion
-from archqa.core.step import Step
-from archqa.core.usage import sum_usage
 from archqa.errors import CaseFailed, NotUnderstood, Refused
 from archqa.fhir import FhirError, Record, Resource, display_name
 from archqa.query import Query
@@ -26,8 +24,10 @@ from archqa.query.wording.support import all_scalars
 from archqa.query.wording.words import clean_name
 from archqa.settings import Settings
 from archqa.tasks import fhir_agentbench, pipelines
+from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
 from archqa.tasks.fhir_agentbench.task import RecordResult, row_text, rows_by_reference
 from archqa.tasks.fhir_agentbench.tools import is_later
+from archqa.tasks.fhir_agentbench.typed_query import Planning, hand_over
 from archqa.tasks.pipeline import Pipeline
 
 NOT_VERIFIED = (
@@ -51,12 +51,18 @@ def record_pipeline(settings: Settings) -> Pipeline:
 
 
 async def answer_by_model(
-    question: Question, queries: PatientQueries, models: ModelBackends
+    question: Question,
+    queries: PatientQueries,
+    models: ModelBackends,
+    steps: StepLog,
+    not_in_language: str = "",
 ) -> Answer:
     """Return the answer of the pipeline that the settings choose, over the open record.
 
     Queries are carried out again at the time of the question, verified and worded as those of the
-    grammar. Raises the failure of a model that gave nothing, `ModelError`, and as the record does.
+    grammar. Where no query expresses the question, for the reason `not_in_language`, the planner's
+    agent for code answers at once. Raises the failure of a model that gave nothing, `ModelError`,
+    and as the record does.
     """
     pipeline = record_pipeline(question.settings)
     record = queries.record
@@ -79,28 +85,20 @@ async def answer_by_model(
         assumption=context_text,
         is_time_stated=queries.is_time_stated,
     )
-    steps: list[Step] = []
-
-    def on_step(step: Step) -> None:
-        steps.append(step)
-        question.options.on_step(step)
-
-    answered_by = AnsweredBy(reader="model", model=backends.answered_by)
     try:
-        context = backends.context(on_step)
-        outcome = await pipeline.run(asked, context, settings.for_pipeline(pipeline))
-        assert isinstance(outcome.result, RecordResult)
-        answer = await asyncio.to_thread(
-            _answer, question.text, outcome.result, queries
-        )
+        context = backends.context(steps)
+        options = settings.for_pipeline(pipeline)
+        if not_in_language and isinstance(options, TypedQuerySettings):
+            planning = Planning(asked, context, options, queries.chart, [])
+            result = await hand_over(planning, not_in_language)
+        else:
+            outcome = await pipeline.run(asked, context, options)
+            assert isinstance(outcome.result, RecordResult)
+            result = outcome.result
+        answer = await asyncio.to_thread(_answer, question.text, result, queries)
     except CaseFailed as failure:
         answer = await asyncio.to_thread(_unanswered, question.text, failure, queries)
-    changes = {
-        "usage": sum_usage(step.usage for step in steps),
-        "remarks": (*answer.remarks, *backends.remarks),
-        "answered_by": answered_by,
-    }
-    return answer.model_copy(update=changes)
+    return steps.answer_of(backends, answer)
 
 
 def _answer(question: str, result: RecordResult, queries: PatientQueries) -> Answer:

@@ -152,6 +152,9 @@ def command(
     --note given too is one more of them. Without --model or --base-url the engine inside archqa
     answers, on this machine alone; a key in the environment sends nothing.
 
+    With a model, it confirms or replaces how a question about a record was read. --set
+    grammar=first asks it only what archqa cannot read, --set grammar=off everything.
+
     Examples:
       archqa ask "Why was he given furosemide?" --note discharge.txt
       archqa ask "What was the last creatinine?" --patient 1b7c7 --record mimic.db --now 2153-12-31

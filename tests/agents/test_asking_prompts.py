@@ -11,6 +11,7 @@ from archqa.agents.question_interpretation import (
     QuestionInterpretationAgent,
     QuestionInterpretationTask,
 )
+from archqa.agents.reading_check import ReadingCheckAgent, ReadingTask
 from archqa.core.case import Case, Phrase
 from archqa.core.value import FrozenModel
 from archqa.llm.prompts import default_prompts
@@ -46,6 +47,15 @@ def task_of(agent: Agent) -> FrozenModel:  # type: ignore[type-arg]
             ),
         ),
         LineCheckTask: LineCheckTask.of_note(case, (line,)),
+        ReadingTask: ReadingTask(
+            question="What was her last potassium?",
+            context="She drinks.",
+            now="2020-06-01 12:00",
+            reading="The value of the last result of potassium.",
+            status="answered",
+            result="Potassium 4.1 mmol/L on 2020-02-02",
+            remarks="Not taken into account: “Hello there”.",
+        ),
     }
     return tasks[agent.task_type]
 
@@ -56,6 +66,7 @@ AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
     NoteAnswerAgent(),
     NoteAnswerCheckAgent(),
     FollowUpAgent(),
+    ReadingCheckAgent(),
 )
 PROMPTS = [agent.prompt for agent in AGENTS]
 

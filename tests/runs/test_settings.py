@@ -10,6 +10,7 @@ import pytest
 
 import archqa
 from archqa.agents.registry import AGENT_NAMES
+from archqa.asking.proposed_reading import READING_CHECK
 from archqa.errors import CallerError
 from archqa.runs.plan import Selection, plan_run
 from archqa.runs.predict import predict
@@ -307,12 +308,14 @@ def test_a_worker_of_a_cluster_gets_the_same_settings(tmp_path: Path) -> None:
 
 
 def test_the_settings_of_every_pipeline_are_in_the_registry() -> None:
-    for pipeline in all_pipelines():
+    # That of questions to a record has settings, and runs no cases.
+    pipelines = (*all_pipelines(), READING_CHECK)
+    for pipeline in pipelines:
         fields = set(pipeline.settings_type.model_fields)
         section = pipeline_sections().get(pipeline.name)
         assert fields <= set(section.model_fields if section else ())
     for name, section in pipeline_sections().items():
-        types = [each.settings_type for each in all_pipelines() if each.name == name]
+        types = [each.settings_type for each in pipelines if each.name == name]
         used = {field for each in types for field in each.model_fields}
         assert set(section.model_fields) == used
 

@@ -132,21 +132,17 @@ def _with_gaps(answer: Answer, chart: PatientChart) -> Answer:
 async def answer_from_resources(
     question: Question, chart: PatientChart, models: ModelBackends
 ) -> Answer:
-    """Return what the resources answer: by the grammar, or a model where that may do better."""
+    """Return what the resources answer: by the grammar, or by a model that sees every question."""
+    if question.settings.prefers_model_pipeline:
+        from archqa.asking.proposed_reading import answer_with_model
+
+        return await answer_with_model(question, chart.queries, models)
     context = question.options.context
     answer = await asyncio.to_thread(
         answer_by_grammar, question.text, chart.queries, context
     )
     question.options.on_step(Step(agent="record_query", backend="embedded"))
-    # A planner may do better where words were not read, or no query expresses a limit.
-    is_beyond_grammar = (
-        answer.status is Status.NOT_UNDERSTOOD or answer.ground == "language"
-    )
-    if not question.settings.prefers_model_pipeline or not is_beyond_grammar:
-        return answer
-    from archqa.asking.record_model import answer_by_model
-
-    return await answer_by_model(question, chart.queries, models)
+    return answer
 
 
 def _has_documents(question: Question, chart: PatientChart) -> bool:
@@ -165,12 +161,14 @@ def check_chart_settings(settings: Settings) -> None:
     Also where a pipeline was typed that needs a model, and no server was asked for.
     """
     from archqa.asking.chart_agent import CHART_AGENT
+    from archqa.asking.proposed_reading import READING_CHECK, check_grammar_setting
     from archqa.asking.record_model import record_pipeline
     from archqa.runs.model_server import check_server_asked_for
     from archqa.runs.settings_check import check_settings_used
 
     pipeline = record_pipeline(settings)
-    check_settings_used(settings, pipeline, CHART_AGENT)
+    check_settings_used(settings, pipeline, CHART_AGENT, READING_CHECK)
+    check_grammar_setting(settings)
     if "pipeline" in settings.typed_names:
         check_server_asked_for(settings, pipeline)
 
@@ -184,11 +182,14 @@ def chart_destinations(
     if is_local and not settings.prefers_model_pipeline and not asks_agent:
         return ()
     from archqa.asking.chart_agent import CHART_AGENT
+    from archqa.asking.proposed_reading import READING_CHECK, grammar_use
     from archqa.asking.record_model import record_pipeline
     from archqa.runs.destinations import run_destinations
 
     settings = settings.replace(record=str(record))
     destinations = [*run_destinations(settings, record_pipeline(settings))]
+    if grammar_use(settings) == "propose":
+        destinations += run_destinations(settings.replace(record=None), READING_CHECK)
     if asks_agent:
         destinations += run_destinations(settings.replace(record=None), CHART_AGENT)
     return tuple(dict.fromkeys(destinations))

@@ -16,7 +16,7 @@ from archqa.asking.chart.ask_chart import (
 from archqa.asking.chart.note_answer import OpenChart
 from archqa.asking.chart.statement_conflicts import note_conflicts
 from archqa.asking.note import naming_other_language
-from archqa.asking.question import ModelBackends, Question, asks_model
+from archqa.asking.question import ModelBackends, Question, StepLog, asks_model
 from archqa.asking.question_parts import (
     is_advice,
     is_bare,
@@ -24,12 +24,11 @@ from archqa.asking.question_parts import (
     question_parts,
     reports,
 )
-from archqa.asking.record import answer_by_grammar
+from archqa.asking.record import answer_by_grammar, read_by_grammar, without_context
 from archqa.chart.note_index import encode
 from archqa.chart.search_terms import content_words, without_carrying_words
 from archqa.core.id_lists import list_ids
 from archqa.core.step import Step
-from archqa.core.usage import Usage, sum_usage
 from archqa.errors import InputError
 from archqa.fhir import FhirError
 from archqa.notes.documents import Document
@@ -127,27 +126,30 @@ async def _answer_by_agent(
 ) -> Answer:
     """Return the answer of a model that looks up both.
 
-    What the resources answer whole, and no note speaks of, needs no model.
+    What the resources answer whole, and no note speaks of, only needs a model that confirms it.
     """
-    if question.note is None:
-        context = question.options.context
-        answer = await asyncio.to_thread(
-            answer_by_grammar, question.text, chart.queries, context
-        )
+    # What asks models is slow to import.
+    from archqa.asking.proposed_reading import checked_answer, grammar_use
+
+    steps = StepLog(question.options.on_step)
+    use = grammar_use(question.settings)
+    if question.note is None and use != "off":
+        reading = await asyncio.to_thread(read_by_grammar, question.text, chart.queries)
+        answer = reading.answer
         is_answered = answer.status is Status.ANSWERED
         if is_answered and not await asyncio.to_thread(
             chart.is_of_notes, question.text
         ):
-            return answer
+            if use == "first":
+                return without_context(answer, question.options.context)
+            answer = await checked_answer(
+                question, reading, chart.queries, models, steps
+            )
+            if answer.status is Status.ANSWERED:
+                return answer
     from archqa.asking.chart_agent import CHART_AGENT, ChartToAsk, answer_chart_by_model
 
     backends = models.open(CHART_AGENT)
-    usages: list[Usage] = []
-
-    def on_step(step: Step) -> None:
-        usages.append(step.usage)
-        question.options.on_step(step)
-
     chart_to_ask = ChartToAsk(
         chart.notes,
         chart.queries,
@@ -157,14 +159,9 @@ async def _answer_by_agent(
         background=question.options.context,
     )
     answer = await answer_chart_by_model(
-        question.text, chart_to_ask, backends.context(on_step)
+        question.text, chart_to_ask, backends.context(steps)
     )
-    changes = {
-        "remarks": (*answer.remarks, *backends.remarks),
-        "usage": sum_usage(usages),
-        "answered_by": AnsweredBy(reader="model", model=backends.answered_by),
-    }
-    return answer.model_copy(update=changes)
+    return steps.answer_of(backends, answer)
 
 
 def chart_answer(
@@ -266,6 +263,7 @@ class _CombinedAnswer:
             query=related[0].query,
             remarks=related[0].remarks,
             answered_by=_join_answered_by([part.answered_by for part in related]),
+            usage=self._record_answer.usage,
         )
 
     def from_both(self, parts: JudgedParts) -> Answer:
@@ -305,6 +303,7 @@ class _CombinedAnswer:
             or any(half.is_partial for half in (self._record_answer, *halves)),
             related=() if status is Status.ANSWERED else note_answer.related,
             answered_by=_join_answered_by([half.answered_by for half in halves]),
+            usage=self._record_answer.usage,
         )
 
     def _facts(self, parts: Sequence[str]) -> list[Answer]:
@@ -420,11 +419,8 @@ def _join_answered_by(parts: Sequence[AnsweredBy]) -> AnsweredBy:
     for part in parts:
         engine = engine or part.engine
         first.setdefault(part.reader, part)
-    if "model" in first:
-        return first["model"].model_copy(update={"engine": engine})
-    return AnsweredBy(
-        reader="grammar" if "grammar" in first else "engine", engine=engine
-    )
+    reader = min(first, key=["model", "grammar", "engine"].index)
+    return first[reader].model_copy(update={"engine": engine})
 
 
 class Lines(NamedTuple):

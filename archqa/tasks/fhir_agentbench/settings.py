@@ -35,6 +35,16 @@ class TypedQuerySettings(PipelineSettings):
     )
 
 
+class ReadingCheckSettings(PipelineSettings):
+    """Questions of `archqa ask` to a record where a model is set up."""
+
+    grammar: Literal["first", "propose", "off"] = Field(
+        default="propose",
+        description="first: a model reads only what the grammar cannot; propose: it confirms or "
+        "replaces what the grammar reads; off: it reads every question",
+    )
+
+
 class PublishedAgentSettings(PipelineSettings):
     """All five agents of FHIR-AgentBench."""
 
@@ -79,6 +89,7 @@ class MultiTurnCodeSettings(MultiTurnSettings, CodeAgentSettings):
 
 
 PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
+    "reading-check": ReadingCheckSettings,
     "planner": TypedQuerySettings,
     "embedded": TypedQuerySettings,
     "single-turn-request": PublishedAgentSettings,
