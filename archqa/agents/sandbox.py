@@ -1,13 +1,13 @@
 """Runs a model's Python in a sandbox: no files, no network, no processes, limited time and memory.
 
-The code runs in a worker process of pydantic-monty, a separate interpreter that reaches the host
-only through its inputs and its result. It supports most of Python; the rest is an `unsupported`
-fault.
+The code runs in a worker process of pydantic-monty, a separate interpreter. What leaves it is one
+string of bounded length, made by `sandbox_worker.py` within the limits of the code, and what the
+code prints, up to a limit. It supports most of Python; the rest is an `unsupported` fault.
 """
 
-import datetime
 import json
 import re
+import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 
 from archqa.core.value import FrozenModel
 from archqa.errors import MissingExtra
-from archqa.safety.text import json_without_surrogates
 
 Fault = Literal["", "syntax", "unsupported", "code", "time", "memory", "crash"]
 
@@ -23,12 +22,17 @@ _MEBIBYTE = 2**20
 _MAX_PRINTED = 2**20
 _SECONDS_TO_LOAD = 20.0
 _MAX_ERROR_CHARACTERS = 2000
+_MAX_JSON_PER_CHARACTER = 6
+"""A control character is `\\u0000` in JSON."""
+
+_RUN_CODE = "f'{json.dumps(run(prelude, code, inputs, characters), ensure_ascii=False):.{bound}}'"
+"""What runs in the worker. Its value is a string of at most `bound` characters, whatever the code does."""
 
 _IMPORT = re.compile(
-    r"^(\s*)import[ \t]+statistics(?:[ \t]+as[ \t]+(\w+))?[ \t]*$", re.MULTILINE
+    r"^([ \t]*)import[ \t]+statistics(?:[ \t]+as[ \t]+(\w+))?[ \t]*$", re.MULTILINE
 )
 _FROM = re.compile(
-    r"^(\s*)from[ \t]+statistics[ \t]+import[ \t]+([\w, \t]+)$", re.MULTILINE
+    r"^([ \t]*)from[ \t]+statistics[ \t]+import[ \t]++([\w, \t]++)$", re.MULTILINE
 )
 _UNSUPPORTED = re.compile(r"does not (?:yet )?support (.+)")
 
@@ -67,43 +71,49 @@ def run_code(
     except ImportError:
         raise MissingExtra("The code sandbox (pydantic-monty)") from None
     limits = limits or SandboxLimits()
+    started = time.monotonic()
+    code = _without_imports(code)
+    seconds = limits.seconds - (time.monotonic() - started)
+    if seconds <= 0:
+        return CodeResult(fault="time", error=_too_long(limits))
     resource_limits = monty.ResourceLimits(
-        max_feed_duration_secs=limits.seconds,
+        max_feed_duration_secs=seconds,
         max_memory=limits.memory_mib * _MEBIBYTE,
         max_recursion_depth=200,
         max_suspensions=100,
         max_total_sleep_secs=0.0,
     )
-    prelude = Path(__file__).with_name("sandbox_prelude.py").read_text(encoding="utf-8")
+    by_type = dict(resources)
+    inputs = {
+        "prelude": _source("sandbox_prelude.py"),
+        "code": code,
+        # The benchmark's messages to the model use the longer name.
+        "inputs": {"retrieved_resources": by_type, "retrieved_fhir_resources": by_type},
+        "characters": limits.characters,
+        "bound": _MAX_JSON_PER_CHARACTER * limits.characters + _MAX_ERROR_CHARACTERS,
+    }
     printed = monty.CollectString(_MAX_PRINTED)
     try:
         with (
             monty.Monty(
-                max_processes=1, request_timeout=limits.seconds + _SECONDS_TO_LOAD
+                max_processes=1, request_timeout=seconds + _SECONDS_TO_LOAD
             ) as pool,
             pool.checkout(
                 limits=resource_limits, os_policy={"sleep": "zero"}
             ) as session,
         ):
-            session.feed_run(prelude)
-            by_type = dict(resources)
-            # The benchmark's messages to the model use the longer name.
-            inputs = {
-                "retrieved_resources": by_type,
-                "retrieved_fhir_resources": by_type,
-            }
-            session.feed_run(
-                _without_imports(code), inputs=inputs, print_callback=printed
-            )
-            answer = session.feed_run(f"export_answer({limits.characters})")
+            session.feed_run(_source("sandbox_worker.py"))
+            text = session.feed_run(_RUN_CODE, inputs=inputs, print_callback=printed)
+        result = json.loads(text, parse_constant=str)
     except monty.MontyError as error:
-        fault, message = _fault(monty, error, limits)
-        return CodeResult(
-            None, truncate(printed.output, limits.characters), fault, message
-        )
-    return CodeResult(
-        _as_json_values(answer), truncate(printed.output, limits.characters)
-    )
+        result = _uncaught(monty, error)
+    except ValueError:  # Cut at the bound.
+        result = {"answer": "(an answer that is too long)"}
+    stdout = truncate(printed.output, limits.characters)
+    if "exception" not in result:
+        return CodeResult(result["answer"], stdout)
+    fault, message = _fault(result["exception"], result["message"], limits)
+    return CodeResult(None, stdout, fault, message)
 
 
 def is_installed() -> bool:
@@ -137,17 +147,25 @@ def _without_imports(code: str) -> str:
     return _FROM.sub(assignments, code)
 
 
-def _fault(monty: Any, error: Exception, limits: SandboxLimits) -> tuple[Fault, str]:
+def _source(file_name: str) -> str:
+    return Path(__file__).with_name(file_name).read_text(encoding="utf-8")
+
+
+def _uncaught(monty: Any, error: Exception) -> dict[str, Any]:
+    """What ended the worker, or what no code there can catch, in the form of `sandbox_worker.run`."""
+    if isinstance(error, monty.MontyCrashedError):
+        exception = "TimeoutError" if error.timed_out else ""
+        return {"exception": exception, "message": ""}
+    text = error.display("type-msg") if hasattr(error, "display") else str(error)
+    exception, _, message = text.partition(": ")
+    return {"exception": exception, "message": message}
+
+
+def _fault(exception: str, text: str, limits: SandboxLimits) -> tuple[Fault, str]:
     """The kind of fault and a message for the model.
 
     Messages of the code's own exceptions are passed on.
     """
-    if isinstance(error, monty.MontyCrashedError):
-        if error.timed_out:
-            return "time", _too_long(limits)
-        return "crash", "The sandbox ended unexpectedly."
-    text = error.display("type-msg") if hasattr(error, "display") else str(error)
-    exception = text.partition(":")[0]
     unsupported = _UNSUPPORTED.search(text)
     if exception == "NotImplementedError" and unsupported:
         feature = unsupported[1]
@@ -161,28 +179,12 @@ def _fault(monty: Any, error: Exception, limits: SandboxLimits) -> tuple[Fault, 
             "memory",
             f"The code needs more than {mebibytes} MiB of memory, or prints too much.",
         )
-    message = truncate(text, _MAX_ERROR_CHARACTERS)
-    return ("syntax" if isinstance(error, monty.MontySyntaxError) else "code"), message
+    if not exception:
+        return "crash", "The sandbox ended unexpectedly."
+    message = f"{exception}: {text}" if text else exception
+    fault: Fault = "syntax" if exception == "SyntaxError" else "code"
+    return fault, truncate(message, _MAX_ERROR_CHARACTERS)
 
 
 def _too_long(limits: SandboxLimits) -> str:
     return f"The code ran longer than {limits.seconds:g} seconds."
-
-
-def _as_json_values(value: Any) -> Any:
-    """An answer as JSON values: times as text, sets as sorted lists, anything else as its text."""
-
-    def as_json(value: Any) -> Any:
-        if isinstance(value, datetime.datetime):
-            return value.isoformat(" ")
-        if isinstance(value, datetime.date):
-            return value.isoformat()
-        if isinstance(value, set | frozenset):
-            return sorted(value, key=str)
-        return str(value)
-
-    try:
-        text = json.dumps(value, default=as_json, ensure_ascii=False)
-        return json_without_surrogates(json.loads(text, parse_constant=str))
-    except (ValueError, TypeError, RecursionError):
-        return f"(a {type(value).__name__} that JSON has no form for)"

@@ -1,4 +1,4 @@
-"""The helpers that a model's code can use in the sandbox, which runs this file first.
+"""The helpers that a model's code can use in the sandbox, where this file runs first.
 
 Written in the part of Python that the sandbox supports (no generators, no decorators, no `del`).
 `retrieved_resources` maps a type to a list of resources and is set from outside.
@@ -210,15 +210,6 @@ def encounter_kind(encounter: Any) -> Any:
         if ending in {"hosp", "icu", "ed"}:
             return {"hosp": "hospital"}.get(ending, ending)
     return ""
-
-
-def export_answer(max_characters: int) -> Any:
-    """The answer, or the beginning of its text if that is longer than `max_characters`."""
-    text = str(answer)
-    missing = len(text) - max_characters
-    if missing <= 0:
-        return answer
-    return f"{text[:max_characters]}… (truncated, {missing} more characters)"
 
 
 _PROVIDED = (json, re)  # Names the model's code may use without importing them.

@@ -1,9 +1,11 @@
 """The sandbox: what code finds there, what it may not do, and that a thousand hostile snippets leave nothing behind."""
 
+import json
 import os
 import socket
 import statistics
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -189,6 +191,70 @@ def test_long_answers_and_long_prints_are_cut_and_say_so() -> None:
     ran = run_code("print('a' * 5000)\nanswer = 'b' * 5000", {}, SMALL)
     assert ran.answer == f"{'b' * 2000}… (truncated, 3000 more characters)"
     assert ran.stdout.endswith("(truncated, 3001 more characters)")
+
+
+SHARED_LISTS = """
+shared = [1, 2]
+for _ in range(20):
+    shared = [shared, shared]
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def {name}(*arguments):\n    return shared\nanswer = 'mine'",
+        "{name} = None\nanswer = 'mine'",
+    ],
+)
+@pytest.mark.parametrize(
+    "name", ["run", "export_answer", "_answer", "_json_values", "str", "json", "len"]
+)
+def test_code_cannot_redefine_what_exports_its_answer(code: str, name: str) -> None:
+    assert answer_of(SHARED_LISTS + code.format(name=name)) == "mine"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "answer = shared",
+        "answer = {'a': shared, 'b': (shared,)}",
+        "raise ValueError(str(shared))",
+        "class Text:\n    def __str__(self):\n        return str(shared)\nanswer = Text()",
+        "class Text:\n    def __repr__(self):\n        return ''\n"
+        "    def __str__(self):\n        return str(shared)\nanswer = [Text()]",
+        "class Text:\n    def __str__(self):\n        while True:\n            pass\nanswer = Text()",
+    ],
+)
+def test_no_more_than_a_bounded_text_leaves_the_sandbox(code: str) -> None:
+    """The lists share their parts: 20 of them are four million numbers once they are written out."""
+    limits = SMALL.model_copy(update={"seconds": 1.5})
+    started = time.monotonic()
+    tracemalloc.start()
+    result = run_code(SHARED_LISTS + code, {}, limits)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(json.dumps(result.answer)) < 3000
+    assert len(result.error) < 3000
+    assert peak < 2**20
+    assert time.monotonic() - started < 2 * limits.seconds
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "\n" * 40_000,
+        " " * 40_000,
+        " \n" * 40_000,
+        "from statistics import" + " " * 40_000 + ";",
+        "import statistics as" + "\t" * 40_000 + ";",
+    ],
+)
+def test_code_of_many_blanks_takes_the_host_no_time(code: str) -> None:
+    """40,000 empty lines took 24 seconds."""
+    started = time.monotonic()
+    run_code(f"{code}\nanswer = 1", {}, SMALL)
+    assert time.monotonic() - started < 5
 
 
 def test_one_run_knows_nothing_of_another() -> None:
