@@ -209,6 +209,11 @@ class Query(FrozenModel):
             has_limit = getattr(self, limit) not in {(), None}
             if has_limit and self.what not in kinds:
                 mistakes.append(f"{limit} does not go with {self.what}")
+        has_length = self.returns == "length_of_stay"
+        if self.extreme and not has_length and fields.isdisjoint({"value", "dose"}):
+            mistakes.append(
+                f"a {self.what} has no value that could be extreme: use a position, or return length_of_stay"
+            )
         if self.newest and (self.summary in {"count", "exists"} or self.when.position):
             mistakes.append("the newest rows are neither counted nor at one position")
         if self.now is not None:

@@ -12,6 +12,15 @@ from typing import Literal, NamedTuple
 from archqa.core.recorded_numbers import RecordedNumber
 from archqa.terminology.units import ucum_unit
 
+DAYS_PER_UNIT = {
+    "minute": 1 / 1440,
+    "hour": 1 / 24,
+    "day": 1.0,
+    "week": 7.0,
+    "month": 365.25 / 12,
+    "year": 365.25,
+}
+
 Comparison = Literal["greater", "less", "at_least", "at_most", "equal"]
 
 _COMPARATORS = {

@@ -47,7 +47,7 @@ from archqa.query.model import (
     CannotExecute,
     Query,
 )
-from archqa.query.values import Interval
+from archqa.query.values import DAYS_PER_UNIT, Interval
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "greater": operator.gt,
@@ -99,14 +99,6 @@ _COMBINATIONS: dict[str, Callable[[list[float]], float]] = {
 }
 _WITHOUT_UNIT = frozenset({"count", "count_distinct", "exists"})
 _YEARS = frozenset({"a", "year", "years", "yr", "yrs"})
-_DAYS_PER_UNIT = {
-    "minute": 1 / 1440,
-    "hour": 1 / 24,
-    "day": 1.0,
-    "week": 7.0,
-    "month": 365.25 / 12,
-    "year": 365.25,
-}
 
 
 def execute(
@@ -270,9 +262,9 @@ def _compared_number(context: ExecutionContext, rows: Sequence[Row]) -> float | 
             context.warn(
                 "Several values share the time that is asked for: the first of them counts."
             )
-        value = next(iter(_all_values(context, rows[:1])), None)
-    else:
-        value = _aggregate(context, rows)
+        numbers = [number for row in rows[:1] for number in _numbers(context, row)]
+        return next(iter(numbers), None)
+    value = _aggregate(context, rows)
     return float(value) if isinstance(value, int | float) else None
 
 
@@ -393,8 +385,7 @@ def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
     for row in rows:
         if query.returns == "value" and _is_inexact(row):
             context.undecided.append(row)
-        values = [row.value] if query.returns == "dose" else _row_values(context, row)
-        numbers += [value for value in values if isinstance(value, int | float)]
+        numbers += _numbers(context, row)
     if query.summary == "change":
         if len(numbers) < 2:
             context.warn("A change needs two values of different times.")
@@ -410,6 +401,14 @@ def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
         return max(numbers)
     total = sum(numbers)
     return total / len(numbers) if query.summary == "average" else total
+
+
+def _numbers(context: ExecutionContext, row: Row) -> list[float]:
+    """The numbers of the returned field; of a dose, which is a text, its amount."""
+    values: list[Scalar] = [row.value]
+    if context.query.returns != "dose":
+        values = _row_values(context, row)
+    return [value for value in values if isinstance(value, int | float)]
 
 
 def _extreme_value(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
@@ -558,7 +557,7 @@ def _length_of_stay(context: ExecutionContext, row: Row) -> float | None:
 
 def _in_unit(context: ExecutionContext, duration: timedelta) -> float:
     days = duration / timedelta(days=1)
-    return days / _DAYS_PER_UNIT[context.query.unit or "day"]
+    return days / DAYS_PER_UNIT[context.query.unit or "day"]
 
 
 def _age(context: ExecutionContext, row: Row) -> float | None:
@@ -575,6 +574,10 @@ def _age(context: ExecutionContext, row: Row) -> float | None:
     death = _local_time_at(patient, "deceasedDateTime")
     time = row.local_time
     if context.query.what == "patient":
+        if context.query.when.spans and context.conventions.statuses == "obeyed":
+            raise CannotExecute(
+                "A patient is of no time, so that no age is known.\nLimit it by a visit."
+            )
         visit = context.resolve_scope(context.query.when).visit
         time = _local_time_at(visit, "period.start") or context.now
         if time is None and death is None:

@@ -66,7 +66,7 @@ from archqa.query.execution.row_limits import (
     filter_by_value,
     keep_facts,
 )
-from archqa.query.execution.rows import Row, extreme_rows
+from archqa.query.execution.rows import Row, extreme_rows, longest_rows
 from archqa.query.execution.time_windows import left_out_text, split_later
 from archqa.query.kinds import KINDS, Reader
 from archqa.query.model import Companion
@@ -405,13 +405,16 @@ def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
 def _filter_by_extreme(
     context: ExecutionContext, rows: list[Row], matcher: ConceptMatcher
 ) -> list[Row]:
-    """Only the rows with the smallest or largest value.
+    """Only the rows with the smallest or largest value, or length of stay where that is returned.
 
     Of a measurement of several parts, such as a blood pressure, all parts of the time at which the
     first part has it.
     """
+    extreme = context.query.extreme or "maximum"
+    if context.query.returns == "length_of_stay":
+        return longest_rows(rows, extreme)
     first, *others = series_by_part(rows, matcher)
-    chosen, undecided = extreme_rows(first.rows, context.query.extreme or "maximum")
+    chosen, undecided = extreme_rows(first.rows, extreme)
     context.undecided += undecided
     if not others:
         return chosen

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -110,6 +110,25 @@ class Row:
     def local_end(self) -> datetime | None:
         """The end on the local clock of whoever recorded it, without a time zone."""
         return without_timezone(self.end)
+
+    @property
+    def duration(self) -> timedelta | None:
+        """From start to end; None for what has not ended."""
+        if self.local_time is None or self.local_end is None:
+            return None
+        return self.local_end - self.local_time
+
+
+def longest_rows(
+    rows: Iterable[Row], extreme: Literal["minimum", "maximum"]
+) -> list[Row]:
+    """The rows with the shortest or longest duration, of those that have ended."""
+    ended = [row for row in rows if row.duration is not None]
+    durations = [row.duration for row in ended if row.duration is not None]
+    if not durations:
+        return []
+    wanted = min(durations) if extreme == "minimum" else max(durations)
+    return [row for row in ended if row.duration == wanted]
 
 
 def extreme_rows(

@@ -123,13 +123,17 @@ def absent_part(
     for limit in _LIMITS_THAT_ANSWER:
         if getattr(query, limit) not in {None, ()}:
             wider = _without(query, limit)
+            if limit == "value":  # A position is one among the rows that pass.
+                when = query.when.model_copy(update={"position": None})
+                wider = wider.model_copy(update={"when": when})
             rows = execute(wider).chosen
             if rows:
                 if limit == "value" and any(row.interval for row in result.undecided):
                     return _undecided_value(query, result, support)
                 return _within_other_limits(query, limit, wider, rows, support)
     unknown = (
-        _unrecorded(query, support, execute)
+        _without_number(query, execute)
+        or _unrecorded(query, support, execute)
         or _ungrown(query, support, execute)
         or _at_other_visits(query, support, execute)
     )
@@ -422,6 +426,15 @@ def _not_flagged(query: Query, plain: Query, rows: Sequence[Row]) -> Part:
     if query.summary == "exists":
         return part._replace(verdict="No: ", says="no")
     return part
+
+
+def _without_number(query: Query, execute: Execute) -> Part | None:
+    """That no row has the number of which the extreme is asked for."""
+    plain = _without(query, "extreme")
+    if query.extreme is None or not execute(plain).chosen:
+        return None
+    message = f"No number is recorded for {subject(plain)}."
+    return Part(is_found=False, message=message)
 
 
 def _undecided_value(query: Query, result: QueryResult, support: Support) -> Part:

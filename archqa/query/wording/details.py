@@ -251,7 +251,13 @@ def with_visit_details(
     for field in fields:
         if field == query.returns:
             continue
-        changes = {"returns": field, "summary": "each", "per": None, "unit": None}
+        changes = {
+            "returns": field,
+            "summary": "each",
+            "per": None,
+            "unit": None,
+            "extreme": None,
+        }
         further = query.model_copy(update=changes)
         by_reference = {row.refs[0]: row for row in execute(further).chosen}
         for position, row in enumerate(detailed_rows):

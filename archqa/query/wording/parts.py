@@ -26,6 +26,7 @@ from archqa.query.wording.details import (
 from archqa.query.wording.rows import is_series, row_statements
 from archqa.query.wording.summaries import (
     EXTREMES,
+    LONGEST,
     elapsed_statements,
     failed_remarks,
     stay_statements,
@@ -204,10 +205,13 @@ class PartWriter:
     def _age_sentence(self, query: Query, result: QueryResult, row: Row) -> str:
         recorded = next(iter(row.facts.get("birth_date", ())), "")
         born = f" (born {recorded})" if recorded else ""
+        if query.when.visit is not None and not result.answer.is_empty:
+            age = f"was {result.answer.values[0]:.0f} years old"
+            return f"{self._person.subject} {age} {query.when}{born}."
         if death := self._death(row):
             return f"{self._person.subject} {death}{born}."
         age = ""
-        if query.now and not query.when.spans and not query.when.visit:
+        if query.now and not query.when.visit:
             age = age_text(recorded, query.now)
         elif not result.answer.is_empty:
             years = result.answer.values[0]
@@ -230,11 +234,10 @@ class PartWriter:
     def _comparison(self, query: Query, result: QueryResult) -> Part:
         """The two sides of a comparison, and the difference or a yes or no."""
         value = result.answer.values[0] if result.answer.values else None
-        plain = _as_list(query.model_copy(update={"against": None}))
         statements: list[Statement] = []
         for side in ("own", "other"):
-            rows = [row for row in result.chosen if row.side == side]
-            statements += row_statements(plain, rows, self._support)
+            rows = tuple(row for row in result.chosen if row.side == side)
+            statements += self._side(_query_of_side(query, side), rows, result)
         if value is None and {row.side for row in result.chosen} == {"own", "other"}:
             return Part(tuple(statements), verdict="Cannot be decided: ")
         if value is None:
@@ -246,6 +249,15 @@ class PartWriter:
         if value:
             return Part(tuple(statements), verdict="Yes: ", says="yes")
         return Part(tuple(statements), verdict="No: ", says="no")
+
+    def _side(
+        self, query: Query, rows: tuple[Row, ...], result: QueryResult
+    ) -> Sequence[Statement]:
+        """One side of a comparison: its rows, or the number that summarises them."""
+        if query.summary == "each" or not rows:
+            return row_statements(_as_list(query), rows, self._support)
+        of_side = result.model_copy(update={"rows": rows})
+        return summary_statements(query, of_side, self._support).statements
 
     def _existence(self, query: Query, rows: Sequence[Row]) -> Part:
         if query.what in MEASURED:
@@ -322,7 +334,8 @@ class PartWriter:
             # The latest that says what is asked comes first.
             ordered = sorted(rows, key=lambda row: not lacks_what_is_asked(query, row))
             statements = row_statements(query, ordered, self._support, self._max_lines)
-        verdict = f"{EXTREMES[query.extreme]}: " if query.extreme else ""
+        extremes = LONGEST if query.returns == "length_of_stay" else EXTREMES
+        verdict = f"{extremes[query.extreme]}: " if query.extreme else ""
         if query.returns in _SINCE and rows and not any(map(_says_when, rows)):
             verdict = "The onset is not recorded: "
         if (
@@ -337,6 +350,17 @@ class PartWriter:
         names = sentence_case(asked_names(query) or row_words(query.what).plural)
         message = f"{names}: {field_words()[query.returns].absent} is not recorded."
         return part._replace(is_found=False, message=message)
+
+
+def _query_of_side(query: Query, side: str) -> Query:
+    """The query for one side of its comparison, without the other one."""
+    changes: dict[str, object] = {"against": None}
+    against = query.against
+    if side == "other" and against is not None:
+        changes["when"] = against.when
+        if against.names or against.concepts:
+            changes |= {"names": against.names, "concepts": against.concepts}
+    return query.model_copy(update=changes)
 
 
 def _says_when(row: Row) -> bool:

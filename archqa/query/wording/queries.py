@@ -105,7 +105,7 @@ def _aggregation_text(query: Query) -> str:
 
 def _rows_text(query: Query) -> str:
     if query.what == "patient":
-        return "the patient"
+        return f"the patient{_when_text(query.when)}"
     kind = KINDS[query.what]
     # State, flag and classes stand before the rows: "current ", "emergency ".
     adjectives = ""
@@ -153,7 +153,9 @@ def _limits_text(query: Query) -> str:
     if query.grew is False:
         parts.append(" in which no organism grew")
     if query.extreme:
-        parts.append(f" with the {query.extreme} value")
+        is_length = query.returns == "length_of_stay"
+        field = _field_name(query) if is_length else "value"
+        parts.append(f" with the {query.extreme} {field}")
     if query.companion:
         parts.append(_companion_text(query.companion))
     return "".join(parts)
@@ -182,8 +184,14 @@ def _when_text(when: When) -> str:
     return "".join(parts)
 
 
+def _field_name(query: Query) -> str:
+    if query.returns == "length_of_stay" and query.what == "procedure":
+        return "duration"
+    return _FIELD.get(query.returns) or query.returns.replace("_", " ")
+
+
 def _field_text(query: Query) -> str:
-    field = _FIELD.get(query.returns) or query.returns.replace("_", " ")
+    field = _field_name(query)
     if query.returns in {"elapsed", "length_of_stay"}:
         return f"{field} (in {query.unit or 'day'}s)"
     return field

@@ -450,7 +450,8 @@ class _Writer:
         return self._support.date(row, row.time, with_clock=self._with_clock)
 
     def _end(self, row: Row) -> str:
-        """The end, if it is another day than the start."""
-        if row.end is None or (row.time and row.time.date() == row.end.date()):
+        """The end, if it is asked for or another day than the start."""
+        is_same_day = row.time and row.end and row.time.date() == row.end.date()
+        if row.end is None or (is_same_day and self._query.returns != "end_time"):
             return ""
         return self._support.date(row, row.end, with_clock=self._with_clock)

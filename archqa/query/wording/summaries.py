@@ -5,11 +5,11 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.rows import Row, extreme_rows
+from archqa.query.execution.rows import Row, extreme_rows, longest_rows
 from archqa.query.model import Query
 from archqa.query.wording.details import MAX_LINES, Statement, by_label, latest_first
 from archqa.query.wording.rows import (
@@ -28,9 +28,11 @@ from archqa.query.wording.words import (
     counted_limits,
     counted_results,
     date_text,
+    in_unit,
     is_narrow,
     listed,
     noun,
+    number_text,
     row_label,
     row_status,
     sentence_case,
@@ -44,8 +46,7 @@ _MAX_COURSE_VALUES = 8
 _MAX_TURNS = 3
 """Ups and downs of a series that are told one by one."""
 
-_LONGEST = {"minimum": "Shortest", "maximum": "Longest"}
-_SECONDS_PER_DAY = 86400
+LONGEST = {"minimum": "Shortest", "maximum": "Longest"}
 _MAX_DATES = 6
 """Dates of a count that are all written out; of more, the first and the last."""
 
@@ -97,7 +98,13 @@ def elapsed_statements(
     for row in latest_first(rows):
         text = row_statements(query, [row], support)[0].text
         if now is not None and row.local_time is not None:
-            text = f"{since_text(row.local_time, now)}: {text}"
+            since = since_text(row.local_time, now)
+            length = now - row.local_time
+            if query.unit not in {"minute", "hour"}:
+                length = timedelta(days=(now.date() - row.local_time.date()).days)
+            if query.unit and length > timedelta():
+                since = f"{in_unit(length, query.unit)} ago ({since})"
+            text = f"{since}: {text}"
         statements.append(Statement(sentence_case(text), (row,)))
     return statements
 
@@ -110,10 +117,12 @@ def stay_statements(
     for row in latest_first(rows):
         text = row_statements(query, [row], support)[0].text
         length = "length not recorded"
-        if row.local_time and row.local_end:
+        if row.local_time and row.local_end and row.duration is not None:
             length = stay_text(row.local_time, row.local_end)
-            hours = (row.local_end - row.local_time).total_seconds() / 3600
-            if query.what == "procedure" and "days" in length and hours % 24:
+            hours = row.duration.total_seconds() / 3600
+            if query.unit:
+                length = f"{in_unit(row.duration, query.unit)} ({length})"
+            elif query.what == "procedure" and "days" in length and hours % 24:
                 length = f"{hours:.1f} hours ({hours / 24:.1f} days)"
         statements.append(Statement(sentence_case(f"{length}: {text}"), (row,)))
     return statements
@@ -216,33 +225,26 @@ class _Summaries:
         """The shortest, longest, average or total stay; nothing where no length is recorded."""
         query = self._query
         stays = []
-        lengths = []
+        total = timedelta()
         for row in rows:
-            if row.local_time and row.local_end:
+            if row.duration is not None:
                 stays.append(row)
-                lengths.append((row.local_end - row.local_time).total_seconds())
+                total += row.duration
         if not stays:
             return ()
         number = f"{len(stays)} {noun(query, len(stays))}"
-        if query.summary in _LONGEST:
-            wanted = min(lengths) if query.summary == "minimum" else max(lengths)
-            decisive = []
-            for row, length in zip(stays, lengths, strict=True):
-                if length == wanted:
-                    decisive.append(row)
+        if query.summary == "minimum" or query.summary == "maximum":
+            decisive = longest_rows(stays, query.summary)
             text = stay_statements(query, decisive[:1], self._support)[0].text
             if len(stays) > 1:
-                text = f"{_LONGEST[query.summary]} of {number}: {text}"
+                text = f"{LONGEST[query.summary]} of {number}: {text}"
             return (Statement(text, tuple(decisive)),)
-        days = sum(lengths) / _SECONDS_PER_DAY
         word = "in total"
         if query.summary == "average":
-            days, word = days / len(stays), "on average"
-        return (
-            Statement(
-                f"{computed_text(days)} days {word}, over {number}", tuple(stays)
-            ),
-        )
+            total, word = total / len(stays), "on average"
+        unit = query.unit or ("day" if total >= timedelta(days=2) else "hour")
+        text = f"{in_unit(total, unit)} {word}, over {number}"
+        return (Statement(text, tuple(stays)),)
 
     def first_or_last(self, rows: Sequence[Row]) -> tuple[Statement, ...]:
         """The rows with the earliest or the latest start or end."""
@@ -304,12 +306,11 @@ class _Summaries:
         if word == "average":
             number /= len(rows)
         value = f"{computed_text(number)} {unit_text(rows[0].unit)}".strip()
+        label = self._of_dose(label)
         bounds = [row for row in rows if row.comparator]
         if words := _inexact_words(bounds):
             value = f"{words} {value}"
-        text = (
-            f"{label}, {word}: {value} over {counted_results(rows)}, {span_text(rows)}"
-        )
+        text = f"{label}, {word}: {value} over {self._counted(rows)}, {span_text(rows)}"
         if bounds:
             text = f"{text}; {_listed_values(self._query, bounds)} counted as the bound"
         return Statement(text, tuple(latest_first(rows)))
@@ -320,7 +321,11 @@ class _Summaries:
         decisive, _ = extreme_rows(
             rows, "minimum" if summary == "minimum" else "maximum"
         )
-        text = f"{EXTREMES[summary]} {_inside(label)}: {value_text(decisive[0])}"
+        value = value_text(decisive[0])
+        if self._query.returns == "dose":
+            number = number_text(_number(decisive[0]))
+            value = f"{number} {unit_text(decisive[0].unit)}".strip()
+        text = f"{EXTREMES[summary]} {_inside(self._of_dose(label))}: {value}"
         dates = self._dates(decisive)
         hidden = len(dates) - _MAX_DATES
         if hidden > 0:
@@ -328,11 +333,20 @@ class _Summaries:
         elif dates:
             text = f"{text} on {listed(dates)}"
         if len(rows) > 1:
-            text = f"{text}, of {counted_results(rows)} {span_text(rows)}"
+            text = f"{text}, of {self._counted(rows)} {span_text(rows)}"
         converted = converted_text(decisive[0], self._support)
         return Statement(
             f"{text} ({converted})" if converted else text, tuple(decisive)
         )
+
+    def _of_dose(self, label: str) -> str:
+        """The label of a number, which is one of doses where these are asked for."""
+        return f"Dose of {label}" if self._query.returns == "dose" else label
+
+    def _counted(self, rows: Sequence[Row]) -> str:
+        if self._query.returns == "dose":
+            return f"{len(rows)} {noun(self._query, len(rows))}"
+        return counted_results(rows)
 
     def _change(self, label: str, rows: Sequence[Row]) -> Iterator[Statement]:
         """Yield the change from the first value to the last, and the way between them."""

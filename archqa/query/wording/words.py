@@ -4,7 +4,7 @@ import ast
 import calendar
 import re
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple, cast
 
@@ -14,6 +14,7 @@ from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 from archqa.query.scope import Span, When
+from archqa.query.values import DAYS_PER_UNIT
 from archqa.terminology.codes import measurements_coded
 from archqa.terminology.concepts import concept_named, concept_text
 from archqa.terminology.cues import result_patterns
@@ -109,6 +110,12 @@ def length_between(start: date, end: date) -> Length:
     last = end.date() if isinstance(end, datetime) else end
     days = (last - anniversary).days
     return Length(months // 12, months % 12, days)
+
+
+def in_unit(length: timedelta, unit: str) -> str:
+    """Return a length of time in one unit: `166.5 hours`."""
+    number = computed_text(length.total_seconds() / 86400 / DAYS_PER_UNIT[unit])
+    return f"{number} {unit}" if number == "1" else f"{number} {unit}s"
 
 
 def since_text(start: datetime, now: datetime) -> str:
