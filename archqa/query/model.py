@@ -214,8 +214,6 @@ class Query(FrozenModel):
             mistakes.append(
                 f"a {self.what} has no value that could be extreme: use a position, or return length_of_stay"
             )
-        if self.what == "patient" and self.when.spans:
-            mistakes.append("a patient is of no time: limit an age by a visit")
         if self.newest and (self.summary in {"count", "exists"} or self.when.position):
             mistakes.append("the newest rows are neither counted nor at one position")
         if self.now is not None:

@@ -551,6 +551,10 @@ def _age(context: ExecutionContext, row: Row) -> float | None:
     death = local_time_at(patient, "deceasedDateTime")
     time = row.local_time
     if context.query.what == "patient":
+        if context.query.when.spans and context.conventions.statuses == "obeyed":
+            raise CannotExecute(
+                "A patient is of no time, so that no age is known.\nLimit it by a visit."
+            )
         visit = context.resolve_scope(context.query.when).visit
         time = local_time_at(visit, "period.start") or context.now
         if time is None and death is None:
