@@ -16,24 +16,42 @@ Position = Literal[
 ]
 """The position in the order of time; all rows of one time count as one."""
 
-VisitKind = Literal["hospital", "icu"]
+VisitKind = Literal["hospital", "icu", "emergency", "ambulatory", "encounter"]
+"""encounter: a contact of any class."""
+
 Unit = Literal["minute", "hour", "day", "week", "month", "year"]
 
 
 _CLOCK = re.compile(r"([01][0-9]|2[0-3])(:[0-5][0-9]){1,2}")
 
 
+_VISIT_NOUNS: dict[VisitKind, str] = {
+    "hospital": "hospital visit",
+    "icu": "ICU stay",
+    "emergency": "emergency visit",
+    "ambulatory": "office visit",
+    "encounter": "visit",
+}
+
+
 class Visit(FrozenModel):
-    """One visit of the patient: the first or last by its start, or the current one, which has not ended."""
+    """A visit of the patient: the first or last by its start, the current one, which has not ended, or any.
+
+    It includes the rows that name its encounter and, of those that name none, what lies within its period.
+    """
 
     kind: VisitKind
-    which: Position | Literal["current"]
+    which: Position | Literal["current", "any"]
+
+    @property
+    def noun(self) -> str:
+        """What visits of this kind are called."""
+        return _VISIT_NOUNS[self.kind]
 
     def __str__(self) -> str:
-        which = self.which.replace("_", " ")
-        if self.kind == "icu":
-            return f"the {which} ICU stay"
-        return f"the {which} hospital visit"
+        if self.which == "any":
+            return f"any {self.noun}"
+        return f"the {self.which.replace('_', ' ')} {self.noun}"
 
 
 class Ago(FrozenModel):

@@ -575,7 +575,8 @@ def _age(context: ExecutionContext, row: Row) -> float | None:
     death = _local_time_at(patient, "deceasedDateTime")
     time = row.local_time
     if context.query.what == "patient":
-        visit = context.resolve_scope(context.query.when).visit
+        visits = context.resolve_scope(context.query.when).visits
+        visit = next(iter(visits), None)
         time = _local_time_at(visit, "period.start") or context.now
         if time is None and death is None:
             raise CannotExecute(
