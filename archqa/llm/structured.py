@@ -38,6 +38,9 @@ _LONG_ENUM = 250
 _MAX_CHARACTERS_OF_LONG_ENUM = 15_000
 
 _DROPPED_KEYWORDS = frozenset({"title", "default", "choices"})
+_STRUCTURAL_KEYWORDS = frozenset(
+    {"$ref", "anyOf", "enum", "items", "required", "type", "additionalProperties"}
+)
 _DEFINITION = "#/$defs/"
 _REFERENCE = re.compile(r'"\$ref": "#/\$defs/([^"]+)"')
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
@@ -80,6 +83,36 @@ def strict_schema(
             del listed[max(listed, key=lambda mark: len(listed[mark]))]
             schema = _strict_object(_schema(output), listed)
     return schema
+
+
+def sparse_schema(output: type[BaseModel]) -> dict[str, Any]:
+    """A short JSON Schema of `output` in which fields with a default may be left out.
+
+    It only says what the fields are called and hold: the prompt explains them. No server enforces
+    it strictly, since it does not require every property.
+    """
+    bare: dict[str, Any] = _bare(_schema(output))
+    return _with_shared_enums(bare)
+
+
+def _bare(node: Any) -> Any:
+    """A schema without what an author of a sparse object does not need."""
+    if isinstance(node, list):
+        return [_bare(child) for child in node]
+    if not isinstance(node, dict):
+        return node
+    alternatives = [each for each in node.get("anyOf", ()) if each != {"type": "null"}]
+    if len(alternatives) == 1:  # Absent instead of null.
+        return _bare(alternatives[0])
+    bare: dict[str, Any] = {}
+    for keyword, value in node.items():
+        if keyword in {"properties", "$defs"}:
+            bare[keyword] = {name: _bare(value[name]) for name in value}
+        elif keyword in _STRUCTURAL_KEYWORDS:
+            bare[keyword] = _bare(value)
+    if "enum" in bare:
+        bare.pop("type", None)  # The values tell it.
+    return bare
 
 
 @cache

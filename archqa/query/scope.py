@@ -74,30 +74,26 @@ class Span(FrozenModel):
     "Yesterday": days_back=1. "Since 3 months ago": relation since, ago=3 months.
     """
 
-    relation: Literal["in", "since", "after", "before", "until"] = Field(
-        default="in",
-        description="in: within the stretch; since/until: with its own part; after/before: without.",
-    )
+    relation: Literal["in", "since", "after", "before", "until"] = "in"
+    """in: within the stretch; since/until: with its own part; after/before: without."""
+
     year: int | None = Field(default=None, ge=1, le=9999)
     month: int | None = Field(default=None, ge=1, le=12)
     day: int | None = Field(default=None, ge=1, le=31)
-    clock: str | None = Field(
-        default=None,
-        description="Time of day, 24 hours: 21:00 or 21:00:00. Needs a day.",
-    )
-    years_back: int | None = Field(
-        default=None, ge=0, description="0: this year, 1: last year."
-    )
-    months_back: int | None = Field(
-        default=None, ge=0, description="0: this month, 1: last month."
-    )
-    days_back: int | None = Field(
-        default=None, ge=0, description="0: today, 1: yesterday."
-    )
-    ago: Ago | None = Field(
-        default=None,
-        description="A length before the clock; then nothing else is given.",
-    )
+    clock: str | None = None
+    """Time of day, 24 hours: 21:00 or 21:00:00. Needs a day."""
+
+    years_back: int | None = Field(default=None, ge=0)
+    """0: this year, 1: last year."""
+
+    months_back: int | None = Field(default=None, ge=0)
+    """0: this month, 1: last month."""
+
+    days_back: int | None = Field(default=None, ge=0)
+    """0: today, 1: yesterday."""
+
+    ago: Ago | None = None
+    """A length before the clock; then nothing else is given."""
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:

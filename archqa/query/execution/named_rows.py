@@ -349,9 +349,7 @@ def with_concept_names(query: Query) -> Query:
         against = {"concepts": _named(query.against.concepts, query.what)}
         changes["against"] = query.against.model_copy(update=against)
     if query.companion is not None:
-        companion = {
-            "concepts": _named(query.companion.concepts, query.companion.what)
-        }
+        companion = {"concepts": _named(query.companion.concepts, query.companion.what)}
         changes["companion"] = query.companion.model_copy(update=companion)
     return query.model_copy(update=changes)
 
@@ -362,12 +360,10 @@ def _named(phrases: Iterable[str], what: str) -> tuple[str, ...]:
 
 def _concept_name(phrase: str, what: str) -> str:
     """The name of the concept that a phrase means: its own, else of the first kind that has one."""
-    kinds = KINDS[what].concepts
-    for kind in kinds:
-        with suppress(KeyError):
-            return concept_named(kind, " ".join(phrase.lower().split())).name
-    called = concepts_called(phrase)
-    for kind in kinds:
+    name = " ".join(phrase.lower().split())
+    called = [concept for concept in load_concepts() if concept.name == name]
+    called += concepts_called(phrase)
+    for kind in KINDS[what].concepts:
         for concept in called:
             if concept.kind == kind:
                 return concept.name
@@ -380,7 +376,9 @@ def _not_a_concept(phrase: str, what: str, called: Sequence[Concept]) -> CannotE
     allowed = " or ".join(kind.replace("_", " ") for kind in kinds)
     problem = f"No {allowed} of the tables is called {phrase!r}"
     if not kinds:
-        problem = f"Rows of {what} are named by names, not by a concept such as {phrase!r}"
+        problem = (
+            f"Rows of {what} are named by names, not by a concept such as {phrase!r}"
+        )
     elif called:
         kind_text = called[0].kind.replace("_", " ")
         problem = f"{phrase!r} is a {kind_text}, but a concept of {what} is a {allowed}"
