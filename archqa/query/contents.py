@@ -247,8 +247,8 @@ class _Line:
 
 def contents_card(
     contents: RecordContents,
-    kinds: Collection[str] = (),
     max_characters: int = MAX_CARD_CHARACTERS,
+    kinds: Collection[str] = (),
 ) -> str:
     """The card as text for a prompt: these kinds are described, or all listed if none of them has rows."""
     shown = [kind for kind in contents.kinds.values() if kind.what in kinds]

@@ -106,7 +106,8 @@ def look_up(
     misspelt name where nothing else does; with `whole_words` neither counts. Of several words
     that no name has together, what is called after one of them counts.
     """
-    content = _content_words(words)
+    stop_words = word_list("stop")
+    content = [word for word in words.split() if word.lower() not in stop_words]
     phrase = " ".join(content) or words
     concepts = concepts_called(phrase)
     hits = _hits(contents, phrase, concepts, whole_words=whole_words)

@@ -44,6 +44,11 @@ class Visit(FrozenModel):
     which: Position | Literal["current", "any"]
 
     @property
+    def position(self) -> Position | None:
+        """The position in time, if it is one visit by its start."""
+        return None if self.which == "current" or self.which == "any" else self.which
+
+    @property
     def noun(self) -> str:
         """What visits of this kind are called."""
         return _VISIT_NOUNS[self.kind]

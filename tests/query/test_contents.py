@@ -133,7 +133,9 @@ def test_rows_that_a_kind_hides_are_counted_where_they_are_told(tmp_path: Path) 
 def test_the_card_describes_the_kinds_of_a_question_and_counts_the_others(
     charted: Charted,
 ) -> None:
-    card = contents_card(contents(charted(clinic_record())), ["medication", "goal"])
+    card = contents_card(
+        contents(charted(clinic_record())), kinds=["medication", "goal"]
+    )
     first, *_ = card.splitlines()
     assert first.startswith("medication: 3 rows, 2020-01-01 to 2020-01-05. One drug")
     assert "dose" in first

@@ -167,9 +167,8 @@ class ExecutionContext:
 
     def _one_visit(self, stays: Encounters, visit: Visit) -> Resource | None:
         """The visit at a position in time, or the current one."""
-        position = POSITIONS.get(visit.which)
-        if position is not None:
-            return stays.nth(position)
+        if visit.position:
+            return stays.nth(POSITIONS[visit.position])
         if stays.current is not None or stays.last is None:
             return stays.current
         if self.conventions.current_visit == "without_end":

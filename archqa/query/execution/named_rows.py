@@ -386,10 +386,10 @@ def _not_a_concept(phrase: str, what: str, called: Sequence[Concept]) -> CannotE
     nearest = [concept.name for concept in mentioned if concept.kind in kinds]
     names = (concept.name for concept in load_concepts() if concept.kind in kinds)
     nearest += near_misses(phrase, names, count=_MAX_NEAREST)
-    advice = "Give the words of the record in names instead."
+    advice = "What no concept names goes into names, in the words of the record."
     if nearest:
         listed = ", ".join(dict.fromkeys(nearest[:_MAX_NEAREST]))
-        advice = f"The nearest concepts: {listed}. Or g{advice[1:]}"
+        advice = f"The nearest concepts: {listed}. {advice}"
     return CannotExecute(f"{problem}.\n{advice}")
 
 

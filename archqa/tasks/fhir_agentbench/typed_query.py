@@ -100,15 +100,18 @@ _MAX_OUTCOME_CHARACTERS = 1200
 _MAX_FOUND_CHARACTERS = 2000
 """Of what the words of a question are called; the planner may look the others up."""
 
-_KINDS_OF_SUBJECTS: dict[str, tuple[RowKind, ...]] = {
-    "measurements": ("observation",),
-    "microbiology": ("microbiology_test", "organism", "susceptibility"),
-    "medication": ("administration", "dispense"),
-    "history": ("diagnosis",),
-    "imaging": ("report", "procedure"),
-    "encounter": ("hospital_visit", "icu_stay"),
+_SUBJECTS: dict[RowKind, tuple[str, ...]] = {
+    "observation": ("measurements",),
+    "microbiology_test": ("microbiology",),
+    "organism": ("microbiology",),
+    "susceptibility": ("microbiology",),
+    "administration": ("medication",),
+    "diagnosis": ("history",),
+    "hospital_visit": ("encounter",),
+    "icu_stay": ("encounter",),
+    "report": ("imaging",),
 }
-"""Kinds of rows that words for another subject may mean, too."""
+"""What the grammar calls the subject of a question that may be about a kind of rows, too."""
 
 _RESOURCES_LINE = re.compile(r"^\s*\**resources?\**\s*:", re.IGNORECASE | re.MULTILINE)
 
@@ -387,7 +390,7 @@ def _with_first_look(planning: Planning, task: PlannerTask) -> PlannerTask:
             found.append(LookupResult(words=lookup.words, lines=lookup.lines))
     listed = [what for what in KINDS if what in kinds]
     changes: dict[str, Any] = {
-        "card": contents_card(contents, listed),
+        "card": contents_card(contents, kinds=listed),
         "found": tuple(found),
     }
     if task.everyday:
@@ -401,9 +404,10 @@ def _kinds_in_question(planning: Planning) -> set[RowKind]:
     vocabulary = patient_vocabulary(planning.context.store, patient)
     clause = mark(planning.question.question, vocabulary)
     named = {subject_of(clause), *(each.value for each in clause.of("row"))}
-    kinds: set[RowKind] = {what for what in KINDS if what in named}
-    for name in named:
-        kinds.update(_KINDS_OF_SUBJECTS.get(str(name), ()))
+    kinds: set[RowKind] = set()
+    for kind in KINDS.values():
+        if kind.what in named or not named.isdisjoint(_SUBJECTS.get(kind.what, ())):
+            kinds.add(kind.what)
     return kinds
 
 
@@ -419,7 +423,7 @@ def _look_up(planning: Planning, plan: Plan) -> list[LookupResult]:
 def _for_next_turn(planning: Planning, task: PlannerTask) -> PlannerTask:
     """The task without what its first turn had and the next one does not need: names on the card."""
     kinds = _kinds_in_question(planning)
-    card = contents_card(planning.contents, kinds, _CARD_CHARACTERS_OF_NEXT_TURN)
+    card = contents_card(planning.contents, _CARD_CHARACTERS_OF_NEXT_TURN, kinds)
     return task.model_copy(update={"card": card, "concepts": ()})
 
 
