@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
@@ -85,31 +86,35 @@ def strict_schema(
     return schema
 
 
-def sparse_schema(output: type[BaseModel]) -> dict[str, Any]:
+def sparse_schema(
+    output: type[BaseModel], *, described: bool = False
+) -> dict[str, Any]:
     """A short JSON Schema of `output` in which fields with a default may be left out.
 
-    It only says what the fields are called and hold: the prompt explains them. No server enforces
-    it strictly, since it does not require every property.
+    It only says what the fields are called and hold, and with `described` what they mean. No server
+    enforces it strictly, since it does not require every property.
     """
-    bare: dict[str, Any] = _bare(_schema(output))
+    keywords = _STRUCTURAL_KEYWORDS | ({"description"} if described else frozenset())
+    bare: dict[str, Any] = _bare(_schema(output), keywords)
     return _with_shared_enums(bare)
 
 
-def _bare(node: Any) -> Any:
-    """A schema without what an author of a sparse object does not need."""
+def _bare(node: Any, keywords: AbstractSet[str]) -> Any:
+    """A schema with some keywords only; what may be null may be absent instead."""
     if isinstance(node, list):
-        return [_bare(child) for child in node]
+        return [_bare(child, keywords) for child in node]
     if not isinstance(node, dict):
         return node
-    alternatives = [each for each in node.get("anyOf", ()) if each != {"type": "null"}]
-    if len(alternatives) == 1:  # Absent instead of null.
-        return _bare(alternatives[0])
     bare: dict[str, Any] = {}
     for keyword, value in node.items():
         if keyword in {"properties", "$defs"}:
-            bare[keyword] = {name: _bare(value[name]) for name in value}
-        elif keyword in _STRUCTURAL_KEYWORDS:
-            bare[keyword] = _bare(value)
+            bare[keyword] = {name: _bare(value[name], keywords) for name in value}
+        elif keyword in keywords:
+            bare[keyword] = _bare(value, keywords)
+    alternatives = [each for each in bare.get("anyOf", ()) if each != {"type": "null"}]
+    if len(alternatives) == 1:
+        del bare["anyOf"]
+        bare.update(alternatives[0])
     if "enum" in bare:
         bare.pop("type", None)  # The values tell it.
     return bare
